@@ -1,8 +1,10 @@
 //! Flags: one type for each argument or answer that is a set of bits.
 //!
-//! Invariant: `all()` is what the kernel knows under this name and nothing else, so that a call
-//! tells a bit that it must refuse by `!T::all().contains(flags)`. `from_bits_retain` keeps such
-//! bits, `from_bits_truncate` and `!` lose them.
+//! Invariant: a bit without a name here is kept by `from_bits_retain`, so that the call sees it and
+//! can answer `EINVAL`; `from_bits_truncate` and `!` would lose it. `all()` of [`OpenFlags`],
+//! [`ResolveFlags`], [`RenameFlags`], [`AccessMode`], [`XattrFlags`] and [`UmountFlags`] is exactly
+//! what their calls accept; mount(2) ignores what it does not know, and each `*at` call accepts
+//! [`AtFlags`] of its own.
 
 use bitflags::bitflags;
 use linux_raw_sys::general;
