@@ -1,0 +1,127 @@
+//! What each optimisation is worth: the same program without it, in the same run.
+//!
+//! ```text
+//! target/ablate/plain/release/pathwalk bench gcc-205
+//!     --contender without-step_into=target/ablate/step_into/release/pathwalk
+//!     --contender without-may_exec=target/ablate/may_exec/release/pathwalk …
+//! ```
+//!
+//! One run, because two runs on a noisy machine differ by more than an optimisation gains. Each
+//! build has a target directory of its own, so that a second run compiles nothing.
+
+use std::env;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The values of `--cfg pathwalk_ablate="…"`: each restores the way of before one optimisation.
+const SWITCHES: [&str; 4] = ["step_into", "may_exec", "statx", "forget_root"];
+
+/// How `ablate` measures.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Measures in fewer rounds: a first look, not a figure to publish.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Builds every variant, then lets the plain one measure itself against the others.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, Box<dyn Error>> {
+    let plain = build(root, None)?;
+    let mut contenders = Vec::new();
+    for switch in SWITCHES {
+        contenders.push((switch, build(root, Some(switch))?));
+    }
+
+    let mut bench = Command::new(plain);
+    bench.args(bench_arguments(&contenders, options)).current_dir(root);
+    eprintln!("running {bench:?}");
+    Ok(if bench.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the program, without the optimisation of `switch` if there is one, and says where it is.
+fn build(root: &Path, switch: Option<&str>) -> Result<PathBuf, Box<dyn Error>> {
+    let variant = switch.unwrap_or("plain");
+    let target = root.join("target/ablate").join(variant);
+    eprintln!("building {variant}");
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--release", "--package", "pathwalk-cli", "--target-dir"])
+        .arg(&target)
+        .env("RUSTFLAGS", rustflags(env::var_os("RUSTFLAGS").as_deref(), switch))
+        // Cargo would take it instead of RUSTFLAGS.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(root)
+        .status()?;
+    if !status.success() {
+        return Err(format!("the build of {variant} failed: {status}").into());
+    }
+    Ok(target.join("release/pathwalk"))
+}
+
+/// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switch.
+fn rustflags(callers: Option<&OsStr>, switch: Option<&str>) -> OsString {
+    let mut flags = callers.unwrap_or_default().to_owned();
+    if let Some(switch) = switch {
+        flags.push(format!(" --cfg pathwalk_ablate=\"{switch}\""));
+    }
+    flags
+}
+
+fn bench_arguments(contenders: &[(&str, PathBuf)], options: &Options) -> Vec<OsString> {
+    let mut arguments = vec!["bench".into(), "gcc-205".into()];
+    if options.quick {
+        arguments.push("--quick".into());
+    }
+    for (switch, binary) in contenders {
+        arguments.push("--contender".into());
+        let mut contender = OsString::from(format!("without-{switch}="));
+        contender.push(binary);
+        arguments.push(contender);
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_switch_is_added_to_the_flags_of_the_caller() {
+        let callers = OsStr::new("-C target-cpu=native");
+        assert_eq!(
+            rustflags(Some(callers), Some("statx")),
+            r#"-C target-cpu=native --cfg pathwalk_ablate="statx""#
+        );
+        assert_eq!(rustflags(Some(callers), None), callers);
+        assert_eq!(rustflags(None, None), "");
+    }
+
+    #[test]
+    fn every_variant_is_a_contender() {
+        let contenders = [("step_into", "a/pathwalk".into()), ("statx", "b c/pathwalk".into())];
+        assert_eq!(
+            bench_arguments(&contenders, &Options { quick: true }),
+            [
+                "bench",
+                "gcc-205",
+                "--quick",
+                "--contender",
+                "without-step_into=a/pathwalk",
+                "--contender",
+                "without-statx=b c/pathwalk"
+            ]
+        );
+        assert_eq!(bench_arguments(&[], &Options { quick: false }), ["bench", "gcc-205"]);
+    }
+
+    #[test]
+    fn the_switches_are_those_that_the_compiler_knows() {
+        let manifest = fs::read_to_string(crate::root().join("Cargo.toml")).unwrap();
+        let values = SWITCHES.map(|switch| format!("{switch:?}")).join(", ");
+        let declared = format!("cfg(pathwalk_ablate, values({values}))");
+        assert!(manifest.contains(&declared), "Cargo.toml has no check-cfg {declared}");
+    }
+}
