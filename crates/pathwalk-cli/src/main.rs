@@ -1,0 +1,3 @@
+//! The pathwalk command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! A file system in memory: the embedded default and the reference implementation.

@@ -1,0 +1,173 @@
+//! Arenas: type-stable tables of slots, named by 32-bit ids.
+//!
+//! Invariant: an id that was ever given out names a readable slot of the same type until the arena is
+//! dropped. A freed slot stays a slot; only its [`Seq`](crate::Seq) tells that it is another thing now. So a
+//! reader may look at any id at any time and needs no guard, no epoch and no hazard pointer.
+//!
+//! Linux: `SLAB_TYPESAFE_BY_RCU`, taken all the way.
+
+use crate::{
+    cell::Cell32,
+    mapping::{Mapping, Zeroed},
+    striped,
+};
+use parking_lot::Mutex;
+use std::io;
+
+pub use crate::mapping::Zeroed as Slot;
+
+/// Fresh slots are taken this many at a time, so that threads that create do not meet at every slot.
+const CHUNK: u32 = 32;
+
+/// A type-stable table of slots.
+pub struct Arena<T> {
+    slots: Mapping<T>,
+    /// The number of slots that may ever be used; id 0 is none of them.
+    limit: u32,
+    /// The first slot that was never given out. Written under `free`'s locks, added to without.
+    fresh: Mutex<u32>,
+    /// Mirrors `fresh` for those who only want to know.
+    high_water: Cell32,
+    free: [Mutex<Vec<u32>>; striped::STRIPES],
+}
+
+impl<T: Zeroed> Arena<T> {
+    /// Reserves address space for `limit` slots; memory is committed as slots are first used.
+    ///
+    /// # Errors
+    ///
+    /// What mmap(2) answers if the range cannot be reserved.
+    pub fn new(limit: u32) -> io::Result<Self> {
+        let limit = limit.clamp(1, crate::chain::MAX_ID);
+        Ok(Self {
+            slots: Mapping::new(limit as usize + 1)?,
+            limit,
+            fresh: Mutex::new(1),
+            high_water: Cell32::default(),
+            free: std::array::from_fn(|_| Mutex::new(Vec::new())),
+        })
+    }
+
+    /// The slot named by `id`.
+    ///
+    /// Any id is safe to ask for; what an id that was never given out names is unspecified.
+    #[inline(always)]
+    pub fn get(&self, id: u32) -> &T {
+        self.slots.at(id)
+    }
+
+    /// Takes a free slot, or none where `limit` slots are in use. The caller owns it until [`Arena::free`].
+    #[must_use = "a slot that is forgotten is lost until the arena is dropped"]
+    pub fn alloc(&self) -> Option<u32> {
+        let mine = striped::stripe();
+        let mut free = self.free[mine].lock();
+        if let Some(id) = free.pop() {
+            return Some(id);
+        }
+        {
+            let mut fresh = self.fresh.lock();
+            let first = *fresh;
+            let taken = CHUNK.min(self.limit - (first - 1));
+            if taken != 0 {
+                *fresh += taken;
+                self.high_water.set(*fresh - 1);
+                free.extend((first + 1..first + taken).rev());
+                return Some(first);
+            }
+        }
+        drop(free);
+        // All slots have been given out: one that another stripe got back will do.
+        (0..striped::STRIPES).find_map(|stripe| self.free[stripe].lock().pop())
+    }
+
+    /// Gives a slot back. Its contents stay as they are until it is taken again.
+    pub fn free(&self, id: u32) {
+        debug_assert!(id != 0 && id <= self.limit, "only what was given out comes back");
+        self.free[striped::stripe()].lock().push(id);
+    }
+
+    /// The number of slots that were ever in use at once, rounded up to the chunk.
+    pub fn high_water(&self) -> u32 {
+        self.high_water.get()
+    }
+
+    /// The number of slots in use at some moment.
+    pub fn in_use(&self) -> u32 {
+        let free: usize = self.free.iter().map(|stripe| stripe.lock().len()).sum();
+        self.high_water().saturating_sub(free as u32)
+    }
+
+    /// The number of slots that may be in use at once.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Bytes of memory behind the slots that were ever in use.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.high_water()) * size_of::<T>() as u64
+    }
+
+    /// Forbids or allows stores to the slots, to prove that readers make none.
+    ///
+    /// While stores are forbidden a store ends the process with SIGSEGV: this is for tests.
+    ///
+    /// # Errors
+    ///
+    /// What mprotect(2) answers.
+    #[cfg(not(loom))]
+    pub fn set_writable(&self, writable: bool) -> io::Result<()> {
+        self.slots.set_writable(writable)
+    }
+}
+
+impl<T> std::fmt::Debug for Arena<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arena")
+            .field("limit", &self.limit)
+            .field("high_water", &self.high_water.get())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Cell64;
+    use std::collections::HashSet;
+
+    #[test]
+    fn gives_out_each_slot_once_and_no_more_than_the_limit() {
+        let arena = Arena::<Cell64>::new(100).unwrap();
+        let ids: HashSet<u32> = std::iter::from_fn(|| arena.alloc()).collect();
+        assert_eq!(ids.len(), 100);
+        assert!(!ids.contains(&0));
+        assert_eq!(arena.in_use(), 100);
+        arena.free(7);
+        assert_eq!(arena.alloc(), Some(7));
+        assert_eq!(arena.alloc(), None);
+    }
+
+    #[test]
+    fn any_id_may_be_looked_at() {
+        let arena = Arena::<Cell64>::new(8).unwrap();
+        assert_eq!(arena.get(u32::MAX).get(), 0);
+    }
+
+    #[test]
+    fn another_thread_finds_what_this_one_freed() {
+        let arena = Arena::<Cell64>::new(1).unwrap();
+        let id = arena.alloc().unwrap();
+        arena.free(id);
+        std::thread::scope(|scope| {
+            for _ in 0..striped::STRIPES {
+                scope.spawn(|| {
+                    let id = arena.alloc();
+                    if let Some(id) = id {
+                        arena.free(id);
+                    }
+                });
+            }
+        });
+        assert!(arena.alloc().is_some());
+    }
+}

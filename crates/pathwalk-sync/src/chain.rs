@@ -1,0 +1,479 @@
+//! Hash chains through the slots of an arena, walked without holding anything.
+//!
+//! ```text
+//!   buckets        slots (each has a Link)
+//!   [ b ] ───────► 17 ─► 4 ─► END|b
+//!   [ b+1 ] = 0    empty
+//! ```
+//!
+//! Rules:
+//! 1. A chain ends with a marker that carries the bucket's number. A slot that is freed keeps its link; a
+//!    slot that is used again lures a reader that stood on it into another chain, whose marker tells it.
+//! 2. Slots are inserted at the head only. So a reader that enters a chain at a slot inserted after the reader
+//!    set out meets everything that was in the chain then.
+//! 3. A hit is believed after the slot's own sequence count was checked. A miss is a hint, unless
+//!    [`Table::find_sure`] says [`Absent::Sure`]: the marker was right, the bucket was not being split and
+//!    belongs to the hash as before and after.
+//! 4. The table grows one bucket at a time (linear hashing): bucket `p = n - 2^l` is split into `p` and `n`
+//!    under the lock of `p`, and `n` is published last. It never shrinks.
+//! 5. Writers hold the lock bit in the bucket's head word; the sections are a few instructions long.
+//!
+//! Linux: `hlist_bl`, `hlist_nulls`; growth is ours (`d_hash` is sized at boot).
+
+use crate::{
+    arena::Arena,
+    lock_order::{self, Held, Rank},
+    mapping::{Mapping, Zeroed},
+    shim::{
+        AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+        fence, spin_loop, yield_now,
+    },
+};
+use parking_lot::Mutex;
+use std::io;
+
+/// Set in a link that ends a chain; the bucket's number is below.
+const END: u32 = 1 << 31;
+/// Set in a bucket's head while a writer holds the bucket.
+const LOCK: u32 = 1 << 30;
+/// The highest id a slot in a chain can have.
+pub const MAX_ID: u32 = LOCK - 1;
+
+/// After so many steps a reader takes it that it is being led in circles.
+#[cfg(not(loom))]
+const STEPS: u32 = 1 << 16;
+#[cfg(loom)]
+const STEPS: u32 = 8;
+
+/// The number of buckets a table begins with.
+#[cfg(not(loom))]
+const FIRST: u32 = 64;
+#[cfg(loom)]
+const FIRST: u32 = 1;
+
+/// A slot's link to the next in its chain, or a bucket's head.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Link(AtomicU32);
+
+impl Link {
+    #[inline(always)]
+    fn next(&self) -> u32 {
+        // Acquire: what was written to the slot before it was linked is seen. Pairs with `publish`.
+        self.0.load(Acquire)
+    }
+
+    #[inline]
+    fn publish(&self, value: u32) {
+        // Release: pairs with `next`.
+        self.0.store(value, Release);
+    }
+}
+
+/// A slot that can be in a chain.
+pub trait Linked: Zeroed {
+    /// The slot's link.
+    fn link(&self) -> &Link;
+
+    /// The hash by which the slot is in a chain. Changed only while it is in none.
+    fn chain_hash(&self) -> u64;
+}
+
+/// The size of a table as it was when a walk began: good for hits; a miss looks again.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    n: u32,
+    mask: u32,
+}
+
+impl View {
+    #[inline(always)]
+    fn of(n: u32) -> Self {
+        Self { n, mask: u32::MAX >> n.leading_zeros() }
+    }
+
+    /// The bucket that `hash` belongs to.
+    #[inline(always)]
+    fn bucket(self, hash: u64) -> u32 {
+        let b = (hash >> 32) as u32 & self.mask;
+        if b < self.n { b } else { b & (self.mask >> 1) }
+    }
+}
+
+/// What a thorough search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent<R> {
+    /// The slot was found.
+    Found(R),
+    /// It was in no chain of this table at some moment during the search.
+    Sure,
+    /// Writers were too near; ask again, or under a lock.
+    Unsure,
+}
+
+/// Chains through the slots of one arena.
+pub struct Table {
+    buckets: Mapping<Link>,
+    /// The number of buckets in use; only grows.
+    n: AtomicU32,
+    most: u32,
+    growing: Mutex<()>,
+    rank: Rank,
+}
+
+impl Table {
+    /// A table for up to `most` slots; a bucket's lock has the rank `rank`.
+    ///
+    /// # Errors
+    ///
+    /// What mmap(2) answers if the bucket array cannot be reserved.
+    pub fn new(most: u32, rank: Rank) -> io::Result<Self> {
+        let most = most.next_power_of_two().clamp(FIRST, 1 << 28);
+        Ok(Self {
+            buckets: Mapping::new(most as usize)?,
+            n: AtomicU32::new(FIRST),
+            most,
+            growing: Mutex::new(()),
+            rank,
+        })
+    }
+
+    /// The table's size, to be kept for one walk.
+    #[inline(always)]
+    pub fn view(&self) -> View {
+        // Acquire: the heads of the buckets below `n` are seen. Pairs with the Release in `split`.
+        View::of(self.n.load(Acquire))
+    }
+
+    /// Walks the chain of `hash` until `f` finds what it wants. A miss is only a hint.
+    #[inline(always)]
+    pub fn find<'a, T: Linked, R>(
+        &self,
+        arena: &'a Arena<T>,
+        view: View,
+        hash: u64,
+        mut f: impl FnMut(u32, &'a T) -> Option<R>,
+    ) -> Option<R> {
+        let mut at = self.buckets.at(view.bucket(hash)).next() & !LOCK;
+        let mut steps = 0;
+        while at & END == 0 && at != 0 {
+            let slot = arena.get(at);
+            if let Some(found) = f(at, slot) {
+                return Some(found);
+            }
+            steps += 1;
+            if steps == STEPS {
+                break;
+            }
+            at = slot.link().next();
+        }
+        None
+    }
+
+    /// Walks the chain of `hash` as [`Table::find`] does and says whether a miss can be believed.
+    pub fn find_sure<'a, T: Linked, R>(
+        &self,
+        arena: &'a Arena<T>,
+        hash: u64,
+        mut f: impl FnMut(u32, &'a T) -> Option<R>,
+    ) -> Absent<R> {
+        let bucket = self.view().bucket(hash);
+        let head = self.buckets.at(bucket);
+        let mut at = head.next();
+        if at & LOCK != 0 {
+            return Absent::Unsure;
+        }
+        let mut steps = 0;
+        while at & END == 0 && at != 0 {
+            let slot = arena.get(at);
+            if let Some(found) = f(at, slot) {
+                return Absent::Found(found);
+            }
+            steps += 1;
+            if steps == STEPS {
+                return Absent::Unsure;
+            }
+            at = slot.link().next();
+        }
+        // Rule 1: the marker of another chain says that we were lured. (An empty bucket's head is 0.)
+        let lured = at != END | bucket && at != 0;
+        // Acquire fence: the two loads below are not moved before the walk. If the walk saw a store of a
+        // split, it sees the lock of that split, or the size that it published.
+        fence(Acquire);
+        let splitting = head.0.load(Relaxed) & LOCK != 0;
+        let moved = self.view().bucket(hash) != bucket;
+        if lured || splitting || moved { Absent::Unsure } else { Absent::Sure }
+    }
+
+    /// Walks the chain of `hash` with its bucket locked: the answer is exact.
+    pub fn find_locked<'a, T: Linked, R>(
+        &self,
+        arena: &'a Arena<T>,
+        hash: u64,
+        mut f: impl FnMut(u32, &'a T) -> Option<R>,
+    ) -> Option<R> {
+        let bucket = self.lock(hash);
+        let mut at = bucket.head.next() & !LOCK;
+        while at & END == 0 && at != 0 {
+            let slot = arena.get(at);
+            if let Some(found) = f(at, slot) {
+                return Some(found);
+            }
+            at = slot.link().next();
+        }
+        None
+    }
+
+    /// Puts a slot into the chain of its hash. The caller holds the slot's lock.
+    pub fn insert<T: Linked>(&self, id: u32, slot: &T) {
+        debug_assert!(id != 0 && id <= MAX_ID, "a slot in a chain has an id");
+        self.lock(slot.chain_hash()).push(id, slot);
+    }
+
+    /// Takes a slot out of the chain of its hash. The caller holds the slot's lock; the slot's link stays, for
+    /// those who stand on it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the slot is not in the chain: that is a bug of this project, never of its user.
+    pub fn remove<T: Linked>(&self, arena: &Arena<T>, id: u32, slot: &T) {
+        let bucket = self.lock(slot.chain_hash());
+        let after = slot.link().next();
+        let mut at = bucket.head.next() & !LOCK;
+        if at == id {
+            bucket.head.publish(after | LOCK);
+            return;
+        }
+        loop {
+            assert!(at & END == 0 && at != 0, "slot {id} is in the chain it is taken from");
+            let link = arena.get(at).link();
+            at = link.next();
+            if at == id {
+                link.publish(after);
+                return;
+            }
+        }
+    }
+
+    /// Grows the table until it has a bucket for each of `slots` slots.
+    pub fn grow<T: Linked>(&self, arena: &Arena<T>, slots: u32) {
+        let target = slots.min(self.most);
+        if self.n.load(Relaxed) >= target {
+            return;
+        }
+        let _growing = self.growing.lock();
+        while self.n.load(Relaxed) < target {
+            self.split(arena);
+        }
+    }
+
+    /// Adds bucket `n`: what belongs there leaves the one bucket where it was until now.
+    fn split<T: Linked>(&self, arena: &Arena<T>) {
+        let n = self.n.load(Relaxed);
+        let new = View::of(n + 1);
+        // `n` without its highest bit: where the slots of bucket `n` are found until now.
+        let from = self.lock_bucket(n ^ (1 << n.ilog2()));
+        let to = self.buckets.at(n);
+        debug_assert!(to.next() == 0, "a bucket that was never in use is empty");
+        let mut to_head = END | n;
+        // The last place that points to a slot that stays.
+        let mut stays = from.head;
+        let mut at = from.head.next() & !LOCK;
+        while at & END == 0 && at != 0 {
+            let slot = arena.get(at);
+            let after = slot.link().next();
+            if new.bucket(slot.chain_hash()) == n {
+                // A reader on this slot is lured to the new chain and will find the wrong marker (rule 1).
+                stays.publish(if std::ptr::eq(stays, from.head) { after | LOCK } else { after });
+                slot.link().publish(to_head);
+                to_head = at;
+            } else {
+                stays = slot.link();
+            }
+            at = after;
+        }
+        to.publish(to_head);
+        // Release: whoever sees the new size sees both chains as they are now. Pairs with `view`.
+        self.n.store(n + 1, Release);
+    }
+
+    /// Locks the bucket that `hash` belongs to.
+    fn lock(&self, hash: u64) -> BucketGuard<'_> {
+        loop {
+            let number = self.view().bucket(hash);
+            let guard = self.lock_bucket(number);
+            // It may have been split while we waited.
+            if self.view().bucket(hash) == number {
+                return guard;
+            }
+        }
+    }
+
+    fn lock_bucket(&self, number: u32) -> BucketGuard<'_> {
+        let held = lock_order::acquire(self.rank, false);
+        let head = self.buckets.at(number);
+        let mut tries = 0u32;
+        // Acquire: sees what the last holder did. Pairs with the Release in the guard's drop.
+        while head.0.fetch_or(LOCK, Acquire) & LOCK != 0 {
+            tries += 1;
+            // The section is a few instructions; a holder that was preempted needs the processor.
+            if cfg!(loom) || tries.is_multiple_of(64) { yield_now() } else { spin_loop() }
+        }
+        BucketGuard { head, number, _held: held }
+    }
+
+    /// Forbids or allows stores to the buckets, to prove that readers make none.
+    ///
+    /// # Errors
+    ///
+    /// What mprotect(2) answers.
+    #[cfg(not(loom))]
+    pub fn set_writable(&self, writable: bool) -> io::Result<()> {
+        self.buckets.set_writable(writable)
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("buckets", &self.n.load(Relaxed)).finish_non_exhaustive()
+    }
+}
+
+/// A bucket, locked.
+struct BucketGuard<'a> {
+    head: &'a Link,
+    number: u32,
+    _held: Held,
+}
+
+impl BucketGuard<'_> {
+    fn push<T: Linked>(&self, id: u32, slot: &T) {
+        let first = self.head.next() & !LOCK;
+        slot.link().publish(if first == 0 { END | self.number } else { first });
+        self.head.publish(id | LOCK);
+    }
+}
+
+impl Drop for BucketGuard<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `lock_bucket`.
+        self.head.0.fetch_and(!LOCK, Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Cell64;
+    use std::collections::HashMap;
+
+    #[derive(Debug, Default)]
+    struct Node {
+        link: Link,
+        key: Cell64,
+    }
+
+    #[expect(unsafe_code, reason = "see the argument")]
+    // SAFETY: made of atomics; zero is a value; no drop.
+    unsafe impl Zeroed for Node {}
+
+    impl Linked for Node {
+        fn link(&self) -> &Link {
+            &self.link
+        }
+        fn chain_hash(&self) -> u64 {
+            hash(self.key.get())
+        }
+    }
+
+    /// Ends the readers' loop also where the writer panics.
+    struct SetOnDrop<'a>(&'a std::sync::atomic::AtomicBool);
+
+    impl Drop for SetOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    fn hash(key: u64) -> u64 {
+        key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn find(table: &Table, arena: &Arena<Node>, key: u64) -> Option<u32> {
+        let sure =
+            table.find_sure(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
+        let hint = table
+            .find(arena, table.view(), hash(key), |id, node| (node.key.get() == key).then_some(id));
+        let locked =
+            table.find_locked(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
+        assert_eq!(hint, locked);
+        assert_eq!(sure, locked.map_or(Absent::Sure, Absent::Found));
+        locked
+    }
+
+    #[test]
+    fn what_is_inserted_is_found_while_the_table_grows() {
+        let arena = Arena::<Node>::new(10_000).unwrap();
+        let table = Table::new(10_000, Rank(9)).unwrap();
+        let mut present = HashMap::new();
+        for key in 0..10_000u64 {
+            let id = arena.alloc().unwrap();
+            arena.get(id).key.set(key);
+            table.insert(id, arena.get(id));
+            table.grow(&arena, arena.high_water());
+            present.insert(key, id);
+            if key % 3 == 0 {
+                let id = present.remove(&(key / 2));
+                if let Some(id) = id {
+                    table.remove(&arena, id, arena.get(id));
+                }
+            }
+        }
+        for key in 0..10_100 {
+            assert_eq!(find(&table, &arena, key), present.get(&key).copied(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_persistent_slot_is_never_surely_absent_while_others_come_and_go() {
+        let arena = Arena::<Node>::new(4096).unwrap();
+        let table = Table::new(4096, Rank(9)).unwrap();
+        let fixed: Vec<u64> = (0..64).collect();
+        for &key in &fixed {
+            let id = arena.alloc().unwrap();
+            arena.get(id).key.set(key);
+            table.insert(id, arena.get(id));
+        }
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let _done = SetOnDrop(&done);
+                for round in 0..200_000u64 {
+                    let id = arena.alloc().unwrap();
+                    arena.get(id).key.set(1000 + round);
+                    table.insert(id, arena.get(id));
+                    table.remove(&arena, id, arena.get(id));
+                    arena.free(id);
+                    if round % 50 == 0 {
+                        table.grow(&arena, (round / 50) as u32);
+                    }
+                }
+            });
+            let (mut found, mut unsure) = (0u64, 0u64);
+            while !done.load(Relaxed) {
+                for &key in &fixed {
+                    match table
+                        .find_sure(&arena, hash(key), |_, n| (n.key.get() == key).then_some(()))
+                    {
+                        Absent::Found(()) => found += 1,
+                        Absent::Unsure => unsure += 1,
+                        Absent::Sure => panic!("slot {key} was there all the time"),
+                    }
+                }
+            }
+            writer.join().unwrap();
+            assert!(found > unsure, "{found} found, {unsure} unsure");
+        });
+    }
+}

@@ -1,0 +1,54 @@
+//! Waiting for a slot to leave a state: a name that is being looked up, an operation on it that is under way.
+//!
+//! The queues live outside the slots (`parking_lot_core`), so a slot pays nothing for being waited on.
+//!
+//! Linux: `wait_var_event`, `wake_up_var`.
+
+#[cfg(not(loom))]
+use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
+
+/// Blocks while `closed` says true; looked at again at each [`wake_all`] on the same `key`.
+pub fn wait<T>(key: &T, closed: impl Fn() -> bool) {
+    while closed() {
+        #[cfg(loom)]
+        {
+            let _ = key;
+            crate::shim::yield_now();
+        }
+        #[cfg(not(loom))]
+        park(std::ptr::from_ref(key).addr(), &closed);
+    }
+}
+
+/// Blocks until the next [`wake_all`] on `key`, unless `closed` says false by then.
+#[cfg(not(loom))]
+pub(crate) fn wait_once<T>(key: &T, closed: impl Fn() -> bool) {
+    park(std::ptr::from_ref(key).addr(), &closed);
+}
+
+/// Wakes all who wait on `key`; the caller has changed the state before.
+pub fn wake_all<T>(key: &T) {
+    #[cfg(loom)]
+    let _ = key;
+    #[cfg(not(loom))]
+    unpark_all(std::ptr::from_ref(key).addr());
+}
+
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "parking_lot_core's queues are keyed by bare addresses")]
+fn park(key: usize, closed: &dyn Fn() -> bool) {
+    // SAFETY: `key` is the address of a slot that we only use as a name; `closed` reads atomics, takes no
+    // lock and does not call back into parking_lot_core; the other two callbacks do nothing.
+    unsafe {
+        parking_lot_core::park(key, closed, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, None);
+    }
+}
+
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "parking_lot_core's queues are keyed by bare addresses")]
+fn unpark_all(key: usize) {
+    // SAFETY: `key` is only used as a name, and all who park on it use the same protocol.
+    unsafe {
+        parking_lot_core::unpark_all(key, DEFAULT_UNPARK_TOKEN);
+    }
+}

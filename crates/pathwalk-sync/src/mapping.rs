@@ -1,0 +1,113 @@
+//! Zeroed memory of a fixed address: what arenas and bucket arrays lie in.
+//!
+//! The whole range is reserved at once and costs nothing until it is touched; it is given back when the
+//! mapping is dropped, never earlier. The unsafe code of the arenas is here.
+
+#[cfg(loom)]
+use std::io;
+
+/// A type whose zeroed bytes are a valid value and that may be read by any thread at any time.
+///
+/// # Safety
+///
+/// The type consists of atomics only (or of types for which this holds), all-zero bytes are a valid value of
+/// it, and it needs no drop.
+#[expect(unsafe_code, reason = "only the type's author can promise that zeroed memory is a value")]
+pub unsafe trait Zeroed: Default + Send + Sync {}
+
+#[expect(unsafe_code, reason = "see the argument")]
+// SAFETY: `Cell32` and `Cell64` are transparent atomics; zero is a value; no drop.
+unsafe impl Zeroed for crate::Cell32 {}
+
+#[expect(unsafe_code, reason = "see the argument")]
+// SAFETY: as above.
+unsafe impl Zeroed for crate::Cell64 {}
+
+#[expect(unsafe_code, reason = "see the argument")]
+// SAFETY: a `Link` is a transparent atomic; zero is a value; no drop.
+unsafe impl Zeroed for crate::Link {}
+
+/// A power of two of `T`s in zeroed memory.
+pub(crate) struct Mapping<T> {
+    #[cfg(not(loom))]
+    base: std::ptr::NonNull<T>,
+    #[cfg(loom)]
+    base: Box<[T]>,
+    len: usize,
+}
+
+#[cfg(loom)]
+impl<T: Zeroed> Mapping<T> {
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
+        let len = len.next_power_of_two();
+        Ok(Self { base: (0..len).map(|_| T::default()).collect(), len })
+    }
+
+    pub(crate) fn at(&self, index: u32) -> &T {
+        &self.base[index as usize & (self.len - 1)]
+    }
+}
+
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
+mod imp {
+    use super::{Mapping, Zeroed};
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+    use std::{io, ptr::NonNull};
+
+    // SAFETY: the memory is reached only as `&T`, and `T` is `Sync` (`Zeroed`); the mapping is owned.
+    unsafe impl<T: Zeroed> Send for Mapping<T> {}
+    // SAFETY: as above.
+    unsafe impl<T: Zeroed> Sync for Mapping<T> {}
+
+    impl<T: Zeroed> Mapping<T> {
+        /// Reserves room for `len` values, rounded up to a power of two.
+        pub(crate) fn new(len: usize) -> io::Result<Self> {
+            const { assert!(align_of::<T>() <= 4096, "pages are aligned to 4096 bytes") };
+            const { assert!(size_of::<T>() != 0, "a slot has a size") };
+            let len = len.next_power_of_two();
+            let bytes = len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+            let base =
+                unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
+            let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+            Ok(Self { base, len })
+        }
+
+        /// The value at `index`, modulo the length: any index is safe, only true ones are meaningful.
+        #[inline(always)]
+        pub(crate) fn at(&self, index: u32) -> &T {
+            let index = index as usize & (self.len - 1);
+            // SAFETY: `len` is a power of two, so `index` lies below it and the sum in the mapping.
+            let slot = unsafe { self.base.add(index) };
+            // SAFETY: the memory is mapped while `self` lives, began as zeroes, which are a `T`, and is only
+            // ever changed through `T`'s atomics.
+            unsafe { slot.as_ref() }
+        }
+
+        /// Lets the memory be written, or not. A store to memory that may not be written ends the process.
+        pub(crate) fn set_writable(&self, writable: bool) -> io::Result<()> {
+            let access = if writable {
+                MprotectFlags::READ | MprotectFlags::WRITE
+            } else {
+                MprotectFlags::READ
+            };
+            // SAFETY: the range is ours; reads stay valid, and a store that is now forbidden faults.
+            unsafe {
+                rustix::mm::mprotect(self.base.as_ptr().cast(), self.len * size_of::<T>(), access)?;
+            }
+            Ok(())
+        }
+    }
+
+    impl<T> Drop for Mapping<T> {
+        fn drop(&mut self) {
+            // SAFETY: the range was mapped by `new` with this length, and no reference to it outlives `self`.
+            let unmapped =
+                unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
+            debug_assert!(unmapped.is_ok(), "an owned mapping can be given back");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Sequence counts: how a reader that holds nothing knows that what it read belonged together.
+//!
+//! ```text
+//!   writer (holds the slot's lock)          reader (holds nothing)
+//!     seq: 4 → 5      relaxed                 s = sample()          acquire
+//!     fence           release  ─────────┐     read the cells        relaxed
+//!     write the cells relaxed           └───► fence                 acquire
+//!     seq: 5 → 6      release                 seq == s ?            relaxed
+//! ```
+//!
+//! Invariant: between a [`Seq::sample`] and an [`Seq::unchanged`] that says true no [`Change`] of this slot
+//! began or ended. The count is never reset, not even when the slot is freed and used again, so the pair
+//! (slot, sample) names one state of one thing for ever.
+//!
+//! Linux: `seqcount_t`, `raw_seqcount_begin`, `read_seqcount_retry`, `write_seqcount_invalidate`.
+
+use crate::shim::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// The sequence count of a slot: even when the slot is stable, odd while it is being changed.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Seq(AtomicU32);
+
+/// A sequence count as a reader saw it; always even.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample(u32);
+
+impl Seq {
+    /// Samples the count without waiting.
+    ///
+    /// A slot that is being changed gives the sample of *before* the change, so that the later check fails.
+    #[inline(always)]
+    pub fn sample(&self) -> Sample {
+        // Acquire: the cells that the caller reads next are read no earlier than this. Pairs with the
+        // Release store at the end of a `Change`.
+        Sample(self.0.load(Acquire) & !1)
+    }
+
+    /// Says whether nothing changed since `sample`; only then may what was read in between be believed.
+    #[inline(always)]
+    #[must_use = "what was read under a sample is a guess until it is checked"]
+    pub fn unchanged(&self, sample: Sample) -> bool {
+        // Acquire fence: the reads before it are not moved behind the load below. Pairs with the Release
+        // fence in `change`: who saw any store of a change also sees its odd count.
+        fence(Acquire);
+        self.0.load(Relaxed) == sample.0
+    }
+
+    /// Begins a change; the slot is stable again when the returned value is dropped.
+    ///
+    /// The caller holds the lock under which the slot is written: two changes at a time are a bug.
+    #[inline]
+    pub fn change(&self) -> Change<'_> {
+        let before = self.0.load(Relaxed);
+        debug_assert!(before & 1 == 0, "a slot is changed by one writer at a time");
+        self.0.store(before.wrapping_add(1), Relaxed);
+        // Release fence: a reader that sees any store made by this change also sees the odd count.
+        // Pairs with the Acquire fence in `unchanged`.
+        fence(Release);
+        Change { seq: self, before }
+    }
+
+    /// Makes every earlier sample fail without changing anything else.
+    ///
+    /// The caller holds the lock under which the slot is written.
+    #[inline]
+    pub fn invalidate(&self) {
+        drop(self.change());
+    }
+}
+
+/// A change in progress.
+#[derive(Debug)]
+#[must_use = "the change ends when this is dropped"]
+pub struct Change<'a> {
+    seq: &'a Seq,
+    before: u32,
+}
+
+impl Drop for Change<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: who samples the new count sees all of the change. Pairs with the Acquire in `sample`.
+        self.seq.0.store(self.before.wrapping_add(2), Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_taken_during_a_change_fails_afterwards() {
+        let seq = Seq::default();
+        let change = seq.change();
+        let sample = seq.sample();
+        assert!(!seq.unchanged(sample));
+        drop(change);
+        assert!(!seq.unchanged(sample));
+        assert!(seq.unchanged(seq.sample()));
+    }
+
+    #[test]
+    fn invalidate_fails_every_earlier_sample() {
+        let seq = Seq::default();
+        let sample = seq.sample();
+        assert!(seq.unchanged(sample));
+        seq.invalidate();
+        assert!(!seq.unchanged(sample));
+    }
+}

@@ -1,0 +1,1 @@
+//! The Linux VFS as a library.
