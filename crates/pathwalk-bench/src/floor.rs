@@ -1,0 +1,65 @@
+//! The floor: one pass over the bytes of the path, which nobody who looks at a path can undercut.
+
+use std::ffi::CStr;
+use std::hint::black_box;
+
+use pathwalk_abi::Errno;
+
+use crate::Error;
+use crate::contender::{Contender, Worker};
+
+/// A contender that reads every path, eight bytes at a time, and answers nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Floor;
+
+impl Contender for Floor {
+    type Worker = Floor;
+
+    const ANSWERS: bool = false;
+
+    fn name(&self) -> &str {
+        "floor"
+    }
+
+    fn worker(&self) -> Result<Floor, Error> {
+        Ok(Floor)
+    }
+}
+
+impl Worker for Floor {
+    #[inline]
+    fn access(&mut self, path: &CStr) -> Result<(), Errno> {
+        // The box on the sum keeps the loads; the one on the path keeps them in this call.
+        black_box(sum(black_box(path).to_bytes()));
+        Ok(())
+    }
+}
+
+/// Adds up the bytes in words, the last word overlapping the one before it.
+#[inline]
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    let Some(last) = bytes.last_chunk::<8>() else {
+        return bytes.iter().map(|&byte| u64::from(byte)).sum();
+    };
+    words
+        .iter()
+        .fold(u64::from_ne_bytes(*last), |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_path_changes_the_sum() {
+        for length in 1..40 {
+            let path = vec![b'a'; length];
+            for at in 0..length {
+                let mut other = path.clone();
+                other[at] = b'b';
+                assert_ne!(sum(&path), sum(&other), "byte {at} of {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The timed part of a run: many short samples, the subjects taking turns.
+//!
+//! A machine is noisy for seconds at a time. Turns of milliseconds spread the noise over all
+//! subjects, and the median leaves it out. In each pass somebody else begins, so that nobody always
+//! follows the one that leaves the caches worst.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::Error;
+use crate::subject::Subject;
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The whole time, roughly.
+    pub(crate) time: Duration,
+    /// The least time of one sample.
+    pub(crate) sample: Duration,
+    /// The least number of samples, whatever time it takes.
+    pub(crate) least: usize,
+}
+
+impl Plan {
+    /// A plan whose times can be relied on.
+    pub(crate) fn full(time: Duration) -> Plan {
+        Plan { time, sample: Duration::from_millis(5), least: 11 }
+    }
+
+    /// A plan that only shows that everything runs.
+    pub(crate) fn quick() -> Plan {
+        Plan { time: Duration::ZERO, sample: Duration::from_micros(500), least: 3 }
+    }
+}
+
+/// The samples of one subject with one number of threads.
+pub(crate) struct Cell {
+    /// The subject, as an index.
+    pub(crate) subject: usize,
+    /// The threads that ran at once.
+    pub(crate) threads: usize,
+    /// For each sample the time over all calls of all threads.
+    pub(crate) ns_per_op: Vec<f64>,
+    rounds: u64,
+}
+
+/// Times each subject with 1 to `threads` threads; `calls` is the number of calls of a round.
+pub(crate) fn time(
+    subjects: &mut [Box<dyn Subject>],
+    calls: usize,
+    threads: usize,
+    plan: Plan,
+) -> Result<Vec<Cell>, Error> {
+    let mut cells = Vec::new();
+    for threads in 1..=threads {
+        for (index, subject) in subjects.iter_mut().enumerate() {
+            let rounds = rounds_for(subject.as_mut(), threads, plan.sample)?;
+            cells.push(Cell { subject: index, threads, ns_per_op: Vec::new(), rounds });
+        }
+    }
+    let passes = plan.time.as_nanos() / (plan.sample.as_nanos() * cells.len().max(1) as u128);
+    let passes = plan.least.max(passes as usize);
+    let bar = progress(passes * cells.len());
+    for pass in 0..passes {
+        for turn in 0..cells.len() {
+            let at = (pass + turn) % cells.len();
+            let cell = &mut cells[at];
+            let time = subjects[cell.subject].sample(cell.threads, cell.rounds)?;
+            let ops = cell.rounds as f64 * calls as f64 * cell.threads as f64;
+            cell.ns_per_op.push(time.as_nanos() as f64 / ops);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(cells)
+}
+
+/// Finds how many rounds take the time of a sample, which also warms the subject up.
+fn rounds_for(subject: &mut dyn Subject, threads: usize, sample: Duration) -> Result<u64, Error> {
+    let mut rounds = 1;
+    loop {
+        let time = subject.sample(threads, rounds)?;
+        if time >= sample {
+            let fitting = rounds as f64 * sample.as_secs_f64() / time.as_secs_f64();
+            return Ok((fitting.ceil() as u64).max(1));
+        }
+        rounds *= 2;
+    }
+}
+
+/// Shows the progress on standard error, and nothing where that is not a terminal.
+fn progress(steps: usize) -> ProgressBar {
+    let bar = ProgressBar::new(steps as u64);
+    match ProgressStyle::with_template("timing {bar:40} {percent:>3} %, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::calls::Answer;
+
+    /// Takes as long as it is told and writes down when it was asked.
+    struct Sundial {
+        name: &'static str,
+        ns_per_round: u64,
+        log: Rc<RefCell<String>>,
+    }
+
+    impl Subject for Sundial {
+        fn name(&self) -> &str {
+            self.name
+        }
+
+        fn check(&mut self) -> Result<Option<Vec<Answer>>, Error> {
+            Ok(None)
+        }
+
+        fn sample(&mut self, _threads: usize, rounds: u64) -> Result<Duration, Error> {
+            self.log.borrow_mut().push_str(self.name);
+            Ok(Duration::from_nanos(self.ns_per_round * rounds))
+        }
+    }
+
+    #[test]
+    fn the_subjects_take_turns_and_each_begins_once() {
+        let log = Rc::new(RefCell::new(String::new()));
+        let sundial = |name, ns_per_round| -> Box<dyn Subject> {
+            Box::new(Sundial { name, ns_per_round, log: Rc::clone(&log) })
+        };
+        // Each takes a whole sample for a round, so that one look is enough to fit the rounds.
+        let mut subjects = [sundial("a", 1000), sundial("b", 2000), sundial("c", 4000)];
+        let plan = Plan { time: Duration::ZERO, sample: Duration::from_nanos(1000), least: 3 };
+        let cells = time(&mut subjects, 10, 1, plan).expect("times");
+        assert_eq!(*log.borrow(), "abc".to_owned() + "abc" + "bca" + "cab");
+        let times: Vec<&[f64]> = cells.iter().map(|cell| &cell.ns_per_op[..]).collect();
+        assert_eq!(times, [[100.0; 3], [200.0; 3], [400.0; 3]]);
+    }
+
+    #[test]
+    fn two_threads_do_twice_the_calls() {
+        let log = Rc::default();
+        let mut subjects: [Box<dyn Subject>; 1] =
+            [Box::new(Sundial { name: "a", ns_per_round: 10, log })];
+        let plan = Plan { time: Duration::ZERO, sample: Duration::from_nanos(1000), least: 1 };
+        let cells = time(&mut subjects, 5, 2, plan).expect("times");
+        let times: Vec<(usize, f64)> =
+            cells.iter().map(|cell| (cell.threads, cell.ns_per_op[0])).collect();
+        assert_eq!(times, [(1, 2.0), (2, 1.0)]);
+    }
+
+    #[test]
+    fn the_rounds_fill_a_sample() {
+        let log = Rc::default();
+        let mut subject = Sundial { name: "a", ns_per_round: 300, log };
+        let rounds = rounds_for(&mut subject, 1, Duration::from_nanos(1000));
+        assert_eq!(rounds, Ok(4));
+    }
+}

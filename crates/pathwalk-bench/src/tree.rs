@@ -1,0 +1,198 @@
+//! The `.tree` file: a file tree as text, one file a line.
+//!
+//! ```text
+//! type TAB mode TAB path TAB target        type: d directory, f regular file, l symlink
+//!
+//! d       0755    /usr
+//! d       0755    /usr/bin
+//! l       0777    /usr/bin/cc     /etc/alternatives/cc
+//! ```
+//!
+//! Paths and targets are bytes; a name with a tab or a newline cannot be written.
+//!
+//! Invariant: the directory that holds an entry stands before it, as a directory. So a tree can be
+//! loaded in one pass, and loading it follows no symlink: nothing is ever made outside its root.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use pathwalk_abi::FileType;
+
+/// A file tree, in an order in which it can be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// The files, every directory before what it holds.
+    pub entries: Vec<Entry>,
+}
+
+/// One file of a [`Tree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The type: directory, regular file or symlink.
+    pub kind: FileType,
+    /// The permission bits, without the type.
+    pub mode: u32,
+    /// The path from the root, with a leading slash; the root itself is `/`.
+    pub path: Vec<u8>,
+    /// The body of a symlink; empty for every other type.
+    pub target: Vec<u8>,
+}
+
+impl Tree {
+    /// Reads a tree from the text of a `.tree` file.
+    ///
+    /// The root may be left out; it then has no entry. Empty lines are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not an entry, or whose directory does not stand before it.
+    pub fn parse(text: &[u8]) -> Result<Tree, ParseError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut seen = HashMap::from([(b"/".to_vec(), FileType::Directory)]);
+        for (number, line) in lines(text) {
+            let at = |what| ParseError { line: number, what };
+            let entry = Entry::parse(line).map_err(at)?;
+            if entry.path == b"/" {
+                if entry.kind != FileType::Directory || !entries.is_empty() {
+                    return Err(at("the root must be a directory and the first entry".into()));
+                }
+            } else {
+                let parent = parent(&entry.path);
+                if seen.get(parent) != Some(&FileType::Directory) {
+                    let parent = String::from_utf8_lossy(parent);
+                    return Err(at(format!("{parent} is not a directory listed before it")));
+                }
+                if seen.insert(entry.path.clone(), entry.kind).is_some() {
+                    return Err(at("the path is listed twice".into()));
+                }
+            }
+            entries.push(entry);
+        }
+        Ok(Tree { entries })
+    }
+}
+
+impl Entry {
+    fn parse(line: &[u8]) -> Result<Entry, String> {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
+        let [kind, mode, path, target] = fields[..] else {
+            return Err(format!(
+                "{} fields, where type, mode, path and target are four",
+                fields.len()
+            ));
+        };
+        let kind = match kind {
+            b"d" => FileType::Directory,
+            b"f" => FileType::Regular,
+            b"l" => FileType::Symlink,
+            other => {
+                let other = String::from_utf8_lossy(other);
+                return Err(format!("the type is {other:?}, not d, f or l"));
+            }
+        };
+        let mode = str::from_utf8(mode)
+            .ok()
+            .filter(|mode| mode.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|mode| u32::from_str_radix(mode, 8).ok())
+            .filter(|mode| *mode <= 0o7777)
+            .ok_or("the mode is not an octal number up to 7777")?;
+        if !is_plain(path) {
+            return Err("the path must begin with / and hold no empty, . or .. component".into());
+        }
+        if (kind == FileType::Symlink) == target.is_empty() {
+            return Err("a symlink has a target, and nothing else has one".into());
+        }
+        if line.contains(&0) {
+            return Err("a NUL byte, which no path can hold".into());
+        }
+        Ok(Entry { kind, mode, path: path.to_vec(), target: target.to_vec() })
+    }
+}
+
+/// A line that could not be read, in a `.tree` or in a `.tsv` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Writes `line 7: the path is listed twice`.
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Returns the lines that are not empty, with their numbers from 1.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    text.split(|&byte| byte == b'\n')
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.is_empty())
+}
+
+/// Tells whether a path is absolute and names each directory once, without `.` and `..`.
+fn is_plain(path: &[u8]) -> bool {
+    let Some(rest) = path.strip_prefix(b"/") else { return false };
+    rest.is_empty()
+        || rest.split(|&byte| byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
+}
+
+/// Returns the path of the directory that holds `path`, which is plain and not the root.
+fn parent(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) | None => b"/",
+        Some(slash) => &path[..slash],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_read_in_order() {
+        let tree = Tree::parse(b"d\t0755\t/\t\nd\t1777\t/tmp\t\n\nl\t0777\t/tmp/a\t../b c\n");
+        let entry = |kind, mode, path: &str, target: &str| Entry {
+            kind,
+            mode,
+            path: path.into(),
+            target: target.into(),
+        };
+        let entries = vec![
+            entry(FileType::Directory, 0o755, "/", ""),
+            entry(FileType::Directory, 0o1777, "/tmp", ""),
+            entry(FileType::Symlink, 0o777, "/tmp/a", "../b c"),
+        ];
+        assert_eq!(tree, Ok(Tree { entries }));
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_by_its_number() {
+        let rows: &[(&str, &str)] = &[
+            ("x\t0755\t/a\t", "line 1: the type is \"x\", not d, f or l"),
+            ("d\t0755\t/a", "line 1: 3 fields, where type, mode, path and target are four"),
+            ("d\t0855\t/a\t", "line 1: the mode is not an octal number up to 7777"),
+            ("d\t+755\t/a\t", "line 1: the mode is not an octal number up to 7777"),
+            ("d\t10000\t/a\t", "line 1: the mode is not an octal number up to 7777"),
+            ("d\t0755\ta\t", "line 1: the path must begin with / and hold no empty, . or .."),
+            ("d\t0755\t/a/\t", "line 1: the path must begin with / and hold no empty, . or .."),
+            ("d\t0755\t/../a\t", "line 1: the path must begin with / and hold no empty, . or .."),
+            ("l\t0777\t/a\t", "line 1: a symlink has a target, and nothing else has one"),
+            ("f\t0644\t/a\tb", "line 1: a symlink has a target, and nothing else has one"),
+            ("f\t0644\t/a\0\t", "line 1: a NUL byte, which no path can hold"),
+            ("f\t0644\t/a\t\n\nf\t0644\t/a\t", "line 3: the path is listed twice"),
+            ("f\t0644\t/a/b\t", "line 1: /a is not a directory listed before it"),
+            ("l\t0777\t/a\t/etc\nf\t0644\t/a/b\t", "line 2: /a is not a directory listed before"),
+            ("f\t0644\t/a\t\nd\t0755\t/\t", "line 2: the root must be a directory and the first"),
+        ];
+        for (text, want) in rows {
+            let error = Tree::parse(text.as_bytes()).expect_err(text);
+            assert!(error.to_string().starts_with(want), "{text:?}: {error}");
+        }
+    }
+}

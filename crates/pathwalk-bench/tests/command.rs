@@ -1,0 +1,125 @@
+//! The command as a program sees it: rows, exit status, and the lines on standard error.
+//!
+//! Times are never compared here, only answers.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pathwalk-bench");
+
+#[test]
+fn a_quick_run_reports_the_kernel_the_floor_and_another_build() {
+    let without = format!("without-nothing={PROGRAM}");
+    let args = ["gcc-205", "--quick", "--json", "--threads", "1", "--contender", &without];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = rows(&output);
+    let subjects: Vec<&str> =
+        rows.iter().map(|row| row["subject"].as_str().expect("a subject")).collect();
+    if subjects.contains(&"kernel-tmpdir") {
+        println!("skipped in part: no mounts here: {}", stderr(&output));
+        assert_eq!(subjects, ["kernel", "kernel-tmpdir", "floor", "without-nothing"]);
+    } else if subjects.contains(&"kernel-ext4") {
+        let all = ["kernel", "kernel-tmpfs", "kernel-ext4", "floor", "without-nothing"];
+        assert_eq!(subjects, all);
+    } else {
+        println!("skipped in part: no ext4 here: {}", stderr(&output));
+        assert_eq!(subjects, ["kernel", "kernel-tmpfs", "floor", "without-nothing"]);
+    }
+    for row in &rows {
+        assert_eq!(row["bench"], "gcc-205");
+        assert_eq!(row["threads"], 1);
+        assert_eq!(row["mismatches"], 0);
+        assert!(row["spread"].as_f64() >= Some(0.0), "{row}");
+        let ns = |row: &Value| row["ns_per_op"].as_f64().expect("a time");
+        let ratio = row["ratio_to_kernel"].as_f64().expect("a ratio");
+        // Decimal text costs the last bit.
+        assert!((ratio - ns(&rows[0]) / ns(row)).abs() < 1e-9 * ratio, "{row}");
+        if row["subject"].as_str().is_some_and(|subject| subject.starts_with("kernel")) {
+            assert!(ratio <= 1.0, "the kernel is the faster one: {row}");
+        }
+    }
+}
+
+#[test]
+fn every_number_of_threads_has_its_rows() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(2);
+    let output = bench(&["gcc-205", "--quick", "--json", "--threads", &threads.to_string()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for threads in 1..=threads {
+        let floors = rows(&output)
+            .iter()
+            .filter(|row| row["subject"] == "floor" && row["threads"] == threads)
+            .count();
+        assert_eq!(floors, 1);
+    }
+    let output = bench(&["gcc-205", "--threads", &(cores + 1).to_string()]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+/// One answer is turned round on its way, so that the rest of the run is as always.
+#[test]
+fn one_wrong_answer_fails_the_run_and_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let liar = dir.path().join("liar");
+    // The seventh call, of gconv-modules.cache, found its file; the program's name is its own word.
+    let script = format!(
+        "#!/bin/sh\n{PROGRAM} \"$@\" | sed -u 's/^answers 0 0 2 0 2 0 0/answers 0 0 2 0 2 0 13/'\n"
+    );
+    std::fs::write(&liar, script).expect("a script");
+    std::fs::set_permissions(&liar, PermissionsExt::from_mode(0o755)).expect("executable");
+    let contender = format!("liar={}", liar.display());
+    let output =
+        bench(&["gcc-205", "--quick", "--json", "--threads", "1", "--contender", &contender]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    let line = said.lines().find(|line| line.starts_with("wrong answer")).expect("the line");
+    assert!(line.contains("/gconv/gconv-modules.cache: recorded OK, kernel-"), "{line}");
+    assert!(line.ends_with(", liar EACCES"), "{line}");
+    assert!(said.ends_with("pathwalk bench: 1 of 205 calls got a wrong answer\n"), "{said}");
+    for row in rows(&output) {
+        assert_eq!(row["mismatches"], usize::from(row["subject"] == "liar"));
+        assert_eq!(row["ns_per_op"], Value::Null);
+    }
+}
+
+#[test]
+fn the_list_names_every_benchmark() {
+    let output = bench(&["--list"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let listed = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(listed, "gcc-205      The 205 access calls of a real gcc and ld run\n");
+}
+
+#[test]
+fn arguments_that_mean_nothing_end_with_status_2() {
+    for args in [
+        &[][..],
+        &["gcc-206"],
+        &["gcc-205", "--threads", "0"],
+        &["gcc-205", "--seconds", "0"],
+        &["gcc-205", "--seconds", "nan"],
+        &["gcc-205", "--quick", "--seconds", "1"],
+        &["gcc-205", "--contender", "name"],
+    ] {
+        let output = bench(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("bench").args(args).output().expect("the program runs")
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    let text = str::from_utf8(&output.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
