@@ -9,9 +9,9 @@
 use crate::{
     cell::Cell32,
     mapping::{Mapping, Zeroed},
+    shim::Mutex,
     striped,
 };
-use parking_lot::Mutex;
 use std::io;
 
 pub use crate::mapping::Zeroed as Slot;

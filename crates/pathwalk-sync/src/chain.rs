@@ -25,12 +25,11 @@ use crate::{
     lock_order::{self, Held, Rank},
     mapping::{Mapping, Zeroed},
     shim::{
-        AtomicU32,
+        AtomicU32, Mutex,
         Ordering::{Acquire, Relaxed, Release},
         fence, spin_loop, yield_now,
     },
 };
-use parking_lot::Mutex;
 use std::io;
 
 /// Set in a link that ends a chain; the bucket's number is below.

@@ -4,33 +4,25 @@
 //!
 //! Linux: `wait_var_event`, `wake_up_var`.
 
+#[cfg(loom)]
+use crate::shim::{park, unpark_all};
 #[cfg(not(loom))]
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 /// Blocks while `closed` says true; looked at again at each [`wake_all`] on the same `key`.
 pub fn wait<T>(key: &T, closed: impl Fn() -> bool) {
     while closed() {
-        #[cfg(loom)]
-        {
-            let _ = key;
-            crate::shim::yield_now();
-        }
-        #[cfg(not(loom))]
         park(std::ptr::from_ref(key).addr(), &closed);
     }
 }
 
 /// Blocks until the next [`wake_all`] on `key`, unless `closed` says false by then.
-#[cfg(not(loom))]
 pub(crate) fn wait_once<T>(key: &T, closed: impl Fn() -> bool) {
     park(std::ptr::from_ref(key).addr(), &closed);
 }
 
 /// Wakes all who wait on `key`; the caller has changed the state before.
 pub fn wake_all<T>(key: &T) {
-    #[cfg(loom)]
-    let _ = key;
-    #[cfg(not(loom))]
     unpark_all(std::ptr::from_ref(key).addr());
 }
 

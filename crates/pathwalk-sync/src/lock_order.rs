@@ -2,6 +2,11 @@
 //!
 //! The order itself stands in `docs/locking.md`; whoever declares a lock gives it its [`Rank`].
 
+#[cfg(debug_assertions)]
+use crate::shim::thread_local;
+#[cfg(debug_assertions)]
+use std::cell::RefCell;
+
 /// The place of a lock in the order: a thread that holds a rank may only take higher ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub u8);
@@ -15,7 +20,7 @@ pub struct Held {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Notes that this thread is about to take a lock of `rank`.
@@ -30,7 +35,8 @@ thread_local! {
 pub fn acquire(rank: Rank, same_rank_ordered: bool) -> Held {
     #[cfg(debug_assertions)]
     {
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
             if let Some(&top) = held.iter().max() {
                 assert!(
                     top < rank || (top == rank && same_rank_ordered),
@@ -56,7 +62,8 @@ pub fn acquire(rank: Rank, same_rank_ordered: bool) -> Held {
 #[inline]
 pub fn assert_none_held() {
     #[cfg(debug_assertions)]
-    HELD.with_borrow(|held| {
+    HELD.with(|held| {
+        let held = held.borrow();
         assert!(held.is_empty(), "a file system is asked while {held:?} is held");
     });
 }
@@ -65,14 +72,15 @@ impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        HELD.with_borrow_mut(|held| {
+        HELD.with(|held| {
+            let mut held = held.borrow_mut();
             let at = held.iter().rposition(|&rank| rank == self.rank);
             held.remove(at.expect("a held lock was noted when it was taken"));
         });
     }
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(all(test, debug_assertions, not(loom)))]
 mod tests {
     use super::*;
 

@@ -32,7 +32,10 @@ const LOCKED: u64 = 1 << 32;
 const PARKED: u64 = 1 << 33;
 
 /// How often a waiter looks again before it sleeps: about the length of the longest section under the lock.
+#[cfg(not(loom))]
 const SPINS: u32 = 40;
+#[cfg(loom)]
+const SPINS: u32 = 1;
 
 /// A lock, a count and "dead" in one word.
 #[derive(Debug, Default)]
@@ -96,9 +99,12 @@ impl Lockref {
     /// Makes a free slot alive with one count, held by the caller, who took it from the free list.
     #[inline]
     pub fn revive(&self) {
-        debug_assert!(self.0.load(Relaxed) & (COUNT | LOCKED) == 0, "a free slot is not held");
+        // Nobody else changes DEAD and the count of a free slot. It may be locked: by one who saw the count
+        // reach zero, lost to the one that freed the slot, and is about to find out in `mark_dead`.
+        let free = self.0.load(Relaxed);
+        debug_assert!(free & COUNT == 0, "a free slot is not held");
         // Release: the free slot's contents are seen by whoever takes a count by an old id.
-        self.0.store(1, Release);
+        self.0.fetch_xor(free & DEAD | 1, Release);
     }
 
     /// Takes the lock, for a short time: no file system is asked while it is held.
@@ -134,9 +140,6 @@ impl Lockref {
                 }
                 spin_loop();
             }
-            #[cfg(loom)]
-            crate::shim::yield_now();
-            #[cfg(not(loom))]
             if self.park() {
                 return;
             }
@@ -144,7 +147,6 @@ impl Lockref {
     }
 
     /// Sleeps until the lock is given up. Returns true if the lock was taken on the way.
-    #[cfg(not(loom))]
     fn park(&self) -> bool {
         let before = self.0.fetch_or(PARKED | LOCKED, Acquire);
         if before & LOCKED == 0 {
@@ -170,10 +172,21 @@ impl LockGuard<'_> {
     /// Marks the slot dead if nobody holds it; only then may the caller free it.
     #[must_use = "a slot that is still held must not be freed"]
     pub fn mark_dead(&self) -> bool {
+        self.mark_dead_at(0)
+    }
+
+    /// Gives the caller's count back and marks the slot dead if that was the only one.
+    #[must_use = "a slot that is still held must not be freed"]
+    pub fn put_and_mark_dead(&self) -> bool {
+        self.mark_dead_at(1)
+    }
+
+    fn mark_dead_at(&self, count: u64) -> bool {
         let mut word = self.lockref.0.load(Relaxed);
-        while word & (COUNT | DEAD) == 0 {
+        while word & (COUNT | DEAD) == count {
             // Acquire: sees what the last holders did before their `put`.
-            match self.lockref.0.compare_exchange_weak(word, word | DEAD, Acquire, Relaxed) {
+            let dead = word & !COUNT | DEAD;
+            match self.lockref.0.compare_exchange_weak(word, dead, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }

@@ -1,5 +1,7 @@
-//! The one seam between this crate and its model checker: core's atomics, or loom's.
+//! The one seam between this crate and its model checker: the real primitives, or loom's.
 
+#[cfg(loom)]
+pub(crate) use self::model::{Mutex, next_thread, park, thread_local, unpark_all};
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
@@ -7,8 +9,72 @@ pub(crate) use loom::{
     thread::yield_now,
 };
 #[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+#[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
+    thread_local,
 };
+
+/// A number for the calling thread, which asks once.
+#[cfg(not(loom))]
+pub(crate) fn next_thread() -> usize {
+    use std::sync::atomic::AtomicUsize;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What loom has under another name, or not at all.
+#[cfg(loom)]
+mod model {
+    use loom::sync::{Condvar, MutexGuard};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A mutex that is not poisoned, like `parking_lot`'s.
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("a model that panicked has ended")
+        }
+    }
+
+    /// loom's macro does not know `const`, which makes a real thread-local cheap.
+    macro_rules! local {
+        (static $name:ident: $type:ty = const $value:block;) => {
+            loom::thread_local! { static $name: $type = $value; }
+        };
+    }
+    pub(crate) use local as thread_local;
+
+    loom::lazy_static! {
+        static ref NEXT: AtomicUsize = AtomicUsize::new(0);
+        static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    /// A number for the calling thread, which asks once.
+    pub(crate) fn next_thread() -> usize {
+        NEXT.fetch_add(1, Relaxed)
+    }
+
+    /// `parking_lot_core`'s call by its contract: `closed` is asked, and the sleep begins, under the queue's
+    /// lock. All keys share one queue: whoever sleeps must expect to be woken for nothing.
+    pub(crate) fn park(_key: usize, closed: &dyn Fn() -> bool) {
+        let guard = QUEUE.0.lock();
+        if closed() {
+            drop(QUEUE.1.wait(guard));
+        }
+    }
+
+    /// Wakes whoever sleeps now; whoever comes later asks `closed` first.
+    pub(crate) fn unpark_all(_key: usize) {
+        let _guard = QUEUE.0.lock();
+        QUEUE.1.notify_all();
+    }
+}

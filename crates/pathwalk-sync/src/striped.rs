@@ -1,13 +1,25 @@
 //! Striped counters: counts that many threads change and almost nobody reads.
 //!
-//! Each thread adds to a line of its own, so that two threads that hold the same mount do not meet.
+//! Each thread counts on a line of its own, so that two threads that hold the same mount do not meet. A line
+//! counts apart what was taken and what was given back, because a sum reads one line after the other:
+//!
+//! ```text
+//!   line 0        line 1
+//!   took  gave    took  gave     line 0 has been read, line 1 not yet:
+//!    +1                  +1      a count is taken here and another given back there
+//! ```
+//!
+//! With one number per line the sum would miss the count that was taken. So all that was given back is read
+//! first: whoever gives a count back has taken it before, or was handed it by the one who did.
+//!
+//! Invariant: a sum is never below what was held at some moment during it, so a zero is true.
 //!
 //! Linux: per-CPU counters, as in `struct mount`.
 
 use crate::shim::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
-    fence,
+    fence, next_thread, thread_local,
 };
 use std::cell::Cell;
 
@@ -16,9 +28,8 @@ use std::cell::Cell;
 pub const STRIPES: usize = 8;
 /// The number of lines; threads share them in turn.
 #[cfg(loom)]
-pub const STRIPES: usize = 1;
+pub const STRIPES: usize = 2;
 
-#[cfg(not(loom))]
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
@@ -26,16 +37,9 @@ thread_local! {
 /// The stripe of this thread.
 #[inline]
 pub(crate) fn stripe() -> usize {
-    #[cfg(loom)]
-    {
-        let _ = Cell::new(0);
-        0
-    }
-    #[cfg(not(loom))]
     STRIPE.with(|mine| match mine.get() {
         usize::MAX => {
-            static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-            let stripe = NEXT.fetch_add(1, Relaxed) % STRIPES;
+            let stripe = next_thread() % STRIPES;
             mine.set(stripe);
             stripe
         }
@@ -46,7 +50,10 @@ pub(crate) fn stripe() -> usize {
 /// One line of a [`Striped`].
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line(AtomicU64);
+struct Line {
+    took: AtomicU64,
+    gave: AtomicU64,
+}
 
 /// A counter in as many lines as there are stripes.
 #[derive(Debug, Default)]
@@ -59,7 +66,8 @@ pub struct Striped {
 unsafe impl crate::mapping::Zeroed for Striped {}
 
 impl Striped {
-    /// Adds one, then lets `valid` say whether that came in time; if not, takes it back.
+    /// Adds one, then lets `valid` say whether that came in time; if not, takes it back as
+    /// [`Striped::put_then_look`] does, and the caller looks.
     ///
     /// Pairs with [`Striped::sum_after`]: either `valid` sees what the other side did before it summed, or the
     /// other side's sum sees the one added here.
@@ -72,7 +80,7 @@ impl Striped {
         fence(SeqCst);
         let valid = valid();
         if !valid {
-            self.put();
+            self.put_then_look();
         }
         valid
     }
@@ -80,14 +88,15 @@ impl Striped {
     /// Adds one; the caller knows that the count is not zero.
     #[inline]
     pub fn get(&self) {
-        self.lines[stripe()].0.fetch_add(1, Relaxed);
+        self.lines[stripe()].took.fetch_add(1, Relaxed);
     }
 
     /// Takes one off, perhaps on another line than it was added on.
     #[inline]
     pub fn put(&self) {
-        // Release: what the holder did is seen by whoever finds the sum zero. Pairs with the loads in `sum`.
-        self.lines[stripe()].0.fetch_sub(1, Release);
+        // Release: what the holder did, and that the count was taken before, is seen by whoever sees it given
+        // back. Pairs with the Acquire in `sum`.
+        self.lines[stripe()].gave.fetch_add(1, Release);
     }
 
     /// Takes one off, then fences, so that the caller may look whether it must sum.
@@ -107,7 +116,11 @@ impl Striped {
 
     /// The sum of all lines at no particular moment.
     pub fn sum(&self) -> u64 {
-        self.lines.iter().fold(0, |sum, line| sum.wrapping_add(line.0.load(Acquire)))
+        let add = |sum: u64, count| sum.wrapping_add(count);
+        // Acquire: sees what those did who gave back, and that each count was taken. Pairs with `put`.
+        let gave = self.lines.iter().map(|line| line.gave.load(Acquire)).fold(0, add);
+        let took = self.lines.iter().map(|line| line.took.load(Relaxed)).fold(0, add);
+        took.wrapping_sub(gave)
     }
 }
 

@@ -1,0 +1,171 @@
+//! Lockrefs: who frees a slot, who may touch it, and what they see of those before them.
+#![cfg(loom)]
+
+mod model;
+mod plain;
+
+use model::{explore, spawn};
+use pathwalk_sync::{Cell32, Lockref, Rank};
+use plain::Plain;
+use std::{collections::BTreeSet, sync::Arc};
+
+const RANK: Rank = Rank(1);
+
+/// A slot whose contents a holder reads, the lock's holder writes, and who frees it destroys.
+#[derive(Default)]
+struct Slot {
+    lockref: Lockref,
+    contents: Plain,
+    /// A word that says which life of the slot this is.
+    life: Cell32,
+}
+
+impl Slot {
+    /// A slot with so many counts.
+    fn held(counts: u32) -> Arc<Self> {
+        let slot = Self::default();
+        (0..counts).for_each(|_| slot.lockref.get_locked());
+        Arc::new(slot)
+    }
+
+    /// A slot that was freed.
+    fn free() -> Arc<Self> {
+        let slot = Self::default();
+        assert!(slot.lockref.lock(RANK).mark_dead());
+        Arc::new(slot)
+    }
+
+    /// Gives a count back and destroys the contents if it was the last; says whether it was.
+    fn put(&self) -> bool {
+        self.contents.read();
+        self.lockref.put() == 0 && self.destroy_unless_held()
+    }
+
+    /// Destroys the contents if nobody holds the slot.
+    fn destroy_unless_held(&self) -> bool {
+        let guard = self.lockref.lock(RANK);
+        let dead = guard.mark_dead();
+        if dead {
+            self.contents.write();
+        }
+        dead
+    }
+}
+
+#[test]
+fn of_all_who_give_back_a_last_count_one_frees_the_slot() {
+    let seen = explore(|| {
+        let slot = Slot::held(1);
+        let holder = spawn(&slot, Slot::put);
+        let walker = spawn(&slot, |slot| slot.lockref.get_not_dead().then(|| slot.put()));
+        let shrinker = spawn(&slot, Slot::destroy_unless_held);
+        let (holder, walker, shrinker) =
+            (holder.join().unwrap(), walker.join().unwrap(), shrinker.join().unwrap());
+        let frees = [holder, walker == Some(true), shrinker].iter().filter(|&&freed| freed).count();
+        assert_eq!(frees, 1, "{holder} {walker:?} {shrinker}");
+        assert!(slot.lockref.is_dead() && slot.lockref.count() == 0);
+        (holder, walker, shrinker)
+    });
+    let all = [
+        (true, None, false),
+        (true, Some(false), false),
+        (false, Some(true), false),
+        (false, None, true),
+        (false, Some(false), true),
+    ];
+    assert_eq!(seen, BTreeSet::from(all));
+}
+
+#[test]
+fn a_count_of_a_revived_slot_shows_its_contents() {
+    let seen = explore(|| {
+        let slot = Slot::free();
+        let owner = spawn(&slot, |slot| {
+            slot.contents.write();
+            slot.life.set(2);
+            slot.lockref.revive();
+        });
+        let walker = spawn(&slot, |slot| {
+            let held = slot.lockref.get_not_dead();
+            if held {
+                slot.contents.read();
+                assert_eq!(slot.life.get(), 2, "a holder sees an earlier life");
+                assert_ne!(slot.lockref.put(), 0, "the owner still holds it");
+            }
+            held
+        });
+        owner.join().unwrap();
+        let held = walker.join().unwrap();
+        assert_eq!(slot.lockref.count(), 1);
+        held
+    });
+    assert_eq!(seen, BTreeSet::from([false, true]));
+}
+
+#[test]
+fn a_slot_that_is_locked_by_an_old_id_is_revived_unharmed() {
+    let seen = explore(|| {
+        let slot = Slot::held(0);
+        // Both have seen the count reach zero. One frees the slot, which is then taken again at once.
+        let [one, other] = [(); 2].map(|()| {
+            spawn(&slot, |slot| {
+                let freed = slot.destroy_unless_held();
+                if freed {
+                    slot.lockref.revive();
+                    let _guard = slot.lockref.lock(RANK);
+                    slot.contents.write();
+                } else {
+                    let _guard = slot.lockref.lock(RANK);
+                    slot.contents.read();
+                }
+                freed
+            })
+        });
+        let freed = (one.join().unwrap(), other.join().unwrap());
+        assert_eq!(slot.lockref.count(), 1);
+        freed
+    });
+    assert_eq!(seen, BTreeSet::from([(false, true), (true, false)]));
+}
+
+#[test]
+fn the_lock_excludes_and_loses_no_sleeper() {
+    let seen = explore(|| {
+        let slot = Slot::held(1);
+        let threads = [1, 2, 3].map(|me| {
+            spawn(&slot, move |slot| {
+                let _guard = slot.lockref.lock(RANK);
+                slot.contents.write();
+                let before = slot.life.get();
+                slot.life.set(me);
+                before
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    // What each found is who came before it: all six orders.
+    let orders = [[0, 1, 2], [0, 3, 1], [2, 0, 1], [3, 0, 2], [2, 3, 0], [3, 1, 0]];
+    assert_eq!(seen, BTreeSet::from(orders));
+}
+
+#[test]
+fn counts_go_up_and_down_while_the_lock_is_held() {
+    let seen = explore(|| {
+        let slot = Slot::held(1);
+        let writer = spawn(&slot, |slot| {
+            let guard = slot.lockref.lock(RANK);
+            slot.contents.write();
+            let died = guard.mark_dead();
+            drop(guard);
+            died
+        });
+        let walker = spawn(&slot, |slot| {
+            let held = slot.lockref.get_not_dead();
+            slot.lockref.get();
+            slot.lockref.put() + slot.lockref.put() * 10 * u32::from(held)
+        });
+        let died = writer.join().unwrap();
+        (died, walker.join().unwrap(), slot.lockref.count())
+    });
+    assert_eq!(seen, BTreeSet::from([(false, 12, 1)]));
+}
