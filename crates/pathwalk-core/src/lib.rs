@@ -1,1 +1,49 @@
 //! What Linux does with names: dentry cache, inode table, mounts, permissions and one walk over them.
+//!
+//! ```text
+//!   ops/      a file per family of calls: what users call
+//!   walk/     from a path to a place                          ← the one walk
+//!   perm      may this be done?
+//!   dcache/   what is called what, where        mount/  which tree hangs where
+//!   inode     what a name stands for            fs      the contract for file systems
+//! ```
+//!
+//! This crate names no file system and makes no system call.
+
+pub mod fs;
+
+mod vfs;
+
+mod task;
+
+mod file;
+
+mod fdtable;
+
+mod cred;
+
+mod ops;
+
+mod walk;
+
+mod perm;
+
+mod name;
+
+mod dcache;
+
+mod inode;
+
+mod mount;
+
+mod lock;
+
+pub use cred::{Cred, Subject};
+pub use fdtable::FdTable;
+pub use file::File;
+pub use inode::{Attr, InodeRef};
+pub use ops::rw::Seek;
+pub use perm::{Rule, generic_permission};
+pub use task::{At, Task};
+pub use vfs::{Config, Usage, Vfs, system_time};
+pub use walk::observe;

@@ -135,16 +135,16 @@ impl BlobArena {
         }
     }
 
-    /// Appends the first `len` bytes of a blob to `out`; fewer where a stale handle names a shorter one.
-    pub fn copy(&self, blob: Blob, len: usize, out: &mut impl Extend<u8>) {
+    /// Hands the first `len` bytes of a blob to `sink`, in pieces; fewer where a stale handle names a shorter one.
+    #[inline]
+    pub fn copy(&self, blob: Blob, len: usize, mut sink: impl FnMut(&[u8])) {
         let mut left = len;
         for word in self.words(blob) {
-            if left == 0 {
+            let taken = left.min(8);
+            if taken == 0 {
                 break;
             }
-            let bytes = word.get().to_le_bytes();
-            let taken = left.min(8);
-            out.extend(bytes[..taken].iter().copied());
+            sink(&word.get().to_le_bytes()[..taken]);
             left -= taken;
         }
     }
@@ -182,7 +182,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 % 255 + 1) as u8).collect();
             let blob = arena.store(&bytes).unwrap();
             let mut out = Vec::new();
-            arena.copy(blob, len, &mut out);
+            arena.copy(blob, len, |piece| out.extend(piece));
             assert_eq!(out, bytes);
             arena.free(blob);
         }

@@ -27,7 +27,7 @@ use crate::{
     shim::{
         AtomicU32, Mutex,
         Ordering::{Acquire, Relaxed, Release},
-        fence, spin_loop, yield_now,
+        spin_loop, yield_now,
     },
 };
 use std::io;
@@ -197,10 +197,9 @@ impl Table {
         }
         // Rule 1: the marker of another chain says that we were lured. (An empty bucket's head is 0.)
         let lured = at != END | bucket && at != 0;
-        // Acquire fence: the two loads below are not moved before the walk. If the walk saw a store of a
-        // split, it sees the lock of that split, or the size that it published.
-        fence(Acquire);
-        let splitting = head.0.load(Relaxed) & LOCK != 0;
+        // In this order, and both after the walk, for all of these loads are Acquire: if the walk saw a store of
+        // a split, the head is locked by that split, or was unlocked after the split had published the new size.
+        let splitting = head.next() & LOCK != 0;
         let moved = self.view().bucket(hash) != bucket;
         if lured || splitting || moved { Absent::Unsure } else { Absent::Sure }
     }
@@ -213,7 +212,7 @@ impl Table {
         mut f: impl FnMut(u32, &'a T) -> Option<R>,
     ) -> Option<R> {
         let bucket = self.lock(hash);
-        let mut at = bucket.head.next() & !LOCK;
+        let mut at = bucket.first;
         while at & END == 0 && at != 0 {
             let slot = arena.get(at);
             if let Some(found) = f(at, slot) {
@@ -227,7 +226,10 @@ impl Table {
     /// Puts a slot into the chain of its hash. The caller holds the slot's lock.
     pub fn insert<T: Linked>(&self, id: u32, slot: &T) {
         debug_assert!(id != 0 && id <= MAX_ID, "a slot in a chain has an id");
-        self.lock(slot.chain_hash()).push(id, slot);
+        let mut bucket = self.lock(slot.chain_hash());
+        let first = bucket.first;
+        slot.link().publish(if first == 0 { END | bucket.number } else { first });
+        bucket.first = id;
     }
 
     /// Takes a slot out of the chain of its hash. The caller holds the slot's lock; the slot's link stays, for
@@ -237,11 +239,11 @@ impl Table {
     ///
     /// Panics if the slot is not in the chain: that is a bug of this project, never of its user.
     pub fn remove<T: Linked>(&self, arena: &Arena<T>, id: u32, slot: &T) {
-        let bucket = self.lock(slot.chain_hash());
+        let mut bucket = self.lock(slot.chain_hash());
         let after = slot.link().next();
-        let mut at = bucket.head.next() & !LOCK;
+        let mut at = bucket.first;
         if at == id {
-            bucket.head.publish(after | LOCK);
+            bucket.first = after;
             return;
         }
         loop {
@@ -272,23 +274,26 @@ impl Table {
         let n = self.n.load(Relaxed);
         let new = View::of(n + 1);
         // `n` without its highest bit: where the slots of bucket `n` are found until now.
-        let from = self.lock_bucket(n ^ (1 << n.ilog2()));
+        let mut from = self.lock_bucket(n ^ (1 << n.ilog2()));
         let to = self.buckets.at(n);
         debug_assert!(to.next() == 0, "a bucket that was never in use is empty");
         let mut to_head = END | n;
-        // The last place that points to a slot that stays.
-        let mut stays = from.head;
-        let mut at = from.head.next() & !LOCK;
+        // The last slot that stays; none yet.
+        let mut stays: Option<&Link> = None;
+        let mut at = from.first;
         while at & END == 0 && at != 0 {
             let slot = arena.get(at);
             let after = slot.link().next();
             if new.bucket(slot.chain_hash()) == n {
                 // A reader on this slot is lured to the new chain and will find the wrong marker (rule 1).
-                stays.publish(if std::ptr::eq(stays, from.head) { after | LOCK } else { after });
+                match stays {
+                    Some(link) => link.publish(after),
+                    None => from.first = after,
+                }
                 slot.link().publish(to_head);
                 to_head = at;
             } else {
-                stays = slot.link();
+                stays = Some(slot.link());
             }
             at = after;
         }
@@ -313,13 +318,16 @@ impl Table {
         let held = lock_order::acquire(self.rank, false);
         let head = self.buckets.at(number);
         let mut tries = 0u32;
-        // Acquire: sees what the last holder did. Pairs with the Release in the guard's drop.
-        while head.0.fetch_or(LOCK, Acquire) & LOCK != 0 {
+        loop {
+            // Acquire: sees what the last holder did. Pairs with the Release in the guard's drop.
+            let first = head.0.fetch_or(LOCK, Acquire);
+            if first & LOCK == 0 {
+                return BucketGuard { head, number, first, _held: held };
+            }
             tries += 1;
             // The section is a few instructions; a holder that was preempted needs the processor.
-            if cfg!(loom) || tries.is_multiple_of(64) { yield_now() } else { spin_loop() }
+            if tries.is_multiple_of(64) { yield_now() } else { spin_loop() }
         }
-        BucketGuard { head, number, _held: held }
     }
 
     /// Forbids or allows stores to the buckets, to prove that readers make none.
@@ -343,21 +351,17 @@ impl std::fmt::Debug for Table {
 struct BucketGuard<'a> {
     head: &'a Link,
     number: u32,
+    /// What the head will say when the lock is given up: the first slot, an end marker, or 0.
+    first: u32,
     _held: Held,
-}
-
-impl BucketGuard<'_> {
-    fn push<T: Linked>(&self, id: u32, slot: &T) {
-        let first = self.head.next() & !LOCK;
-        slot.link().publish(if first == 0 { END | self.number } else { first });
-        self.head.publish(id | LOCK);
-    }
 }
 
 impl Drop for BucketGuard<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `lock_bucket`.
-        self.head.0.fetch_and(!LOCK, Release);
+        // Release: who locks the bucket next, or enters the chain, sees what was done under the lock. Pairs with
+        // the Acquire in `lock_bucket` and in `Link::next`. (A swap and no store: for the model checker a store
+        // may be lost to a `fetch_or` beside it.)
+        self.head.0.swap(self.first, Release);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     lock_order::{self, Held, Rank},
     shim::{
         AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
         spin_loop,
     },
 };
@@ -78,8 +78,10 @@ impl Lockref {
     #[must_use = "whoever gives back the last count decides what becomes of the slot"]
     pub fn put(&self) -> u32 {
         // Release: what this holder did is seen by the one that frees the slot. Pairs with the Acquire in
-        // `mark_dead` and `get_not_dead`.
-        let before = self.0.fetch_sub(1, Release);
+        // `mark_dead` and here.
+        // Acquire: the last holder sees what those before it did to the slot, above all that one of them took
+        // its name away. Pairs with the Release here.
+        let before = self.0.fetch_sub(1, AcqRel);
         debug_assert!(before & COUNT != 0, "put without get");
         (before & COUNT) as u32 - 1
     }

@@ -15,17 +15,40 @@ use std::io;
 #[expect(unsafe_code, reason = "only the type's author can promise that zeroed memory is a value")]
 pub unsafe trait Zeroed: Default + Send + Sync {}
 
-#[expect(unsafe_code, reason = "see the argument")]
-// SAFETY: `Cell32` and `Cell64` are transparent atomics; zero is a value; no drop.
-unsafe impl Zeroed for crate::Cell32 {}
+macro_rules! zeroed {
+    ($($name:ty)*) => {$(
+        #[expect(unsafe_code, reason = "see the argument")]
+        // SAFETY: a transparent atomic; zero is a value; no drop.
+        unsafe impl Zeroed for $name {}
+    )*};
+}
+
+zeroed!(crate::Cell32 crate::Cell64 crate::Link crate::Seq crate::Lockref);
 
 #[expect(unsafe_code, reason = "see the argument")]
-// SAFETY: as above.
-unsafe impl Zeroed for crate::Cell64 {}
+// SAFETY: an array of values for which this holds.
+unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] where [T; N]: Default {}
 
-#[expect(unsafe_code, reason = "see the argument")]
-// SAFETY: a `Link` is a transparent atomic; zero is a value; no drop.
-unsafe impl Zeroed for crate::Link {}
+/// Declares a struct all of whose fields are [`Slot`](crate::Slot)s, which makes it one.
+#[macro_export]
+macro_rules! slot {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        $vis struct $name { $($(#[$field_meta])* $field_vis $field: $type,)* }
+
+        const _: () = {
+            const fn is_slot<T: $crate::Slot>() {}
+            $(is_slot::<$type>();)*
+        };
+
+        // SAFETY: every field is a slot, as checked above: atomics of which zero is a value, and no drop.
+        unsafe impl $crate::Slot for $name {}
+    };
+}
 
 /// A power of two of `T`s in zeroed memory.
 pub(crate) struct Mapping<T> {

@@ -1,0 +1,103 @@
+//! Credentials: who asks.
+//!
+//! Linux: `struct cred`, as far as names and inodes look at it; credentials(7), capabilities(7).
+
+use pathwalk_abi::CapSet;
+
+/// The credentials of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cred {
+    /// The real user: who access(2) asks for.
+    pub uid: u32,
+    /// The real group.
+    pub gid: u32,
+    /// The user that permission is checked for and that new files belong to.
+    pub fsuid: u32,
+    /// The group that permission is checked for and that new files belong to.
+    pub fsgid: u32,
+    /// The supplementary groups.
+    pub groups: Vec<u32>,
+    /// The effective capabilities.
+    pub caps: CapSet,
+    /// The capabilities that may be made effective: what access(2) counts for a real user 0.
+    pub permitted: CapSet,
+}
+
+impl Cred {
+    /// User 0 with all capabilities.
+    pub fn root() -> Self {
+        Self { caps: CapSet::FULL, permitted: CapSet::FULL, ..Self::user(0, 0) }
+    }
+
+    /// An ordinary user without capabilities.
+    pub fn user(uid: u32, gid: u32) -> Self {
+        Self {
+            uid,
+            gid,
+            fsuid: uid,
+            fsgid: gid,
+            groups: Vec::new(),
+            caps: CapSet::empty(),
+            permitted: CapSet::empty(),
+        }
+    }
+
+    /// The same with these supplementary groups.
+    #[must_use]
+    pub fn with_groups(mut self, groups: &[u32]) -> Self {
+        self.groups = groups.to_vec();
+        self
+    }
+
+    /// The same with these capabilities, effective and permitted.
+    #[must_use]
+    pub fn with_caps(mut self, caps: CapSet) -> Self {
+        (self.caps, self.permitted) = (caps, caps);
+        self
+    }
+
+    /// The credentials that permission is checked by.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { fsuid: self.fsuid, fsgid: self.fsgid, groups: &self.groups, caps: self.caps }
+    }
+
+    /// The credentials that access(2) checks by: the real user's.
+    ///
+    /// Linux: `access_override_creds`.
+    pub(crate) fn real_subject(&self) -> Subject<'_> {
+        let caps = if self.uid == 0 { self.permitted } else { CapSet::empty() };
+        Subject { fsuid: self.uid, fsgid: self.gid, groups: &self.groups, caps }
+    }
+}
+
+/// What a permission check looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The user.
+    pub fsuid: u32,
+    /// The group.
+    pub fsgid: u32,
+    /// The supplementary groups.
+    pub groups: &'a [u32],
+    /// The effective capabilities.
+    pub caps: CapSet,
+}
+
+impl Subject<'_> {
+    /// Says whether the group is the subject's own or a supplementary one.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.fsgid == gid || self.groups.contains(&gid)
+    }
+
+    /// Says whether the subject has the capability.
+    pub fn capable(&self, cap: CapSet) -> bool {
+        self.caps.contains(cap)
+    }
+
+    /// Says whether the subject owns what `uid` owns, or may act as if.
+    ///
+    /// Linux: `inode_owner_or_capable`.
+    pub fn owner_or_capable(&self, uid: u32) -> bool {
+        self.fsuid == uid || self.capable(CapSet::FOWNER)
+    }
+}

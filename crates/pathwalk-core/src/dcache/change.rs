@@ -1,0 +1,286 @@
+//! Changing what names stand for: filling a dentry, taking it out of the table, moving it.
+//!
+//! Every function here that ends in `_locked` is called under the lock of the directory whose children it changes.
+//!
+//! Linux: `d_alloc`, `d_instantiate`, `d_delete`, `d_move`.
+
+use super::{
+    COMPLETE, DEAD_DIR, DIRECTORY, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE, PERSISTENT,
+    REVALIDATE, SEARCH_ALL, SYMLINK,
+};
+use crate::{
+    inode::InodeId,
+    lock,
+    name::{Component, INLINE_LEN},
+    vfs::Vfs,
+};
+use pathwalk_abi::{Errno, Result};
+
+/// The first cookie of a listing; below it are `.` and `..`.
+pub(crate) const FIRST_COOKIE: u64 = 3;
+
+impl Vfs {
+    /// Makes a dentry with one count that no name leads to yet; it counts its parent, which the caller holds.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the dentry table or the names' arena is full, and nothing could be evicted.
+    pub(crate) fn dentry_alloc(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<DentryId> {
+        let bytes = name.bytes(text);
+        let blob = if name.len > INLINE_LEN {
+            Some(self.with_room(|| self.names.store(bytes)).ok_or(Errno::ENOMEM)?)
+        } else {
+            None
+        };
+        let Some(id) = self.with_room(|| self.dentries.alloc()) else {
+            if let Some(blob) = blob {
+                self.names.free(blob);
+            }
+            return Err(Errno::ENOMEM);
+        };
+        self.dhash.grow(&self.dentries, self.dentries.high_water());
+        let dentry = self.dentries.get(id);
+        {
+            let _change = dentry.seq.change();
+            dentry.flags.set(NEGATIVE);
+            dentry.parent.set(parent.0);
+            dentry.inode.set(0);
+            self.set_name(id, name, blob);
+            dentry.key.set(name.key(parent.0, self.secret));
+        }
+        dentry.first_child.set(0);
+        dentry.busy.set(0);
+        dentry.next_cookie.set(FIRST_COOKIE);
+        dentry.sb.set(self.dentry(parent).sb.get());
+        self.dget(parent);
+        dentry.lockref.revive();
+        Ok(DentryId(id))
+    }
+
+    fn set_name(&self, id: u32, name: &Component, blob: Option<u32>) {
+        let dentry = self.dentries.get(id);
+        match blob {
+            Some(blob) => dentry.name[0].set(u64::from(blob)),
+            None => {
+                for (cell, &word) in dentry.name.iter().zip(&name.words) {
+                    cell.set(word);
+                }
+            }
+        }
+    }
+
+    /// Makes the root dentry of a file system, with one count.
+    pub(crate) fn dentry_root(&self, sb: u32, inode: InodeId, flags: u32) -> Result<DentryId> {
+        let id = self.with_room(|| self.dentries.alloc()).ok_or(Errno::ENOMEM)?;
+        let dentry = self.dentries.get(id);
+        {
+            let _change = dentry.seq.change();
+            dentry.flags.set(IS_ROOT | flags | self.type_flags(inode));
+            dentry.parent.set(id);
+            dentry.inode.set(inode.0);
+            dentry.key.set(0);
+        }
+        dentry.first_child.set(0);
+        dentry.busy.set(0);
+        dentry.next_cookie.set(FIRST_COOKIE);
+        dentry.sb.set(sb);
+        dentry.lockref.revive();
+        self.inode_set_alias(inode, id);
+        Ok(DentryId(id))
+    }
+
+    /// Frees a dead, unhashed dentry and returns its parent, whose count it held.
+    pub(crate) fn dentry_free(&self, id: DentryId) -> DentryId {
+        let dentry = self.dentry(id);
+        let (parent, inode, long) = (
+            DentryId(dentry.parent.get()),
+            InodeId(dentry.inode.get()),
+            dentry.name_len() > INLINE_LEN,
+        );
+        let blob = dentry.blob();
+        {
+            let _change = dentry.seq.change();
+            dentry.flags.set(0);
+            dentry.parent.set(0);
+            dentry.inode.set(0);
+            dentry.key.set(0);
+        }
+        if long {
+            self.names.free(blob);
+        }
+        if inode != InodeId::NONE {
+            self.iput(inode);
+        }
+        self.dentries.free(id.0);
+        parent
+    }
+
+    /// Makes the name lead to the dentry, which becomes a child of `parent`.
+    pub(crate) fn hash_locked(&self, parent: DentryId, id: DentryId, flags: u32) {
+        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
+        let _children = directory.children_seq.change();
+        let cookie = directory.next_cookie.get();
+        directory.next_cookie.set(cookie + 1);
+        dentry.cookie.set(cookie);
+        self.link_child(parent, id);
+        {
+            let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
+            let _change = dentry.seq.change();
+            dentry.flags.set(dentry.flags.get() & !(NEGATIVE | IN_LOOKUP) | HASHED | flags);
+        }
+        self.dhash.insert(id.0, dentry);
+    }
+
+    /// Makes the name lead nowhere. The dentry goes on to stand for what it stood for, for its holders, and
+    /// keeps counting its parent.
+    pub(crate) fn unhash_locked(&self, parent: DentryId, id: DentryId) {
+        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
+        if !dentry.is(HASHED) {
+            return;
+        }
+        let _children = directory.children_seq.change();
+        self.unlink_child(parent, id);
+        let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
+        let _change = dentry.seq.change();
+        dentry.flags.set(dentry.flags.get() & !HASHED);
+        self.dhash.remove(&self.dentries, id.0, dentry);
+    }
+
+    /// Newest first: who reads a listing to its end meets no name that was made meanwhile.
+    fn link_child(&self, parent: DentryId, id: DentryId) {
+        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
+        let first = directory.first_child.get();
+        dentry.prev_sibling.set(0);
+        dentry.next_sibling.set(first);
+        if first != 0 {
+            self.dentries.get(first).prev_sibling.set(id.0);
+        }
+        directory.first_child.set(id.0);
+    }
+
+    fn unlink_child(&self, parent: DentryId, id: DentryId) {
+        let dentry = self.dentry(id);
+        let (prev, next) = (dentry.prev_sibling.get(), dentry.next_sibling.get());
+        match prev {
+            0 => self.dentry(parent).first_child.set(next),
+            prev => self.dentries.get(prev).next_sibling.set(next),
+        }
+        if next != 0 {
+            self.dentries.get(next).prev_sibling.set(prev);
+        }
+    }
+
+    /// Says what a reserved name stands for; takes over the caller's count of the inode.
+    ///
+    /// `kind` are the flags that the file system's inodes' dentries have: COMPLETE, PERSISTENT, REVALIDATE.
+    pub(crate) fn d_instantiate(&self, id: DentryId, inode: InodeId, kind: u32) {
+        let dentry = self.dentry(id);
+        let type_flags = self.type_flags(inode);
+        let kind = if type_flags & DIRECTORY != 0 { kind } else { kind & !COMPLETE };
+        // The alias first: a chmod from now on finds the dentry, and waits for its lock.
+        if inode != InodeId::NONE {
+            self.inode_set_alias(inode, id.0);
+        }
+        let _guard = dentry.lockref.lock(lock::DENTRY);
+        let _change = dentry.seq.change();
+        dentry.inode.set(inode.0);
+        let keep = dentry.flags.get() & (HASHED | IS_ROOT);
+        // Asked again under the lock: a chmod between the two has not seen this dentry.
+        dentry.flags.set(keep | kind | self.type_flags(inode));
+    }
+
+    /// Makes a name that was unlinked lead nowhere; the caller has it reserved.
+    pub(crate) fn d_delete(&self, parent: DentryId, id: DentryId, dead_dir: bool) {
+        let directory = self.dentry(parent);
+        let _parent = directory.lockref.lock(lock::DENTRY);
+        if dead_dir {
+            let dentry = self.dentry(id);
+            let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
+            let _change = dentry.seq.change();
+            dentry.flags.set(dentry.flags.get() | DEAD_DIR);
+        }
+        self.unhash_locked(parent, id);
+    }
+
+    /// Makes a name that no longer holds lead nowhere, and what is below it unreachable by it.
+    ///
+    /// Linux: `d_invalidate`.
+    pub(crate) fn d_invalidate(&self, parent: DentryId, id: DentryId) {
+        let directory = self.dentry(parent);
+        let _parent = directory.lockref.lock(lock::DENTRY);
+        if self.dentry(id).parent.get() == parent.0 {
+            self.unhash_locked(parent, id);
+        }
+    }
+
+    /// Moves a dentry to another parent and name; what was there before no longer leads anywhere.
+    ///
+    /// The caller has both names reserved and, where the parents differ, the rename lock.
+    ///
+    /// Linux: `d_move`.
+    pub(crate) fn d_move(
+        &self,
+        source: DentryId,
+        target: DentryId,
+        new_name: &Component,
+        blob: Option<u32>,
+    ) {
+        let moved = self.dentry(source);
+        let replaced = self.dentry(target);
+        let (from, to) = (DentryId(moved.parent.get()), DentryId(replaced.parent.get()));
+        let old_long = moved.name_len() > INLINE_LEN;
+        let old_blob = moved.blob();
+        self.dget(to);
+        {
+            let (first, second) = self.parents_in_order(from, to);
+            let _first = self.dentry(first).lockref.lock(lock::DENTRY);
+            let _second =
+                (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
+            self.unhash_locked(to, target);
+            self.unhash_locked(from, source);
+            {
+                let _moved = moved.lockref.lock_nested(lock::DENTRY);
+                let _change = moved.seq.change();
+                moved.parent.set(to.0);
+                self.set_name(source.0, new_name, blob);
+                moved.key.set(new_name.key(to.0, self.secret));
+            }
+            self.hash_locked(to, source, moved.flags.get() & !HASHED);
+        }
+        if old_long {
+            self.names.free(old_blob);
+        }
+        self.dput(from);
+    }
+
+    /// An ancestor before its descendant, else by id. The caller's rename lock keeps ancestors where they are.
+    fn parents_in_order(&self, a: DentryId, b: DentryId) -> (DentryId, DentryId) {
+        if self.is_ancestor(a, b) || !self.is_ancestor(b, a) && a < b { (a, b) } else { (b, a) }
+    }
+
+    /// Whether `ancestor` is `of` or lies above it. Exact while directories keep their places.
+    pub(crate) fn is_ancestor(&self, ancestor: DentryId, of: DentryId) -> bool {
+        let mut at = of;
+        loop {
+            if at == ancestor {
+                return true;
+            }
+            let dentry = self.dentry(at);
+            let parent = DentryId(dentry.parent.get());
+            if dentry.is(IS_ROOT) || parent == at || parent == DentryId::NONE {
+                return false;
+            }
+            at = parent;
+        }
+    }
+}
+
+/// The flags of a dentry that say what its file system is like.
+pub(crate) const KIND: u32 = COMPLETE | PERSISTENT | REVALIDATE;
+
+const _: () = assert!(KIND & (NEGATIVE | SYMLINK | SEARCH_ALL) == 0);

@@ -1,0 +1,105 @@
+//! Finding a name: without holding anything, and for sure.
+//!
+//! Linux: `__d_lookup_rcu`, `__d_lookup`.
+
+use super::{COMPLETE, Dentry, DentryId, HASHED};
+use crate::{
+    name::{Component, INLINE_LEN},
+    vfs::Vfs,
+};
+use pathwalk_sync::{Absent, Sample, View};
+
+/// A dentry as a reader that holds nothing saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) id: DentryId,
+    pub(crate) seq: Sample,
+    pub(crate) flags: u32,
+}
+
+/// How often a reader asks again for a sure miss before it takes the parent's lock.
+const TRIES: u32 = 4;
+
+impl Vfs {
+    /// Looks for a name without holding anything. What is found is true if the sample still holds later; a miss is
+    /// a hint.
+    #[inline(always)]
+    pub(crate) fn d_lookup_rcu(
+        &self,
+        view: View,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<Seen> {
+        let key = name.key(parent.0, self.secret);
+        self.dhash.find(&self.dentries, view, key, |id, dentry| {
+            self.compare(id, dentry, parent, key, text, name)
+        })
+    }
+
+    /// One entry of a chain: what it is if it is the one.
+    #[inline(always)]
+    fn compare(
+        &self,
+        id: u32,
+        dentry: &Dentry,
+        parent: DentryId,
+        key: u64,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<Seen> {
+        let seq = dentry.seq.sample();
+        if dentry.key.get() != key || dentry.parent.get() != parent.0 {
+            return None;
+        }
+        let same = if name.len <= INLINE_LEN {
+            dentry.inline_name_is(&name.words)
+        } else {
+            self.long_name_is(dentry, name.bytes(text))
+        };
+        let flags = dentry.flags.get();
+        (same && flags & HASHED != 0).then_some(Seen { id: DentryId(id), seq, flags })
+    }
+
+    /// Says whether a name that was not found is known not to exist: its directory is complete, its set of
+    /// children did not change during the search, and the search was not led astray.
+    ///
+    /// The caller checks the parent's sequence count afterwards.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn surely_absent(&self, parent: DentryId, text: &[u8], name: &Component) -> bool {
+        let directory = self.dentry(parent);
+        let key = name.key(parent.0, self.secret);
+        for _ in 0..TRIES {
+            let children = directory.children_seq.sample();
+            if !directory.is(COMPLETE) {
+                return false;
+            }
+            let found = self.dhash.find_sure(&self.dentries, key, |id, dentry| {
+                self.compare(id, dentry, parent, key, text, name)
+            });
+            match found {
+                // It came meanwhile, or it is there without standing for anything: not for us to say.
+                Absent::Found(_) => return false,
+                Absent::Sure if directory.children_seq.unchanged(children) => return true,
+                Absent::Sure | Absent::Unsure => std::hint::spin_loop(),
+            }
+        }
+        false
+    }
+
+    /// Looks for a name; the caller holds the parent's lock, so the answer is exact.
+    pub(crate) fn d_lookup_locked(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<DentryId> {
+        let key = name.key(parent.0, self.secret);
+        self.dhash
+            .find_locked(&self.dentries, key, |id, dentry| {
+                self.compare(id, dentry, parent, key, text, name)
+            })
+            .map(|seen| seen.id)
+    }
+}

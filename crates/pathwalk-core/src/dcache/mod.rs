@@ -1,0 +1,240 @@
+//! The dentry cache: what is called what, where.
+//!
+//! ```text
+//!   line 0   seq flags parent inode  key(hash+length) link children_seq  name (32 bytes)   what the walk reads
+//!   line 1   lockref  first_child next prev busy sb cookie next_cookie                     what holders write
+//! ```
+//!
+//! Invariant: parent, name, inode and flags of a dentry change only under its lock and between two increments of
+//! its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
+//! its `children_seq`.
+//!
+//! Linux: `struct dentry`, `fs/dcache.c`.
+
+pub(crate) mod lookup;
+
+pub(crate) mod reserve;
+
+pub(crate) mod change;
+
+pub(crate) mod reclaim;
+
+pub(crate) mod path;
+
+use crate::{
+    inode::{I_MAY_EXEC, I_PERMISSION, Inode, InodeId, Owner},
+    lock,
+    name::{INLINE_LEN, INLINE_WORDS, spells},
+    vfs::Vfs,
+};
+use pathwalk_abi::{FileType, mode::S_IXUGO};
+use pathwalk_sync::{Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
+
+/// The name of a dentry slot; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct DentryId(pub(crate) u32);
+
+impl DentryId {
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// In the table: the name leads here. Set and cleared with the insertion and the removal.
+pub(crate) const HASHED: u32 = 1 << 0;
+/// The name stands for nothing; the walk answers ENOENT.
+pub(crate) const NEGATIVE: u32 = 1 << 1;
+/// The file system is being asked what the name stands for; the walk takes it as not cached.
+pub(crate) const IN_LOOKUP: u32 = 1 << 2;
+/// A directory that can be walked through.
+pub(crate) const DIRECTORY: u32 = 1 << 3;
+/// A symlink.
+pub(crate) const SYMLINK: u32 = 1 << 4;
+/// Something is mounted here, in some mount.
+pub(crate) const MOUNTED: u32 = 1 << 5;
+/// The file system wants to be asked at each use whether the name still stands for the same.
+pub(crate) const REVALIDATE: u32 = 1 << 6;
+/// A directory that everyone may search: all x bits, no ACL, nobody who wants to be asked.
+pub(crate) const SEARCH_ALL: u32 = 1 << 7;
+/// A directory all of whose children are in the cache: what is not found is not there.
+pub(crate) const COMPLETE: u32 = 1 << 8;
+/// A removed directory: it gets no new children, ever.
+pub(crate) const DEAD_DIR: u32 = 1 << 9;
+/// A dentry that is the only record of its name: never evicted.
+pub(crate) const PERSISTENT: u32 = 1 << 10;
+/// A root of a file system: its own parent.
+pub(crate) const IS_ROOT: u32 = 1 << 11;
+
+/// What needs more than a step: one test tells the plain case from all others.
+pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MOUNTED | REVALIDATE | NEGATIVE;
+
+slot! {
+    /// A dentry slot: two cache lines.
+    #[repr(align(64))]
+    pub(crate) struct Dentry {
+        pub(crate) seq: Seq,
+        pub(crate) flags: Cell32,
+        pub(crate) parent: Cell32,
+        pub(crate) inode: Cell32,
+        /// The hash of (parent, name) and the length of the name; see `Component::key`.
+        pub(crate) key: Cell64,
+        link: Link,
+        spare: Cell32,
+        /// The name, zero-padded; of a name that does not fit, the blob.
+        name: [Cell64; INLINE_WORDS],
+
+        /// The lock of this dentry and of its children's list, and the count of its holders: who uses it, and one
+        /// for each child.
+        pub(crate) lockref: Lockref,
+        /// Odd while the set of children is being changed.
+        pub(crate) children_seq: Seq,
+        pub(crate) first_child: Cell32,
+        pub(crate) next_sibling: Cell32,
+        pub(crate) prev_sibling: Cell32,
+        /// 1 while an operation on this name is under way; under the parent's lock.
+        pub(crate) busy: Cell32,
+        pub(crate) sb: Cell32,
+        /// The position in a complete directory's listing; never given twice in one directory.
+        pub(crate) cookie: Cell64,
+        /// Of a complete directory: the next child's cookie.
+        pub(crate) next_cookie: Cell64,
+        spare1: Cell64,
+    }
+}
+
+const _: () = assert!(size_of::<Dentry>() == 128);
+const _: () = assert!(std::mem::offset_of!(Dentry, lockref) == 64);
+
+impl Linked for Dentry {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn chain_hash(&self) -> u64 {
+        self.key.get()
+    }
+}
+
+impl Dentry {
+    /// The length of the name.
+    #[inline(always)]
+    pub(crate) fn name_len(&self) -> usize {
+        (self.key.get() & 0xff) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn is(&self, flag: u32) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    /// Whether the name is that of these words, for names that lie in the slot.
+    #[inline(always)]
+    pub(crate) fn inline_name_is(&self, words: &[u64; INLINE_WORDS]) -> bool {
+        let different = |i: usize| self.name[i].get() ^ words[i];
+        different(0) | different(1) | different(2) | different(3) == 0
+    }
+
+    /// The blob of a long name.
+    fn blob(&self) -> u32 {
+        self.name[0].get() as u32
+    }
+}
+
+impl Vfs {
+    /// The dentry slot of that id.
+    #[inline(always)]
+    pub(crate) fn dentry(&self, id: DentryId) -> &Dentry {
+        self.dentries.get(id.0)
+    }
+
+    /// Whether a dentry's long name is `name`. A guess until the dentry's seq is checked.
+    #[cold]
+    pub(crate) fn long_name_is(&self, dentry: &Dentry, name: &[u8]) -> bool {
+        debug_assert!(name.len() > INLINE_LEN, "a short name lies in the slot");
+        spells(self.names.words(dentry.blob()), name)
+    }
+
+    /// Appends a dentry's name to `out`. A guess until the dentry's seq is checked.
+    pub(crate) fn copy_name(&self, dentry: &Dentry, out: &mut Vec<u8>) {
+        let len = dentry.name_len();
+        if len > INLINE_LEN {
+            self.names.copy(dentry.blob(), len, |piece| out.extend_from_slice(piece));
+        } else {
+            let bytes = dentry.name.iter().flat_map(|word| word.get().to_le_bytes());
+            out.extend(bytes.take(len));
+        }
+    }
+
+    /// Takes a count unless the dentry is dead.
+    #[inline]
+    pub(crate) fn dget_not_dead(&self, id: DentryId) -> bool {
+        self.dentry(id).lockref.get_not_dead()
+    }
+
+    /// Takes one more count of a dentry that the caller holds.
+    #[inline]
+    pub(crate) fn dget(&self, id: DentryId) {
+        self.dentry(id).lockref.get();
+    }
+
+    /// Gives a count back; the last one frees what no name leads to any more.
+    ///
+    /// Linux: `dput`.
+    pub(crate) fn dput(&self, mut id: DentryId) {
+        loop {
+            let dentry = self.dentry(id);
+            if dentry.lockref.put() != 0 || dentry.is(HASHED | IS_ROOT) {
+                return;
+            }
+            let guard = dentry.lockref.lock(lock::DENTRY);
+            if dentry.is(HASHED | IS_ROOT) || !guard.mark_dead() {
+                return;
+            }
+            drop(guard);
+            let parent = self.dentry_free(id);
+            if parent == DentryId::NONE || parent == id {
+                return;
+            }
+            id = parent;
+        }
+    }
+
+    /// The flags that a dentry gets from what it stands for.
+    ///
+    /// Linux: `d_flags_for_inode`.
+    pub(crate) fn type_flags(&self, inode: InodeId) -> u32 {
+        if inode == InodeId::NONE {
+            return NEGATIVE;
+        }
+        let slot = self.inode(inode);
+        let (owner, flags) = slot.owner();
+        match FileType::from_mode(owner.mode) {
+            Some(FileType::Directory) => DIRECTORY | search_all(owner, flags),
+            Some(FileType::Symlink) => SYMLINK,
+            _ => 0,
+        }
+    }
+
+    /// Keeps SEARCH_ALL true after the directory's mode changed; the caller holds the inode's lock.
+    pub(crate) fn update_search_all(&self, inode: InodeId) {
+        let alias = DentryId(self.inode_alias(inode));
+        if alias == DentryId::NONE {
+            return;
+        }
+        let dentry = self.dentry(alias);
+        let _guard = dentry.lockref.lock(lock::DENTRY);
+        if dentry.inode.get() != inode.0 {
+            return;
+        }
+        let slot: &Inode = self.inode(inode);
+        let attr = slot.attr_locked();
+        let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
+        let flags = dentry.flags.get() & !SEARCH_ALL | search_all(owner, slot.flags.get());
+        let _change = dentry.seq.change();
+        dentry.flags.set(flags);
+    }
+}
+
+/// SEARCH_ALL, or nothing.
+fn search_all(owner: Owner, flags: u32) -> u32 {
+    let asks = flags & (I_PERMISSION | I_MAY_EXEC) == I_PERMISSION;
+    if owner.mode & S_IXUGO == S_IXUGO && !asks { SEARCH_ALL } else { 0 }
+}

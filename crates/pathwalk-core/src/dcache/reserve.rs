@@ -1,0 +1,212 @@
+//! Reserving a name: what an operation holds while the file system is asked, instead of the directory's lock.
+//!
+//! Rules:
+//! 1. A name is reserved by setting `busy` in its dentry, under the parent's lock; a name that has no dentry gets
+//!    one. Whoever finds it reserved waits, holding no lock.
+//! 2. Only the holder of the reservation changes what the name stands for.
+//! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle.
+//! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
+//!    directory is complete: then it stands for nothing, and everybody may see that.
+//! 5. A plain lookup waits only for IN_LOOKUP: so two misses on one name make one call, and a slow unlink does not
+//!    hold up those who still see the name.
+//!
+//! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
+
+use super::{COMPLETE, DEAD_DIR, Dentry, DentryId, IN_LOOKUP, NEGATIVE};
+use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
+use pathwalk_abi::{Errno, Result};
+use pathwalk_sync::gate;
+
+/// What to do with a name that another operation has reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Wait until it is over: the caller wants to change what the name stands for.
+    ForChanges,
+    /// Wait only until it is known what the name stands for.
+    ForLookup,
+}
+
+/// A reserved name: the dentry, counted.
+#[derive(Debug)]
+#[must_use = "a reservation that is forgotten blocks its name"]
+pub(crate) struct Reserved<'v> {
+    vfs: &'v Vfs,
+    pub(crate) id: DentryId,
+    parent: DentryId,
+}
+
+/// A name, looked up for good.
+pub(crate) enum LookedUp<'v> {
+    /// Somebody knew it: the dentry, counted.
+    Known(DentryId),
+    /// Nobody knew it: the caller asks the file system.
+    Ask(Reserved<'v>),
+}
+
+impl<'v> Reserved<'v> {
+    pub(crate) fn dentry(&self) -> &'v Dentry {
+        self.vfs.dentry(self.id)
+    }
+
+    /// What the name stands for.
+    pub(crate) fn inode(&self) -> Option<InodeId> {
+        let inode = InodeId(self.dentry().inode.get());
+        (inode != InodeId::NONE).then_some(inode)
+    }
+
+    /// Whether the file system has yet to be asked.
+    pub(crate) fn unknown(&self) -> bool {
+        self.dentry().is(IN_LOOKUP)
+    }
+
+    /// One more count of the dentry, for after the reservation.
+    pub(crate) fn hold(&self) -> DentryId {
+        self.vfs.dget(self.id);
+        self.id
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let dentry = self.dentry();
+        let parent = self.vfs.dentry(self.parent);
+        {
+            let _parent = parent.lockref.lock(lock::DENTRY);
+            dentry.busy.set(0);
+            let flags = dentry.flags.get();
+            // Nobody said what it stands for, or nobody needs to be told that it stands for nothing.
+            let stale = flags & IN_LOOKUP != 0 || flags & NEGATIVE != 0 && parent.is(COMPLETE);
+            if stale {
+                self.vfs.unhash_locked(self.parent, self.id);
+            }
+        }
+        gate::wake_all(dentry);
+        self.vfs.dput(self.id);
+        self.vfs.dput(self.parent);
+    }
+}
+
+impl Vfs {
+    /// Looks a name up below a directory that the caller holds, or reserves it for asking the file system.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed, or it is complete and has no such name.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `ENOMEM`: the dentry table is full.
+    pub(crate) fn lookup_or_reserve(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<LookedUp<'_>> {
+        let directory = self.dentry(parent);
+        loop {
+            let guard = directory.lockref.lock(lock::DENTRY);
+            if directory.is(DEAD_DIR) {
+                return Err(Errno::ENOENT);
+            }
+            if name.too_long() {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            match self.d_lookup_locked(parent, text, name) {
+                Some(id) => {
+                    let dentry = self.dentry(id);
+                    dentry.lockref.get_locked();
+                    drop(guard);
+                    if !dentry.is(IN_LOOKUP) {
+                        return Ok(LookedUp::Known(id));
+                    }
+                    self.wait(id, Wait::ForLookup);
+                }
+                None if directory.is(COMPLETE) => return Err(Errno::ENOENT),
+                None => {
+                    drop(guard);
+                    if let Some(reserved) = self.reserve_new(parent, text, name)? {
+                        return Ok(LookedUp::Ask(reserved));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reserves a name below a directory that the caller holds.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `ENOMEM`: the dentry table is full.
+    pub(crate) fn reserve(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<Reserved<'_>> {
+        let directory = self.dentry(parent);
+        loop {
+            let guard = directory.lockref.lock(lock::DENTRY);
+            if directory.is(DEAD_DIR) {
+                return Err(Errno::ENOENT);
+            }
+            if name.too_long() {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            match self.d_lookup_locked(parent, text, name) {
+                Some(id) => {
+                    let dentry = self.dentry(id);
+                    dentry.lockref.get_locked();
+                    if dentry.busy.get() == 0 {
+                        dentry.busy.set(1);
+                        drop(guard);
+                        self.dget(parent);
+                        return Ok(Reserved { vfs: self, id, parent });
+                    }
+                    drop(guard);
+                    self.wait(id, Wait::ForChanges);
+                }
+                None => {
+                    drop(guard);
+                    if let Some(reserved) = self.reserve_new(parent, text, name)? {
+                        return Ok(reserved);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes a reserved dentry for a name that has none; none where somebody else was faster.
+    fn reserve_new(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<Option<Reserved<'_>>> {
+        let id = self.dentry_alloc(parent, text, name)?;
+        let directory = self.dentry(parent);
+        let guard = directory.lockref.lock(lock::DENTRY);
+        if directory.is(DEAD_DIR) || self.d_lookup_locked(parent, text, name).is_some() {
+            drop(guard);
+            self.dput(id);
+            return Ok(None);
+        }
+        let dentry = self.dentry(id);
+        dentry.busy.set(1);
+        let unknown = if directory.is(COMPLETE) { 0 } else { IN_LOOKUP };
+        self.hash_locked(parent, id, NEGATIVE | unknown);
+        drop(guard);
+        self.dget(parent);
+        Ok(Some(Reserved { vfs: self, id, parent }))
+    }
+
+    /// Waits, holding nothing but a count, which is given back.
+    #[cold]
+    fn wait(&self, id: DentryId, what: Wait) {
+        let dentry = self.dentry(id);
+        gate::wait(dentry, || match what {
+            Wait::ForChanges => dentry.busy.get() != 0,
+            Wait::ForLookup => dentry.busy.get() != 0 && dentry.is(IN_LOOKUP),
+        });
+        self.dput(id);
+    }
+}

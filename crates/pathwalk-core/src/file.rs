@@ -1,0 +1,126 @@
+//! Open files: a place, what it was opened for, and a position.
+//!
+//! Linux: `struct file`; an open file description in open(2)'s words.
+
+use crate::{
+    dcache::DentryId,
+    inode::{InodeId, InodeRef},
+    mount::MountId,
+    task::Anchor,
+    vfs::Vfs,
+    walk::HeldPath,
+};
+use parking_lot::Mutex;
+use pathwalk_abi::{Errno, OpenFlags, Result};
+use std::sync::Arc;
+
+/// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
+#[derive(Clone)]
+pub struct File(Arc<OpenFile>);
+
+pub(crate) struct OpenFile {
+    anchor: Arc<Anchor>,
+    mnt: MountId,
+    dentry: DentryId,
+    flags: OpenFlags,
+    pub(crate) position: Mutex<Position>,
+}
+
+/// Where the next read, write or listing begins.
+#[derive(Debug, Default)]
+pub(crate) struct Position {
+    pub(crate) offset: u64,
+    /// Of a listing: the child that was listed last, to go on from without a search.
+    pub(crate) hint: DentryId,
+}
+
+impl File {
+    /// Opens a place; takes over its counts.
+    pub(crate) fn new(anchor: &Arc<Anchor>, path: HeldPath<'_>, flags: OpenFlags) -> Self {
+        let (mnt, dentry) = path.into_raw();
+        let file = Self(Arc::new(OpenFile {
+            anchor: Arc::clone(anchor),
+            mnt,
+            dentry,
+            flags,
+            position: Mutex::default(),
+        }));
+        if file.is_open_for(OpenFlags::WRONLY) {
+            file.vfs().inode(file.inode()).writers.add(1);
+        }
+        file
+    }
+
+    /// The flags it was opened with, without those that only the opening itself looked at.
+    pub fn flags(&self) -> OpenFlags {
+        self.0.flags
+    }
+
+    /// The machine it belongs to.
+    pub fn vfs(&self) -> &Vfs {
+        &self.0.anchor.vfs
+    }
+
+    pub(crate) fn place(&self) -> (MountId, DentryId) {
+        (self.0.mnt, self.0.dentry)
+    }
+
+    /// The place, counted once more.
+    pub(crate) fn hold(&self) -> HeldPath<'_> {
+        let vfs = self.vfs();
+        vfs.mntget(self.0.mnt);
+        vfs.dget(self.0.dentry);
+        HeldPath::new(vfs, self.0.mnt, self.0.dentry)
+    }
+
+    pub(crate) fn inode(&self) -> InodeId {
+        InodeId(self.vfs().dentry(self.0.dentry).inode.get())
+    }
+
+    pub(crate) fn inode_ref(&self) -> InodeRef<'_> {
+        self.vfs().inode_ref(self.inode())
+    }
+
+    pub(crate) fn position(&self) -> &Mutex<Position> {
+        &self.0.position
+    }
+
+    /// Whether it was opened with `O_PATH`: a place, nothing more.
+    pub(crate) fn is_path(&self) -> bool {
+        self.0.flags.contains(OpenFlags::PATH)
+    }
+
+    /// Whether it was opened for reading (`RDONLY`) or writing (`WRONLY`). Access mode 3 is for neither.
+    pub(crate) fn is_open_for(&self, access: OpenFlags) -> bool {
+        let mode = OpenFlags::from_bits_retain(self.0.flags.bits() & OpenFlags::ACCMODE.bits());
+        !self.is_path() && (mode == access || mode == OpenFlags::RDWR)
+    }
+
+    /// Asks whether it is a file to read from or write to.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: it was opened with `O_PATH`, or not for that.
+    pub(crate) fn must_be_open_for(&self, access: OpenFlags) -> Result<()> {
+        if self.is_open_for(access) { Ok(()) } else { Err(Errno::EBADF) }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        let vfs = &self.anchor.vfs;
+        let mode = self.flags.bits() & OpenFlags::ACCMODE.bits();
+        let writes = mode == OpenFlags::WRONLY.bits() || mode == OpenFlags::RDWR.bits();
+        if writes && !self.flags.contains(OpenFlags::PATH) {
+            let inode = InodeId(vfs.dentry(self.dentry).inode.get());
+            vfs.inode(inode).writers.add(1u32.wrapping_neg());
+        }
+        drop(HeldPath::new(vfs, self.mnt, self.dentry));
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("flags", &self.0.flags).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,314 @@
+//! The contract for file systems: what is below the walk.
+//!
+//! A file system is asked for one step at a time and never walks itself. It names its inodes by a 64-bit word of its
+//! own, gets names as bytes, and answers errno values. The cache above it holds attributes, names and the answers
+//! "not there"; what a method changes it says by [`InodeRef::update`].
+//!
+//! For every method:
+//!
+//! - It is called with no lock of pathwalk held, by any number of threads at once.
+//! - The directory entries that it changes are reserved: no other call is made for the same name in the same
+//!   directory meanwhile. Nothing else is excluded: a directory may be removed while a name in it is being created, and
+//!   the file system decides which of the two wins.
+//! - Permission, the kind of the victim, read-only mounts and existence of the name were checked before.
+//! - It either does what it says or answers an errno and has changed nothing.
+//!
+//! Linux: `struct super_operations`, `inode_operations`, `file_operations`.
+
+use crate::{
+    cred::Subject,
+    inode::{Attr, InodeRef},
+};
+use bitflags::bitflags;
+use pathwalk_abi::{Dev, Errno, FileType, Result, Timespec};
+
+bitflags! {
+    /// What a file system is like; asked once, when it is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Features: u32 {
+        /// The cache is the file system's only record of its names: every directory's children are all in it, a
+        /// name that is not there does not exist, nothing is evicted, and [`FileSystem::lookup`] and
+        /// [`FileSystem::readdir`] are never called.
+        const COMPLETE = 1 << 0;
+        /// [`FileSystem::permission`] decides instead of the mode bits.
+        const PERMISSION = 1 << 1;
+        /// … but search in a directory whose three x bits are set needs not be asked (a promise that the answer
+        /// would be yes).
+        const MAY_EXEC = 1 << 2;
+        /// [`FileSystem::revalidate`] wants to be asked at each use of a cached name.
+        const REVALIDATE = 1 << 3;
+    }
+}
+
+bitflags! {
+    /// What is asked of an inode.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u32 {
+        /// Execute a file, search a directory.
+        const EXEC = 1;
+        /// Write.
+        const WRITE = 2;
+        /// Read.
+        const READ = 4;
+    }
+}
+
+/// What a name stands for, as the file system says it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The file system's own word for the inode; equal for two names of one file.
+    pub node: u64,
+    /// The attributes.
+    pub attr: Attr,
+    /// Of a symlink: its body, if it is at hand; else it is asked for by [`FileSystem::readlink`].
+    pub body: Option<Vec<u8>>,
+}
+
+/// A file that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewInode<'a> {
+    /// Its type.
+    pub file_type: FileType,
+    /// Its permission bits, umask applied.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Of a device: its number.
+    pub rdev: Dev,
+    /// Of a symlink: its body.
+    pub body: &'a [u8],
+    /// The time.
+    pub now: Timespec,
+}
+
+/// A rename.
+#[derive(Clone, Copy, Debug)]
+pub struct Rename<'a> {
+    /// The directory that has the name now.
+    pub old_dir: InodeRef<'a>,
+    /// The name now.
+    pub old_name: &'a [u8],
+    /// What is renamed.
+    pub inode: InodeRef<'a>,
+    /// The directory that gets the name; perhaps the same.
+    pub new_dir: InodeRef<'a>,
+    /// The new name.
+    pub new_name: &'a [u8],
+    /// What the new name stood for, which loses it.
+    pub replaced: Option<InodeRef<'a>>,
+    /// The time.
+    pub now: Timespec,
+}
+
+/// What statfs(2) asks the file system; the rest is the mount's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsStat {
+    /// The magic number of the type.
+    pub magic: u64,
+    /// The size of a block.
+    pub bsize: u64,
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Free blocks.
+    pub bfree: u64,
+    /// Inodes in all.
+    pub files: u64,
+    /// Free inodes.
+    pub ffree: u64,
+}
+
+/// A file system.
+pub trait FileSystem: Send + Sync + 'static {
+    /// The type's name, as /proc/filesystems has it.
+    fn kind(&self) -> &str;
+
+    /// What it is like.
+    fn features(&self) -> Features;
+
+    /// What its root directory is.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being mounted.
+    fn root(&self) -> Result<Found>;
+
+    /// The preferred block size, `st_blksize`.
+    fn blksize(&self) -> u32 {
+        4096
+    }
+
+    /// Looks up a name that is not in the cache. No such name is `None`, not an error.
+    ///
+    /// # Errors
+    ///
+    /// - `ENAMETOOLONG`: no name of this file system is so long (255 bytes are checked before).
+    /// - `ESTALE`: the directory is not what the cache takes it for; the walk asks again from its start.
+    /// - `EIO` and its like.
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let _ = (dir, name);
+        Err(Errno::EIO)
+    }
+
+    /// Says whether a cached name still stands for the same; asked if [`Features::REVALIDATE`] is set. `None` is a
+    /// name that was not there.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from saying; the walk ends with it.
+    fn revalidate(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let _ = (dir, name, cached);
+        Ok(true)
+    }
+
+    /// Decides about access; asked if [`Features::PERMISSION`] is set.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: no.
+    fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
+        crate::perm::generic_permission(&inode.attr(), access, who)
+    }
+
+    /// Makes a file. The directory's own attributes (size, links, times) are the file system's to change.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed.
+    /// - `EMLINK`: the directory has as many subdirectories as it can have.
+    /// - `ENOSPC`, `EDQUOT`: there is no room.
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found>;
+
+    /// Gives a file that is no directory one more name.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed, or the file has no name left.
+    /// - `EMLINK`: the file has as many names as it can have.
+    /// - `ENOSPC`: there is no room.
+    fn link(
+        &self,
+        inode: InodeRef<'_>,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        now: Timespec,
+    ) -> Result<()>;
+
+    /// Takes a name from a file that is no directory. The data stay until [`FileSystem::evict`].
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn unlink(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        now: Timespec,
+    ) -> Result<()>;
+
+    /// Removes an empty directory; from then on nothing can be created in it.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOTEMPTY`: it has entries.
+    fn rmdir(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        now: Timespec,
+    ) -> Result<()>;
+
+    /// Renames.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the new directory was removed.
+    /// - `ENOTEMPTY`: what is replaced is a directory with entries.
+    /// - `ENOSPC`: there is no room.
+    fn rename(&self, rename: &Rename<'_>) -> Result<()>;
+
+    /// Changes attributes: mode, owner, group and times as given. What the call allows was decided before.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn setattr(&self, inode: InodeRef<'_>, attr: &Attr) -> Result<()> {
+        let _ = (inode, attr);
+        Ok(())
+    }
+
+    /// Reads a symlink's body that is not in the cache.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
+        let _ = inode;
+        Err(Errno::EIO)
+    }
+
+    /// Reads from a regular file; fewer bytes only at its end.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Writes to a regular file; fewer bytes where the room ends. `None` as offset is the end of the file, found and
+    /// written as one step. Returns the offset behind what was written, and how much that was.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: the offset lies behind what a file can have.
+    /// - `ENOSPC`: there is no room for a single byte.
+    fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        now: Timespec,
+    ) -> Result<(u64, usize)>;
+
+    /// Sets the size of a regular file; what is new reads as zero.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: a file cannot be so large.
+    fn truncate(&self, inode: InodeRef<'_>, size: u64, now: Timespec) -> Result<()>;
+
+    /// Lists a directory from `offset` (0 at first): calls `emit` with the offset behind an entry, its inode number,
+    /// type and name, until it says `false` or the end is reached. `.` and `..` are not listed.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn readdir(
+        &self,
+        dir: InodeRef<'_>,
+        offset: u64,
+        emit: &mut dyn FnMut(u64, u64, FileType, &[u8]) -> bool,
+    ) -> Result<()> {
+        let _ = (dir, offset, emit);
+        Err(Errno::EIO)
+    }
+
+    /// Tells about the whole.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn statfs(&self) -> Result<FsStat>;
+
+    /// Hears that nobody uses an inode any more; `unlinked` says that it has no name left, and its data can go.
+    fn evict(&self, node: u64, unlinked: bool) {
+        let _ = (node, unlinked);
+    }
+}

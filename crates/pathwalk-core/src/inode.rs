@@ -1,0 +1,406 @@
+//! The inode table: what a name stands for.
+//!
+//! ```text
+//!   line 0  seq flags mode uid gid nlink ino size blocks special sb node      permission and type
+//!   line 1  atime mtime ctime btime, link, lockref                            the rest of stat
+//! ```
+//!
+//! Invariant: the attributes are written under the inode's lock and between two increments of `seq`, so a
+//! reader that holds nothing gets all of one moment or asks again.
+//!
+//! Linux: `struct inode`; `generic_fillattr`.
+
+use crate::{lock, name::fold, vfs::Vfs};
+use pathwalk_abi::{Dev, FileType, Timespec, mode::S_IXUGO};
+use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
+
+/// The name of an inode slot; 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InodeId(pub(crate) u32);
+
+impl InodeId {
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// The file system's own permission method must be asked.
+pub(crate) const I_PERMISSION: u32 = 1 << 0;
+/// … but not for search in a directory that everyone may search.
+pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
+/// The inode is in the table of (file system, node).
+pub(crate) const I_HASHED: u32 = 1 << 2;
+
+/// A time in a slot: seconds, and nanoseconds in a word of their own.
+#[derive(Debug)]
+struct TimeCells<'a>(&'a Cell64, &'a Cell32);
+
+impl TimeCells<'_> {
+    fn get(&self) -> Timespec {
+        Timespec { sec: self.0.get() as i64, nsec: self.1.get() }
+    }
+
+    fn set(&self, time: Timespec) {
+        self.0.set(time.sec as u64);
+        self.1.set(time.nsec);
+    }
+}
+
+slot! {
+    /// An inode slot: two cache lines.
+    #[repr(align(64))]
+    pub(crate) struct Inode {
+        pub(crate) seq: Seq,
+        /// `I_*`.
+        pub(crate) flags: Cell32,
+        mode: Cell32,
+        uid: Cell32,
+        gid: Cell32,
+        nlink: Cell32,
+        ino: Cell64,
+        size: Cell64,
+        blocks: Cell64,
+        /// The device's number, or the symlink's body, or the directory's only dentry: by type.
+        special: Cell32,
+        pub(crate) sb: Cell32,
+        /// The file system's own word.
+        pub(crate) node: Cell64,
+
+        atime: Cell64,
+        mtime: Cell64,
+        ctime: Cell64,
+        btime: Cell64,
+        nsec: [Cell32; 4],
+        link: Link,
+        /// How many opened it for writing; written under the lock.
+        pub(crate) writers: Cell32,
+        /// The inode's lock, and a count per dentry that stands for it.
+        pub(crate) lockref: Lockref,
+    }
+}
+
+const _: () = assert!(size_of::<Inode>() == 128);
+
+impl Linked for Inode {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn chain_hash(&self) -> u64 {
+        node_hash(self.sb.get(), self.node.get())
+    }
+}
+
+/// The hash of (file system, node).
+pub(crate) fn node_hash(sb: u32, node: u64) -> u64 {
+    fold(node ^ 0x2545_f491_4f6c_dd1d, u64::from(sb) << 32 | 0x9e37_79b9)
+}
+
+/// The attributes of an inode at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The number of names.
+    pub nlink: u32,
+    /// The inode number that stat shows.
+    pub ino: u64,
+    /// The size in bytes.
+    pub size: u64,
+    /// The room taken, in units of 512 bytes.
+    pub blocks: u64,
+    /// Of a device: its number.
+    pub rdev: Dev,
+    /// Last read.
+    pub atime: Timespec,
+    /// Last change of the contents.
+    pub mtime: Timespec,
+    /// Last change of the contents or the attributes.
+    pub ctime: Timespec,
+    /// Birth.
+    pub btime: Timespec,
+}
+
+impl Attr {
+    /// The type of file.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_mode(self.mode).unwrap_or(FileType::Regular)
+    }
+}
+
+impl Inode {
+    /// Everything at one moment, for a reader that holds nothing; none where it changed meanwhile.
+    #[inline]
+    pub(crate) fn try_attr(&self) -> Option<Attr> {
+        let sample = self.seq.sample();
+        let attr = self.attr_locked();
+        self.seq.unchanged(sample).then_some(attr)
+    }
+
+    /// Everything at one moment; asks again while writers are at it.
+    #[inline]
+    pub(crate) fn attr(&self) -> Attr {
+        loop {
+            if let Some(attr) = self.try_attr() {
+                return attr;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Everything, for a holder of the inode's lock.
+    #[inline]
+    pub(crate) fn attr_locked(&self) -> Attr {
+        let mode = self.mode.get();
+        Attr {
+            mode,
+            uid: self.uid.get(),
+            gid: self.gid.get(),
+            nlink: self.nlink.get(),
+            ino: self.ino.get(),
+            size: self.size.get(),
+            blocks: self.blocks.get(),
+            rdev: if is_device(mode) { Dev::from_u32(self.special.get()) } else { Dev::default() },
+            atime: self.time(0).get(),
+            mtime: self.time(1).get(),
+            ctime: self.time(2).get(),
+            btime: self.time(3).get(),
+        }
+    }
+
+    /// Writes everything but what the type alone decides; the caller holds the lock.
+    fn set_locked(&self, attr: &Attr) {
+        let _change = self.seq.change();
+        self.mode.set(attr.mode);
+        self.uid.set(attr.uid);
+        self.gid.set(attr.gid);
+        self.nlink.set(attr.nlink);
+        self.ino.set(attr.ino);
+        self.size.set(attr.size);
+        self.blocks.set(attr.blocks);
+        if is_device(attr.mode) {
+            self.special.set(attr.rdev.to_u32());
+        }
+        self.time(0).set(attr.atime);
+        self.time(1).set(attr.mtime);
+        self.time(2).set(attr.ctime);
+        self.time(3).set(attr.btime);
+    }
+
+    fn time(&self, which: usize) -> TimeCells<'_> {
+        let sec = [&self.atime, &self.mtime, &self.ctime, &self.btime][which];
+        TimeCells(sec, &self.nsec[which])
+    }
+
+    /// Mode, owner and group at one moment: what permission is about. None where they changed meanwhile.
+    #[inline(always)]
+    pub(crate) fn try_owner(&self) -> Option<(Owner, u32)> {
+        let sample = self.seq.sample();
+        let owner = Owner { mode: self.mode.get(), uid: self.uid.get(), gid: self.gid.get() };
+        let flags = self.flags.get();
+        self.seq.unchanged(sample).then_some((owner, flags))
+    }
+
+    /// Mode, owner and group at one moment, with the `I_*` flags.
+    #[inline]
+    pub(crate) fn owner(&self) -> (Owner, u32) {
+        loop {
+            if let Some(owner) = self.try_owner() {
+                return owner;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The symlink's body: the blob and its length; no blob where it was never read.
+    pub(crate) fn body(&self) -> (Blob, usize) {
+        (self.special.get(), self.size.get() as usize)
+    }
+
+    /// Makes the slot that of nothing; returns the blob that it had. The caller holds the lock of a dead slot.
+    fn clear_locked(&self) -> Blob {
+        let symlink = FileType::from_mode(self.mode.get()) == Some(FileType::Symlink);
+        let body = if symlink { self.special.get() } else { 0 };
+        let _change = self.seq.change();
+        self.flags.set(0);
+        self.mode.set(0);
+        self.special.set(0);
+        body
+    }
+
+    /// Notes a symlink's body, whose length is the file's size; the caller holds the lock.
+    pub(crate) fn set_body(&self, blob: Blob, len: usize) -> bool {
+        let fits = self.size.get() == len as u64;
+        if fits {
+            let _change = self.seq.change();
+            self.special.set(blob);
+        }
+        fits
+    }
+}
+
+/// Mode, owner and group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+fn is_device(mode: u32) -> bool {
+    matches!(FileType::from_mode(mode), Some(FileType::CharDevice | FileType::BlockDevice))
+}
+
+/// An inode as its file system sees it: held for the length of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct InodeRef<'a> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) id: InodeId,
+}
+
+impl<'a> InodeRef<'a> {
+    pub(crate) fn slot(&self) -> &'a Inode {
+        self.vfs.inode(self.id)
+    }
+
+    /// The file system's own word for the inode.
+    pub fn node(&self) -> u64 {
+        self.slot().node.get()
+    }
+
+    /// Replaces the file system's own word.
+    ///
+    /// Only for file systems whose inodes are not found by it: those whose directories are complete.
+    pub fn set_node(&self, node: u64) {
+        debug_assert!(self.slot().flags.get() & I_HASHED == 0, "a hashed inode keeps its node");
+        self.slot().node.set(node);
+    }
+
+    /// The attributes at one moment.
+    pub fn attr(&self) -> Attr {
+        self.slot().attr()
+    }
+
+    /// Changes the attributes in one piece: nobody sees half of it, and `f` sees nobody else's half.
+    ///
+    /// `f` is short: it runs under the inode's lock and asks nobody. Where it fails nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `f` answers.
+    pub fn update<R, E>(&self, f: impl FnOnce(&mut Attr) -> Result<R, E>) -> Result<R, E> {
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        let before = slot.attr_locked();
+        let mut attr = before;
+        let result = f(&mut attr)?;
+        debug_assert_eq!(before.mode & !0o7777, attr.mode & !0o7777, "a file keeps its type");
+        if attr != before {
+            slot.set_locked(&attr);
+            if attr.mode & S_IXUGO != before.mode & S_IXUGO {
+                self.vfs.update_search_all(self.id);
+            }
+        }
+        Ok(result)
+    }
+}
+
+impl Vfs {
+    /// The inode slot of that id.
+    #[inline(always)]
+    pub(crate) fn inode(&self, id: InodeId) -> &Inode {
+        self.inodes.get(id.0)
+    }
+
+    /// Takes an inode slot, with one count, for a thing that does not exist yet.
+    pub(crate) fn inode_alloc(&self) -> Option<InodeId> {
+        let id = self.inodes.alloc()?;
+        self.ihash.grow(&self.inodes, self.inodes.high_water());
+        self.inodes.get(id).lockref.revive();
+        Some(InodeId(id))
+    }
+
+    /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
+    pub(crate) fn inode_discard(&self, id: InodeId) {
+        let slot = self.inode(id);
+        let body = {
+            let guard = slot.lockref.lock(lock::INODE);
+            let dead = guard.put_and_mark_dead();
+            debug_assert!(dead, "nobody else knows a slot that was never published");
+            slot.clear_locked()
+        };
+        if body != 0 {
+            self.names.free(body);
+        }
+        self.inodes.free(id.0);
+    }
+
+    /// Fills a fresh inode slot. `special` is the symlink's body where there is one.
+    pub(crate) fn inode_init(
+        &self,
+        id: InodeId,
+        sb: u32,
+        node: u64,
+        flags: u32,
+        attr: &Attr,
+        special: u32,
+    ) {
+        let slot = self.inode(id);
+        let _guard = slot.lockref.lock(lock::INODE);
+        {
+            let _change = slot.seq.change();
+            slot.flags.set(flags);
+            slot.sb.set(sb);
+            slot.node.set(node);
+            slot.special.set(special);
+            slot.writers.set(0);
+        }
+        slot.set_locked(attr);
+    }
+
+    /// Notes the directory's only dentry, so that chmod finds the flags it must keep true.
+    pub(crate) fn inode_set_alias(&self, id: InodeId, dentry: u32) {
+        let slot = self.inode(id);
+        if FileType::from_mode(slot.mode.get()) == Some(FileType::Directory) {
+            slot.special.set(dentry);
+        }
+    }
+
+    /// The directory's only dentry, 0 for what is no directory.
+    pub(crate) fn inode_alias(&self, id: InodeId) -> u32 {
+        let slot = self.inode(id);
+        match FileType::from_mode(slot.mode.get()) {
+            Some(FileType::Directory) => slot.special.get(),
+            _ => 0,
+        }
+    }
+
+    /// Gives a count of an inode back; the last one frees the slot, and the file if it has no name left.
+    ///
+    /// Linux: `iput`, `evict`.
+    pub(crate) fn iput(&self, id: InodeId) {
+        let slot = self.inode(id);
+        if slot.lockref.put() != 0 {
+            return;
+        }
+        let guard = slot.lockref.lock(lock::INODE);
+        if !guard.mark_dead() {
+            return;
+        }
+        if slot.flags.get() & I_HASHED != 0 {
+            self.ihash.remove(&self.inodes, id.0, slot);
+        }
+        let (sb, node, nlink) = (slot.sb.get(), slot.node.get(), slot.nlink.get());
+        let body = slot.clear_locked();
+        drop(guard);
+        if body != 0 {
+            self.names.free(body);
+        }
+        if let Some(sb) = self.superblock(sb) {
+            sb.fs.evict(node, nlink == 0);
+        }
+        self.inodes.free(id.0);
+    }
+}

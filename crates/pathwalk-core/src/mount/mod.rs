@@ -1,0 +1,213 @@
+//! The mount table: which tree hangs where.
+//!
+//! ```text
+//!   mount 1 (root)            mount 2
+//!     /srv  ── MOUNTED ──►      its root dentry
+//!              (parent 1, mountpoint /srv) is the key by which mount 2 is found
+//! ```
+//!
+//! Invariants:
+//! - A mount's parent and mountpoint change only under the tree's lock and between two increments of its `seq`.
+//! - Mounting on a dentry or unmounting from it also moves the *dentry's* `seq`: who found nothing mounted there and
+//!   sees the count unmoved was right. So no walk needs a count that all mounts share.
+//! - A mount's holders are counted in stripes; a detached mount is freed by whoever finds the sum zero.
+//!
+//! Linux: `struct mount`, `__lookup_mnt`, `legitimize_mnt`; mount_namespaces(7).
+
+pub(crate) mod tree;
+
+use crate::{dcache::DentryId, name::fold, vfs::Vfs};
+use bitflags::bitflags;
+use pathwalk_abi::MountFlags;
+use pathwalk_sync::{Absent, Cell32, Cell64, Link, Linked, Sample, Seq, slot};
+
+/// The name of a mount slot; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct MountId(pub(crate) u32);
+
+impl MountId {
+    pub(crate) const NONE: Self = Self(0);
+}
+
+bitflags! {
+    /// The flags of a mount that its users feel.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct MntFlags: u32 {
+        const RDONLY = 1 << 0;
+        const NOSUID = 1 << 1;
+        const NODEV = 1 << 2;
+        const NOEXEC = 1 << 3;
+        const NOATIME = 1 << 4;
+        const NODIRATIME = 1 << 5;
+        const RELATIME = 1 << 6;
+        const NOSYMFOLLOW = 1 << 7;
+        /// In no tree any more; freed when the last holder lets go.
+        const DETACHED = 1 << 16;
+        /// The superblock itself is read-only.
+        const SB_RDONLY = 1 << 17;
+    }
+}
+
+impl MntFlags {
+    /// The flags that mount(2) asks for; relatime unless something else is said.
+    pub(crate) fn from_ms(ms: MountFlags) -> Self {
+        let mut flags = Self::empty();
+        for (bit, flag) in [
+            (MountFlags::RDONLY, Self::RDONLY),
+            (MountFlags::NOSUID, Self::NOSUID),
+            (MountFlags::NODEV, Self::NODEV),
+            (MountFlags::NOEXEC, Self::NOEXEC),
+            (MountFlags::NOATIME, Self::NOATIME),
+            (MountFlags::NODIRATIME, Self::NODIRATIME),
+            (MountFlags::NOSYMFOLLOW, Self::NOSYMFOLLOW),
+        ] {
+            flags.set(flag, ms.contains(bit));
+        }
+        flags.set(Self::RELATIME, !ms.intersects(MountFlags::NOATIME | MountFlags::STRICTATIME));
+        flags
+    }
+
+    /// Whether nothing may be changed through the mount.
+    pub(crate) fn read_only(self) -> bool {
+        self.intersects(Self::RDONLY | Self::SB_RDONLY)
+    }
+}
+
+slot! {
+    /// A mount slot.
+    #[repr(align(64))]
+    pub(crate) struct Mount {
+        pub(crate) seq: Seq,
+        /// [`MntFlags`].
+        pub(crate) flags: Cell32,
+        /// The mount that this one hangs in; 0 for a root and for a detached one.
+        pub(crate) parent: Cell32,
+        /// The dentry that it covers.
+        pub(crate) mountpoint: Cell32,
+        /// The dentry that covers it.
+        pub(crate) root: Cell32,
+        pub(crate) sb: Cell32,
+        /// The root of the superblock; another than `root` in a bind mount of a subdirectory.
+        pub(crate) sb_root: Cell32,
+        link: Link,
+        /// Never given twice.
+        pub(crate) id: Cell64,
+        /// The device that stat shows, and its block size.
+        pub(crate) dev: Cell32,
+        pub(crate) blksize: Cell32,
+    }
+}
+
+impl Linked for Mount {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn chain_hash(&self) -> u64 {
+        mount_hash(MountId(self.parent.get()), DentryId(self.mountpoint.get()))
+    }
+}
+
+fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
+    fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)
+}
+
+impl Mount {
+    pub(crate) fn flags(&self) -> MntFlags {
+        MntFlags::from_bits_retain(self.flags.get())
+    }
+
+    /// Whether the mount shows only a part of its file system.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.root.get() != self.sb_root.get()
+    }
+}
+
+/// A mount as a reader that holds nothing saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenMount {
+    pub(crate) id: MountId,
+    pub(crate) seq: Sample,
+}
+
+impl Vfs {
+    /// The mount slot of that id.
+    #[inline(always)]
+    pub(crate) fn mount_slot(&self, id: MountId) -> &Mount {
+        self.mounts.get(id.0)
+    }
+
+    /// What is mounted on a dentry as seen in a mount, without holding anything.
+    ///
+    /// `Absent::Sure` is true if the dentry's sequence count did not move.
+    pub(crate) fn lookup_mnt_rcu(
+        &self,
+        parent: MountId,
+        mountpoint: DentryId,
+    ) -> Absent<SeenMount> {
+        self.mhash.find_sure(&self.mounts, mount_hash(parent, mountpoint), |id, mount| {
+            let seq = mount.seq.sample();
+            let it = mount.parent.get() == parent.0 && mount.mountpoint.get() == mountpoint.0;
+            (it && mount.seq.unchanged(seq)).then_some(SeenMount { id: MountId(id), seq })
+        })
+    }
+
+    /// What is mounted on a dentry as seen in a mount, held: the mount and its root, both counted.
+    ///
+    /// The caller holds both arguments.
+    pub(crate) fn lookup_mnt(
+        &self,
+        parent: MountId,
+        mountpoint: DentryId,
+    ) -> Option<(MountId, DentryId)> {
+        loop {
+            let before = self.dentry(mountpoint).seq.sample();
+            match self.lookup_mnt_rcu(parent, mountpoint) {
+                Absent::Found(seen) => {
+                    let root = DentryId(self.mount_slot(seen.id).root.get());
+                    if self.legitimize_mnt(seen.id, seen.seq) {
+                        // The mount holds its root.
+                        self.dget(root);
+                        return Some((seen.id, root));
+                    }
+                }
+                Absent::Sure if self.dentry(mountpoint).seq.unchanged(before) => return None,
+                Absent::Sure | Absent::Unsure => {}
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Holds a mount that was seen, unless it changed since.
+    ///
+    /// Linux: `legitimize_mnt`.
+    #[inline]
+    pub(crate) fn legitimize_mnt(&self, id: MountId, seq: Sample) -> bool {
+        let mount = self.mount_slot(id);
+        let held = self.mount_counts.get(id.0).get_if(|| mount.seq.unchanged(seq));
+        if !held {
+            self.mount_look(id);
+        }
+        held
+    }
+
+    /// Takes one more count of a mount that the caller holds.
+    #[inline]
+    pub(crate) fn mntget(&self, id: MountId) {
+        self.mount_counts.get(id.0).get();
+    }
+
+    /// Gives a count of a mount back; the last one of a detached mount frees it.
+    #[inline]
+    pub(crate) fn mntput(&self, id: MountId) {
+        self.mount_counts.get(id.0).put_then_look();
+        self.mount_look(id);
+    }
+
+    #[inline]
+    fn mount_look(&self, id: MountId) {
+        if self.mount_slot(id).flags().contains(MntFlags::DETACHED) {
+            self.mount_free_if_unused(id);
+        }
+    }
+}

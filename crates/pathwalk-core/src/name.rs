@@ -1,0 +1,217 @@
+//! Names: one pass over a path's bytes finds the end of a component, its words and its hash.
+//!
+//! ```text
+//!   "usr/lib/x"   word 0: 'u' 's' 'r' '/' …   masked below the first '/' or NUL
+//!    └── hash = fold(…fold(secret ^ word 0) ^ word 1 …), then salted with the parent's id
+//! ```
+//!
+//! Invariant: [`scan`] gives a name the same hash and words, wherever in a path it stands.
+//!
+//! Linux: `hash_name`, `hashlen_string`; the salt is the parent's id instead of its address.
+
+use pathwalk_abi::NAME_MAX;
+use pathwalk_sync::Cell64;
+
+/// The words of a name that lie in the dentry itself.
+pub(crate) const INLINE_WORDS: usize = 4;
+/// The longest name that lies in the dentry itself.
+pub(crate) const INLINE_LEN: usize = INLINE_WORDS * 8;
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+const SLASHES: u64 = LOW * b'/' as u64;
+
+/// The keys of a `Vfs`'s name hash, so that nobody outside can aim for a chain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Secret(pub(crate) [u64; 2]);
+
+/// What a component is to the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A name to look up.
+    Norm,
+    /// `.`
+    Dot,
+    /// `..`
+    DotDot,
+    /// Nothing: a path of slashes only, or an empty one.
+    Root,
+}
+
+/// One component of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Component {
+    /// Where in its text the name begins, and how long it is.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) kind: Kind,
+    /// Slashes follow, and nothing after them. Set for a last component only.
+    pub(crate) trailing_slash: bool,
+    /// The hash of the name alone.
+    hash: u64,
+    /// The name's first bytes, zero-padded.
+    pub(crate) words: [u64; INLINE_WORDS],
+}
+
+impl Component {
+    /// The component that stands for "no name".
+    pub(crate) const ROOT: Self = Self {
+        start: 0,
+        len: 0,
+        kind: Kind::Root,
+        trailing_slash: false,
+        hash: 0,
+        words: [0; INLINE_WORDS],
+    };
+
+    /// The key of the name below `parent`: its hash in the upper 56 bits, its length in the lower 8.
+    #[inline(always)]
+    pub(crate) fn key(&self, parent: u32, secret: Secret) -> u64 {
+        fold(self.hash ^ u64::from(parent), secret.0[1]) & !0xff | self.len as u64
+    }
+
+    /// The name, in the text that the component was found in.
+    #[inline]
+    pub(crate) fn bytes<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        &text[self.start..self.start + self.len]
+    }
+
+    /// Whether no file system has names as long as this.
+    #[inline(always)]
+    pub(crate) fn too_long(&self) -> bool {
+        self.len > NAME_MAX
+    }
+}
+
+/// Finds the component that begins at `start`, which is not a slash.
+#[inline(always)]
+pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
+    let mut words = [0; INLINE_WORDS];
+    let mut hash = secret.0[0];
+    let mut at = start;
+    let mut index = 0;
+    loop {
+        let word = load(text, at);
+        let slash = word ^ SLASHES;
+        // The lowest set bit marks the first slash or NUL; what lies above it may be a false alarm.
+        let ends = (slash.wrapping_sub(LOW) & !slash | word.wrapping_sub(LOW) & !word) & HIGH;
+        if ends != 0 {
+            let below = (ends - 1 & !ends) >> 7;
+            let word = word & below;
+            at += (ends.trailing_zeros() / 8) as usize;
+            if index < INLINE_WORDS {
+                words[index] = word;
+            }
+            hash = fold(hash ^ word, secret.0[1]);
+            break;
+        }
+        if index < INLINE_WORDS {
+            words[index] = word;
+        }
+        hash = fold(hash ^ word, secret.0[1]);
+        index += 1;
+        at += 8;
+    }
+    let len = at - start;
+    let kind = match (len, words[0]) {
+        (1, 0x2e) => Kind::Dot,
+        (2, 0x2e2e) => Kind::DotDot,
+        _ => Kind::Norm,
+    };
+    Component { start, len, kind, trailing_slash: false, hash, words }
+}
+
+/// Eight bytes of the text, zero-padded behind its end.
+#[inline(always)]
+fn load(text: &[u8], at: usize) -> u64 {
+    match text.get(at..at + 8) {
+        Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("eight bytes")),
+        None => load_tail(text, at),
+    }
+}
+
+#[inline(always)]
+fn load_tail(text: &[u8], at: usize) -> u64 {
+    let left = text.len() - at;
+    if left == 0 {
+        return 0;
+    }
+    match text.last_chunk::<8>() {
+        // The last eight bytes of the text hold what is left at their upper end.
+        Some(last) => u64::from_le_bytes(*last) >> (8 * (8 - left)),
+        None => text[at..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+/// A folded multiply: both halves of the product, mixed.
+#[inline(always)]
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Whether the words in `cells` spell `name`, zero-padded.
+pub(crate) fn spells(cells: &[Cell64], name: &[u8]) -> bool {
+    let mut at = 0;
+    for cell in cells {
+        if at >= name.len() {
+            return true;
+        }
+        if cell.get() != load(name, at) {
+            return false;
+        }
+        at += 8;
+    }
+    at >= name.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &[u8], secret: Secret) -> Component {
+        scan(name, 0, secret)
+    }
+
+    const SECRET: Secret = Secret([0x1234_5678_9abc_def1, 0xfedc_ba98_7654_3211]);
+
+    #[test]
+    fn a_name_has_one_hash_wherever_it_stands() {
+        for len in 1..=255 {
+            let name: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
+            let alone = of(&name, SECRET);
+            assert_eq!(alone.len, len);
+            for before in 0..9 {
+                for after in [&b""[..], b"/", b"/x", b"//yyyyyyyyyyyy", b"\0zzzzzzzzz"] {
+                    let mut path = vec![b'/'; before];
+                    path.extend(&name);
+                    path.extend(after);
+                    let found = scan(&path, before, SECRET);
+                    assert_eq!((found.start, found.len), (before, len));
+                    assert_eq!(found.words, alone.words);
+                    assert_eq!(found.key(7, SECRET), alone.key(7, SECRET));
+                    assert_ne!(found.key(7, SECRET), alone.key(8, SECRET));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_next_to_a_slash_are_not_taken_for_one() {
+        for byte in (1..=255u8).filter(|&b| b != b'/') {
+            for len in 1..=16 {
+                let path = [vec![byte; len], b"/\x30\x2e".to_vec()].concat();
+                assert_eq!(scan(&path, 0, SECRET).len, len, "{byte:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn dots_are_told_apart() {
+        assert_eq!(of(b".", SECRET).kind, Kind::Dot);
+        assert_eq!(of(b"..", SECRET).kind, Kind::DotDot);
+        for name in [&b"..."[..], b".a", b"a.", b"..a", b"a"] {
+            assert_eq!(of(name, SECRET).kind, Kind::Norm);
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Making names: mkdir, mknod, symlink, link; and the creating half of open.
+//!
+//! Linux: `filename_create`, `may_create`, `vfs_mkdir`, `vfs_mknod`, `vfs_symlink`, `vfs_link`.
+
+use super::only;
+use crate::{
+    cred::Subject,
+    dcache::{DentryId, reserve::Reserved},
+    fs::{Access, Found, NewInode},
+    inode::{Attr, InodeId},
+    name::Kind,
+    task::{At, Task},
+    vfs::Vfs,
+    walk::{
+        HeldPath, Lookup,
+        ladder::{Parent, keep, parent},
+    },
+};
+use pathwalk_abi::{
+    AtFlags, CapSet, Dev, Errno, FileType, PATH_MAX, Result,
+    mode::{S_IFMT, S_ISGID, S_ISUID, S_ISVTX, S_IXGRP},
+};
+use pathwalk_sync::lock_order;
+
+/// A file to be made, before the umask and the rules about groups.
+#[derive(Clone, Copy)]
+pub(crate) struct Make<'b> {
+    pub(crate) file_type: FileType,
+    pub(crate) mode: u32,
+    pub(crate) rdev: Dev,
+    pub(crate) body: &'b [u8],
+}
+
+impl Task {
+    /// `mkdir(path, mode)`: makes a directory. mkdir(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::mkdirat`].
+    pub fn mkdir(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<()> {
+        self.mkdirat(At::Cwd, path, mode)
+    }
+
+    /// `mkdirat(dir, path, mode)`: makes a directory. mkdirat(2)
+    ///
+    /// # Errors
+    ///
+    /// - those of the lookup of the directory that it is made in.
+    /// - `EEXIST`: the name is there, be it a dangling symlink, or the path ends in `.`, `..` or `/`.
+    /// - `ENOENT`: the directory was removed.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `EROFS`: the mount is read-only.
+    /// - `EACCES`: the directory may not be written.
+    /// - `ENOMEM`, `ENOSPC`, `EMLINK`: there is no room.
+    pub fn mkdirat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        mode: u32,
+    ) -> Result<()> {
+        let mode = mode & (0o777 | S_ISVTX);
+        let make = Make { file_type: FileType::Directory, mode, rdev: Dev::default(), body: b"" };
+        self.make_at(dir.into(), path.as_ref(), &make)
+    }
+
+    /// `mknod(path, mode, dev)`: makes a file of any type but a directory or a symlink. mknod(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::mknodat`].
+    pub fn mknod(&self, path: impl AsRef<[u8]>, mode: u32, dev: Dev) -> Result<()> {
+        self.mknodat(At::Cwd, path, mode, dev)
+    }
+
+    /// `mknodat(dir, path, mode, dev)`: makes a regular file, a fifo, a socket or a device. mknodat(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the mode is that of a directory; `EINVAL`: of a symlink, or of nothing.
+    /// - those of [`Task::mkdirat`]; besides, `ENOENT` if the path ends in a slash and nothing is there.
+    /// - `EPERM`: a device is made without `CAP_MKNOD` (a whiteout, the character device 0:0, needs none).
+    pub fn mknodat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        mode: u32,
+        dev: Dev,
+    ) -> Result<()> {
+        let file_type = match FileType::from_mode(mode) {
+            _ if mode & S_IFMT == 0 => FileType::Regular,
+            Some(FileType::Directory) => return Err(Errno::EPERM),
+            Some(FileType::Symlink) | None => return Err(Errno::EINVAL),
+            Some(file_type) => file_type,
+        };
+        let device = matches!(file_type, FileType::CharDevice | FileType::BlockDevice);
+        let rdev = if device { dev } else { Dev::default() };
+        let make = Make { file_type, mode: mode & 0o7777, rdev, body: b"" };
+        self.make_at(dir.into(), path.as_ref(), &make)
+    }
+
+    /// `symlink(target, path)`: makes a symlink. symlink(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::symlinkat`].
+    pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<()> {
+        self.symlinkat(target, At::Cwd, path)
+    }
+
+    /// `symlinkat(target, dir, path)`: makes a symlink whose body is `target`, whatever that is. symlinkat(2)
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the target is empty. `ENAMETOOLONG`: it has more than 4095 bytes. `EINVAL`: it contains a NUL.
+    /// - those of [`Task::mkdirat`]; besides, `ENOENT` if the path ends in a slash and nothing is there.
+    pub fn symlinkat<'a>(
+        &self,
+        target: impl AsRef<[u8]>,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let body = target.as_ref();
+        if body.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if body.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        if body.contains(&0) {
+            return Err(Errno::EINVAL);
+        }
+        let make = Make { file_type: FileType::Symlink, mode: 0o777, rdev: Dev::default(), body };
+        self.make_at(dir.into(), path.as_ref(), &make)
+    }
+
+    /// `link(old, new)`: gives a file one more name; a symlink at the end is not followed. link(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::linkat`].
+    pub fn link(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> Result<()> {
+        self.linkat(At::Cwd, old, At::Cwd, new, AtFlags::empty())
+    }
+
+    /// `linkat(old_dir, old, new_dir, new, flags)`: gives a file one more name. linkat(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: a flag other than `AT_SYMLINK_FOLLOW` and `AT_EMPTY_PATH`.
+    /// - those of the lookup of the old name.
+    /// - those of [`Task::mkdirat`] about the new name, up to `EROFS`; `ENOENT` if it ends in a slash.
+    /// - `EXDEV`: the new name is in another mount.
+    /// - `EPERM`: `fs.protected_hardlinks`, and the file is neither one's own nor a regular one that one may read and
+    ///   write.
+    /// - `EACCES`: the directory may not be written.
+    /// - `EPERM`: the old name is a directory.
+    /// - `ENOENT`: the file has no name left.
+    /// - `EMLINK`, `ENOSPC`, `ENOMEM`: there is no room.
+    pub fn linkat<'a, 'b>(
+        &self,
+        old_dir: impl Into<At<'a>>,
+        old: impl AsRef<[u8]>,
+        new_dir: impl Into<At<'b>>,
+        new: impl AsRef<[u8]>,
+        flags: AtFlags,
+    ) -> Result<()> {
+        only(flags, AtFlags::SYMLINK_FOLLOW | AtFlags::EMPTY_PATH)?;
+        let mut lookup = Lookup::empty();
+        lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
+        lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
+        let old = keep(&self.request(old_dir.into(), old.as_ref(), lookup)?)?;
+        let request = self.request(new_dir.into(), new.as_ref(), Lookup::empty())?;
+        let parent = parent(&request)?;
+        let vfs = self.vfs();
+        let name = vfs.filename_create(&parent, FileType::Regular)?;
+        if old.mnt() != parent.dir.mnt() {
+            return Err(Errno::EXDEV);
+        }
+        let who = self.cred.subject();
+        let attr = vfs.inode(old.inode()).attr();
+        vfs.may_linkat(old.inode(), &attr, &who)?;
+        vfs.may_create(&parent.dir, &who)?;
+        if attr.file_type() == FileType::Directory {
+            return Err(Errno::EPERM);
+        }
+        lock_order::assert_none_held();
+        parent.dir.sb().fs.link(
+            old.inode_ref(),
+            parent.dir.inode_ref(),
+            parent.name(),
+            vfs.now(),
+        )?;
+        vfs.inode(old.inode()).lockref.get();
+        vfs.d_instantiate(name.id, old.inode(), parent.dir.sb().kind);
+        Ok(())
+    }
+
+    fn make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
+        let request = self.request(dir, path, Lookup::empty())?;
+        let parent = parent(&request)?;
+        let vfs = self.vfs();
+        let name = vfs.filename_create(&parent, make.file_type)?;
+        let who = self.cred.subject();
+        vfs.may_create(&parent.dir, &who)?;
+        let device = matches!(make.file_type, FileType::CharDevice | FileType::BlockDevice);
+        let whiteout = make.file_type == FileType::CharDevice && make.rdev == Dev::default();
+        if device && !whiteout && !who.capable(CapSet::MKNOD) {
+            return Err(Errno::EPERM);
+        }
+        vfs.make(&parent, &name, make, self.fs.umask(), &who)
+    }
+}
+
+impl Vfs {
+    /// Reserves a name that is to be made.
+    ///
+    /// # Errors
+    ///
+    /// - `EEXIST`: the path ends in `.`, `..` or `/`, or the name is there.
+    /// - `ENOENT`: the directory was removed.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `ENOENT`: the path ends in a slash, and it is no directory that is to be made.
+    /// - `EROFS`: the mount is read-only.
+    ///
+    /// Linux: `filename_create`.
+    pub(crate) fn filename_create(
+        &self,
+        parent: &Parent<'_>,
+        kind: FileType,
+    ) -> Result<Reserved<'_>> {
+        if parent.last.kind != Kind::Norm {
+            return Err(Errno::EEXIST);
+        }
+        let name = self.reserve_known(parent)?;
+        if name.inode().is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if parent.last.trailing_slash && kind != FileType::Directory {
+            return Err(Errno::ENOENT);
+        }
+        parent.dir.want_write()?;
+        Ok(name)
+    }
+
+    /// Reserves the last component's name and finds out what it stands for.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Vfs::reserve`].
+    /// - whatever the file system answers.
+    pub(crate) fn reserve_known(&self, parent: &Parent<'_>) -> Result<Reserved<'_>> {
+        let name = self.reserve(parent.dir.dentry(), parent.text(), &parent.last)?;
+        if name.unknown() {
+            self.fill(&name, parent.dir.inode(), parent.name())?;
+        }
+        Ok(name)
+    }
+
+    /// Asks the file system what a reserved name stands for, and notes the answer.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers; the name is unknown then, as before.
+    pub(crate) fn fill(&self, name: &Reserved<'_>, dir: InodeId, bytes: &[u8]) -> Result<()> {
+        let sb_id = name.dentry().sb.get();
+        let sb = self.superblock(sb_id).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        let inode = match sb.fs.lookup(self.inode_ref(dir), bytes)? {
+            Some(found) => self.iget(sb_id, &found)?,
+            None => InodeId::NONE,
+        };
+        self.leave_old_alias(inode, name.id);
+        self.d_instantiate(name.id, inode, sb.kind);
+        Ok(())
+    }
+
+    /// A directory has one dentry: where it was seen elsewhere before, it is no longer there.
+    ///
+    /// Linux: `d_splice_alias`.
+    fn leave_old_alias(&self, inode: InodeId, new: DentryId) {
+        if inode == InodeId::NONE {
+            return;
+        }
+        let old = DentryId(self.inode_alias(inode));
+        if old == DentryId::NONE || old == new || !self.dget_not_dead(old) {
+            return;
+        }
+        if self.dentry(old).inode.get() == inode.0 {
+            let parent = self.dget_parent(old);
+            self.d_invalidate(parent, old);
+            self.dput(parent);
+        }
+        self.dput(old);
+    }
+
+    /// Asks whether the subject may make names in a directory.
+    ///
+    /// # Errors
+    ///
+    /// - `EROFS`: the file system is read-only.
+    /// - `EACCES`: the directory may not be written and searched.
+    ///
+    /// Linux: `may_create`.
+    pub(crate) fn may_create(&self, dir: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who).map(|_| ())
+    }
+
+    /// Linux: `may_linkat`, `safe_hardlink_source`.
+    fn may_linkat(&self, inode: InodeId, attr: &Attr, who: &Subject<'_>) -> Result<()> {
+        if !self.config.protected_hardlinks || who.owner_or_capable(attr.uid) {
+            return Ok(());
+        }
+        let gains_group = attr.mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
+        let safe = attr.file_type() == FileType::Regular
+            && attr.mode & S_ISUID == 0
+            && !gains_group
+            && self.inode_permission(inode, Access::READ | Access::WRITE, who).is_ok();
+        if safe { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// Makes a file under a reserved name.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`: the tables are full, and nothing could be evicted.
+    /// - whatever the file system answers.
+    pub(crate) fn make(
+        &self,
+        parent: &Parent<'_>,
+        name: &Reserved<'_>,
+        make: &Make<'_>,
+        umask: u32,
+        who: &Subject<'_>,
+    ) -> Result<()> {
+        let directory = self.inode(parent.dir.inode()).attr();
+        let new = new_inode(make, &directory, umask, who, self.now());
+        let sb = parent.dir.sb();
+        // Room first: what the file system made must find its place.
+        let room = Room::new(self, make.body)?;
+        lock_order::assert_none_held();
+        let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &new)?;
+        let inode = room.fill(parent.dir.slot().sb.get(), &found);
+        self.d_instantiate(name.id, inode, sb.kind);
+        Ok(())
+    }
+}
+
+/// An inode slot and, for a symlink, the place for its body, taken before the file system is asked.
+struct Room<'v> {
+    vfs: &'v Vfs,
+    inode: Option<InodeId>,
+    body: u32,
+}
+
+impl<'v> Room<'v> {
+    fn new(vfs: &'v Vfs, body: &[u8]) -> Result<Self> {
+        let mut room = Self { vfs, inode: None, body: 0 };
+        if !body.is_empty() {
+            room.body = vfs.with_room(|| vfs.names.store(body)).ok_or(Errno::ENOMEM)?;
+        }
+        room.inode = Some(vfs.with_room(|| vfs.inode_alloc()).ok_or(Errno::ENOMEM)?);
+        Ok(room)
+    }
+
+    fn fill(mut self, sb: u32, found: &Found) -> InodeId {
+        let inode = self.inode.take().expect("filled once");
+        let body = std::mem::take(&mut self.body);
+        self.vfs.inode_fill(inode, sb, found, body)
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if self.body != 0 {
+            self.vfs.names.free(self.body);
+        }
+        if let Some(inode) = self.inode {
+            self.vfs.inode_discard(inode);
+        }
+    }
+}
+
+/// Mode, owner and group of a new file.
+///
+/// Linux: `vfs_prepare_mode`, `mode_strip_sgid`, `inode_init_owner`.
+fn new_inode<'b>(
+    make: &Make<'b>,
+    directory: &Attr,
+    umask: u32,
+    who: &Subject<'_>,
+    now: pathwalk_abi::Timespec,
+) -> NewInode<'b> {
+    let mut mode = make.mode;
+    let is_directory = make.file_type == FileType::Directory;
+    let inherits = directory.mode & S_ISGID != 0;
+    let runs_as_group = mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
+    if inherits && runs_as_group && !is_directory && !may_keep_sgid(directory.gid, who) {
+        mode &= !S_ISGID;
+    }
+    if make.file_type != FileType::Symlink {
+        mode &= !umask;
+    }
+    if inherits && is_directory {
+        mode |= S_ISGID;
+    }
+    NewInode {
+        file_type: make.file_type,
+        mode,
+        uid: who.fsuid,
+        gid: if inherits { directory.gid } else { who.fsgid },
+        rdev: make.rdev,
+        body: make.body,
+        now,
+    }
+}
+
+/// Linux: `in_group_or_capable`.
+pub(crate) fn may_keep_sgid(gid: u32, who: &Subject<'_>) -> bool {
+    who.in_group(gid) || who.capable(CapSet::FSETID)
+}

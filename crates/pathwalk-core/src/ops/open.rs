@@ -1,0 +1,347 @@
+//! open, openat, openat2, creat.
+//!
+//! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
+
+use super::{create::Make, resolve_flags};
+use crate::{
+    dcache::NEGATIVE,
+    file::File,
+    fs::Access,
+    mount::MntFlags,
+    name::{Component, Kind},
+    task::{At, Task},
+    walk::{
+        Follow, HeldPath, Lookup, Step, Stop, Walk,
+        hold::Hold,
+        ladder::{Job, Parent, climb},
+        observe::{Left, Observer},
+        text::Text,
+    },
+};
+use pathwalk_abi::{Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result};
+
+/// What O_PATH keeps of the flags beside it.
+const PATH_FLAGS: OpenFlags = OpenFlags::PATH
+    .union(OpenFlags::DIRECTORY)
+    .union(OpenFlags::NOFOLLOW)
+    .union(OpenFlags::CLOEXEC);
+
+/// What only the opening itself looks at.
+const OPENING: OpenFlags = OpenFlags::CREAT
+    .union(OpenFlags::EXCL)
+    .union(OpenFlags::NOCTTY)
+    .union(OpenFlags::TRUNC)
+    .union(OpenFlags::CLOEXEC);
+
+impl Task {
+    /// `open(path, flags, mode)`: opens a file. open(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::openat`].
+    pub fn open(&self, path: impl AsRef<[u8]>, flags: OpenFlags, mode: u32) -> Result<File> {
+        self.openat(At::Cwd, path, flags, mode)
+    }
+
+    /// `creat(path, mode)`: opens a file for writing, made or emptied. creat(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::openat`].
+    pub fn creat(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<File> {
+        self.open(path, OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC, mode)
+    }
+
+    /// `openat(dir, path, flags, mode)`: opens a file. Flags that open does not know are ignored, as Linux does. openat(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: `O_CREAT` with `O_DIRECTORY`.
+    /// - those of the lookup.
+    /// - `EISDIR`: to be made, and the path ends in a slash.
+    /// - `EEXIST`: `O_EXCL`, and the name is there.
+    /// - to be made: as [`Task::mkdirat`], the directory's permission before `EROFS`.
+    /// - `EISDIR`: `O_CREAT`, and it is a directory. `ENOTDIR`: `O_DIRECTORY`, and it is none.
+    /// - `EROFS`: `O_TRUNC` in a read-only mount.
+    /// - `ELOOP`: it is a symlink, and `O_NOFOLLOW` is given.
+    /// - `EISDIR`: a directory is to be written. `EACCES`: a device in a mount without devices.
+    /// - `EACCES`: permission is refused.
+    /// - `EPERM`: `O_NOATIME`, and it is another's file.
+    /// - `EROFS`: to be written, but the mount is read-only.
+    /// - `ENXIO`: it is a fifo, a socket or a device: there is nothing behind those here.
+    pub fn openat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<File> {
+        let mut flags = OpenFlags::from_bits_truncate(flags.bits());
+        if flags.contains(OpenFlags::PATH) {
+            flags &= PATH_FLAGS;
+        }
+        let makes = flags.intersects(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE);
+        let how = OpenHow {
+            flags: flags.bits(),
+            mode: if makes { u64::from(mode & 0o7777) } else { 0 },
+            resolve: 0,
+        };
+        self.openat2(dir, path, &how)
+    }
+
+    /// `openat2(dir, path, how)`: opens a file, within the bounds that `how.resolve` sets to the walk. openat2(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: an unknown flag or bound, `RESOLVE_BENEATH` with `RESOLVE_IN_ROOT`, a mode with bits outside 07777 or
+    ///   without `O_CREAT`, `O_CREAT` with `O_DIRECTORY`, `O_PATH` with a flag that it does not go with.
+    /// - `EAGAIN`: `RESOLVE_CACHED` with a flag that changes something.
+    /// - `EOPNOTSUPP`: `O_TMPFILE`, which no file system here has yet.
+    /// - those of [`Task::openat`]; besides, `EXDEV` and `ELOOP` where the walk would leave its bounds, `EAGAIN` where that
+    ///   cannot be told because a directory or mount moved, or where the answer is not cached.
+    pub fn openat2<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        how: &OpenHow,
+    ) -> Result<File> {
+        let op = build_open_flags(how)?;
+        let (dir, path) = (dir.into(), path.as_ref());
+        let request = self.request(dir, path, op.lookup)?;
+        loop {
+            match climb(&request, (), &mut OpenJob { op: &op })? {
+                Opened::Found(held) => {
+                    return self.do_open(held, &op, false);
+                }
+                Opened::Missing(parent) => {
+                    if let Some(held) = self.lookup_open(&parent, &op)? {
+                        return self.do_open(held, &op, true);
+                    }
+                    // Somebody made it meanwhile: it is looked up again, symlink or not.
+                }
+            }
+        }
+    }
+
+    /// Makes a file that is missing; none where it is there after all.
+    ///
+    /// Linux: `lookup_open`.
+    fn lookup_open(&self, parent: &Parent<'_>, op: &Open) -> Result<Option<HeldPath<'_>>> {
+        let vfs = self.vfs();
+        let name = vfs.reserve_known(parent)?;
+        if name.inode().is_some() {
+            return if op.flags.contains(OpenFlags::EXCL) { Err(Errno::EEXIST) } else { Ok(None) };
+        }
+        parent.dir.want_write()?;
+        let who = self.cred.subject();
+        vfs.may_create(&parent.dir, &who)?;
+        let make =
+            Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
+        vfs.make(parent, &name, &make, self.fs.umask(), &who)?;
+        let dentry = name.hold();
+        vfs.mntget(parent.dir.mnt());
+        Ok(Some(HeldPath::new(vfs, parent.dir.mnt(), dentry)))
+    }
+
+    /// Opens what was found or made.
+    ///
+    /// Linux: `do_open`, `may_open`, `do_dentry_open`.
+    fn do_open(&self, held: HeldPath<'_>, op: &Open, made: bool) -> Result<File> {
+        let vfs = self.vfs();
+        let attr = vfs.inode(held.inode()).attr();
+        let kind = attr.file_type();
+        if op.flags.contains(OpenFlags::PATH) {
+            return Ok(File::new(&self.anchor, held, op.flags));
+        }
+        if op.flags.contains(OpenFlags::CREAT) && !made {
+            if op.flags.contains(OpenFlags::EXCL) {
+                return Err(Errno::EEXIST);
+            }
+            if kind == FileType::Directory {
+                return Err(Errno::EISDIR);
+            }
+        }
+        let writes = op.access.contains(Access::WRITE);
+        let truncates = op.flags.contains(OpenFlags::TRUNC) && kind == FileType::Regular && !made;
+        if !made {
+            if truncates {
+                held.want_write()?;
+            }
+            let device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
+            match kind {
+                FileType::Symlink => return Err(Errno::ELOOP),
+                FileType::Directory if writes => return Err(Errno::EISDIR),
+                _ if device && held.mnt_flags().contains(MntFlags::NODEV) => {
+                    return Err(Errno::EACCES);
+                }
+                _ => {}
+            }
+            let who = self.cred.subject();
+            vfs.inode_permission(held.inode(), op.access, &who)?;
+            if op.flags.contains(OpenFlags::NOATIME) && !who.owner_or_capable(attr.uid) {
+                return Err(Errno::EPERM);
+            }
+        }
+        match kind {
+            FileType::Regular | FileType::Directory => {
+                if writes {
+                    held.want_write()?;
+                }
+            }
+            FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
+                return Err(Errno::ENXIO);
+            }
+            FileType::Symlink => {}
+        }
+        let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
+        if truncates {
+            vfs.do_truncate(&file.hold(), 0, &self.cred.subject())?;
+        }
+        Ok(file)
+    }
+}
+
+/// How to open.
+struct Open {
+    flags: OpenFlags,
+    mode: u32,
+    access: Access,
+    lookup: Lookup,
+}
+
+/// Checks and completes what openat2 is told.
+///
+/// Linux: `build_open_flags`.
+fn build_open_flags(how: &OpenHow) -> Result<Open> {
+    let flags = OpenFlags::from_bits(how.flags).ok_or(Errno::EINVAL)?;
+    let resolve = ResolveFlags::from_bits(how.resolve).ok_or(Errno::EINVAL)?;
+    if resolve.contains(ResolveFlags::BENEATH | ResolveFlags::IN_ROOT) {
+        return Err(Errno::EINVAL);
+    }
+    let tmpfile = flags.bits() & (OpenFlags::TMPFILE.bits() & !OpenFlags::DIRECTORY.bits()) != 0;
+    let creates = flags.contains(OpenFlags::CREAT);
+    if how.mode & !(if creates || tmpfile { 0o7777 } else { 0 }) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags.contains(OpenFlags::DIRECTORY | OpenFlags::CREAT) {
+        return Err(Errno::EINVAL);
+    }
+    let writable = flags.intersects(OpenFlags::WRONLY | OpenFlags::RDWR);
+    if tmpfile && !(flags.contains(OpenFlags::DIRECTORY) && writable) {
+        return Err(Errno::EINVAL);
+    }
+    if flags.contains(OpenFlags::PATH) && !PATH_FLAGS.contains(flags) {
+        return Err(Errno::EINVAL);
+    }
+    let changes = OpenFlags::TRUNC | OpenFlags::CREAT;
+    if resolve.contains(ResolveFlags::CACHED) && (flags.intersects(changes) || tmpfile) {
+        return Err(Errno::EAGAIN);
+    }
+    if tmpfile {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let mode = flags.bits() & OpenFlags::ACCMODE.bits();
+    let mut access =
+        [Access::READ, Access::WRITE, Access::READ | Access::WRITE, Access::READ | Access::WRITE]
+            [mode as usize & 3];
+    if flags.contains(OpenFlags::TRUNC) {
+        access |= Access::WRITE;
+    }
+    if flags.contains(OpenFlags::PATH) {
+        access = Access::empty();
+    }
+    let mut lookup = resolve_flags(resolve);
+    let excl = flags.contains(OpenFlags::CREAT | OpenFlags::EXCL);
+    lookup.set(Lookup::FOLLOW, !flags.contains(OpenFlags::NOFOLLOW) && !excl);
+    lookup.set(Lookup::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
+    Ok(Open { flags, mode: how.mode as u32, access, lookup })
+}
+
+/// Where the walk of an open ended.
+enum Opened<'a> {
+    /// On a file.
+    Found(HeldPath<'a>),
+    /// In a directory that lacks the last name, which is to be made.
+    Missing(Parent<'a>),
+}
+
+/// Looks up what is to be opened.
+///
+/// Linux: `open_last_lookups`.
+struct OpenJob<'o> {
+    op: &'o Open,
+}
+
+impl<'a> Job<'a> for OpenJob<'_> {
+    type Out = Opened<'a>;
+
+    fn run<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &mut Walk<'a, H, O>,
+        text: &mut Text<'a>,
+    ) -> Result<Opened<'a>, Stop> {
+        loop {
+            let last = walk.to_last(text)?;
+            if self.op.flags.contains(OpenFlags::CREAT) && last.kind == Kind::Norm {
+                if last.trailing_slash {
+                    return Err(Errno::EISDIR.into());
+                }
+                match create_last(walk, text, &last)? {
+                    Last::Stands => break,
+                    Last::Again => continue,
+                    Last::Missing => {
+                        let dir = H::hold_path(walk)?;
+                        let text = std::mem::replace(text, Text::new(b""));
+                        return Ok(Opened::Missing(Parent { dir, last, text }));
+                    }
+                }
+            }
+            if !walk.lookup_last(text, &last)? {
+                break;
+            }
+        }
+        // What `O_CREAT` says of a directory comes before what `O_DIRECTORY` would: see `do_open`.
+        if self.op.flags.contains(OpenFlags::CREAT) {
+            walk.flags.remove(Lookup::DIRECTORY);
+        }
+        walk.complete()?;
+        Ok(Opened::Found(H::hold_path(walk)?))
+    }
+}
+
+/// What the last component of an `O_CREAT` is.
+enum Last {
+    /// The walk stands on it.
+    Stands,
+    /// A symlink, whose body is walked now.
+    Again,
+    /// It is not there; the walk stands on its directory.
+    Missing,
+}
+
+/// Walks the last component if it is there.
+fn create_last<'a, H: Hold<'a>, O: Observer>(
+    walk: &mut Walk<'a, H, O>,
+    text: &mut Text<'a>,
+    last: &Component,
+) -> Result<Last, Stop> {
+    let bytes = text.current().0;
+    let child = match H::lookup(walk, bytes, last) {
+        Ok(child) => child,
+        // Only its absence is ours to mend; the making itself finds out about all else.
+        Err(Stop::Errno(Errno::ENOENT)) => return Ok(Last::Missing),
+        Err(stop) => return Err(stop),
+    };
+    if child.flags & NEGATIVE != 0 {
+        H::put_child(walk.vfs, child.id);
+        return if H::RCU { Err(Stop::Leave(Left::Create)) } else { Ok(Last::Missing) };
+    }
+    let follow = if walk.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
+    match walk.step_into(child, follow)? {
+        Step::Moved => Ok(Last::Stands),
+        Step::Link(link) => {
+            walk.pick_link(link, text, true)?;
+            Ok(Last::Again)
+        }
+    }
+}

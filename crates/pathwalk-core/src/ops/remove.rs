@@ -1,0 +1,124 @@
+//! Taking names away: unlink, rmdir, unlinkat.
+//!
+//! Linux: `do_unlinkat`, `do_rmdir`, `may_delete`.
+
+use super::only;
+use crate::{
+    cred::Subject,
+    fs::Access,
+    inode::InodeId,
+    name::Kind,
+    task::{At, Task},
+    vfs::Vfs,
+    walk::{HeldPath, Lookup, ladder::parent},
+};
+use pathwalk_abi::{AtFlags, Errno, FileType, Result, mode::S_ISVTX};
+use pathwalk_sync::lock_order;
+
+impl Task {
+    /// `unlink(path)`: takes a name from a file. unlink(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::unlinkat`].
+    pub fn unlink(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.unlinkat(At::Cwd, path, AtFlags::empty())
+    }
+
+    /// `rmdir(path)`: removes an empty directory. rmdir(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::unlinkat`] with `AT_REMOVEDIR`.
+    pub fn rmdir(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.unlinkat(At::Cwd, path, AtFlags::REMOVEDIR)
+    }
+
+    /// `unlinkat(dir, path, flags)`: takes a name from a file, or removes an empty directory with `AT_REMOVEDIR`. unlinkat(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: another flag.
+    /// - those of the lookup of the directory that has the name.
+    /// - `EISDIR`: the path ends in `.`, `..` or `/`. With `AT_REMOVEDIR`: `EINVAL`, `ENOTEMPTY`, `EBUSY`.
+    /// - `EROFS`: the mount is read-only.
+    /// - `ENOENT`: there is no such name. `ENAMETOOLONG`: there can be none.
+    /// - `EISDIR`, `ENOTDIR`: a slash stands behind the name, and it is a directory, or none.
+    /// - `EACCES`: the directory may not be written.
+    /// - `EPERM`: the directory is sticky, and neither it nor the file is one's own.
+    /// - `EISDIR`: it is a directory. With `AT_REMOVEDIR`, `ENOTDIR`: it is none.
+    /// - `EBUSY`: something is mounted on it.
+    /// - `ENOTEMPTY`: the directory has entries.
+    pub fn unlinkat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: AtFlags,
+    ) -> Result<()> {
+        only(flags, AtFlags::REMOVEDIR)?;
+        let rmdir = flags.contains(AtFlags::REMOVEDIR);
+        let request = self.request(dir.into(), path.as_ref(), Lookup::empty())?;
+        let parent = parent(&request)?;
+        match (parent.last.kind, rmdir) {
+            (Kind::Norm, _) => {}
+            (_, false) => return Err(Errno::EISDIR),
+            (Kind::Dot, true) => return Err(Errno::EINVAL),
+            (Kind::DotDot, true) => return Err(Errno::ENOTEMPTY),
+            (Kind::Root, true) => return Err(Errno::EBUSY),
+        }
+        parent.dir.want_write()?;
+        let vfs = self.vfs();
+        let name = vfs.reserve_known(&parent)?;
+        let victim = name.inode().ok_or(Errno::ENOENT)?;
+        let is_directory = vfs.inode(victim).attr().file_type() == FileType::Directory;
+        if !rmdir && parent.last.trailing_slash {
+            return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
+        }
+        vfs.may_delete(&parent.dir, victim, &self.cred.subject(), rmdir)?;
+        if vfs.is_mountpoint(name.id) {
+            return Err(Errno::EBUSY);
+        }
+        let sb = parent.dir.sb();
+        let (dir, inode, now) = (parent.dir.inode_ref(), vfs.inode_ref(victim), vfs.now());
+        lock_order::assert_none_held();
+        if rmdir {
+            sb.fs.rmdir(dir, parent.name(), inode, now)?;
+        } else {
+            sb.fs.unlink(dir, parent.name(), inode, now)?;
+        }
+        vfs.d_delete(parent.dir.dentry(), name.id, rmdir);
+        Ok(())
+    }
+}
+
+impl Vfs {
+    /// Asks whether the subject may take a name away.
+    ///
+    /// # Errors
+    ///
+    /// - `EROFS`, `EACCES`: the directory may not be written and searched.
+    /// - `EPERM`: it is sticky, and neither it nor the victim is the subject's own.
+    /// - `ENOTDIR`, `EISDIR`: the victim is no directory, and must be one; or the other way round.
+    ///
+    /// Linux: `may_delete`.
+    pub(crate) fn may_delete(
+        &self,
+        dir: &HeldPath<'_>,
+        victim: InodeId,
+        who: &Subject<'_>,
+        must_be_directory: bool,
+    ) -> Result<()> {
+        self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who)?;
+        let (directory, _) = self.inode(dir.inode()).owner();
+        let attr = self.inode(victim).attr();
+        let own = who.fsuid == directory.uid || who.owner_or_capable(attr.uid);
+        if directory.mode & S_ISVTX != 0 && !own {
+            return Err(Errno::EPERM);
+        }
+        match (attr.file_type() == FileType::Directory, must_be_directory) {
+            (false, true) => Err(Errno::ENOTDIR),
+            (true, false) => Err(Errno::EISDIR),
+            _ => Ok(()),
+        }
+    }
+}

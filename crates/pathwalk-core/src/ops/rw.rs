@@ -1,0 +1,140 @@
+//! Reading and writing: read, write, pread, pwrite, lseek.
+//!
+//! Linux: `fs/read_write.c`.
+
+use crate::{file::File, inode::InodeId, task::Task};
+use pathwalk_abi::{Errno, FileType, OpenFlags, Result};
+use pathwalk_sync::lock_order;
+
+/// Where lseek counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// From the beginning: `SEEK_SET`.
+    Set(i64),
+    /// From the position: `SEEK_CUR`.
+    Cur(i64),
+    /// From the end: `SEEK_END`.
+    End(i64),
+}
+
+impl Task {
+    /// `read(file, buf)`: reads from the position, which moves on; 0 at the end. read(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it is not open for reading, or of another machine.
+    /// - `EISDIR`: it is a directory.
+    /// - whatever the file system answers.
+    pub fn read(&self, file: &File, buf: &mut [u8]) -> Result<usize> {
+        self.readable(file)?;
+        let mut position = file.position().lock();
+        let read = self.read_at(file, buf, position.offset)?;
+        position.offset += read as u64;
+        Ok(read)
+    }
+
+    /// `pread(file, buf, offset)`: reads from an offset; the position stays. pread(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the offset is negative.
+    /// - those of [`Task::read`].
+    pub fn pread(&self, file: &File, buf: &mut [u8], offset: i64) -> Result<usize> {
+        let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+        self.readable(file)?;
+        self.read_at(file, buf, offset)
+    }
+
+    /// `write(file, data)`: writes at the position, which moves on; at the end with `O_APPEND`. write(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it is not open for writing, or of another machine.
+    /// - `EFBIG`: the position lies behind what a file can have.
+    /// - `ENOSPC`: there is no room for a single byte.
+    pub fn write(&self, file: &File, data: &[u8]) -> Result<usize> {
+        self.writable(file)?;
+        let mut position = file.position().lock();
+        let append = file.flags().contains(OpenFlags::APPEND);
+        let offset = (!append).then_some(position.offset);
+        let (end, written) = self.write_at(file, data, offset)?;
+        if written != 0 {
+            position.offset = end;
+        }
+        Ok(written)
+    }
+
+    /// `pwrite(file, data, offset)`: writes at an offset; the position stays. With `O_APPEND` it writes at the end all the
+    /// same, as Linux does. pwrite(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the offset is negative.
+    /// - those of [`Task::write`].
+    pub fn pwrite(&self, file: &File, data: &[u8], offset: i64) -> Result<usize> {
+        let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+        self.writable(file)?;
+        let append = file.flags().contains(OpenFlags::APPEND);
+        Ok(self.write_at(file, data, (!append).then_some(offset))?.1)
+    }
+
+    /// `lseek(file, to)`: moves the position and returns it. A listing goes on from a position that it gave, or from its
+    /// beginning at 0. lseek(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: opened with `O_PATH`, or of another machine.
+    /// - `EINVAL`: the position would be negative, or counts from the end of a directory.
+    pub fn lseek(&self, file: &File, to: Seek) -> Result<u64> {
+        self.place_of(file)?;
+        if file.is_path() {
+            return Err(Errno::EBADF);
+        }
+        let attr = file.inode_ref().attr();
+        let mut position = file.position().lock();
+        let (from, by) = match to {
+            Seek::Set(by) => (0, by),
+            Seek::Cur(by) => (position.offset, by),
+            Seek::End(_) if attr.file_type() == FileType::Directory => return Err(Errno::EINVAL),
+            Seek::End(by) => (attr.size, by),
+        };
+        let offset = from.checked_add_signed(by).filter(|&offset| i64::try_from(offset).is_ok());
+        position.offset = offset.ok_or(Errno::EINVAL)?;
+        Ok(position.offset)
+    }
+
+    fn readable(&self, file: &File) -> Result<()> {
+        self.place_of(file)?;
+        file.must_be_open_for(OpenFlags::RDONLY)?;
+        if file.inode_ref().attr().file_type() == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
+        Ok(())
+    }
+
+    fn writable(&self, file: &File) -> Result<()> {
+        self.place_of(file)?;
+        file.must_be_open_for(OpenFlags::WRONLY)
+    }
+
+    fn read_at(&self, file: &File, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let held = file.hold();
+        lock_order::assert_none_held();
+        let read = held.sb().fs.read(file.inode_ref(), offset, buf)?;
+        if !buf.is_empty() && !file.flags().contains(OpenFlags::NOATIME) {
+            self.vfs().touch_atime(held.inode(), held.mnt_flags());
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, file: &File, data: &[u8], offset: Option<u64>) -> Result<(u64, usize)> {
+        if data.is_empty() {
+            return Ok((offset.unwrap_or(0), 0));
+        }
+        let held = file.hold();
+        debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
+        self.vfs().drop_privileges(&held, &self.cred.subject())?;
+        lock_order::assert_none_held();
+        held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())
+    }
+}

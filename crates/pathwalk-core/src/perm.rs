@@ -1,0 +1,166 @@
+//! Permission: who may do what to an inode.
+//!
+//! Linux: `inode_permission`, `generic_permission`, `acl_permission_check`; path_resolution(7).
+
+use crate::{
+    cred::Subject,
+    fs::Access,
+    inode::{Attr, I_PERMISSION, InodeId, InodeRef, Owner},
+    vfs::Vfs,
+};
+use pathwalk_abi::{
+    CapSet, Errno, FileType, Result,
+    mode::{S_IFDIR, S_IFMT, S_IXUGO},
+};
+
+/// Which rule decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// All three classes have every bit that was asked for.
+    Everyone,
+    /// The owner's bits.
+    Owner,
+    /// The group's bits.
+    Group,
+    /// The bits of all others.
+    Other,
+    /// `CAP_DAC_READ_SEARCH`.
+    CapDacReadSearch,
+    /// `CAP_DAC_OVERRIDE`.
+    CapDacOverride,
+    /// The file system's own method.
+    FileSystem,
+}
+
+impl Rule {
+    /// The rule in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Everyone => "everyone may",
+            Self::Owner => "owner's bits",
+            Self::Group => "group's bits",
+            Self::Other => "others' bits",
+            Self::CapDacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::CapDacOverride => "CAP_DAC_OVERRIDE",
+            Self::FileSystem => "the file system's own rule",
+        }
+    }
+}
+
+/// Decides by mode bits and capabilities.
+///
+/// # Errors
+///
+/// - `EACCES`: the class that the subject falls into lacks a bit, and no capability makes up for it.
+pub fn generic_permission(attr: &Attr, access: Access, who: &Subject<'_>) -> Result<()> {
+    let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
+    decide(owner, access, who).map(|_| ()).map_err(|_| Errno::EACCES)
+}
+
+/// The rule that grants, or the one that refuses.
+pub(crate) fn decide(owner: Owner, access: Access, who: &Subject<'_>) -> Result<Rule, Rule> {
+    match mode_bits(owner, access, who) {
+        Ok(rule) => Ok(rule),
+        Err(rule) => capability(owner, access, who).ok_or(rule),
+    }
+}
+
+/// Linux: `acl_permission_check`.
+fn mode_bits(owner: Owner, access: Access, who: &Subject<'_>) -> Result<Rule, Rule> {
+    let want = access.bits() & 7;
+    let lacks = |class: u32| want & !(owner.mode >> class) & 7;
+    if lacks(6) | lacks(3) | lacks(0) == 0 {
+        return Ok(Rule::Everyone);
+    }
+    // The owner's bits are final for the owner, the group's for the group: nobody falls through to a later class.
+    let (rule, class) = if owner.uid == who.fsuid {
+        (Rule::Owner, 6)
+    } else if who.in_group(owner.gid) {
+        (Rule::Group, 3)
+    } else {
+        (Rule::Other, 0)
+    };
+    if lacks(class) == 0 { Ok(rule) } else { Err(rule) }
+}
+
+fn capability(owner: Owner, access: Access, who: &Subject<'_>) -> Option<Rule> {
+    let directory = owner.mode & S_IFMT == S_IFDIR;
+    let read_search =
+        if directory { !access.contains(Access::WRITE) } else { access == Access::READ };
+    if read_search && who.capable(CapSet::DAC_READ_SEARCH) {
+        return Some(Rule::CapDacReadSearch);
+    }
+    // Nobody executes a file that has no x bit at all.
+    let possible = directory || !access.contains(Access::EXEC) || owner.mode & S_IXUGO != 0;
+    (possible && who.capable(CapSet::DAC_OVERRIDE)).then_some(Rule::CapDacOverride)
+}
+
+impl Vfs {
+    /// Decides about access to an inode that the caller holds.
+    ///
+    /// # Errors
+    ///
+    /// - `EROFS`: a write to a regular file, directory or symlink of a read-only file system.
+    /// - whatever the file system's own method answers, else
+    /// - `EACCES`: see [`generic_permission`].
+    ///
+    /// Linux: `inode_permission`.
+    pub(crate) fn inode_permission(
+        &self,
+        inode: InodeId,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<Rule> {
+        let (owner, flags) = self.inode(inode).owner();
+        if access.contains(Access::WRITE) {
+            let kind = FileType::from_mode(owner.mode);
+            let matters =
+                matches!(kind, Some(FileType::Regular | FileType::Directory | FileType::Symlink));
+            let sb = self.superblock(self.inode(inode).sb.get());
+            if matters && sb.is_some_and(|sb| sb.read_only) {
+                return Err(Errno::EROFS);
+            }
+        }
+        if flags & I_PERMISSION != 0 {
+            let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::EACCES)?;
+            sb.fs.permission(InodeRef { vfs: self, id: inode }, access, who)?;
+            return Ok(Rule::FileSystem);
+        }
+        decide(owner, access, who).map_err(|_| Errno::EACCES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(mode: u32) -> Owner {
+        Owner { mode, uid: 10, gid: 20 }
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let subject = |fsuid, fsgid| Subject { fsuid, fsgid, groups: &[], caps: CapSet::empty() };
+        for (mode, who, want) in [
+            (0o100_077, subject(10, 20), Err(Rule::Owner)),
+            (0o100_707, subject(11, 20), Err(Rule::Group)),
+            (0o100_770, subject(11, 21), Err(Rule::Other)),
+            (0o100_700, subject(10, 21), Ok(Rule::Owner)),
+            (0o100_070, subject(11, 20), Ok(Rule::Group)),
+            (0o100_007, subject(11, 21), Ok(Rule::Other)),
+            (0o100_777, subject(11, 21), Ok(Rule::Everyone)),
+        ] {
+            assert_eq!(decide(owner(mode), Access::all(), &who), want, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn capabilities_make_up_for_bits_but_not_for_a_missing_x() {
+        let who = Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL };
+        assert_eq!(decide(owner(0o100_600), Access::EXEC, &who), Err(Rule::Other));
+        assert_eq!(decide(owner(0o100_100), Access::EXEC, &who), Ok(Rule::CapDacOverride));
+        assert_eq!(decide(owner(0o040_000), Access::EXEC, &who), Ok(Rule::CapDacReadSearch));
+        assert_eq!(decide(owner(0o040_000), Access::WRITE, &who), Ok(Rule::CapDacOverride));
+        assert_eq!(decide(owner(0o100_000), Access::READ, &who), Ok(Rule::CapDacReadSearch));
+    }
+}

@@ -1,0 +1,296 @@
+//! A task: what the kernel keeps per task of what path calls look at. Its root, its current directory, its umask and its
+//! credentials.
+//!
+//! Linux: `struct fs_struct`, `current_cred`.
+
+use crate::{
+    cred::Cred,
+    dcache::DentryId,
+    file::File,
+    mount::MountId,
+    vfs::Vfs,
+    walk::{HeldPath, Lookup, Place, Request},
+};
+use parking_lot::Mutex;
+use pathwalk_abi::{Errno, PATH_MAX, Result};
+use pathwalk_sync::{Cell32, Seq};
+use std::sync::Arc;
+
+/// Where a relative path begins.
+#[derive(Clone, Copy, Debug)]
+pub enum At<'a> {
+    /// At the current directory: `AT_FDCWD`.
+    Cwd,
+    /// At an open directory.
+    Dir(&'a File),
+}
+
+impl<'a> From<&'a File> for At<'a> {
+    fn from(file: &'a File) -> Self {
+        Self::Dir(file)
+    }
+}
+
+/// A task: root, current directory, umask and credentials, with one method per system call.
+///
+/// It may be used by several threads at once; each call is as one system call. Threads that share nothing have a task
+/// each: see [`Task::fork`].
+pub struct Task {
+    pub(crate) anchor: Arc<Anchor>,
+    pub(crate) fs: Arc<FsStruct>,
+    pub(crate) cred: Cred,
+}
+
+/// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter.
+pub(crate) struct Anchor {
+    pub(crate) vfs: Arc<Vfs>,
+}
+
+impl Task {
+    pub(crate) fn new(vfs: &Arc<Vfs>, cred: Cred) -> Self {
+        let root = vfs.root();
+        let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
+        Self { anchor: Arc::new(Anchor { vfs: Arc::clone(vfs) }), fs, cred }
+    }
+
+    /// The machine.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.anchor.vfs
+    }
+
+    /// A task with the same root, current directory, umask and credentials, all its own: fork(2).
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let vfs = &self.anchor.vfs;
+        let (root, cwd) = (self.fs.hold_root(vfs), self.fs.hold_cwd(vfs));
+        let fs = FsStruct::new(vfs, root, cwd, self.fs.umask());
+        let put = |(mnt, dentry)| drop(HeldPath::new(vfs, mnt, dentry));
+        put(root);
+        put(cwd);
+        Self {
+            anchor: Arc::new(Anchor { vfs: Arc::clone(vfs) }),
+            fs: Arc::new(fs),
+            cred: self.cred.clone(),
+        }
+    }
+
+    /// A task that shares root, current directory and umask with this one: clone(2) with `CLONE_FS`.
+    #[must_use]
+    pub fn clone_fs(&self) -> Self {
+        Self {
+            anchor: Arc::new(Anchor { vfs: Arc::clone(&self.anchor.vfs) }),
+            fs: Arc::clone(&self.fs),
+            cred: self.cred.clone(),
+        }
+    }
+
+    /// The credentials.
+    pub fn cred(&self) -> &Cred {
+        &self.cred
+    }
+
+    /// Changes the credentials.
+    pub fn set_cred(&mut self, cred: Cred) {
+        self.cred = cred;
+    }
+
+    /// `umask(mask)`: sets the permission bits that new files do not get, and returns those of before. umask(2)
+    pub fn umask(&self, mask: u32) -> u32 {
+        self.fs.set_umask(mask & 0o777)
+    }
+
+    /// What a lookup is told.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the path is empty, and may not be.
+    /// - `ENAMETOOLONG`: it has more than 4095 bytes.
+    /// - `EBADF`: the directory handle is of another machine.
+    ///
+    /// Linux: `getname`, `path_init`.
+    #[inline]
+    pub(crate) fn request<'a>(
+        &'a self,
+        at: At<'a>,
+        path: &'a [u8],
+        flags: Lookup,
+    ) -> Result<Request<'a>> {
+        if path.is_empty() && !flags.contains(Lookup::EMPTY) {
+            return Err(Errno::ENOENT);
+        }
+        if path.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let absolute = path.first() == Some(&b'/') && !flags.is_scoped();
+        let dir = match at {
+            At::Dir(file) if !absolute => Some(self.place_of(file)?),
+            _ => None,
+        };
+        Ok(Request {
+            vfs: &self.anchor.vfs,
+            fs: &self.fs,
+            who: self.cred.subject(),
+            dir,
+            path,
+            flags,
+        })
+    }
+
+    /// The place of a handle.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: it is of another machine.
+    pub(crate) fn place_of(&self, file: &File) -> Result<(MountId, DentryId)> {
+        if !std::ptr::eq(file.vfs(), &raw const *self.anchor.vfs) {
+            return Err(Errno::EBADF);
+        }
+        Ok(file.place())
+    }
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("cred", &self.cred).finish_non_exhaustive()
+    }
+}
+
+/// Root, current directory and umask: what tasks may share.
+///
+/// Walks read it without storing: the two places are read between two looks at `seq`.
+pub(crate) struct FsStruct {
+    vfs: Arc<Vfs>,
+    seq: Seq,
+    root: PlaceCells,
+    cwd: PlaceCells,
+    umask: Cell32,
+    change: Mutex<()>,
+}
+
+#[derive(Default)]
+struct PlaceCells {
+    mnt: Cell32,
+    dentry: Cell32,
+}
+
+impl PlaceCells {
+    fn get(&self) -> (MountId, DentryId) {
+        (MountId(self.mnt.get()), DentryId(self.dentry.get()))
+    }
+
+    fn set(&self, (mnt, dentry): (MountId, DentryId)) {
+        self.mnt.set(mnt.0);
+        self.dentry.set(dentry.0);
+    }
+}
+
+impl FsStruct {
+    /// The caller holds both places; the new value gets counts of its own.
+    fn new(
+        vfs: &Arc<Vfs>,
+        root: (MountId, DentryId),
+        cwd: (MountId, DentryId),
+        umask: u32,
+    ) -> Self {
+        let fs = Self {
+            vfs: Arc::clone(vfs),
+            seq: Seq::default(),
+            root: PlaceCells::default(),
+            cwd: PlaceCells::default(),
+            umask: Cell32::default(),
+            change: Mutex::default(),
+        };
+        for (mnt, dentry) in [root, cwd] {
+            vfs.mntget(mnt);
+            vfs.dget(dentry);
+        }
+        fs.root.set(root);
+        fs.cwd.set(cwd);
+        fs.umask.set(umask);
+        fs
+    }
+
+    #[inline(always)]
+    fn sample_cells(&self, vfs: &Vfs, cells: &PlaceCells) -> Place {
+        loop {
+            let seq = self.seq.sample();
+            let (mnt, dentry) = cells.get();
+            let place = vfs.sample(mnt, dentry);
+            // What we hold was sampled while we held it, or we look again.
+            if self.seq.unchanged(seq) {
+                return place;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The root as it is now.
+    #[inline(always)]
+    pub(crate) fn sample_root(&self, vfs: &Vfs) -> Place {
+        self.sample_cells(vfs, &self.root)
+    }
+
+    /// The current directory as it is now.
+    #[inline(always)]
+    pub(crate) fn sample_cwd(&self, vfs: &Vfs) -> Place {
+        self.sample_cells(vfs, &self.cwd)
+    }
+
+    /// The root, counted.
+    pub(crate) fn hold_root(&self, vfs: &Vfs) -> (MountId, DentryId) {
+        let _change = self.change.lock();
+        hold(vfs, self.root.get())
+    }
+
+    /// The current directory, counted.
+    pub(crate) fn hold_cwd(&self, vfs: &Vfs) -> (MountId, DentryId) {
+        let _change = self.change.lock();
+        hold(vfs, self.cwd.get())
+    }
+
+    /// chroot(2): takes over the place's counts.
+    pub(crate) fn set_root(&self, path: HeldPath<'_>) {
+        self.set(&self.root, path);
+    }
+
+    /// chdir(2): takes over the place's counts.
+    pub(crate) fn set_cwd(&self, path: HeldPath<'_>) {
+        self.set(&self.cwd, path);
+    }
+
+    fn set(&self, cells: &PlaceCells, path: HeldPath<'_>) {
+        let (mnt, dentry) = {
+            let _change = self.change.lock();
+            let old = cells.get();
+            let _seq = self.seq.change();
+            cells.set(path.into_raw());
+            old
+        };
+        drop(HeldPath::new(&self.vfs, mnt, dentry));
+    }
+
+    pub(crate) fn umask(&self) -> u32 {
+        self.umask.get()
+    }
+
+    fn set_umask(&self, mask: u32) -> u32 {
+        let _change = self.change.lock();
+        let old = self.umask.get();
+        self.umask.set(mask);
+        old
+    }
+}
+
+fn hold(vfs: &Vfs, (mnt, dentry): (MountId, DentryId)) -> (MountId, DentryId) {
+    vfs.mntget(mnt);
+    vfs.dget(dentry);
+    (mnt, dentry)
+}
+
+impl Drop for FsStruct {
+    fn drop(&mut self) {
+        for (mnt, dentry) in [self.root.get(), self.cwd.get()] {
+            drop(HeldPath::new(&self.vfs, mnt, dentry));
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The machine: the tables, the mounts and the settings that all tasks share.
+
+use crate::{
+    cred::Cred,
+    dcache::{self, Dentry, DentryId, change::KIND},
+    fs::{Features, FileSystem, Found},
+    inode::{I_HASHED, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, node_hash},
+    lock,
+    mount::{
+        MntFlags, Mount, MountId,
+        tree::{MOUNT_MAX, MountTree},
+    },
+    name::Secret,
+    task::Task,
+};
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
+use pathwalk_abi::{Dev, Errno, FileType, MountFlags, Result, Timespec};
+use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Seq, Striped, Table};
+use std::{
+    hash::{BuildHasher, RandomState},
+    ops::Deref,
+    sync::{Arc, OnceLock},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// How much memory a [`Vfs`] may use, and how it behaves where Linux can be told to.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes for dentries; 128 each.
+    pub dentry_bytes: u64,
+    /// Bytes for inodes; 128 each.
+    pub inode_bytes: u64,
+    /// Bytes for names of more than 32 bytes and symlink bodies.
+    pub name_bytes: u64,
+    /// `fs.protected_symlinks`: in sticky directories that everyone may write, only one's own and the directory
+    /// owner's symlinks are followed.
+    pub protected_symlinks: bool,
+    /// `fs.protected_hardlinks`: only what one owns, or may read and write, gets another name.
+    pub protected_hardlinks: bool,
+    /// The clock that stamps files.
+    pub clock: fn() -> Timespec,
+}
+
+impl Default for Config {
+    /// 2 GiB each of dentries and inodes (16 million), 1 GiB of names; reserved, not allocated. The host's clock.
+    fn default() -> Self {
+        Self {
+            dentry_bytes: 2 << 30,
+            inode_bytes: 2 << 30,
+            name_bytes: 1 << 30,
+            protected_symlinks: true,
+            protected_hardlinks: true,
+            clock: system_time,
+        }
+    }
+}
+
+/// The host's time of day.
+pub fn system_time() -> Timespec {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => Timespec { sec: since.as_secs() as i64, nsec: since.subsec_nanos() },
+        Err(_) => Timespec::default(),
+    }
+}
+
+/// The Linux VFS as a value: dentry cache, inode table and mounts.
+///
+/// Tasks are made by [`Vfs::task`] and hold it. Any number of machines live in one process; they share nothing.
+pub struct Vfs {
+    pub(crate) dentries: Arena<Dentry>,
+    pub(crate) dhash: Table,
+    pub(crate) inodes: Arena<Inode>,
+    pub(crate) ihash: Table,
+    pub(crate) mounts: Arena<Mount>,
+    pub(crate) mhash: Table,
+    pub(crate) mount_counts: Arena<Striped>,
+    pub(crate) names: BlobArena,
+    pub(crate) secret: Secret,
+    pub(crate) config: Config,
+    pub(crate) tree: Mutex<MountTree>,
+    superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
+    next_sb: Mutex<u32>,
+    pub(crate) next_mount_id: Cell64,
+    pub(crate) clock_hand: Cell32,
+    topology: Topology,
+    /// By node: who puts an inode into the table of nodes.
+    publishing: [Mutex<()>; 16],
+    root_mount: OnceLock<MountId>,
+}
+
+/// Superblocks lie in so many rows of so many.
+const SBS: usize = 256;
+
+/// Moves whenever a directory or a mount changes its place: what `..` in a scoped walk looks at.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Topology {
+    seq: Seq,
+    lock: Mutex<()>,
+}
+
+/// A mounted file system.
+pub(crate) struct SuperBlock {
+    pub(crate) fs: Arc<dyn FileSystem>,
+    pub(crate) dev: Dev,
+    pub(crate) read_only: bool,
+    pub(crate) root: OnceLock<DentryId>,
+    /// The flags of its dentries.
+    pub(crate) kind: u32,
+    /// The flags of its inodes.
+    inode_flags: u32,
+    /// Held by a rename from one directory to another.
+    pub(crate) rename: Mutex<()>,
+}
+
+/// A superblock in use.
+pub(crate) struct SbRef(Guard<Option<Arc<SuperBlock>>>);
+
+impl Deref for SbRef {
+    type Target = SuperBlock;
+
+    fn deref(&self) -> &SuperBlock {
+        self.0.as_deref().expect("made only where there is one")
+    }
+}
+
+impl Vfs {
+    /// Makes a machine whose root is `root`.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`: the address space for the tables cannot be reserved.
+    /// - whatever keeps `root` from being mounted.
+    pub fn new(config: Config, root: Arc<dyn FileSystem>) -> Result<Arc<Self>> {
+        let vfs = Arc::new(Self::tables(config).map_err(|_| Errno::ENOMEM)?);
+        let mount = vfs.new_mount(root, MountFlags::empty())?;
+        vfs.root_mount.set(mount).expect("set once");
+        Ok(vfs)
+    }
+
+    fn tables(config: Config) -> std::io::Result<Self> {
+        let slots = |bytes: u64| (bytes / 128).clamp(64, 1 << 29) as u32;
+        let (dentries, inodes) = (slots(config.dentry_bytes), slots(config.inode_bytes));
+        let random = |word: u64| RandomState::new().hash_one(word) | 1;
+        Ok(Self {
+            dentries: Arena::new(dentries)?,
+            dhash: Table::new(dentries, lock::BUCKET)?,
+            inodes: Arena::new(inodes)?,
+            ihash: Table::new(inodes, lock::BUCKET)?,
+            mounts: Arena::new(MOUNT_MAX)?,
+            mhash: Table::new(MOUNT_MAX, lock::BUCKET)?,
+            mount_counts: Arena::new(MOUNT_MAX)?,
+            names: BlobArena::new(config.name_bytes)?,
+            secret: Secret([random(0), random(1)]),
+            config,
+            tree: Mutex::default(),
+            superblocks: [const { OnceLock::new() }; SBS],
+            next_sb: Mutex::new(1),
+            next_mount_id: Cell64::default(),
+            clock_hand: Cell32::default(),
+            topology: Topology::default(),
+            publishing: [const { Mutex::new(()) }; 16],
+            root_mount: OnceLock::new(),
+        })
+    }
+
+    /// A task at the root, with these credentials and umask 022.
+    pub fn task(self: &Arc<Self>, cred: Cred) -> Task {
+        Task::new(self, cred)
+    }
+
+    /// The root of the tree of mounts.
+    pub(crate) fn root(&self) -> (MountId, DentryId) {
+        let mount = *self.root_mount.get().expect("a machine has a root");
+        (mount, DentryId(self.mount_slot(mount).root.get()))
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Timespec {
+        (self.config.clock)()
+    }
+
+    /// Mounts a file system, nowhere yet; the mount has one count.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are as many superblocks or mounts as there can be.
+    /// - `ENOMEM`: the tables are full.
+    /// - whatever the file system answers about its root.
+    pub(crate) fn new_mount(&self, fs: Arc<dyn FileSystem>, ms: MountFlags) -> Result<MountId> {
+        let found = fs.root()?;
+        let features = fs.features();
+        let complete = if features.contains(Features::COMPLETE) {
+            dcache::COMPLETE | dcache::PERSISTENT
+        } else {
+            0
+        };
+        let revalidate =
+            if features.contains(Features::REVALIDATE) { dcache::REVALIDATE } else { 0 };
+        let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
+        let id = self.sb_alloc()?;
+        let sb = SuperBlock {
+            fs,
+            dev: Dev::new(0, id),
+            read_only: ms.contains(MountFlags::RDONLY),
+            root: OnceLock::new(),
+            kind: (complete | revalidate) & KIND,
+            inode_flags: flag(Features::PERMISSION, I_PERMISSION)
+                | flag(Features::MAY_EXEC, I_MAY_EXEC)
+                | if complete == 0 { I_HASHED } else { 0 },
+            rename: Mutex::default(),
+        };
+        let kind = sb.kind & !dcache::REVALIDATE;
+        self.sb_slot(id).expect("just made").store(Some(Arc::new(sb)));
+        let made = self
+            .iget(id, &found)
+            .and_then(|inode| self.dentry_root(id, inode, kind).inspect_err(|_| self.iput(inode)));
+        let root = match made {
+            Ok(root) => root,
+            Err(errno) => {
+                self.sb_slot(id).expect("just made").store(None);
+                return Err(errno);
+            }
+        };
+        let sb = self.superblock(id).expect("just made");
+        sb.root.set(root).expect("set once");
+        // One count is the superblock's, one the mount's.
+        self.dget(root);
+        self.mount_alloc(id, root, MntFlags::from_ms(ms)).inspect_err(|_| {
+            self.dput(root);
+            self.kill_sb(id);
+        })
+    }
+
+    /// Drops all of a file system that has no mount left.
+    pub(crate) fn kill_sb(&self, id: u32) {
+        let Some(sb) = self.superblock(id) else { return };
+        if let Some(&root) = sb.root.get() {
+            self.drop_tree(root);
+        }
+        self.sb_slot(id).expect("it has a superblock").store(None);
+    }
+
+    /// The superblock of that number.
+    pub(crate) fn superblock(&self, id: u32) -> Option<SbRef> {
+        let guard = self.sb_slot(id)?.load();
+        guard.is_some().then_some(SbRef(guard))
+    }
+
+    fn sb_slot(&self, id: u32) -> Option<&ArcSwapOption<SuperBlock>> {
+        self.superblocks.get(id as usize / SBS)?.get().map(|row| &row[id as usize % SBS])
+    }
+
+    /// A number that no superblock has, as late as possible after it was last in use.
+    fn sb_alloc(&self) -> Result<u32> {
+        let mut next = self.next_sb.lock();
+        for _ in 0..SBS * SBS {
+            let id = *next;
+            *next = if id as usize + 1 == SBS * SBS { 1 } else { id + 1 };
+            let row = self.superblocks[id as usize / SBS]
+                .get_or_init(|| Box::new(std::array::from_fn(|_| ArcSwapOption::empty())));
+            if row[id as usize % SBS].load().is_none() {
+                return Ok(id);
+            }
+        }
+        Err(Errno::ENOSPC)
+    }
+
+    /// The inode of what a file system found, with one count.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
+    ///
+    /// Linux: `iget_locked`.
+    pub(crate) fn iget(&self, sb: u32, found: &Found) -> Result<InodeId> {
+        let flags = self.superblock(sb).ok_or(Errno::ESTALE)?.inode_flags;
+        if flags & I_HASHED != 0
+            && let Some(id) = self.ilookup(sb, found.node)
+        {
+            return Ok(id);
+        }
+        let body = match &found.body {
+            Some(body) if found.attr.file_type() == FileType::Symlink => {
+                Some(self.with_room(|| self.names.store(body)).ok_or(Errno::ENOMEM)?)
+            }
+            _ => None,
+        };
+        let Some(id) = self.with_room(|| self.inode_alloc()) else {
+            if let Some(body) = body {
+                self.names.free(body);
+            }
+            return Err(Errno::ENOMEM);
+        };
+        Ok(self.inode_fill(id, sb, found, body.unwrap_or(0)))
+    }
+
+    /// Fills a fresh inode slot with what a file system found or made; takes over the body. Where the table of nodes has
+    /// the inode already, it is that one, and the slot is given back.
+    pub(crate) fn inode_fill(&self, id: InodeId, sb: u32, found: &Found, body: u32) -> InodeId {
+        let flags = self.superblock(sb).map_or(0, |sb| sb.inode_flags);
+        self.inode_init(id, sb, found.node, flags & !I_HASHED, &found.attr, body);
+        if flags & I_HASHED != 0 { self.inode_publish(id) } else { id }
+    }
+
+    /// Puts an inode into the table of nodes, or gives the one that is there already.
+    fn inode_publish(&self, id: InodeId) -> InodeId {
+        let slot = self.inode(id);
+        let (sb, node) = (slot.sb.get(), slot.node.get());
+        let _publishing = self.publishing[node as usize % self.publishing.len()].lock();
+        if let Some(other) = self.ilookup(sb, node) {
+            self.inode_discard(id);
+            return other;
+        }
+        slot.flags.set(slot.flags.get() | I_HASHED);
+        self.ihash.insert(id.0, slot);
+        id
+    }
+
+    /// The inode of a node, if it is in the table, with one more count.
+    fn ilookup(&self, sb: u32, node: u64) -> Option<InodeId> {
+        self.ihash.find_locked(&self.inodes, node_hash(sb, node), |id, slot| {
+            let it = slot.sb.get() == sb && slot.node.get() == node;
+            (it && slot.lockref.get_not_dead()).then_some(InodeId(id))
+        })
+    }
+
+    /// The inode as its file system sees it.
+    pub(crate) fn inode_ref(&self, id: InodeId) -> InodeRef<'_> {
+        InodeRef { vfs: self, id }
+    }
+
+    /// Notes that a directory or a mount changed its place.
+    pub(crate) fn topology_changed(&self) {
+        let _lock = self.topology.lock.lock();
+        self.topology.seq.invalidate();
+    }
+
+    /// The places of directories and mounts, to be asked whether they moved.
+    pub(crate) fn topology(&self) -> &Seq {
+        &self.topology.seq
+    }
+
+    /// How much the tables hold.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            dentries: self.dentries.in_use(),
+            inodes: self.inodes.in_use(),
+            mounts: self.mounts.in_use(),
+            bytes: self.dentries.bytes() + self.inodes.bytes() + self.names.bytes(),
+        }
+    }
+
+    /// Runs `f` while nobody can store to the tables that lookups read: dentries, inodes, mounts, names, buckets.
+    ///
+    /// This is how the promise is proven that a cached lookup stores nothing. A store that is made all the same ends the
+    /// process with SIGSEGV, so no call that changes anything may run meanwhile, in any thread.
+    ///
+    /// # Errors
+    ///
+    /// `EACCES`, `ENOMEM`: as mprotect(2).
+    pub fn with_tables_read_only<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        self.set_writable(false)?;
+        let result = f();
+        self.set_writable(true)?;
+        Ok(result)
+    }
+
+    fn set_writable(&self, writable: bool) -> Result<()> {
+        let set = || {
+            self.dentries.set_writable(writable)?;
+            self.inodes.set_writable(writable)?;
+            self.mounts.set_writable(writable)?;
+            self.mount_counts.set_writable(writable)?;
+            self.names.set_writable(writable)?;
+            self.dhash.set_writable(writable)?;
+            self.ihash.set_writable(writable)?;
+            self.mhash.set_writable(writable)
+        };
+        set().map_err(|error: std::io::Error| {
+            error.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::ENOMEM)
+        })
+    }
+}
+
+/// How much the tables of a [`Vfs`] hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Dentries in use.
+    pub dentries: u32,
+    /// Inodes in use.
+    pub inodes: u32,
+    /// Mounts in use.
+    pub mounts: u32,
+    /// Bytes of memory behind dentries, inodes and names that were ever in use at once.
+    pub bytes: u64,
+}
+
+impl std::fmt::Debug for Vfs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vfs").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! `.` and `..`: the dentry's parent, out of mounts, never above the root.
+//!
+//! Linux: `handle_dots`, `follow_dotdot`, `choose_mountpoint`, `path_connected`.
+
+use super::{
+    Lookup, Place, Stop, Walk,
+    hold::Hold,
+    observe::{Left, Observer},
+};
+use crate::{
+    dcache::{DentryId, MOUNTED},
+    mount::MountId,
+    name::Kind,
+};
+use pathwalk_abi::Errno;
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Walks `.` or `..`.
+    #[inline(never)]
+    pub(crate) fn handle_dots(&mut self, kind: Kind) -> Result<(), Stop> {
+        if kind != Kind::DotDot {
+            return Ok(());
+        }
+        let root = self.load_root();
+        let parent =
+            if H::RCU { self.follow_dotdot_rcu(&root)? } else { self.follow_dotdot_ref(&root)? };
+        // What is mounted on the parent covers it; nothing else can be there.
+        let to = if parent.flags & MOUNTED != 0 { self.handle_mounts(parent)? } else { parent };
+        self.move_to(to);
+        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+            // Somebody moved a directory or a mount: where we are now may lie outside.
+            return Err(Errno::EAGAIN.into());
+        }
+        Ok(())
+    }
+
+    /// The place that `..` stops at.
+    pub(crate) fn load_root(&mut self) -> Place {
+        if let Some(root) = self.root {
+            return root;
+        }
+        let root = H::load_root(self);
+        self.root = Some(root);
+        root
+    }
+
+    fn follow_dotdot_rcu(&mut self, root: &Place) -> Result<Place, Stop> {
+        let vfs = self.vfs;
+        let mut at = self.at;
+        if at.is_same(root) {
+            return self.at_the_top();
+        }
+        while DentryId(vfs.mount_slot(at.mnt).root.get()) == at.dentry {
+            let mount = vfs.mount_slot(at.mnt);
+            let (parent, mountpoint) =
+                (MountId(mount.parent.get()), DentryId(mount.mountpoint.get()));
+            let above = vfs.sample(parent, mountpoint);
+            if !mount.seq.unchanged(at.mnt_seq) {
+                return Err(Stop::Leave(Left::Mount));
+            }
+            if parent == MountId::NONE || above.is_same(root) {
+                return self.at_the_top();
+            }
+            if self.flags.contains(Lookup::NO_XDEV) {
+                return Err(Errno::EXDEV.into());
+            }
+            at = above;
+        }
+        let dentry = vfs.dentry(at.dentry);
+        let parent = DentryId(dentry.parent.get());
+        let slot = vfs.dentry(parent);
+        let seq = slot.seq.sample();
+        let flags = slot.flags.get();
+        if !dentry.seq.unchanged(at.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        let to = Place { dentry: parent, seq, flags, ..at };
+        if vfs.mount_slot(at.mnt).is_partial() && !self.connected_rcu(&to)? {
+            // It was moved out of the part that the mount shows; a held place decides.
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(to)
+    }
+
+    /// `..` at the root stays.
+    fn at_the_top(&self) -> Result<Place, Stop> {
+        if self.flags.contains(Lookup::BENEATH) {
+            return Err(Errno::EXDEV.into());
+        }
+        if !H::RCU {
+            self.vfs.dget(self.at.dentry);
+        }
+        Ok(self.at)
+    }
+
+    /// Whether a place lies below the root of its mount.
+    fn connected_rcu(&self, place: &Place) -> Result<bool, Stop> {
+        let vfs = self.vfs;
+        let root = DentryId(vfs.mount_slot(place.mnt).root.get());
+        let (mut at, mut seq) = (place.dentry, place.seq);
+        loop {
+            if at == root {
+                return Ok(true);
+            }
+            let parent = DentryId(vfs.dentry(at).parent.get());
+            let parent_seq = vfs.dentry(parent).seq.sample();
+            if !vfs.dentry(at).seq.unchanged(seq) {
+                return Err(Stop::Leave(Left::Changed));
+            }
+            if parent == at {
+                return Ok(false);
+            }
+            (at, seq) = (parent, parent_seq);
+        }
+    }
+
+    fn follow_dotdot_ref(&mut self, root: &Place) -> Result<Place, Stop> {
+        let vfs = self.vfs;
+        if self.at.is_same(root) {
+            return self.at_the_top();
+        }
+        let (mut mnt, mut dentry) = (self.at.mnt, self.at.dentry);
+        // Counts of our own, as the place below is given back only when the walk moves.
+        vfs.mntget(mnt);
+        vfs.dget(dentry);
+        while DentryId(vfs.mount_slot(mnt).root.get()) == dentry {
+            let above = vfs.hold_mountpoint(mnt);
+            vfs.dput(dentry);
+            vfs.mntput(mnt);
+            let Some(above) = above else { return self.at_the_top() };
+            let top = above == (root.mnt, root.dentry);
+            if top || self.flags.contains(Lookup::NO_XDEV) {
+                vfs.dput(above.1);
+                vfs.mntput(above.0);
+                return if top { self.at_the_top() } else { Err(Errno::EXDEV.into()) };
+            }
+            (mnt, dentry) = above;
+        }
+        let parent = vfs.dget_parent(dentry);
+        vfs.dput(dentry);
+        let connected = {
+            let mount = vfs.mount_slot(mnt);
+            !mount.is_partial() || vfs.is_ancestor(DentryId(mount.root.get()), parent)
+        };
+        if !connected || mnt == self.at.mnt {
+            // The walk holds this mount already, or does not go there.
+            vfs.mntput(mnt);
+        }
+        if !connected {
+            vfs.dput(parent);
+            return Err(Errno::ENOENT.into());
+        }
+        Ok(vfs.sample(mnt, parent))
+    }
+}
+
+impl crate::vfs::Vfs {
+    /// The parent of a dentry that the caller holds, counted.
+    ///
+    /// Linux: `dget_parent`.
+    pub(crate) fn dget_parent(&self, id: DentryId) -> DentryId {
+        let dentry = self.dentry(id);
+        loop {
+            let seq = dentry.seq.sample();
+            let parent = DentryId(dentry.parent.get());
+            if self.dget_not_dead(parent) {
+                if dentry.seq.unchanged(seq) {
+                    return parent;
+                }
+                self.dput(parent);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// What the root of a mount that the caller holds covers, counted; none where it hangs nowhere.
+    pub(crate) fn hold_mountpoint(&self, mnt: MountId) -> Option<(MountId, DentryId)> {
+        let mount = self.mount_slot(mnt);
+        loop {
+            let seq = mount.seq.sample();
+            let (parent, mountpoint) =
+                (MountId(mount.parent.get()), DentryId(mount.mountpoint.get()));
+            let parent_seq = self.mount_slot(parent).seq.sample();
+            if parent == MountId::NONE {
+                if mount.seq.unchanged(seq) {
+                    return None;
+                }
+            } else if self.legitimize_mnt(parent, parent_seq) {
+                if self.dget_not_dead(mountpoint) {
+                    if mount.seq.unchanged(seq) {
+                        return Some((parent, mountpoint));
+                    }
+                    self.dput(mountpoint);
+                }
+                self.mntput(parent);
+            }
+            std::thread::yield_now();
+        }
+    }
+}

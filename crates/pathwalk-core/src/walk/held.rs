@@ -1,0 +1,88 @@
+//! A place that outlives the walk: what open, chdir and mount keep.
+//!
+//! Linux: `struct path`.
+
+use crate::{
+    dcache::{DIRECTORY, Dentry, DentryId},
+    inode::{InodeId, InodeRef},
+    mount::{MntFlags, Mount, MountId},
+    vfs::{SbRef, Vfs},
+};
+use pathwalk_abi::{Errno, Result};
+
+/// A mount and a dentry, both counted.
+pub(crate) struct HeldPath<'a> {
+    vfs: &'a Vfs,
+    mnt: MountId,
+    dentry: DentryId,
+}
+
+impl<'a> HeldPath<'a> {
+    /// Takes over the caller's counts.
+    pub(crate) fn new(vfs: &'a Vfs, mnt: MountId, dentry: DentryId) -> Self {
+        Self { vfs, mnt, dentry }
+    }
+
+    /// The counts, for who gives them back otherwise.
+    pub(crate) fn into_raw(self) -> (MountId, DentryId) {
+        let raw = (self.mnt, self.dentry);
+        std::mem::forget(self);
+        raw
+    }
+
+    pub(crate) fn mnt(&self) -> MountId {
+        self.mnt
+    }
+
+    pub(crate) fn mount(&self) -> &'a Mount {
+        self.vfs.mount_slot(self.mnt)
+    }
+
+    pub(crate) fn dentry(&self) -> DentryId {
+        self.dentry
+    }
+
+    pub(crate) fn slot(&self) -> &'a Dentry {
+        self.vfs.dentry(self.dentry)
+    }
+
+    /// A held place is positive and stays so.
+    pub(crate) fn inode(&self) -> InodeId {
+        InodeId(self.slot().inode.get())
+    }
+
+    pub(crate) fn inode_ref(&self) -> InodeRef<'a> {
+        self.vfs.inode_ref(self.inode())
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.slot().is(DIRECTORY)
+    }
+
+    /// The file system; there while the mount is.
+    pub(crate) fn sb(&self) -> SbRef {
+        self.vfs.superblock(self.slot().sb.get()).expect("a held mount keeps its superblock")
+    }
+
+    /// Asks whether something may be changed through the mount.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`: the mount or its file system is read-only.
+    ///
+    /// Linux: `mnt_want_write`.
+    pub(crate) fn want_write(&self) -> Result<()> {
+        if self.mnt_flags().read_only() { Err(Errno::EROFS) } else { Ok(()) }
+    }
+
+    pub(crate) fn mnt_flags(&self) -> MntFlags {
+        self.mount().flags()
+    }
+}
+
+impl Drop for HeldPath<'_> {
+    fn drop(&mut self) {
+        self.vfs.dput(self.dentry);
+        self.vfs.mntput(self.mnt);
+    }
+}

@@ -1,0 +1,351 @@
+//! How a walk holds its place: not at all, or by counts.
+//!
+//! [`Rcu`] owns nothing; whatever it read is checked by sequence counts. [`Ref`] owns one count of the mount and one of
+//! the dentry it stands on, and of the root once that is loaded; dropping it gives them back, wherever a walk ends.
+//!
+//! Linux: `LOOKUP_RCU`, `try_to_unlazy`, `legitimize_path`, `terminate_walk`.
+
+use super::{
+    HeldPath, Lookup, Place, Start, Stop, Walk,
+    observe::{Left, Observer},
+};
+use crate::{
+    dcache::{DentryId, IN_LOOKUP, REVALIDATE, lookup::Seen, reserve::LookedUp},
+    inode::InodeId,
+    mount::MountId,
+    name::Component,
+    task::FsStruct,
+    vfs::Vfs,
+};
+use pathwalk_abi::Errno;
+
+/// A way of holding a place in a machine that is borrowed for `'a`.
+pub(crate) trait Hold<'a>: Sized {
+    /// Whether nothing is held.
+    const RCU: bool;
+
+    /// The place where a walk begins, held; twice where it is also the root that must be kept.
+    fn start(vfs: &'a Vfs, fs: &FsStruct, start: Start, keep: bool) -> (Place, Self);
+
+    /// Finds a child of the place. A counting walk gets it counted.
+    fn lookup<O: Observer>(
+        walk: &mut Walk<'a, Self, O>,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<Seen, Stop>;
+
+    /// Moves the walk to a place that is held in its way; gives back what it stood on.
+    fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place);
+
+    /// Gives back a child that the walk does not move to.
+    fn put_child(vfs: &Vfs, child: DentryId);
+
+    /// The place as something that outlives the walk.
+    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop>;
+
+    /// The place of the root that `..` stops at, held.
+    fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place;
+}
+
+/// Holds nothing.
+#[derive(Debug)]
+pub(crate) struct Rcu;
+
+/// Holds by counts.
+pub(crate) struct Ref<'a> {
+    vfs: &'a Vfs,
+    at: (MountId, DentryId),
+    root: Option<(MountId, DentryId)>,
+}
+
+impl Vfs {
+    /// A place as it is now, to be checked later.
+    #[inline]
+    pub(crate) fn sample(&self, mnt: MountId, dentry: DentryId) -> Place {
+        let mnt_seq = self.mount_slot(mnt).seq.sample();
+        let slot = self.dentry(dentry);
+        let seq = slot.seq.sample();
+        Place { mnt, mnt_seq, dentry, seq, flags: slot.flags.get() }
+    }
+
+    fn hold_both(&self, (mnt, dentry): (MountId, DentryId)) {
+        self.mntget(mnt);
+        self.dget(dentry);
+    }
+
+    fn put_both(&self, (mnt, dentry): (MountId, DentryId)) {
+        self.dput(dentry);
+        self.mntput(mnt);
+    }
+}
+
+impl<'a> Hold<'a> for Rcu {
+    const RCU: bool = true;
+
+    #[inline(always)]
+    fn start(vfs: &'a Vfs, fs: &FsStruct, start: Start, _keep: bool) -> (Place, Self) {
+        let place = match start {
+            Start::Root => fs.sample_root(vfs),
+            Start::Cwd => fs.sample_cwd(vfs),
+            Start::Dir(mnt, dentry) => vfs.sample(mnt, dentry),
+        };
+        (place, Self)
+    }
+
+    #[inline(always)]
+    fn lookup<O: Observer>(
+        walk: &mut Walk<'a, Self, O>,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<Seen, Stop> {
+        match walk.vfs.d_lookup_rcu(walk.view(), walk.at.dentry, text, name) {
+            Some(seen) => {
+                // Hand over hand: the child was sampled before the parent is checked again.
+                walk.check_at()?;
+                Ok(seen)
+            }
+            None => Err(miss(walk, text, name)),
+        }
+    }
+
+    #[inline(always)]
+    fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
+        walk.at = to;
+    }
+
+    #[inline(always)]
+    fn put_child(_vfs: &Vfs, _child: DentryId) {}
+
+    /// Linux: `complete_walk`; the root is forgotten there too.
+    #[inline]
+    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop> {
+        // What the walk ends with is all that it holds: the root's counter is left alone, whatever the call, so
+        // that nobody meets there. (Linux takes the root for O_CREAT.)
+        #[cfg(pathwalk_ablate = "forget_root")]
+        let _root = match &walk.root {
+            Some(root) if walk.legitimize(root) => {
+                Some(HeldPath::new(walk.vfs, root.mnt, root.dentry))
+            }
+            Some(_) => return Err(Stop::Leave(Left::Changed)),
+            None => None,
+        };
+        if !walk.legitimize(&walk.at) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(HeldPath::new(walk.vfs, walk.at.mnt, walk.at.dentry))
+    }
+
+    fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
+        walk.fs.sample_root(walk.vfs)
+    }
+}
+
+/// What a walk that holds nothing makes of a name that it did not find.
+#[cold]
+#[inline(never)]
+fn miss<O: Observer>(walk: &Walk<'_, Rcu, O>, text: &[u8], name: &Component) -> Stop {
+    if name.too_long() || !walk.vfs.surely_absent(walk.at.dentry, text, name) {
+        return Stop::Leave(Left::NotCached);
+    }
+    match walk.check_at() {
+        Ok(()) => Stop::Errno(Errno::ENOENT),
+        Err(stop) => stop,
+    }
+}
+
+impl<'a> Hold<'a> for Ref<'a> {
+    const RCU: bool = false;
+
+    fn start(vfs: &'a Vfs, fs: &FsStruct, start: Start, keep: bool) -> (Place, Self) {
+        let at = match start {
+            Start::Root => fs.hold_root(vfs),
+            Start::Cwd => fs.hold_cwd(vfs),
+            Start::Dir(mnt, dentry) => {
+                vfs.hold_both((mnt, dentry));
+                (mnt, dentry)
+            }
+        };
+        let root = keep.then(|| {
+            vfs.hold_both(at);
+            at
+        });
+        (vfs.sample(at.0, at.1), Self { vfs, at, root })
+    }
+
+    fn lookup<O: Observer>(
+        walk: &mut Walk<'a, Self, O>,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<Seen, Stop> {
+        if let Some(seen) = lookup_fast(walk, text, name)? {
+            return Ok(seen);
+        }
+        lookup_slow(walk, text, name)
+    }
+
+    fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
+        let (mnt, dentry) = walk.hold.at;
+        walk.hold.at = (to.mnt, to.dentry);
+        walk.at = to;
+        walk.vfs.dput(dentry);
+        if mnt != to.mnt {
+            walk.vfs.mntput(mnt);
+        }
+    }
+
+    fn put_child(vfs: &Vfs, child: DentryId) {
+        vfs.dput(child);
+    }
+
+    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop> {
+        walk.vfs.hold_both(walk.hold.at);
+        Ok(HeldPath::new(walk.vfs, walk.hold.at.0, walk.hold.at.1))
+    }
+
+    fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
+        let root = walk.fs.hold_root(walk.vfs);
+        walk.hold.root = Some(root);
+        walk.vfs.sample(root.0, root.1)
+    }
+}
+
+impl Drop for Ref<'_> {
+    fn drop(&mut self) {
+        self.vfs.put_both(self.at);
+        if let Some(root) = self.root {
+            self.vfs.put_both(root);
+        }
+    }
+}
+
+/// Finds a child in the cache and counts it. A miss is no answer yet.
+///
+/// Linux: `lookup_fast` in ref mode.
+fn lookup_fast<'a, O: Observer>(
+    walk: &mut Walk<'a, Ref<'a>, O>,
+    text: &[u8],
+    name: &Component,
+) -> Result<Option<Seen>, Stop> {
+    let vfs = walk.vfs;
+    let Some(seen) = vfs.d_lookup_rcu(walk.view(), walk.at.dentry, text, name) else {
+        return Ok(None);
+    };
+    if seen.flags & IN_LOOKUP != 0 || !vfs.dget_not_dead(seen.id) {
+        return Ok(None);
+    }
+    if !vfs.dentry(seen.id).seq.unchanged(seen.seq) {
+        vfs.dput(seen.id);
+        return Ok(None);
+    }
+    if seen.flags & REVALIDATE != 0 {
+        match revalidate(walk, text, name, &seen) {
+            Ok(true) => {}
+            Ok(false) => {
+                vfs.d_invalidate(walk.at.dentry, seen.id);
+                vfs.dput(seen.id);
+                return Ok(None);
+            }
+            Err(errno) => {
+                vfs.dput(seen.id);
+                return Err(errno.into());
+            }
+        }
+    }
+    Ok(Some(seen))
+}
+
+/// Asks the file system whether a cached name still holds.
+fn revalidate<'a, O: Observer>(
+    walk: &Walk<'a, Ref<'a>, O>,
+    text: &[u8],
+    name: &Component,
+    seen: &Seen,
+) -> Result<bool, Errno> {
+    let vfs = walk.vfs;
+    let inode = InodeId(vfs.dentry(seen.id).inode.get());
+    let sb = vfs.superblock(vfs.dentry(seen.id).sb.get()).ok_or(Errno::ESTALE)?;
+    pathwalk_sync::lock_order::assert_none_held();
+    let cached = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
+    sb.fs.revalidate(vfs.inode_ref(walk.inode()), name.bytes(text), cached)
+}
+
+/// Asks the file system for a child: one call, however many walks miss the same name.
+///
+/// Linux: `lookup_slow`.
+#[cold]
+fn lookup_slow<'a, O: Observer>(
+    walk: &mut Walk<'a, Ref<'a>, O>,
+    text: &[u8],
+    name: &Component,
+) -> Result<Seen, Stop> {
+    let vfs = walk.vfs;
+    let id = match vfs.lookup_or_reserve(walk.at.dentry, text, name)? {
+        LookedUp::Known(id) => id,
+        LookedUp::Ask(reserved) => {
+            vfs.fill(&reserved, walk.inode(), name.bytes(text))?;
+            reserved.hold()
+        }
+    };
+    let dentry = vfs.dentry(id);
+    let seq = dentry.seq.sample();
+    Ok(Seen { id, seq, flags: dentry.flags.get() & !REVALIDATE })
+}
+
+impl<'a, O: Observer> Walk<'a, Rcu, O> {
+    /// Makes the walk a counting one where it stands, to go on from there. The root is held too, if it was needed.
+    ///
+    /// # Errors
+    ///
+    /// `ECHILD`: the place has changed since; the walk begins anew. (`EAGAIN` where only cached answers are wanted.)
+    ///
+    /// Linux: `try_to_unlazy`.
+    #[cold]
+    pub(crate) fn try_to_unlazy(self) -> Result<Walk<'a, Ref<'a>, O>, (Errno, O)> {
+        if self.flags.contains(Lookup::CACHED) {
+            return Err((Errno::EAGAIN, self.observer));
+        }
+        let vfs = self.vfs;
+        if !self.legitimize(&self.at) {
+            return Err((Errno::ECHILD, self.observer));
+        }
+        let mut hold = Ref { vfs, at: (self.at.mnt, self.at.dentry), root: None };
+        if let Some(root) = &self.root {
+            if !self.legitimize(root) {
+                return Err((Errno::ECHILD, self.observer));
+            }
+            hold.root = Some((root.mnt, root.dentry));
+        }
+        Ok(Walk {
+            vfs,
+            fs: self.fs,
+            who: self.who,
+            flags: self.flags,
+            view: self.view,
+            at: self.at,
+            root: self.root,
+            links: self.links,
+            topology: self.topology,
+            observer: self.observer,
+            hold,
+        })
+    }
+
+    /// Counts a place and its mount, unless either changed since it was sampled.
+    ///
+    /// Linux: `legitimize_path`.
+    #[inline]
+    pub(crate) fn legitimize(&self, place: &Place) -> bool {
+        let vfs = self.vfs;
+        if !vfs.legitimize_mnt(place.mnt, place.mnt_seq) {
+            return false;
+        }
+        if vfs.dget_not_dead(place.dentry) {
+            if vfs.dentry(place.dentry).seq.unchanged(place.seq) {
+                return true;
+            }
+            vfs.dput(place.dentry);
+        }
+        vfs.mntput(place.mnt);
+        false
+    }
+}

@@ -1,0 +1,310 @@
+//! The retry ladder: first holding nothing, then holding, then asking file systems anew.
+//!
+//! ```text
+//!   Rcu ── decided ─────────────────────────────► answer
+//!    │ Leave
+//!    ├─ try_to_unlazy ── Ref, from there on ────► answer
+//!    │ ECHILD
+//!    └─ Ref, from the start ── ESTALE ── Reval ─► answer
+//! ```
+//!
+//! Linux: `filename_lookup`, `path_lookupat`.
+
+use super::{
+    Event, Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
+    hold::{Hold, Rcu, Ref},
+    observe::{Left, Observer},
+    text::Text,
+};
+use crate::{
+    dcache::{DIRECTORY, DentryId},
+    name::{Component, Kind},
+};
+use pathwalk_abi::{Errno, Result};
+
+/// What is done with a walk; done again from where it stopped if it stopped undecided.
+pub(crate) trait Job<'a> {
+    /// The answer.
+    type Out;
+
+    /// Walks and answers.
+    fn run<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &mut Walk<'a, H, O>,
+        text: &mut Text<'a>,
+    ) -> Result<Self::Out, Stop>;
+}
+
+/// What is asked of the place where a lookup ends.
+pub(crate) trait Terminal<'a> {
+    /// The answer.
+    type Out;
+
+    /// Answers. A walk that holds nothing reads first and calls [`Walk::check_end`] then.
+    fn finish<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &Walk<'a, H, O>,
+    ) -> Result<Self::Out, Stop>;
+}
+
+/// Climbs the ladder until there is an answer.
+#[inline(always)]
+pub(crate) fn climb<'a, J: Job<'a>, O: Observer>(
+    request: &Request<'a>,
+    observer: O,
+    job: &mut J,
+) -> Result<J::Out> {
+    let mut text = Text::new(request.path);
+    let mut walk = match Walk::<Rcu, O>::path_init(request, observer) {
+        Ok(walk) => walk,
+        Err((errno, _)) => return Err(errno),
+    };
+    match job.run(&mut walk, &mut text) {
+        Ok(out) => Ok(out),
+        Err(Stop::Errno(errno)) if errno != Errno::ESTALE => Err(errno),
+        Err(stop) => climb_on(request, walk, text, stop, job),
+    }
+}
+
+/// The other rungs.
+#[cold]
+#[inline(never)]
+fn climb_on<'a, J: Job<'a>, O: Observer>(
+    request: &Request<'a>,
+    mut walk: Walk<'a, Rcu, O>,
+    mut text: Text<'a>,
+    stop: Stop,
+    job: &mut J,
+) -> Result<J::Out> {
+    let (errno, observer) = match stop {
+        Stop::Errno(errno) => (errno, walk.observer),
+        Stop::Leave(why) => {
+            walk.observer.left_rcu(why);
+            match walk.try_to_unlazy() {
+                Ok(mut walk) => match decided(job.run(&mut walk, &mut text)) {
+                    Ok(out) => return Ok(out),
+                    Err(errno) => (errno, walk.observer),
+                },
+                Err(failed) => failed,
+            }
+        }
+    };
+    let (errno, observer) = match errno {
+        Errno::ECHILD => rung(request, request.flags, Errno::ECHILD, observer, job)?,
+        errno => (Err(errno), observer),
+    };
+    match errno {
+        Err(Errno::ESTALE) => {
+            rung(request, request.flags | Lookup::REVAL, Errno::ESTALE, observer, job)?.0
+        }
+        answer => answer,
+    }
+}
+
+/// One whole walk that holds.
+fn rung<'a, J: Job<'a>, O: Observer>(
+    request: &Request<'a>,
+    flags: Lookup,
+    after: Errno,
+    mut observer: O,
+    job: &mut J,
+) -> Result<(Result<J::Out>, O)> {
+    observer.restarted(after);
+    let request = Request { flags, ..*request };
+    let mut text = Text::new(request.path);
+    let mut walk = Walk::<Ref<'a>, O>::path_init(&request, observer).map_err(|(errno, _)| errno)?;
+    let answer = decided(job.run(&mut walk, &mut text));
+    Ok((answer, walk.observer))
+}
+
+/// A walk that holds decides everything.
+fn decided<T>(answer: Result<T, Stop>) -> Result<T> {
+    answer.map_err(|stop| match stop {
+        Stop::Errno(errno) => errno,
+        Stop::Leave(why) => {
+            debug_assert!(false, "a walk that holds cannot leave: {why:?}");
+            Errno::ECHILD
+        }
+    })
+}
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Walks to the last component, following the symlinks on the way.
+    #[inline(always)]
+    pub(crate) fn to_last(&mut self, text: &mut Text<'a>) -> Result<Component, Stop> {
+        loop {
+            let (current, mut pos, pending) = text.current();
+            let event = self.link_path_walk(current, &mut pos, pending);
+            text.set_pos(pos);
+            match event? {
+                Event::Last(last) => return Ok(last),
+                Event::Link(link, start) => {
+                    if let Err(stop) = self.pick_link(link, text, false) {
+                        // Whoever goes on from here finds the link again.
+                        text.set_pos(start);
+                        return Err(stop);
+                    }
+                }
+                Event::End => text.pop(),
+            }
+        }
+    }
+
+    /// Walks the last component. Answers whether a symlink's body took the path's place, so that there is a new last
+    /// component.
+    ///
+    /// Linux: `lookup_last`.
+    #[inline(always)]
+    pub(crate) fn lookup_last(
+        &mut self,
+        text: &mut Text<'a>,
+        last: &Component,
+    ) -> Result<bool, Stop> {
+        if last.trailing_slash && last.kind == Kind::Norm {
+            self.flags |= Lookup::FOLLOW | Lookup::DIRECTORY;
+        }
+        let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
+        let bytes = text.current().0;
+        if last.kind != Kind::Root {
+            self.observer.component(last.bytes(bytes), !H::RCU);
+        }
+        match self.walk_component(bytes, last, follow)? {
+            Step::Moved => Ok(false),
+            Step::Link(link) => {
+                self.pick_link(link, text, true)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// What is checked of every place where a walk ends.
+    ///
+    /// Linux: `complete_walk`, and the end of `path_lookupat`.
+    #[inline(always)]
+    pub(crate) fn complete(&self) -> Result<(), Stop> {
+        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+            self.must_be_under_root()?;
+        }
+        if self.flags.contains(Lookup::DIRECTORY) && self.at.flags & DIRECTORY == 0 {
+            return Err(Errno::ENOTDIR.into());
+        }
+        Ok(())
+    }
+
+    /// Directories or mounts moved during a scoped walk: is it still inside?
+    #[cold]
+    fn must_be_under_root(&self) -> Result<(), Stop> {
+        if H::RCU {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        let root = self.root.expect("a scoped walk has a root from its start");
+        let vfs = self.vfs;
+        let (mut mnt, mut dentry) = (self.at.mnt, self.at.dentry);
+        while mnt != root.mnt {
+            let mount = vfs.mount_slot(mnt);
+            if mount.parent.get() == 0 {
+                return Err(Errno::EXDEV.into());
+            }
+            dentry = DentryId(mount.mountpoint.get());
+            mnt = crate::mount::MountId(mount.parent.get());
+        }
+        if vfs.is_ancestor(root.dentry, dentry) { Ok(()) } else { Err(Errno::EXDEV.into()) }
+    }
+}
+
+/// Looks a path up and asks something of what is there.
+pub(crate) struct LookupJob<T>(pub(crate) T);
+
+impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
+    type Out = T::Out;
+
+    #[inline(always)]
+    fn run<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &mut Walk<'a, H, O>,
+        text: &mut Text<'a>,
+    ) -> Result<T::Out, Stop> {
+        loop {
+            let last = walk.to_last(text)?;
+            if !walk.lookup_last(text, &last)? {
+                break;
+            }
+        }
+        walk.complete()?;
+        self.0.finish(walk)
+    }
+}
+
+/// The place itself, to be kept.
+pub(crate) struct Keep;
+
+impl<'a> Terminal<'a> for Keep {
+    type Out = HeldPath<'a>;
+
+    #[inline]
+    fn finish<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &Walk<'a, H, O>,
+    ) -> Result<HeldPath<'a>, Stop> {
+        H::hold_path(walk)
+    }
+}
+
+/// The directory of the last component, which is not looked up.
+pub(crate) struct Parent<'a> {
+    pub(crate) dir: HeldPath<'a>,
+    pub(crate) last: Component,
+    pub(crate) text: Text<'a>,
+}
+
+impl Parent<'_> {
+    /// The text that the last component lies in.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.text.current().0
+    }
+
+    /// The last name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.last.bytes(self.text())
+    }
+}
+
+/// Walks to the last component's directory.
+///
+/// Linux: `filename_parentat`.
+pub(crate) struct ParentJob;
+
+impl<'a> Job<'a> for ParentJob {
+    type Out = Parent<'a>;
+
+    fn run<H: Hold<'a>, O: Observer>(
+        &mut self,
+        walk: &mut Walk<'a, H, O>,
+        text: &mut Text<'a>,
+    ) -> Result<Parent<'a>, Stop> {
+        let last = walk.to_last(text)?;
+        walk.complete_parent()?;
+        let dir = H::hold_path(walk)?;
+        Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")) })
+    }
+}
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// As [`Walk::complete`], for a directory whose child the call is about.
+    fn complete_parent(&self) -> Result<(), Stop> {
+        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+            self.must_be_under_root()?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks a path up and keeps the place.
+pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
+    climb(request, (), &mut LookupJob(Keep))
+}
+
+/// Looks a path's last directory up and keeps it.
+pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
+    climb(request, (), &mut ParentJob)
+}

@@ -1,0 +1,264 @@
+//! Following a symlink: its body goes on top of the text, and the walk goes on with it.
+//!
+//! Linux: `pick_link`, `may_follow_link`, `atime_needs_update`, `nd_jump_root`.
+
+use super::{
+    Lookup, Place, Start, Stop, Walk,
+    hold::Hold,
+    observe::{Left, Observer, Spot},
+    text::Text,
+};
+use crate::{
+    inode::{Attr, InodeId},
+    lock,
+    mount::MntFlags,
+    vfs::Vfs,
+};
+use pathwalk_abi::{
+    Errno, FileType, MAXSYMLINKS, Result, Timespec,
+    mode::{S_ISVTX, S_IWOTH},
+};
+use smallvec::SmallVec;
+
+/// After so many seconds relatime writes a time of last access all the same.
+const DAY: i64 = 24 * 60 * 60;
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Follows a symlink that the walk stands before; `last` says that it stood last in its path.
+    ///
+    /// The link is taken by value: nothing of the walk's state needs to live in memory for it.
+    ///
+    /// # Errors
+    ///
+    /// - `ELOOP`: it would be the 41st.
+    /// - `EACCES`: it stands last, in a sticky directory that everyone may write, and is neither one's own nor the
+    ///   directory owner's.
+    /// - `ELOOP`: symlinks are not to be followed, by the call or by the mount.
+    /// - whatever the file system answers for the body.
+    /// - `EXDEV`: the body is absolute and the walk must not leave where it is.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn pick_link(
+        &mut self,
+        link: Place,
+        text: &mut Text<'_>,
+        last: bool,
+    ) -> Result<(), Stop> {
+        let body = self.read_link(&link, last);
+        self.put_link(&link);
+        let body = body?;
+        self.links += 1;
+        self.observer.link(Spot { vfs: self.vfs, place: &link }, &body, self.links);
+        text.push(&body, last);
+        if body.first() == Some(&b'/') {
+            self.jump_root()?;
+        }
+        Ok(())
+    }
+
+    fn read_link(&mut self, link: &Place, last: bool) -> Result<SmallVec<[u8; 192]>, Stop> {
+        let vfs = self.vfs;
+        if self.links >= MAXSYMLINKS {
+            return Err(Errno::ELOOP.into());
+        }
+        let inode = InodeId(vfs.dentry(link.dentry).inode.get());
+        let slot = vfs.inode(inode);
+        let Some(attr) = (if H::RCU { slot.try_attr() } else { Some(slot.attr()) }) else {
+            return Err(Stop::Leave(Left::Changed));
+        };
+        if last && vfs.config.protected_symlinks && !self.may_follow(&attr)? {
+            self.check_link(link)?;
+            return Err(Errno::EACCES.into());
+        }
+        let flags = vfs.mount_slot(link.mnt).flags();
+        if self.flags.contains(Lookup::NO_SYMLINKS) || flags.contains(MntFlags::NOSYMFOLLOW) {
+            self.check_link(link)?;
+            return Err(Errno::ELOOP.into());
+        }
+        if vfs.atime_needs_update(&attr, flags) {
+            if H::RCU {
+                return Err(Stop::Leave(Left::Atime));
+            }
+            vfs.touch_atime(inode, flags);
+        }
+        let mut body = SmallVec::new();
+        let (blob, len) = slot.body();
+        if blob != 0 {
+            vfs.names.copy(blob, len, |piece| body.extend_from_slice(piece));
+            // The copy is parsed only if it was the link's all the time.
+            self.check_link(link)?;
+        } else if H::RCU {
+            return Err(Stop::Leave(Left::LinkBody));
+        } else {
+            body.extend_from_slice(&vfs.link_body(inode)?);
+        }
+        Ok(body)
+    }
+
+    fn check_link(&self, link: &Place) -> Result<(), Stop> {
+        if H::RCU && !self.vfs.dentry(link.dentry).seq.unchanged(link.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(())
+    }
+
+    fn put_link(&self, link: &Place) {
+        H::put_child(self.vfs, link.dentry);
+        if !H::RCU && link.mnt != self.at.mnt {
+            self.vfs.mntput(link.mnt);
+        }
+    }
+
+    /// The rule of `fs.protected_symlinks`; the walk stands on the link's directory.
+    fn may_follow(&self, link: &Attr) -> Result<bool, Stop> {
+        let (directory, _) = self.vfs.inode(self.inode()).owner();
+        self.check_at()?;
+        let shared = S_ISVTX | S_IWOTH;
+        Ok(link.uid == self.who.fsuid
+            || directory.mode & shared != shared
+            || directory.uid == link.uid)
+    }
+
+    /// Goes to the root, for an absolute body.
+    ///
+    /// Linux: `nd_jump_root`.
+    fn jump_root(&mut self) -> Result<(), Stop> {
+        if self.flags.contains(Lookup::BENEATH) {
+            return Err(Errno::EXDEV.into());
+        }
+        // Linux has not loaded the root of a relative walk yet, so that one fails even on the same mount.
+        let crosses = self.root.is_none_or(|root| root.mnt != self.at.mnt);
+        if self.flags.contains(Lookup::NO_XDEV) && crosses {
+            return Err(Errno::EXDEV.into());
+        }
+        let root = self.load_root();
+        if !H::RCU {
+            self.vfs.dget(root.dentry);
+            if root.mnt != self.at.mnt {
+                self.vfs.mntget(root.mnt);
+            }
+        }
+        self.move_to(root);
+        self.observer.begin(Spot { vfs: self.vfs, place: &self.at });
+        Ok(())
+    }
+
+    /// Where a walk begins.
+    ///
+    /// # Errors
+    ///
+    /// - `EAGAIN`: only cached answers are wanted, but the walk must hold its place.
+    /// - `EXDEV`: an absolute path must not leave the starting place.
+    /// - `ENOTDIR`: the starting place is no directory.
+    ///
+    /// Linux: `path_init`.
+    #[inline(always)]
+    pub(crate) fn path_init(request: &super::Request<'a>, observer: O) -> Result<Self, (Errno, O)> {
+        let flags = request.flags;
+        let absolute = request.path.first() == Some(&b'/');
+        let topology = request.vfs.topology().sample();
+        let start = match request.dir {
+            _ if absolute && !flags.contains(Lookup::IN_ROOT) => {
+                if flags.contains(Lookup::BENEATH) {
+                    return Err((Errno::EXDEV, observer));
+                }
+                Start::Root
+            }
+            Some((mnt, dentry)) => Start::Dir(mnt, dentry),
+            None => Start::Cwd,
+        };
+        let keep = matches!(start, Start::Root) || flags.is_scoped();
+        let (at, hold) = H::start(request.vfs, request.fs, start, keep);
+        if matches!(start, Start::Dir(..))
+            && !request.path.is_empty()
+            && at.flags & crate::dcache::DIRECTORY == 0
+        {
+            return Err((Errno::ENOTDIR, observer));
+        }
+        let mut walk = Walk {
+            vfs: request.vfs,
+            fs: request.fs,
+            who: request.who,
+            flags,
+            view: request.vfs.dhash.view(),
+            at,
+            root: keep.then_some(at),
+            links: 0,
+            topology,
+            observer,
+            hold,
+        };
+        walk.observer.begin(Spot { vfs: walk.vfs, place: &walk.at });
+        Ok(walk)
+    }
+}
+
+impl Vfs {
+    /// Whether reading is to be noted.
+    ///
+    /// Linux: `atime_needs_update`, `relatime_need_update`.
+    pub(crate) fn atime_needs_update(&self, attr: &Attr, flags: MntFlags) -> bool {
+        let directory = attr.file_type() == FileType::Directory;
+        if flags.contains(MntFlags::NOATIME) || directory && flags.contains(MntFlags::NODIRATIME) {
+            return false;
+        }
+        if flags.read_only() {
+            return false;
+        }
+        if !flags.contains(MntFlags::RELATIME) {
+            return true;
+        }
+        if attr.atime <= attr.mtime || attr.atime <= attr.ctime {
+            return true;
+        }
+        self.now().sec - attr.atime.sec >= DAY
+    }
+
+    /// Notes that an inode was read, if that is to be noted.
+    ///
+    /// Linux: `touch_atime`.
+    pub(crate) fn touch_atime(&self, inode: InodeId, flags: MntFlags) {
+        if !self.atime_needs_update(&self.inode(inode).attr(), flags) {
+            return;
+        }
+        let now: Timespec = self.now();
+        let _: Result<(), Errno> = self.inode_ref(inode).update(|attr| {
+            attr.atime = now;
+            Ok(())
+        });
+    }
+
+    /// The body of a symlink that the caller holds; asks the file system once.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub(crate) fn link_body(&self, inode: InodeId) -> Result<Vec<u8>> {
+        let slot = self.inode(inode);
+        let (blob, len) = slot.body();
+        let mut body = Vec::with_capacity(len);
+        if blob != 0 {
+            self.names.copy(blob, len, |piece| body.extend_from_slice(piece));
+            return Ok(body);
+        }
+        let sb = self.superblock(slot.sb.get()).ok_or(Errno::ESTALE)?;
+        let body = sb.fs.readlink(self.inode_ref(inode))?;
+        self.inode_set_body(inode, &body);
+        Ok(body)
+    }
+
+    /// Keeps a symlink's body, if there is room and nobody did so meanwhile.
+    fn inode_set_body(&self, inode: InodeId, body: &[u8]) {
+        if body.len() > pathwalk_sync::blob::MAX_LEN {
+            return;
+        }
+        let Some(blob) = self.names.store(body) else { return };
+        let slot = self.inode(inode);
+        let guard = slot.lockref.lock(lock::INODE);
+        let kept = slot.body().0 == 0 && slot.set_body(blob, body.len());
+        drop(guard);
+        if !kept {
+            self.names.free(blob);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The walk: from a path to a place, once, for every call.
+//!
+//! ```text
+//!   filename_lookup     the retry ladder: holding nothing, then holding, then asking the file system anew
+//!     path_init         where it begins
+//!     link_path_walk    the loop over the components            ← the hot loop
+//!       may_lookup      may this directory be searched?
+//!       scan            the end of the name and its hash, in one pass
+//!       walk_component  H::lookup, then step_into
+//!     lookup_last       the last component
+//!     finish            what the call wanted, where the walk ended
+//! ```
+//!
+//! The text is written once, for both ways of holding a place: [`Rcu`](hold::Rcu) holds nothing and checks sequence
+//! counts, [`Ref`](hold::Ref) counts. A walk that holds nothing and meets something it cannot decide stops with
+//! [`Stop::Leave`] at the beginning of that component; [`Walk::try_to_unlazy`] makes it a counting walk, by type, that goes
+//! on from there.
+//!
+//! Invariant (Rcu): when `at.seq` was sampled, the dentry had the name and parent by which it was reached. A child is
+//! sampled before its parent is checked again: hand over hand.
+//!
+//! Linux: `fs/namei.c`; path-lookup in the kernel's documentation.
+
+pub(crate) mod ladder;
+
+pub(crate) mod step;
+
+pub(crate) mod link;
+
+pub(crate) mod dots;
+
+pub(crate) mod hold;
+
+pub(crate) mod held;
+
+pub(crate) mod text;
+
+pub mod observe;
+
+pub(crate) use held::HeldPath;
+
+use crate::{
+    cred::Subject,
+    dcache::{DIRECTORY, DentryId, SEARCH_ALL},
+    fs::Access,
+    inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
+    mount::{Mount, MountId},
+    name::{Component, Kind, scan},
+    perm::{self, Rule},
+    task::FsStruct,
+    vfs::Vfs,
+};
+use bitflags::bitflags;
+use hold::Hold;
+use observe::{Left, Observer};
+use pathwalk_abi::{Errno, mode::S_IXUGO};
+use pathwalk_sync::{Sample, View};
+
+bitflags! {
+    /// How to walk. The names are the kernel's.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Lookup: u32 {
+        /// Follow a symlink at the end.
+        const FOLLOW = 1 << 0;
+        /// What is found must be a directory.
+        const DIRECTORY = 1 << 1;
+        /// An empty path is the starting place.
+        const EMPTY = 1 << 2;
+        /// Ask file systems anew: the last try after ESTALE.
+        const REVAL = 1 << 3;
+        /// Follow no symlink at all.
+        const NO_SYMLINKS = 1 << 4;
+        /// Cross no mount.
+        const NO_XDEV = 1 << 5;
+        /// Never leave the starting place.
+        const BENEATH = 1 << 6;
+        /// The starting place is the root.
+        const IN_ROOT = 1 << 7;
+        /// Only what can be answered without holding anything.
+        const CACHED = 1 << 8;
+    }
+}
+
+impl Lookup {
+    /// Whether the walk must stay below a place.
+    pub(crate) fn is_scoped(self) -> bool {
+        self.intersects(Self::BENEATH | Self::IN_ROOT)
+    }
+}
+
+/// Why a walk stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is decided.
+    Errno(Errno),
+    /// It cannot be decided without holding the place.
+    Leave(Left),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// A place: a dentry as seen in a mount, with the samples under which it was reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) mnt: MountId,
+    pub(crate) mnt_seq: Sample,
+    pub(crate) dentry: DentryId,
+    pub(crate) seq: Sample,
+    /// The dentry's flags under `seq`.
+    pub(crate) flags: u32,
+}
+
+impl Place {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.mnt == other.mnt && self.dentry == other.dentry
+    }
+}
+
+/// What a lookup is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) fs: &'a FsStruct,
+    pub(crate) who: Subject<'a>,
+    /// Where a relative path begins; the current directory if there is none.
+    pub(crate) dir: Option<(MountId, DentryId)>,
+    pub(crate) path: &'a [u8],
+    pub(crate) flags: Lookup,
+}
+
+/// Where a walk begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// The task's root.
+    Root,
+    /// The task's current directory.
+    Cwd,
+    /// A directory that the caller holds.
+    Dir(MountId, DentryId),
+}
+
+/// A walk under way.
+pub(crate) struct Walk<'a, H: Hold<'a>, O: Observer> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) fs: &'a FsStruct,
+    pub(crate) who: Subject<'a>,
+    pub(crate) flags: Lookup,
+    view: View,
+    pub(crate) at: Place,
+    /// The task's root, or the place that a scoped walk must not leave; loaded when it is needed.
+    pub(crate) root: Option<Place>,
+    /// How many symlinks were followed.
+    pub(crate) links: u32,
+    /// The places of directories and mounts when a scoped walk began.
+    pub(crate) topology: Sample,
+    pub(crate) observer: O,
+    pub(crate) hold: H,
+}
+
+/// Where [`Walk::link_path_walk`] stopped of itself.
+pub(crate) enum Event {
+    /// At the last component, which is not walked.
+    Last(Component),
+    /// At a symlink in the middle, which wants to be followed: the link, where the component began, and whether more
+    /// of this text follows.
+    Link(Place, usize),
+    /// At the end of a symlink's body; more is pending below it.
+    End,
+}
+
+/// What [`Walk::walk_component`] did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// It stands on the component.
+    Moved,
+    /// The component is a symlink that wants to be followed.
+    Link(Place),
+}
+
+/// Whether a symlink is followed where it stands last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Yes,
+    No,
+}
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Walks the components of `text` from `pos`. `pending` says that this is a symlink's body with more below it.
+    ///
+    /// On [`Stop::Leave`], `pos` is the beginning of the component that could not be decided.
+    ///
+    /// Linux: `link_path_walk`.
+    #[inline(always)]
+    pub(crate) fn link_path_walk(
+        &mut self,
+        text: &[u8],
+        pos: &mut usize,
+        pending: bool,
+    ) -> Result<Event, Stop> {
+        let mut start = skip_slashes(text, *pos);
+        if start == text.len() {
+            return Ok(if pending { Event::End } else { Event::Last(Component::ROOT) });
+        }
+        loop {
+            *pos = start;
+            self.may_lookup()?;
+            let mut name = scan(text, start, self.vfs.secret);
+            let end = start + name.len;
+            let next = match text.get(end) {
+                None => end,
+                Some(b'/') => skip_slashes(text, end + 1),
+                Some(_) => return Err(Errno::EINVAL.into()),
+            };
+            if next == text.len() && !pending {
+                name.trailing_slash = next != end;
+                return Ok(Event::Last(name));
+            }
+            self.observer.component(name.bytes(text), !H::RCU);
+            match self.walk_component(text, &name, Follow::Yes)? {
+                Step::Moved => {}
+                Step::Link(link) => {
+                    *pos = next;
+                    return Ok(Event::Link(link, start));
+                }
+            }
+            if self.at.flags & DIRECTORY == 0 {
+                return Err(Errno::ENOTDIR.into());
+            }
+            if next == text.len() {
+                *pos = next;
+                return Ok(Event::End);
+            }
+            start = next;
+        }
+    }
+
+    /// Asks whether the directory may be searched.
+    ///
+    /// Linux: `may_lookup`.
+    #[inline(always)]
+    fn may_lookup(&mut self) -> Result<(), Stop> {
+        #[cfg(not(pathwalk_ablate = "may_exec"))]
+        if self.at.flags & SEARCH_ALL != 0 {
+            self.observer.may_search(Rule::Everyone);
+            return Ok(());
+        }
+        self.may_lookup_slow()
+    }
+
+    /// Asks the inode, and the file system where it wants to be asked.
+    #[cfg_attr(not(pathwalk_ablate = "may_exec"), cold)]
+    #[inline(never)]
+    fn may_lookup_slow(&mut self) -> Result<(), Stop> {
+        let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
+        if !H::RCU {
+            let rule = self.vfs.inode_permission(inode, Access::EXEC, &self.who)?;
+            self.observer.may_search(rule);
+            return Ok(());
+        }
+        let Some((owner, flags)) = self.vfs.inode(inode).try_owner() else {
+            return Err(Stop::Leave(Left::Changed));
+        };
+        let opted_in = flags & I_MAY_EXEC != 0 && owner.mode & S_IXUGO == S_IXUGO;
+        if flags & I_PERMISSION != 0 && !opted_in {
+            return Err(Stop::Leave(Left::Permission));
+        }
+        match perm::decide(owner, Access::EXEC, &self.who) {
+            Ok(rule) => {
+                self.observer.may_search(rule);
+                Ok(())
+            }
+            // A refusal ends the walk, so it must be of this directory and of this moment.
+            Err(rule) => {
+                self.check_at()?;
+                self.observer.may_not_search(rule);
+                Err(Errno::EACCES.into())
+            }
+        }
+    }
+
+    /// Walks one component.
+    ///
+    /// Linux: `walk_component`.
+    #[inline(always)]
+    pub(crate) fn walk_component(
+        &mut self,
+        text: &[u8],
+        name: &Component,
+        follow: Follow,
+    ) -> Result<Step, Stop> {
+        if name.kind != Kind::Norm {
+            self.handle_dots(name.kind)?;
+            return Ok(Step::Moved);
+        }
+        let child = H::lookup(self, text, name)?;
+        self.step_into(child, follow)
+    }
+
+    /// Checks that what was read of the place is still true.
+    #[inline(always)]
+    pub(crate) fn check_at(&self) -> Result<(), Stop> {
+        if H::RCU && !self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(())
+    }
+
+    /// Checks the place and its mount: at the end of a walk, after all that the call wanted was read.
+    #[inline(always)]
+    pub(crate) fn check_end(&self) -> Result<(), Stop> {
+        self.check_at()?;
+        if H::RCU && !self.mount().seq.unchanged(self.at.mnt_seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mount(&self) -> &'a Mount {
+        self.vfs.mount_slot(self.at.mnt)
+    }
+
+    /// The inode of the place; a guess until the place is checked.
+    #[inline(always)]
+    pub(crate) fn inode(&self) -> InodeId {
+        InodeId(self.vfs.dentry(self.at.dentry).inode.get())
+    }
+
+    /// What [`Table::find`](pathwalk_sync::Table::find) is to look at.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> View {
+        self.view
+    }
+}
+
+/// The first position from `pos` that is no slash.
+#[inline(always)]
+fn skip_slashes(text: &[u8], mut pos: usize) -> usize {
+    while pos < text.len() && text[pos] == b'/' {
+        pos += 1;
+    }
+    pos
+}

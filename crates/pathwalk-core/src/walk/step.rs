@@ -1,0 +1,159 @@
+//! One step: onto the child, through what is mounted there, or to the symlink that it is.
+//!
+//! Linux: `step_into`, `step_into_slowpath`, `handle_mounts`.
+
+use super::{
+    Follow, Lookup, Place, Step, Stop, Walk,
+    hold::Hold,
+    observe::{Left, Observer, Spot},
+};
+use crate::dcache::{
+    DentryId, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK, lookup::Seen,
+};
+use pathwalk_abi::Errno;
+use pathwalk_sync::Absent;
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Steps onto a child. One test tells the plain case; all else is out of line.
+    #[cfg(not(pathwalk_ablate = "step_into"))]
+    #[inline(always)]
+    pub(crate) fn step_into(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+        if child.flags & NOT_PLAIN != 0 {
+            return self.step_into_slowpath(child, follow);
+        }
+        self.check_child(child.id, &child)?;
+        self.move_to(self.child_place(&child));
+        Ok(Step::Moved)
+    }
+
+    /// Steps onto a child as it was done before: mounts, type and links are asked for one by one, out of line, by way of
+    /// a place on the stack.
+    #[cfg(pathwalk_ablate = "step_into")]
+    #[inline(never)]
+    pub(crate) fn step_into(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+        let mut place = self.child_place(&child);
+        std::hint::black_box(&mut place);
+        if place.flags & (REVALIDATE | IN_LOOKUP | MOUNTED) != 0 {
+            return self.step_into_slowpath(child, follow);
+        }
+        if place.flags & SYMLINK == 0 || follow == Follow::No {
+            self.check_child(child.id, &child)?;
+            if place.flags & NEGATIVE != 0 {
+                H::put_child(self.vfs, child.id);
+                return Err(Errno::ENOENT.into());
+            }
+            self.move_to(place);
+            return Ok(Step::Moved);
+        }
+        self.step_into_slowpath(child, follow)
+    }
+
+    /// Everything but the plain step.
+    #[cold]
+    #[inline(never)]
+    fn step_into_slowpath(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+        if H::RCU && child.flags & IN_LOOKUP != 0 {
+            return Err(Stop::Leave(Left::NotCached));
+        }
+        if H::RCU && child.flags & REVALIDATE != 0 {
+            return Err(Stop::Leave(Left::Revalidate));
+        }
+        if child.flags & NEGATIVE != 0 {
+            let checked = self.check_child(child.id, &child);
+            H::put_child(self.vfs, child.id);
+            checked?;
+            return Err(Errno::ENOENT.into());
+        }
+        let place = self.child_place(&child);
+        let place = if child.flags & MOUNTED != 0 { self.handle_mounts(place)? } else { place };
+        if place.flags & SYMLINK != 0 && follow == Follow::Yes {
+            return Ok(Step::Link(place));
+        }
+        if let Err(stop) =
+            self.check_child(place.dentry, &Seen { id: place.dentry, seq: place.seq, flags: 0 })
+        {
+            return Err(stop);
+        }
+        self.move_to(place);
+        Ok(Step::Moved)
+    }
+
+    /// Moves the walk, and tells.
+    #[inline(always)]
+    pub(crate) fn move_to(&mut self, place: Place) {
+        H::step(self, place);
+        self.observer.stepped(Spot { vfs: self.vfs, place: &self.at });
+    }
+
+    #[inline(always)]
+    fn child_place(&self, child: &Seen) -> Place {
+        Place { dentry: child.id, seq: child.seq, flags: child.flags, ..self.at }
+    }
+
+    /// Checks that a child that is not held is still what was seen.
+    #[inline(always)]
+    fn check_child(&self, id: DentryId, child: &Seen) -> Result<(), Stop> {
+        if H::RCU && !self.vfs.dentry(id).seq.unchanged(child.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        Ok(())
+    }
+
+    /// Goes down into whatever is mounted on a place, to the top of the stack. A counting walk owns a count of the
+    /// place's dentry, and gets one of the result and, where it crossed, of its mount.
+    ///
+    /// Linux: `handle_mounts`, `__follow_mount_rcu`, `__traverse_mounts`.
+    pub(crate) fn handle_mounts(&mut self, place: Place) -> Result<Place, Stop> {
+        if H::RCU { self.follow_mounts_rcu(place) } else { self.traverse_mounts(place) }
+    }
+
+    fn follow_mounts_rcu(&mut self, mut place: Place) -> Result<Place, Stop> {
+        let vfs = self.vfs;
+        while place.flags & MOUNTED != 0 {
+            let covered = vfs.dentry(place.dentry);
+            match vfs.lookup_mnt_rcu(place.mnt, place.dentry) {
+                Absent::Found(seen) => {
+                    let mount = vfs.mount_slot(seen.id);
+                    let root = DentryId(mount.root.get());
+                    let slot = vfs.dentry(root);
+                    let seq = slot.seq.sample();
+                    let flags = slot.flags.get();
+                    // Hand over hand: the root was sampled before its mount, and that before the dentry below.
+                    if !mount.seq.unchanged(seen.seq) || !covered.seq.unchanged(place.seq) {
+                        return Err(Stop::Leave(Left::Mount));
+                    }
+                    if self.flags.contains(Lookup::NO_XDEV) {
+                        return Err(Errno::EXDEV.into());
+                    }
+                    place = Place { mnt: seen.id, mnt_seq: seen.seq, dentry: root, seq, flags };
+                    self.observer.mounted(Spot { vfs, place: &place });
+                }
+                // It is a mountpoint in another mount.
+                Absent::Sure if covered.seq.unchanged(place.seq) => break,
+                Absent::Sure | Absent::Unsure => return Err(Stop::Leave(Left::Mount)),
+            }
+        }
+        Ok(place)
+    }
+
+    fn traverse_mounts(&mut self, mut place: Place) -> Result<Place, Stop> {
+        let vfs = self.vfs;
+        let mut crossed = place.mnt != self.at.mnt;
+        while vfs.dentry(place.dentry).is(MOUNTED) {
+            let Some((mnt, root)) = vfs.lookup_mnt(place.mnt, place.dentry) else { break };
+            vfs.dput(place.dentry);
+            if crossed {
+                vfs.mntput(place.mnt);
+            }
+            crossed = true;
+            place = vfs.sample(mnt, root);
+            if self.flags.contains(Lookup::NO_XDEV) {
+                vfs.dput(root);
+                vfs.mntput(mnt);
+                return Err(Errno::EXDEV.into());
+            }
+            self.observer.mounted(Spot { vfs, place: &place });
+        }
+        Ok(place)
+    }
+}
