@@ -182,7 +182,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 % 255 + 1) as u8).collect();
             let blob = arena.store(&bytes).unwrap();
             let mut out = Vec::new();
-            arena.copy(blob, len, |piece| out.extend(piece));
+            arena.copy(blob, len, |piece| out.extend_from_slice(piece));
             assert_eq!(out, bytes);
             arena.free(blob);
         }

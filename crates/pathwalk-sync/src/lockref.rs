@@ -49,8 +49,8 @@ impl Lockref {
     pub fn get_not_dead(&self) -> bool {
         let mut word = self.0.load(Relaxed);
         while word & DEAD == 0 {
-            // Acquire: what was written to the slot before it was published or revived is seen by the new
-            // holder. Pairs with the Release in `revive` and in `put`.
+            // Acquire: what was written to the slot before it was revived is seen by the new holder. Pairs with
+            // the Release in `revive`.
             match self.0.compare_exchange_weak(word, word + 1, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
