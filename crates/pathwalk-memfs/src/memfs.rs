@@ -1,0 +1,467 @@
+//! The file system: what each call does to the attributes of the inodes it is about.
+//!
+//! Each method changes one inode at a time, in one step, and the step that can fail comes first: after it nothing is
+//! left that could, so nothing has to be undone.
+//!
+//! Linux: `shmem_mknod`, `shmem_link`, `shmem_unlink`, `shmem_rmdir`, `shmem_rename2`, `shmem_setattr`.
+
+use crate::{
+    data::{File, Files},
+    directory::{self, EMPTY_NLINK, EMPTY_SIZE},
+    node::{Contents, Node},
+    space::{Limits, PAGE, Space, Usage},
+};
+use pathwalk_abi::{
+    Dev, Errno, FileType, Result, Timespec,
+    mode::{S_IALLUGO, S_IRWXUGO, S_ISVTX},
+};
+use pathwalk_core::{
+    Attr, InodeRef,
+    fs::{Features, FileSystem, Found, FsStat, NewInode, Rename},
+    system_time,
+};
+use std::{
+    convert::Infallible,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// The type's magic number in statfs(2).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// The largest size of a file: the largest offset there is.
+const MAX_SIZE: u64 = i64::MAX as u64;
+/// A symlink's body takes a page from this length on.
+const LONG_BODY: usize = 128;
+
+/// A file system in memory.
+///
+/// Its files live in the machine that it is mounted in: they go when it is unmounted. Mounted twice it shows two trees,
+/// which share the limits; to show one tree twice, bind it.
+pub struct MemFs {
+    root_mode: u32,
+    root_uid: u32,
+    root_gid: u32,
+    space: Space,
+    next_ino: AtomicU64,
+    files: Files,
+}
+
+impl MemFs {
+    /// Makes an empty file system with the default limits, whose root belongs to user 0 and has mode 1777.
+    pub fn new() -> Arc<Self> {
+        Self::builder().build()
+    }
+
+    /// Makes an empty file system that holds no more than that.
+    pub fn with_limits(limits: Limits) -> Arc<Self> {
+        Self::builder().limits(limits).build()
+    }
+
+    /// Begins to make one that is different.
+    pub fn builder() -> Builder {
+        Builder { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_uid: 0, root_gid: 0 }
+    }
+
+    /// How much it holds.
+    pub fn usage(&self) -> Usage {
+        Usage { bytes: self.space.pages.used() * PAGE, inodes: self.space.inodes.used() }
+    }
+
+    /// A file as it is when it is new. Its inode was taken from the limit before.
+    fn new_attr(&self, new: &NewInode<'_>) -> Attr {
+        let directory = new.file_type == FileType::Directory;
+        let (mode, size, blocks) = match new.file_type {
+            FileType::Directory => (new.mode, EMPTY_SIZE, 0),
+            FileType::Symlink => {
+                (S_IRWXUGO, new.body.len() as u64, body_pages(new.body) * (PAGE / 512))
+            }
+            _ => (new.mode, 0, 0),
+        };
+        Attr {
+            mode: new.file_type.to_mode() | mode & S_IALLUGO,
+            uid: new.uid,
+            gid: new.gid,
+            nlink: if directory { EMPTY_NLINK } else { 1 },
+            ino: self.next_ino.fetch_add(1, Relaxed),
+            size,
+            blocks,
+            rdev: new.rdev,
+            atime: new.now,
+            mtime: new.now,
+            ctime: new.now,
+            btime: new.now,
+        }
+    }
+
+    /// The contents of a file that has a size; one that has none reads as nothing.
+    fn file(&self, inode: InodeRef<'_>) -> Option<Arc<File>> {
+        // The size first: whoever gave the file one had set the node before, so from here on we see it.
+        if inode.attr().size == 0 {
+            return None;
+        }
+        match Node(inode.node()).contents() {
+            Contents::File(key) => Some(self.files.get(key)),
+            Contents::None | Contents::Body => None,
+        }
+    }
+
+    /// The contents of a file that is about to have a size.
+    fn file_or_new(&self, inode: InodeRef<'_>) -> Arc<File> {
+        if let Some(file) = self.file(inode) {
+            return file;
+        }
+        let new = Arc::new(File::default());
+        let key = self.files.insert(inode.attr().ino, Arc::clone(&new));
+        let first = inode.update(|_| {
+            let node = Node(inode.node());
+            match node.contents() {
+                Contents::File(other) => return Err(other),
+                Contents::None | Contents::Body => inode.set_node(node.with_file(key).0),
+            }
+            Ok(())
+        });
+        match first {
+            Ok(()) => new,
+            // Another thread was first, or it had a size before.
+            Err(other) => {
+                self.files.remove(key);
+                self.files.get(other)
+            }
+        }
+    }
+
+    /// Takes a name from a file that is no directory.
+    fn drop_name(&self, inode: InodeRef<'_>, now: Timespec) {
+        change(inode, |attr| {
+            attr.nlink = attr.nlink.checked_sub(1).expect("what has a name has a link");
+            attr.ctime = now;
+            if let Some(node) = Node(inode.node()).without_name() {
+                inode.set_node(node.0);
+                self.space.inodes.give(1);
+            }
+        });
+    }
+}
+
+impl FileSystem for MemFs {
+    fn kind(&self) -> &str {
+        "tmpfs"
+    }
+
+    fn features(&self) -> Features {
+        Features::COMPLETE
+    }
+
+    /// Makes a new, empty tree.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there may be no inode more.
+    fn root(&self) -> Result<Found> {
+        self.space.take_inode(0)?;
+        let root = NewInode {
+            file_type: FileType::Directory,
+            mode: self.root_mode,
+            uid: self.root_uid,
+            gid: self.root_gid,
+            rdev: Dev::default(),
+            body: b"",
+            now: system_time(),
+        };
+        Ok(Found { node: Node::EMPTY.0, attr: self.new_attr(&root), body: None })
+    }
+
+    /// Makes a file. It takes an inode, and a long symlink a page.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed.
+    /// - `EMLINK`: it has 2³² - 1 links; tmpfs has no limit, and no room for so many.
+    /// - `ENOSPC`: no inode is left, or no page.
+    fn create(&self, dir: InodeRef<'_>, _name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        let (node, body) = match new.file_type {
+            FileType::Symlink if body_pages(new.body) != 0 => (Node::BODY, Some(new.body.to_vec())),
+            FileType::Symlink => (Node::EMPTY, Some(new.body.to_vec())),
+            _ => (Node::EMPTY, None),
+        };
+        dir.update(|dir| {
+            directory::enter(dir, new.file_type == FileType::Directory, new.now)?;
+            self.space.take_inode(body_pages(new.body))
+        })?;
+        Ok(Found { node: node.0, attr: self.new_attr(new), body })
+    }
+
+    /// Gives a file one more name, which takes an inode from the limit.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the directory was removed.
+    /// - `ENOENT`: the file has no name left.
+    /// - `EMLINK`: it has 2³⁰ names; tmpfs has no limit, and no room for so many.
+    /// - `ENOSPC`: no inode is left.
+    fn link(
+        &self,
+        inode: InodeRef<'_>,
+        dir: InodeRef<'_>,
+        _name: &[u8],
+        now: Timespec,
+    ) -> Result<()> {
+        directory::must_live(&dir.attr())?;
+        let before = inode.update(|attr| {
+            if attr.nlink == 0 {
+                return Err(Errno::ENOENT);
+            }
+            let node = Node(inode.node()).with_name()?;
+            let before = attr.ctime;
+            attr.nlink += 1;
+            attr.ctime = now;
+            self.space.inodes.take(1)?;
+            inode.set_node(node.0);
+            Ok(before)
+        })?;
+        // The one place with something to undo: two inodes may refuse, and the directory was removed meanwhile.
+        dir.update(|dir| directory::enter(dir, false, now))
+            .inspect_err(|_| self.drop_name(inode, before))
+    }
+
+    /// Takes a name from a file.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    fn unlink(
+        &self,
+        dir: InodeRef<'_>,
+        _name: &[u8],
+        inode: InodeRef<'_>,
+        now: Timespec,
+    ) -> Result<()> {
+        self.drop_name(inode, now);
+        change(dir, |dir| directory::leave(dir, false, now));
+        Ok(())
+    }
+
+    /// Removes a directory.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOTEMPTY`: it has names.
+    fn rmdir(
+        &self,
+        dir: InodeRef<'_>,
+        _name: &[u8],
+        inode: InodeRef<'_>,
+        now: Timespec,
+    ) -> Result<()> {
+        inode.update(|victim| directory::remove(victim, now))?;
+        change(dir, |dir| directory::leave(dir, true, now));
+        Ok(())
+    }
+
+    /// Renames. Only one inode can refuse: the directory that is replaced or, if nothing is, the new directory; one that
+    /// has a name to be replaced cannot be removed.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOTEMPTY`: the directory that is replaced has names.
+    /// - `ENOENT`: the new directory was removed.
+    /// - `EMLINK`: the new directory has 2³² - 1 links; tmpfs has no limit, and no room for so many.
+    fn rename(&self, rename: &Rename<'_>) -> Result<()> {
+        let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
+        let moved = inode.attr().file_type() == FileType::Directory;
+        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
+        match replaced {
+            Some(victim) if moved => victim.update(|victim| directory::remove(victim, now))?,
+            Some(victim) => self.drop_name(victim, now),
+            None if same_dir => {}
+            None => new_dir.update(|dir| directory::enter(dir, moved, now))?,
+        }
+        // A name went from the old directory, unless it only changed. What came to the new one is counted: as what was
+        // replaced there, or just now.
+        change(old_dir, |dir| match replaced {
+            None if same_dir => directory::touch(dir, now),
+            _ => directory::leave(dir, moved, now),
+        });
+        if replaced.is_some() && !same_dir {
+            change(new_dir, |dir| directory::touch(dir, now));
+        }
+        change(inode, |attr| attr.ctime = now);
+        Ok(())
+    }
+
+    /// Reads; a hole reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let Some(file) = self.file(inode) else { return Ok(0) };
+        let pages = file.read();
+        let left = inode.attr().size.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        pages.read(offset, &mut buf[..len]);
+        Ok(len)
+    }
+
+    /// Writes; behind the end it leaves a hole. Writing nothing changes nothing.
+    ///
+    /// Linux sets the times of a file even if there is no room; here a call that fails changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: the offset is 2⁶³ - 1 or more; what would cross it is cut off.
+    /// - `ENOSPC`: no page is left for the first byte.
+    fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        now: Timespec,
+    ) -> Result<(u64, usize)> {
+        if data.is_empty() {
+            return Ok((offset.unwrap_or_else(|| inode.attr().size), 0));
+        }
+        if offset.is_some_and(|offset| offset >= MAX_SIZE) {
+            return Err(Errno::EFBIG);
+        }
+        let file = self.file_or_new(inode);
+        let mut pages = file.write();
+        let offset = offset.unwrap_or_else(|| inode.attr().size);
+        let left = MAX_SIZE.saturating_sub(offset);
+        if left == 0 {
+            return Err(Errno::EFBIG);
+        }
+        let data = &data[..usize::try_from(left).unwrap_or(usize::MAX).min(data.len())];
+        let room = self.space.pages.take_up_to(pages.missing(offset, data.len()));
+        // Less room than was missing is used up: the write ends where the next page would be needed.
+        let written = pages.write(offset, data, room);
+        if written == 0 {
+            return Err(Errno::ENOSPC);
+        }
+        let end = offset + written as u64;
+        change(inode, |attr| {
+            attr.size = attr.size.max(end);
+            attr.blocks = pages.blocks();
+            attr.mtime = now;
+            attr.ctime = now;
+        });
+        Ok((end, written))
+    }
+
+    /// Sets the size. The times change if the size does, or if there are contents, as truncate(2) shows it; ftruncate(2)
+    /// and `O_TRUNC` change them always, which is their business.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: the size is above 2⁶³ - 1.
+    fn truncate(&self, inode: InodeRef<'_>, size: u64, now: Timespec) -> Result<()> {
+        if size > MAX_SIZE {
+            return Err(Errno::EFBIG);
+        }
+        let file = if size == 0 { self.file(inode) } else { Some(self.file_or_new(inode)) };
+        let Some(file) = file else { return Ok(()) };
+        let mut pages = file.write();
+        let gone = pages.truncate(size);
+        change(inode, |attr| {
+            if attr.size != size || attr.blocks != 0 {
+                attr.mtime = now;
+                attr.ctime = now;
+            }
+            attr.size = size;
+            attr.blocks = pages.blocks();
+        });
+        self.space.pages.give(gone.len());
+        Ok(())
+    }
+
+    /// Tells the limits and what is left of them: 0 and 0 where there is none.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    fn statfs(&self) -> Result<FsStat> {
+        let (blocks, bfree) = self.space.pages.total_and_free();
+        let (files, ffree) = self.space.inodes.total_and_free();
+        Ok(FsStat { magic: TMPFS_MAGIC, bsize: PAGE, blocks, bfree, files, ffree })
+    }
+
+    /// Frees all that the inode took. An evicted inode is gone for good, with a name or without.
+    fn evict(&self, node: u64, _unlinked: bool) {
+        let node = Node(node);
+        match node.contents() {
+            Contents::None => {}
+            Contents::Body => self.space.pages.give(1),
+            Contents::File(key) => {
+                let file = self.files.remove(key);
+                self.space.pages.give(file.read().len());
+            }
+        }
+        self.space.inodes.give(1 + node.more_names());
+    }
+}
+
+impl fmt::Debug for MemFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemFs")
+            .field("usage", &self.usage())
+            .field("files", &self.files.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Changes an inode in a way that cannot fail.
+fn change(inode: InodeRef<'_>, f: impl FnOnce(&mut Attr)) {
+    let Ok(()) = inode.update(|attr| {
+        f(attr);
+        Ok::<_, Infallible>(())
+    });
+}
+
+/// The pages that a symlink's body takes.
+fn body_pages(body: &[u8]) -> u64 {
+    u64::from(body.len() >= LONG_BODY)
+}
+
+/// What a new [`MemFs`] is to be like: see [`MemFs::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    limits: Option<Limits>,
+    root_mode: u32,
+    root_uid: u32,
+    root_gid: u32,
+}
+
+impl Builder {
+    /// Sets how much it may hold.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits: Some(limits), ..self }
+    }
+
+    /// Sets the permission bits of the root: the option `mode=`.
+    #[must_use]
+    pub fn root_mode(self, mode: u32) -> Self {
+        Self { root_mode: mode & S_IALLUGO, ..self }
+    }
+
+    /// Sets the owner and the group of the root: the options `uid=` and `gid=`.
+    #[must_use]
+    pub fn root_owner(self, uid: u32, gid: u32) -> Self {
+        Self { root_uid: uid, root_gid: gid, ..self }
+    }
+
+    /// Makes the file system.
+    pub fn build(self) -> Arc<MemFs> {
+        Arc::new(MemFs {
+            root_mode: self.root_mode,
+            root_uid: self.root_uid,
+            root_gid: self.root_gid,
+            space: Space::new(self.limits.unwrap_or_default()),
+            next_ino: AtomicU64::new(1),
+            files: Files::default(),
+        })
+    }
+}

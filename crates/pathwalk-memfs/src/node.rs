@@ -1,0 +1,77 @@
+//! The node: all that is kept here of an inode, in the word that the inode table has for it.
+//!
+//! ```text
+//!  63          34 33              0
+//! ┌──────────────┬─────────────────┐
+//! │ names beyond │ contents        │    contents: 0 none, all ones a page that holds a symlink's body,
+//! │ the first    │                 │              else one more than the key in `Files`
+//! └──────────────┴─────────────────┘
+//! ```
+//!
+//! Names beyond the first are counted here because each takes an inode from the limit, and the node is all that
+//! eviction sees. The inode table has at most 2²⁹ slots and the dentry table too: neither field can overflow.
+//!
+//! Invariant: an inode's node is written under the inode's lock, that is inside `InodeRef::update`. Contents, once
+//! there, stay the same until the inode is evicted.
+
+use crate::data::Key;
+use pathwalk_abi::{Errno, Result};
+
+const CONTENTS_BITS: u32 = 34;
+const CONTENTS: u64 = (1 << CONTENTS_BITS) - 1;
+const NAME: u64 = 1 << CONTENTS_BITS;
+
+/// An inode's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node(pub(crate) u64);
+
+/// What stands behind a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Nothing: it is no regular file, or none that ever had a size.
+    None,
+    /// A page's worth of room for a symlink's body, which the inode table has.
+    Body,
+    /// A file's pages.
+    File(Key),
+}
+
+impl Node {
+    /// A file with one name and nothing else.
+    pub(crate) const EMPTY: Self = Self(0);
+    /// A symlink whose body takes a page.
+    pub(crate) const BODY: Self = Self(CONTENTS);
+
+    pub(crate) fn contents(self) -> Contents {
+        match self.0 & CONTENTS {
+            0 => Contents::None,
+            CONTENTS => Contents::Body,
+            more => Contents::File(Key(more - 1)),
+        }
+    }
+
+    /// The same with contents, where there were none.
+    pub(crate) fn with_file(self, key: Key) -> Self {
+        assert!(self.contents() == Contents::None && key.0 + 1 < CONTENTS, "{self:?} gets {key:?}");
+        Self(self.0 | (key.0 + 1))
+    }
+
+    /// The number of names beyond the first.
+    pub(crate) fn more_names(self) -> u64 {
+        self.0 >> CONTENTS_BITS
+    }
+
+    /// The same with one more name.
+    ///
+    /// # Errors
+    ///
+    /// - `EMLINK`: it has as many as can be counted.
+    pub(crate) fn with_name(self) -> Result<Self> {
+        self.0.checked_add(NAME).map(Self).ok_or(Errno::EMLINK)
+    }
+
+    /// The same with one name less, if it has more than one.
+    pub(crate) fn without_name(self) -> Option<Self> {
+        self.0.checked_sub(NAME).map(Self)
+    }
+}

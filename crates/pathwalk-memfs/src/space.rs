@@ -1,0 +1,135 @@
+//! How much room there is: pages and inodes, taken before they are used and given back after.
+//!
+//! Invariant: a count never exceeds its limit, not even for a moment, so a call that is refused was refused by what
+//! others really have.
+//!
+//! Linux: `shmem_inode_acct_blocks`, `shmem_reserve_inode`.
+
+use pathwalk_abi::{Errno, Result};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The size of a page in bytes: files take room in these.
+pub(crate) const PAGE: u64 = 4096;
+
+/// How much a [`MemFs`](crate::MemFs) may hold; no number is no limit. tmpfs(5)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of file contents, rounded up to pages: the option `size=`.
+    ///
+    /// Holes take no room. The body of a symlink takes a page from 128 bytes on.
+    pub bytes: Option<u64>,
+    /// Inodes, the root among them: the option `nr_inodes=`.
+    ///
+    /// Each name of a file after the first counts as one more.
+    pub inodes: Option<u64>,
+}
+
+impl Limits {
+    /// No limit at all; contents then grow until the host has no memory left.
+    pub const NONE: Self = Self { bytes: None, inodes: None };
+}
+
+impl Default for Limits {
+    /// Bytes: half of the host's memory, as in tmpfs. Inodes: no limit but that of the machine's own inode table, where
+    /// tmpfs allows one per page.
+    fn default() -> Self {
+        let host = rustix::system::sysinfo();
+        let memory = (host.totalram as u64).saturating_mul(host.mem_unit.into());
+        Self { bytes: Some(memory / 2), inodes: None }
+    }
+}
+
+/// How much a [`MemFs`](crate::MemFs) holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of file contents, in whole pages.
+    pub bytes: u64,
+    /// Inodes, as [`Limits::inodes`] counts them.
+    pub inodes: u64,
+}
+
+/// The room that is there and the room that is taken.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) pages: Counter,
+    pub(crate) inodes: Counter,
+}
+
+impl Space {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            pages: Counter::new(limits.bytes.map(|bytes| bytes.div_ceil(PAGE))),
+            inodes: Counter::new(limits.inodes),
+        }
+    }
+
+    /// Takes an inode, and `pages` pages with it, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are as many inodes as there may be.
+    /// - `ENOSPC`: there are not so many pages.
+    pub(crate) fn take_inode(&self, pages: u64) -> Result<()> {
+        self.inodes.take(1)?;
+        self.pages.take(pages).inspect_err(|_| self.inodes.give(1))
+    }
+}
+
+/// A count with a limit, on a cache line of its own: whoever creates does not meet whoever writes.
+///
+/// The count orders nothing, so all access is relaxed.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Counter {
+    used: AtomicU64,
+    limit: Option<u64>,
+}
+
+impl Counter {
+    fn new(limit: Option<u64>) -> Self {
+        Self { used: AtomicU64::new(0), limit }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// The limit and what is left of it; both 0 where there is none, as statfs(2) shows it.
+    pub(crate) fn total_and_free(&self) -> (u64, u64) {
+        self.limit.map_or((0, 0), |limit| (limit, limit - self.used()))
+    }
+
+    /// Takes `count`, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there is less left.
+    pub(crate) fn take(&self, count: u64) -> Result<()> {
+        match self.limit {
+            None => {
+                self.used.fetch_add(count, Relaxed);
+            }
+            Some(limit) => {
+                let enough = |used| (limit - used >= count).then(|| used + count);
+                self.used.try_update(Relaxed, Relaxed, enough).map_err(|_| Errno::ENOSPC)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes `count`, or what is left, and says how much that was.
+    pub(crate) fn take_up_to(&self, count: u64) -> u64 {
+        let Some(limit) = self.limit else {
+            self.used.fetch_add(count, Relaxed);
+            return count;
+        };
+        let before = self.used.update(Relaxed, Relaxed, |used| used + count.min(limit - used));
+        count.min(limit - before)
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn give(&self, count: u64) {
+        let before = self.used.fetch_sub(count, Relaxed);
+        debug_assert!(before >= count, "nobody gives back what was never taken");
+    }
+}
