@@ -75,3 +75,29 @@ impl Node {
         self.0.checked_sub(NAME).map(Self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_contents_keep_apart() {
+        let key = Key((1 << 33) + 5);
+        let node = Node::EMPTY.with_name().and_then(Node::with_name).expect("two more");
+        assert_eq!((node.contents(), node.more_names()), (Contents::None, 2));
+        let node = node.with_file(key);
+        assert_eq!((node.contents(), node.more_names()), (Contents::File(key), 2));
+        let node = node.without_name().and_then(Node::without_name).expect("two less");
+        assert_eq!((node.contents(), node.more_names()), (Contents::File(key), 0));
+        assert_eq!(node.without_name(), None);
+        let body = Node::BODY.with_name().expect("one more");
+        assert_eq!((body.contents(), body.more_names()), (Contents::Body, 1));
+    }
+
+    #[test]
+    fn the_last_name_that_can_be_counted() {
+        let full = Node(((1 << 30) - 1) << CONTENTS_BITS | CONTENTS);
+        assert_eq!(full.more_names(), (1 << 30) - 1);
+        assert_eq!(full.with_name(), Err(Errno::EMLINK));
+    }
+}

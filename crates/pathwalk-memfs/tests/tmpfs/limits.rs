@@ -1,0 +1,192 @@
+//! The limits: what is refused, what that leaves behind, and that everything comes back.
+
+use crate::{contents, machine, open};
+use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, UmountFlags};
+use pathwalk_core::{At, Config, Cred, File, Task, Vfs};
+use pathwalk_memfs::{Limits, MemFs, Usage};
+use std::sync::{Arc, Barrier};
+
+/// Everything that a failed call could have changed.
+fn everything(fs: &MemFs, task: &Task, paths: &[&str]) -> String {
+    let stats: Vec<_> = paths.iter().map(|path| task.lstat(path)).collect();
+    format!("{:?} {stats:?} {:?}", fs.usage(), task.statfs("/"))
+}
+
+#[test]
+fn no_inode_left_changes_nothing() {
+    let (fs, task) = machine(None, Some(3));
+    task.mkdir("d", 0o755).expect("the second inode");
+    open(&task, "d/f");
+    let before = everything(&fs, &task, &["/", "d", "d/f"]);
+    let create = OpenFlags::CREAT | OpenFlags::WRONLY;
+    assert_eq!(task.open("d/g", create, 0o644).err(), Some(Errno::ENOSPC));
+    assert_eq!(task.mkdir("d/g", 0o755), Err(Errno::ENOSPC));
+    assert_eq!(task.symlink("f", "d/g"), Err(Errno::ENOSPC));
+    assert_eq!(task.symlink("f".repeat(200), "d/g"), Err(Errno::ENOSPC));
+    assert_eq!(task.link("d/f", "d/g"), Err(Errno::ENOSPC));
+    assert_eq!(everything(&fs, &task, &["/", "d", "d/f"]), before);
+    task.unlink("d/f").expect("a file");
+    task.mkdir("d/g", 0o755).expect("the inode that came back");
+}
+
+#[test]
+fn no_page_left_changes_nothing() {
+    let (fs, task) = machine(Some(2), None);
+    let full = open(&task, "full");
+    assert_eq!(task.pwrite(&full, &[1; 8192], 0), Ok(8192));
+    let empty = open(&task, "empty");
+    let before = everything(&fs, &task, &["/", "full", "empty"]);
+    assert_eq!(task.pwrite(&full, b"x", 8192), Err(Errno::ENOSPC));
+    assert_eq!(task.pwrite(&empty, b"x", 0), Err(Errno::ENOSPC));
+    assert_eq!(task.symlink("f".repeat(128), "long"), Err(Errno::ENOSPC));
+    assert_eq!(everything(&fs, &task, &["/", "full", "empty"]), before);
+    assert_eq!(contents(&task, &full), [1; 8192]);
+    assert_eq!(contents(&task, &empty), []);
+}
+
+#[test]
+fn a_write_ends_where_the_room_ends() {
+    let (fs, task) = machine(Some(3), None);
+    let file = open(&task, "f");
+    // The middle page is there; of the four that the next write touches two more fit.
+    assert_eq!(task.pwrite(&file, &[1; 10], 5000), Ok(10));
+    assert_eq!(task.pwrite(&file, &[2; 16384], 100), Ok(3 * 4096 - 100));
+    assert_eq!(task.fstat(&file).expect("an open file").st_size, 3 * 4096);
+    assert_eq!(fs.usage().bytes, 3 * 4096);
+    let mut expected = vec![0; 100];
+    expected.resize(3 * 4096, 2);
+    assert_eq!(contents(&task, &file), expected);
+    // A hole in front of the room that is left stops it too.
+    task.ftruncate(&file, 4096).expect("an open file");
+    assert_eq!(fs.usage().bytes, 4096);
+    let other = open(&task, "g");
+    assert_eq!(task.pwrite(&other, &[3; 100], 1 << 40), Ok(100));
+    assert_eq!(task.pwrite(&file, &[4; 8192], 2), Ok(8190));
+    assert_eq!(fs.usage().bytes, 3 * 4096);
+}
+
+#[test]
+fn everything_comes_back() {
+    let (fs, task) = machine(Some(1000), Some(1000));
+    let empty = Usage { bytes: 0, inodes: 1 };
+    for _ in 0..3 {
+        assert_eq!(fs.usage(), empty);
+        task.mkdir("d", 0o755).expect("a directory");
+        for at in 0..20 {
+            let name = format!("d/f{at}");
+            let file = open(&task, &name);
+            task.pwrite(&file, &vec![7; at * 1000], (at * 5000) as i64).expect("room");
+            task.link(&name, format!("d/l{at}")).expect("room");
+            task.link(&name, format!("d/m{at}")).expect("room");
+            task.symlink("s".repeat(at * 20 + 1), format!("d/s{at}")).expect("room");
+            task.link(format!("d/s{at}"), format!("d/t{at}")).expect("room");
+        }
+        for at in 0..20 {
+            task.rename(format!("d/m{at}"), format!("d/l{}", (at + 7) % 20)).expect("a name");
+        }
+        // 20 files and 20 symlinks with two names each, one of a file's replaced another file's.
+        assert_eq!(
+            task.fstatat(At::Cwd, "d", AtFlags::empty()).expect("it is there").st_size,
+            40 + 80 * 20
+        );
+        assert_eq!(fs.usage().inodes, 1 + 1 + 80);
+        for at in 0..20 {
+            for kind in ["f", "l", "s", "t"] {
+                task.unlink(format!("d/{kind}{at}")).expect("a name");
+            }
+        }
+        task.rmdir("d").expect("an empty directory");
+    }
+    assert_eq!(fs.usage(), empty);
+    assert!(format!("{fs:?}").contains("files: 0"), "{fs:?}");
+}
+
+#[test]
+fn an_open_file_keeps_its_contents() {
+    let (fs, task) = machine(Some(4), Some(3));
+    let file = open(&task, "f");
+    assert_eq!(task.pwrite(&file, b"still here", 4096), Ok(10));
+    task.unlink("f").expect("a file");
+    assert_eq!(fs.usage(), Usage { bytes: 4096, inodes: 2 });
+    let mut buf = [0; 10];
+    assert_eq!(task.pread(&file, &mut buf, 4096), Ok(10));
+    assert_eq!(&buf, b"still here");
+    assert_eq!(task.pwrite(&file, b"and growing", 0), Ok(11));
+    drop(file);
+    assert_eq!(fs.usage(), Usage { bytes: 0, inodes: 1 });
+}
+
+#[test]
+fn a_replaced_file_goes() {
+    let (fs, task) = machine(None, None);
+    for name in ["a", "b"] {
+        task.pwrite(&open(&task, name), b"x", 0).expect("room");
+    }
+    task.rename("a", "b").expect("two files");
+    assert_eq!(fs.usage(), Usage { bytes: 4096, inodes: 2 });
+}
+
+#[test]
+fn unmounting_gives_everything_back() {
+    let (_root, task) = machine(None, None);
+    task.mkdir("/mnt", 0o755).expect("a mountpoint");
+    let fs = MemFs::builder().root_mode(0o750).root_owner(7, 8).build();
+    for _ in 0..2 {
+        task.mount(Arc::clone(&fs) as _, "/mnt", MountFlags::empty()).expect("a mount");
+        let root = task.stat("/mnt").expect("its root");
+        assert_eq!((root.st_mode, root.st_uid, root.st_gid, root.st_size), (0o40750, 7, 8, 40));
+        task.mkdir("/mnt/d", 0o755).expect("a directory");
+        task.pwrite(&open(&task, "/mnt/d/f"), b"x", 0).expect("room");
+        task.link("/mnt/d/f", "/mnt/g").expect("room");
+        task.link("/mnt/d/f", "/mnt/h").expect("room");
+        task.symlink("x".repeat(500), "/mnt/s").expect("room");
+        assert_eq!(fs.usage(), Usage { bytes: 8192, inodes: 6 });
+        task.umount2("/mnt", UmountFlags::empty()).expect("nobody uses it");
+        assert_eq!(fs.usage(), Usage { bytes: 0, inodes: 0 });
+    }
+}
+
+#[test]
+fn statfs_shows_the_limits() {
+    let shown = |limits| {
+        let vfs = Vfs::new(Config::default(), MemFs::with_limits(limits)).expect("a machine");
+        let stat = vfs.task(Cred::root()).statfs("/").expect("a file system");
+        assert_eq!((stat.f_type, stat.f_bsize, stat.f_namelen), (0x0102_1994, 4096, 255));
+        (stat.f_blocks, stat.f_bfree, stat.f_files, stat.f_ffree)
+    };
+    assert_eq!(shown(Limits { bytes: Some(5000), inodes: Some(1) }), (2, 2, 1, 0));
+    assert_eq!(shown(Limits { bytes: Some(0), inodes: Some(40) }), (0, 0, 40, 39));
+    assert_eq!(shown(Limits::NONE), (0, 0, 0, 0));
+    let (blocks, bfree, files, ffree) = shown(Limits::default());
+    assert!(blocks > 0 && blocks == bfree && files == 0 && ffree == 0);
+
+    let none = MemFs::with_limits(Limits { bytes: None, inodes: Some(0) });
+    assert_eq!(Vfs::new(Config::default(), none).err(), Some(Errno::ENOSPC));
+}
+
+#[test]
+fn threads_together_get_what_there_is() {
+    const THREADS: usize = 4;
+    let (fs, task) = machine(Some(50), Some(101));
+    let start = Barrier::new(THREADS);
+    let made: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (task, start) = (task.fork(), &start);
+                scope.spawn(move || {
+                    start.wait();
+                    let make = |at| {
+                        let how = OpenFlags::CREAT | OpenFlags::WRONLY;
+                        let file: File = task.open(format!("f{thread}.{at}"), how, 0o644).ok()?;
+                        Some(task.pwrite(&file, b"x", 0).is_ok())
+                    };
+                    (0..100).filter_map(make).filter(|&written| written).count()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    assert_eq!(made, 50);
+    assert_eq!(fs.usage(), Usage { bytes: 50 * 4096, inodes: 101 });
+    assert_eq!(task.stat("/").expect("the root").st_size, 40 + 100 * 20);
+}

@@ -1,0 +1,46 @@
+//! The file system as a task of pathwalk sees it.
+
+mod attributes;
+
+mod contents;
+
+mod limits;
+
+mod races;
+
+use pathwalk_abi::{OpenFlags, Timespec};
+use pathwalk_core::{Config, Cred, File, Task, Vfs};
+use pathwalk_memfs::{Limits, MemFs};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// A file system with so many pages and inodes, and a task of user 0 at its root.
+fn machine(pages: Option<u64>, inodes: Option<u64>) -> (Arc<MemFs>, Task) {
+    let fs = MemFs::with_limits(Limits { bytes: pages.map(|pages| pages * 4096), inodes });
+    let config = Config { clock, ..Config::default() };
+    let vfs = Vfs::new(config, Arc::clone(&fs) as _).expect("a machine");
+    (fs, vfs.task(Cred::root()))
+}
+
+/// A clock that never shows the same time twice.
+fn clock() -> Timespec {
+    static TICKS: AtomicU64 = AtomicU64::new(1);
+    let ticks = TICKS.fetch_add(1, Ordering::Relaxed);
+    Timespec { sec: 1_000_000_000 + ticks as i64, nsec: 0 }
+}
+
+/// Opens a file for reading and writing, made if it is not there.
+fn open(task: &Task, path: &str) -> File {
+    task.open(path, OpenFlags::RDWR | OpenFlags::CREAT, 0o644).expect("a file")
+}
+
+/// Reads an open file from its beginning to its end.
+fn contents(task: &Task, file: &File) -> Vec<u8> {
+    let size = task.fstat(file).expect("an open file").st_size as usize;
+    let mut buf = vec![0xaa; size + 1];
+    let read = task.pread(file, &mut buf, 0).expect("a file to read");
+    buf.truncate(read);
+    buf
+}
