@@ -11,6 +11,7 @@ use crate::calls::{self, Call};
 use crate::crew::Crew;
 use crate::floor::Floor;
 use crate::kernel::{Chroot, Prefixed};
+use crate::pathwalk::Pathwalk;
 use crate::remote::{self, Remote};
 use crate::report::{self, Report};
 use crate::subject::{Subject, check};
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &Args, threads: usize) -> Result<(), Error> {
 /// Is a contender of another process's run: this build of pathwalk.
 pub(crate) fn work(threads: usize) -> Result<(), Error> {
     let (tree, calls) = (gcc_205_tree()?, gcc_205_calls()?);
-    let mut own = Crew::start(Prefixed::tmpdir(&tree)?, &calls, threads)?;
+    let mut own = Crew::start(Pathwalk::new(&tree)?, &calls, threads)?;
     remote::serve(&mut own, io::stdin().lock(), io::stdout().lock())
 }
 
@@ -108,6 +109,7 @@ impl Field {
         let mut field = Field { subjects: Vec::new(), kernels: 0, notes: Vec::new() };
         field.add_kernels(tree, calls, threads)?;
         field.kernels = field.subjects.len();
+        field.subjects.push(Box::new(Crew::start(Pathwalk::new(tree)?, calls, threads)?));
         field.subjects.push(Box::new(Crew::start(Floor, calls, threads)?));
         for (name, program) in &args.contenders {
             field.subjects.push(Box::new(Remote::start(name, program, NAME, threads)?));

@@ -26,6 +26,7 @@ mod timing;
 
 pub mod floor;
 pub mod kernel;
+pub mod pathwalk;
 
 pub mod calls;
 pub mod tree;

@@ -42,6 +42,7 @@ pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
 pub use inode::{Attr, InodeRef};
+pub use ops::explain;
 pub use ops::rw::Seek;
 pub use perm::{Rule, generic_permission};
 pub use task::{At, Task};

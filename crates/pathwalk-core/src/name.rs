@@ -41,28 +41,32 @@ pub(crate) enum Kind {
 /// One component of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Component {
+    /// The hash of the name alone.
+    hash: u64,
+    /// The name's first eight bytes, zero-padded.
+    first: u64,
     /// Where in its text the name begins, and how long it is.
     pub(crate) start: usize,
     pub(crate) len: usize,
-    pub(crate) kind: Kind,
     /// Slashes follow, and nothing after them. Set for a last component only.
     pub(crate) trailing_slash: bool,
-    /// The hash of the name alone.
-    hash: u64,
-    /// The name's first bytes, zero-padded.
-    pub(crate) words: [u64; INLINE_WORDS],
 }
 
 impl Component {
     /// The component that stands for "no name".
-    pub(crate) const ROOT: Self = Self {
-        start: 0,
-        len: 0,
-        kind: Kind::Root,
-        trailing_slash: false,
-        hash: 0,
-        words: [0; INLINE_WORDS],
-    };
+    pub(crate) const ROOT: Self =
+        Self { hash: 0, first: 0, start: 0, len: 0, trailing_slash: false };
+
+    /// What the component is to the walk.
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> Kind {
+        match (self.len, self.first) {
+            (0, _) => Kind::Root,
+            (1, 0x2e) => Kind::Dot,
+            (2, 0x2e2e) => Kind::DotDot,
+            _ => Kind::Norm,
+        }
+    }
 
     /// The key of the name below `parent`: its hash in the upper 56 bits, its length in the lower 8.
     #[inline(always)]
@@ -81,44 +85,52 @@ impl Component {
     pub(crate) fn too_long(&self) -> bool {
         self.len > NAME_MAX
     }
+
+    /// Whether the words in `cells`, zero-padded, spell the name, for names that lie in the dentry.
+    #[inline(always)]
+    pub(crate) fn is_inline(&self, cells: &[Cell64; INLINE_WORDS], text: &[u8]) -> bool {
+        if cells[0].get() != self.first {
+            return false;
+        }
+        let mut at = 8;
+        for cell in &cells[1..] {
+            if at >= self.len {
+                break;
+            }
+            let left = (self.len - at).min(8);
+            if cell.get() != load(text, self.start + at) & (u64::MAX >> (64 - 8 * left)) {
+                return false;
+            }
+            at += 8;
+        }
+        true
+    }
 }
 
 /// Finds the component that begins at `start`, which is not a slash.
 #[inline(always)]
 pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
-    let mut words = [0; INLINE_WORDS];
     let mut hash = secret.0[0];
     let mut at = start;
-    let mut index = 0;
+    let mut first = 0;
     loop {
-        let word = load(text, at);
+        let mut word = load(text, at);
         let slash = word ^ SLASHES;
         // The lowest set bit marks the first slash or NUL; what lies above it may be a false alarm.
         let ends = (slash.wrapping_sub(LOW) & !slash | word.wrapping_sub(LOW) & !word) & HIGH;
         if ends != 0 {
-            let below = (ends - 1 & !ends) >> 7;
-            let word = word & below;
-            at += (ends.trailing_zeros() / 8) as usize;
-            if index < INLINE_WORDS {
-                words[index] = word;
-            }
-            hash = fold(hash ^ word, secret.0[1]);
-            break;
-        }
-        if index < INLINE_WORDS {
-            words[index] = word;
+            word &= ((ends - 1) & !ends) >> 7;
         }
         hash = fold(hash ^ word, secret.0[1]);
-        index += 1;
+        if at == start {
+            first = word;
+        }
+        if ends != 0 {
+            at += (ends.trailing_zeros() / 8) as usize;
+            return Component { hash, first, start, len: at - start, trailing_slash: false };
+        }
         at += 8;
     }
-    let len = at - start;
-    let kind = match (len, words[0]) {
-        (1, 0x2e) => Kind::Dot,
-        (2, 0x2e2e) => Kind::DotDot,
-        _ => Kind::Norm,
-    };
-    Component { start, len, kind, trailing_slash: false, hash, words }
 }
 
 /// Eight bytes of the text, zero-padded behind its end.
@@ -188,7 +200,19 @@ mod tests {
                     path.extend(after);
                     let found = scan(&path, before, SECRET);
                     assert_eq!((found.start, found.len), (before, len));
-                    assert_eq!(found.words, alone.words);
+                    assert_eq!(found.first, alone.first);
+                    let cells = std::array::from_fn(|i| {
+                        let cell = Cell64::default();
+                        cell.set(
+                            name.get(8 * i..).map_or(0, |rest| load(&rest[..rest.len().min(8)], 0)),
+                        );
+                        cell
+                    });
+                    if len <= INLINE_LEN {
+                        assert!(found.is_inline(&cells, &path));
+                        cells[(len - 1) / 8].set(0);
+                        assert!(!found.is_inline(&cells, &path));
+                    }
                     assert_eq!(found.key(7, SECRET), alone.key(7, SECRET));
                     assert_ne!(found.key(7, SECRET), alone.key(8, SECRET));
                 }
@@ -208,10 +232,10 @@ mod tests {
 
     #[test]
     fn dots_are_told_apart() {
-        assert_eq!(of(b".", SECRET).kind, Kind::Dot);
-        assert_eq!(of(b"..", SECRET).kind, Kind::DotDot);
+        assert_eq!(of(b".", SECRET).kind(), Kind::Dot);
+        assert_eq!(of(b"..", SECRET).kind(), Kind::DotDot);
         for name in [&b"..."[..], b".a", b"a.", b"..a", b"a"] {
-            assert_eq!(of(name, SECRET).kind, Kind::Norm);
+            assert_eq!(of(name, SECRET).kind(), Kind::Norm);
         }
     }
 }

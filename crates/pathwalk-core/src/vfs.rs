@@ -133,13 +133,13 @@ impl Vfs {
     /// - `ENOMEM`: the address space for the tables cannot be reserved.
     /// - whatever keeps `root` from being mounted.
     pub fn new(config: Config, root: Arc<dyn FileSystem>) -> Result<Arc<Self>> {
-        let vfs = Arc::new(Self::tables(config).map_err(|_| Errno::ENOMEM)?);
+        let vfs = Arc::new(Self::reserve_tables(config).map_err(|_| Errno::ENOMEM)?);
         let mount = vfs.new_mount(root, MountFlags::empty())?;
         vfs.root_mount.set(mount).expect("set once");
         Ok(vfs)
     }
 
-    fn tables(config: Config) -> std::io::Result<Self> {
+    fn reserve_tables(config: Config) -> std::io::Result<Self> {
         let slots = |bytes: u64| (bytes / 128).clamp(64, 1 << 29) as u32;
         let (dentries, inodes) = (slots(config.dentry_bytes), slots(config.inode_bytes));
         let random = |word: u64| RandomState::new().hash_one(word) | 1;

@@ -8,7 +8,7 @@
 
 use crate::{
     cell::Cell32,
-    mapping::{Mapping, Zeroed},
+    mapping::{Mapping, Slots, Zeroed},
     shim::Mutex,
     striped,
 };
@@ -53,7 +53,13 @@ impl<T: Zeroed> Arena<T> {
     /// Any id is safe to ask for; what an id that was never given out names is unspecified.
     #[inline(always)]
     pub fn get(&self, id: u32) -> &T {
-        self.slots.at(id)
+        self.slots.slots().get(id)
+    }
+
+    /// All slots, for who looks at many.
+    #[inline(always)]
+    pub fn slots(&self) -> Slots<'_, T> {
+        self.slots.slots()
     }
 
     /// Takes a free slot, or none where `limit` slots are in use. The caller owns it until [`Arena::free`].

@@ -23,7 +23,7 @@
 use crate::{
     arena::Arena,
     lock_order::{self, Held, Rank},
-    mapping::{Mapping, Zeroed},
+    mapping::{Mapping, Slots, Zeroed},
     shim::{
         AtomicU32, Mutex,
         Ordering::{Acquire, Relaxed, Release},
@@ -81,12 +81,19 @@ pub trait Linked: Zeroed {
 
 /// The size of a table as it was when a walk began: good for hits; a miss looks again.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct View<'a> {
+    heads: Slots<'a, Link>,
+    size: Size,
+}
+
+/// The number of buckets, and the mask that is just not smaller.
+#[derive(Clone, Copy, Debug)]
+struct Size {
     n: u32,
     mask: u32,
 }
 
-impl View {
+impl Size {
     #[inline(always)]
     fn of(n: u32) -> Self {
         Self { n, mask: u32::MAX >> n.leading_zeros() }
@@ -97,6 +104,37 @@ impl View {
     fn bucket(self, hash: u64) -> u32 {
         let b = (hash >> 32) as u32 & self.mask;
         if b < self.n { b } else { b & (self.mask >> 1) }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The slots in the chain of `hash`, one after the other. That one is not among them is only a hint.
+    #[inline(always)]
+    pub fn chain<T: Linked>(self, slots: Slots<'a, T>, hash: u64) -> Chain<'a, T> {
+        Chain { slots, at: self.heads.get(self.size.bucket(hash)).next() & !LOCK, left: STEPS }
+    }
+}
+
+/// A walk along a chain.
+#[derive(Debug)]
+pub struct Chain<'a, T> {
+    slots: Slots<'a, T>,
+    at: u32,
+    left: u32,
+}
+
+impl<'a, T: Linked> Iterator for Chain<'a, T> {
+    type Item = (u32, &'a T);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u32, &'a T)> {
+        if self.at & END != 0 || self.at == 0 || self.left == 0 {
+            return None;
+        }
+        let (id, slot) = (self.at, self.slots.get(self.at));
+        self.left -= 1;
+        self.at = slot.link().next();
+        Some((id, slot))
     }
 }
 
@@ -138,47 +176,27 @@ impl Table {
         })
     }
 
-    /// The table's size, to be kept for one walk.
+    /// The table as it is now, to be kept for one walk.
     #[inline(always)]
-    pub fn view(&self) -> View {
+    pub fn view(&self) -> View<'_> {
+        View { heads: self.buckets.slots(), size: self.size() }
+    }
+
+    #[inline(always)]
+    fn size(&self) -> Size {
         // Acquire: the heads of the buckets below `n` are seen. Pairs with the Release in `split`.
-        View::of(self.n.load(Acquire))
+        Size::of(self.n.load(Acquire))
     }
 
-    /// Walks the chain of `hash` until `f` finds what it wants. A miss is only a hint.
-    #[inline(always)]
-    pub fn find<'a, T: Linked, R>(
-        &self,
-        arena: &'a Arena<T>,
-        view: View,
-        hash: u64,
-        mut f: impl FnMut(u32, &'a T) -> Option<R>,
-    ) -> Option<R> {
-        let mut at = self.buckets.at(view.bucket(hash)).next() & !LOCK;
-        let mut steps = 0;
-        while at & END == 0 && at != 0 {
-            let slot = arena.get(at);
-            if let Some(found) = f(at, slot) {
-                return Some(found);
-            }
-            steps += 1;
-            if steps == STEPS {
-                break;
-            }
-            at = slot.link().next();
-        }
-        None
-    }
-
-    /// Walks the chain of `hash` as [`Table::find`] does and says whether a miss can be believed.
+    /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed.
     pub fn find_sure<'a, T: Linked, R>(
         &self,
         arena: &'a Arena<T>,
         hash: u64,
         mut f: impl FnMut(u32, &'a T) -> Option<R>,
     ) -> Absent<R> {
-        let bucket = self.view().bucket(hash);
-        let head = self.buckets.at(bucket);
+        let bucket = self.size().bucket(hash);
+        let head = self.buckets.slots().get(bucket);
         let mut at = head.next();
         if at & LOCK != 0 {
             return Absent::Unsure;
@@ -200,7 +218,7 @@ impl Table {
         // In this order, and both after the walk, for all of these loads are Acquire: if the walk saw a store of
         // a split, the head is locked by that split, or was unlocked after the split had published the new size.
         let splitting = head.next() & LOCK != 0;
-        let moved = self.view().bucket(hash) != bucket;
+        let moved = self.size().bucket(hash) != bucket;
         if lured || splitting || moved { Absent::Unsure } else { Absent::Sure }
     }
 
@@ -272,10 +290,10 @@ impl Table {
     /// Adds bucket `n`: what belongs there leaves the one bucket where it was until now.
     fn split<T: Linked>(&self, arena: &Arena<T>) {
         let n = self.n.load(Relaxed);
-        let new = View::of(n + 1);
+        let new = Size::of(n + 1);
         // `n` without its highest bit: where the slots of bucket `n` are found until now.
         let mut from = self.lock_bucket(n ^ (1 << n.ilog2()));
-        let to = self.buckets.at(n);
+        let to = self.buckets.slots().get(n);
         debug_assert!(to.next() == 0, "a bucket that was never in use is empty");
         let mut to_head = END | n;
         // The last slot that stays; none yet.
@@ -305,10 +323,10 @@ impl Table {
     /// Locks the bucket that `hash` belongs to.
     fn lock(&self, hash: u64) -> BucketGuard<'_> {
         loop {
-            let number = self.view().bucket(hash);
+            let number = self.size().bucket(hash);
             let guard = self.lock_bucket(number);
             // It may have been split while we waited.
-            if self.view().bucket(hash) == number {
+            if self.size().bucket(hash) == number {
                 return guard;
             }
         }
@@ -316,7 +334,7 @@ impl Table {
 
     fn lock_bucket(&self, number: u32) -> BucketGuard<'_> {
         let held = lock_order::acquire(self.rank, false);
-        let head = self.buckets.at(number);
+        let head = self.buckets.slots().get(number);
         let mut tries = 0u32;
         loop {
             // Acquire: sees what the last holder did. Pairs with the Release in the guard's drop.
@@ -406,8 +424,8 @@ mod tests {
     fn find(table: &Table, arena: &Arena<Node>, key: u64) -> Option<u32> {
         let sure =
             table.find_sure(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
-        let hint = table
-            .find(arena, table.view(), hash(key), |id, node| (node.key.get() == key).then_some(id));
+        let mut chain = table.view().chain(arena.slots(), hash(key));
+        let hint = chain.find(|(_, node)| node.key.get() == key).map(|(id, _)| id);
         let locked =
             table.find_locked(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
         assert_eq!(hint, locked);

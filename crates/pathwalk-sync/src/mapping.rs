@@ -50,6 +50,27 @@ macro_rules! slot {
     };
 }
 
+/// The values of a mapping, to be looked at many times: address and length stand in registers.
+#[derive(Debug)]
+pub struct Slots<'a, T>(&'a [T]);
+
+impl<T> Clone for Slots<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slots<'_, T> {}
+
+impl<'a, T> Slots<'a, T> {
+    /// The value at `index`, modulo the length, which is a power of two: any index is safe, only true ones are
+    /// meaningful.
+    #[inline(always)]
+    pub fn get(self, index: u32) -> &'a T {
+        &self.0[index as usize & (self.0.len() - 1)]
+    }
+}
+
 /// A power of two of `T`s in zeroed memory.
 pub(crate) struct Mapping<T> {
     #[cfg(not(loom))]
@@ -66,15 +87,16 @@ impl<T: Zeroed> Mapping<T> {
         Ok(Self { base: (0..len).map(|_| T::default()).collect(), len })
     }
 
-    pub(crate) fn at(&self, index: u32) -> &T {
-        &self.base[index as usize & (self.len - 1)]
+    pub(crate) fn slots(&self) -> Slots<'_, T> {
+        debug_assert_eq!(self.base.len(), self.len, "one box");
+        Slots(&self.base)
     }
 }
 
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{Mapping, Zeroed};
+    use super::{Mapping, Slots, Zeroed};
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
     use std::{io, ptr::NonNull};
 
@@ -99,15 +121,12 @@ mod imp {
             Ok(Self { base, len })
         }
 
-        /// The value at `index`, modulo the length: any index is safe, only true ones are meaningful.
+        /// The values.
         #[inline(always)]
-        pub(crate) fn at(&self, index: u32) -> &T {
-            let index = index as usize & (self.len - 1);
-            // SAFETY: `len` is a power of two, so `index` lies below it and the sum in the mapping.
-            let slot = unsafe { self.base.add(index) };
-            // SAFETY: the memory is mapped while `self` lives, began as zeroes, which are a `T`, and is only
-            // ever changed through `T`'s atomics.
-            unsafe { slot.as_ref() }
+        pub(crate) fn slots(&self) -> Slots<'_, T> {
+            // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
+            // changed through `T`'s atomics.
+            Slots(unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) })
         }
 
         /// Lets the memory be written, or not. A store to memory that may not be written ends the process.

@@ -77,6 +77,28 @@ fn of_all_who_give_back_a_last_count_one_frees_the_slot() {
 }
 
 #[test]
+fn a_last_count_can_be_given_back_under_the_lock() {
+    let seen = explore(|| {
+        let slot = Slot::held(2);
+        let owner = spawn(&slot, |slot| {
+            let guard = slot.lockref.lock(RANK);
+            let dead = guard.put_and_mark_dead();
+            if dead {
+                slot.contents.write();
+            }
+            drop(guard);
+            dead || slot.put()
+        });
+        let walker = spawn(&slot, Slot::put);
+        let (owner, walker) = (owner.join().unwrap(), walker.join().unwrap());
+        assert!(owner != walker, "{owner} {walker}");
+        assert!(slot.lockref.is_dead() && slot.lockref.count() == 0);
+        owner
+    });
+    assert_eq!(seen, BTreeSet::from([false, true]));
+}
+
+#[test]
 fn a_count_of_a_revived_slot_shows_its_contents() {
     let seen = explore(|| {
         let slot = Slot::free();

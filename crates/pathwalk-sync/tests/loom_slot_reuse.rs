@@ -101,7 +101,7 @@ impl Cache {
 
     /// Finds a name by walking, holding nothing.
     fn find(&self, name: u32) -> Option<(u32, Sample)> {
-        self.table.find(&self.dentries, self.table.view(), key(name), |id, dentry| {
+        self.table.view().chain(self.dentries.slots(), key(name)).find_map(|(id, dentry)| {
             let sample = dentry.seq.sample();
             let same = dentry.name.get() == name && dentry.parent.get() == PARENT;
             same.then_some((id, sample))

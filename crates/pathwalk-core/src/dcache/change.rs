@@ -50,7 +50,7 @@ impl Vfs {
             dentry.flags.set(NEGATIVE);
             dentry.parent.set(parent.0);
             dentry.inode.set(0);
-            self.set_name(id, name, blob);
+            self.set_name(id, bytes, blob);
             dentry.key.set(name.key(parent.0, self.secret));
         }
         dentry.first_child.set(0);
@@ -62,13 +62,18 @@ impl Vfs {
         Ok(DentryId(id))
     }
 
-    fn set_name(&self, id: u32, name: &Component, blob: Option<u32>) {
-        let dentry = self.dentries.get(id);
+    /// Writes the name, or the blob that it lies in.
+    fn set_name(&self, id: u32, name: &[u8], blob: Option<u32>) {
+        let cells = &self.dentries.get(id).name;
         match blob {
-            Some(blob) => dentry.name[0].set(u64::from(blob)),
+            Some(blob) => cells[0].set(u64::from(blob)),
             None => {
-                for (cell, &word) in dentry.name.iter().zip(&name.words) {
-                    cell.set(word);
+                let mut words = name.chunks(8);
+                for cell in cells {
+                    let mut padded = [0; 8];
+                    let word = words.next().unwrap_or_default();
+                    padded[..word.len()].copy_from_slice(word);
+                    cell.set(u64::from_le_bytes(padded));
                 }
             }
         }
@@ -227,6 +232,7 @@ impl Vfs {
         &self,
         source: DentryId,
         target: DentryId,
+        text: &[u8],
         new_name: &Component,
         blob: Option<u32>,
     ) {
@@ -247,7 +253,7 @@ impl Vfs {
                 let _moved = moved.lockref.lock_nested(lock::DENTRY);
                 let _change = moved.seq.change();
                 moved.parent.set(to.0);
-                self.set_name(source.0, new_name, blob);
+                self.set_name(source.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
             self.hash_locked(to, source, moved.flags.get() & !HASHED);

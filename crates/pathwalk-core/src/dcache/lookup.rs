@@ -4,10 +4,10 @@
 
 use super::{COMPLETE, Dentry, DentryId, HASHED};
 use crate::{
-    name::{Component, INLINE_LEN},
+    name::{Component, INLINE_LEN, Secret},
     vfs::Vfs,
 };
-use pathwalk_sync::{Absent, Sample, View};
+use pathwalk_sync::{Absent, Sample, Slots, View};
 
 /// A dentry as a reader that holds nothing saw it.
 #[derive(Clone, Copy, Debug)]
@@ -20,21 +20,39 @@ pub(crate) struct Seen {
 /// How often a reader asks again for a sure miss before it takes the parent's lock.
 const TRIES: u32 = 4;
 
+/// What a walk looks at again and again, to be kept in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables<'a> {
+    pub(crate) dentries: Slots<'a, Dentry>,
+    view: View<'a>,
+    pub(crate) secret: Secret,
+}
+
 impl Vfs {
+    /// The tables as they are now.
+    #[inline(always)]
+    pub(crate) fn tables(&self) -> Tables<'_> {
+        Tables { dentries: self.dentries.slots(), view: self.dhash.view(), secret: self.secret }
+    }
+
     /// Looks for a name without holding anything. What is found is true if the sample still holds later; a miss is
     /// a hint.
     #[inline(always)]
     pub(crate) fn d_lookup_rcu(
         &self,
-        view: View,
+        tables: Tables<'_>,
         parent: DentryId,
         text: &[u8],
         name: &Component,
     ) -> Option<Seen> {
-        let key = name.key(parent.0, self.secret);
-        self.dhash.find(&self.dentries, view, key, |id, dentry| {
-            self.compare(id, dentry, parent, key, text, name)
-        })
+        let key = name.key(parent.0, tables.secret);
+        for (id, dentry) in tables.view.chain(tables.dentries, key) {
+            let seen = self.compare(id, dentry, parent, key, text, name);
+            if seen.is_some() {
+                return seen;
+            }
+        }
+        None
     }
 
     /// One entry of a chain: what it is if it is the one.
@@ -53,7 +71,7 @@ impl Vfs {
             return None;
         }
         let same = if name.len <= INLINE_LEN {
-            dentry.inline_name_is(&name.words)
+            dentry.inline_name_is(name, text)
         } else {
             self.long_name_is(dentry, name.bytes(text))
         };

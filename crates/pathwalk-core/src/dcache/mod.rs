@@ -24,7 +24,7 @@ pub(crate) mod path;
 use crate::{
     inode::{I_MAY_EXEC, I_PERMISSION, Inode, InodeId, Owner},
     lock,
-    name::{INLINE_LEN, INLINE_WORDS, spells},
+    name::{Component, INLINE_LEN, INLINE_WORDS, spells},
     vfs::Vfs,
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
@@ -125,11 +125,10 @@ impl Dentry {
         self.flags.get() & flag != 0
     }
 
-    /// Whether the name is that of these words, for names that lie in the slot.
+    /// Whether the name is this one, for names that lie in the slot.
     #[inline(always)]
-    pub(crate) fn inline_name_is(&self, words: &[u64; INLINE_WORDS]) -> bool {
-        let different = |i: usize| self.name[i].get() ^ words[i];
-        different(0) | different(1) | different(2) | different(3) == 0
+    pub(crate) fn inline_name_is(&self, name: &Component, text: &[u8]) -> bool {
+        name.is_inline(&self.name, text)
     }
 
     /// The blob of a long name.

@@ -75,7 +75,7 @@ impl Task {
 }
 
 /// Asks about access where a walk ends.
-struct MayAccess(Access);
+pub(crate) struct MayAccess(pub(crate) Access);
 
 impl<'a> Terminal<'a> for MayAccess {
     type Out = ();

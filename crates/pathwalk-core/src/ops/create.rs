@@ -228,7 +228,7 @@ impl Vfs {
         parent: &Parent<'_>,
         kind: FileType,
     ) -> Result<Reserved<'_>> {
-        if parent.last.kind != Kind::Norm {
+        if parent.last.kind() != Kind::Norm {
             return Err(Errno::EEXIST);
         }
         let name = self.reserve_known(parent)?;

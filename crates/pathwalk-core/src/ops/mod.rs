@@ -22,6 +22,8 @@ pub(crate) mod dir;
 
 pub(crate) mod mounts;
 
+pub mod explain;
+
 use crate::walk::Lookup;
 use pathwalk_abi::{AtFlags, Errno, ResolveFlags, Result};
 

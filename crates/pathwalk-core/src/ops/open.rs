@@ -282,7 +282,7 @@ impl<'a> Job<'a> for OpenJob<'_> {
     ) -> Result<Opened<'a>, Stop> {
         loop {
             let last = walk.to_last(text)?;
-            if self.op.flags.contains(OpenFlags::CREAT) && last.kind == Kind::Norm {
+            if self.op.flags.contains(OpenFlags::CREAT) && last.kind() == Kind::Norm {
                 if last.trailing_slash {
                     return Err(Errno::EISDIR.into());
                 }
@@ -326,7 +326,7 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
     last: &Component,
 ) -> Result<Last, Stop> {
     let bytes = text.current().0;
-    let child = match H::lookup(walk, bytes, last) {
+    let child = match H::lookup(walk, walk.tables, walk.at, bytes, last) {
         Ok(child) => child,
         // Only its absence is ours to mend; the making itself finds out about all else.
         Err(Stop::Errno(Errno::ENOENT)) => return Ok(Last::Missing),
@@ -337,8 +337,11 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
         return if H::RCU { Err(Stop::Leave(Left::Create)) } else { Ok(Last::Missing) };
     }
     let follow = if walk.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
-    match walk.step_into(child, follow)? {
-        Step::Moved => Ok(Last::Stands),
+    match walk.step_into(walk.tables, walk.at, child, follow)? {
+        Step::Moved(at) => {
+            walk.at = at;
+            Ok(Last::Stands)
+        }
         Step::Link(link) => {
             walk.pick_link(link, text, true)?;
             Ok(Last::Again)

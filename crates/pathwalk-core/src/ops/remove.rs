@@ -59,7 +59,7 @@ impl Task {
         let rmdir = flags.contains(AtFlags::REMOVEDIR);
         let request = self.request(dir.into(), path.as_ref(), Lookup::empty())?;
         let parent = parent(&request)?;
-        match (parent.last.kind, rmdir) {
+        match (parent.last.kind(), rmdir) {
             (Kind::Norm, _) => {}
             (_, false) => return Err(Errno::EISDIR),
             (Kind::Dot, true) => return Err(Errno::EINVAL),

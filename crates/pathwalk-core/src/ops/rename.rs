@@ -69,10 +69,10 @@ impl Task {
         if old.dir.mnt() != new.dir.mnt() {
             return Err(Errno::EXDEV);
         }
-        if old.last.kind != Kind::Norm {
+        if old.last.kind() != Kind::Norm {
             return Err(Errno::EBUSY);
         }
-        if new.last.kind != Kind::Norm {
+        if new.last.kind() != Kind::Norm {
             return Err(if no_replace { Errno::EEXIST } else { Errno::EBUSY });
         }
         old.dir.want_write()?;
@@ -155,7 +155,7 @@ impl Vfs {
         if replaced.is_some() && is_directory {
             self.mark_dead(target.id);
         }
-        self.d_move(source.id, target.id, &new.last, blob);
+        self.d_move(source.id, target.id, new.text(), &new.last, blob);
         if is_directory {
             self.topology_changed();
         }

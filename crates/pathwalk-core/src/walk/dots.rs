@@ -27,7 +27,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         // What is mounted on the parent covers it; nothing else can be there.
         let to = if parent.flags & MOUNTED != 0 { self.handle_mounts(parent)? } else { parent };
         self.move_to(to);
-        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+        if self.topology_moved() {
             // Somebody moved a directory or a mount: where we are now may lie outside.
             return Err(Errno::EAGAIN.into());
         }

@@ -10,7 +10,11 @@ use super::{
     observe::{Left, Observer},
 };
 use crate::{
-    dcache::{DentryId, IN_LOOKUP, REVALIDATE, lookup::Seen, reserve::LookedUp},
+    dcache::{
+        DentryId, IN_LOOKUP, REVALIDATE,
+        lookup::{Seen, Tables},
+        reserve::LookedUp,
+    },
     inode::InodeId,
     mount::MountId,
     name::Component,
@@ -30,11 +34,13 @@ pub(crate) trait Hold<'a>: Sized {
     /// Finds a child of the place. A counting walk gets it counted.
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
+        tables: Tables<'a>,
+        at: Place,
         text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop>;
 
-    /// Moves the walk to a place that is held in its way; gives back what it stood on.
+    /// Holds a place that the walk moves to, in its way, instead of the one it stood on.
     fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place);
 
     /// Gives back a child that the walk does not move to.
@@ -95,23 +101,21 @@ impl<'a> Hold<'a> for Rcu {
     #[inline(always)]
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
+        tables: Tables<'a>,
+        at: Place,
         text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop> {
-        match walk.vfs.d_lookup_rcu(walk.view(), walk.at.dentry, text, name) {
-            Some(seen) => {
-                // Hand over hand: the child was sampled before the parent is checked again.
-                walk.check_at()?;
-                Ok(seen)
-            }
-            None => Err(miss(walk, text, name)),
+        match walk.vfs.d_lookup_rcu(tables, at.dentry, text, name) {
+            // Hand over hand: the child was sampled before the parent is checked again.
+            Some(seen) if tables.dentries.get(at.dentry.0).seq.unchanged(at.seq) => Ok(seen),
+            Some(_) => Err(Stop::Leave(Left::Changed)),
+            None => Err(miss(walk, at, text, name)),
         }
     }
 
     #[inline(always)]
-    fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
-        walk.at = to;
-    }
+    fn step<O: Observer>(_walk: &mut Walk<'a, Self, O>, _to: Place) {}
 
     #[inline(always)]
     fn put_child(_vfs: &Vfs, _child: DentryId) {}
@@ -143,13 +147,19 @@ impl<'a> Hold<'a> for Rcu {
 /// What a walk that holds nothing makes of a name that it did not find.
 #[cold]
 #[inline(never)]
-fn miss<O: Observer>(walk: &Walk<'_, Rcu, O>, text: &[u8], name: &Component) -> Stop {
-    if name.too_long() || !walk.vfs.surely_absent(walk.at.dentry, text, name) {
+fn miss<'a, O: Observer>(
+    walk: &Walk<'a, Rcu, O>,
+    at: Place,
+    text: &[u8],
+    name: &Component,
+) -> Stop {
+    if name.too_long() || !walk.vfs.surely_absent(at.dentry, text, name) {
         return Stop::Leave(Left::NotCached);
     }
-    match walk.check_at() {
-        Ok(()) => Stop::Errno(Errno::ENOENT),
-        Err(stop) => stop,
+    if walk.vfs.dentry(at.dentry).seq.unchanged(at.seq) {
+        Stop::Errno(Errno::ENOENT)
+    } else {
+        Stop::Leave(Left::Changed)
     }
 }
 
@@ -174,10 +184,13 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
+        tables: Tables<'a>,
+        at: Place,
         text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop> {
-        if let Some(seen) = lookup_fast(walk, text, name)? {
+        debug_assert!(at.is_same(&walk.at), "a counting walk holds the place it looks from");
+        if let Some(seen) = lookup_fast(walk, tables, text, name)? {
             return Ok(seen);
         }
         lookup_slow(walk, text, name)
@@ -223,11 +236,12 @@ impl Drop for Ref<'_> {
 /// Linux: `lookup_fast` in ref mode.
 fn lookup_fast<'a, O: Observer>(
     walk: &mut Walk<'a, Ref<'a>, O>,
+    tables: Tables<'a>,
     text: &[u8],
     name: &Component,
 ) -> Result<Option<Seen>, Stop> {
     let vfs = walk.vfs;
-    let Some(seen) = vfs.d_lookup_rcu(walk.view(), walk.at.dentry, text, name) else {
+    let Some(seen) = vfs.d_lookup_rcu(tables, walk.at.dentry, text, name) else {
         return Ok(None);
     };
     if seen.flags & IN_LOOKUP != 0 || !vfs.dget_not_dead(seen.id) {
@@ -320,7 +334,7 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             fs: self.fs,
             who: self.who,
             flags: self.flags,
-            view: self.view,
+            tables: self.tables,
             at: self.at,
             root: self.root,
             links: self.links,

@@ -145,7 +145,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                         return Err(stop);
                     }
                 }
-                Event::End => text.pop(),
+                Event::End => {
+                    self.observer.end_of_link();
+                    text.pop();
+                }
             }
         }
     }
@@ -160,16 +163,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         text: &mut Text<'a>,
         last: &Component,
     ) -> Result<bool, Stop> {
-        if last.trailing_slash && last.kind == Kind::Norm {
+        if last.trailing_slash && last.kind() == Kind::Norm {
             self.flags |= Lookup::FOLLOW | Lookup::DIRECTORY;
         }
         let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
         let bytes = text.current().0;
-        if last.kind != Kind::Root {
-            self.observer.component(last.bytes(bytes), !H::RCU);
-        }
-        match self.walk_component(bytes, last, follow)? {
-            Step::Moved => Ok(false),
+        match self.walk_component(self.tables, self.at, bytes, last, follow)? {
+            Step::Moved(at) => {
+                self.at = at;
+                Ok(false)
+            }
             Step::Link(link) => {
                 self.pick_link(link, text, true)?;
                 Ok(true)
@@ -182,13 +185,19 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Linux: `complete_walk`, and the end of `path_lookupat`.
     #[inline(always)]
     pub(crate) fn complete(&self) -> Result<(), Stop> {
-        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+        if self.topology_moved() {
             self.must_be_under_root()?;
         }
         if self.flags.contains(Lookup::DIRECTORY) && self.at.flags & DIRECTORY == 0 {
             return Err(Errno::ENOTDIR.into());
         }
         Ok(())
+    }
+
+    /// Whether a directory or mount moved since a scoped walk began.
+    #[inline(always)]
+    pub(crate) fn topology_moved(&self) -> bool {
+        self.topology.is_some_and(|topology| !self.vfs.topology().unchanged(topology))
     }
 
     /// Directories or mounts moved during a scoped walk: is it still inside?
@@ -292,7 +301,7 @@ impl<'a> Job<'a> for ParentJob {
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// As [`Walk::complete`], for a directory whose child the call is about.
     fn complete_parent(&self) -> Result<(), Stop> {
-        if self.flags.is_scoped() && !self.vfs.topology().unchanged(self.topology) {
+        if self.topology_moved() {
             self.must_be_under_root()?;
         }
         Ok(())

@@ -44,11 +44,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         text: &mut Text<'_>,
         last: bool,
     ) -> Result<(), Stop> {
+        self.observer.before_link(Spot { vfs: self.vfs, place: &link });
         let body = self.read_link(&link, last);
         self.put_link(&link);
         let body = body?;
         self.links += 1;
-        self.observer.link(Spot { vfs: self.vfs, place: &link }, &body, self.links);
+        self.observer.link(&body, self.links, last);
         text.push(&body, last);
         if body.first() == Some(&b'/') {
             self.jump_root()?;
@@ -68,6 +69,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         };
         if last && vfs.config.protected_symlinks && !self.may_follow(&attr)? {
             self.check_link(link)?;
+            self.observer.may_not_follow();
             return Err(Errno::EACCES.into());
         }
         let flags = vfs.mount_slot(link.mnt).flags();
@@ -156,7 +158,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     pub(crate) fn path_init(request: &super::Request<'a>, observer: O) -> Result<Self, (Errno, O)> {
         let flags = request.flags;
         let absolute = request.path.first() == Some(&b'/');
-        let topology = request.vfs.topology().sample();
         let start = match request.dir {
             _ if absolute && !flags.contains(Lookup::IN_ROOT) => {
                 if flags.contains(Lookup::BENEATH) {
@@ -180,11 +181,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             fs: request.fs,
             who: request.who,
             flags,
-            view: request.vfs.dhash.view(),
+            tables: request.vfs.tables(),
             at,
             root: keep.then_some(at),
             links: 0,
-            topology,
+            topology: flags.is_scoped().then(|| request.vfs.topology().sample()),
             observer,
             hold,
         };

@@ -41,7 +41,7 @@ pub(crate) use held::HeldPath;
 
 use crate::{
     cred::Subject,
-    dcache::{DIRECTORY, DentryId, SEARCH_ALL},
+    dcache::{DIRECTORY, DentryId, SEARCH_ALL, lookup::Tables},
     fs::Access,
     inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
     mount::{Mount, MountId},
@@ -54,7 +54,7 @@ use bitflags::bitflags;
 use hold::Hold;
 use observe::{Left, Observer};
 use pathwalk_abi::{Errno, mode::S_IXUGO};
-use pathwalk_sync::{Sample, View};
+use pathwalk_sync::Sample;
 
 bitflags! {
     /// How to walk. The names are the kernel's.
@@ -149,14 +149,14 @@ pub(crate) struct Walk<'a, H: Hold<'a>, O: Observer> {
     pub(crate) fs: &'a FsStruct,
     pub(crate) who: Subject<'a>,
     pub(crate) flags: Lookup,
-    view: View,
+    pub(crate) tables: Tables<'a>,
     pub(crate) at: Place,
     /// The task's root, or the place that a scoped walk must not leave; loaded when it is needed.
     pub(crate) root: Option<Place>,
     /// How many symlinks were followed.
     pub(crate) links: u32,
     /// The places of directories and mounts when a scoped walk began.
-    pub(crate) topology: Sample,
+    pub(crate) topology: Option<Sample>,
     pub(crate) observer: O,
     pub(crate) hold: H,
 }
@@ -175,8 +175,8 @@ pub(crate) enum Event {
 /// What [`Walk::walk_component`] did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// It stands on the component.
-    Moved,
+    /// It stands on the component, which is here.
+    Moved(Place),
     /// The component is a symlink that wants to be followed.
     Link(Place),
 }
@@ -201,36 +201,49 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         pos: &mut usize,
         pending: bool,
     ) -> Result<Event, Stop> {
+        let tables = self.tables;
+        // The place is a local of the loop, so that a plain step stores nothing; `self.at` is true again wherever the
+        // loop is left.
+        let mut at = self.at;
         let mut start = skip_slashes(text, *pos);
         if start == text.len() {
             return Ok(if pending { Event::End } else { Event::Last(Component::ROOT) });
         }
         loop {
             *pos = start;
-            self.may_lookup()?;
-            let mut name = scan(text, start, self.vfs.secret);
+            self.may_lookup(at)?;
+            let mut name = scan(text, start, tables.secret);
             let end = start + name.len;
             let next = match text.get(end) {
                 None => end,
                 Some(b'/') => skip_slashes(text, end + 1),
-                Some(_) => return Err(Errno::EINVAL.into()),
+                Some(_) => {
+                    self.observer.component(name.bytes(text), !H::RCU);
+                    return Err(Errno::EINVAL.into());
+                }
             };
             if next == text.len() && !pending {
                 name.trailing_slash = next != end;
+                self.at = at;
                 return Ok(Event::Last(name));
             }
-            self.observer.component(name.bytes(text), !H::RCU);
-            match self.walk_component(text, &name, Follow::Yes)? {
-                Step::Moved => {}
-                Step::Link(link) => {
+            match self.walk_component(tables, at, text, &name, Follow::Yes) {
+                Ok(Step::Moved(to)) => at = to,
+                Ok(Step::Link(link)) => {
+                    self.at = at;
                     *pos = next;
                     return Ok(Event::Link(link, start));
                 }
+                Err(stop) => {
+                    self.at = at;
+                    return Err(stop);
+                }
             }
-            if self.at.flags & DIRECTORY == 0 {
+            if at.flags & DIRECTORY == 0 {
                 return Err(Errno::ENOTDIR.into());
             }
             if next == text.len() {
+                self.at = at;
                 *pos = next;
                 return Ok(Event::End);
             }
@@ -242,12 +255,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     ///
     /// Linux: `may_lookup`.
     #[inline(always)]
-    fn may_lookup(&mut self) -> Result<(), Stop> {
+    fn may_lookup(&mut self, at: Place) -> Result<(), Stop> {
         #[cfg(not(pathwalk_ablate = "may_exec"))]
-        if self.at.flags & SEARCH_ALL != 0 {
+        if at.flags & SEARCH_ALL != 0 {
             self.observer.may_search(Rule::Everyone);
             return Ok(());
         }
+        self.at = at;
         self.may_lookup_slow()
     }
 
@@ -257,9 +271,17 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     fn may_lookup_slow(&mut self) -> Result<(), Stop> {
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
         if !H::RCU {
-            let rule = self.vfs.inode_permission(inode, Access::EXEC, &self.who)?;
-            self.observer.may_search(rule);
-            return Ok(());
+            let asked = self.vfs.inode_permission(inode, Access::EXEC, &self.who);
+            match asked {
+                Ok(rule) => self.observer.may_search(rule),
+                Err(_) if O::LISTENS => {
+                    let (Ok(rule) | Err(rule)) =
+                        self.vfs.deciding_rule(inode, Access::EXEC, &self.who);
+                    self.observer.may_not_search(rule);
+                }
+                Err(_) => {}
+            }
+            return Ok(asked.map(|_| ())?);
         }
         let Some((owner, flags)) = self.vfs.inode(inode).try_owner() else {
             return Err(Stop::Leave(Left::Changed));
@@ -282,22 +304,27 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
-    /// Walks one component.
+    /// Walks one component below `at`.
     ///
     /// Linux: `walk_component`.
     #[inline(always)]
     pub(crate) fn walk_component(
         &mut self,
+        tables: Tables<'a>,
+        at: Place,
         text: &[u8],
         name: &Component,
         follow: Follow,
     ) -> Result<Step, Stop> {
-        if name.kind != Kind::Norm {
-            self.handle_dots(name.kind)?;
-            return Ok(Step::Moved);
+        self.observer.component(name.bytes(text), !H::RCU);
+        let kind = name.kind();
+        if kind != Kind::Norm {
+            self.at = at;
+            self.handle_dots(kind)?;
+            return Ok(Step::Moved(self.at));
         }
-        let child = H::lookup(self, text, name)?;
-        self.step_into(child, follow)
+        let child = H::lookup(self, tables, at, text, name)?;
+        self.step_into(tables, at, child, follow)
     }
 
     /// Checks that what was read of the place is still true.
@@ -327,12 +354,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     #[inline(always)]
     pub(crate) fn inode(&self) -> InodeId {
         InodeId(self.vfs.dentry(self.at.dentry).inode.get())
-    }
-
-    /// What [`Table::find`](pathwalk_sync::Table::find) is to look at.
-    #[inline(always)]
-    pub(crate) fn view(&self) -> View {
-        self.view
     }
 }
 

@@ -3,7 +3,13 @@
 //! The walk is generic over its observer, so one that does not listen costs nothing.
 
 use super::Place;
-use crate::{inode::Attr, perm::Rule, vfs::Vfs};
+use crate::{
+    cred::Subject,
+    fs::Access,
+    inode::{Attr, I_PERMISSION, InodeId},
+    perm::{Rule, decide},
+    vfs::Vfs,
+};
 use pathwalk_abi::Errno;
 
 /// Why a walk that held nothing had to hold.
@@ -47,7 +53,7 @@ impl Left {
 }
 
 /// What a walk tells of a place that it stands on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
     /// The mount's unique number.
     pub mount: u64,
@@ -56,8 +62,12 @@ pub struct Stand {
 }
 
 /// Hears what a walk does. Every method does nothing unless it is overridden.
+///
+/// A component that could not be decided without holding anything is told a second time, after
+/// [`left_rcu`](Self::left_rcu). What ends a walk is its result; it is about the component that was told last, if the
+/// walk did not step onto it since, else about the place that it stands on.
 pub trait Observer {
-    /// It began here.
+    /// It began here, or goes on from here: at the root, for a symlink with an absolute body.
     #[inline(always)]
     fn begin(&mut self, _at: Spot<'_>) {}
 
@@ -77,13 +87,25 @@ pub trait Observer {
     #[inline(always)]
     fn stepped(&mut self, _at: Spot<'_>) {}
 
-    /// It crossed into a mount and stands on its root.
+    /// It crossed into a mount and stands before its root.
     #[inline(always)]
     fn mounted(&mut self, _at: Spot<'_>) {}
 
-    /// It follows a symlink, the how-manieth, with this body.
+    /// It stands before a symlink that is to be followed.
     #[inline(always)]
-    fn link(&mut self, _at: Spot<'_>, _body: &[u8], _links: u32) {}
+    fn before_link(&mut self, _at: Spot<'_>) {}
+
+    /// The symlink is not one that may be followed here: `fs.protected_symlinks`.
+    #[inline(always)]
+    fn may_not_follow(&mut self) {}
+
+    /// It follows the symlink, the how-manieth, with this body; `last` says that nothing is pending behind the body.
+    #[inline(always)]
+    fn link(&mut self, _body: &[u8], _links: u32, _last: bool) {}
+
+    /// A symlink's body was walked to its end; what was pending behind it is next.
+    #[inline(always)]
+    fn end_of_link(&mut self) {}
 
     /// It had to hold its place.
     #[inline(always)]
@@ -107,13 +129,30 @@ pub struct Spot<'a> {
 impl Spot<'_> {
     /// What is there.
     pub fn stand(&self) -> Stand {
-        let inode = crate::inode::InodeId(self.vfs.dentry(self.place.dentry).inode.get());
+        let dentry = self.vfs.dentry(self.place.dentry);
+        let seq = dentry.seq.sample();
+        let attr = self.vfs.inode(InodeId(dentry.inode.get())).try_attr();
         Stand {
             mount: self.vfs.mount_slot(self.place.mnt).id.get(),
-            attr: self.vfs.inode(inode).try_attr(),
+            attr: attr.filter(|_| dentry.seq.unchanged(seq)),
         }
     }
 }
 
 /// Nobody listens.
 impl Observer for () {}
+
+impl Vfs {
+    /// The rule that grants or refuses access to an inode, for an observer to be told: what
+    /// [`Vfs::inode_permission`] answered is not decided again.
+    #[cold]
+    pub(crate) fn deciding_rule(
+        &self,
+        inode: InodeId,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<Rule, Rule> {
+        let (owner, flags) = self.inode(inode).owner();
+        if flags & I_PERMISSION != 0 { Err(Rule::FileSystem) } else { decide(owner, access, who) }
+    }
+}

@@ -8,42 +8,61 @@ use super::{
     observe::{Left, Observer, Spot},
 };
 use crate::dcache::{
-    DentryId, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK, lookup::Seen,
+    DentryId, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK,
+    lookup::{Seen, Tables},
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Absent;
 
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
-    /// Steps onto a child. One test tells the plain case; all else is out of line.
+    /// Steps from `at` onto a child. One test tells the plain case; all else is out of line.
     #[cfg(not(pathwalk_ablate = "step_into"))]
     #[inline(always)]
-    pub(crate) fn step_into(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+    pub(crate) fn step_into(
+        &mut self,
+        tables: Tables<'a>,
+        at: Place,
+        child: Seen,
+        follow: Follow,
+    ) -> Result<Step, Stop> {
         if child.flags & NOT_PLAIN != 0 {
+            self.at = at;
             return self.step_into_slowpath(child, follow);
         }
-        self.check_child(child.id, &child)?;
-        self.move_to(self.child_place(&child));
-        Ok(Step::Moved)
+        if H::RCU && !tables.dentries.get(child.id.0).seq.unchanged(child.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        let to = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
+        H::step(self, to);
+        self.observer.stepped(Spot { vfs: self.vfs, place: &to });
+        Ok(Step::Moved(to))
     }
 
     /// Steps onto a child as it was done before: mounts, type and links are asked for one by one, out of line, by way of
     /// a place on the stack.
     #[cfg(pathwalk_ablate = "step_into")]
     #[inline(never)]
-    pub(crate) fn step_into(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+    pub(crate) fn step_into(
+        &mut self,
+        _tables: Tables<'a>,
+        at: Place,
+        child: Seen,
+        follow: Follow,
+    ) -> Result<Step, Stop> {
+        self.at = at;
         let mut place = self.child_place(&child);
         std::hint::black_box(&mut place);
         if place.flags & (REVALIDATE | IN_LOOKUP | MOUNTED) != 0 {
             return self.step_into_slowpath(child, follow);
         }
         if place.flags & SYMLINK == 0 || follow == Follow::No {
-            self.check_child(child.id, &child)?;
+            self.check_child(&place)?;
             if place.flags & NEGATIVE != 0 {
                 H::put_child(self.vfs, child.id);
                 return Err(Errno::ENOENT.into());
             }
             self.move_to(place);
-            return Ok(Step::Moved);
+            return Ok(Step::Moved(place));
         }
         self.step_into_slowpath(child, follow)
     }
@@ -58,42 +77,36 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if H::RCU && child.flags & REVALIDATE != 0 {
             return Err(Stop::Leave(Left::Revalidate));
         }
+        let place = self.child_place(&child);
         if child.flags & NEGATIVE != 0 {
-            let checked = self.check_child(child.id, &child);
+            let checked = self.check_child(&place);
             H::put_child(self.vfs, child.id);
             checked?;
             return Err(Errno::ENOENT.into());
         }
-        let place = self.child_place(&child);
         let place = if child.flags & MOUNTED != 0 { self.handle_mounts(place)? } else { place };
         if place.flags & SYMLINK != 0 && follow == Follow::Yes {
             return Ok(Step::Link(place));
         }
-        if let Err(stop) =
-            self.check_child(place.dentry, &Seen { id: place.dentry, seq: place.seq, flags: 0 })
-        {
-            return Err(stop);
-        }
+        self.check_child(&place)?;
         self.move_to(place);
-        Ok(Step::Moved)
+        Ok(Step::Moved(place))
     }
 
     /// Moves the walk, and tells.
-    #[inline(always)]
     pub(crate) fn move_to(&mut self, place: Place) {
         H::step(self, place);
-        self.observer.stepped(Spot { vfs: self.vfs, place: &self.at });
+        self.at = place;
+        self.observer.stepped(Spot { vfs: self.vfs, place: &place });
     }
 
-    #[inline(always)]
     fn child_place(&self, child: &Seen) -> Place {
         Place { dentry: child.id, seq: child.seq, flags: child.flags, ..self.at }
     }
 
-    /// Checks that a child that is not held is still what was seen.
-    #[inline(always)]
-    fn check_child(&self, id: DentryId, child: &Seen) -> Result<(), Stop> {
-        if H::RCU && !self.vfs.dentry(id).seq.unchanged(child.seq) {
+    /// Checks that a place that is not held is still what was seen.
+    fn check_child(&self, place: &Place) -> Result<(), Stop> {
+        if H::RCU && !self.vfs.dentry(place.dentry).seq.unchanged(place.seq) {
             return Err(Stop::Leave(Left::Changed));
         }
         Ok(())
