@@ -8,7 +8,7 @@ use crate::{
     file::File,
     fs::Access,
     mount::MntFlags,
-    name::{Component, Kind},
+    name::{Bytes, Component, Kind},
     task::{At, Task},
     walk::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,
@@ -304,8 +304,12 @@ impl<'a> Job<'a> for OpenJob<'_> {
         if self.op.flags.contains(OpenFlags::CREAT) {
             walk.flags.remove(Lookup::DIRECTORY);
         }
-        walk.complete()?;
-        Ok(Opened::Found(H::hold_path(walk)?))
+        let held = walk.complete().and_then(|()| H::hold_path(walk));
+        if held.is_err() {
+            // Whoever goes on from here stands on the last component already.
+            text.finish();
+        }
+        Ok(Opened::Found(held?))
     }
 }
 
@@ -326,7 +330,7 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
     last: &Component,
 ) -> Result<Last, Stop> {
     let bytes = text.current().0;
-    let child = match H::lookup(walk, walk.tables, walk.at, bytes, last) {
+    let child = match H::lookup(walk, walk.tables, walk.at, Bytes::new(bytes), last) {
         Ok(child) => child,
         // Only its absence is ours to mend; the making itself finds out about all else.
         Err(Stop::Errno(Errno::ENOENT)) => return Ok(Last::Missing),

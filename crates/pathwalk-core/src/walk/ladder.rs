@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     dcache::{DIRECTORY, DentryId},
-    name::{Component, Kind},
+    name::{Bytes, Component, Kind},
 };
 use pathwalk_abi::{Errno, Result};
 
@@ -168,7 +168,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
         let bytes = text.current().0;
-        match self.walk_component(self.tables, self.at, bytes, last, follow)? {
+        match self.walk_component(self.tables, self.at, Bytes::new(bytes), last, follow)? {
             Step::Moved(at) => {
                 self.at = at;
                 Ok(false)
@@ -189,6 +189,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.must_be_under_root()?;
         }
         if self.flags.contains(Lookup::DIRECTORY) && self.at.flags & DIRECTORY == 0 {
+            self.check_at()?;
             return Err(Errno::ENOTDIR.into());
         }
         Ok(())
@@ -239,8 +240,12 @@ impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
                 break;
             }
         }
-        walk.complete()?;
-        self.0.finish(walk)
+        let answer = walk.complete().and_then(|()| self.0.finish(walk));
+        if answer.is_err() {
+            // Whoever goes on from here stands on the last component already.
+            text.finish();
+        }
+        answer
     }
 }
 

@@ -58,6 +58,13 @@ impl<'p> Text<'p> {
         }
     }
 
+    /// All was walked: who walks on finds nothing left.
+    #[cold]
+    pub(crate) fn finish(&mut self) {
+        debug_assert!(self.stack.is_empty(), "a last component lies in the lowest text");
+        self.pos = self.current().0.len();
+    }
+
     /// The top body was walked to its end.
     pub(crate) fn pop(&mut self) {
         if let Some(top) = self.stack.pop() {
