@@ -176,7 +176,10 @@ impl Task {
             Ok(()) => Ok(Arrival { step: recorder.standing(), access: rule.and_then(Result::ok) }),
             Err(errno) => Err(recorder.failure(errno, path, rule)),
         };
-        let cwd = self.getcwd().unwrap_or_else(|_| b"(removed)".to_vec());
+        let cwd = match path.first() {
+            Some(b'/') => Vec::new(),
+            _ => self.getcwd().unwrap_or_else(|_| b"(removed)".to_vec()),
+        };
         recorder.into_explanation(path, self.cred.clone(), outcome, cwd)
     }
 
@@ -224,8 +227,8 @@ impl<'a> Terminal<'a> for Arrive<'_> {
 }
 
 impl Explanation {
-    /// The path of a step without symlinks, `.` and `..`, as the walk saw it from the task's root: what realpath(3)
-    /// answers, for the step of an [`Arrival`].
+    /// The path of a step without symlinks, `.` and `..`, as the walk saw it from its root: what realpath(3) answers,
+    /// for the step of an [`Arrival`].
     ///
     /// The step of a symlink is where the symlink itself stands.
     ///

@@ -59,8 +59,15 @@ impl Recorder {
         } else {
             self.standing_on(errno, access)
         };
-        let step = if self.looking { self.steps.len().checked_sub(1) } else { Some(self.standing) };
-        Failure { errno, step: step.filter(|_| !self.steps.is_empty()), cause }
+        // A walk that may not jump to the root, for an absolute symlink, stands before it still.
+        let last = self.steps.last();
+        let jumps = errno == Errno::EXDEV && last.is_some_and(|step| step.link.is_some());
+        let step = match last {
+            None => None,
+            Some(_) if self.looking || jumps => Some(self.steps.len() - 1),
+            Some(_) => Some(self.standing),
+        };
+        Failure { errno, step, cause }
     }
 
     fn looking_for(&self, errno: Errno, path: &[u8]) -> Cause {
@@ -228,6 +235,8 @@ impl Observer for &mut Recorder {
     fn left_rcu(&mut self, why: Left) {
         self.holding = true;
         self.left.get_or_insert(why);
+        let at = if self.looking { self.steps.len() - 1 } else { self.standing };
+        self.steps[at].holding = true;
     }
 
     fn restarted(&mut self, errno: Errno) {
