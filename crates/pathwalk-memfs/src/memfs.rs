@@ -1,7 +1,7 @@
 //! The file system: what each call does to the attributes of the inodes it is about.
 //!
 //! Each method changes one inode at a time, in one step, and the step that can fail comes first: after it nothing is
-//! left that could, so nothing has to be undone.
+//! left that could, so nothing has to be undone. (`link`, where two can, is the exception.)
 //!
 //! Linux: `shmem_mknod`, `shmem_link`, `shmem_unlink`, `shmem_rmdir`, `shmem_rename2`, `shmem_setattr`.
 
@@ -222,7 +222,7 @@ impl FileSystem for MemFs {
             inode.set_node(node.0);
             Ok(before)
         })?;
-        // The one place with something to undo: two inodes may refuse, and the directory was removed meanwhile.
+        // The directory may have been removed since we looked.
         dir.update(|dir| directory::enter(dir, false, now))
             .inspect_err(|_| self.drop_name(inode, before))
     }

@@ -133,3 +133,37 @@ impl Counter {
         debug_assert!(before >= count, "nobody gives back what was never taken");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::atomic::AtomicBool, thread};
+
+    #[test]
+    fn of_one_only_one_has_it() {
+        const ROUNDS: usize = 100_000;
+        let one = Counter::new(Some(1));
+        let taken = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let (one, taken) = (&one, &taken);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let got = match (round + thread) % 2 {
+                            0 => one.take(1).is_ok(),
+                            _ => one.take_up_to(3) == 1,
+                        };
+                        if got {
+                            assert!(!taken.swap(true, Relaxed), "two have the only one");
+                            taken.store(false, Relaxed);
+                            one.give(1);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(one.used(), 0);
+        assert_eq!(one.take(1), Ok(()));
+        assert_eq!((one.take(1), one.take_up_to(1)), (Err(Errno::ENOSPC), 0));
+    }
+}

@@ -1,6 +1,6 @@
 //! What files contain: holes, ends, and readers and writers at once.
 
-use crate::{contents, machine, open};
+use crate::{Ends, Meeting, contents, machine, open};
 use pathwalk_abi::{Errno, OpenFlags};
 use proptest::prelude::*;
 use std::{
@@ -132,7 +132,7 @@ proptest! {
 #[test]
 fn appends_do_not_mix() {
     const THREADS: u8 = 4;
-    const RECORDS: u32 = 300;
+    const RECORDS: u32 = 10_000;
     const LEN: usize = 37;
     let (_fs, task) = machine(None, None);
     let file = open(&task, "f");
@@ -167,27 +167,25 @@ fn appends_do_not_mix() {
 
 #[test]
 fn first_writes_meet_in_one_file() {
-    const THREADS: usize = 4;
+    const ROUNDS: u32 = 2000;
     let (fs, task) = machine(None, None);
-    let start = Barrier::new(THREADS);
-    let tasks: Vec<_> = (0..THREADS).map(|_| task.fork()).collect();
+    let start = Meeting::default();
     std::thread::scope(|scope| {
-        for (thread, task) in tasks.into_iter().enumerate() {
-            let start = &start;
+        for thread in 0..2 {
+            let (task, start) = (task.fork(), &start);
             scope.spawn(move || {
-                for round in 0..200 {
+                for round in 0..ROUNDS {
                     let file = open(&task, &format!("f{round}"));
-                    start.wait();
-                    let offset = (thread * 4096) as i64;
-                    assert_eq!(task.pwrite(&file, &[thread as u8 + 1; 4096], offset), Ok(4096));
+                    start.meet();
+                    let data = [thread + 1; 4096];
+                    assert_eq!(task.pwrite(&file, &data, i64::from(thread) * 4096), Ok(4096));
                 }
             });
         }
     });
-    for round in 0..200 {
+    for round in 0..ROUNDS {
         let all = contents(&task, &open(&task, &format!("f{round}")));
-        let expected: Vec<u8> = (1..=THREADS as u8).flat_map(|byte| [byte; 4096]).collect();
-        assert!(all == expected, "round {round}");
+        assert!(all == [[1; 4096], [2; 4096]].concat(), "round {round}");
         task.unlink(format!("f{round}")).expect("a file");
     }
     assert_eq!(fs.usage().bytes, 0);
@@ -201,12 +199,11 @@ fn a_reader_never_sees_a_size_beyond_the_data() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let task = task.fork();
+            let (task, _ends) = (task.fork(), Ends(&done));
             let file = task.open("f", OpenFlags::WRONLY | OpenFlags::APPEND, 0).expect("a file");
             for _ in 0..2000 {
                 assert_eq!(task.write(&file, &[1; 1000]), Ok(1000));
             }
-            done.store(true, Ordering::Release);
         });
         scope.spawn(|| {
             let task = task.fork();

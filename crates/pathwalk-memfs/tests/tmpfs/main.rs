@@ -13,7 +13,7 @@ use pathwalk_core::{Config, Cred, File, Task, Vfs};
 use pathwalk_memfs::{Limits, MemFs};
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 /// A file system with so many pages and inodes, and a task of user 0 at its root.
@@ -43,4 +43,30 @@ fn contents(task: &Task, file: &File) -> Vec<u8> {
     let read = task.pread(file, &mut buf, 0).expect("a file to read");
     buf.truncate(read);
     buf
+}
+
+/// Where two threads wait for each other without going to sleep, so that what they do next happens at once.
+#[derive(Default)]
+struct Meeting(AtomicU32);
+
+impl Meeting {
+    fn meet(&self) {
+        let arrived = self.0.fetch_add(1, Ordering::AcqRel) + 1;
+        let all = arrived.next_multiple_of(2);
+        let mut spins = 0;
+        while self.0.load(Ordering::Acquire) < all {
+            spins += 1;
+            // The other one may have no processor.
+            if spins % 1000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
+
+/// Says when it goes that its thread has ended, even by a failed assertion: nobody then waits for it.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }

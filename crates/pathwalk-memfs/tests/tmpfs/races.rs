@@ -1,13 +1,10 @@
 //! Names that are made while their directory or their file goes: one of the two wins, nothing is left over.
 
-use crate::{machine, open};
+use crate::{Ends, Meeting, machine, open};
 use pathwalk_abi::{Errno, OpenFlags, Result};
 use pathwalk_core::Task;
 use pathwalk_memfs::Usage;
-use std::sync::{
-    Barrier,
-    atomic::{AtomicBool, AtomicU32, Ordering},
-};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How often each of the two must win, and how often it is tried at most.
 const ENOUGH: u32 = 500;
@@ -20,7 +17,7 @@ fn enter_while_removed(task: &Task, make: impl Fn(&Task) -> Result<()> + Sync) {
     let (entered, removed) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let task = task.fork();
+            let (task, _ends) = (task.fork(), Ends(&done));
             while !done.load(Ordering::Relaxed) {
                 match task.rmdir("d") {
                     Ok(()) => removed.fetch_add(1, Ordering::Relaxed),
@@ -34,7 +31,7 @@ fn enter_while_removed(task: &Task, make: impl Fn(&Task) -> Result<()> + Sync) {
             }
         });
         scope.spawn(|| {
-            let task = task.fork();
+            let (task, _ends) = (task.fork(), Ends(&done));
             for _ in 0..MOST {
                 match make(&task) {
                     Ok(()) => {
@@ -43,11 +40,12 @@ fn enter_while_removed(task: &Task, make: impl Fn(&Task) -> Result<()> + Sync) {
                     }
                     Err(errno) => assert_eq!(errno, Errno::ENOENT),
                 }
-                if entered.load(Ordering::Relaxed).min(removed.load(Ordering::Relaxed)) >= ENOUGH {
+                if entered.load(Ordering::Relaxed).min(removed.load(Ordering::Relaxed)) >= ENOUGH
+                    || done.load(Ordering::Relaxed)
+                {
                     break;
                 }
             }
-            done.store(true, Ordering::Relaxed);
         });
     });
     let (entered, removed) = (entered.into_inner(), removed.into_inner());
@@ -96,16 +94,16 @@ fn rename_against_rmdir() {
 fn link_against_unlink() {
     const ROUNDS: u32 = 3000;
     let (fs, task) = machine(None, Some(1000));
-    let start = Barrier::new(2);
+    let start = Meeting::default();
     let linked = AtomicU32::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let task = task.fork();
             for round in 0..ROUNDS {
                 open(&task, "f");
-                start.wait();
+                start.meet();
                 task.unlink("f").expect("a file");
-                start.wait();
+                start.meet();
                 match task.lstat(format!("g{round}")) {
                     Ok(stat) => {
                         linked.fetch_add(1, Ordering::Relaxed);
@@ -120,10 +118,10 @@ fn link_against_unlink() {
         scope.spawn(|| {
             let task = task.fork();
             for round in 0..ROUNDS {
-                start.wait();
+                start.meet();
                 let answer = task.link("f", format!("g{round}"));
                 assert!(matches!(answer, Ok(()) | Err(Errno::ENOENT)), "{answer:?}");
-                start.wait();
+                start.meet();
             }
         });
     });
