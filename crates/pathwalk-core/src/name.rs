@@ -1,7 +1,7 @@
 //! Names: one pass over a path's bytes finds the end of a component, its words and its hash.
 //!
 //! ```text
-//!   "usr/lib/x"   word 0: 'u' 's' 'r' '/' …   masked below the first '/' or NUL
+//!   "usr/lib/x"   word 0: 'u' 's' 'r' '/' …   masked below the first '/'
 //!    └── hash = fold(…fold(secret ^ word 0) ^ word 1 …), then salted with the parent's id
 //! ```
 //!
@@ -88,7 +88,7 @@ impl Component {
 
     /// Whether the words in `cells`, zero-padded, spell the name, for names that lie in the dentry.
     #[inline(always)]
-    pub(crate) fn is_inline(&self, cells: &[Cell64; INLINE_WORDS], text: &[u8]) -> bool {
+    pub(crate) fn is_inline(&self, cells: &[Cell64; INLINE_WORDS], text: Bytes<'_>) -> bool {
         if cells[0].get() != self.first {
             return false;
         }
@@ -98,7 +98,7 @@ impl Component {
                 break;
             }
             let left = (self.len - at).min(8);
-            if cell.get() != load(text, self.start + at) & (u64::MAX >> (64 - 8 * left)) {
+            if cell.get() != text.word(self.start + at) & (u64::MAX >> (64 - 8 * left)) {
                 return false;
             }
             at += 8;
@@ -107,51 +107,66 @@ impl Component {
     }
 }
 
-/// Finds the component that begins at `start`, which is not a slash.
+/// A text, to be read in words of eight bytes; behind its end there are slashes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes<'t> {
+    pub(crate) text: &'t [u8],
+    /// The last eight bytes; of a shorter text, all, in the upper bytes.
+    last: u64,
+}
+
+impl<'t> Bytes<'t> {
+    #[inline(always)]
+    pub(crate) fn new(text: &'t [u8]) -> Self {
+        let last = match text.last_chunk::<8>() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => text.iter().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56),
+        };
+        Self { text, last }
+    }
+
+    /// The word at `at`, which lies in the text or just behind it.
+    #[inline(always)]
+    fn word(self, at: usize) -> u64 {
+        Self::first_word(self.text.get(at..).unwrap_or_default(), self.last)
+    }
+
+    #[inline(always)]
+    fn first_word(rest: &[u8], last: u64) -> u64 {
+        match rest.first_chunk::<8>() {
+            Some(bytes) => u64::from_le_bytes(*bytes),
+            None => {
+                let bits = 8 * rest.len() as u32;
+                last >> 1 >> (63 - bits) | SLASHES << bits
+            }
+        }
+    }
+}
+
+/// Finds the component that begins at `start`, which is not a slash. Its end is a slash or the end of the text; a NUL
+/// is a byte like any other here.
 #[inline(always)]
-pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
+pub(crate) fn scan(bytes: Bytes<'_>, start: usize, secret: Secret) -> Component {
+    let mut rest = bytes.text.get(start..).unwrap_or_default();
     let mut hash = secret.0[0];
-    let mut at = start;
-    let mut first = 0;
+    let mut first = None;
+    let mut len = 0;
     loop {
-        let mut word = load(text, at);
+        let word = Bytes::first_word(rest, bytes.last);
         let slash = word ^ SLASHES;
-        // The lowest set bit marks the first slash or NUL; what lies above it may be a false alarm.
-        let ends = (slash.wrapping_sub(LOW) & !slash | word.wrapping_sub(LOW) & !word) & HIGH;
-        if ends != 0 {
-            word &= ((ends - 1) & !ends) >> 7;
+        // The lowest set bit marks the first slash; what lies above it may be a false alarm.
+        let ends = slash.wrapping_sub(LOW) & !slash & HIGH;
+        if ends == 0 {
+            hash = fold(hash ^ word, secret.0[1]);
+            first = first.or(Some(word));
+            len += 8;
+            rest = rest.get(8..).unwrap_or_default();
+            continue;
         }
+        let word = word & ((ends - 1) & !ends) >> 7;
         hash = fold(hash ^ word, secret.0[1]);
-        if at == start {
-            first = word;
-        }
-        if ends != 0 {
-            at += (ends.trailing_zeros() / 8) as usize;
-            return Component { hash, first, start, len: at - start, trailing_slash: false };
-        }
-        at += 8;
-    }
-}
-
-/// Eight bytes of the text, zero-padded behind its end.
-#[inline(always)]
-fn load(text: &[u8], at: usize) -> u64 {
-    match text.get(at..at + 8) {
-        Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("eight bytes")),
-        None => load_tail(text, at),
-    }
-}
-
-#[inline(always)]
-fn load_tail(text: &[u8], at: usize) -> u64 {
-    let left = text.len() - at;
-    if left == 0 {
-        return 0;
-    }
-    match text.last_chunk::<8>() {
-        // The last eight bytes of the text hold what is left at their upper end.
-        Some(last) => u64::from_le_bytes(*last) >> (8 * (8 - left)),
-        None => text[at..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        len += (ends.trailing_zeros() / 8) as usize;
+        return Component { hash, first: first.unwrap_or(word), start, len, trailing_slash: false };
     }
 }
 
@@ -162,19 +177,18 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Whether the words in `cells` spell `name`, zero-padded.
+/// Whether the words in `cells`, zero-padded, spell `name`.
 pub(crate) fn spells(cells: &[Cell64], name: &[u8]) -> bool {
-    let mut at = 0;
-    for cell in cells {
-        if at >= name.len() {
-            return true;
-        }
-        if cell.get() != load(name, at) {
-            return false;
-        }
-        at += 8;
-    }
-    at >= name.len()
+    let mut words = name.chunks(8);
+    cells.iter().all(|cell| words.next().is_none_or(|word| cell.get() == padded(word)))
+        && words.next().is_none()
+}
+
+/// Up to eight bytes as a word, zero-padded.
+pub(crate) fn padded(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]
@@ -182,7 +196,7 @@ mod tests {
     use super::*;
 
     fn of(name: &[u8], secret: Secret) -> Component {
-        scan(name, 0, secret)
+        scan(Bytes::new(name), 0, secret)
     }
 
     const SECRET: Secret = Secret([0x1234_5678_9abc_def1, 0xfedc_ba98_7654_3211]);
@@ -194,24 +208,24 @@ mod tests {
             let alone = of(&name, SECRET);
             assert_eq!(alone.len, len);
             for before in 0..9 {
-                for after in [&b""[..], b"/", b"/x", b"//yyyyyyyyyyyy", b"\0zzzzzzzzz"] {
+                for after in [&b""[..], b"/", b"/x", b"//yyyyyyyyyyyy"] {
                     let mut path = vec![b'/'; before];
                     path.extend(&name);
                     path.extend(after);
-                    let found = scan(&path, before, SECRET);
+                    let found = scan(Bytes::new(&path), before, SECRET);
                     assert_eq!((found.start, found.len), (before, len));
                     assert_eq!(found.first, alone.first);
                     let cells = std::array::from_fn(|i| {
                         let cell = Cell64::default();
                         cell.set(
-                            name.get(8 * i..).map_or(0, |rest| load(&rest[..rest.len().min(8)], 0)),
+                            name.get(8 * i..).map_or(0, |rest| padded(&rest[..rest.len().min(8)])),
                         );
                         cell
                     });
                     if len <= INLINE_LEN {
-                        assert!(found.is_inline(&cells, &path));
+                        assert!(found.is_inline(&cells, Bytes::new(&path)));
                         cells[(len - 1) / 8].set(0);
-                        assert!(!found.is_inline(&cells, &path));
+                        assert!(!found.is_inline(&cells, Bytes::new(&path)));
                     }
                     assert_eq!(found.key(7, SECRET), alone.key(7, SECRET));
                     assert_ne!(found.key(7, SECRET), alone.key(8, SECRET));
@@ -225,7 +239,7 @@ mod tests {
         for byte in (1..=255u8).filter(|&b| b != b'/') {
             for len in 1..=16 {
                 let path = [vec![byte; len], b"/\x30\x2e".to_vec()].concat();
-                assert_eq!(scan(&path, 0, SECRET).len, len, "{byte:#x}");
+                assert_eq!(scan(Bytes::new(&path), 0, SECRET).len, len, "{byte:#x}");
             }
         }
     }

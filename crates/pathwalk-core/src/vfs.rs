@@ -110,7 +110,7 @@ pub(crate) struct SuperBlock {
     pub(crate) kind: u32,
     /// The flags of its inodes.
     inode_flags: u32,
-    /// Held by a rename from one directory to another.
+    /// Held while a name moves from one directory to another; by a directory's rename also while the file system is asked.
     pub(crate) rename: Mutex<()>,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   buckets        slots (each has a Link)
 //!   [ b ] ───────► 17 ─► 4 ─► END|b
-//!   [ b+1 ] = 0    empty
+//!   [ b+1 ] = END|b+1    empty
 //! ```
 //!
 //! Rules:
@@ -108,14 +108,15 @@ impl Size {
 }
 
 impl<'a> View<'a> {
-    /// The slots in the chain of `hash`, one after the other. That one is not among them is only a hint.
+    /// A walk along the chain of `hash`. That a slot is not met on it is only a hint.
     #[inline(always)]
     pub fn chain<T: Linked>(self, slots: Slots<'a, T>, hash: u64) -> Chain<'a, T> {
-        Chain { slots, at: self.heads.get(self.size.bucket(hash)).next() & !LOCK, left: STEPS }
+        let head = self.heads.get(self.size.bucket(hash)).next() & !LOCK;
+        Chain { slots, at: head, left: STEPS }
     }
 }
 
-/// A walk along a chain.
+/// A walk along a chain: stands on a slot, or at the end.
 #[derive(Debug)]
 pub struct Chain<'a, T> {
     slots: Slots<'a, T>,
@@ -123,18 +124,18 @@ pub struct Chain<'a, T> {
     left: u32,
 }
 
-impl<'a, T: Linked> Iterator for Chain<'a, T> {
-    type Item = (u32, &'a T);
-
+impl<'a, T: Linked> Chain<'a, T> {
+    /// The slot that the walk stands on.
     #[inline(always)]
-    fn next(&mut self) -> Option<(u32, &'a T)> {
-        if self.at & END != 0 || self.at == 0 || self.left == 0 {
-            return None;
-        }
-        let (id, slot) = (self.at, self.slots.get(self.at));
+    pub fn slot(&self) -> Option<(u32, &'a T)> {
+        if self.at & END != 0 { None } else { Some((self.at, self.slots.get(self.at))) }
+    }
+
+    /// Goes on from a slot that was not the wanted one.
+    #[inline(always)]
+    pub fn go_on(&mut self, from: &T) {
         self.left -= 1;
-        self.at = slot.link().next();
-        Some((id, slot))
+        self.at = if self.left == 0 { END } else { from.link().next() };
     }
 }
 
@@ -167,13 +168,11 @@ impl Table {
     /// What mmap(2) answers if the bucket array cannot be reserved.
     pub fn new(most: u32, rank: Rank) -> io::Result<Self> {
         let most = most.next_power_of_two().clamp(FIRST, 1 << 28);
-        Ok(Self {
-            buckets: Mapping::new(most as usize)?,
-            n: AtomicU32::new(FIRST),
-            most,
-            growing: Mutex::new(()),
-            rank,
-        })
+        let buckets: Mapping<Link> = Mapping::new(most as usize)?;
+        for number in 0..FIRST {
+            buckets.slots().get(number).publish(END | number);
+        }
+        Ok(Self { buckets, n: AtomicU32::new(FIRST), most, growing: Mutex::new(()), rank })
     }
 
     /// The table as it is now, to be kept for one walk.
@@ -202,7 +201,7 @@ impl Table {
             return Absent::Unsure;
         }
         let mut steps = 0;
-        while at & END == 0 && at != 0 {
+        while at & END == 0 {
             let slot = arena.get(at);
             if let Some(found) = f(at, slot) {
                 return Absent::Found(found);
@@ -213,8 +212,8 @@ impl Table {
             }
             at = slot.link().next();
         }
-        // Rule 1: the marker of another chain says that we were lured. (An empty bucket's head is 0.)
-        let lured = at != END | bucket && at != 0;
+        // Rule 1: the marker of another chain says that we were lured.
+        let lured = at != END | bucket;
         // In this order, and both after the walk, for all of these loads are Acquire: if the walk saw a store of
         // a split, the head is locked by that split, or was unlocked after the split had published the new size.
         let splitting = head.next() & LOCK != 0;
@@ -231,7 +230,7 @@ impl Table {
     ) -> Option<R> {
         let bucket = self.lock(hash);
         let mut at = bucket.first;
-        while at & END == 0 && at != 0 {
+        while at & END == 0 {
             let slot = arena.get(at);
             if let Some(found) = f(at, slot) {
                 return Some(found);
@@ -246,7 +245,7 @@ impl Table {
         debug_assert!(id != 0 && id <= MAX_ID, "a slot in a chain has an id");
         let mut bucket = self.lock(slot.chain_hash());
         let first = bucket.first;
-        slot.link().publish(if first == 0 { END | bucket.number } else { first });
+        slot.link().publish(first);
         bucket.first = id;
     }
 
@@ -265,7 +264,7 @@ impl Table {
             return;
         }
         loop {
-            assert!(at & END == 0 && at != 0, "slot {id} is in the chain it is taken from");
+            assert!(at & END == 0, "slot {id} is in the chain it is taken from");
             let link = arena.get(at).link();
             at = link.next();
             if at == id {
@@ -299,7 +298,7 @@ impl Table {
         // The last slot that stays; none yet.
         let mut stays: Option<&Link> = None;
         let mut at = from.first;
-        while at & END == 0 && at != 0 {
+        while at & END == 0 {
             let slot = arena.get(at);
             let after = slot.link().next();
             if new.bucket(slot.chain_hash()) == n {
@@ -340,7 +339,7 @@ impl Table {
             // Acquire: sees what the last holder did. Pairs with the Release in the guard's drop.
             let first = head.0.fetch_or(LOCK, Acquire);
             if first & LOCK == 0 {
-                return BucketGuard { head, number, first, _held: held };
+                return BucketGuard { head, first, _held: held };
             }
             tries += 1;
             // The section is a few instructions; a holder that was preempted needs the processor.
@@ -368,8 +367,7 @@ impl std::fmt::Debug for Table {
 /// A bucket, locked.
 struct BucketGuard<'a> {
     head: &'a Link,
-    number: u32,
-    /// What the head will say when the lock is given up: the first slot, an end marker, or 0.
+    /// What the head will say when the lock is given up: the first slot, or an end marker.
     first: u32,
     _held: Held,
 }
@@ -425,7 +423,14 @@ mod tests {
         let sure =
             table.find_sure(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
         let mut chain = table.view().chain(arena.slots(), hash(key));
-        let hint = chain.find(|(_, node)| node.key.get() == key).map(|(id, _)| id);
+        let mut hint = None;
+        while let Some((id, node)) = chain.slot() {
+            if node.key.get() == key {
+                hint = Some(id);
+                break;
+            }
+            chain.go_on(node);
+        }
         let locked =
             table.find_locked(arena, hash(key), |id, node| (node.key.get() == key).then_some(id));
         assert_eq!(hint, locked);

@@ -50,9 +50,12 @@ macro_rules! slot {
     };
 }
 
-/// The values of a mapping, to be looked at many times: address and length stand in registers.
+/// The values of a mapping, to be looked at many times: address and mask stand in registers.
 #[derive(Debug)]
-pub struct Slots<'a, T>(&'a [T]);
+pub struct Slots<'a, T> {
+    /// At least one, and a power of two of them.
+    values: &'a [T],
+}
 
 impl<T> Clone for Slots<'_, T> {
     fn clone(&self) -> Self {
@@ -63,11 +66,13 @@ impl<T> Clone for Slots<'_, T> {
 impl<T> Copy for Slots<'_, T> {}
 
 impl<'a, T> Slots<'a, T> {
-    /// The value at `index`, modulo the length, which is a power of two: any index is safe, only true ones are
-    /// meaningful.
+    /// The value at `index`, modulo the length: any index is safe, only true ones are meaningful.
     #[inline(always)]
+    #[expect(unsafe_code, reason = "the mask is the bounds check")]
     pub fn get(self, index: u32) -> &'a T {
-        &self.0[index as usize & (self.0.len() - 1)]
+        let index = index as usize & (self.values.len() - 1);
+        // SAFETY: the length is a power of two, so what its mask leaves of `index` is below it.
+        unsafe { self.values.get_unchecked(index) }
     }
 }
 
@@ -89,7 +94,7 @@ impl<T: Zeroed> Mapping<T> {
 
     pub(crate) fn slots(&self) -> Slots<'_, T> {
         debug_assert_eq!(self.base.len(), self.len, "one box");
-        Slots(&self.base)
+        Slots { values: &self.base }
     }
 }
 
@@ -126,7 +131,7 @@ mod imp {
         pub(crate) fn slots(&self) -> Slots<'_, T> {
             // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
             // changed through `T`'s atomics.
-            Slots(unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) })
+            Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
         }
 
         /// Lets the memory be written, or not. A store to memory that may not be written ends the process.

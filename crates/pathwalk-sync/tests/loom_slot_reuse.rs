@@ -101,11 +101,15 @@ impl Cache {
 
     /// Finds a name by walking, holding nothing.
     fn find(&self, name: u32) -> Option<(u32, Sample)> {
-        self.table.view().chain(self.dentries.slots(), key(name)).find_map(|(id, dentry)| {
+        let mut chain = self.table.view().chain(self.dentries.slots(), key(name));
+        while let Some((id, dentry)) = chain.slot() {
             let sample = dentry.seq.sample();
-            let same = dentry.name.get() == name && dentry.parent.get() == PARENT;
-            same.then_some((id, sample))
-        })
+            if dentry.name.get() == name && dentry.parent.get() == PARENT {
+                return Some((id, sample));
+            }
+            chain.go_on(dentry);
+        }
+        None
     }
 
     /// Finds a name, believes it, and uses it once more by its id and the sample.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     inode::InodeId,
     lock,
-    name::{Component, INLINE_LEN},
+    name::{Component, INLINE_LEN, padded},
     vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
@@ -70,10 +70,7 @@ impl Vfs {
             None => {
                 let mut words = name.chunks(8);
                 for cell in cells {
-                    let mut padded = [0; 8];
-                    let word = words.next().unwrap_or_default();
-                    padded[..word.len()].copy_from_slice(word);
-                    cell.set(u64::from_le_bytes(padded));
+                    cell.set(padded(words.next().unwrap_or_default()));
                 }
             }
         }

@@ -2,9 +2,9 @@
 //!
 //! Linux: `__d_lookup_rcu`, `__d_lookup`.
 
-use super::{COMPLETE, Dentry, DentryId, HASHED};
+use super::{COMPLETE, Dentry, DentryId};
 use crate::{
-    name::{Component, INLINE_LEN, Secret},
+    name::{Bytes, Component, INLINE_LEN, Secret},
     vfs::Vfs,
 };
 use pathwalk_sync::{Absent, Sample, Slots, View};
@@ -42,20 +42,21 @@ impl Vfs {
         &self,
         tables: Tables<'_>,
         parent: DentryId,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
     ) -> Option<Seen> {
         let key = name.key(parent.0, tables.secret);
-        for (id, dentry) in tables.view.chain(tables.dentries, key) {
-            let seen = self.compare(id, dentry, parent, key, text, name);
-            if seen.is_some() {
-                return seen;
+        let mut chain = tables.view.chain(tables.dentries, key);
+        while let Some((id, dentry)) = chain.slot() {
+            if let Some(seen) = self.compare(id, dentry, parent, key, text, name) {
+                return Some(seen);
             }
+            chain.go_on(dentry);
         }
         None
     }
 
-    /// One entry of a chain: what it is if it is the one.
+    /// One entry of a chain: what it is if it is the one. It may have been unhashed meanwhile: its flags say so.
     #[inline(always)]
     fn compare(
         &self,
@@ -63,7 +64,7 @@ impl Vfs {
         dentry: &Dentry,
         parent: DentryId,
         key: u64,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
     ) -> Option<Seen> {
         let seq = dentry.seq.sample();
@@ -73,10 +74,9 @@ impl Vfs {
         let same = if name.len <= INLINE_LEN {
             dentry.inline_name_is(name, text)
         } else {
-            self.long_name_is(dentry, name.bytes(text))
+            self.long_name_is(dentry, name.bytes(text.text))
         };
-        let flags = dentry.flags.get();
-        (same && flags & HASHED != 0).then_some(Seen { id: DentryId(id), seq, flags })
+        same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
     }
 
     /// Says whether a name that was not found is known not to exist: its directory is complete, its set of
@@ -85,7 +85,12 @@ impl Vfs {
     /// The caller checks the parent's sequence count afterwards.
     #[cold]
     #[inline(never)]
-    pub(crate) fn surely_absent(&self, parent: DentryId, text: &[u8], name: &Component) -> bool {
+    pub(crate) fn surely_absent(
+        &self,
+        parent: DentryId,
+        text: Bytes<'_>,
+        name: &Component,
+    ) -> bool {
         let directory = self.dentry(parent);
         let key = name.key(parent.0, self.secret);
         for _ in 0..TRIES {
@@ -114,6 +119,7 @@ impl Vfs {
         name: &Component,
     ) -> Option<DentryId> {
         let key = name.key(parent.0, self.secret);
+        let text = Bytes::new(text);
         self.dhash
             .find_locked(&self.dentries, key, |id, dentry| {
                 self.compare(id, dentry, parent, key, text, name)

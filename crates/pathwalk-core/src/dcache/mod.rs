@@ -24,7 +24,7 @@ pub(crate) mod path;
 use crate::{
     inode::{I_MAY_EXEC, I_PERMISSION, Inode, InodeId, Owner},
     lock,
-    name::{Component, INLINE_LEN, INLINE_WORDS, spells},
+    name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
     vfs::Vfs,
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
@@ -127,7 +127,7 @@ impl Dentry {
 
     /// Whether the name is this one, for names that lie in the slot.
     #[inline(always)]
-    pub(crate) fn inline_name_is(&self, name: &Component, text: &[u8]) -> bool {
+    pub(crate) fn inline_name_is(&self, name: &Component, text: Bytes<'_>) -> bool {
         name.is_inline(&self.name, text)
     }
 

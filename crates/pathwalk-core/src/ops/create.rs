@@ -2,10 +2,10 @@
 //!
 //! Linux: `filename_create`, `may_create`, `vfs_mkdir`, `vfs_mknod`, `vfs_symlink`, `vfs_link`.
 
-use super::only;
+use super::{only, retry_estale};
 use crate::{
     cred::Subject,
-    dcache::{DentryId, reserve::Reserved},
+    dcache::{DentryId, REVALIDATE, reserve::Reserved},
     fs::{Access, Found, NewInode},
     inode::{Attr, InodeId},
     name::Kind,
@@ -165,11 +165,24 @@ impl Task {
         flags: AtFlags,
     ) -> Result<()> {
         only(flags, AtFlags::SYMLINK_FOLLOW | AtFlags::EMPTY_PATH)?;
+        let (old_dir, old) = (old_dir.into(), old.as_ref());
+        let (new_dir, new) = (new_dir.into(), new.as_ref());
+        retry_estale(|| self.do_linkat(old_dir, old, new_dir, new, flags))
+    }
+
+    fn do_linkat(
+        &self,
+        old_dir: At<'_>,
+        old: &[u8],
+        new_dir: At<'_>,
+        new: &[u8],
+        flags: AtFlags,
+    ) -> Result<()> {
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
-        let old = keep(&self.request(old_dir.into(), old.as_ref(), lookup)?)?;
-        let request = self.request(new_dir.into(), new.as_ref(), Lookup::empty())?;
+        let old = keep(&self.request(old_dir, old, lookup)?)?;
+        let request = self.request(new_dir, new, Lookup::empty())?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
         let name = vfs.filename_create(&parent, FileType::Regular)?;
@@ -196,6 +209,10 @@ impl Task {
     }
 
     fn make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
+        retry_estale(|| self.do_make_at(dir, path, make))
+    }
+
+    fn do_make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
         let request = self.request(dir, path, Lookup::empty())?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
@@ -249,11 +266,27 @@ impl Vfs {
     /// - those of [`Vfs::reserve`].
     /// - whatever the file system answers.
     pub(crate) fn reserve_known(&self, parent: &Parent<'_>) -> Result<Reserved<'_>> {
-        let name = self.reserve(parent.dir.dentry(), parent.text(), &parent.last)?;
-        if name.unknown() {
-            self.fill(&name, parent.dir.inode(), parent.name())?;
+        loop {
+            let name = self.reserve(parent.dir.dentry(), parent.text(), &parent.last)?;
+            if name.unknown() {
+                self.fill(&name, parent.dir.inode(), parent.name())?;
+            } else if !self.still_holds(&name, parent.dir.inode(), parent.name())? {
+                self.d_invalidate(parent.dir.dentry(), name.id);
+                continue;
+            }
+            return Ok(name);
         }
-        Ok(name)
+    }
+
+    /// Asks the file system whether what is cached of a reserved name still holds, if it wants to be asked.
+    fn still_holds(&self, name: &Reserved<'_>, dir: InodeId, bytes: &[u8]) -> Result<bool> {
+        if !name.dentry().is(REVALIDATE) {
+            return Ok(true);
+        }
+        let sb = self.superblock(name.dentry().sb.get()).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        let cached = name.inode().map(|inode| self.inode_ref(inode));
+        sb.fs.revalidate(self.inode_ref(dir), bytes, cached)
     }
 
     /// Asks the file system what a reserved name stands for, and notes the answer.

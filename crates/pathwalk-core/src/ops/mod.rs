@@ -50,6 +50,22 @@ pub(crate) fn resolve_flags(resolve: ResolveFlags) -> Lookup {
     lookup
 }
 
+/// Makes a call once more if a file system says that what the cache knew was stale.
+///
+/// Lookups do so themselves; this is for what comes after one.
+///
+/// # Errors
+///
+/// Those of the call.
+///
+/// Linux: `retry_estale`.
+pub(crate) fn retry_estale<R>(call: impl Fn() -> Result<R>) -> Result<R> {
+    match call() {
+        Err(Errno::ESTALE) => call(),
+        answer => answer,
+    }
+}
+
 /// Refuses flags that a call does not know.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{create::Make, resolve_flags};
+use super::{create::Make, resolve_flags, retry_estale};
 use crate::{
     dcache::NEGATIVE,
     file::File,
@@ -107,15 +107,19 @@ impl Task {
     ) -> Result<File> {
         let op = build_open_flags(how)?;
         let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|| self.do_openat2(dir, path, &op))
+    }
+
+    fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
         let request = self.request(dir, path, op.lookup)?;
         loop {
-            match climb(&request, (), &mut OpenJob { op: &op })? {
+            match climb(&request, (), &mut OpenJob { op })? {
                 Opened::Found(held) => {
-                    return self.do_open(held, &op, false);
+                    return self.do_open(held, op, false);
                 }
                 Opened::Missing(parent) => {
-                    if let Some(held) = self.lookup_open(&parent, &op)? {
-                        return self.do_open(held, &op, true);
+                    if let Some(held) = self.lookup_open(&parent, op)? {
+                        return self.do_open(held, op, true);
                     }
                     // Somebody made it meanwhile: it is looked up again, symlink or not.
                 }

@@ -2,7 +2,7 @@
 //!
 //! Linux: `do_unlinkat`, `do_rmdir`, `may_delete`.
 
-use super::only;
+use super::{only, retry_estale};
 use crate::{
     cred::Subject,
     fs::Access,
@@ -56,8 +56,12 @@ impl Task {
         flags: AtFlags,
     ) -> Result<()> {
         only(flags, AtFlags::REMOVEDIR)?;
-        let rmdir = flags.contains(AtFlags::REMOVEDIR);
-        let request = self.request(dir.into(), path.as_ref(), Lookup::empty())?;
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|| self.do_unlinkat(dir, path, flags.contains(AtFlags::REMOVEDIR)))
+    }
+
+    fn do_unlinkat(&self, dir: At<'_>, path: &[u8], rmdir: bool) -> Result<()> {
+        let request = self.request(dir, path, Lookup::empty())?;
         let parent = parent(&request)?;
         match (parent.last.kind(), rmdir) {
             (Kind::Norm, _) => {}

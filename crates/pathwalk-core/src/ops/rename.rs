@@ -2,6 +2,7 @@
 //!
 //! Linux: `do_renameat2`, `vfs_rename`, `lock_rename`.
 
+use super::retry_estale;
 use crate::{
     dcache::{DEAD_DIR, DIRECTORY, DentryId, reserve::Reserved},
     fs::{Access, Rename},
@@ -62,9 +63,22 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let no_replace = flags.contains(RenameFlags::NOREPLACE);
+        let (old_dir, old) = (old_dir.into(), old.as_ref());
+        let (new_dir, new) = (new_dir.into(), new.as_ref());
+        retry_estale(|| self.do_renameat2(old_dir, old, new_dir, new, no_replace))
+    }
+
+    fn do_renameat2(
+        &self,
+        old_dir: At<'_>,
+        old: &[u8],
+        new_dir: At<'_>,
+        new: &[u8],
+        no_replace: bool,
+    ) -> Result<()> {
         // The new path's own errors come after those of the old one's lookup.
-        let old = parent(&self.request(old_dir.into(), old.as_ref(), Lookup::empty())?)?;
-        let new_request = self.request(new_dir.into(), new.as_ref(), Lookup::empty())?;
+        let old = parent(&self.request(old_dir, old, Lookup::empty())?)?;
+        let new_request = self.request(new_dir, new, Lookup::empty())?;
         let new = parent(&new_request)?;
         if old.dir.mnt() != new.dir.mnt() {
             return Err(Errno::EXDEV);
@@ -76,16 +90,17 @@ impl Task {
             return Err(if no_replace { Errno::EEXIST } else { Errno::EBUSY });
         }
         old.dir.want_write()?;
-        let vfs = self.vfs();
-        let sb = old.dir.sb();
-        let across = old.dir.dentry() != new.dir.dentry();
-        let _held = across.then(|| (sb.rename.lock(), lock_order::acquire(lock::RENAME, false)));
-        vfs.rename_locked(self, &old, &new, no_replace)
+        self.vfs().do_rename(self, &old, &new, no_replace)
     }
 }
 
 impl Vfs {
-    fn rename_locked(
+    /// Renames between two directories that the caller holds.
+    ///
+    /// The names are reserved first, which may ask the file system and wait. The rename lock comes after that and is held
+    /// for as long as directories must stay where they are: to the end if one changes its parent, so that none becomes its
+    /// own descendant, and else only for the move in the cache.
+    fn do_rename(
         &self,
         task: &Task,
         old: &Parent<'_>,
@@ -106,6 +121,11 @@ impl Vfs {
         if !is_directory && (old.last.trailing_slash || new.last.trailing_slash) {
             return Err(Errno::ENOTDIR);
         }
+        let across = old.dir.dentry() != new.dir.dentry();
+        let sb = old.dir.sb();
+        let lock = || (sb.rename.lock(), lock_order::acquire(lock::RENAME, false));
+        let replaces_directory = replaced.is_some_and(|victim| self.inode_is_directory(victim));
+        let mut held = (across && (is_directory || replaces_directory)).then(lock);
         if self.is_ancestor(source.id, new.dir.dentry()) {
             return Err(Errno::EINVAL);
         }
@@ -125,7 +145,7 @@ impl Vfs {
             None => self.may_create(&new.dir, &who)?,
             Some(victim) => self.may_delete(&new.dir, victim, &who, is_directory)?,
         }
-        if is_directory && old.dir.dentry() != new.dir.dentry() {
+        if is_directory && across {
             self.inode_permission(inode, Access::WRITE, &who)?;
         }
         if self.is_mountpoint(source.id) || self.is_mountpoint(target.id) {
@@ -146,16 +166,23 @@ impl Vfs {
             replaced: replaced.map(|id| self.inode_ref(id)),
             now: self.now(),
         };
-        if let Err(errno) = old.dir.sb().fs.rename(&rename) {
+        if held.is_none() {
+            lock_order::assert_none_held();
+        }
+        if let Err(errno) = sb.fs.rename(&rename) {
             if let Some(blob) = blob {
                 self.names.free(blob);
             }
             return Err(errno);
         }
+        if across && held.is_none() {
+            held = Some(lock());
+        }
         if replaced.is_some() && is_directory {
             self.mark_dead(target.id);
         }
         self.d_move(source.id, target.id, new.text(), &new.last, blob);
+        drop(held);
         if is_directory {
             self.topology_changed();
         }

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{
     dcache::{
-        DentryId, IN_LOOKUP, REVALIDATE,
+        DentryId, HASHED, IN_LOOKUP, REVALIDATE,
         lookup::{Seen, Tables},
         reserve::LookedUp,
     },
     inode::InodeId,
     mount::MountId,
-    name::Component,
+    name::{Bytes, Component},
     task::FsStruct,
     vfs::Vfs,
 };
@@ -36,7 +36,7 @@ pub(crate) trait Hold<'a>: Sized {
         walk: &mut Walk<'a, Self, O>,
         tables: Tables<'a>,
         at: Place,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop>;
 
@@ -103,7 +103,7 @@ impl<'a> Hold<'a> for Rcu {
         walk: &mut Walk<'a, Self, O>,
         tables: Tables<'a>,
         at: Place,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop> {
         match walk.vfs.d_lookup_rcu(tables, at.dentry, text, name) {
@@ -150,9 +150,12 @@ impl<'a> Hold<'a> for Rcu {
 fn miss<'a, O: Observer>(
     walk: &Walk<'a, Rcu, O>,
     at: Place,
-    text: &[u8],
+    text: Bytes<'_>,
     name: &Component,
 ) -> Stop {
+    if name.bytes(text.text).contains(&0) {
+        return Stop::Errno(Errno::EINVAL);
+    }
     if name.too_long() || !walk.vfs.surely_absent(at.dentry, text, name) {
         return Stop::Leave(Left::NotCached);
     }
@@ -186,14 +189,14 @@ impl<'a> Hold<'a> for Ref<'a> {
         walk: &mut Walk<'a, Self, O>,
         tables: Tables<'a>,
         at: Place,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop> {
         debug_assert!(at.is_same(&walk.at), "a counting walk holds the place it looks from");
         if let Some(seen) = lookup_fast(walk, tables, text, name)? {
             return Ok(seen);
         }
-        lookup_slow(walk, text, name)
+        lookup_slow(walk, text.text, name)
     }
 
     fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
@@ -237,14 +240,14 @@ impl Drop for Ref<'_> {
 fn lookup_fast<'a, O: Observer>(
     walk: &mut Walk<'a, Ref<'a>, O>,
     tables: Tables<'a>,
-    text: &[u8],
+    text: Bytes<'_>,
     name: &Component,
 ) -> Result<Option<Seen>, Stop> {
     let vfs = walk.vfs;
     let Some(seen) = vfs.d_lookup_rcu(tables, walk.at.dentry, text, name) else {
         return Ok(None);
     };
-    if seen.flags & IN_LOOKUP != 0 || !vfs.dget_not_dead(seen.id) {
+    if seen.flags & (IN_LOOKUP | HASHED) != HASHED || !vfs.dget_not_dead(seen.id) {
         return Ok(None);
     }
     if !vfs.dentry(seen.id).seq.unchanged(seen.seq) {
@@ -252,7 +255,7 @@ fn lookup_fast<'a, O: Observer>(
         return Ok(None);
     }
     if seen.flags & REVALIDATE != 0 {
-        match revalidate(walk, text, name, &seen) {
+        match revalidate(walk, text.text, name, &seen) {
             Ok(true) => {}
             Ok(false) => {
                 vfs.d_invalidate(walk.at.dentry, seen.id);

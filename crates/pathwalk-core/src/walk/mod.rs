@@ -45,7 +45,7 @@ use crate::{
     fs::Access,
     inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
     mount::{Mount, MountId},
-    name::{Component, Kind, scan},
+    name::{Bytes, Component, Kind, scan},
     perm::{self, Rule},
     task::FsStruct,
     vfs::Vfs,
@@ -202,6 +202,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         pending: bool,
     ) -> Result<Event, Stop> {
         let tables = self.tables;
+        let bytes = Bytes::new(text);
         // The place is a local of the loop, so that a plain step stores nothing; `self.at` is true again wherever the
         // loop is left.
         let mut at = self.at;
@@ -212,22 +213,15 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         loop {
             *pos = start;
             self.may_lookup(at)?;
-            let mut name = scan(text, start, tables.secret);
+            let mut name = scan(bytes, start, tables.secret);
             let end = start + name.len;
-            let next = match text.get(end) {
-                None => end,
-                Some(b'/') => skip_slashes(text, end + 1),
-                Some(_) => {
-                    self.observer.component(name.bytes(text), !H::RCU);
-                    return Err(Errno::EINVAL.into());
-                }
-            };
+            let next = skip_slashes(text, end);
             if next == text.len() && !pending {
                 name.trailing_slash = next != end;
                 self.at = at;
                 return Ok(Event::Last(name));
             }
-            match self.walk_component(tables, at, text, &name, Follow::Yes) {
+            match self.walk_component(tables, at, bytes, &name, Follow::Yes) {
                 Ok(Step::Moved(to)) => at = to,
                 Ok(Step::Link(link)) => {
                     self.at = at;
@@ -239,9 +233,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     return Err(stop);
                 }
             }
-            if at.flags & DIRECTORY == 0 {
-                return Err(Errno::ENOTDIR.into());
-            }
             if next == text.len() {
                 self.at = at;
                 *pos = next;
@@ -251,9 +242,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
-    /// Asks whether the directory may be searched.
+    /// Asks whether what the walk stands on is a directory that may be searched.
     ///
-    /// Linux: `may_lookup`.
+    /// Linux: `may_lookup`, and the test for a directory before it.
     #[inline(always)]
     fn may_lookup(&mut self, at: Place) -> Result<(), Stop> {
         #[cfg(not(pathwalk_ablate = "may_exec"))]
@@ -269,6 +260,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     #[cfg_attr(not(pathwalk_ablate = "may_exec"), cold)]
     #[inline(never)]
     fn may_lookup_slow(&mut self) -> Result<(), Stop> {
+        if self.at.flags & DIRECTORY == 0 {
+            self.check_at()?;
+            return Err(Errno::ENOTDIR.into());
+        }
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
         if !H::RCU {
             let asked = self.vfs.inode_permission(inode, Access::EXEC, &self.who);
@@ -312,11 +307,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         &mut self,
         tables: Tables<'a>,
         at: Place,
-        text: &[u8],
+        text: Bytes<'_>,
         name: &Component,
         follow: Follow,
     ) -> Result<Step, Stop> {
-        self.observer.component(name.bytes(text), !H::RCU);
+        self.observer.component(name.bytes(text.text), !H::RCU);
         let kind = name.kind();
         if kind != Kind::Norm {
             self.at = at;

@@ -8,7 +8,7 @@ use super::{
     observe::{Left, Observer, Spot},
 };
 use crate::dcache::{
-    DentryId, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK,
+    DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK,
     lookup::{Seen, Tables},
 };
 use pathwalk_abi::Errno;
@@ -20,18 +20,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     #[inline(always)]
     pub(crate) fn step_into(
         &mut self,
-        tables: Tables<'a>,
+        _tables: Tables<'a>,
         at: Place,
         child: Seen,
         follow: Follow,
     ) -> Result<Step, Stop> {
-        if child.flags & NOT_PLAIN != 0 {
+        if child.flags & (NOT_PLAIN | HASHED) != HASHED {
             self.at = at;
             return self.step_into_slowpath(child, follow);
         }
-        if H::RCU && !tables.dentries.get(child.id.0).seq.unchanged(child.seq) {
-            return Err(Stop::Leave(Left::Changed));
-        }
+        // Its sequence count is checked when the next child was sampled, or by whoever ends the walk here.
         let to = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
         H::step(self, to);
         self.observer.stepped(Spot { vfs: self.vfs, place: &to });
@@ -71,7 +69,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     #[cold]
     #[inline(never)]
     fn step_into_slowpath(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
-        if H::RCU && child.flags & IN_LOOKUP != 0 {
+        if H::RCU && child.flags & (IN_LOOKUP | HASHED) != HASHED {
             return Err(Stop::Leave(Left::NotCached));
         }
         if H::RCU && child.flags & REVALIDATE != 0 {
