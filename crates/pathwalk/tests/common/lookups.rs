@@ -1,0 +1,162 @@
+//! A tree with all that a walk can meet, and all calls that finish without holding anything.
+
+use super::sample::SampleFs;
+use pathwalk::{
+    AccessMode, At, AtFlags, Config, Cred, Errno, File, FileType, MemFs, MountFlags, OpenFlags,
+    Result, StatxMask, Task, Vfs, fs::Features,
+};
+use std::sync::Arc;
+
+/// Where a path begins; an absolute one does not care.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    Cwd,
+    Dir,
+}
+
+const FILE: Result<FileType> = Ok(FileType::Regular);
+const DIR: Result<FileType> = Ok(FileType::Directory);
+const ENOENT: Result<FileType> = Err(Errno::ENOENT);
+
+/// A path, and what following it leads to.
+const LOOKUPS: &[(From, &str, Result<FileType>)] = &[
+    (From::Cwd, "/", DIR),
+    (From::Cwd, ".", DIR),
+    (From::Cwd, "..", DIR),
+    (From::Cwd, "/../..", DIR),
+    (From::Cwd, "/usr/lib/gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "/usr/lib/gcc/13/crtbegin.o/", Err(Errno::ENOTDIR)),
+    (From::Cwd, "/usr/lib/gcc/13/crtbegin.o/x", Err(Errno::ENOTDIR)),
+    (From::Cwd, "//usr///lib/./gcc/13/../13//crtbegin.o", FILE),
+    (From::Cwd, "/usr/lib/gcc/13/crtend.o", ENOENT),
+    (From::Cwd, "/usr/lib/none/13/crtbegin.o", ENOENT),
+    (From::Cwd, "gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "gcc/13/none", ENOENT),
+    (From::Cwd, "../include/stdio.h", FILE),
+    (From::Dir, "13/crtbegin.o", FILE),
+    (From::Dir, "13/none", ENOENT),
+    (From::Dir, "../../include/stdio.h", FILE),
+    (From::Cwd, "/lib/gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "/lib64/gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "/lib64/gcc/13/none", ENOENT),
+    (From::Cwd, "/chain1/lib/gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "/chain1", DIR),
+    (From::Cwd, "/dangling", ENOENT),
+    (From::Cwd, "/loop", Err(Errno::ELOOP)),
+    (From::Cwd, "/a-name-of-more-than-thirty-two-bytes-in-all", FILE),
+    (From::Cwd, "/a-name-of-more-than-thirty-two-bytes-in-None", ENOENT),
+    (From::Cwd, "/private/secret", Err(Errno::EACCES)),
+    (From::Cwd, "/mnt", DIR),
+    (From::Cwd, "/mnt/upper", FILE),
+    (From::Cwd, "/mnt/lower", ENOENT),
+    (From::Cwd, "/mnt/../usr/include/stdio.h", FILE),
+    (From::Cwd, "/inc/stdio.h", FILE),
+    (From::Cwd, "/inc/../usr/include/stdio.h", FILE),
+    (From::Cwd, "/inc/none", ENOENT),
+    (From::Cwd, "/net/remote", FILE),
+    (From::Cwd, "/net/absent", ENOENT),
+    (From::Cwd, "/net/link/usr/include/stdio.h", FILE),
+    (From::Cwd, "/mnt/deep/none/../x", ENOENT),
+];
+
+/// The machine, a task in it, and a directory handle.
+pub(crate) struct World {
+    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) task: Task,
+    dir: File,
+}
+
+impl World {
+    /// Builds the tree and looks everything up until nothing is left to be cached or noted.
+    pub(crate) fn new() -> Result<Self> {
+        let vfs = Vfs::new(Config::default(), MemFs::new())?;
+        let root = vfs.task(Cred::root());
+        for dir in ["/usr", "/usr/lib", "/usr/lib/gcc", "/usr/lib/gcc/13", "/usr/include"] {
+            root.mkdir(dir, 0o755)?;
+        }
+        for dir in ["/mnt", "/inc", "/net"] {
+            root.mkdir(dir, 0o755)?;
+        }
+        root.mkdir("/private", 0o700)?;
+        for file in [
+            "/usr/lib/gcc/13/crtbegin.o",
+            "/usr/include/stdio.h",
+            "/private/secret",
+            "/a-name-of-more-than-thirty-two-bytes-in-all",
+        ] {
+            root.creat(file, 0o644)?;
+        }
+        for (body, path) in [
+            ("usr/lib", "/lib"),
+            ("/usr/lib", "/lib64"),
+            ("chain2", "/chain1"),
+            ("./chain3", "/chain2"),
+            ("/mnt/.././usr/include/..//../usr", "/chain3"),
+            ("nowhere/at/all", "/dangling"),
+            ("loop", "/loop"),
+        ] {
+            root.symlink(body, path)?;
+        }
+        root.mount(MemFs::new(), "/mnt", MountFlags::empty())?;
+        root.creat("/mnt/lower", 0o644)?;
+        root.mount(MemFs::new(), "/mnt", MountFlags::empty())?;
+        root.creat("/mnt/upper", 0o644)?;
+        root.mkdir("/mnt/deep", 0o755)?;
+        root.bind("/usr/include", "/inc")?;
+        let net = SampleFs::new(Features::empty());
+        net.appear("remote", FileType::Regular, 0o644, "");
+        net.appear("link", FileType::Symlink, 0o777, "/");
+        root.mount(net, "/net", MountFlags::NOATIME)?;
+        let task = vfs.task(Cred::user(1000, 1000));
+        task.chdir("/usr/lib")?;
+        let dir = task.open("/usr/lib/gcc", OpenFlags::PATH, 0)?;
+        let world = Self { vfs, task, dir };
+        // Each link's time of last access moves behind the others, and then stays for a day.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        world.round(&world.task);
+        world.round(&world.task);
+        Ok(world)
+    }
+
+    /// Asks everything once; returns how many calls that were.
+    pub(crate) fn round(&self, task: &Task) -> usize {
+        let mut calls = 0;
+        let mut body = [0; 64];
+        for &(from, path, want) in LOOKUPS {
+            let at = match from {
+                From::Cwd => At::Cwd,
+                From::Dir => At::Dir(&self.dir),
+            };
+            let errno = want.map(|_| ());
+            let none = AtFlags::empty();
+            let nofollow = AtFlags::SYMLINK_NOFOLLOW;
+            assert_eq!(task.faccessat2(at, path, AccessMode::empty(), none), errno, "{path}");
+            assert_eq!(task.faccessat2(at, path, AccessMode::R_OK, AtFlags::EACCESS), errno);
+            let stat = task.fstatat(at, path, none);
+            assert_eq!(stat.map(|stat| FileType::from_mode(stat.st_mode)), want.map(Some));
+            let statx = task.statx(at, path, none, StatxMask::BASIC_STATS);
+            let kind = statx.map(|statx| FileType::from_mode(statx.stx_mode.into()));
+            assert_eq!(kind, want.map(Some), "{path}");
+            // What is not followed may be a link to nowhere; the two calls must agree about it.
+            let lstat = task.fstatat(at, path, nofollow);
+            let is_link = lstat.map(|stat| {
+                FileType::from_mode(stat.st_mode) == Some(FileType::Symlink)
+            });
+            let read = task.readlinkat(at, path, &mut body);
+            match is_link {
+                Ok(true) => assert!(read.is_ok_and(|len| len != 0), "{path}"),
+                Ok(false) => assert_eq!(read, Err(Errno::EINVAL), "{path}"),
+                Err(errno) => assert_eq!(read, Err(errno), "{path}"),
+            }
+            calls += 6;
+            if let From::Cwd = from {
+                assert_eq!(task.access(path, AccessMode::empty()), errno, "{path}");
+                assert_eq!(task.stat(path).map(|_| ()), errno, "{path}");
+                assert_eq!(task.lstat(path).is_ok(), lstat.is_ok(), "{path}");
+                assert_eq!(task.readlink(path, &mut body), read, "{path}");
+                calls += 4;
+            }
+        }
+        calls
+    }
+}

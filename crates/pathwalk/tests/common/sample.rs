@@ -1,0 +1,307 @@
+//! A file system that must be asked: a tree in a map, which counts the calls and can be told to answer late or wrongly.
+
+use pathwalk::{
+    Attr, Dev, Errno, FileType, InodeRef, Result, Subject, Timespec,
+    fs::{Access, Features, FileSystem, Found, FsStat, NewInode, Rename},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+};
+
+struct Node {
+    attr: Attr,
+    body: Vec<u8>,
+    names: BTreeMap<Vec<u8>, u64>,
+}
+
+/// How often each method was called.
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) lookup: AtomicU64,
+    pub(crate) revalidate: AtomicU64,
+    pub(crate) permission: AtomicU64,
+    pub(crate) readlink: AtomicU64,
+    pub(crate) evict: AtomicU64,
+}
+
+pub(crate) struct SampleFs {
+    features: Features,
+    nodes: Mutex<BTreeMap<u64, Node>>,
+    next: AtomicU64,
+    pub(crate) calls: Calls,
+    /// The name on which every call waits, and whether one does.
+    held: Mutex<(Option<Vec<u8>>, bool)>,
+    moved: Condvar,
+    /// So many lookups answer ESTALE.
+    pub(crate) stale: AtomicU64,
+    /// What revalidate answers.
+    pub(crate) valid: AtomicBool,
+}
+
+impl SampleFs {
+    pub(crate) fn new(features: Features) -> Arc<Self> {
+        let fs = Self {
+            features,
+            nodes: Mutex::default(),
+            next: AtomicU64::new(1),
+            calls: Calls::default(),
+            held: Mutex::default(),
+            moved: Condvar::new(),
+            stale: AtomicU64::new(0),
+            valid: AtomicBool::new(true),
+        };
+        fs.add(FileType::Directory, 0o755, b"");
+        Arc::new(fs)
+    }
+
+    fn add(&self, kind: FileType, mode: u32, body: &[u8]) -> u64 {
+        let node = self.next.fetch_add(1, SeqCst);
+        let nlink = if kind == FileType::Directory { 2 } else { 1 };
+        let size = body.len() as u64;
+        let attr = Attr { mode: kind.to_mode() | mode, nlink, ino: node, size, ..Attr::default() };
+        let new = Node { attr, body: body.to_vec(), names: BTreeMap::new() };
+        self.nodes.lock().unwrap().insert(node, new);
+        node
+    }
+
+    /// Puts a file into the root without anybody being told, as another client of a server would.
+    pub(crate) fn appear(&self, name: &str, kind: FileType, mode: u32, body: &str) {
+        let node = self.add(kind, mode, body.as_bytes());
+        self.nodes.lock().unwrap().get_mut(&1).unwrap().names.insert(name.into(), node);
+    }
+
+    /// Takes a name from the root without anybody being told.
+    pub(crate) fn vanish(&self, name: &str) {
+        self.nodes.lock().unwrap().get_mut(&1).unwrap().names.remove(name.as_bytes());
+    }
+
+    /// From now on calls about this name wait; `None` lets them go on.
+    pub(crate) fn hold(&self, name: Option<&str>) {
+        *self.held.lock().unwrap() = (name.map(Into::into), false);
+        self.moved.notify_all();
+    }
+
+    /// Waits until a call waits.
+    pub(crate) fn until_held(&self) {
+        drop(self.moved.wait_while(self.held.lock().unwrap(), |held| !held.1).unwrap());
+    }
+
+    fn gate(&self, name: &[u8]) {
+        let mut held = self.held.lock().unwrap();
+        while held.0.as_deref() == Some(name) {
+            held.1 = true;
+            self.moved.notify_all();
+            held = self.moved.wait(held).unwrap();
+        }
+    }
+
+    /// Changes an inode, here and in the cache.
+    fn change(&self, inode: InodeRef<'_>, f: impl Fn(&mut Attr)) {
+        f(&mut self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().attr);
+        let Ok(()) = inode.update(|attr| {
+            f(attr);
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
+
+    /// Enters a name, or takes it out; answers what it stood for.
+    fn enter(&self, dir: InodeRef<'_>, name: &[u8], node: Option<u64>) -> Result<Option<u64>> {
+        let mut nodes = self.nodes.lock().unwrap();
+        let dir = nodes.get_mut(&dir.node()).filter(|dir| dir.attr.nlink != 0);
+        let names = &mut dir.ok_or(Errno::ENOENT)?.names;
+        Ok(match node {
+            Some(node) => names.insert(name.to_vec(), node),
+            None => names.remove(name),
+        })
+    }
+
+    fn lose_link(&self, inode: InodeRef<'_>) {
+        self.change(inode, |attr| attr.nlink -= 1);
+    }
+
+    fn found(&self, node: u64) -> Found {
+        Found { node, attr: self.nodes.lock().unwrap()[&node].attr, body: None }
+    }
+}
+
+impl FileSystem for SampleFs {
+    fn kind(&self) -> &str {
+        "sample"
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn root(&self) -> Result<Found> {
+        Ok(self.found(1))
+    }
+
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.calls.lookup.fetch_add(1, SeqCst);
+        self.gate(name);
+        if self.stale.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Errno::ESTALE);
+        }
+        let node = self.nodes.lock().unwrap()[&dir.node()].names.get(name).copied();
+        Ok(node.map(|node| self.found(node)))
+    }
+
+    fn revalidate(
+        &self,
+        _dir: InodeRef<'_>,
+        _name: &[u8],
+        _cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.calls.revalidate.fetch_add(1, SeqCst);
+        Ok(self.valid.load(SeqCst))
+    }
+
+    fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
+        self.calls.permission.fetch_add(1, SeqCst);
+        pathwalk::generic_permission(&inode.attr(), access, who)
+    }
+
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        self.gate(name);
+        let node = self.add(new.file_type, new.mode, new.body);
+        let before = self.enter(dir, name, Some(node))?;
+        assert_eq!(before, None, "only a name that is not there is made");
+        if new.file_type == FileType::Directory {
+            self.change(dir, |attr| attr.nlink += 1);
+        }
+        Ok(self.found(node))
+    }
+
+    fn link(&self, inode: InodeRef<'_>, dir: InodeRef<'_>, name: &[u8], _: Timespec) -> Result<()> {
+        self.gate(name);
+        self.enter(dir, name, Some(inode.node()))?;
+        self.change(inode, |attr| attr.nlink += 1);
+        Ok(())
+    }
+
+    fn unlink(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        _: Timespec,
+    ) -> Result<()> {
+        self.gate(name);
+        assert_eq!(self.enter(dir, name, None)?, Some(inode.node()), "the cache is right");
+        self.lose_link(inode);
+        Ok(())
+    }
+
+    fn rmdir(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        _: Timespec,
+    ) -> Result<()> {
+        self.gate(name);
+        if !self.nodes.lock().unwrap()[&inode.node()].names.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        assert_eq!(self.enter(dir, name, None)?, Some(inode.node()), "the cache is right");
+        self.change(inode, |attr| attr.nlink = 0);
+        self.lose_link(dir);
+        Ok(())
+    }
+
+    fn rename(&self, rename: &Rename<'_>) -> Result<()> {
+        self.gate(rename.old_name);
+        let node = rename.inode.node();
+        let directory = rename.inode.attr().file_type() == FileType::Directory;
+        if let Some(victim) = rename.replaced {
+            if !self.nodes.lock().unwrap()[&victim.node()].names.is_empty() {
+                return Err(Errno::ENOTEMPTY);
+            }
+            self.change(victim, |attr| attr.nlink = if directory { 0 } else { attr.nlink - 1 });
+            if directory {
+                self.lose_link(rename.new_dir);
+            }
+        }
+        self.enter(rename.new_dir, rename.new_name, Some(node))?;
+        assert_eq!(self.enter(rename.old_dir, rename.old_name, None)?, Some(node));
+        if directory {
+            self.lose_link(rename.old_dir);
+            self.change(rename.new_dir, |attr| attr.nlink += 1);
+        }
+        Ok(())
+    }
+
+    fn setattr(&self, inode: InodeRef<'_>, attr: &Attr) -> Result<()> {
+        self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().attr = *attr;
+        Ok(())
+    }
+
+    fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
+        self.calls.readlink.fetch_add(1, SeqCst);
+        Ok(self.nodes.lock().unwrap()[&inode.node()].body.clone())
+    }
+
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let nodes = self.nodes.lock().unwrap();
+        let rest = nodes[&inode.node()].body.get(offset as usize..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write(
+        &self,
+        _: InodeRef<'_>,
+        _: Option<u64>,
+        _: &[u8],
+        _: Timespec,
+    ) -> Result<(u64, usize)> {
+        Err(Errno::ENOSPC)
+    }
+
+    fn truncate(&self, _: InodeRef<'_>, _: u64, _: Timespec) -> Result<()> {
+        Err(Errno::EFBIG)
+    }
+
+    fn readdir(
+        &self,
+        dir: InodeRef<'_>,
+        offset: u64,
+        emit: &mut dyn FnMut(u64, u64, FileType, &[u8]) -> bool,
+    ) -> Result<()> {
+        let nodes = self.nodes.lock().unwrap();
+        let names = nodes[&dir.node()].names.iter().map(|(name, node)| (name.clone(), *node));
+        let mut listed: Vec<(u64, Vec<u8>)> = names.map(|(name, node)| (node, name)).collect();
+        listed.sort();
+        // A name's place is its node's number: it stays whatever else comes and goes.
+        listed.retain(|(node, _)| *node > offset);
+        let kinds: Vec<FileType> =
+            listed.iter().map(|(node, _)| nodes[node].attr.file_type()).collect();
+        drop(nodes);
+        for ((node, name), kind) in listed.iter().zip(kinds) {
+            if !emit(*node, *node, kind, name) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        Ok(FsStat { bsize: 4096, ..FsStat::default() })
+    }
+
+    fn evict(&self, node: u64, unlinked: bool) {
+        self.calls.evict.fetch_add(1, SeqCst);
+        if unlinked {
+            self.nodes.lock().unwrap().remove(&node);
+        }
+    }
+}
+
+/// The device number that no device has.
+pub(crate) const NO_DEV: Dev = Dev::new(0, 0);

@@ -1,0 +1,370 @@
+//! What a file system may rely on: it is asked once, for one step, with no lock held, and believed afterwards.
+
+mod common;
+
+use common::{sample::SampleFs, watched};
+use pathwalk::{
+    AccessMode, Config, Cred, Errno, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs,
+    fs::Features,
+};
+use std::{
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+fn machine(features: Features) -> (Arc<SampleFs>, Task) {
+    let fs = SampleFs::new(features);
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let task = vfs.task(Cred::root());
+    (fs, task)
+}
+
+fn asked(counter: &AtomicU64) -> u64 {
+    counter.swap(0, SeqCst)
+}
+
+const DIR: FileType = FileType::Directory;
+const FILE: FileType = FileType::Regular;
+
+#[test]
+fn many_threads_that_miss_one_name_make_one_call() {
+    watched(|| {
+        let (fs, task) = machine(Features::empty());
+        fs.appear("there", FILE, 0o644, "");
+        for (name, want) in [("/there", Ok(())), ("/absent", Err(Errno::ENOENT))] {
+            fs.hold(Some(&name[1..]));
+            let start = Barrier::new(9);
+            thread::scope(|scope| {
+                let threads: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            start.wait();
+                            task.stat(name).map(drop)
+                        })
+                    })
+                    .collect();
+                start.wait();
+                fs.until_held();
+                // Most of them wait for the answer now; those that come later find it.
+                thread::sleep(Duration::from_millis(20));
+                fs.hold(None);
+                for thread in threads {
+                    assert_eq!(thread.join().unwrap(), want);
+                }
+            });
+            assert_eq!(asked(&fs.calls.lookup), 1, "{name}");
+        }
+    });
+}
+
+#[test]
+fn answers_are_cached_and_negative_ones_too_until_shrink_drops_them() {
+    let (fs, task) = machine(Features::empty());
+    fs.appear("there", FILE, 0o644, "");
+    let empty = task.vfs().usage();
+    for _ in 0..3 {
+        assert_eq!(task.stat("/there").map(drop), Ok(()));
+        assert_eq!(task.stat("/absent").map(drop), Err(Errno::ENOENT));
+    }
+    assert_eq!(asked(&fs.calls.lookup), 2);
+    assert_eq!(task.vfs().usage().dentries, empty.dentries + 2);
+    assert_eq!(task.vfs().shrink(1000), 2);
+    assert_eq!(task.vfs().usage().dentries, empty.dentries);
+    assert_eq!(task.vfs().usage().inodes, empty.inodes);
+    assert_eq!(asked(&fs.calls.evict), 1);
+    assert_eq!(task.stat("/absent").map(drop), Err(Errno::ENOENT));
+    assert_eq!(asked(&fs.calls.lookup), 1);
+}
+
+#[test]
+fn what_somebody_holds_is_not_dropped() {
+    let (fs, task) = machine(Features::empty());
+    fs.appear("held", DIR, 0o755, "");
+    let dir = task.open("/held", OpenFlags::PATH, 0).unwrap();
+    assert_eq!(task.vfs().shrink(1000), 0);
+    drop(dir);
+    assert_eq!(task.vfs().shrink(1000), 1);
+}
+
+#[test]
+fn a_symlinks_body_is_asked_for_once() {
+    let (fs, task) = machine(Features::empty());
+    fs.appear("there", FILE, 0o644, "");
+    fs.appear("link", FileType::Symlink, 0o777, "there");
+    let mut body = [0; 8];
+    for _ in 0..3 {
+        assert_eq!(task.stat("/link").map(|stat| stat.st_mode), Ok(0o100_644));
+        assert_eq!(task.readlink("/link", &mut body), Ok(5));
+        assert_eq!(&body[..5], b"there");
+    }
+    assert_eq!(asked(&fs.calls.readlink), 1);
+}
+
+/// Linux: `retry_estale`: every call that looks something up is made once more.
+#[test]
+fn a_stale_answer_is_asked_for_once_more() {
+    type Call = fn(&Task) -> Result<(), Errno>;
+    let calls: &[(&str, Call)] = &[
+        ("stat", |task| task.stat("/d/there").map(drop)),
+        ("open", |task| task.open("/d/there", OpenFlags::PATH, 0).map(drop)),
+        ("open to make", |task| task.creat("/d/new", 0o644).map(drop)),
+        ("mkdir", |task| task.mkdir("/d/new", 0o755)),
+        ("symlink", |task| task.symlink("x", "/d/new")),
+        ("link", |task| task.link("/there", "/d/new")),
+        ("unlink", |task| task.unlink("/d/there")),
+        ("rename", |task| task.rename("/d/there", "/d/new")),
+        ("rename to", |task| task.rename("/there", "/d/new")),
+    ];
+    for (name, call) in calls {
+        let (fs, task) = machine(Features::empty());
+        task.mkdir("/d", 0o755).unwrap();
+        for file in ["/there", "/d/there"] {
+            task.creat(file, 0o644).unwrap();
+        }
+        task.vfs().shrink(1000);
+        task.stat("/d").unwrap();
+        task.stat("/there").unwrap();
+        fs.stale.store(1, SeqCst);
+        assert_eq!(call(&task), Ok(()), "{name}: stale once");
+        assert_eq!(fs.stale.load(SeqCst), 0, "{name}: it was asked");
+    }
+    // Only once more: a file system that says so for ever does not keep the caller for ever.
+    let (fs, task) = machine(Features::empty());
+    fs.stale.store(u64::MAX, SeqCst);
+    assert_eq!(task.stat("/x").map(drop), Err(Errno::ESTALE));
+    assert_eq!(task.mkdir("/x", 0o755), Err(Errno::ESTALE));
+    assert!(asked(&fs.calls.lookup) <= 6);
+}
+
+#[test]
+fn a_name_that_no_longer_holds_is_asked_for_anew() {
+    let (fs, task) = machine(Features::REVALIDATE);
+    fs.appear("name", FILE, 0o644, "");
+    assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(2));
+    assert_eq!(asked(&fs.calls.lookup), 1);
+    assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(2));
+    assert!(asked(&fs.calls.revalidate) >= 1);
+    assert_eq!(asked(&fs.calls.lookup), 0);
+    // Another client replaces it.
+    fs.appear("name", FILE, 0o600, "");
+    fs.valid.store(false, SeqCst);
+    assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(3));
+    assert_eq!(asked(&fs.calls.lookup), 1);
+    // Takes it away, and makes another.
+    fs.vanish("name");
+    assert_eq!(task.stat("/name").map(drop), Err(Errno::ENOENT));
+    fs.appear("name", FILE, 0o600, "");
+    assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(4));
+}
+
+/// Calls that change a name ask whether what is cached of it still holds, as lookups do.
+#[test]
+fn changes_do_not_trust_a_name_that_no_longer_holds() {
+    let (fs, task) = machine(Features::REVALIDATE);
+    fs.appear("gone", FILE, 0o644, "");
+    assert_eq!(task.stat("/gone").map(drop), Ok(()));
+    assert_eq!(task.stat("/came").map(drop), Err(Errno::ENOENT));
+    fs.vanish("gone");
+    fs.appear("came", FILE, 0o644, "");
+    fs.valid.store(false, SeqCst);
+    assert_eq!(task.mkdir("/came", 0o755), Err(Errno::EEXIST));
+    assert_eq!(task.unlink("/gone"), Err(Errno::ENOENT));
+    assert_eq!(task.rename("/gone", "/elsewhere"), Err(Errno::ENOENT));
+    assert_eq!(task.unlink("/came"), Ok(()));
+}
+
+#[test]
+fn permission_is_the_file_systems_to_decide_unless_it_opts_out() {
+    for (features, calls_of_a_hit) in [
+        (Features::empty(), 0),
+        (Features::PERMISSION | Features::MAY_EXEC, 0),
+        (Features::PERMISSION, 2),
+    ] {
+        let (fs, task) = machine(features);
+        fs.appear("open", DIR, 0o755, "");
+        fs.appear("shut", DIR, 0o700, "");
+        task.creat("/open/file", 0o644).unwrap();
+        task.creat("/shut/file", 0o644).unwrap();
+        let user = task.vfs().task(Cred::user(1000, 1000));
+        asked(&fs.calls.permission);
+        // Two directories are searched: `/` and `/open`.
+        assert_eq!(user.stat("/open/file").map(drop), Ok(()));
+        assert_eq!(asked(&fs.calls.permission), calls_of_a_hit, "{features:?}");
+        // A directory that not everyone may search is asked about in any case.
+        assert_eq!(user.stat("/shut/file").map(drop), Err(Errno::EACCES));
+        if features.contains(Features::PERMISSION) {
+            assert!(asked(&fs.calls.permission) > 0, "{features:?}");
+            assert_eq!(user.access("/open/file", AccessMode::R_OK), Ok(()));
+            assert!(asked(&fs.calls.permission) > 0, "{features:?}: access asks about the file");
+        }
+        // And a chmod is felt at once.
+        assert_eq!(task.chmod("/open", 0o700), Ok(()));
+        assert_eq!(user.stat("/open/file").map(drop), Err(Errno::EACCES));
+        assert_eq!(task.chmod("/open", 0o711), Ok(()));
+        assert_eq!(user.stat("/open/file").map(drop), Ok(()));
+    }
+}
+
+#[test]
+fn what_is_changed_through_it_is_seen_at_once() {
+    let (fs, task) = machine(Features::empty());
+    assert_eq!(task.stat("/d").map(drop), Err(Errno::ENOENT));
+    assert_eq!(task.mkdir("/d", 0o755), Ok(()));
+    assert_eq!(task.stat("/d").map(|stat| stat.st_nlink), Ok(2));
+    assert_eq!(task.stat("/").map(|stat| stat.st_nlink), Ok(3));
+    assert_eq!(task.creat("/d/a", 0o644).map(drop), Ok(()));
+    assert_eq!(task.link("/d/a", "/d/b"), Ok(()));
+    assert_eq!(task.stat("/d/a").map(|stat| stat.st_nlink), Ok(2));
+    assert_eq!(task.rename("/d/b", "/c"), Ok(()));
+    assert_eq!(task.stat("/d/b").map(drop), Err(Errno::ENOENT));
+    assert_eq!(task.rmdir("/d"), Err(Errno::ENOTEMPTY));
+    assert_eq!(task.unlink("/d/a"), Ok(()));
+    assert_eq!(task.stat("/c").map(|stat| stat.st_nlink), Ok(1));
+    assert_eq!(task.rmdir("/d"), Ok(()));
+    assert_eq!(task.stat("/d").map(drop), Err(Errno::ENOENT));
+    assert_eq!(task.mkdir("/d", 0o755), Ok(()), "what was removed can be made again");
+    assert_eq!(task.mkdir("/e", 0o755), Ok(()));
+    assert_eq!(task.rename("/d", "/e"), Ok(()), "an empty directory is replaced");
+    assert_eq!(task.stat("/").map(|stat| stat.st_nlink), Ok(3));
+    assert_eq!(task.rename("/e", "/e/below"), Err(Errno::EINVAL));
+    // None of it asked about what the calls themselves had said.
+    asked(&fs.calls.lookup);
+    for path in ["/c", "/e"] {
+        assert_eq!(task.stat(path).map(drop), Ok(()));
+    }
+    assert_eq!(asked(&fs.calls.lookup), 0);
+    let root = task.open("/", OpenFlags::DIRECTORY, 0).unwrap();
+    let listed = common::tree::list(&task, &root, 64).unwrap();
+    let names: Vec<&[u8]> = listed.iter().map(|entry| &entry.name[..]).collect();
+    assert_eq!(names, [&b"."[..], b"..", b"c", b"e"]);
+}
+
+/// Runs `f` while a call about `name` is under way in the file system: `f` must not wait for it.
+fn during(
+    fs: &SampleFs,
+    name: &str,
+    slow: impl FnOnce() -> Result<(), Errno> + Send,
+    f: impl FnOnce(),
+) {
+    /// Lets it go on, also where `f` fails.
+    struct Release<'a>(&'a SampleFs);
+
+    impl Drop for Release<'_> {
+        fn drop(&mut self) {
+            self.0.hold(None);
+        }
+    }
+
+    fs.hold(Some(name));
+    thread::scope(|scope| {
+        let slow = scope.spawn(slow);
+        fs.until_held();
+        let release = Release(fs);
+        f();
+        assert!(!slow.is_finished());
+        drop(release);
+        assert_eq!(slow.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn a_slow_call_holds_up_no_other_name() {
+    type Call = fn(&Task) -> Result<(), Errno>;
+    let calls: &[(&str, Call)] = &[
+        ("a lookup", |task| task.stat("/d/slow").map(drop)),
+        ("a removal", |task| task.unlink("/d/slow")),
+        ("a link", |task| task.link("/d/other", "/e/slow")),
+        ("a creation", |task| task.mkdir("/e/slow", 0o755)),
+        ("a rename in place", |task| task.rename("/d/slow", "/d/moved")),
+        ("a rename to elsewhere", |task| task.rename("/d/slow", "/e/moved")),
+        ("a rename onto it", |task| task.rename("/d/other", "/e/slow")),
+        ("a removal of a directory", |task| task.rmdir("/d/x/slow")),
+    ];
+    for &(what, call) in calls {
+        println!("{what}");
+        watched(move || {
+            let (fs, task) = machine(Features::empty());
+            for dir in ["/d", "/d/x", "/d/x/slow", "/e"] {
+                task.mkdir(dir, 0o755).unwrap();
+            }
+            for file in ["/d/slow", "/d/other", "/d/x/file"] {
+                task.creat(file, 0o644).unwrap();
+            }
+            // What it is about must be asked for too.
+            task.vfs().shrink(1000);
+            let task = &task;
+            during(&fs, "slow", || call(task), || {
+                assert_eq!(task.stat("/d/none").map(drop), Err(Errno::ENOENT));
+                assert_eq!(task.stat("/d/x/file").map(drop), Ok(()));
+                assert_eq!(task.creat("/d/made", 0o644).map(drop), Ok(()));
+                assert_eq!(task.rename("/d/made", "/d/name"), Ok(()));
+                assert_eq!(task.rename("/d/name", "/e/name"), Ok(()), "{what}");
+                assert_eq!(task.unlink("/e/name"), Ok(()));
+                assert_eq!(task.mkdir("/e/dir", 0o755), Ok(()));
+                assert_eq!(task.rmdir("/e/dir"), Ok(()));
+                assert_eq!(task.chmod("/d", 0o700), Ok(()));
+                assert_eq!(task.mount(MemFs::new(), "/d/x", MountFlags::empty()), Ok(()));
+                assert_eq!(task.umount2("/d/x", pathwalk::UmountFlags::empty()), Ok(()));
+                let dir = task.open("/d", OpenFlags::DIRECTORY, 0).unwrap();
+                assert!(common::tree::list(task, &dir, 512).unwrap().len() >= 3);
+            });
+        });
+    }
+}
+
+/// Who sees a name goes on seeing it while somebody takes it away slowly.
+#[test]
+fn a_slow_removal_hides_nothing_before_it_is_done() {
+    watched(|| {
+        let (fs, task) = machine(Features::empty());
+        task.creat("/slow", 0o644).unwrap();
+        during(&fs, "slow", || task.unlink("/slow"), || {
+            assert_eq!(task.stat("/slow").map(|stat| stat.st_nlink), Ok(1));
+        });
+        assert_eq!(task.stat("/slow").map(drop), Err(Errno::ENOENT));
+    });
+}
+
+/// A file system hears the last of an inode when nobody uses it any more, and whether its data can go.
+#[test]
+fn an_unlinked_file_lives_while_it_is_open() {
+    let (fs, task) = machine(Features::empty());
+    fs.appear("file", FILE, 0o644, "text");
+    let file = task.open("/file", OpenFlags::RDONLY, 0).unwrap();
+    assert_eq!(task.unlink("/file"), Ok(()));
+    let mut text = [0; 8];
+    assert_eq!(task.read(&file, &mut text), Ok(4));
+    assert_eq!(task.fstat(&file).map(|stat| stat.st_nlink), Ok(0));
+    assert_eq!(asked(&fs.calls.evict), 0);
+    drop(file);
+    assert_eq!(asked(&fs.calls.evict), 1);
+}
+
+/// A walk that holds nothing may stop where it has already arrived; going on, it is still there.
+#[test]
+fn a_walk_that_must_hold_at_its_end_does_not_walk_the_last_name_twice() {
+    let (fs, task) = machine(Features::PERMISSION | Features::MAY_EXEC);
+    fs.appear("file", FILE, 0o644, "");
+    fs.appear("dir", DIR, 0o755, "");
+    fs.appear("link", FileType::Symlink, 0o777, "body");
+    task.creat("/dir/dir", 0o644).unwrap();
+    for path in ["/file", "/dir", "/link"] {
+        task.lstat(path).unwrap();
+    }
+    // The file system is asked about the file itself, and for the body.
+    assert_eq!(task.access("/file", AccessMode::R_OK), Ok(()));
+    assert_eq!(task.access("/dir", AccessMode::R_OK), Ok(()));
+    assert_eq!(task.access("/dir/", AccessMode::R_OK), Ok(()));
+    assert_eq!(task.access("/file/", AccessMode::R_OK), Err(Errno::ENOTDIR));
+    assert_eq!(task.readlink("/link", &mut [0; 8]), Ok(4));
+    // Its time of last access is to be written.
+    let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    task.symlink("body", "/link").unwrap();
+    assert_eq!(task.readlink("/link", &mut [0; 8]), Ok(4));
+    assert_eq!(task.readlink("/link/", &mut [0; 8]), Err(Errno::ENOENT));
+}

@@ -1,0 +1,137 @@
+//! Every cache is bounded: a full one is an errno, and nothing is lost.
+
+use crate::common::{
+    sample::SampleFs,
+    tree::{Census, census},
+};
+use pathwalk::{Config, Cred, Errno, MemFs, OpenFlags, Task, Vfs, fs::Features};
+use std::sync::Arc;
+
+/// 64 slots are the fewest that a table has.
+const TINY: u64 = 64 * 128;
+
+/// Makes things until one is refused; returns how many there are.
+fn until_refused(want: Errno, mut make: impl FnMut(usize) -> Result<(), Errno>) -> usize {
+    for made in 0..100_000 {
+        match make(made) {
+            Ok(()) => {}
+            Err(errno) => {
+                assert_eq!(errno, want);
+                return made;
+            }
+        }
+    }
+    panic!("it is never refused");
+}
+
+fn checked(vfs: &Arc<Vfs>, task: &Task) -> Census {
+    let census = census(task);
+    let usage = vfs.usage();
+    assert_eq!((usage.dentries, usage.inodes), (census.names, census.inodes));
+    census
+}
+
+/// What allocates in the kernel answers ENOMEM there.
+#[test]
+fn a_full_table_is_enomem_and_loses_nothing() {
+    let long = "x".repeat(100);
+    let budgets = [
+        ("dentries", Config { dentry_bytes: TINY, ..Config::default() }),
+        ("inodes", Config { inode_bytes: TINY, ..Config::default() }),
+        ("names", Config { name_bytes: TINY, ..Config::default() }),
+    ];
+    for (what, config) in budgets {
+        let vfs = Vfs::new(config, MemFs::new()).unwrap();
+        let task = vfs.task(Cred::root());
+        type Make = fn(&Task, &str) -> Result<(), Errno>;
+        let makes: [(&str, Make); 4] = [
+            ("creat", |task, path| task.creat(path, 0o644).map(drop)),
+            ("mkdir", |task, path| task.mkdir(path, 0o755)),
+            ("symlink", |task, path| task.symlink("y".repeat(100), path)),
+            ("link", |task, path| {
+                // Two names a file: the dentries are full before the inodes.
+                task.creat(path, 0o644).map(drop)?;
+                let linked = task.link(path, format!("{path}+"));
+                if linked.is_err() {
+                    task.unlink(path)?;
+                }
+                linked
+            }),
+        ];
+        for (call, make) in makes {
+            let path = |number: usize| format!("/{number}{long}");
+            let made = until_refused(Errno::ENOMEM, |number| make(&task, &path(number)));
+            assert!(made > 10, "{what}, {call}: {made}");
+            let full = checked(&vfs, &task);
+            // Refused again and again, and nothing changes; what is there is found.
+            for _ in 0..100 {
+                assert_eq!(make(&task, &path(made)), Err(Errno::ENOMEM), "{what}, {call}");
+            }
+            assert_eq!(task.lstat(path(made)).map(drop), Err(Errno::ENOENT));
+            assert_eq!(task.lstat(path(made - 1)).map(drop), Ok(()));
+            assert_eq!(checked(&vfs, &task), full, "{what}, {call}");
+            // A rename needs room for its reservation, or for the new name.
+            let new = format!("/{}", "z".repeat(200));
+            match task.rename(path(0), &new) {
+                Ok(()) => assert_eq!(task.rename(&new, path(0)), Ok(())),
+                Err(errno) => assert_eq!(errno, Errno::ENOMEM, "{what}, {call}"),
+            }
+            assert_eq!(checked(&vfs, &task), full, "{what}, {call}");
+            // With room it goes on.
+            let remove = |number: usize| match call {
+                "mkdir" => task.rmdir(path(number)),
+                "link" => task.unlink(path(number)).and(task.unlink(path(number) + "+")),
+                _ => task.unlink(path(number)),
+            };
+            (0..made / 2).for_each(|number| assert_eq!(remove(number), Ok(())));
+            (0..made / 2).for_each(|number| assert_eq!(make(&task, &path(number)), Ok(())));
+            (0..made).for_each(|number| assert_eq!(remove(number), Ok(()), "{what}, {call}"));
+            assert_eq!(checked(&vfs, &task), Census { names: 1, inodes: 1 });
+        }
+    }
+}
+
+/// What tmpfs limits answers ENOSPC there.
+#[test]
+fn a_full_file_system_is_enospc_and_loses_nothing() {
+    let limits = pathwalk_memfs::Limits { bytes: Some(16 << 12), inodes: Some(50) };
+    let fs = MemFs::with_limits(limits);
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let task = vfs.task(Cred::root());
+    let made = until_refused(Errno::ENOSPC, |number| task.mkdir(format!("/{number}"), 0o755));
+    assert_eq!(made, 49, "the root is one of the 50");
+    let full = checked(&vfs, &task);
+    assert_eq!(task.creat("/x", 0o644).map(drop), Err(Errno::ENOSPC));
+    assert_eq!(task.symlink("y", "/x"), Err(Errno::ENOSPC));
+    assert_eq!(checked(&vfs, &task), full);
+    assert_eq!(task.rmdir("/0"), Ok(()));
+    let file = task.creat("/file", 0o644).unwrap();
+    let mut written = 0;
+    until_refused(Errno::ENOSPC, |_| task.write(&file, &[1; 1000]).map(|len| written += len));
+    assert_eq!(written, 16 << 12);
+    assert_eq!(task.fstat(&file).map(|stat| stat.st_size), Ok(16 << 12));
+    assert_eq!(task.unlink("/file"), Ok(()));
+    drop(file);
+    assert_eq!(fs.usage().bytes, 0);
+    assert_eq!(fs.usage().inodes, 49);
+}
+
+#[test]
+fn a_million_missing_names_stay_within_the_budget() {
+    let config = Config { dentry_bytes: 1 << 20, name_bytes: 1 << 20, ..Config::default() };
+    let vfs = Vfs::new(config, SampleFs::new(Features::empty())).unwrap();
+    let task = vfs.task(Cred::root());
+    let dir = task.open("/", OpenFlags::PATH, 0).unwrap();
+    for number in 0..1_000_000 {
+        // Every tenth name lies in the names' arena.
+        let name = if number % 10 == 0 { format!("{number:040}") } else { format!("{number}") };
+        let found = task.fstatat(&dir, &name, pathwalk::AtFlags::empty());
+        assert_eq!(found.map(drop), Err(Errno::ENOENT), "{name}");
+    }
+    let usage = vfs.usage();
+    assert!(usage.dentries <= (1 << 20) / 128, "{usage:?}");
+    assert!(usage.bytes <= (2 << 20) + (1 << 16), "{usage:?}");
+    drop(dir);
+    vfs.shrink(u32::MAX);
+    assert_eq!(vfs.usage().dentries, 1, "the root is left");
+}

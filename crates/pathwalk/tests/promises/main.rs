@@ -1,0 +1,13 @@
+//! The promises, each with a test that fails when it is broken.
+//!
+//! - [`read_only`]: a cached lookup stores nothing that another thread reads.
+//! - [`budgets`]: every cache is bounded.
+//!
+//! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod read_only;
+
+mod budgets;

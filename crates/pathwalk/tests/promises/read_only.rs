@@ -1,0 +1,62 @@
+//! A cached lookup stores nothing: it succeeds while the tables cannot be written.
+
+use crate::common::lookups::World;
+use pathwalk::{Errno, Task};
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{Command, ExitStatus, Stdio},
+};
+
+#[test]
+fn lookups_succeed_while_the_tables_are_read_only() {
+    let world = World::new().unwrap();
+    // Each with a root and a current directory of its own: taking those counts them.
+    let tasks: Vec<Task> = (0..4).map(|_| world.task.fork()).collect();
+    let calls = world.vfs.with_tables_read_only(|| {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = tasks
+                .iter()
+                .map(|task| scope.spawn(|| (0..50).map(|_| world.round(task)).sum::<usize>()))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        })
+    });
+    assert!(calls.unwrap() > 4 * 50 * 200);
+    // And afterwards they can be written again.
+    assert_eq!(world.task.mkdir("/mnt/new", 0o755), Ok(()));
+}
+
+/// The protection works: what stores does not survive it.
+#[test]
+fn whatever_stores_ends_the_process_while_the_tables_are_read_only() {
+    type Store = fn(&Task) -> Result<(), Errno>;
+    let stores: [(&str, Store); 5] = [
+        ("mkdir", |task| task.mkdir("/mnt/new", 0o755)),
+        ("chmod", |task| task.chmod("/mnt/upper", 0o600)),
+        ("open", |task| task.open("/mnt/upper", pathwalk::OpenFlags::PATH, 0).map(drop)),
+        ("chdir", |task| task.chdir("/mnt")),
+        ("lookup", |task| task.stat("/net/never-seen").map(drop)),
+    ];
+    const CHILD: &str = "PATHWALK_STORE";
+    if let Ok(name) = std::env::var(CHILD) {
+        let world = World::new().unwrap();
+        let (_, store) = stores.iter().find(|(store, _)| *store == name).unwrap();
+        let task = world.vfs.task(pathwalk::Cred::root());
+        let _ = world.vfs.with_tables_read_only(|| store(&task));
+        return;
+    }
+    for (name, _) in stores {
+        let status = again("read_only::whatever_stores", &[(CHILD, name)]);
+        assert_eq!(status.signal(), Some(SIGSEGV), "{name}: {status}");
+    }
+    assert!(again("read_only::lookups_succeed", &[]).success());
+}
+
+const SIGSEGV: i32 = 11;
+
+/// Runs tests of this program in a process of their own.
+fn again(filter: &str, variables: &[(&str, &str)]) -> ExitStatus {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(filter).envs(variables.iter().copied());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
+}
