@@ -12,7 +12,7 @@
 //!
 //! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
 
-use super::{COMPLETE, DEAD_DIR, Dentry, DentryId, IN_LOOKUP, NEGATIVE};
+use super::{COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
 use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::gate;
@@ -172,6 +172,39 @@ impl Vfs {
                     }
                 }
             }
+        }
+    }
+
+    /// Reserves the name of a dentry that the caller holds; a root has none, and cannot be removed.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: no name leads to it any more.
+    pub(crate) fn reserve_held(&self, id: DentryId) -> Result<Option<Reserved<'_>>> {
+        let dentry = self.dentry(id);
+        if dentry.is(IS_ROOT) {
+            return Ok(None);
+        }
+        loop {
+            let parent = self.dget_parent(id);
+            let guard = self.dentry(parent).lockref.lock(lock::DENTRY);
+            if dentry.parent.get() == parent.0 {
+                if !dentry.is(HASHED) {
+                    drop(guard);
+                    self.dput(parent);
+                    return Err(Errno::ENOENT);
+                }
+                dentry.lockref.get_locked();
+                if dentry.busy.get() == 0 {
+                    dentry.busy.set(1);
+                    return Ok(Some(Reserved { vfs: self, id, parent }));
+                }
+                drop(guard);
+                self.wait(id, Wait::ForChanges);
+            } else {
+                drop(guard);
+            }
+            self.dput(parent);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::{MntFlags, MountId};
 use crate::{
-    dcache::{DEAD_DIR, DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
+    dcache::{DIRECTORY, DentryId, MOUNTED},
     lock,
     vfs::Vfs,
     walk::HeldPath,
@@ -75,25 +75,61 @@ impl Vfs {
     /// # Errors
     ///
     /// - `ENOENT`: the place was removed.
+    /// - `EINVAL`: the place lies in a mount that hangs nowhere any more.
     /// - `ENOTDIR`: one is a directory and the other is not.
     pub(crate) fn attach(&self, id: MountId, at: &HeldPath<'_>) -> Result<()> {
-        let mount = self.mount_slot(id);
-        let is_directory = |dentry: u32| self.dentries.get(dentry).is(DIRECTORY);
-        let mut guard = self.mount_tree();
-        // What was mounted there since the caller looked is covered too.
+        loop {
+            let (parent, mountpoint) = self.hold_top(&self.mount_tree(), at);
+            let attached = self.attach_at(id, at, parent, mountpoint);
+            self.dput(mountpoint);
+            if let Some(attached) = attached {
+                return attached;
+            }
+        }
+    }
+
+    /// What the place shows: the root of what is mounted on top of it, counted, as seen in that mount.
+    fn hold_top(&self, guard: &TreeGuard<'_>, at: &HeldPath<'_>) -> (MountId, DentryId) {
         let (mut parent, mut mountpoint) = (at.mnt(), at.dentry());
         while let Some(top) = guard.tree.on(self, parent, mountpoint) {
             (parent, mountpoint) = (top, DentryId(self.mount_slot(top).root.get()));
         }
+        self.dget(mountpoint);
+        (parent, mountpoint)
+    }
+
+    /// Hangs a mount over a dentry; none where something else was mounted there meanwhile.
+    fn attach_at(
+        &self,
+        id: MountId,
+        at: &HeldPath<'_>,
+        parent: MountId,
+        mountpoint: DentryId,
+    ) -> Option<Result<()>> {
+        let mount = self.mount_slot(id);
+        // Nobody removes or moves it from here on: whoever does reserves its name and then looks whether it is a
+        // mountpoint.
+        let _name = match self.reserve_held(mountpoint) {
+            Ok(name) => name,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let mut guard = self.mount_tree();
+        // What was mounted there since is covered too.
+        let top = self.hold_top(&guard, at);
+        self.dput(top.1);
+        if top != (parent, mountpoint) {
+            return None;
+        }
+        if self.mount_slot(parent).flags().contains(MntFlags::DETACHED) {
+            return Some(Err(Errno::EINVAL));
+        }
+        let is_directory = |dentry: u32| self.dentries.get(dentry).is(DIRECTORY);
         if is_directory(mount.root.get()) != is_directory(mountpoint.0) {
-            return Err(Errno::ENOTDIR);
+            return Some(Err(Errno::ENOTDIR));
         }
         let covered = self.dentry(mountpoint);
         {
             let _dentry = covered.lockref.lock(lock::DENTRY);
-            if covered.is(DEAD_DIR) || !covered.is(HASHED | IS_ROOT) {
-                return Err(Errno::ENOENT);
-            }
             covered.lockref.get_locked();
             {
                 let _mount = mount.seq.change();
@@ -107,7 +143,7 @@ impl Vfs {
         *guard.tree.covers.entry(mountpoint).or_default() += 1;
         guard.tree.children.entry(parent).or_default().push(id);
         self.topology_changed();
-        Ok(())
+        Some(Ok(()))
     }
 
     /// Takes a mount out of the tree. The caller holds one count of it.

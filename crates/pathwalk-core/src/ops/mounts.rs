@@ -24,6 +24,7 @@ impl Task {
     /// - `EINVAL`: another flag.
     /// - whatever keeps the file system from being mounted.
     /// - `ENOENT`: the mountpoint was removed.
+    /// - `EINVAL`: the mountpoint lies in a mount that was unmounted.
     /// - `ENOTDIR`: the mountpoint is no directory.
     /// - `ENOSPC`, `ENOMEM`: there is no room for one more mount.
     pub fn mount(
@@ -49,7 +50,8 @@ impl Task {
     /// - those of the lookup of the path.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - `EINVAL`: the source is empty; else those of its lookup.
-    /// - `ENOENT`: one of the two was removed.
+    /// - `EINVAL`: the source lies in a mount that was unmounted.
+    /// - `ENOENT`: the mountpoint was removed. `EINVAL`: it lies in a mount that was unmounted.
     /// - `ENOTDIR`: one is a directory and the other is not.
     /// - `ENOSPC`: there is no room for one more mount.
     pub fn bind(&self, source: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<()> {
@@ -60,8 +62,11 @@ impl Task {
         }
         let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
         let vfs = self.vfs();
+        if source.mnt_flags().contains(MntFlags::DETACHED) {
+            return Err(Errno::EINVAL);
+        }
         vfs.dget(source.dentry());
-        let flags = source.mnt_flags().difference(MntFlags::DETACHED | MntFlags::SB_RDONLY);
+        let flags = source.mnt_flags().difference(MntFlags::SB_RDONLY);
         let sb = source.slot().sb.get();
         let id = vfs
             .mount_alloc(sb, source.dentry(), flags)
