@@ -43,8 +43,9 @@ pub(crate) enum Kind {
 pub(crate) struct Component {
     /// The hash of the name alone.
     hash: u64,
-    /// The name's first eight bytes, zero-padded.
+    /// The name's first eight bytes and the next eight, zero-padded.
     first: u64,
+    second: u64,
     /// Where in its text the name begins, and how long it is.
     pub(crate) start: usize,
     pub(crate) len: usize,
@@ -55,7 +56,7 @@ pub(crate) struct Component {
 impl Component {
     /// The component that stands for "no name".
     pub(crate) const ROOT: Self =
-        Self { hash: 0, first: 0, start: 0, len: 0, trailing_slash: false };
+        Self { hash: 0, first: 0, second: 0, start: 0, len: 0, trailing_slash: false };
 
     /// What the component is to the walk.
     #[inline(always)]
@@ -66,6 +67,12 @@ impl Component {
             (2, 0x2e2e) => Kind::DotDot,
             _ => Kind::Norm,
         }
+    }
+
+    /// Whether it is `.` or `..`, or might be.
+    #[inline(always)]
+    pub(crate) fn starts_with_dot(&self) -> bool {
+        self.first as u8 == b'.'
     }
 
     /// The key of the name below `parent`: its hash in the upper 56 bits, its length in the lower 8.
@@ -89,21 +96,15 @@ impl Component {
     /// Whether the words in `cells`, zero-padded, spell the name, for names that lie in the dentry.
     #[inline(always)]
     pub(crate) fn is_inline(&self, cells: &[Cell64; INLINE_WORDS], text: Bytes<'_>) -> bool {
-        if cells[0].get() != self.first {
-            return false;
-        }
-        let mut at = 8;
-        for cell in &cells[1..] {
-            if at >= self.len {
-                break;
-            }
-            let left = (self.len - at).min(8);
-            if cell.get() != text.word(self.start + at) & (u64::MAX >> (64 - 8 * left)) {
-                return false;
-            }
-            at += 8;
-        }
-        true
+        cells[0].get() == self.first
+            && cells[1].get() == self.second
+            && (self.len <= 16 || self.rest_is(&cells[2..], text.text))
+    }
+
+    /// Whether what lies behind the first sixteen bytes is in `cells`. Out of line, as few names are so long.
+    #[inline(never)]
+    fn rest_is(&self, cells: &[Cell64], text: &[u8]) -> bool {
+        spells(cells, self.bytes(text).get(16..).unwrap_or_default())
     }
 }
 
@@ -125,12 +126,6 @@ impl<'t> Bytes<'t> {
         Self { text, last }
     }
 
-    /// The word at `at`, which lies in the text or just behind it.
-    #[inline(always)]
-    fn word(self, at: usize) -> u64 {
-        Self::first_word(self.text.get(at..).unwrap_or_default(), self.last)
-    }
-
     #[inline(always)]
     fn first_word(rest: &[u8], last: u64) -> u64 {
         match rest.first_chunk::<8>() {
@@ -147,26 +142,67 @@ impl<'t> Bytes<'t> {
 /// is a byte like any other here.
 #[inline(always)]
 pub(crate) fn scan(bytes: Bytes<'_>, start: usize, secret: Secret) -> Component {
-    let mut rest = bytes.text.get(start..).unwrap_or_default();
-    let mut hash = secret.0[0];
-    let mut first = None;
-    let mut len = 0;
-    loop {
-        let word = Bytes::first_word(rest, bytes.last);
+    let rest = bytes.text.get(start..).unwrap_or_default();
+    let mut scan = Scan { hash: secret.0[0], key: secret.0[1] };
+    // Most names end in the first word, and most others in the second: so these are written out.
+    let first = match scan.word(Bytes::first_word(rest, bytes.last)) {
+        Word::Whole(first) => first,
+        Word::Ends(first, len) => {
+            return Component { hash: scan.hash, first, second: 0, start, len, trailing_slash: false };
+        }
+    };
+    let rest = rest.get(8..).unwrap_or_default();
+    let second = match scan.word(Bytes::first_word(rest, bytes.last)) {
+        Word::Whole(second) => second,
+        Word::Ends(second, len) => {
+            let len = 8 + len;
+            return Component { hash: scan.hash, first, second, start, len, trailing_slash: false };
+        }
+    };
+    let len = 16 + scan.rest(rest.get(8..).unwrap_or_default(), bytes.last);
+    Component { hash: scan.hash, first, second, start, len, trailing_slash: false }
+}
+
+/// A scan under way.
+struct Scan {
+    hash: u64,
+    key: u64,
+}
+
+/// What a word of a name is.
+enum Word {
+    /// Eight bytes of the name.
+    Whole(u64),
+    /// The last bytes of the name, zero-padded, and how many they are.
+    Ends(u64, usize),
+}
+
+impl Scan {
+    #[inline(always)]
+    fn word(&mut self, word: u64) -> Word {
         let slash = word ^ SLASHES;
         // The lowest set bit marks the first slash; what lies above it may be a false alarm.
         let ends = slash.wrapping_sub(LOW) & !slash & HIGH;
         if ends == 0 {
-            hash = fold(hash ^ word, secret.0[1]);
-            first = first.or(Some(word));
-            len += 8;
-            rest = rest.get(8..).unwrap_or_default();
-            continue;
+            self.hash = fold(self.hash ^ word, self.key);
+            return Word::Whole(word);
         }
         let word = word & ((ends - 1) & !ends) >> 7;
-        hash = fold(hash ^ word, secret.0[1]);
-        len += (ends.trailing_zeros() / 8) as usize;
-        return Component { hash, first: first.unwrap_or(word), start, len, trailing_slash: false };
+        self.hash = fold(self.hash ^ word, self.key);
+        Word::Ends(word, (ends.trailing_zeros() / 8) as usize)
+    }
+
+    /// The words behind the second; returns how many bytes they have.
+    #[inline(never)]
+    fn rest(&mut self, mut rest: &[u8], last: u64) -> usize {
+        let mut len = 0;
+        loop {
+            match self.word(Bytes::first_word(rest, last)) {
+                Word::Whole(_) => len += 8,
+                Word::Ends(_, more) => return len + more,
+            }
+            rest = rest.get(8..).unwrap_or_default();
+        }
     }
 }
 

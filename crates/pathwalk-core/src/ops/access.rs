@@ -10,10 +10,10 @@ use crate::{
     perm,
     task::{At, Task},
     walk::{
-        Request, Stop, Walk,
-        hold::Hold,
-        ladder::{LookupJob, Terminal, climb},
-        observe::{Left, Observer},
+        Request, Stop,
+        end::End,
+        ladder::{Terminal, lookup},
+        observe::Left,
     },
 };
 use pathwalk_abi::{
@@ -70,7 +70,7 @@ impl Task {
             self.cred.real_subject()
         };
         let request = Request { who, ..self.request(dir, path, lookup_flags(flags))? };
-        climb(&request, (), &mut LookupJob(MayAccess(Access::from_bits_truncate(mode.bits()))))
+        lookup(&request, MayAccess(Access::from_bits_truncate(mode.bits())))
     }
 }
 
@@ -81,35 +81,35 @@ impl<'a> Terminal<'a> for MayAccess {
     type Out = ();
 
     #[inline(always)]
-    fn finish<H: Hold<'a>, O: Observer>(&mut self, walk: &Walk<'a, H, O>) -> Result<(), Stop> {
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
         if self.0.is_empty() {
-            return walk.check_end();
+            return end.check();
         }
-        self.ask(walk)
+        self.ask(end)
     }
 }
 
 impl MayAccess {
-    fn ask<'a, H: Hold<'a>, O: Observer>(&self, walk: &Walk<'a, H, O>) -> Result<(), Stop> {
-        let vfs = walk.vfs;
-        let inode = vfs.inode(walk.inode());
-        let Some((owner, flags)) = (if H::RCU { inode.try_owner() } else { Some(inode.owner()) })
+    fn ask<const RCU: bool>(&self, end: &End<'_, RCU>) -> Result<(), Stop> {
+        let vfs = end.vfs;
+        let inode = vfs.inode(end.inode());
+        let Some((owner, flags)) = (if RCU { inode.try_owner() } else { Some(inode.owner()) })
         else {
             return Err(Stop::Leave(Left::Changed));
         };
-        if H::RCU && flags & I_PERMISSION != 0 {
+        if RCU && flags & I_PERMISSION != 0 {
             return Err(Stop::Leave(Left::Permission));
         }
-        let mount = walk.mount().flags();
-        let verdict = self.verdict(walk, owner, mount);
+        let mount = end.mount().flags();
+        let verdict = self.verdict(end, owner, mount);
         // The verdict is about this file at this moment, or there is none.
-        walk.check_end()?;
+        end.check()?;
         Ok(verdict?)
     }
 
-    fn verdict<'a, H: Hold<'a>, O: Observer>(
+    fn verdict<const RCU: bool>(
         &self,
-        walk: &Walk<'a, H, O>,
+        end: &End<'_, RCU>,
         owner: Owner,
         mount: MntFlags,
     ) -> Result<()> {
@@ -119,13 +119,13 @@ impl MayAccess {
         }
         let special = matches!(kind, S_IFCHR | S_IFBLK | S_IFIFO | S_IFSOCK);
         let writes = self.0.contains(Access::WRITE) && !special;
-        if H::RCU {
+        if RCU {
             if writes && mount.contains(MntFlags::SB_RDONLY) {
                 return Err(Errno::EROFS);
             }
-            perm::decide(owner, self.0, &walk.who).map_err(|_| Errno::EACCES)?;
+            perm::decide(owner, self.0, &end.who).map_err(|_| Errno::EACCES)?;
         } else {
-            walk.vfs.inode_permission(walk.inode(), self.0, &walk.who)?;
+            end.vfs.inode_permission(end.inode(), self.0, &end.who)?;
         }
         if writes && mount.read_only() { Err(Errno::EROFS) } else { Ok(()) }
     }

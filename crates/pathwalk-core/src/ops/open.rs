@@ -13,7 +13,7 @@ use crate::{
     walk::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,
         hold::Hold,
-        ladder::{Job, Parent, climb},
+        ladder::{Job, Keep, Parent, climb},
         observe::{Left, Observer},
         text::Text,
     },
@@ -294,7 +294,7 @@ impl<'a> Job<'a> for OpenJob<'_> {
                     Last::Stands => break,
                     Last::Again => continue,
                     Last::Missing => {
-                        let dir = H::hold_path(walk)?;
+                        let dir = H::finish(walk, &mut Keep)?;
                         let text = std::mem::replace(text, Text::new(b""));
                         return Ok(Opened::Missing(Parent { dir, last, text }));
                     }
@@ -308,7 +308,7 @@ impl<'a> Job<'a> for OpenJob<'_> {
         if self.op.flags.contains(OpenFlags::CREAT) {
             walk.flags.remove(Lookup::DIRECTORY);
         }
-        let held = walk.complete().and_then(|()| H::hold_path(walk));
+        let held = walk.complete().and_then(|()| H::finish(walk, &mut Keep));
         if held.is_err() {
             // Whoever goes on from here stands on the last component already.
             text.finish();
@@ -334,7 +334,7 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
     last: &Component,
 ) -> Result<Last, Stop> {
     let bytes = text.current().0;
-    let child = match H::lookup(walk, walk.tables, walk.at, Bytes::new(bytes), last) {
+    let child = match H::lookup(walk, Bytes::new(bytes), last) {
         Ok(child) => child,
         // Only its absence is ours to mend; the making itself finds out about all else.
         Err(Stop::Errno(Errno::ENOENT)) => return Ok(Last::Missing),
@@ -345,11 +345,8 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
         return if H::RCU { Err(Stop::Leave(Left::Create)) } else { Ok(Last::Missing) };
     }
     let follow = if walk.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
-    match walk.step_into(walk.tables, walk.at, child, follow)? {
-        Step::Moved(at) => {
-            walk.at = at;
-            Ok(Last::Stands)
-        }
+    match walk.step_into_slowpath(child, follow)? {
+        Step::Moved => Ok(Last::Stands),
         Step::Link(link) => {
             walk.pick_link(link, text, true)?;
             Ok(Last::Again)

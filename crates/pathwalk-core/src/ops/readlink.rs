@@ -7,10 +7,10 @@ use crate::{
     mount::MntFlags,
     task::{At, Task},
     walk::{
-        Lookup, Stop, Walk,
-        hold::Hold,
-        ladder::{LookupJob, Terminal, climb},
-        observe::{Left, Observer},
+        Lookup, Stop,
+        end::End,
+        ladder::{Terminal, lookup},
+        observe::Left,
     },
 };
 use pathwalk_abi::{Errno, Result};
@@ -44,7 +44,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let request = self.request(dir.into(), path, Lookup::EMPTY)?;
-        climb(&request, (), &mut LookupJob(ReadBody { buf, unnamed: path.is_empty() }))
+        lookup(&request, ReadBody { buf, unnamed: path.is_empty() })
     }
 }
 
@@ -57,16 +57,16 @@ struct ReadBody<'b> {
 impl<'a> Terminal<'a> for ReadBody<'_> {
     type Out = usize;
 
-    fn finish<H: Hold<'a>, O: Observer>(&mut self, walk: &Walk<'a, H, O>) -> Result<usize, Stop> {
-        let vfs = walk.vfs;
-        if walk.at.flags & SYMLINK == 0 {
-            walk.check_end()?;
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<usize, Stop> {
+        let vfs = end.vfs;
+        if end.at.flags & SYMLINK == 0 {
+            end.check()?;
             return Err(if self.unnamed { Errno::ENOENT } else { Errno::EINVAL }.into());
         }
-        let inode = walk.inode();
+        let inode = end.inode();
         let slot = vfs.inode(inode);
-        let flags: MntFlags = walk.mount().flags();
-        if H::RCU {
+        let flags: MntFlags = end.mount().flags();
+        if RCU {
             let attr = slot.try_attr().ok_or(Stop::Leave(Left::Changed))?;
             if vfs.atime_needs_update(&attr, flags) {
                 return Err(Stop::Leave(Left::Atime));
@@ -76,7 +76,7 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
         }
         let (blob, len) = slot.body();
         if blob == 0 {
-            if H::RCU {
+            if RCU {
                 return Err(Stop::Leave(Left::LinkBody));
             }
             let body = vfs.link_body(inode)?;
@@ -89,7 +89,7 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
             self.buf[copied..copied + piece.len()].copy_from_slice(piece);
             copied += piece.len();
         });
-        walk.check_end()?;
+        end.check()?;
         Ok(copied)
     }
 }

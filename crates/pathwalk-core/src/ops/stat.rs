@@ -11,10 +11,10 @@ use crate::{
     task::{At, Task},
     vfs::Vfs,
     walk::{
-        Stop, Walk,
-        hold::Hold,
-        ladder::{LookupJob, Terminal, climb, keep},
-        observe::{Left, Observer},
+        Stop,
+        end::End,
+        ladder::{Terminal, keep, lookup},
+        observe::Left,
     },
 };
 use pathwalk_abi::{
@@ -49,12 +49,12 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
     type Out = R;
 
     #[inline(always)]
-    fn finish<H: Hold<'a>, O: Observer>(&mut self, walk: &Walk<'a, H, O>) -> Result<R, Stop> {
-        let inode = walk.vfs.inode(walk.inode());
-        let attr = if H::RCU { inode.try_attr() } else { Some(inode.attr()) };
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<R, Stop> {
+        let inode = end.vfs.inode(end.inode());
+        let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
-        let mount = MountStat::of(walk.mount(), walk.at.dentry);
-        walk.check_end()?;
+        let mount = MountStat::of(end.mount(), end.at.dentry);
+        end.check()?;
         Ok((self.0)(&attr, &mount))
     }
 }
@@ -187,7 +187,7 @@ impl Task {
         f: impl FnMut(&Attr, &MountStat) -> R,
     ) -> Result<R> {
         let request = self.request(dir, path, lookup_flags(flags))?;
-        climb(&request, (), &mut LookupJob(GetAttr(f)))
+        lookup(&request, GetAttr(f))
     }
 }
 

@@ -6,15 +6,13 @@
 //! Linux: `LOOKUP_RCU`, `try_to_unlazy`, `legitimize_path`, `terminate_walk`.
 
 use super::{
-    HeldPath, Lookup, Place, Start, Stop, Walk,
+    Lookup, Place, Start, Stop, Walk,
+    end::End,
+    ladder::Terminal,
     observe::{Left, Observer},
 };
 use crate::{
-    dcache::{
-        DentryId, HASHED, IN_LOOKUP, REVALIDATE,
-        lookup::{Seen, Tables},
-        reserve::LookedUp,
-    },
+    dcache::{DentryId, HASHED, IN_LOOKUP, REVALIDATE, lookup::Seen, reserve::LookedUp},
     inode::InodeId,
     mount::MountId,
     name::{Bytes, Component},
@@ -34,8 +32,6 @@ pub(crate) trait Hold<'a>: Sized {
     /// Finds a child of the place. A counting walk gets it counted.
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        tables: Tables<'a>,
-        at: Place,
         text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop>;
@@ -46,8 +42,11 @@ pub(crate) trait Hold<'a>: Sized {
     /// Gives back a child that the walk does not move to.
     fn put_child(vfs: &Vfs, child: DentryId);
 
-    /// The place as something that outlives the walk.
-    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop>;
+    /// Asks something of the place where the walk ends.
+    fn finish<O: Observer, T: Terminal<'a>>(
+        walk: &Walk<'a, Self, O>,
+        terminal: &mut T,
+    ) -> Result<T::Out, Stop>;
 
     /// The place of the root that `..` stops at, held.
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place;
@@ -74,7 +73,7 @@ impl Vfs {
         Place { mnt, mnt_seq, dentry, seq, flags: slot.flags.get() }
     }
 
-    fn hold_both(&self, (mnt, dentry): (MountId, DentryId)) {
+    pub(crate) fn hold_both(&self, (mnt, dentry): (MountId, DentryId)) {
         self.mntget(mnt);
         self.dget(dentry);
     }
@@ -101,16 +100,17 @@ impl<'a> Hold<'a> for Rcu {
     #[inline(always)]
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        tables: Tables<'a>,
-        at: Place,
         text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop> {
-        match walk.vfs.d_lookup_rcu(tables, at.dentry, text, name) {
-            // Hand over hand: the child was sampled before the parent is checked again.
-            Some(seen) if tables.dentries.get(at.dentry.0).seq.unchanged(at.seq) => Ok(seen),
-            Some(_) => Err(Stop::Leave(Left::Changed)),
-            None => Err(miss(walk, at, text, name)),
+        let (vfs, at) = (walk.vfs, walk.at);
+        match vfs.d_lookup_rcu(walk.tables, at.dentry, text, name) {
+            Some(seen) => {
+                // Hand over hand: the child was sampled before the parent is checked again.
+                walk.check_at()?;
+                Ok(seen)
+            }
+            None => Err(miss(vfs, &at, text, name)),
         }
     }
 
@@ -120,23 +120,11 @@ impl<'a> Hold<'a> for Rcu {
     #[inline(always)]
     fn put_child(_vfs: &Vfs, _child: DentryId) {}
 
-    /// Linux: `complete_walk`; the root is forgotten there too.
-    #[inline]
-    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop> {
-        // What the walk ends with is all that it holds: the root's counter is left alone, whatever the call, so
-        // that nobody meets there. (Linux takes the root for O_CREAT.)
-        #[cfg(pathwalk_ablate = "forget_root")]
-        let _root = match &walk.root {
-            Some(root) if walk.legitimize(root) => {
-                Some(HeldPath::new(walk.vfs, root.mnt, root.dentry))
-            }
-            Some(_) => return Err(Stop::Leave(Left::Changed)),
-            None => None,
-        };
-        if !walk.legitimize(&walk.at) {
-            return Err(Stop::Leave(Left::Changed));
-        }
-        Ok(HeldPath::new(walk.vfs, walk.at.mnt, walk.at.dentry))
+    fn finish<O: Observer, T: Terminal<'a>>(
+        walk: &Walk<'a, Self, O>,
+        terminal: &mut T,
+    ) -> Result<T::Out, Stop> {
+        terminal.finish(&End::<true>::new(walk.vfs, walk.who, walk.at, walk.root))
     }
 
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
@@ -147,19 +135,14 @@ impl<'a> Hold<'a> for Rcu {
 /// What a walk that holds nothing makes of a name that it did not find.
 #[cold]
 #[inline(never)]
-fn miss<'a, O: Observer>(
-    walk: &Walk<'a, Rcu, O>,
-    at: Place,
-    text: Bytes<'_>,
-    name: &Component,
-) -> Stop {
+pub(crate) fn miss(vfs: &Vfs, at: &Place, text: Bytes<'_>, name: &Component) -> Stop {
     if name.bytes(text.text).contains(&0) {
         return Stop::Errno(Errno::EINVAL);
     }
-    if name.too_long() || !walk.vfs.surely_absent(at.dentry, text, name) {
+    if name.too_long() || !vfs.surely_absent(at.dentry, text, name) {
         return Stop::Leave(Left::NotCached);
     }
-    if walk.vfs.dentry(at.dentry).seq.unchanged(at.seq) {
+    if vfs.dentry(at.dentry).seq.unchanged(at.seq) {
         Stop::Errno(Errno::ENOENT)
     } else {
         Stop::Leave(Left::Changed)
@@ -187,13 +170,10 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        tables: Tables<'a>,
-        at: Place,
         text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop> {
-        debug_assert!(at.is_same(&walk.at), "a counting walk holds the place it looks from");
-        if let Some(seen) = lookup_fast(walk, tables, text, name)? {
+        if let Some(seen) = lookup_fast(walk, text, name)? {
             return Ok(seen);
         }
         lookup_slow(walk, text.text, name)
@@ -213,9 +193,11 @@ impl<'a> Hold<'a> for Ref<'a> {
         vfs.dput(child);
     }
 
-    fn hold_path<O: Observer>(walk: &Walk<'a, Self, O>) -> Result<HeldPath<'a>, Stop> {
-        walk.vfs.hold_both(walk.hold.at);
-        Ok(HeldPath::new(walk.vfs, walk.hold.at.0, walk.hold.at.1))
+    fn finish<O: Observer, T: Terminal<'a>>(
+        walk: &Walk<'a, Self, O>,
+        terminal: &mut T,
+    ) -> Result<T::Out, Stop> {
+        terminal.finish(&End::<false>::new(walk.vfs, walk.who, walk.at, walk.root))
     }
 
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
@@ -239,12 +221,11 @@ impl Drop for Ref<'_> {
 /// Linux: `lookup_fast` in ref mode.
 fn lookup_fast<'a, O: Observer>(
     walk: &mut Walk<'a, Ref<'a>, O>,
-    tables: Tables<'a>,
     text: Bytes<'_>,
     name: &Component,
 ) -> Result<Option<Seen>, Stop> {
     let vfs = walk.vfs;
-    let Some(seen) = vfs.d_lookup_rcu(tables, walk.at.dentry, text, name) else {
+    let Some(seen) = vfs.d_lookup_rcu(walk.tables, walk.at.dentry, text, name) else {
         return Ok(None);
     };
     if seen.flags & (IN_LOOKUP | HASHED) != HASHED || !vfs.dget_not_dead(seen.id) {
@@ -322,16 +303,17 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             return Err((Errno::EAGAIN, self.observer));
         }
         let vfs = self.vfs;
-        if !self.legitimize(&self.at) {
+        let Some(at) = vfs.legitimize(&self.at) else {
             return Err((Errno::ECHILD, self.observer));
-        }
-        let mut hold = Ref { vfs, at: (self.at.mnt, self.at.dentry), root: None };
-        if let Some(root) = &self.root {
-            if !self.legitimize(root) {
-                return Err((Errno::ECHILD, self.observer));
-            }
-            hold.root = Some((root.mnt, root.dentry));
-        }
+        };
+        let root = match &self.root {
+            Some(root) => match vfs.legitimize(root) {
+                Some(root) => Some(root.into_raw()),
+                None => return Err((Errno::ECHILD, self.observer)),
+            },
+            None => None,
+        };
+        let hold = Ref { vfs, at: at.into_raw(), root };
         Ok(Walk {
             vfs,
             fs: self.fs,
@@ -345,24 +327,5 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             observer: self.observer,
             hold,
         })
-    }
-
-    /// Counts a place and its mount, unless either changed since it was sampled.
-    ///
-    /// Linux: `legitimize_path`.
-    #[inline]
-    pub(crate) fn legitimize(&self, place: &Place) -> bool {
-        let vfs = self.vfs;
-        if !vfs.legitimize_mnt(place.mnt, place.mnt_seq) {
-            return false;
-        }
-        if vfs.dget_not_dead(place.dentry) {
-            if vfs.dentry(place.dentry).seq.unchanged(place.seq) {
-                return true;
-            }
-            vfs.dput(place.dentry);
-        }
-        vfs.mntput(place.mnt);
-        false
     }
 }

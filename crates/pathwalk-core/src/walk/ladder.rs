@@ -11,9 +11,12 @@
 //! Linux: `filename_lookup`, `path_lookupat`.
 
 use super::{
-    Event, Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
-    hold::{Hold, Rcu, Ref},
+    Event, Follow, HeldPath, Lookup, Place, Request, Step, Stop, Walk,
+    end::End,
+    hold::{Hold, Rcu, Ref, miss},
     observe::{Left, Observer},
+    run::{Runner, Stopped, Until},
+    skip_slashes,
     text::Text,
 };
 use crate::{
@@ -40,30 +43,118 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
-    /// Answers. A walk that holds nothing reads first and calls [`Walk::check_end`] then.
-    fn finish<H: Hold<'a>, O: Observer>(
-        &mut self,
-        walk: &Walk<'a, H, O>,
-    ) -> Result<Self::Out, Stop>;
+    /// Answers. Where nothing is held it reads first and calls [`End::check`] then.
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop>;
 }
 
 /// Climbs the ladder until there is an answer.
-#[inline(always)]
+#[inline]
 pub(crate) fn climb<'a, J: Job<'a>, O: Observer>(
     request: &Request<'a>,
     observer: O,
     job: &mut J,
+) -> Result<J::Out> {
+    climb_from(request, observer, job, None)
+}
+
+/// Climbs the ladder from a place that was reached already: the walk begins there, at that position in the path.
+fn climb_from<'a, J: Job<'a>, O: Observer>(
+    request: &Request<'a>,
+    observer: O,
+    job: &mut J,
+    begun: Option<Begun>,
 ) -> Result<J::Out> {
     let mut text = Text::new(request.path);
     let mut walk = match Walk::<Rcu, O>::path_init(request, observer) {
         Ok(walk) => walk,
         Err((errno, _)) => return Err(errno),
     };
+    if let Some(begun) = begun {
+        (walk.at, walk.root) = (begun.at, begun.root);
+        text.set_pos(begun.pos);
+    }
     match job.run(&mut walk, &mut text) {
         Ok(out) => Ok(out),
         Err(Stop::Errno(errno)) if errno != Errno::ESTALE => Err(errno),
         Err(stop) => climb_on(request, walk, text, stop, job),
     }
+}
+
+/// How far an express walk came.
+struct Begun {
+    at: Place,
+    root: Option<Place>,
+    pos: usize,
+}
+
+/// Looks a path up and asks something of what is there.
+///
+/// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
+/// else the walk goes on from where it stopped.
+#[inline(always)]
+pub(crate) fn lookup<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: T) -> Result<T::Out> {
+    let mut job = LookupJob(terminal);
+    if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
+        match express(request, &mut job.0) {
+            Express::Answer(answer) => return answer,
+            Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
+            Express::Refused => {}
+        }
+    }
+    go_on(request, &mut job, None)
+}
+
+#[inline(never)]
+fn go_on<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    job: &mut LookupJob<T>,
+    begun: Option<Begun>,
+) -> Result<T::Out> {
+    climb_from(request, (), job, begun)
+}
+
+enum Express<T> {
+    Answer(Result<T>),
+    GoOn(Begun),
+    Refused,
+}
+
+#[inline(always)]
+fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Express<T::Out> {
+    let vfs = request.vfs;
+    let path = request.path;
+    let absolute = path[0] == b'/';
+    let (mut at, root) = match request.dir {
+        _ if absolute => {
+            let root = request.fs.sample_root(vfs);
+            (root, Some(root))
+        }
+        Some((mnt, dentry)) => (vfs.sample(mnt, dentry), None),
+        None => (request.fs.sample_cwd(vfs), None),
+    };
+    let mut pos = skip_slashes(path, 0);
+    if at.flags & DIRECTORY == 0 || pos == path.len() {
+        return Express::Refused;
+    }
+    let bytes = Bytes::new(path);
+    let root_dentry = root.map(|root| root.dentry);
+    let runner = Runner { vfs, tables: vfs.tables(), who: request.who, root: root_dentry };
+    match runner.run(bytes, &mut at, &mut pos, Until::End) {
+        Stopped::Done if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 => {
+        }
+        Stopped::Done => match terminal.finish(&End::<true>::of(request, at, root)) {
+            Ok(out) => return Express::Answer(Ok(out)),
+            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
+            Err(Stop::Leave(_)) => return Express::Refused,
+        },
+        Stopped::Miss(name) => {
+            if let Stop::Errno(errno) = miss(vfs, &at, bytes, &name) {
+                return Express::Answer(Err(errno));
+            }
+        }
+        Stopped::Last(_) | Stopped::Odd => {}
+    }
+    Express::GoOn(Begun { at, root, pos })
 }
 
 /// The other rungs.
@@ -168,11 +259,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
         let bytes = text.current().0;
-        match self.walk_component(self.tables, self.at, Bytes::new(bytes), last, follow)? {
-            Step::Moved(at) => {
-                self.at = at;
-                Ok(false)
-            }
+        match self.walk_component(Bytes::new(bytes), last, follow)? {
+            Step::Moved => Ok(false),
             Step::Link(link) => {
                 self.pick_link(link, text, true)?;
                 Ok(true)
@@ -240,7 +328,7 @@ impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
                 break;
             }
         }
-        let answer = walk.complete().and_then(|()| self.0.finish(walk));
+        let answer = walk.complete().and_then(|()| H::finish(walk, &mut self.0));
         if answer.is_err() {
             // Whoever goes on from here stands on the last component already.
             text.finish();
@@ -256,11 +344,8 @@ impl<'a> Terminal<'a> for Keep {
     type Out = HeldPath<'a>;
 
     #[inline]
-    fn finish<H: Hold<'a>, O: Observer>(
-        &mut self,
-        walk: &Walk<'a, H, O>,
-    ) -> Result<HeldPath<'a>, Stop> {
-        H::hold_path(walk)
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<HeldPath<'a>, Stop> {
+        end.hold()
     }
 }
 
@@ -298,7 +383,7 @@ impl<'a> Job<'a> for ParentJob {
     ) -> Result<Parent<'a>, Stop> {
         let last = walk.to_last(text)?;
         walk.complete_parent()?;
-        let dir = H::hold_path(walk)?;
+        let dir = H::finish(walk, &mut Keep)?;
         Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")) })
     }
 }
@@ -315,7 +400,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
 /// Looks a path up and keeps the place.
 pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
-    climb(request, (), &mut LookupJob(Keep))
+    lookup(request, Keep)
 }
 
 /// Looks a path's last directory up and keeps it.

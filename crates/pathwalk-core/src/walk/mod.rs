@@ -3,10 +3,12 @@
 //! ```text
 //!   filename_lookup     the retry ladder: holding nothing, then holding, then asking the file system anew
 //!     path_init         where it begins
-//!     link_path_walk    the loop over the components            ← the hot loop
-//!       may_lookup      may this directory be searched?
-//!       scan            the end of the name and its hash, in one pass
-//!       walk_component  H::lookup, then step_into
+//!     link_path_walk    the loop over the components
+//!       run             as many plain steps as there are        ← the hot loop
+//!         may_lookup    may this directory be searched?
+//!         scan          the end of the name and its hash, in one pass
+//!         step_into     onto the child
+//!       walk_component  one component of any kind: H::lookup, then step_into_slowpath
 //!     lookup_last       the last component
 //!     finish            what the call wanted, where the walk ended
 //! ```
@@ -23,6 +25,8 @@
 
 pub(crate) mod ladder;
 
+pub(crate) mod run;
+
 pub(crate) mod step;
 
 pub(crate) mod link;
@@ -30,6 +34,8 @@ pub(crate) mod link;
 pub(crate) mod dots;
 
 pub(crate) mod hold;
+
+pub(crate) mod end;
 
 pub(crate) mod held;
 
@@ -41,12 +47,12 @@ pub(crate) use held::HeldPath;
 
 use crate::{
     cred::Subject,
-    dcache::{DIRECTORY, DentryId, SEARCH_ALL, lookup::Tables},
+    dcache::{DIRECTORY, DentryId, lookup::Tables},
     fs::Access,
     inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
-    mount::{Mount, MountId},
+    mount::MountId,
     name::{Bytes, Component, Kind, scan},
-    perm::{self, Rule},
+    perm,
     task::FsStruct,
     vfs::Vfs,
 };
@@ -55,6 +61,7 @@ use hold::Hold;
 use observe::{Left, Observer};
 use pathwalk_abi::{Errno, mode::S_IXUGO};
 use pathwalk_sync::Sample;
+use run::{Runner, Stopped, Until};
 
 bitflags! {
     /// How to walk. The names are the kernel's.
@@ -82,6 +89,9 @@ bitflags! {
 }
 
 impl Lookup {
+    /// The flags that change nothing for a run of plain steps.
+    pub(crate) const EXPRESS: Self = Self::FOLLOW.union(Self::DIRECTORY).union(Self::EMPTY);
+
     /// Whether the walk must stay below a place.
     pub(crate) fn is_scoped(self) -> bool {
         self.intersects(Self::BENEATH | Self::IN_ROOT)
@@ -175,8 +185,8 @@ pub(crate) enum Event {
 /// What [`Walk::walk_component`] did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// It stands on the component, which is here.
-    Moved(Place),
+    /// It stands on the component.
+    Moved,
     /// The component is a symlink that wants to be followed.
     Link(Place),
 }
@@ -194,72 +204,59 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// On [`Stop::Leave`], `pos` is the beginning of the component that could not be decided.
     ///
     /// Linux: `link_path_walk`.
-    #[inline(always)]
     pub(crate) fn link_path_walk(
         &mut self,
         text: &[u8],
         pos: &mut usize,
         pending: bool,
     ) -> Result<Event, Stop> {
-        let tables = self.tables;
         let bytes = Bytes::new(text);
-        // The place is a local of the loop, so that a plain step stores nothing; `self.at` is true again wherever the
-        // loop is left.
-        let mut at = self.at;
-        let mut start = skip_slashes(text, *pos);
-        if start == text.len() {
+        *pos = skip_slashes(text, *pos);
+        if *pos == text.len() {
             return Ok(if pending { Event::End } else { Event::Last(Component::ROOT) });
         }
         loop {
-            *pos = start;
-            self.may_lookup(at)?;
-            let mut name = scan(bytes, start, tables.secret);
-            let end = start + name.len;
+            // Plain steps first, as many as there are; a walk that holds, or is watched, walks them one by one.
+            if H::RCU && !O::LISTENS {
+                let until = if pending { Until::Body } else { Until::Last };
+                match self.runner().run(bytes, &mut self.at, pos, until) {
+                    Stopped::Done => return Ok(Event::End),
+                    Stopped::Last(last) => return Ok(Event::Last(last)),
+                    Stopped::Miss(_) | Stopped::Odd => {}
+                }
+            }
+            self.may_lookup()?;
+            let mut name = scan(bytes, *pos, self.tables.secret);
+            let end = *pos + name.len;
             let next = skip_slashes(text, end);
             if next == text.len() && !pending {
                 name.trailing_slash = next != end;
-                self.at = at;
                 return Ok(Event::Last(name));
             }
-            match self.walk_component(tables, at, bytes, &name, Follow::Yes) {
-                Ok(Step::Moved(to)) => at = to,
-                Ok(Step::Link(link)) => {
-                    self.at = at;
-                    *pos = next;
+            match self.walk_component(bytes, &name, Follow::Yes)? {
+                Step::Moved => {}
+                Step::Link(link) => {
+                    let start = std::mem::replace(pos, next);
                     return Ok(Event::Link(link, start));
                 }
-                Err(stop) => {
-                    self.at = at;
-                    return Err(stop);
-                }
             }
+            *pos = next;
             if next == text.len() {
-                self.at = at;
-                *pos = next;
                 return Ok(Event::End);
             }
-            start = next;
         }
+    }
+
+    /// What runs of plain steps look at.
+    fn runner(&self) -> Runner<'a> {
+        let root = self.root.filter(|_| !self.flags.is_scoped()).map(|root| root.dentry);
+        Runner { vfs: self.vfs, tables: self.tables, who: self.who, root }
     }
 
     /// Asks whether what the walk stands on is a directory that may be searched.
     ///
     /// Linux: `may_lookup`, and the test for a directory before it.
-    #[inline(always)]
-    fn may_lookup(&mut self, at: Place) -> Result<(), Stop> {
-        #[cfg(not(pathwalk_ablate = "may_exec"))]
-        if at.flags & SEARCH_ALL != 0 {
-            self.observer.may_search(Rule::Everyone);
-            return Ok(());
-        }
-        self.at = at;
-        self.may_lookup_slow()
-    }
-
-    /// Asks the inode, and the file system where it wants to be asked.
-    #[cfg_attr(not(pathwalk_ablate = "may_exec"), cold)]
-    #[inline(never)]
-    fn may_lookup_slow(&mut self) -> Result<(), Stop> {
+    fn may_lookup(&mut self) -> Result<(), Stop> {
         if self.at.flags & DIRECTORY == 0 {
             self.check_at()?;
             return Err(Errno::ENOTDIR.into());
@@ -299,27 +296,25 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
-    /// Walks one component below `at`.
+    /// Walks one component, of whatever kind.
     ///
     /// Linux: `walk_component`.
-    #[inline(always)]
     pub(crate) fn walk_component(
         &mut self,
-        tables: Tables<'a>,
-        at: Place,
         text: Bytes<'_>,
         name: &Component,
         follow: Follow,
     ) -> Result<Step, Stop> {
-        self.observer.component(name.bytes(text.text), !H::RCU);
+        if O::LISTENS {
+            self.observer.component(name.bytes(text.text), !H::RCU);
+        }
         let kind = name.kind();
         if kind != Kind::Norm {
-            self.at = at;
             self.handle_dots(kind)?;
-            return Ok(Step::Moved(self.at));
+            return Ok(Step::Moved);
         }
-        let child = H::lookup(self, tables, at, text, name)?;
-        self.step_into(tables, at, child, follow)
+        let child = H::lookup(self, text, name)?;
+        self.step_into_slowpath(child, follow)
     }
 
     /// Checks that what was read of the place is still true.
@@ -329,20 +324,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Changed));
         }
         Ok(())
-    }
-
-    /// Checks the place and its mount: at the end of a walk, after all that the call wanted was read.
-    #[inline(always)]
-    pub(crate) fn check_end(&self) -> Result<(), Stop> {
-        self.check_at()?;
-        if H::RCU && !self.mount().seq.unchanged(self.at.mnt_seq) {
-            return Err(Stop::Leave(Left::Changed));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn mount(&self) -> &'a Mount {
-        self.vfs.mount_slot(self.at.mnt)
     }
 
     /// The inode of the place; a guess until the place is checked.

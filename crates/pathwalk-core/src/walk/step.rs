@@ -1,6 +1,6 @@
 //! One step: onto the child, through what is mounted there, or to the symlink that it is.
 //!
-//! Linux: `step_into`, `step_into_slowpath`, `handle_mounts`.
+//! Linux: `step_into_slowpath`, `handle_mounts`; the plain step is in [`run`](super::run).
 
 use super::{
     Follow, Lookup, Place, Step, Stop, Walk,
@@ -8,67 +8,16 @@ use super::{
     observe::{Left, Observer, Spot},
 };
 use crate::dcache::{
-    DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, NOT_PLAIN, REVALIDATE, SYMLINK,
-    lookup::{Seen, Tables},
+    DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen,
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Absent;
 
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
-    /// Steps from `at` onto a child. One test tells the plain case; all else is out of line.
-    #[cfg(not(pathwalk_ablate = "step_into"))]
-    #[inline(always)]
-    pub(crate) fn step_into(
-        &mut self,
-        _tables: Tables<'a>,
-        at: Place,
-        child: Seen,
-        follow: Follow,
-    ) -> Result<Step, Stop> {
-        if child.flags & (NOT_PLAIN | HASHED) != HASHED {
-            self.at = at;
-            return self.step_into_slowpath(child, follow);
-        }
-        // Its sequence count is checked when the next child was sampled, or by whoever ends the walk here.
-        let to = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
-        H::step(self, to);
-        self.observer.stepped(Spot { vfs: self.vfs, place: &to });
-        Ok(Step::Moved(to))
-    }
-
-    /// Steps onto a child as it was done before: mounts, type and links are asked for one by one, out of line, by way of
-    /// a place on the stack.
-    #[cfg(pathwalk_ablate = "step_into")]
-    #[inline(never)]
-    pub(crate) fn step_into(
-        &mut self,
-        _tables: Tables<'a>,
-        at: Place,
-        child: Seen,
-        follow: Follow,
-    ) -> Result<Step, Stop> {
-        self.at = at;
-        let mut place = self.child_place(&child);
-        std::hint::black_box(&mut place);
-        if place.flags & (REVALIDATE | IN_LOOKUP | MOUNTED) != 0 {
-            return self.step_into_slowpath(child, follow);
-        }
-        if place.flags & SYMLINK == 0 || follow == Follow::No {
-            self.check_child(&place)?;
-            if place.flags & NEGATIVE != 0 {
-                H::put_child(self.vfs, child.id);
-                return Err(Errno::ENOENT.into());
-            }
-            self.move_to(place);
-            return Ok(Step::Moved(place));
-        }
-        self.step_into_slowpath(child, follow)
-    }
-
-    /// Everything but the plain step.
+    /// Steps onto a child of any kind.
     #[cold]
     #[inline(never)]
-    fn step_into_slowpath(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
+    pub(crate) fn step_into_slowpath(&mut self, child: Seen, follow: Follow) -> Result<Step, Stop> {
         if H::RCU && child.flags & (IN_LOOKUP | HASHED) != HASHED {
             return Err(Stop::Leave(Left::NotCached));
         }
@@ -88,7 +37,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         self.check_child(&place)?;
         self.move_to(place);
-        Ok(Step::Moved(place))
+        Ok(Step::Moved)
     }
 
     /// Moves the walk, and tells.

@@ -19,10 +19,10 @@ use crate::{
     perm::Rule,
     task::{At, Task},
     walk::{
-        Stop, Walk,
-        hold::Hold,
+        Stop,
+        end::End,
         ladder::{LookupJob, Terminal, climb},
-        observe::{Left, Observer, Stand},
+        observe::{Left, Stand},
     },
 };
 use pathwalk_abi::{AccessMode, AtFlags, Errno, ResolveFlags, Result};
@@ -212,10 +212,10 @@ struct Arrive<'r> {
 impl<'a> Terminal<'a> for Arrive<'_> {
     type Out = ();
 
-    fn finish<H: Hold<'a>, O: Observer>(&mut self, walk: &Walk<'a, H, O>) -> Result<(), Stop> {
-        let answer = MayAccess(self.access).finish(walk);
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
+        let answer = MayAccess(self.access).finish(end);
         if !self.access.is_empty() && !matches!(answer, Err(Stop::Leave(_))) {
-            let rule = walk.vfs.deciding_rule(walk.inode(), self.access, &walk.who);
+            let rule = end.vfs.deciding_rule(end.inode(), self.access, &end.who);
             // Only the file system itself knows what it would answer; it was asked.
             *self.rule = Some(match rule {
                 Err(Rule::FileSystem) if answer.is_ok() => Ok(Rule::FileSystem),

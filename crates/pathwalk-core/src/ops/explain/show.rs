@@ -156,7 +156,7 @@ impl Explanation {
     }
 
     /// Why the lookup failed, as half a sentence.
-    fn because(&self, failure: &Failure) -> String {
+    pub fn because(&self, failure: &Failure) -> String {
         let at = failure.step.map_or_else(Vec::new, |step| self.path_of(step));
         let at = Bytes(&at);
         match failure.cause {

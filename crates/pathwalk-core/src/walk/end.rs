@@ -1,0 +1,87 @@
+//! Where a walk ends, and what a call reads there.
+//!
+//! Linux: `complete_walk`; the last part of `path_lookupat`.
+
+use super::{HeldPath, Place, Request, Stop, observe::Left};
+use crate::{cred::Subject, inode::InodeId, mount::Mount, vfs::Vfs};
+
+/// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
+pub(crate) struct End<'a, const RCU: bool> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) who: Subject<'a>,
+    pub(crate) at: Place,
+    /// The root, if the walk loaded it: only the old way of ending looks at it.
+    root: Option<Place>,
+}
+
+impl<'a, const RCU: bool> End<'a, RCU> {
+    #[inline(always)]
+    pub(crate) fn new(vfs: &'a Vfs, who: Subject<'a>, at: Place, root: Option<Place>) -> Self {
+        Self { vfs, who, at, root }
+    }
+
+    /// The end of an express walk.
+    #[inline(always)]
+    pub(crate) fn of(request: &Request<'a>, at: Place, root: Option<Place>) -> Self {
+        Self::new(request.vfs, request.who, at, root)
+    }
+
+    /// The inode; a guess until the place is checked.
+    #[inline(always)]
+    pub(crate) fn inode(&self) -> InodeId {
+        InodeId(self.vfs.dentry(self.at.dentry).inode.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn mount(&self) -> &'a Mount {
+        self.vfs.mount_slot(self.at.mnt)
+    }
+
+    /// Checks that the place and its mount are still what they were when they were read.
+    #[inline(always)]
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        let moved = || {
+            !self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq)
+                || !self.mount().seq.unchanged(self.at.mnt_seq)
+        };
+        if RCU && moved() { Err(Stop::Leave(Left::Changed)) } else { Ok(()) }
+    }
+
+    /// The place as something that outlives the walk.
+    ///
+    /// What the walk ends with is all that is counted: the root is forgotten, whatever the call, so that nobody meets at
+    /// its counter. (Linux takes it where O_CREAT unlazies.)
+    #[inline]
+    pub(crate) fn hold(&self) -> Result<HeldPath<'a>, Stop> {
+        if !RCU {
+            self.vfs.hold_both((self.at.mnt, self.at.dentry));
+            return Ok(HeldPath::new(self.vfs, self.at.mnt, self.at.dentry));
+        }
+        #[cfg(pathwalk_ablate = "forget_root")]
+        let _root = match &self.root {
+            Some(root) => Some(self.vfs.legitimize(root).ok_or(Stop::Leave(Left::Changed))?),
+            None => None,
+        };
+        #[cfg(not(pathwalk_ablate = "forget_root"))]
+        let _ = &self.root;
+        self.vfs.legitimize(&self.at).ok_or(Stop::Leave(Left::Changed))
+    }
+}
+
+impl Vfs {
+    /// Counts a place and its mount, unless either changed since it was sampled.
+    ///
+    /// Linux: `legitimize_path`.
+    #[inline]
+    pub(crate) fn legitimize(&self, place: &Place) -> Option<HeldPath<'_>> {
+        if !self.legitimize_mnt(place.mnt, place.mnt_seq) {
+            return None;
+        }
+        if self.dget_not_dead(place.dentry) {
+            let held = HeldPath::new(self, place.mnt, place.dentry);
+            return self.dentry(place.dentry).seq.unchanged(place.seq).then_some(held);
+        }
+        self.mntput(place.mnt);
+        None
+    }
+}

@@ -1,0 +1,186 @@
+//! The hot loop: runs of plain steps.
+//!
+//! A step is plain where nothing has to be decided: a directory that everyone may search, a name, a cached child that is
+//! neither a mountpoint nor a symlink, and nobody who wants to be asked. Such steps follow each other here, in
+//! registers; whatever else a component is, the run stops in front of it and [`Walk::link_path_walk`](super::Walk) walks
+//! that one component and calls again.
+//!
+//! Invariant: what the run returns as its place was reached hand over hand: each child was sampled before its parent was
+//! checked again. The place itself is checked by whoever goes on from it.
+//!
+//! Linux: the inlined part of `link_path_walk`, `may_lookup`, `walk_component` and `step_into`.
+
+use super::Place;
+use crate::{
+    cred::Subject,
+    dcache::{
+        DentryId, HASHED, MOUNTED, NOT_PLAIN, SEARCH_ALL,
+        lookup::{Seen, Tables},
+    },
+    mount::Mount,
+    name::{Bytes, Component, Kind, scan},
+    vfs::Vfs,
+};
+
+/// How far a run may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Through the last component.
+    End,
+    /// Up to the last component, which is not looked up.
+    Last,
+    /// As [`Until::Last`], but the text is a symlink's body with more below it: its last component is one like any other.
+    Body,
+}
+
+/// Why a run stopped.
+pub(crate) enum Stopped {
+    /// All was walked.
+    Done,
+    /// In front of the last component.
+    Last(Component),
+    /// In front of a name that is not in the cache.
+    Miss(Component),
+    /// In front of a component that is not plain, whatever it is.
+    Odd,
+}
+
+/// What a run looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Runner<'a> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) tables: Tables<'a>,
+    pub(crate) who: Subject<'a>,
+    /// The place that `..` does not go above, where it is known.
+    pub(crate) root: Option<DentryId>,
+}
+
+impl Runner<'_> {
+    /// Walks plain steps from `at`, and from `pos` in the text, which is a component's beginning or the end. Both say
+    /// afterwards how far it came.
+    #[inline(always)]
+    pub(crate) fn run(
+        self,
+        bytes: Bytes<'_>,
+        at: &mut Place,
+        pos: &mut usize,
+        until: Until,
+    ) -> Stopped {
+        let text = bytes.text;
+        // Locals: nothing is stored before the run ends.
+        let (mut here, mut start) = (*at, *pos);
+        let stopped = loop {
+            if start == text.len() {
+                break Stopped::Done;
+            }
+            if !self.may_lookup(here) {
+                break Stopped::Odd;
+            }
+            let mut name = scan(bytes, start, self.tables.secret);
+            let end = start + name.len;
+            let next = super::skip_slashes(text, end);
+            if next == text.len() && until == Until::Last {
+                name.trailing_slash = next != end;
+                break Stopped::Last(name);
+            }
+            if name.starts_with_dot() && name.kind() != Kind::Norm {
+                match self.dots(here, name.kind()) {
+                    Some(to) => here = to,
+                    None => break Stopped::Odd,
+                }
+                start = next;
+                continue;
+            }
+            if next == text.len() && next != end {
+                // A slash behind the last component asks for a directory, and follows.
+                break Stopped::Odd;
+            }
+            let Some(child) = self.vfs.d_lookup_rcu(self.tables, here.dentry, bytes, &name) else {
+                break Stopped::Miss(name);
+            };
+            // Hand over hand: the child was sampled before the parent is checked again.
+            if !self.tables.dentries.get(here.dentry.0).seq.unchanged(here.seq) {
+                break Stopped::Odd;
+            }
+            match self.step_into(here, child) {
+                Some(to) => here = to,
+                None => break Stopped::Odd,
+            }
+            start = next;
+        };
+        (*at, *pos) = (here, start);
+        stopped
+    }
+
+    /// Whether the place is a directory that everyone may search. One bit says both.
+    #[cfg(not(pathwalk_ablate = "may_exec"))]
+    #[inline(always)]
+    fn may_lookup(self, at: Place) -> bool {
+        at.flags & SEARCH_ALL != 0
+    }
+
+    /// Whether the place is a directory that may be searched, as it was asked before: of the inode, class by class.
+    #[cfg(pathwalk_ablate = "may_exec")]
+    #[inline(never)]
+    fn may_lookup(self, at: Place) -> bool {
+        use crate::{
+            fs::Access,
+            inode::{I_PERMISSION, InodeId},
+            perm,
+        };
+        let inode = self.vfs.inode(InodeId(self.vfs.dentry(at.dentry).inode.get()));
+        at.flags & crate::dcache::DIRECTORY != 0
+            && inode.try_owner().is_some_and(|(owner, flags)| {
+                flags & I_PERMISSION == 0 && perm::decide(owner, Access::EXEC, &self.who).is_ok()
+            })
+    }
+
+    /// Steps onto a child. One test tells the plain case.
+    ///
+    /// Linux: `step_into`.
+    #[cfg(not(pathwalk_ablate = "step_into"))]
+    #[inline(always)]
+    fn step_into(self, at: Place, child: Seen) -> Option<Place> {
+        // Its sequence count is checked when the next child was sampled, or by whoever goes on from here.
+        let plain = child.flags & (NOT_PLAIN | HASHED) == HASHED;
+        plain.then_some(Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at })
+    }
+
+    /// Steps onto a child as it was done before: out of line, by way of a place in memory, mounts and type asked for one
+    /// by one.
+    #[cfg(pathwalk_ablate = "step_into")]
+    #[inline(never)]
+    fn step_into(self, at: Place, child: Seen) -> Option<Place> {
+        use crate::dcache::{IN_LOOKUP, NEGATIVE, REVALIDATE, SYMLINK};
+        let mut path = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
+        let path = std::hint::black_box(&mut path);
+        let slot = self.vfs.dentry(path.dentry);
+        let managed = path.flags & MOUNTED != 0 || path.flags & (REVALIDATE | IN_LOOKUP) != 0;
+        if managed || path.flags & HASHED == 0 || !slot.seq.unchanged(path.seq) {
+            return None;
+        }
+        if path.flags & SYMLINK != 0 || path.flags & NEGATIVE != 0 {
+            return None;
+        }
+        slot.seq.unchanged(path.seq).then_some(*path)
+    }
+
+    /// `.`, and a `..` that stays in its mount and below the root.
+    fn dots(self, at: Place, kind: Kind) -> Option<Place> {
+        if kind == Kind::Dot {
+            return Some(at);
+        }
+        let mount: &Mount = self.vfs.mount_slot(at.mnt);
+        let crosses = mount.root.get() == at.dentry.0 || mount.is_partial();
+        if crosses || self.root.is_none_or(|root| root == at.dentry) {
+            return None;
+        }
+        let dentry = self.tables.dentries.get(at.dentry.0);
+        let parent = dentry.parent.get();
+        let slot = self.tables.dentries.get(parent);
+        let seq = slot.seq.sample();
+        let flags = slot.flags.get();
+        let plain = dentry.seq.unchanged(at.seq) && flags & MOUNTED == 0;
+        plain.then_some(Place { dentry: DentryId(parent), seq, flags, ..at })
+    }
+}
