@@ -19,7 +19,7 @@ use pathwalk_abi::{Dev, Errno, FileType, MountFlags, Result, Timespec};
 use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Seq, Striped, Table};
 use std::{
     hash::{BuildHasher, RandomState},
-    ops::Deref,
+    ops::{Deref, Range},
     sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -365,6 +365,22 @@ impl Vfs {
         let result = f();
         self.set_writable(true)?;
         Ok(result)
+    }
+
+    /// The addresses of the tables that lookups read, for tools that watch stores: those that
+    /// [`Vfs::with_tables_read_only`] protects.
+    pub fn table_ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges = vec![
+            self.dentries.range(),
+            self.inodes.range(),
+            self.mounts.range(),
+            self.mount_counts.range(),
+            self.dhash.range(),
+            self.ihash.range(),
+            self.mhash.range(),
+        ];
+        ranges.extend(self.names.ranges());
+        ranges
     }
 
     fn set_writable(&self, writable: bool) -> Result<()> {

@@ -113,6 +113,12 @@ impl<T: Zeroed> Arena<T> {
         u64::from(self.high_water()) * size_of::<T>() as u64
     }
 
+    /// The addresses of the slots, for tools that watch stores.
+    #[cfg(not(loom))]
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.slots.range()
+    }
+
     /// Forbids or allows stores to the slots, to prove that readers make none.
     ///
     /// While stores are forbidden a store ends the process with SIGSEGV: this is for tests.

@@ -154,6 +154,20 @@ impl BlobArena {
         u64::from(self.used.get()) * 64
     }
 
+    /// The addresses of the strings, for tools that watch stores.
+    #[cfg(not(loom))]
+    pub fn ranges(&self) -> [std::ops::Range<usize>; 7] {
+        [
+            self.words8.range(),
+            self.words16.range(),
+            self.words32.range(),
+            self.words64.range(),
+            self.words128.range(),
+            self.words256.range(),
+            self.words512.range(),
+        ]
+    }
+
     /// Forbids or allows stores, to prove that readers make none.
     ///
     /// # Errors

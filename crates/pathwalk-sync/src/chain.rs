@@ -347,6 +347,12 @@ impl Table {
         }
     }
 
+    /// The addresses of the buckets, for tools that watch stores.
+    #[cfg(not(loom))]
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.buckets.range()
+    }
+
     /// Forbids or allows stores to the buckets, to prove that readers make none.
     ///
     /// # Errors

@@ -134,6 +134,12 @@ mod imp {
             Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
         }
 
+        /// The addresses that it lies at.
+        pub(crate) fn range(&self) -> std::ops::Range<usize> {
+            let start = self.base.as_ptr().addr();
+            start..start + self.len * size_of::<T>()
+        }
+
         /// Lets the memory be written, or not. A store to memory that may not be written ends the process.
         pub(crate) fn set_writable(&self, writable: bool) -> io::Result<()> {
             let access = if writable {
