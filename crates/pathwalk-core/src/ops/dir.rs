@@ -12,7 +12,7 @@ use crate::{
     vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::keep},
 };
-use pathwalk_abi::{CapSet, Errno, FileType, PATH_MAX, Result, dirent};
+use pathwalk_abi::{CapSet, Errno, FileType, OpenFlags, PATH_MAX, Result, dirent};
 
 impl Task {
     /// `getdents64(dir, buf)`: lists a directory into `buf` as `struct linux_dirent64`s; returns how many bytes, 0 at the
@@ -49,7 +49,9 @@ impl Task {
             vfs.list_asking(id, &mut position, &mut out)?;
         }
         drop(position);
-        vfs.touch_atime(dir.inode(), vfs.mount_slot(mnt).flags());
+        if !dir.flags().contains(OpenFlags::NOATIME) {
+            vfs.touch_atime(dir.inode(), vfs.mount_slot(mnt).flags());
+        }
         if out.used == 0 && out.full { Err(Errno::EINVAL) } else { Ok(out.used) }
     }
 
