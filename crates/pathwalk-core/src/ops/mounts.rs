@@ -8,7 +8,7 @@ use crate::{
     task::{At, Task},
     walk::{HeldPath, Lookup, ladder::keep},
 };
-use pathwalk_abi::{CapSet, Errno, MountFlags, Result, UmountFlags};
+use pathwalk_abi::{CapSet, Errno, MountFlags, PATH_MAX, Result, UmountFlags};
 use std::sync::Arc;
 
 impl Task {
@@ -47,6 +47,7 @@ impl Task {
     ///
     /// # Errors
     ///
+    /// - `EINVAL`: the source has more than 4095 bytes.
     /// - those of the lookup of the path.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - `EINVAL`: the source is empty; else those of its lookup.
@@ -55,8 +56,12 @@ impl Task {
     /// - `ENOTDIR`: one is a directory and the other is not.
     /// - `ENOSPC`: there is no room for one more mount.
     pub fn bind(&self, source: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<()> {
-        let at = self.mountpoint(path.as_ref())?;
         let source = source.as_ref();
+        // mount(2) takes its source for a string of any kind, whose length it checks before all else.
+        if source.len() >= PATH_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let at = self.mountpoint(path.as_ref())?;
         if source.is_empty() {
             return Err(Errno::EINVAL);
         }
