@@ -61,6 +61,10 @@ impl File {
         &self.0.anchor.vfs
     }
 
+    pub(crate) fn anchor(&self) -> &Anchor {
+        &self.0.anchor
+    }
+
     pub(crate) fn place(&self) -> (MountId, DentryId) {
         (self.0.mnt, self.0.dentry)
     }

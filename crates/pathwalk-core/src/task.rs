@@ -41,7 +41,8 @@ pub struct Task {
     pub(crate) cred: Cred,
 }
 
-/// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter.
+/// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter, and a new one when
+/// its credentials change, so that a file tells who opened it.
 pub(crate) struct Anchor {
     pub(crate) vfs: Arc<Vfs>,
 }
@@ -91,7 +92,16 @@ impl Task {
 
     /// Changes the credentials.
     pub fn set_cred(&mut self, cred: Cred) {
-        self.cred = cred;
+        if self.cred != cred {
+            let vfs = Arc::clone(&self.anchor.vfs);
+            self.anchor = Arc::new(Anchor { vfs });
+            self.cred = cred;
+        }
+    }
+
+    /// Whether this task opened the file, and its credentials are still those of then.
+    pub(crate) fn is_opener_of(&self, file: &File) -> bool {
+        std::ptr::eq(file.anchor(), &raw const *self.anchor)
     }
 
     /// `umask(mask)`: sets the permission bits that new files do not get, and returns those of before. umask(2)

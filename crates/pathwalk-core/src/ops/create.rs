@@ -147,6 +147,8 @@ impl Task {
     /// # Errors
     ///
     /// - `EINVAL`: a flag other than `AT_SYMLINK_FOLLOW` and `AT_EMPTY_PATH`.
+    /// - `ENOENT`: `AT_EMPTY_PATH` with a directory handle that another task opened, or this one with other credentials,
+    ///   without `CAP_DAC_READ_SEARCH`.
     /// - those of the lookup of the old name.
     /// - those of [`Task::mkdirat`] about the new name, up to `EROFS`; `ENOENT` if it ends in a slash.
     /// - `EXDEV`: the new name is in another mount.
@@ -181,7 +183,11 @@ impl Task {
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
-        let old = keep(&self.request(old_dir, old, lookup)?)?;
+        let request = self.request(old_dir, old, lookup)?;
+        if lookup.contains(Lookup::EMPTY) && request.dir.is_some() {
+            self.may_link_by_handle(old_dir)?;
+        }
+        let old = keep(&request)?;
         let request = self.request(new_dir, new, Lookup::empty())?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
@@ -206,6 +212,18 @@ impl Task {
         vfs.inode(old.inode()).lockref.get();
         vfs.d_instantiate(name.id, old.inode(), parent.dir.sb().kind);
         Ok(())
+    }
+
+    /// With `AT_EMPTY_PATH`, asks whether a handle may serve to link what it stands for: it may if this task opened it and
+    /// is still who it was then. Linux asks so of every path that begins at a handle, empty or not.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: it may not.
+    fn may_link_by_handle(&self, dir: At<'_>) -> Result<()> {
+        let At::Dir(file) = dir else { return Ok(()) };
+        let may = self.is_opener_of(file) || self.cred.subject().capable(CapSet::DAC_READ_SEARCH);
+        if may { Ok(()) } else { Err(Errno::ENOENT) }
     }
 
     fn make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
