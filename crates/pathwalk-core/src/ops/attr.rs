@@ -90,7 +90,7 @@ impl Task {
     /// - `EROFS`: the mount is read-only.
     /// - `EINVAL`: the owner or group is -1 as a number.
     /// - `EPERM`: the owner is changed without `CAP_CHOWN`, or the group by another than the owner, or to one that the
-    ///   owner is not in.
+    ///   owner is not in; or there are bits to lose, and it is another's file.
     pub fn fchownat<'a>(
         &self,
         dir: impl Into<At<'a>>,
@@ -242,7 +242,12 @@ impl Task {
                 }
             }
             if attr.file_type() != FileType::Directory {
-                attr.mode &= !(S_ISUID | sgid_to_drop(attr, &who));
+                let dropped = attr.mode & (S_ISUID | sgid_to_drop(attr, &who));
+                // To take the bits is to change the mode, also where owner and group are left as they are.
+                if dropped != 0 && !who.owner_or_capable(attr.uid) {
+                    return Err(Errno::EPERM);
+                }
+                attr.mode &= !dropped;
             }
             attr.uid = uid.unwrap_or(attr.uid);
             attr.gid = gid.unwrap_or(attr.gid);
