@@ -176,7 +176,7 @@ impl Task {
         let who = self.cred.subject();
         vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
         held.want_write()?;
-        vfs.do_truncate(&held, size, &who)
+        vfs.do_truncate(&held, size, &who, Stamp::Changes)
     }
 
     /// `ftruncate(file, size)`: sets an open file's size. ftruncate(2)
@@ -194,7 +194,7 @@ impl Task {
         if !regular || !file.is_open_for(OpenFlags::WRONLY) {
             return Err(Errno::EINVAL);
         }
-        self.vfs().do_truncate(&held, size, &self.cred.subject())
+        self.vfs().do_truncate(&held, size, &self.cred.subject(), Stamp::Always)
     }
 
     /// The place of an open file that was not opened with `O_PATH`.
@@ -322,6 +322,15 @@ fn sgid_to_drop(attr: &Attr, who: &Subject<'_>) -> u32 {
     if executable || !may_keep_sgid(attr.gid, who) { S_ISGID } else { 0 }
 }
 
+/// When a change of size stamps the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// As the file system sees it: truncate(2).
+    Changes,
+    /// Also where the size stays as it is: ftruncate(2) and `O_TRUNC`.
+    Always,
+}
+
 impl Vfs {
     /// Sets the size of a regular file, which loses what it runs as.
     pub(crate) fn do_truncate(
@@ -329,12 +338,20 @@ impl Vfs {
         held: &HeldPath<'_>,
         size: u64,
         who: &Subject<'_>,
+        stamp: Stamp,
     ) -> Result<()> {
         if i64::try_from(size).is_err() {
             return Err(Errno::EFBIG);
         }
+        let now = self.now();
         lock_order::assert_none_held();
-        held.sb().fs.truncate(held.inode_ref(), size, self.now())?;
+        held.sb().fs.truncate(held.inode_ref(), size, now)?;
+        if stamp == Stamp::Always {
+            held.inode_ref().update(|attr| {
+                (attr.mtime, attr.ctime) = (now, now);
+                Ok(())
+            })?;
+        }
         self.drop_privileges(held, who)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{create::Make, resolve_flags, retry_estale};
+use super::{attr::Stamp, create::Make, resolve_flags, retry_estale};
 use crate::{
     dcache::NEGATIVE,
     file::File,
@@ -199,7 +199,7 @@ impl Task {
         }
         let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
         if truncates {
-            vfs.do_truncate(&file.hold(), 0, &self.cred.subject())?;
+            vfs.do_truncate(&file.hold(), 0, &self.cred.subject(), Stamp::Always)?;
         }
         Ok(file)
     }
