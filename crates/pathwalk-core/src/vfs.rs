@@ -38,6 +38,11 @@ pub struct Config {
     pub protected_symlinks: bool,
     /// `fs.protected_hardlinks`: only what one owns, or may read and write, gets another name.
     pub protected_hardlinks: bool,
+    /// `fs.protected_regular`: with 1, `O_CREAT` does not open somebody else's regular file in a sticky directory that
+    /// everyone may write; with 2, nor in one that its group may.
+    pub protected_regular: u8,
+    /// `fs.protected_fifos`: the same of fifos.
+    pub protected_fifos: u8,
     /// The clock that stamps files.
     pub clock: fn() -> Timespec,
 }
@@ -51,6 +56,8 @@ impl Default for Config {
             name_bytes: 1 << 30,
             protected_symlinks: true,
             protected_hardlinks: true,
+            protected_regular: 0,
+            protected_fifos: 0,
             clock: system_time,
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     dcache::NEGATIVE,
     file::File,
     fs::Access,
+    inode::{Attr, Owner},
     mount::MntFlags,
     name::{Bytes, Component, Kind},
     task::{At, Task},
@@ -18,7 +19,10 @@ use crate::{
         text::Text,
     },
 };
-use pathwalk_abi::{Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result};
+use pathwalk_abi::{
+    Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
+    mode::{S_ISVTX, S_IWGRP, S_IWOTH},
+};
 
 /// What O_PATH keeps of the flags beside it.
 const PATH_FLAGS: OpenFlags = OpenFlags::PATH
@@ -61,7 +65,9 @@ impl Task {
     /// - `EISDIR`: to be made, and the path ends in a slash.
     /// - `EEXIST`: `O_EXCL`, and the name is there.
     /// - to be made: as [`Task::mkdirat`], the directory's permission before `EROFS`.
-    /// - `EISDIR`: `O_CREAT`, and it is a directory. `ENOTDIR`: `O_DIRECTORY`, and it is none.
+    /// - `EISDIR`: `O_CREAT`, and it is a directory.
+    /// - `EACCES`: `O_CREAT`, and it is somebody else's in a sticky directory: see [`Config`](crate::Config).
+    /// - `ENOTDIR`: `O_DIRECTORY`, and it is none.
     /// - `EROFS`: `O_TRUNC` in a read-only mount.
     /// - `ELOOP`: it is a symlink, and `O_NOFOLLOW` is given.
     /// - `EISDIR`: a directory is to be written. `EACCES`: a device in a mount without devices.
@@ -113,13 +119,14 @@ impl Task {
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
         let request = self.request(dir, path, op.lookup)?;
         loop {
-            match climb(&request, (), &mut OpenJob { op })? {
+            let mut job = OpenJob { op, directory: None };
+            match climb(&request, (), &mut job)? {
                 Opened::Found(held) => {
-                    return self.do_open(held, op, false);
+                    return self.do_open(held, op, Origin::Found(job.directory));
                 }
                 Opened::Missing(parent) => {
                     if let Some(held) = self.lookup_open(&parent, op)? {
-                        return self.do_open(held, op, true);
+                        return self.do_open(held, op, Origin::Made);
                     }
                     // Somebody made it meanwhile: it is looked up again, symlink or not.
                 }
@@ -150,19 +157,23 @@ impl Task {
     /// Opens what was found or made.
     ///
     /// Linux: `do_open`, `may_open`, `do_dentry_open`.
-    fn do_open(&self, held: HeldPath<'_>, op: &Open, made: bool) -> Result<File> {
+    fn do_open(&self, held: HeldPath<'_>, op: &Open, origin: Origin) -> Result<File> {
         let vfs = self.vfs();
         let attr = vfs.inode(held.inode()).attr();
         let kind = attr.file_type();
         if op.flags.contains(OpenFlags::PATH) {
             return Ok(File::new(&self.anchor, held, op.flags));
         }
+        let made = matches!(origin, Origin::Made);
         if op.flags.contains(OpenFlags::CREAT) && !made {
             if op.flags.contains(OpenFlags::EXCL) {
                 return Err(Errno::EEXIST);
             }
             if kind == FileType::Directory {
                 return Err(Errno::EISDIR);
+            }
+            if let Origin::Found(Some(directory)) = origin {
+                self.may_create_in_sticky(directory, &attr)?;
             }
         }
         let writes = op.access.contains(Access::WRITE);
@@ -203,6 +214,36 @@ impl Task {
         }
         Ok(file)
     }
+
+    /// The rule of `fs.protected_regular` and `fs.protected_fifos`, which no setting lifts from all other types: in sticky
+    /// directories that others may write, `O_CREAT` does not open what is somebody else's.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it is somebody else's.
+    fn may_create_in_sticky(&self, directory: Owner, found: &Attr) -> Result<()> {
+        let config = &self.vfs().config;
+        let setting = match found.file_type() {
+            FileType::Regular => config.protected_regular,
+            FileType::Fifo => config.protected_fifos,
+            _ => 1,
+        };
+        let own = found.uid == directory.uid || found.uid == self.cred.fsuid;
+        let group_counts = setting >= 2 && directory.mode & S_IWGRP != 0;
+        let shared = directory.mode & S_IWOTH != 0 || group_counts;
+        if directory.mode & S_ISVTX != 0 && setting != 0 && !own && shared {
+            return Err(Errno::EACCES);
+        }
+        Ok(())
+    }
+}
+
+/// Where what is opened comes from.
+enum Origin {
+    /// It was there; with `O_CREAT`, in a directory with this owner and mode.
+    Found(Option<Owner>),
+    /// This call made it.
+    Made,
 }
 
 /// How to open.
@@ -274,6 +315,8 @@ enum Opened<'a> {
 /// Linux: `open_last_lookups`.
 struct OpenJob<'o> {
     op: &'o Open,
+    /// With `O_CREAT`: of the directory that has the last name, for `may_create_in_sticky`.
+    directory: Option<Owner>,
 }
 
 impl<'a> Job<'a> for OpenJob<'_> {
@@ -290,6 +333,8 @@ impl<'a> Job<'a> for OpenJob<'_> {
                 if last.trailing_slash {
                     return Err(Errno::EISDIR.into());
                 }
+                // Finding the child shows that this was the directory.
+                self.directory = Some(walk.vfs.inode(walk.inode()).owner().0);
                 match create_last(walk, text, &last)? {
                     Last::Stands => break,
                     Last::Again => continue,
