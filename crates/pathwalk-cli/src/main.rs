@@ -1,3 +1,66 @@
-//! The pathwalk command.
+//! The pathwalk command: `pathwalk explain PATH`, `pathwalk bench NAME`.
+//!
+//! ```text
+//!   0   the path leads to a file; the benchmark ran
+//!   1   the path leads to an error; an answer was wrong
+//!   2   the command line, or what it names, cannot be used
+//! ```
+//!
+//! What was asked for goes to standard output; an error is one line on standard error, `pathwalk: …`.
 
-fn main() {}
+mod explain;
+
+mod error;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The exit status for what cannot be used.
+const UNUSABLE: u8 = 2;
+
+/// The Linux VFS as a library: this command shows what it does
+#[derive(Parser)]
+#[command(
+    name = "pathwalk",
+    version,
+    after_help = "\
+Examples:
+  pathwalk explain /usr/bin/cc                 why does this path resolve as it does?
+  pathwalk explain --uid 1000 /root/.profile   … and for another user?
+  pathwalk bench gcc-205                       how fast is it, beside the running kernel?
+
+pathwalk COMMAND --help says more about a command."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Explain(explain::Args),
+    /// Measure pathwalk against the running kernel, in one run
+    Bench(pathwalk_bench::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            eprintln!("pathwalk: {}", error::in_one_line(&error));
+            return ExitCode::from(UNUSABLE);
+        }
+        // Help was asked for. Nobody is told where standard output is closed.
+        Err(help) => {
+            let _closed = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    match cli.command {
+        Command::Explain(args) => explain::run(&args).unwrap_or_else(|error| {
+            eprintln!("pathwalk: {error}");
+            ExitCode::from(UNUSABLE)
+        }),
+        Command::Bench(args) => pathwalk_bench::run(&args),
+    }
+}
