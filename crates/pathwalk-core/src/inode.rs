@@ -11,7 +11,7 @@
 //! Linux: `struct inode`; `generic_fillattr`.
 
 use crate::{lock, name::fold, vfs::Vfs};
-use pathwalk_abi::{Dev, FileType, Timespec, mode::S_IXUGO};
+use pathwalk_abi::{Dev, FileType, Timespec};
 use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
 
 /// The name of an inode slot; 0 is none.
@@ -299,7 +299,8 @@ impl<'a> InodeRef<'a> {
         debug_assert_eq!(before.mode & !0o7777, attr.mode & !0o7777, "a file keeps its type");
         if attr != before {
             slot.set_locked(&attr);
-            if attr.mode & S_IXUGO != before.mode & S_IXUGO {
+            // Who may search the directory, and who may follow symlinks in it, is known by its dentry's count.
+            if (attr.mode, attr.uid) != (before.mode, before.uid) {
                 self.vfs.update_search_all(self.id);
             }
         }

@@ -118,7 +118,7 @@ impl Task {
     /// - `EBADF`: the directory handle is of another machine.
     ///
     /// Linux: `getname`, `path_init`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request<'a>(
         &'a self,
         at: At<'a>,
@@ -151,6 +151,7 @@ impl Task {
     /// # Errors
     ///
     /// `EBADF`: it is of another machine.
+    #[inline]
     pub(crate) fn place_of(&self, file: &File) -> Result<(MountId, DentryId)> {
         if !std::ptr::eq(file.vfs(), &raw const *self.anchor.vfs) {
             return Err(Errno::EBADF);

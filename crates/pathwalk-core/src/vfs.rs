@@ -75,6 +75,8 @@ pub fn system_time() -> Timespec {
 ///
 /// Tasks are made by [`Vfs::task`] and hold it. Any number of machines live in one process; they share nothing.
 pub struct Vfs {
+    /// Of all machines of the process, none has the same; never 0.
+    pub(crate) number: u64,
     pub(crate) dentries: Arena<Dentry>,
     pub(crate) dhash: Table,
     pub(crate) inodes: Arena<Inode>,
@@ -95,6 +97,9 @@ pub struct Vfs {
     publishing: [Mutex<()>; 16],
     root_mount: OnceLock<MountId>,
 }
+
+/// How many machines were made.
+static NUMBER: Cell64 = Cell64::new(0);
 
 /// Superblocks lie in so many rows of so many.
 const SBS: usize = 256;
@@ -151,6 +156,7 @@ impl Vfs {
         let (dentries, inodes) = (slots(config.dentry_bytes), slots(config.inode_bytes));
         let random = |word: u64| RandomState::new().hash_one(word) | 1;
         Ok(Self {
+            number: NUMBER.add(1) + 1,
             dentries: Arena::new(dentries)?,
             dhash: Table::new(dentries, lock::BUCKET)?,
             inodes: Arena::new(inodes)?,

@@ -128,6 +128,7 @@ impl<'a, T: Linked> Chain<'a, T> {
     /// The slot that the walk stands on.
     #[inline(always)]
     pub fn slot(&self) -> Option<(u32, &'a T)> {
+        debug_assert!(self.at != 0, "every chain ends with a marker");
         if self.at & END != 0 { None } else { Some((self.at, self.slots.get(self.at))) }
     }
 
@@ -202,6 +203,7 @@ impl Table {
         }
         let mut steps = 0;
         while at & END == 0 {
+            debug_assert!(at != 0, "every chain ends with a marker");
             let slot = arena.get(at);
             if let Some(found) = f(at, slot) {
                 return Absent::Found(found);

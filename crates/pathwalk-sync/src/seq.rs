@@ -29,6 +29,11 @@ pub struct Seq(AtomicU32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample(u32);
 
+impl Sample {
+    /// A sample that no slot in use ever gives again once it was changed.
+    pub const NONE: Self = Self(0);
+}
+
 impl Seq {
     /// Samples the count without waiting.
     ///

@@ -74,7 +74,7 @@ impl Vfs {
         let same = if name.len <= INLINE_LEN {
             dentry.inline_name_is(name, text)
         } else {
-            self.long_name_is(dentry, name.bytes(text.text))
+            self.long_name_is(dentry, name, text.text)
         };
         same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
     }

@@ -146,9 +146,10 @@ impl Vfs {
 
     /// Whether a dentry's long name is `name`. A guess until the dentry's seq is checked.
     #[cold]
-    pub(crate) fn long_name_is(&self, dentry: &Dentry, name: &[u8]) -> bool {
-        debug_assert!(name.len() > INLINE_LEN, "a short name lies in the slot");
-        spells(self.names.words(dentry.blob()), name)
+    #[inline(never)]
+    pub(crate) fn long_name_is(&self, dentry: &Dentry, name: &Component, text: &[u8]) -> bool {
+        debug_assert!(name.len > INLINE_LEN, "a short name lies in the slot");
+        spells(self.names.words(dentry.blob()), name.bytes(text))
     }
 
     /// Appends a dentry's name to `out`. A guess until the dentry's seq is checked.

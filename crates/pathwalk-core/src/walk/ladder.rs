@@ -14,6 +14,7 @@ use super::{
     Event, Follow, HeldPath, Lookup, Place, Request, Step, Stop, Walk,
     end::End,
     hold::{Hold, Rcu, Ref, miss},
+    memo,
     observe::{Left, Observer},
     run::{Runner, Stopped, Until},
     skip_slashes,
@@ -70,7 +71,7 @@ fn climb_from<'a, J: Job<'a>, O: Observer>(
         Err((errno, _)) => return Err(errno),
     };
     if let Some(begun) = begun {
-        (walk.at, walk.root) = (begun.at, begun.root);
+        (walk.at, walk.root, walk.links) = (begun.at, begun.root, begun.links);
         text.set_pos(begun.pos);
     }
     match job.run(&mut walk, &mut text) {
@@ -85,6 +86,8 @@ struct Begun {
     at: Place,
     root: Option<Place>,
     pos: usize,
+    /// How many symlinks were followed.
+    links: u32,
 }
 
 /// Looks a path up and asks something of what is there.
@@ -97,20 +100,21 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: T) ->
     if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
         match express(request, &mut job.0) {
             Express::Answer(answer) => return answer,
-            Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
+            Express::GoOn(begun) => return go_on(*request, &mut job, Some(begun)),
             Express::Refused => {}
         }
     }
-    go_on(request, &mut job, None)
+    go_on(*request, &mut job, None)
 }
 
+/// By value: the request is put into memory only on the way here.
 #[inline(never)]
 fn go_on<'a, T: Terminal<'a>>(
-    request: &Request<'a>,
+    request: Request<'a>,
     job: &mut LookupJob<T>,
     begun: Option<Begun>,
 ) -> Result<T::Out> {
-    climb_from(request, (), job, begun)
+    climb_from(&request, (), job, begun)
 }
 
 enum Express<T> {
@@ -136,9 +140,25 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     if at.flags & DIRECTORY == 0 || pos == path.len() {
         return Express::Refused;
     }
+    let mut links = 0;
+    #[cfg(not(pathwalk_ablate = "memo"))]
+    if let (Some(root), Some(len)) = (&root, memo::prefix_len(path)) {
+        match memo::recall(vfs, root, path, len) {
+            Some(remembered) => {
+                (at, links, pos) = (remembered.at, remembered.links, remembered.pos);
+            }
+            None => memo::remember(*request, len),
+        }
+    }
     let bytes = Bytes::new(path);
     let root_dentry = root.map(|root| root.dentry);
-    let runner = Runner { vfs, tables: vfs.tables(), who: request.who, root: root_dentry };
+    let runner = Runner {
+        vfs,
+        tables: vfs.tables(),
+        #[cfg(pathwalk_ablate = "may_exec")]
+        who: request.who,
+        root: root_dentry,
+    };
     match runner.run(bytes, &mut at, &mut pos, Until::End) {
         Stopped::Done if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 => {
         }
@@ -152,9 +172,27 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
                 return Express::Answer(Err(errno));
             }
         }
-        Stopped::Last(_) | Stopped::Odd => {}
+        Stopped::Last(_) | Stopped::Odd => {
+            #[cfg(not(pathwalk_ablate = "memo"))]
+            if request.flags.contains(Lookup::FOLLOW)
+                && at.flags & DIRECTORY != 0
+                && let (Some(root), Some(len)) = (&root, memo::whole_len(path, pos))
+            {
+                match memo::recall(vfs, root, path, len) {
+                    Some(remembered) => {
+                        match terminal.finish(&End::<true>::of(request, remembered.at, Some(*root)))
+                        {
+                            Ok(out) => return Express::Answer(Ok(out)),
+                            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
+                            Err(Stop::Leave(_)) => return Express::Refused,
+                        }
+                    }
+                    None => memo::remember(*request, len),
+                }
+            }
+        }
     }
-    Express::GoOn(Begun { at, root, pos })
+    Express::GoOn(Begun { at, root, pos, links })
 }
 
 /// The other rungs.

@@ -9,7 +9,7 @@ use super::{
     text::Text,
 };
 use crate::{
-    inode::{Attr, InodeId},
+    inode::{Attr, InodeId, Owner},
     lock,
     mount::MntFlags,
     vfs::Vfs,
@@ -21,7 +21,7 @@ use pathwalk_abi::{
 use smallvec::SmallVec;
 
 /// After so many seconds relatime writes a time of last access all the same.
-const DAY: i64 = 24 * 60 * 60;
+pub(crate) const DAY: i64 = 24 * 60 * 60;
 
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Follows a symlink that the walk stands before; `last` says that it stood last in its path.
@@ -111,14 +111,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
+    /// Whether the walk stands on a sticky directory that everyone may write, as `/tmp`.
+    pub(crate) fn is_in_shared_directory(&self) -> bool {
+        is_shared(self.vfs.inode(self.inode()).owner().0)
+    }
+
     /// The rule of `fs.protected_symlinks`; the walk stands on the link's directory.
     fn may_follow(&self, link: &Attr) -> Result<bool, Stop> {
         let (directory, _) = self.vfs.inode(self.inode()).owner();
         self.check_at()?;
-        let shared = S_ISVTX | S_IWOTH;
-        Ok(link.uid == self.who.fsuid
-            || directory.mode & shared != shared
-            || directory.uid == link.uid)
+        Ok(link.uid == self.who.fsuid || !is_shared(directory) || directory.uid == link.uid)
     }
 
     /// Goes to the root, for an absolute body.
@@ -192,6 +194,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         walk.observer.begin(Spot { vfs: walk.vfs, place: &walk.at });
         Ok(walk)
     }
+}
+
+/// Whether a directory is sticky and may be written by everyone.
+fn is_shared(directory: Owner) -> bool {
+    let shared = S_ISVTX | S_IWOTH;
+    directory.mode & shared == shared
 }
 
 impl Vfs {

@@ -27,6 +27,8 @@ pub(crate) mod ladder;
 
 pub(crate) mod run;
 
+pub(crate) mod memo;
+
 pub(crate) mod step;
 
 pub(crate) mod link;
@@ -250,7 +252,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// What runs of plain steps look at.
     fn runner(&self) -> Runner<'a> {
         let root = self.root.filter(|_| !self.flags.is_scoped()).map(|root| root.dentry);
-        Runner { vfs: self.vfs, tables: self.tables, who: self.who, root }
+        Runner {
+            vfs: self.vfs,
+            tables: self.tables,
+            #[cfg(pathwalk_ablate = "may_exec")]
+            who: self.who,
+            root,
+        }
     }
 
     /// Asks whether what the walk stands on is a directory that may be searched.

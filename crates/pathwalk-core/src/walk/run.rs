@@ -12,7 +12,6 @@
 
 use super::Place;
 use crate::{
-    cred::Subject,
     dcache::{
         DentryId, HASHED, MOUNTED, NOT_PLAIN, SEARCH_ALL,
         lookup::{Seen, Tables},
@@ -50,7 +49,8 @@ pub(crate) enum Stopped {
 pub(crate) struct Runner<'a> {
     pub(crate) vfs: &'a Vfs,
     pub(crate) tables: Tables<'a>,
-    pub(crate) who: Subject<'a>,
+    #[cfg(pathwalk_ablate = "may_exec")]
+    pub(crate) who: crate::cred::Subject<'a>,
     /// The place that `..` does not go above, where it is known.
     pub(crate) root: Option<DentryId>,
 }
