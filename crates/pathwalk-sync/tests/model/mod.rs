@@ -1,4 +1,10 @@
 //! What every model needs: threads that share one thing, and the set of what can come of it.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom -C debug-assertions" cargo test --release -p pathwalk-sync --test 'loom_*'
+//! ```
+//!
+//! `scripts/mutants` shows that for each memory ordering one of the models fails without it.
 
 use loom::thread::JoinHandle;
 use std::{
