@@ -1,6 +1,7 @@
 //! The promises, each with a test that fails when it is broken.
 //!
 //! - [`read_only`]: a cached lookup stores nothing that another thread reads.
+//! - [`elsewhere`]: a writer elsewhere is not felt.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -9,5 +10,7 @@
 mod common;
 
 mod read_only;
+
+mod elsewhere;
 
 mod budgets;
