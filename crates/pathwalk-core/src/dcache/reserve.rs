@@ -86,13 +86,25 @@ impl Drop for Reserved<'_> {
     }
 }
 
+/// Refuses what no directory can have as a name.
+///
+/// # Errors
+///
+/// - `ENAMETOOLONG`: it has more than 255 bytes. `EINVAL`: one of them is NUL.
+fn must_be_a_name(text: &[u8], name: &Component) -> Result<()> {
+    if name.too_long() {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if name.bytes(text).contains(&0) { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 impl Vfs {
     /// Looks a name up below a directory that the caller holds, or reserves it for asking the file system.
     ///
     /// # Errors
     ///
     /// - `ENOENT`: the directory was removed, or it is complete and has no such name.
-    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes. `EINVAL`: one of them is NUL.
     /// - `ENOMEM`: the dentry table is full.
     pub(crate) fn lookup_or_reserve(
         &self,
@@ -106,9 +118,7 @@ impl Vfs {
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
-            if name.too_long() {
-                return Err(Errno::ENAMETOOLONG);
-            }
+            must_be_a_name(text, name)?;
             match self.d_lookup_locked(parent, text, name) {
                 Some(id) => {
                     let dentry = self.dentry(id);
@@ -135,7 +145,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `ENOENT`: the directory was removed.
-    /// - `ENAMETOOLONG`: the name has more than 255 bytes.
+    /// - `ENAMETOOLONG`: the name has more than 255 bytes. `EINVAL`: one of them is NUL.
     /// - `ENOMEM`: the dentry table is full.
     pub(crate) fn reserve(
         &self,
@@ -149,9 +159,7 @@ impl Vfs {
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
-            if name.too_long() {
-                return Err(Errno::ENAMETOOLONG);
-            }
+            must_be_a_name(text, name)?;
             match self.d_lookup_locked(parent, text, name) {
                 Some(id) => {
                     let dentry = self.dentry(id);
