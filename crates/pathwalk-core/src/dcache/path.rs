@@ -47,7 +47,8 @@ impl Vfs {
                 return None;
             }
             if is_root || parent == DentryId::NONE {
-                // It was moved out of the part that its mount shows.
+                // It was moved out of the part that its mount shows: no name of it means anything there.
+                names.clear();
                 break false;
             }
             names.push(name);
