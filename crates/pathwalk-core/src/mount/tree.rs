@@ -74,8 +74,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - `ENOENT`: the place was removed.
-    /// - `EINVAL`: the place lies in a mount that hangs nowhere any more.
+    /// - `ENOENT`: the place was removed, or lies in a mount that hangs nowhere any more.
     /// - `ENOTDIR`: one is a directory and the other is not.
     pub(crate) fn attach(&self, id: MountId, at: &HeldPath<'_>) -> Result<()> {
         loop {
@@ -121,7 +120,7 @@ impl Vfs {
             return None;
         }
         if self.mount_slot(parent).flags().contains(MntFlags::DETACHED) {
-            return Some(Err(Errno::EINVAL));
+            return Some(Err(Errno::ENOENT));
         }
         let is_directory = |dentry: u32| self.dentries.get(dentry).is(DIRECTORY);
         if is_directory(mount.root.get()) != is_directory(mountpoint.0) {

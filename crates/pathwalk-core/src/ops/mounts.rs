@@ -23,8 +23,7 @@ impl Task {
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - `EINVAL`: another flag.
     /// - whatever keeps the file system from being mounted.
-    /// - `ENOENT`: the mountpoint was removed.
-    /// - `EINVAL`: the mountpoint lies in a mount that was unmounted.
+    /// - `ENOENT`: the mountpoint was removed, or lies in a mount that was unmounted.
     /// - `ENOTDIR`: the mountpoint is no directory.
     /// - `ENOSPC`, `ENOMEM`: there is no room for one more mount.
     pub fn mount(
@@ -51,8 +50,8 @@ impl Task {
     /// - those of the lookup of the path.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - `EINVAL`: the source is empty; else those of its lookup.
-    /// - `EINVAL`: the source lies in a mount that was unmounted.
-    /// - `ENOENT`: the mountpoint was removed. `EINVAL`: it lies in a mount that was unmounted.
+    /// - `ENOENT`: the mountpoint lies in a mount that was unmounted. `EINVAL`: the source does.
+    /// - `ENOENT`: the mountpoint was removed.
     /// - `ENOTDIR`: one is a directory and the other is not.
     /// - `ENOSPC`: there is no room for one more mount.
     pub fn bind(&self, source: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<()> {
@@ -67,6 +66,9 @@ impl Task {
         }
         let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
         let vfs = self.vfs();
+        if at.mnt_flags().contains(MntFlags::DETACHED) {
+            return Err(Errno::ENOENT);
+        }
         if source.mnt_flags().contains(MntFlags::DETACHED) {
             return Err(Errno::EINVAL);
         }
