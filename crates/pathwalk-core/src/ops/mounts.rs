@@ -99,7 +99,11 @@ impl Task {
         }
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
-        let held = keep(&self.request(At::Cwd, path.as_ref(), lookup)?)?;
+        let mut held = keep(&self.request(At::Cwd, path.as_ref(), lookup)?)?;
+        // `.` and `/` are places below what was mounted on them since: the topmost is meant.
+        while let Some((mnt, root)) = self.vfs().lookup_mnt(held.mnt(), held.dentry()) {
+            held = HeldPath::new(self.vfs(), mnt, root);
+        }
         self.may_mount()?;
         if held.mount().root.get() != held.dentry().0 {
             return Err(Errno::EINVAL);
