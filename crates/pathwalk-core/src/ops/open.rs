@@ -74,6 +74,7 @@ impl Task {
     /// - `EACCES`: permission is refused.
     /// - `EPERM`: `O_NOATIME`, and it is another's file.
     /// - `EROFS`: to be written, but the mount is read-only.
+    /// - `EINVAL`: a fifo is opened with access mode 3.
     /// - `ENXIO`: it is a fifo, a socket or a device: there is nothing behind those here.
     pub fn openat<'a>(
         &self,
@@ -203,6 +204,8 @@ impl Task {
                     held.want_write()?;
                 }
             }
+            // Access mode 3 makes neither end of a pipe.
+            FileType::Fifo if op.flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
             FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
                 return Err(Errno::ENXIO);
             }
