@@ -1,0 +1,150 @@
+//! What a call answers: as a subject says it, and as it is compared.
+
+use pathwalk::{Errno, FileType, Stat, Statx};
+use std::fmt;
+
+/// What a subject says, file handles being its own.
+#[derive(Debug)]
+pub(crate) enum Raw<F> {
+    /// Nothing but success.
+    Done,
+    /// A number: of bytes, a position, a mask.
+    Number(i64),
+    /// Bytes: read data, a link's body, a path.
+    Bytes(Vec<u8>),
+    /// The entries of a directory.
+    Names(Vec<(Vec<u8>, u8)>),
+    /// An open file.
+    File(F),
+    /// What stat tells.
+    Stat(Box<Stat>),
+    /// What statx tells.
+    Statx(Box<Statx>),
+}
+
+/// What a subject answered, or why it was not asked.
+#[derive(Debug)]
+pub(crate) enum Said<F> {
+    /// Its answer.
+    Answer(Result<Raw<F>, Errno>),
+    /// Nobody is asked; the reason stands where it is decided.
+    NotAsked,
+}
+
+/// An answer that two subjects must agree on.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// See [`Raw::Done`]; also an open file.
+    Done,
+    /// See [`Raw::Number`].
+    Number(i64),
+    /// See [`Raw::Bytes`].
+    Bytes(Vec<u8>),
+    /// The entries, sorted.
+    Names(Vec<(Vec<u8>, u8)>),
+    /// See [`Facts`].
+    Facts(Box<Facts>),
+    /// The call failed.
+    Failed(Errno),
+    /// Nobody was asked.
+    NotAsked,
+}
+
+/// What stat and statx tell, with numbers that do not depend on the machine.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Facts {
+    /// Of statx: the bits that say what is filled in, and the attributes.
+    pub(crate) statx: Option<(u32, u64)>,
+    /// Type and permissions.
+    pub(crate) mode: u32,
+    /// Names.
+    pub(crate) nlink: u64,
+    /// Owner.
+    pub(crate) uid: u32,
+    /// Group.
+    pub(crate) gid: u32,
+    /// Of a device, its number.
+    pub(crate) rdev: u64,
+    /// Size.
+    pub(crate) size: i64,
+    /// Block size.
+    pub(crate) blksize: i64,
+    /// Blocks.
+    pub(crate) blocks: i64,
+    /// Device and inode, numbered as they are first seen.
+    pub(crate) file: (u32, u32),
+    /// Mount, numbered as it is first seen, where the answer has a number that is never used again.
+    pub(crate) mount: Option<u32>,
+    /// Times of last access, change of contents and change of attributes.
+    pub(crate) times: [Time; 3],
+}
+
+/// A time, as far as two machines can agree on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Time {
+    /// A call set it to this second.
+    Set(i64),
+    /// The time of a call.
+    Stamped,
+    /// Not filled in.
+    Absent,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("ok"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Bytes(bytes) => write!(f, "\"{}\"", shorten(bytes)),
+            Self::Names(names) => {
+                for (index, (name, kind)) in names.iter().enumerate() {
+                    let letter = FileType::from_dt(*kind).map_or('?', FileType::letter);
+                    let space = if index == 0 { "" } else { " " };
+                    write!(f, "{space}{letter}{}", shorten(name))?;
+                }
+                Ok(())
+            }
+            Self::Facts(facts) => write!(f, "{facts}"),
+            Self::Failed(errno) => f.write_str(errno.name()),
+            Self::NotAsked => f.write_str("(not asked)"),
+        }
+    }
+}
+
+fn shorten(bytes: &[u8]) -> String {
+    struct Shown<'b>(&'b [u8]);
+    impl fmt::Display for Shown<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            use crate::field::{Field, Text};
+            if self.0.is_empty() { Ok(()) } else { Text(self.0.to_vec()).write(f) }
+        }
+    }
+    Shown(bytes).to_string().escape_debug().collect()
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = FileType::from_mode(self.mode).map_or('?', FileType::letter);
+        write!(f, "{letter}{:04o} {}:{}", self.mode & 0o7777, self.uid, self.gid)?;
+        write!(f, " links={} size={}", self.nlink, self.size)?;
+        write!(f, " blocks={}x{}", self.blocks, self.blksize)?;
+        if self.rdev != 0 {
+            write!(f, " rdev={:#x}", self.rdev)?;
+        }
+        write!(f, " file={}.{}", self.file.0, self.file.1)?;
+        if let Some(mount) = self.mount {
+            write!(f, " mount={mount}")?;
+        }
+        for (name, time) in ["atime", "mtime", "ctime"].iter().zip(self.times) {
+            match time {
+                Time::Set(sec) => write!(f, " {name}={sec}")?,
+                Time::Stamped => {}
+                Time::Absent => write!(f, " {name}=absent")?,
+            }
+        }
+        if let Some((mask, attributes)) = self.statx {
+            write!(f, " mask={mask:#x} attributes={attributes:#x}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! The calls as values, and their text.
+//!
+//! ```text
+//!   u: openat h1 h0:a/b RDWR|CREAT 0644
+//!   │  │      │  │      │          └ mode
+//!   │  │      │  │      └ flags
+//!   │  │      │  └ path, from the directory that slot h0 holds
+//!   │  │      └ slot that gets the file
+//!   │  └ call
+//!   └ task; root if none is named
+//! ```
+//!
+//! What is printed parses to the same call, so every finding can be replayed from its text.
+
+use crate::field::{Field, Int, Octal, Slot, Text, Where};
+use pathwalk::{
+    AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
+};
+use std::fmt;
+
+macro_rules! calls {
+    ($($name:ident $text:literal { $($field:ident: $type:ty),* })*) => {
+        /// A system call about files and what it is told.
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) enum Call {
+            $($name { $($field: $type),* },)*
+        }
+
+        impl Call {
+            /// Reads a call from its words.
+            pub(crate) fn parse<'w>(mut words: impl Iterator<Item = &'w str>) -> Result<Self, String> {
+                let name = words.next().ok_or("no call")?;
+                let call = match name {
+                    $($text => Self::$name {
+                        $($field: {
+                            let word = words.next()
+                                .ok_or_else(|| format!("{name}: no {}", stringify!($field)))?;
+                            <$type>::read(word)
+                                .ok_or_else(|| format!("{name}: {} is not `{word}`", stringify!($field)))?
+                        }),*
+                    },)*
+                    _ => return Err(format!("no call is named `{name}`")),
+                };
+                match words.next() {
+                    Some(word) => Err(format!("{name}: too much: `{word}`")),
+                    None => Ok(call),
+                }
+            }
+        }
+
+        impl fmt::Display for Call {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name { $($field),* } => {
+                        f.write_str($text)?;
+                        $(
+                            f.write_str(" ")?;
+                            $field.write(f)?;
+                        )*
+                        Ok(())
+                    })*
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    Openat "openat" { slot: Slot, path: Where, flags: OpenFlags, mode: Octal }
+    Openat2 "openat2" { slot: Slot, path: Where, flags: OpenFlags, mode: Octal, resolve: ResolveFlags }
+    Close "close" { slot: Slot }
+    Read "read" { slot: Slot, len: Int }
+    Write "write" { slot: Slot, data: Text }
+    Pread "pread" { slot: Slot, len: Int, offset: Int }
+    Pwrite "pwrite" { slot: Slot, data: Text, offset: Int }
+    LseekSet "lseek_set" { slot: Slot, to: Int }
+    LseekCur "lseek_cur" { slot: Slot, by: Int }
+    LseekEnd "lseek_end" { slot: Slot, by: Int }
+    Stat "stat" { path: Text }
+    Lstat "lstat" { path: Text }
+    Fstat "fstat" { slot: Slot }
+    Fstatat "fstatat" { path: Where, flags: AtFlags }
+    Statx "statx" { path: Where, flags: AtFlags, mask: StatxMask }
+    Access "access" { path: Text, mode: AccessMode }
+    Faccessat2 "faccessat2" { path: Where, mode: AccessMode, flags: AtFlags }
+    Mkdirat "mkdirat" { path: Where, mode: Octal }
+    Mknodat "mknodat" { path: Where, mode: Octal, dev: Int }
+    Symlinkat "symlinkat" { target: Text, path: Where }
+    Linkat "linkat" { old: Where, new: Where, flags: AtFlags }
+    Unlinkat "unlinkat" { path: Where, flags: AtFlags }
+    Rmdir "rmdir" { path: Text }
+    Renameat2 "renameat2" { old: Where, new: Where, flags: RenameFlags }
+    Readlinkat "readlinkat" { path: Where, size: Int }
+    Fchmodat2 "fchmodat2" { path: Where, mode: Octal, flags: AtFlags }
+    Fchmod "fchmod" { slot: Slot, mode: Octal }
+    Fchownat "fchownat" { path: Where, uid: Int, gid: Int, flags: AtFlags }
+    Fchown "fchown" { slot: Slot, uid: Int, gid: Int }
+    Utimensat "utimensat" { path: Where, atime: crate::field::When, mtime: crate::field::When, flags: AtFlags }
+    Futimens "futimens" { slot: Slot, atime: crate::field::When, mtime: crate::field::When }
+    Truncate "truncate" { path: Text, size: Int }
+    Ftruncate "ftruncate" { slot: Slot, size: Int }
+    Getdents64 "getdents64" { slot: Slot }
+    Chdir "chdir" { path: Text }
+    Fchdir "fchdir" { slot: Slot }
+    Chroot "chroot" { path: Text }
+    Getcwd "getcwd" { }
+    Umask "umask" { mask: Octal }
+    Mount "mount" { path: Text, flags: MountFlags }
+    Bind "bind" { source: Text, path: Text }
+    Umount2 "umount2" { path: Text, flags: UmountFlags }
+}
+
+/// How many files a run can hold open.
+pub(crate) const SLOTS: usize = 6;
+
+impl Call {
+    /// The slots whose files the call is about.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = Slot> {
+        let slots = match self {
+            Self::Close { slot }
+            | Self::Read { slot, .. }
+            | Self::Write { slot, .. }
+            | Self::Pread { slot, .. }
+            | Self::Pwrite { slot, .. }
+            | Self::LseekSet { slot, .. }
+            | Self::LseekCur { slot, .. }
+            | Self::LseekEnd { slot, .. }
+            | Self::Fstat { slot }
+            | Self::Fchmod { slot, .. }
+            | Self::Fchown { slot, .. }
+            | Self::Futimens { slot, .. }
+            | Self::Ftruncate { slot, .. }
+            | Self::Getdents64 { slot }
+            | Self::Fchdir { slot } => [Some(*slot), None],
+            Self::Openat { path, .. }
+            | Self::Openat2 { path, .. }
+            | Self::Fstatat { path, .. }
+            | Self::Statx { path, .. }
+            | Self::Faccessat2 { path, .. }
+            | Self::Mkdirat { path, .. }
+            | Self::Mknodat { path, .. }
+            | Self::Symlinkat { path, .. }
+            | Self::Unlinkat { path, .. }
+            | Self::Readlinkat { path, .. }
+            | Self::Fchmodat2 { path, .. }
+            | Self::Fchownat { path, .. }
+            | Self::Utimensat { path, .. } => [path.dir, None],
+            Self::Linkat { old, new, .. } | Self::Renameat2 { old, new, .. } => [old.dir, new.dir],
+            _ => [None, None],
+        };
+        slots.into_iter().flatten()
+    }
+}
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// User 0 with all capabilities.
+    Root,
+    /// User 1000, group 1000.
+    U,
+    /// User 1001, group 1001 and, beside it, 1000.
+    V,
+    /// Real user 1000 with user 0's powers: what access(2) is for.
+    S,
+    /// As `Root`, but never moves: it looks at what the others left.
+    Judge,
+}
+
+impl Who {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Root, Self::U, Self::V, Self::S, Self::Judge];
+
+    /// The name before the colon.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::U => "u",
+            Self::V => "v",
+            Self::S => "s",
+            Self::Judge => "judge",
+        }
+    }
+
+    /// Real user and group, effective user and group, supplementary groups.
+    pub(crate) fn ids(self) -> (u32, u32, u32, u32, &'static [u32]) {
+        match self {
+            Self::Root | Self::Judge => (0, 0, 0, 0, &[]),
+            Self::U => (1000, 1000, 1000, 1000, &[]),
+            Self::V => (1001, 1001, 1001, 1001, &[1000]),
+            Self::S => (1000, 1000, 0, 0, &[]),
+        }
+    }
+}
+
+/// A call and who makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// Who.
+    pub(crate) who: Who,
+    /// What.
+    pub(crate) call: Call,
+}
+
+impl Step {
+    /// Reads `u: openat …`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split_ascii_whitespace().peekable();
+        let named = words.peek().and_then(|word| {
+            Who::ALL.into_iter().find(|who| word.strip_suffix(':') == Some(who.name()))
+        });
+        if named.is_some() {
+            words.next();
+        }
+        Ok(Self { who: named.unwrap_or(Who::Root), call: Call::parse(words)? })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who.name(), self.call)
+    }
+}

@@ -1,0 +1,216 @@
+//! The words that calls are written with: slots, paths, numbers, flags.
+
+use crate::call::SLOTS;
+use bitflags::Flags;
+use pathwalk::{
+    AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
+    Timespec, UmountFlags,
+};
+use std::fmt::{self, Formatter};
+
+/// A word of a call.
+pub(crate) trait Field: Sized {
+    /// Reads the word.
+    fn read(word: &str) -> Option<Self>;
+    /// Writes it so that it is read again.
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result;
+}
+
+/// A place for an open file: `h0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(pub(crate) usize);
+
+impl Field for Slot {
+    fn read(word: &str) -> Option<Self> {
+        let slot = word.strip_prefix('h')?.parse().ok()?;
+        (slot < SLOTS).then_some(Self(slot))
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "h{}", self.0)
+    }
+}
+
+/// Bytes: `''` is none, `{a*255}` is 255 times `a`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Text(pub(crate) Vec<u8>);
+
+impl Field for Text {
+    fn read(word: &str) -> Option<Self> {
+        if word == "''" {
+            return Some(Self(Vec::new()));
+        }
+        let mut bytes = Vec::new();
+        let mut rest = word;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (run, after) = after.split_once('}')?;
+            let (what, times) = run.split_once('*')?;
+            bytes.extend_from_slice(before.as_bytes());
+            bytes.extend(what.as_bytes().repeat(times.parse().ok()?));
+            rest = after;
+        }
+        bytes.extend_from_slice(rest.as_bytes());
+        Some(Self(bytes))
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("''");
+        }
+        let mut rest = self.0.as_slice();
+        while !rest.is_empty() {
+            let byte = &rest[..1];
+            let runs = [b"./", byte].map(|unit: &[u8]| {
+                let times = rest.chunks(unit.len()).take_while(|chunk| *chunk == unit).count();
+                (unit, times)
+            });
+            let (unit, times) = match runs.into_iter().find(|(_, times)| *times >= 12) {
+                Some((unit, times)) => {
+                    write!(f, "{{{}*{times}}}", unit.escape_ascii())?;
+                    (unit.len(), times)
+                }
+                None => {
+                    f.write_str(&byte.escape_ascii().to_string())?;
+                    (1, 1)
+                }
+            };
+            rest = &rest[unit * times..];
+        }
+        Ok(())
+    }
+}
+
+/// A path and where it begins: `a/b`, or `h0:a/b`, or `h0:` for the file in the slot itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Where {
+    /// The directory; none is the current one.
+    pub(crate) dir: Option<Slot>,
+    /// The path.
+    pub(crate) path: Vec<u8>,
+}
+
+impl Field for Where {
+    fn read(word: &str) -> Option<Self> {
+        match word.split_once(':') {
+            Some((slot, "")) => Some(Self { dir: Some(Slot::read(slot)?), path: Vec::new() }),
+            Some((slot, path)) => {
+                Some(Self { dir: Some(Slot::read(slot)?), path: Text::read(path)?.0 })
+            }
+            None => Some(Self { dir: None, path: Text::read(word)?.0 }),
+        }
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(slot) = self.dir {
+            slot.write(f)?;
+            f.write_str(":")?;
+            if self.path.is_empty() {
+                return Ok(());
+            }
+        }
+        Text(self.path.clone()).write(f)
+    }
+}
+
+/// A number; -1 where a call has that for "as it is".
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Int(pub(crate) i64);
+
+impl Field for Int {
+    fn read(word: &str) -> Option<Self> {
+        word.parse().ok().map(Self)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A mode or mask: `0755`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Octal(pub(crate) u32);
+
+impl Field for Octal {
+    fn read(word: &str) -> Option<Self> {
+        u32::from_str_radix(word, 8).ok().map(Self)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "0{:o}", self.0)
+    }
+}
+
+/// What utimensat(2) does with a time: `now`, `omit`, or seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct When(pub(crate) SetTime);
+
+impl Field for When {
+    fn read(word: &str) -> Option<Self> {
+        Some(Self(match word {
+            "now" => SetTime::Now,
+            "omit" => SetTime::Omit,
+            sec => SetTime::At(Timespec { sec: sec.parse().ok()?, nsec: 0 }),
+        }))
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SetTime::Now => f.write_str("now"),
+            SetTime::Omit => f.write_str("omit"),
+            SetTime::At(at) => write!(f, "{}", at.sec),
+        }
+    }
+}
+
+/// Flags are their names with `|` between; bits without a name are written as numbers, none as `0`.
+fn read_flags<F: Flags<Bits: TryFrom<u64>> + Copy>(word: &str) -> Option<F> {
+    let mut flags = F::empty();
+    for name in word.split('|').filter(|&name| name != "0") {
+        flags.insert(match F::from_name(name) {
+            Some(flag) => flag,
+            None => {
+                let bits = u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()?;
+                F::from_bits_retain(bits.try_into().ok()?)
+            }
+        });
+    }
+    Some(flags)
+}
+
+fn write_flags<F: Flags<Bits: fmt::LowerHex> + Copy>(
+    flags: F,
+    f: &mut Formatter<'_>,
+) -> fmt::Result {
+    if flags.bits() == F::empty().bits() {
+        return f.write_str("0");
+    }
+    let mut names = flags.iter_names();
+    let mut between = "";
+    for (name, _) in names.by_ref() {
+        write!(f, "{between}{name}")?;
+        between = "|";
+    }
+    let rest = names.remaining().bits();
+    if rest != F::empty().bits() {
+        write!(f, "{between}{rest:#x}")?;
+    }
+    Ok(())
+}
+
+macro_rules! flags {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn read(word: &str) -> Option<Self> {
+                read_flags(word)
+            }
+
+            fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                write_flags(*self, f)
+            }
+        }
+    )*};
+}
+
+flags! {
+    OpenFlags ResolveFlags AtFlags StatxMask AccessMode RenameFlags MountFlags UmountFlags
+}

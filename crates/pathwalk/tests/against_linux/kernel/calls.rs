@@ -1,0 +1,326 @@
+//! Each call as the kernel wants it.
+
+use super::sys::{Arg, newest_device, own, syscall};
+use crate::{
+    answer::Raw,
+    call::{Call, SLOTS},
+    field::{Slot, Text, When, Where},
+    ours::parse_dirents,
+};
+use pathwalk::{
+    AtFlags, Dev, OpenFlags, OpenHow, Result, SetTime, Stat, Statx, StatxMask, UmountFlags,
+    abi::{AT_FDCWD, PATH_MAX, StatxAttributes, UTIME_NOW, UTIME_OMIT},
+};
+use std::{ffi::CString, os::fd::OwnedFd};
+
+/// The descriptors in the slots.
+pub(crate) type Fds = [i32; SLOTS];
+
+/// What a worker is asked for.
+pub(crate) enum Job {
+    /// A call.
+    Call(Box<(Call, Fds)>),
+    /// The device of the newest mount.
+    NewestDevice,
+}
+
+/// What it replies.
+pub(crate) enum Reply {
+    /// The call's answer.
+    Answer(Result<Raw<OwnedFd>>),
+    /// The call was not made: see [`unmounts_root`].
+    NotAsked,
+    /// The device.
+    Device(Dev),
+}
+
+/// Does what is asked, in the calling thread.
+pub(crate) fn serve(job: Job, root_of_all: u64) -> Reply {
+    match job {
+        Job::NewestDevice => Reply::Device(newest_device().expect("the mounts can be listed")),
+        Job::Call(call) => {
+            let (call, fds) = *call;
+            if unmounts_root(&call, root_of_all) {
+                return Reply::NotAsked;
+            }
+            Reply::Answer(Caller { fds }.call(&call))
+        }
+    }
+}
+
+/// Whether it is an umount that the library has no place for, and not to be made.
+///
+/// - Of the task's own root: the kernel takes it for "make it read-only", a relic of shutdown scripts.
+/// - Of the root of all, lazily: the kernel lets it go and is left without a tree.
+fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
+    let Call::Umount2 { path, flags } = call else { return false };
+    let mount = |path: &[u8], flags: AtFlags| {
+        let path = Where { dir: None, path: path.to_vec() };
+        let statx = Caller { fds: [-1; SLOTS] }.statx(&path, flags, StatxMask::MNT_ID_UNIQUE);
+        let root = StatxAttributes::MOUNT_ROOT.bits();
+        statx.ok().filter(|statx| statx.stx_attributes & root != 0).map(|statx| statx.stx_mnt_id)
+    };
+    let mut at = AtFlags::empty();
+    at.set(AtFlags::SYMLINK_NOFOLLOW, flags.contains(UmountFlags::NOFOLLOW));
+    let own_root = mount(b"/", AtFlags::empty()).filter(|_| !flags.contains(UmountFlags::DETACH));
+    mount(&path.0, at).is_some_and(|id| id == root_of_all || Some(id) == own_root)
+}
+
+/// The number of the mount that the calling thread has for its root.
+pub(crate) fn root_mount() -> Result<u64> {
+    let root = Where { dir: None, path: b"/".to_vec() };
+    let caller = Caller { fds: [-1; SLOTS] };
+    caller.statx(&root, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE).map(|statx| statx.stx_mnt_id)
+}
+
+struct Caller {
+    fds: Fds,
+}
+
+impl Caller {
+    fn fd(&self, slot: Slot) -> Arg<'static> {
+        Arg::Int(self.fds[slot.0].into())
+    }
+
+    fn dir(&self, place: &Where) -> Arg<'static> {
+        place.dir.map_or(Arg::Int(AT_FDCWD.into()), |slot| self.fd(slot))
+    }
+
+    fn statx(&self, place: &Where, flags: AtFlags, mask: StatxMask) -> Result<Statx> {
+        let mut statx = Statx::ZERO;
+        let (flags, mask) = (Arg::Int(flags.bits().into()), Arg::Int(mask.bits().into()));
+        let args =
+            [self.dir(place), Arg::Str(&text(&place.path)), flags, mask, Arg::Statx(&mut statx)];
+        syscall(libc::SYS_statx, args)?;
+        Ok(statx)
+    }
+
+    fn newfstatat(&self, dir: Arg<'_>, path: &[u8], flags: u32) -> Result<Raw<OwnedFd>> {
+        let mut stat = Stat::default();
+        let args = [dir, Arg::Str(&text(path)), Arg::Stat(&mut stat), Arg::Int(flags.into())];
+        syscall(libc::SYS_newfstatat, args)?;
+        Ok(Raw::Stat(Box::new(stat)))
+    }
+
+    fn call(&self, call: &Call) -> Result<Raw<OwnedFd>> {
+        let int = Arg::Int;
+        let done = |_: i64| Raw::Done;
+        let number = Raw::Number;
+        let cwd = || Arg::Int(AT_FDCWD.into());
+        match call {
+            Call::Openat { path, flags, mode, .. } => {
+                let flags = int((without_waiting(*flags)).bits() as i64);
+                let (dir, path) = (self.dir(path), text(&path.path));
+                let args = [dir, Arg::Str(&path), flags, int(mode.0.into())];
+                syscall(libc::SYS_openat, args).map(|fd| Raw::File(own(fd)))
+            }
+            Call::Openat2 { path, flags, mode, resolve, .. } => {
+                let flags = without_waiting(*flags).bits();
+                let how = OpenHow { flags, mode: mode.0.into(), resolve: resolve.bits() };
+                let (dir, path) = (self.dir(path), text(&path.path));
+                let size = int(size_of::<OpenHow>() as i64);
+                syscall(libc::SYS_openat2, [dir, Arg::Str(&path), Arg::How(&how), size])
+                    .map(|fd| Raw::File(own(fd)))
+            }
+            Call::Close { .. } => unreachable!("slots are emptied by who has them"),
+            Call::Read { slot, len } => {
+                let mut buf = vec![0; len.0 as usize];
+                let read =
+                    syscall(libc::SYS_read, [self.fd(*slot), Arg::Out(&mut buf), int(len.0)])?;
+                Ok(bytes(buf, read))
+            }
+            Call::Pread { slot, len, offset } => {
+                let mut buf = vec![0; len.0 as usize];
+                let args = [self.fd(*slot), Arg::Out(&mut buf), int(len.0), int(offset.0)];
+                let read = syscall(libc::SYS_pread64, args)?;
+                Ok(bytes(buf, read))
+            }
+            Call::Write { slot, data: Text(data) } => {
+                let args = [self.fd(*slot), Arg::In(data), int(data.len() as i64)];
+                syscall(libc::SYS_write, args).map(number)
+            }
+            Call::Pwrite { slot, data: Text(data), offset } => {
+                let args = [self.fd(*slot), Arg::In(data), int(data.len() as i64), int(offset.0)];
+                syscall(libc::SYS_pwrite64, args).map(number)
+            }
+            Call::LseekSet { slot, to: by }
+            | Call::LseekCur { slot, by }
+            | Call::LseekEnd { slot, by } => {
+                let whence = match call {
+                    Call::LseekSet { .. } => libc::SEEK_SET,
+                    Call::LseekCur { .. } => libc::SEEK_CUR,
+                    _ => libc::SEEK_END,
+                };
+                syscall(libc::SYS_lseek, [self.fd(*slot), int(by.0), int(whence.into())])
+                    .map(number)
+            }
+            Call::Stat { path } => self.newfstatat(cwd(), &path.0, 0),
+            Call::Lstat { path } => {
+                self.newfstatat(cwd(), &path.0, AtFlags::SYMLINK_NOFOLLOW.bits())
+            }
+            Call::Fstat { slot } => {
+                let mut stat = Stat::default();
+                syscall(libc::SYS_fstat, [self.fd(*slot), Arg::Stat(&mut stat)])?;
+                Ok(Raw::Stat(Box::new(stat)))
+            }
+            Call::Fstatat { path, flags } => {
+                self.newfstatat(self.dir(path), &path.path, flags.bits())
+            }
+            Call::Statx { path, flags, mask } => {
+                self.statx(path, *flags, *mask).map(|statx| Raw::Statx(Box::new(statx)))
+            }
+            Call::Access { path, mode } => {
+                let args = [cwd(), Arg::Str(&text(&path.0)), int(mode.bits().into())];
+                syscall(libc::SYS_faccessat, args).map(done)
+            }
+            Call::Faccessat2 { path, mode, flags } => {
+                let name = text(&path.path);
+                let (mode, flags) = (int(mode.bits().into()), int(flags.bits().into()));
+                let args = [self.dir(path), Arg::Str(&name), mode, flags];
+                syscall(libc::SYS_faccessat2, args).map(done)
+            }
+            Call::Mkdirat { path, mode } => {
+                let args = [self.dir(path), Arg::Str(&text(&path.path)), int(mode.0.into())];
+                syscall(libc::SYS_mkdirat, args).map(done)
+            }
+            Call::Mknodat { path, mode, dev } => {
+                let name = text(&path.path);
+                let args = [self.dir(path), Arg::Str(&name), int(mode.0.into()), int(dev.0)];
+                syscall(libc::SYS_mknodat, args).map(done)
+            }
+            Call::Symlinkat { target, path } => {
+                let (target, name) = (text(&target.0), text(&path.path));
+                let args = [Arg::Str(&target), self.dir(path), Arg::Str(&name)];
+                syscall(libc::SYS_symlinkat, args).map(done)
+            }
+            Call::Linkat { old, new, flags } => {
+                let (from, to) = (text(&old.path), text(&new.path));
+                let flags = int(flags.bits().into());
+                let args = [self.dir(old), Arg::Str(&from), self.dir(new), Arg::Str(&to), flags];
+                syscall(libc::SYS_linkat, args).map(done)
+            }
+            Call::Unlinkat { path, flags } => {
+                let name = text(&path.path);
+                let args = [self.dir(path), Arg::Str(&name), int(flags.bits().into())];
+                syscall(libc::SYS_unlinkat, args).map(done)
+            }
+            Call::Rmdir { path } => syscall(libc::SYS_rmdir, [Arg::Str(&text(&path.0))]).map(done),
+            Call::Renameat2 { old, new, flags } => {
+                let (from, to) = (text(&old.path), text(&new.path));
+                let flags = int(flags.bits().into());
+                let args = [self.dir(old), Arg::Str(&from), self.dir(new), Arg::Str(&to), flags];
+                syscall(libc::SYS_renameat2, args).map(done)
+            }
+            Call::Readlinkat { path, size } => {
+                let mut buf = vec![0; size.0 as usize];
+                let name = text(&path.path);
+                let args = [self.dir(path), Arg::Str(&name), Arg::Out(&mut buf), int(size.0)];
+                let read = syscall(libc::SYS_readlinkat, args)?;
+                Ok(bytes(buf, read))
+            }
+            Call::Fchmodat2 { path, mode, flags } => {
+                let name = text(&path.path);
+                let (mode, flags) = (int(mode.0.into()), int(flags.bits().into()));
+                syscall(libc::SYS_fchmodat2, [self.dir(path), Arg::Str(&name), mode, flags])
+                    .map(done)
+            }
+            Call::Fchmod { slot, mode } => {
+                syscall(libc::SYS_fchmod, [self.fd(*slot), int(mode.0.into())]).map(done)
+            }
+            Call::Fchownat { path, uid, gid, flags } => {
+                let name = text(&path.path);
+                let flags = int(flags.bits().into());
+                let args = [self.dir(path), Arg::Str(&name), int(uid.0), int(gid.0), flags];
+                syscall(libc::SYS_fchownat, args).map(done)
+            }
+            Call::Fchown { slot, uid, gid } => {
+                syscall(libc::SYS_fchown, [self.fd(*slot), int(uid.0), int(gid.0)]).map(done)
+            }
+            Call::Utimensat { path, atime, mtime, flags } => {
+                let name = text(&path.path);
+                let times = [timespec(*atime), timespec(*mtime)];
+                let flags = int(flags.bits().into());
+                let args = [self.dir(path), Arg::Str(&name), Arg::Times(&times), flags];
+                syscall(libc::SYS_utimensat, args).map(done)
+            }
+            Call::Futimens { slot, atime, mtime } => {
+                let times = [timespec(*atime), timespec(*mtime)];
+                let args = [self.fd(*slot), int(0), Arg::Times(&times), int(0)];
+                syscall(libc::SYS_utimensat, args).map(done)
+            }
+            Call::Truncate { path, size } => {
+                syscall(libc::SYS_truncate, [Arg::Str(&text(&path.0)), int(size.0)]).map(done)
+            }
+            Call::Ftruncate { slot, size } => {
+                syscall(libc::SYS_ftruncate, [self.fd(*slot), int(size.0)]).map(done)
+            }
+            Call::Getdents64 { slot } => self.list(*slot),
+            Call::Chdir { path } => syscall(libc::SYS_chdir, [Arg::Str(&text(&path.0))]).map(done),
+            Call::Fchdir { slot } => syscall(libc::SYS_fchdir, [self.fd(*slot)]).map(done),
+            Call::Chroot { path } => {
+                syscall(libc::SYS_chroot, [Arg::Str(&text(&path.0))]).map(done)
+            }
+            Call::Getcwd {} => {
+                let mut buf = vec![0; PATH_MAX];
+                let size = int(buf.len() as i64);
+                let len = syscall(libc::SYS_getcwd, [Arg::Out(&mut buf), size])?;
+                // The kernel counts the NUL.
+                Ok(bytes(buf, len - 1))
+            }
+            Call::Umask { mask } => syscall(libc::SYS_umask, [int(mask.0.into())]).map(number),
+            Call::Mount { path, flags } => {
+                let path = text(&path.0);
+                let (what, kind) = (Arg::Str(c"none"), Arg::Str(c"tmpfs"));
+                let args = [what, Arg::Str(&path), kind, int(flags.bits() as i64), int(0)];
+                syscall(libc::SYS_mount, args).map(done)
+            }
+            Call::Bind { source, path } => {
+                let (source, path) = (text(&source.0), text(&path.0));
+                let flags = int(libc::MS_BIND.cast_signed());
+                let args = [Arg::Str(&source), Arg::Str(&path), int(0), flags, int(0)];
+                syscall(libc::SYS_mount, args).map(done)
+            }
+            Call::Umount2 { path, flags } => {
+                let args = [Arg::Str(&text(&path.0)), int(flags.bits().into())];
+                syscall(libc::SYS_umount2, args).map(done)
+            }
+        }
+    }
+
+    /// The whole directory, from its beginning.
+    fn list(&self, slot: Slot) -> Result<Raw<OwnedFd>> {
+        syscall(libc::SYS_lseek, [self.fd(slot), Arg::Int(0), Arg::Int(libc::SEEK_SET.into())])?;
+        let mut names = Vec::new();
+        let mut buf = [0; PATH_MAX];
+        loop {
+            let size = Arg::Int(buf.len() as i64);
+            let args = [self.fd(slot), Arg::Out(&mut buf), size];
+            match syscall(libc::SYS_getdents64, args)? {
+                0 => return Ok(Raw::Names(names)),
+                filled => parse_dirents(&buf[..filled as usize], &mut names),
+            }
+        }
+    }
+}
+
+/// A fifo that nobody else has open would hold up the run.
+fn without_waiting(flags: OpenFlags) -> OpenFlags {
+    if flags.contains(OpenFlags::PATH) { flags } else { flags | OpenFlags::NONBLOCK }
+}
+
+fn text(path: &[u8]) -> CString {
+    CString::new(path).expect("paths are made without NUL")
+}
+
+fn bytes(mut buf: Vec<u8>, len: i64) -> Raw<OwnedFd> {
+    buf.truncate(len as usize);
+    Raw::Bytes(buf)
+}
+
+fn timespec(When(when): When) -> [i64; 2] {
+    match when {
+        SetTime::Omit => [0, UTIME_OMIT],
+        SetTime::Now => [0, UTIME_NOW],
+        SetTime::At(at) => [at.sec, at.nsec.into()],
+    }
+}

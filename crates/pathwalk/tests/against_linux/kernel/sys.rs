@@ -1,0 +1,104 @@
+//! System calls, one instruction each: arguments are passed as they are, wrong ones too.
+
+use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statx};
+use std::{
+    ffi::{CStr, c_long},
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+/// An argument.
+pub(crate) enum Arg<'a> {
+    Int(i64),
+    Str(&'a CStr),
+    In(&'a [u8]),
+    Out(&'a mut [u8]),
+    Stat(&'a mut Stat),
+    Statx(&'a mut Statx),
+    How(&'a OpenHow),
+    Times(&'a [[i64; 2]; 2]),
+    Ids(&'a [u32]),
+    Words(&'a mut [u64]),
+}
+
+impl Arg<'_> {
+    fn word(&mut self) -> c_long {
+        let address = match self {
+            Self::Int(int) => return *int,
+            Self::Str(text) => text.as_ptr().addr(),
+            Self::In(bytes) => bytes.as_ptr().expose_provenance(),
+            Self::Out(bytes) => bytes.as_mut_ptr().expose_provenance(),
+            Self::Stat(stat) => std::ptr::from_mut(*stat).expose_provenance(),
+            Self::Statx(statx) => std::ptr::from_mut(*statx).expose_provenance(),
+            Self::How(how) => std::ptr::from_ref(*how).expose_provenance(),
+            Self::Times(times) => std::ptr::from_ref(*times).expose_provenance(),
+            Self::Ids(ids) => ids.as_ptr().expose_provenance(),
+            Self::Words(words) => words.as_mut_ptr().expose_provenance(),
+        };
+        address as c_long
+    }
+}
+
+/// Makes a system call; buffers are followed by their lengths, as the call wants it.
+#[expect(unsafe_code, reason = "this is where system calls are made")]
+pub(crate) fn syscall<const N: usize>(number: c_long, mut args: [Arg<'_>; N]) -> Result<i64> {
+    let mut words = [0; 6];
+    for (word, arg) in words.iter_mut().zip(&mut args) {
+        *word = arg.word();
+    }
+    let [a, b, c, d, e, f] = words;
+    // SAFETY: every pointer is that of a borrow that lasts until the call returns, and the callers, all in this directory,
+    // pass the length of a buffer beside it.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result == -1 {
+        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        return Err(Errno::from_raw(errno).expect("the kernel's errors are errno values"));
+    }
+    Ok(result)
+}
+
+/// The descriptor that a call just returned.
+#[expect(unsafe_code, reason = "a number becomes a descriptor")]
+pub(crate) fn own(fd: i64) -> OwnedFd {
+    // SAFETY: the kernel has just given it to the caller, who passes it here once.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+/// fstat(2)
+pub(crate) fn fstat(fd: i32) -> Result<Stat> {
+    let mut stat = Stat::default();
+    syscall(libc::SYS_fstat, [Arg::Int(fd.into()), Arg::Stat(&mut stat)])?;
+    Ok(stat)
+}
+
+/// Whether it was opened with `O_PATH`.
+pub(crate) fn is_path(fd: i32) -> bool {
+    let flags = syscall(libc::SYS_fcntl, [Arg::Int(fd.into()), Arg::Int(libc::F_GETFL.into())]);
+    flags.is_ok_and(|flags| flags as i32 & libc::O_PATH != 0)
+}
+
+/// The device of the file system that was mounted last in the caller's namespace.
+///
+/// Manual: listmount(2), statmount(2).
+pub(crate) fn newest_device() -> Result<Dev> {
+    const SYS_STATMOUNT: c_long = 457;
+    const SYS_LISTMOUNT: c_long = 458;
+    const LSMT_ROOT: u64 = u64::MAX;
+    const LISTMOUNT_REVERSE: i64 = 1;
+    const STATMOUNT_SB_BASIC: u64 = 1;
+    // struct mnt_id_req: size and spare, mnt_id, param.
+    let mut request = [24, LSMT_ROOT, 0];
+    let mut id = [0];
+    let got = syscall(
+        SYS_LISTMOUNT,
+        [Arg::Words(&mut request), Arg::Words(&mut id), Arg::Int(1), Arg::Int(LISTMOUNT_REVERSE)],
+    )?;
+    assert_eq!(got, 1, "there is a newest mount");
+    let mut request = [24, id[0], STATMOUNT_SB_BASIC];
+    // struct statmount: size and mnt_opts, mask, sb_dev_major and sb_dev_minor, …
+    let mut answer = [0; 64];
+    syscall(
+        SYS_STATMOUNT,
+        [Arg::Words(&mut request), Arg::Words(&mut answer), Arg::Int(8 * 64), Arg::Int(0)],
+    )?;
+    Ok(Dev::new(answer[2] as u32, (answer[2] >> 32) as u32))
+}

@@ -1,0 +1,160 @@
+//! Namespaces, roots and threads.
+
+use super::{
+    calls::{Job, Reply, root_mount, serve},
+    sys::{Arg, syscall},
+};
+use crate::call::Who;
+use pathwalk::Result;
+use std::{
+    ffi::CString,
+    os::unix::ffi::OsStrExt,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+/// Whether this process may make namespaces and mounts.
+pub(crate) fn may_mount() -> bool {
+    thread::spawn(|| {
+        let user = syscall(libc::SYS_geteuid, [Arg::Int(0)]);
+        user == Ok(0) && unshare(libc::CLONE_NEWNS | libc::CLONE_FS).is_ok()
+    })
+    .join()
+    .expect("asking does not panic")
+}
+
+/// A thread in a namespace that has nothing of the host: worlds are copied from it, which is quicker than from the host.
+pub(crate) struct Nursery {
+    orders: Sender<Sender<World>>,
+}
+
+impl Nursery {
+    /// Makes the namespace.
+    pub(crate) fn new() -> Self {
+        let (orders, wanted) = channel::<Sender<World>>();
+        thread::spawn(move || {
+            leave_host().expect("a namespace of one's own");
+            for reply in wanted {
+                // Whoever ordered may have given up meanwhile.
+                let _ = reply.send(World::new());
+            }
+        });
+        Self { orders }
+    }
+
+    /// A world for one run.
+    pub(crate) fn world(&self) -> World {
+        let (reply, world) = channel();
+        self.orders.send(reply).expect("the nursery lives as long as this");
+        world.recv().expect("the nursery makes worlds")
+    }
+}
+
+/// A root and its tasks.
+pub(crate) struct World {
+    workers: Vec<Worker>,
+}
+
+struct Worker {
+    jobs: Option<Sender<Job>>,
+    replies: Receiver<Reply>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl World {
+    /// Makes them in a new thread, so that the caller's namespace stays as it is.
+    fn new() -> Self {
+        let made = thread::spawn(|| {
+            new_root().expect("a root of one's own");
+            let root = root_mount().expect("a root has attributes");
+            Self { workers: Who::ALL.map(|who| Worker::new(who, root)).into() }
+        });
+        made.join().expect("a world is made or this panicked")
+    }
+
+    /// Has one of the tasks do something.
+    pub(crate) fn ask(&mut self, who: Who, job: Job) -> Reply {
+        let worker = &self.workers[who as usize];
+        let jobs = worker.jobs.as_ref().expect("open until it is dropped");
+        jobs.send(job).expect("a worker lives until it is dropped");
+        worker.replies.recv().expect("a worker answers")
+    }
+}
+
+impl Worker {
+    fn new(who: Who, root: u64) -> Self {
+        let (jobs, todo) = channel();
+        let (done, replies) = channel();
+        let (ready, started) = channel();
+        let thread = thread::spawn(move || {
+            become_task(who).expect("ids of one's own");
+            let _ = ready.send(());
+            for job in todo {
+                let _ = done.send(serve(job, root));
+            }
+        });
+        // The thread that makes the world ends: whoever is to inherit its namespace must be there by then.
+        started.recv().expect("a worker starts");
+        Self { jobs: Some(jobs), replies, thread: Some(thread) }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            worker.jobs = None;
+        }
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A thread that panicked has said so itself.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn unshare(flags: i32) -> Result<()> {
+    syscall(libc::SYS_unshare, [Arg::Int(flags.into())]).map(drop)
+}
+
+/// Puts an empty tmpfs in the place of the host's root.
+fn leave_host() -> Result<()> {
+    unshare(libc::CLONE_NEWNS | libc::CLONE_FS)?;
+    mount(c"none", c"/", (libc::MS_REC | libc::MS_PRIVATE).cast_signed())?;
+    let at = std::env::temp_dir();
+    let at = CString::new(at.as_os_str().as_bytes()).expect("a path has no NUL");
+    mount_root(&at)?;
+    syscall(libc::SYS_mkdir, [Arg::Str(c"/new"), Arg::Int(0o755)]).map(drop)
+}
+
+/// Puts an empty tmpfs in the place of the nursery's.
+fn new_root() -> Result<()> {
+    unshare(libc::CLONE_NEWNS | libc::CLONE_FS)?;
+    mount_root(c"/new")
+}
+
+fn mount_root(at: &std::ffi::CStr) -> Result<()> {
+    mount(c"none", at, 0)?;
+    syscall(libc::SYS_chdir, [Arg::Str(at)])?;
+    syscall(libc::SYS_pivot_root, [Arg::Str(c"."), Arg::Str(c".")])?;
+    syscall(libc::SYS_umount2, [Arg::Str(c"."), Arg::Int(libc::MNT_DETACH.into())])?;
+    syscall(libc::SYS_chdir, [Arg::Str(c"/")]).map(drop)
+}
+
+fn mount(what: &std::ffi::CStr, at: &std::ffi::CStr, flags: i64) -> Result<()> {
+    let kind = Arg::Str(c"tmpfs");
+    syscall(libc::SYS_mount, [Arg::Str(what), Arg::Str(at), kind, Arg::Int(flags), Arg::Int(0)])
+        .map(drop)
+}
+
+/// Gives the calling thread root, current directory and umask of its own, and a task's ids: the raw calls change those of
+/// the thread alone.
+fn become_task(who: Who) -> Result<()> {
+    unshare(libc::CLONE_FS)?;
+    let (uid, gid, euid, egid, groups) = who.ids();
+    let id = |id: u32| Arg::Int(id.into());
+    syscall(libc::SYS_umask, [Arg::Int(0o022)])?;
+    syscall(libc::SYS_setgroups, [Arg::Int(groups.len() as i64), Arg::Ids(groups)])?;
+    syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
+    syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)]).map(drop)
+}

@@ -1,0 +1,288 @@
+//! pathwalk as a subject.
+
+use crate::{
+    answer::{Raw, Said},
+    call::{Call, SLOTS, Who},
+    field::{Int, Octal, Slot, Text, When, Where},
+    subject::Subject,
+};
+use pathwalk::{
+    At, CapSet, Config, Cred, Dev, Errno, File, MemFs, OpenHow, Result, Seek, Stat, Task, Timespec,
+    Vfs,
+    abi::{PATH_MAX, dirent},
+    system_time,
+};
+use std::sync::Mutex;
+
+/// A machine made for one run.
+pub(crate) struct Ours {
+    tasks: Vec<Task>,
+    slots: [Option<File>; SLOTS],
+}
+
+impl Ours {
+    /// Makes a machine that is set as the running kernel is.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let config = Config {
+            dentry_bytes: 1 << 21,
+            inode_bytes: 1 << 21,
+            name_bytes: 1 << 24,
+            protected_symlinks: settings.protected_symlinks,
+            protected_hardlinks: settings.protected_hardlinks,
+            protected_regular: settings.protected_regular,
+            protected_fifos: settings.protected_fifos,
+            clock: ticking,
+        };
+        let vfs = Vfs::new(config, MemFs::new()).expect("a machine fits");
+        Self { tasks: Who::ALL.map(|who| vfs.task(cred(who))).into(), slots: Default::default() }
+    }
+
+    fn file(&self, slot: Slot) -> Result<&File> {
+        self.slots[slot.0].as_ref().ok_or(Errno::EBADF)
+    }
+
+    fn at(&self, place: &Where) -> Result<At<'_>> {
+        place.dir.map_or(Ok(At::Cwd), |slot| self.file(slot).map(At::Dir))
+    }
+
+    fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
+        let done = |()| Raw::Done;
+        Ok(match call {
+            Call::Openat { path, flags, mode: Octal(mode), .. } => {
+                Raw::File(task.openat(self.at(path)?, &path.path, *flags, *mode)?)
+            }
+            Call::Openat2 { path, flags, mode, resolve, .. } => {
+                let (flags, mode, resolve) = (flags.bits(), u64::from(mode.0), resolve.bits());
+                let how = OpenHow { flags, mode, resolve };
+                Raw::File(task.openat2(self.at(path)?, &path.path, &how)?)
+            }
+            Call::Close { .. } => Raw::Done,
+            Call::Read { slot, len: Int(len) } => {
+                let mut buf = vec![0; *len as usize];
+                let read = task.read(self.file(*slot)?, &mut buf)?;
+                buf.truncate(read);
+                Raw::Bytes(buf)
+            }
+            Call::Pread { slot, len: Int(len), offset } => {
+                let mut buf = vec![0; *len as usize];
+                let read = task.pread(self.file(*slot)?, &mut buf, offset.0)?;
+                buf.truncate(read);
+                Raw::Bytes(buf)
+            }
+            Call::Write { slot, data: Text(data) } => {
+                Raw::Number(task.write(self.file(*slot)?, data)? as i64)
+            }
+            Call::Pwrite { slot, data: Text(data), offset } => {
+                Raw::Number(task.pwrite(self.file(*slot)?, data, offset.0)? as i64)
+            }
+            Call::LseekSet { slot, to } => seek(task, self.file(*slot)?, Seek::Set(to.0))?,
+            Call::LseekCur { slot, by } => seek(task, self.file(*slot)?, Seek::Cur(by.0))?,
+            Call::LseekEnd { slot, by } => seek(task, self.file(*slot)?, Seek::End(by.0))?,
+            Call::Stat { path: Text(path) } => Raw::Stat(Box::new(task.stat(path)?)),
+            Call::Lstat { path: Text(path) } => Raw::Stat(Box::new(task.lstat(path)?)),
+            Call::Fstat { slot } => Raw::Stat(Box::new(task.fstat(self.file(*slot)?)?)),
+            Call::Fstatat { path, flags } => {
+                Raw::Stat(Box::new(task.fstatat(self.at(path)?, &path.path, *flags)?))
+            }
+            Call::Statx { path, flags, mask } => {
+                Raw::Statx(Box::new(task.statx(self.at(path)?, &path.path, *flags, *mask)?))
+            }
+            Call::Access { path: Text(path), mode } => task.access(path, *mode).map(done)?,
+            Call::Faccessat2 { path, mode, flags } => {
+                task.faccessat2(self.at(path)?, &path.path, *mode, *flags).map(done)?
+            }
+            Call::Mkdirat { path, mode } => {
+                task.mkdirat(self.at(path)?, &path.path, mode.0).map(done)?
+            }
+            Call::Mknodat { path, mode, dev } => {
+                let dev = Dev::from_stat(dev.0 as u64);
+                task.mknodat(self.at(path)?, &path.path, mode.0, dev).map(done)?
+            }
+            Call::Symlinkat { target: Text(target), path } => {
+                task.symlinkat(target, self.at(path)?, &path.path).map(done)?
+            }
+            Call::Linkat { old, new, flags } => {
+                task.linkat(self.at(old)?, &old.path, self.at(new)?, &new.path, *flags).map(done)?
+            }
+            Call::Unlinkat { path, flags } => {
+                task.unlinkat(self.at(path)?, &path.path, *flags).map(done)?
+            }
+            Call::Rmdir { path: Text(path) } => task.rmdir(path).map(done)?,
+            Call::Renameat2 { old, new, flags } => task
+                .renameat2(self.at(old)?, &old.path, self.at(new)?, &new.path, *flags)
+                .map(done)?,
+            Call::Readlinkat { path, size: Int(size) } => {
+                let mut buf = vec![0; *size as usize];
+                let read = task.readlinkat(self.at(path)?, &path.path, &mut buf)?;
+                buf.truncate(read);
+                Raw::Bytes(buf)
+            }
+            Call::Fchmodat2 { path, mode, flags } => {
+                task.fchmodat2(self.at(path)?, &path.path, mode.0, *flags).map(done)?
+            }
+            Call::Fchmod { slot, mode } => task.fchmod(self.file(*slot)?, mode.0).map(done)?,
+            Call::Fchownat { path, uid, gid, flags } => {
+                task.fchownat(self.at(path)?, &path.path, id(*uid), id(*gid), *flags).map(done)?
+            }
+            Call::Fchown { slot, uid, gid } => {
+                task.fchown(self.file(*slot)?, id(*uid), id(*gid)).map(done)?
+            }
+            Call::Utimensat { path, atime: When(atime), mtime: When(mtime), flags } => {
+                task.utimensat(self.at(path)?, &path.path, *atime, *mtime, *flags).map(done)?
+            }
+            Call::Futimens { slot, atime: When(atime), mtime: When(mtime) } => {
+                task.futimens(self.file(*slot)?, *atime, *mtime).map(done)?
+            }
+            Call::Truncate { path: Text(path), size } => task.truncate(path, size.0).map(done)?,
+            Call::Ftruncate { slot, size } => {
+                task.ftruncate(self.file(*slot)?, size.0).map(done)?
+            }
+            Call::Getdents64 { slot } => Raw::Names(list(task, self.file(*slot)?)?),
+            Call::Chdir { path: Text(path) } => task.chdir(path).map(done)?,
+            Call::Fchdir { slot } => task.fchdir(self.file(*slot)?).map(done)?,
+            Call::Chroot { path: Text(path) } => task.chroot(path).map(done)?,
+            Call::Getcwd {} => Raw::Bytes(task.getcwd()?),
+            Call::Umask { mask } => Raw::Number(i64::from(task.umask(mask.0))),
+            Call::Mount { path: Text(path), flags } => {
+                task.mount(MemFs::new(), path, *flags).map(done)?
+            }
+            Call::Bind { source: Text(source), path: Text(path) } => {
+                task.bind(source, path).map(done)?
+            }
+            Call::Umount2 { path: Text(path), flags } => task.umount2(path, *flags).map(done)?,
+        })
+    }
+}
+
+impl Subject for Ours {
+    type File = File;
+
+    fn call(&mut self, who: Who, call: &Call) -> Said<File> {
+        if call.uses().any(|slot| self.slots[slot.0].is_none()) {
+            return Said::NotAsked;
+        }
+        let answer = self.ask(&self.tasks[who as usize], call);
+        match (call, &answer) {
+            (Call::Close { slot }, _) => self.slots[slot.0] = None,
+            (Call::Openat { slot, .. } | Call::Openat2 { slot, .. }, Ok(Raw::File(file))) => {
+                self.slots[slot.0] = Some(file.clone());
+            }
+            _ => {}
+        }
+        Said::Answer(answer)
+    }
+
+    fn slots(&mut self) -> Vec<Option<Stat>> {
+        let task = &self.tasks[0];
+        self.slots
+            .iter()
+            .map(|file| file.as_ref().map(|file| task.fstat(file).expect("fstat cannot fail")))
+            .collect()
+    }
+
+    fn new_device(&mut self) -> Option<Dev> {
+        // The numbers of file systems that are gone come again after 65535 others.
+        None
+    }
+}
+
+fn cred(who: Who) -> Cred {
+    let (uid, gid, fsuid, fsgid, groups) = who.ids();
+    let caps = if fsuid == 0 { CapSet::FULL } else { CapSet::empty() };
+    Cred { uid, gid, fsuid, fsgid, groups: groups.to_vec(), caps, permitted: caps }
+}
+
+fn id(Int(id): Int) -> Option<u32> {
+    (id != -1).then_some(id as u32)
+}
+
+fn seek(task: &Task, file: &File, to: Seek) -> Result<Raw<File>> {
+    Ok(Raw::Number(task.lseek(file, to)? as i64))
+}
+
+/// The whole directory, from its beginning.
+fn list(task: &Task, file: &File) -> Result<Vec<(Vec<u8>, u8)>> {
+    task.lseek(file, Seek::Set(0))?;
+    let mut names = Vec::new();
+    let mut buf = [0; PATH_MAX];
+    loop {
+        match task.getdents64(file, &mut buf)? {
+            0 => return Ok(names),
+            filled => parse_dirents(&buf[..filled], &mut names),
+        }
+    }
+}
+
+/// Reads `struct linux_dirent64`s.
+pub(crate) fn parse_dirents(mut bytes: &[u8], names: &mut Vec<(Vec<u8>, u8)>) {
+    while !bytes.is_empty() {
+        let len =
+            usize::from(u16::from_ne_bytes([bytes[dirent::D_RECLEN], bytes[dirent::D_RECLEN + 1]]));
+        let name = &bytes[dirent::D_NAME..len];
+        let end = name.iter().position(|&byte| byte == 0).expect("a name ends with NUL");
+        names.push((name[..end].to_vec(), bytes[dirent::D_TYPE]));
+        bytes = &bytes[len..];
+    }
+}
+
+/// Of the kernel's settings those that path calls look at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// `fs.protected_symlinks`
+    pub(crate) protected_symlinks: bool,
+    /// `fs.protected_hardlinks`
+    pub(crate) protected_hardlinks: bool,
+    /// `fs.protected_regular`
+    pub(crate) protected_regular: u8,
+    /// `fs.protected_fifos`
+    pub(crate) protected_fifos: u8,
+}
+
+impl Settings {
+    /// Those of a kernel that cannot be asked.
+    pub(crate) const DEFAULT: Self = Self {
+        protected_symlinks: true,
+        protected_hardlinks: true,
+        protected_regular: 0,
+        protected_fifos: 0,
+    };
+
+    /// Changes one by its name; none where there is no such.
+    pub(crate) fn set(&mut self, name: &str, value: u8) -> Option<()> {
+        match name {
+            "protected_symlinks" => self.protected_symlinks = value != 0,
+            "protected_hardlinks" => self.protected_hardlinks = value != 0,
+            "protected_regular" => self.protected_regular = value,
+            "protected_fifos" => self.protected_fifos = value,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Those of the running kernel.
+    pub(crate) fn running() -> Self {
+        let value = |name: &str| -> u8 {
+            let path = format!("/proc/sys/fs/{name}");
+            let text = std::fs::read_to_string(&path).expect("the setting can be read");
+            text.trim().parse().expect("the setting is a number")
+        };
+        Self {
+            protected_symlinks: value("protected_symlinks") != 0,
+            protected_hardlinks: value("protected_hardlinks") != 0,
+            protected_regular: value("protected_regular"),
+            protected_fifos: value("protected_fifos"),
+        }
+    }
+}
+
+/// The host's clock, made never to show the same time twice, so that every stamp is seen.
+fn ticking() -> Timespec {
+    static LAST: Mutex<Timespec> = Mutex::new(Timespec { sec: 0, nsec: 0 });
+    let mut last = LAST.lock().expect("nobody panics with the lock");
+    let next = match last.nsec + 1 {
+        1_000_000_000 => Timespec { sec: last.sec + 1, nsec: 0 },
+        nsec => Timespec { sec: last.sec, nsec },
+    };
+    *last = next.max(system_time());
+    *last
+}
