@@ -110,7 +110,10 @@ impl<'a> Hold<'a> for Rcu {
                 walk.check_at()?;
                 Ok(seen)
             }
-            None => Err(miss(vfs, &at, text, name)),
+            None => match miss(vfs, &at, text, name) {
+                Stop::Leave(Left::NotCached) => again(walk, text, name),
+                stop => Err(stop),
+            },
         }
     }
 
@@ -130,6 +133,21 @@ impl<'a> Hold<'a> for Rcu {
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
         walk.fs.sample_root(walk.vfs)
     }
+}
+
+/// Searches once more: somebody who changes another place may have led the first search into another chain, by using a
+/// slot again or splitting a bucket. That is no reason to hold anything.
+#[cold]
+#[inline(never)]
+fn again<O: Observer>(
+    walk: &Walk<'_, Rcu, O>,
+    text: Bytes<'_>,
+    name: &Component,
+) -> Result<Seen, Stop> {
+    let vfs = walk.vfs;
+    let seen = vfs.d_lookup_rcu(vfs.tables(), walk.at.dentry, text, name);
+    walk.check_at()?;
+    seen.ok_or(Stop::Leave(Left::NotCached))
 }
 
 /// What a walk that holds nothing makes of a name that it did not find.
