@@ -2,6 +2,7 @@
 //!
 //! - [`read_only`]: a cached lookup stores nothing that another thread reads.
 //! - [`elsewhere`]: a writer elsewhere is not felt.
+//! - [`current`]: what is remembered changes no answer.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -12,5 +13,7 @@ mod common;
 mod read_only;
 
 mod elsewhere;
+
+mod current;
 
 mod budgets;
