@@ -148,7 +148,14 @@ pub(crate) fn scan(bytes: Bytes<'_>, start: usize, secret: Secret) -> Component 
     let first = match scan.word(Bytes::first_word(rest, bytes.last)) {
         Word::Whole(first) => first,
         Word::Ends(first, len) => {
-            return Component { hash: scan.hash, first, second: 0, start, len, trailing_slash: false };
+            return Component {
+                hash: scan.hash,
+                first,
+                second: 0,
+                start,
+                len,
+                trailing_slash: false,
+            };
         }
     };
     let rest = rest.get(8..).unwrap_or_default();

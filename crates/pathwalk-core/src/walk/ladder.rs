@@ -160,13 +160,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         root: root_dentry,
     };
     match runner.run(bytes, &mut at, &mut pos, Until::End) {
-        Stopped::Done if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 => {
-        }
-        Stopped::Done => match terminal.finish(&End::<true>::of(request, at, root)) {
-            Ok(out) => return Express::Answer(Ok(out)),
-            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
-            Err(Stop::Leave(_)) => return Express::Refused,
-        },
+        Stopped::Done => return arrive(request, at, root, terminal),
         Stopped::Miss(name) => {
             if let Stop::Errno(errno) = miss(vfs, &at, bytes, &name) {
                 return Express::Answer(Err(errno));
@@ -180,12 +174,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
             {
                 match memo::recall(vfs, root, path, len) {
                     Some(remembered) => {
-                        match terminal.finish(&End::<true>::of(request, remembered.at, Some(*root)))
-                        {
-                            Ok(out) => return Express::Answer(Ok(out)),
-                            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
-                            Err(Stop::Leave(_)) => return Express::Refused,
-                        }
+                        return arrive(request, remembered.at, Some(*root), terminal);
                     }
                     None => memo::remember(*request, len),
                 }
@@ -193,6 +182,24 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         }
     }
     Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// The answer where an express walk ends.
+#[inline(always)]
+fn arrive<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    at: Place,
+    root: Option<Place>,
+    terminal: &mut T,
+) -> Express<T::Out> {
+    if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 {
+        return Express::Refused;
+    }
+    match terminal.finish(&End::<true>::of(request, at, root)) {
+        Ok(out) => Express::Answer(Ok(out)),
+        Err(Stop::Errno(errno)) => Express::Answer(Err(errno)),
+        Err(Stop::Leave(_)) => Express::Refused,
+    }
 }
 
 /// The other rungs.
