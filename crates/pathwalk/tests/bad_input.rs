@@ -8,7 +8,8 @@ use common::{
 };
 use pathwalk::{
     AccessMode, At, AtFlags, Config, Cred, Dev, Errno, FdTable, File, MemFs, MountFlags, OpenFlags,
-    OpenHow, RenameFlags, Result, Seek, SetTime, StatxMask, Task, Timespec, UmountFlags, Usage, Vfs,
+    OpenHow, RenameFlags, Result, Seek, SetTime, StatxMask, Task, Timespec, UmountFlags, Usage,
+    Vfs,
 };
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -297,21 +297,26 @@ fn a_slow_call_holds_up_no_other_name() {
             // What it is about must be asked for too.
             task.vfs().shrink(1000);
             let task = &task;
-            during(&fs, "slow", || call(task), || {
-                assert_eq!(task.stat("/d/none").map(drop), Err(Errno::ENOENT));
-                assert_eq!(task.stat("/d/x/file").map(drop), Ok(()));
-                assert_eq!(task.creat("/d/made", 0o644).map(drop), Ok(()));
-                assert_eq!(task.rename("/d/made", "/d/name"), Ok(()));
-                assert_eq!(task.rename("/d/name", "/e/name"), Ok(()), "{what}");
-                assert_eq!(task.unlink("/e/name"), Ok(()));
-                assert_eq!(task.mkdir("/e/dir", 0o755), Ok(()));
-                assert_eq!(task.rmdir("/e/dir"), Ok(()));
-                assert_eq!(task.chmod("/d", 0o700), Ok(()));
-                assert_eq!(task.mount(MemFs::new(), "/d/x", MountFlags::empty()), Ok(()));
-                assert_eq!(task.umount2("/d/x", pathwalk::UmountFlags::empty()), Ok(()));
-                let dir = task.open("/d", OpenFlags::DIRECTORY, 0).unwrap();
-                assert!(common::tree::list(task, &dir, 512).unwrap().len() >= 3);
-            });
+            during(
+                &fs,
+                "slow",
+                || call(task),
+                || {
+                    assert_eq!(task.stat("/d/none").map(drop), Err(Errno::ENOENT));
+                    assert_eq!(task.stat("/d/x/file").map(drop), Ok(()));
+                    assert_eq!(task.creat("/d/made", 0o644).map(drop), Ok(()));
+                    assert_eq!(task.rename("/d/made", "/d/name"), Ok(()));
+                    assert_eq!(task.rename("/d/name", "/e/name"), Ok(()), "{what}");
+                    assert_eq!(task.unlink("/e/name"), Ok(()));
+                    assert_eq!(task.mkdir("/e/dir", 0o755), Ok(()));
+                    assert_eq!(task.rmdir("/e/dir"), Ok(()));
+                    assert_eq!(task.chmod("/d", 0o700), Ok(()));
+                    assert_eq!(task.mount(MemFs::new(), "/d/x", MountFlags::empty()), Ok(()));
+                    assert_eq!(task.umount2("/d/x", pathwalk::UmountFlags::empty()), Ok(()));
+                    let dir = task.open("/d", OpenFlags::DIRECTORY, 0).unwrap();
+                    assert!(common::tree::list(task, &dir, 512).unwrap().len() >= 3);
+                },
+            );
         });
     }
 }
@@ -322,9 +327,14 @@ fn a_slow_removal_hides_nothing_before_it_is_done() {
     watched(|| {
         let (fs, task) = machine(Features::empty());
         task.creat("/slow", 0o644).unwrap();
-        during(&fs, "slow", || task.unlink("/slow"), || {
-            assert_eq!(task.stat("/slow").map(|stat| stat.st_nlink), Ok(1));
-        });
+        during(
+            &fs,
+            "slow",
+            || task.unlink("/slow"),
+            || {
+                assert_eq!(task.stat("/slow").map(|stat| stat.st_nlink), Ok(1));
+            },
+        );
         assert_eq!(task.stat("/slow").map(drop), Err(Errno::ENOENT));
     });
 }

@@ -139,9 +139,8 @@ impl World {
             assert_eq!(kind, want.map(Some), "{path}");
             // What is not followed may be a link to nowhere; the two calls must agree about it.
             let lstat = task.fstatat(at, path, nofollow);
-            let is_link = lstat.map(|stat| {
-                FileType::from_mode(stat.st_mode) == Some(FileType::Symlink)
-            });
+            let is_link =
+                lstat.map(|stat| FileType::from_mode(stat.st_mode) == Some(FileType::Symlink));
             let read = task.readlinkat(at, path, &mut body);
             match is_link {
                 Ok(true) => assert!(read.is_ok_and(|len| len != 0), "{path}"),

@@ -1,6 +1,9 @@
 //! Checking a tree whole: what is listed can be looked up, what is counted is there.
 
-use pathwalk::{AtFlags, Errno, File, FileType, OpenFlags, Result, Seek, StatxMask, Task, UmountFlags, abi::dirent};
+use pathwalk::{
+    AtFlags, Errno, File, FileType, OpenFlags, Result, Seek, StatxMask, Task, UmountFlags,
+    abi::dirent,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One entry of a listing.

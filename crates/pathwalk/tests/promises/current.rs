@@ -1,7 +1,8 @@
 //! An answer is that of now: whatever a thread or a cache remembers, a change on the way is felt by the next call.
 
 use pathwalk::{
-    AccessMode, AtFlags, Config, Cred, Errno, MemFs, MountFlags, Result, Task, UmountFlags, Vfs,
+    AccessMode, AtFlags, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Result, Task,
+    UmountFlags, Vfs,
 };
 
 struct World {
@@ -28,8 +29,16 @@ fn world() -> World {
 
 /// The sizes of what is found by each path, each by the same thread, often enough to be remembered.
 fn sizes(task: &Task) -> Vec<Result<i64>> {
-    const PATHS: [&str; 8] =
-        ["/a/b/c/f", "/l/c/f", "/l/s", "/a/b/s", "/a/b/../b/c/f", "/a/b/c/none", "/a/b/c", "/l/c/../s"];
+    const PATHS: [&str; 8] = [
+        "/a/b/c/f",
+        "/l/c/f",
+        "/l/s",
+        "/a/b/s",
+        "/a/b/../b/c/f",
+        "/a/b/c/none",
+        "/a/b/c",
+        "/l/c/../s",
+    ];
     let mut sizes = Vec::new();
     for path in PATHS {
         let size = || task.stat(path).map(|stat| stat.st_size);
@@ -58,53 +67,98 @@ const ROWS: &[Row] = &[
     ("a chmod on the way", |w| w.root.chmod("/a/b", 0o700).unwrap(), EACCES, EACCES),
     ("a chmod of the last directory", |w| w.root.chmod("/a/b/c", 0o644).unwrap(), EACCES, EACCES),
     ("a chmod of the root", |w| w.root.chmod("/", 0o700).unwrap(), EACCES, EACCES),
-    ("a chown", |w| {
-        w.root.chmod("/a/b", 0o701).unwrap();
-        w.root.chown("/a/b", Some(1000), None).unwrap();
-        w.root.chmod("/a/b", 0o071).unwrap();
-    }, EACCES, EACCES),
+    (
+        "a chown",
+        |w| {
+            w.root.chmod("/a/b", 0o701).unwrap();
+            w.root.chown("/a/b", Some(1000), None).unwrap();
+            w.root.chmod("/a/b", 0o071).unwrap();
+        },
+        EACCES,
+        EACCES,
+    ),
     ("a rename of a directory", |w| w.root.rename("/a/b", "/a/x").unwrap(), ENOENT, ENOENT),
     ("a rename of the first", |w| w.root.rename("/a", "/x").unwrap(), ENOENT, ENOENT),
     ("a rename of the file", |w| w.root.rename("/a/b/c/f", "/a/b/c/g").unwrap(), ENOENT, ENOENT),
-    ("another in its place", |w| {
-        w.root.rename("/a", "/x").unwrap();
-        w.root.rename("/o", "/a").unwrap();
-    }, Ok(2), ENOENT),
-    ("there and back", |w| {
-        w.root.rename("/a/b", "/x").unwrap();
-        w.root.rename("/x", "/a/b").unwrap();
-    }, Ok(1), Ok(1)),
+    (
+        "another in its place",
+        |w| {
+            w.root.rename("/a", "/x").unwrap();
+            w.root.rename("/o", "/a").unwrap();
+        },
+        Ok(2),
+        ENOENT,
+    ),
+    (
+        "there and back",
+        |w| {
+            w.root.rename("/a/b", "/x").unwrap();
+            w.root.rename("/x", "/a/b").unwrap();
+        },
+        Ok(1),
+        Ok(1),
+    ),
     ("a removal", |w| w.root.unlink("/a/b/c/f").unwrap(), ENOENT, ENOENT),
-    ("a file made anew", |w| {
-        w.root.unlink("/a/b/c/f").unwrap();
-        w.root.creat("/a/b/c/f", 0o644).unwrap();
-    }, Ok(0), Ok(0)),
-    ("another symlink", |w| {
-        w.root.unlink("/l").unwrap();
-        w.root.symlink("/o/b", "/l").unwrap();
-        w.root.symlink("c/f", "/o/b/s").unwrap();
-    }, Ok(1), Ok(2)),
-    ("another symlink at the end", |w| {
-        w.root.unlink("/a/b/s").unwrap();
-        w.root.symlink("/o/b/c/f", "/a/b/s").unwrap();
-    }, Ok(1), Ok(2)),
-    ("a mount on the way", |w| {
-        w.root.mount(MemFs::new(), "/a/b", MountFlags::empty()).unwrap();
-    }, ENOENT, ENOENT),
+    (
+        "a file made anew",
+        |w| {
+            w.root.unlink("/a/b/c/f").unwrap();
+            w.root.creat("/a/b/c/f", 0o644).unwrap();
+        },
+        Ok(0),
+        Ok(0),
+    ),
+    (
+        "another symlink",
+        |w| {
+            w.root.unlink("/l").unwrap();
+            w.root.symlink("/o/b", "/l").unwrap();
+            w.root.symlink("c/f", "/o/b/s").unwrap();
+        },
+        Ok(1),
+        Ok(2),
+    ),
+    (
+        "another symlink at the end",
+        |w| {
+            w.root.unlink("/a/b/s").unwrap();
+            w.root.symlink("/o/b/c/f", "/a/b/s").unwrap();
+        },
+        Ok(1),
+        Ok(2),
+    ),
+    (
+        "a mount on the way",
+        |w| {
+            w.root.mount(MemFs::new(), "/a/b", MountFlags::empty()).unwrap();
+        },
+        ENOENT,
+        ENOENT,
+    ),
     ("a bind mount on the way", |w| w.root.bind("/o/b", "/a/b").unwrap(), Ok(2), ENOENT),
     ("a bind mount of the last", |w| w.root.bind("/o/b/c", "/a/b/c").unwrap(), Ok(2), Ok(2)),
     ("a bind mount of the file", |w| w.root.bind("/o/b/c/f", "/a/b/c/f").unwrap(), Ok(2), Ok(2)),
-    ("a mount that came and went", |w| {
-        w.root.mount(MemFs::new(), "/a/b", MountFlags::empty()).unwrap();
-        assert!(w.user.stat("/a/b/c/f").is_err() && w.user.stat("/l/s").is_err());
-        w.root.umount2("/a/b", UmountFlags::empty()).unwrap();
-    }, Ok(1), Ok(1)),
-    ("another root", |w| {
-        let capable = w.user.clone_fs();
-        let mut capable = capable;
-        capable.set_cred(Cred::root());
-        capable.chroot("/jail").unwrap();
-    }, Ok(3), ENOENT),
+    (
+        "a mount that came and went",
+        |w| {
+            w.root.mount(MemFs::new(), "/a/b", MountFlags::empty()).unwrap();
+            assert!(w.user.stat("/a/b/c/f").is_err() && w.user.stat("/l/s").is_err());
+            w.root.umount2("/a/b", UmountFlags::empty()).unwrap();
+        },
+        Ok(1),
+        Ok(1),
+    ),
+    (
+        "another root",
+        |w| {
+            let capable = w.user.clone_fs();
+            let mut capable = capable;
+            capable.set_cred(Cred::root());
+            capable.chroot("/jail").unwrap();
+        },
+        Ok(3),
+        ENOENT,
+    ),
 ];
 
 #[test]
@@ -167,5 +221,21 @@ fn a_thread_keeps_its_machines_and_tasks_apart() {
         assert_eq!(size(&one.root, "/jail/a/b/c/f"), Ok(3));
         assert_eq!(size(&one.user, "/jail/a/b/c/f"), EACCES);
         assert_eq!(size(&jailed, "/../a/b/c/f"), Ok(3));
+    }
+}
+
+/// A file that a symlink leads to stays a file, however well the way to it is known.
+#[test]
+fn a_known_way_to_a_file_leads_into_no_directory() {
+    let w = world();
+    for _ in 0..5 {
+        for path in ["/a/b/s", "/l/s", "/a/b/c/f"] {
+            assert_eq!(w.user.stat(path).map(|stat| stat.st_size), Ok(1), "{path}");
+            assert_eq!(w.user.chdir(path), Err(Errno::ENOTDIR), "{path}");
+            let opened = w.user.open(path, OpenFlags::DIRECTORY, 0);
+            assert_eq!(opened.map(drop), Err(Errno::ENOTDIR), "{path}");
+            let slash = w.user.stat(format!("{path}/"));
+            assert_eq!(slash.map(drop), Err(Errno::ENOTDIR), "{path}/");
+        }
     }
 }

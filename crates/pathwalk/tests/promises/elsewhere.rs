@@ -2,7 +2,9 @@
 
 use crate::common::{seed, watched};
 use fastrand::Rng;
-use pathwalk::{Config, Cred, Errno, MemFs, MountFlags, Task, UmountFlags, Vfs, explain::ExplainHow};
+use pathwalk::{
+    Config, Cred, Errno, MemFs, MountFlags, Task, UmountFlags, Vfs, explain::ExplainHow,
+};
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},

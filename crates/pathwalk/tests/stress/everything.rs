@@ -2,15 +2,22 @@
 
 use crate::{
     check_whole,
-    common::{seed, tree, watched},
+    common::{sample::SampleFs, seed, tree, watched},
     deadline, machine,
 };
 use fastrand::Rng;
 use pathwalk::{
-    AccessMode, AtFlags, Dev, Errno, MemFs, MountFlags, OpenFlags, RenameFlags, Result, Task,
-    UmountFlags,
+    AccessMode, AtFlags, Config, Cred, Dev, Errno, FileType, MemFs, MountFlags, OpenFlags,
+    RenameFlags, Result, Task, UmountFlags, Vfs, fs::Features,
 };
-use std::{collections::BTreeMap, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "a-name-of-more-than-thirty-two-bytes-in-all"];
 
@@ -23,14 +30,15 @@ fn path(rng: &mut Rng) -> String {
     path
 }
 
-fn change(task: &Task, rng: &mut Rng, mounts: bool) -> Result<()> {
+/// Makes a change; `which` says of what kind.
+fn change(task: &Task, which: u8, rng: &mut Rng) -> Result<()> {
     let path = path(rng);
-    match rng.u8(..if mounts { 16 } else { 12 }) {
+    match which {
         0..=2 => task.mkdir(path, 0o755),
         3 => task.rmdir(path),
-        4 => task.open(path, OpenFlags::CREAT | OpenFlags::RDWR, 0o644).and_then(|file| {
-            task.write(&file, b"text").map(drop)
-        }),
+        4 => task
+            .open(path, OpenFlags::CREAT | OpenFlags::RDWR, 0o644)
+            .and_then(|file| task.write(&file, b"text").map(drop)),
         5 => task.unlink(path),
         6 | 7 => task.rename(path, self::path(rng)),
         8 => {
@@ -50,9 +58,10 @@ fn change(task: &Task, rng: &mut Rng, mounts: bool) -> Result<()> {
     }
 }
 
-fn look(task: &Task, rng: &mut Rng) -> Result<()> {
+/// Looks something up; `which` says how.
+fn look(task: &Task, which: u8, rng: &mut Rng) -> Result<()> {
     let path = path(rng);
-    match rng.u8(..8) {
+    match which {
         0 => task.stat(path).map(drop),
         1 => task.lstat(path).map(drop),
         2 => task.access(path, AccessMode::R_OK),
@@ -79,7 +88,7 @@ fn look(task: &Task, rng: &mut Rng) -> Result<()> {
 }
 
 /// What Linux answers such calls.
-const ANSWERS: [Errno; 12] = [
+const ANSWERS: [Errno; 14] = [
     Errno::ENOENT,
     Errno::EEXIST,
     Errno::ENOTDIR,
@@ -92,61 +101,121 @@ const ANSWERS: [Errno; 12] = [
     Errno::EPERM,
     Errno::ENXIO,
     Errno::EMLINK,
+    // No room for data, or for one more name in use.
+    Errno::ENOSPC,
+    Errno::ENOMEM,
 ];
 
-fn run(mounts: bool) {
+/// Runs calls from four threads on an empty machine until time is over.
+fn run(task: &Task, seed: u64, mounts: bool) {
+    let end = deadline();
+    let kinds = if mounts { 16 } else { 12 };
+    let mut answers: BTreeMap<&str, u64> = BTreeMap::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let task = task.fork();
+                scope.spawn(move || {
+                    let mut rng = Rng::with_seed(seed + thread);
+                    let mut answers: BTreeMap<&str, u64> = BTreeMap::new();
+                    while std::time::Instant::now() < end {
+                        for _ in 0..100 {
+                            let changes = match thread {
+                                0 | 1 => true,
+                                2 => false,
+                                _ => rng.bool(),
+                            };
+                            let which = rng.u8(..if !changes { 8 } else { kinds });
+                            let answer = match changes {
+                                true => change(&task, which, &mut rng),
+                                false => look(&task, which, &mut rng),
+                            };
+                            let answer = answer.err();
+                            if let Some(errno) = answer {
+                                let what = if changes { "change" } else { "look" };
+                                assert!(ANSWERS.contains(&errno), "{what} {which}: {errno}");
+                            }
+                            *answers.entry(answer.map_or("ok", Errno::name)).or_default() += 1;
+                        }
+                    }
+                    answers
+                })
+            })
+            .collect();
+        for thread in threads {
+            for (answer, count) in thread.join().unwrap() {
+                *answers.entry(answer).or_default() += count;
+            }
+        }
+    });
+    println!("{answers:?}");
+    assert!(answers["ok"] > 1000, "enough of it succeeds: {answers:?}");
+}
+
+#[test]
+fn a_tree_is_whole_after_changes_from_many_threads() {
     let seed = seed();
     watched(move || {
         let task = machine();
-        let end = deadline();
-        let mut answers: BTreeMap<&str, u64> = BTreeMap::new();
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..4)
-                .map(|thread| {
-                    let task = task.fork();
-                    scope.spawn(move || {
-                        let mut rng = Rng::with_seed(seed + thread);
-                        let mut answers: BTreeMap<&str, u64> = BTreeMap::new();
-                        while std::time::Instant::now() < end {
-                            for _ in 0..100 {
-                                let answer = match thread {
-                                    0 | 1 => change(&task, &mut rng, mounts),
-                                    2 => look(&task, &mut rng),
-                                    _ => match rng.bool() {
-                                        true => change(&task, &mut rng, mounts),
-                                        false => look(&task, &mut rng),
-                                    },
-                                };
-                                let answer = answer.err();
-                                if let Some(errno) = answer {
-                                    assert!(ANSWERS.contains(&errno), "{errno}");
-                                }
-                                *answers.entry(answer.map_or("ok", Errno::name)).or_default() += 1;
-                            }
-                        }
-                        answers
-                    })
-                })
-                .collect();
-            for thread in threads {
-                for (answer, count) in thread.join().unwrap() {
-                    *answers.entry(answer).or_default() += count;
-                }
-            }
-        });
-        println!("{answers:?}");
-        assert!(answers["ok"] > 1000, "enough of it succeeds: {answers:?}");
-        tree::umount_all(&task);
+        run(&task, seed, false);
         check_whole(&task);
     });
 }
 
 #[test]
-fn a_tree_is_whole_after_changes_from_many_threads() {
-    run(false);
+fn a_tree_is_whole_after_changes_and_mounts_from_many_threads() {
+    let seed = seed();
+    watched(move || {
+        let task = machine();
+        run(&task, seed, true);
+        tree::umount_all(&task);
+        check_whole(&task);
+    });
 }
 
+/// A file system that is asked, under a cache that holds a part of it and drops names all the time.
 #[test]
-fn a_tree_is_whole_after_changes_and_mounts_from_many_threads() {
-    run(true);
+fn a_small_cache_agrees_with_its_file_system_after_changes_from_many_threads() {
+    let seed = seed();
+    watched(move || {
+        let config = Config { dentry_bytes: 2 << 20, ..Config::default() };
+        let vfs = Vfs::new(config, SampleFs::new(Features::empty())).unwrap();
+        let task = vfs.task(Cred::root());
+        let over = Arc::new(AtomicBool::new(false));
+        let shrinking = thread::spawn({
+            let (vfs, over) = (Arc::clone(&vfs), Arc::clone(&over));
+            move || {
+                while !over.load(Relaxed) {
+                    vfs.shrink(8);
+                    thread::yield_now();
+                }
+            }
+        });
+        run(&task, seed, false);
+        over.store(true, Relaxed);
+        shrinking.join().unwrap();
+        // What the file system lists is there, found by the cache and found anew.
+        let agrees = || {
+            let mut names = 0;
+            let mut todo = vec![task.open("/", OpenFlags::DIRECTORY, 0).unwrap()];
+            while let Some(dir) = todo.pop() {
+                for entry in tree::list(&task, &dir, 512).unwrap() {
+                    let stat = task.fstatat(&dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+                    assert_eq!(stat.st_ino, entry.ino);
+                    let dots = entry.name == b"." || entry.name == b"..";
+                    if !dots && FileType::from_mode(stat.st_mode) == Some(FileType::Directory) {
+                        let flags = OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW;
+                        todo.push(task.openat(&dir, &entry.name, flags, 0).unwrap());
+                    }
+                    names += 1;
+                }
+            }
+            names
+        };
+        let cached = agrees();
+        while vfs.shrink(u32::MAX) != 0 {}
+        let usage = vfs.usage();
+        assert_eq!((usage.dentries, usage.inodes), (1, 1), "everything was given back");
+        assert_eq!(agrees(), cached);
+    });
 }

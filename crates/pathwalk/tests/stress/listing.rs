@@ -89,10 +89,7 @@ fn what_is_there_all_the_time_is_listed_once() {
                 let stable: Vec<&Entry> = all.iter().filter(|entry| is_stable(entry)).collect();
                 // Back to behind any entry, be it gone by now: the same follow.
                 let back = rng.usize(..all.len());
-                assert_eq!(
-                    task.lseek(&dir, Seek::Set(all[back].next as i64)),
-                    Ok(all[back].next)
-                );
+                assert_eq!(task.lseek(&dir, Seek::Set(all[back].next as i64)), Ok(all[back].next));
                 let rest = tree::list(&task, &dir, rng.usize(64..600)).unwrap();
                 let want: Vec<&Entry> =
                     all[back + 1..].iter().filter(|entry| is_stable(entry)).collect();
