@@ -62,6 +62,9 @@ struct Memo {
     links: u8,
     /// The second at which a symlink's time of last access is to be written; none if there is no symlink.
     until: i64,
+    /// Whether the text was a whole path. As the beginning of a longer one it would not do: what it leads to need not be a
+    /// directory, and nothing of the text is left.
+    whole: bool,
     text: [u8; TEXT],
     seen: [(DentryId, Sample); STEPS],
     end: Option<Place>,
@@ -77,6 +80,7 @@ impl Memo {
         steps: 0,
         links: 0,
         until: i64::MAX,
+        whole: false,
         text: [0; TEXT],
         seen: [(DentryId::NONE, Sample::NONE); STEPS],
         end: None,
@@ -112,14 +116,14 @@ pub(crate) fn whole_len(path: &[u8], pos: usize) -> Option<usize> {
 /// The place that `path[..len]` leads to from `root`, symlinks followed, if this thread was there and nothing moved since.
 #[inline(always)]
 pub(crate) fn recall(vfs: &Vfs, root: &Place, path: &[u8], len: usize) -> Option<Remembered> {
-    let text = &path[..len];
+    let (text, whole) = (&path[..len], len == path.len());
     let hash = hash(text);
     MEMOS.with(|memos| {
         let memos = memos.try_borrow().ok()?;
         let set = &memos[hash as usize % SETS];
         let memo = match set {
-            [memo, _] if memo.is(vfs, root, text) => memo,
-            [_, memo] if memo.is(vfs, root, text) => memo,
+            [memo, _] if memo.is(vfs, root, text, whole) => memo,
+            [_, memo] if memo.is(vfs, root, text, whole) => memo,
             _ => return None,
         };
         if !memo.holds(vfs) {
@@ -132,8 +136,9 @@ pub(crate) fn recall(vfs: &Vfs, root: &Place, path: &[u8], len: usize) -> Option
 
 impl Memo {
     #[inline(always)]
-    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8]) -> bool {
+    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8], whole: bool) -> bool {
         usize::from(self.len) == text.len()
+            && self.whole == whole
             && self.vfs == vfs.number
             && self.root == (root.mnt.0, root.dentry.0)
             && self.spells(text)
@@ -232,6 +237,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     memo.text[..text.len()].copy_from_slice(text);
     memo.left = u16::try_from(left).ok()?;
     memo.links = u8::try_from(links).ok()?;
+    memo.whole = whole;
     memo.end = Some(at);
     Some(memo)
 }
