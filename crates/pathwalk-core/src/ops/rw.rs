@@ -121,7 +121,8 @@ impl Task {
         let held = file.hold();
         lock_order::assert_none_held();
         let read = held.sb().fs.read(file.inode_ref(), offset, buf)?;
-        if !buf.is_empty() && !file.flags().contains(OpenFlags::NOATIME) {
+        // Reading nothing is reading, as on tmpfs.
+        if !file.flags().contains(OpenFlags::NOATIME) {
             self.vfs().touch_atime(held.inode(), held.mnt_flags());
         }
         Ok(read)
