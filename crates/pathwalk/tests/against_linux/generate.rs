@@ -1,7 +1,7 @@
 //! Draws calls: a handful of names, slashes and dots in odd places, and whatever flags there are.
 //!
-//! The alphabet is so small that most names were made, moved and removed several times in a run: what is asked is seldom
-//! just missing.
+//! The alphabet is so small that most names were made, moved and removed several times in a run. Half of the paths are such
+//! as were made before, and slots are mostly those that something was opened into: what is asked is seldom just missing.
 
 use crate::{
     call::{Call, SLOTS, Step, Who},
@@ -16,22 +16,35 @@ use pathwalk::{
 /// Draws runs of calls from a seed.
 pub(crate) struct Generator {
     rng: fastrand::Rng,
+    /// Paths that something was to be made at.
+    made: Vec<Vec<u8>>,
+    /// Paths that something was to be mounted on.
+    mounted: Vec<Vec<u8>>,
+    /// Slots that something was to be opened into.
+    opened: Vec<Slot>,
 }
+
+/// So many paths are remembered.
+const MADE: usize = 16;
 
 impl Generator {
     /// Begins with a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { rng: fastrand::Rng::with_seed(seed) }
+        let (made, mounted, opened) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rng: fastrand::Rng::with_seed(seed), made, mounted, opened }
     }
 
     /// Draws a run of so many calls.
     pub(crate) fn run(&mut self, calls: usize) -> Vec<Step> {
+        self.made.clear();
+        self.mounted.clear();
+        self.opened.clear();
         let mut steps = Vec::with_capacity(calls);
         // Moving the tasks' roots shrinks their world, mounts hide names: not in every run.
         let flavour = Flavour { mounts: self.rng.u8(..3) != 0, roots: self.rng.u8(..8) == 0 };
         let mut who = Who::Root;
         for index in 0..calls {
-            if index < 8 {
+            if index < 16 {
                 steps.push(Step { who: Who::Root, call: self.something_to_begin_with() });
                 continue;
             }
@@ -53,14 +66,32 @@ impl Generator {
     }
 
     fn something_to_begin_with(&mut self) -> Call {
-        let name = self.pick(&["a", "b", "c", "a/b", "b/c", "a/c"]);
+        let name = self.pick(&["a", "b", "c", "d", "a/b", "a/c", "b/c", "a/a", "a/a/a", "b/d"]);
+        self.remember(name.as_bytes());
         let path = Where { dir: None, path: name.into() };
         let mode = Octal(self.pick(&[0o777, 0o777, 0o755, 0o1777, 0o2777, 0o700, 0o750]));
-        match self.rng.u8(..6) {
+        match self.rng.u8(..9) {
             0 => Call::Symlinkat { target: self.target(), path },
             1 => Call::Mknodat { path, mode: Octal(S_IFREG | self.mode().0), dev: Int(0) },
             2 => Call::Fchmodat2 { path, mode, flags: AtFlags::empty() },
+            3 => self.open_into(path, OpenFlags::CREAT | OpenFlags::RDWR),
+            4 => self.open_into(path, OpenFlags::DIRECTORY),
             _ => Call::Mkdirat { path, mode },
+        }
+    }
+
+    fn open_into(&mut self, path: Where, flags: OpenFlags) -> Call {
+        let slot = self.slot_to_fill();
+        Call::Openat { slot, path, flags, mode: Octal(0o666) }
+    }
+
+    fn remember(&mut self, path: &[u8]) {
+        if self.made.len() == MADE {
+            let oldest = self.rng.usize(..MADE);
+            self.made.swap_remove(oldest);
+        }
+        if path.len() < 100 {
+            self.made.push(path.to_vec());
         }
     }
 
@@ -100,18 +131,18 @@ impl Generator {
             31..33 => {
                 Call::Faccessat2 { path: self.place(), mode: self.access(), flags: self.at_flags() }
             }
-            33..42 => Call::Mkdirat { path: self.place(), mode: self.mode() },
+            33..42 => Call::Mkdirat { path: self.new_place(), mode: self.mode() },
             42..45 => {
                 let kind = self.pick(&[
                     S_IFREG, S_IFREG, 0, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK, S_IFDIR, 0o150_000,
                 ]);
                 // Without a driver, and the one that takes everything.
                 let dev = Int(self.pick(&[0, 0x103]));
-                Call::Mknodat { path: self.place(), mode: Octal(kind | self.mode().0), dev }
+                Call::Mknodat { path: self.new_place(), mode: Octal(kind | self.mode().0), dev }
             }
-            45..50 => Call::Symlinkat { target: self.target(), path: self.place() },
+            45..50 => Call::Symlinkat { target: self.target(), path: self.new_place() },
             50..54 => {
-                let (old, new) = (self.place(), self.place());
+                let (old, new) = (self.place(), self.new_place());
                 Call::Linkat { old, new, flags: self.at_flags_of(AtFlags::SYMLINK_FOLLOW) }
             }
             54..58 => {
@@ -129,7 +160,7 @@ impl Generator {
                     RenameFlags::NOREPLACE,
                     RenameFlags::from_bits_retain(8),
                 ]);
-                Call::Renameat2 { old: self.place(), new: self.place(), flags }
+                Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
             }
             72..74 => {
                 Call::Readlinkat { path: self.place(), size: Int(self.pick(&[0, 1, 100, 4096])) }
@@ -158,13 +189,19 @@ impl Generator {
             91 => Call::Umask { mask: Octal(self.pick(&[0, 0o022, 0o077, 0o007])) },
             92 if flavour.roots => Call::Chroot { path: self.path() },
             93..95 if flavour.mounts => {
-                Call::Mount { path: self.path(), flags: self.mount_flags() }
+                Call::Mount { path: self.mountpoint(), flags: self.mount_flags() }
             }
-            95..98 if flavour.mounts => Call::Bind { source: self.path(), path: self.path() },
-            98.. if flavour.mounts => {
+            95..97 if flavour.mounts => Call::Bind { source: self.path(), path: self.mountpoint() },
+            97.. if flavour.mounts => {
                 let none = UmountFlags::empty();
                 let flags = self.pick(&[none, none, UmountFlags::DETACH, UmountFlags::NOFOLLOW]);
-                Call::Umount2 { path: self.path(), flags }
+                let path = match self.mounted.len() {
+                    mounted @ 1.. if !self.one_in(4) => {
+                        Text(self.mounted[self.rng.usize(..mounted)].clone())
+                    }
+                    _ => self.path(),
+                };
+                Call::Umount2 { path, flags }
             }
             _ => Call::Renameat2 {
                 old: self.place(),
@@ -193,9 +230,10 @@ impl Generator {
             }
         }
         if self.one_in(3) {
-            flags = self.pick(&[OpenFlags::PATH, OpenFlags::DIRECTORY]);
+            let make = OpenFlags::CREAT | OpenFlags::RDWR;
+            flags = self.pick(&[OpenFlags::PATH, OpenFlags::DIRECTORY, make, make]);
         }
-        let (slot, path, mut mode) = (self.slot(), self.place(), self.mode());
+        let (slot, path, mut mode) = (self.slot_to_fill(), self.new_place(), self.mode());
         if self.one_in(5) {
             let mut resolve = ResolveFlags::empty();
             for flag in [
@@ -218,7 +256,16 @@ impl Generator {
     }
 
     fn slot(&mut self) -> Slot {
-        Slot(self.rng.usize(..SLOTS))
+        match self.opened.len() {
+            opened @ 1.. if !self.one_in(10) => self.opened[self.rng.usize(..opened)],
+            _ => Slot(self.rng.usize(..SLOTS)),
+        }
+    }
+
+    fn slot_to_fill(&mut self) -> Slot {
+        let slot = Slot(self.rng.usize(..SLOTS));
+        self.opened.push(slot);
+        slot
     }
 
     fn place(&mut self) -> Where {
@@ -227,7 +274,41 @@ impl Generator {
         Where { dir, path: if empty { Vec::new() } else { self.path().0 } }
     }
 
+    /// A place where something is to be made.
+    fn new_place(&mut self) -> Where {
+        let place = self.place();
+        if place.dir.is_none() {
+            self.remember(&place.path);
+        }
+        place
+    }
+
+    fn mountpoint(&mut self) -> Text {
+        let path = self.path();
+        self.mounted.push(path.0.clone());
+        path
+    }
+
+    /// What was made before, or any path.
     fn path(&mut self) -> Text {
+        let made = self.made.len();
+        if made == 0 || self.rng.bool() {
+            return self.any_path();
+        }
+        let mut path = self.made[self.rng.usize(..made)].clone();
+        match self.rng.u8(..12) {
+            0 => path.push(b'/'),
+            1..4 => {
+                path.push(b'/');
+                self.component(&mut path);
+            }
+            4 if !path.starts_with(b"/") => path.insert(0, b'/'),
+            _ => {}
+        }
+        Text(path)
+    }
+
+    fn any_path(&mut self) -> Text {
         let mut path = Vec::new();
         if self.one_in(4) {
             path.extend_from_slice(self.pick(&["/", "/", "//"]).as_bytes());

@@ -27,7 +27,7 @@ const OPS: u64 = 6_000;
 /// After so many findings of a seed the rest is not drawn.
 const ENOUGH: usize = 12;
 /// Calls in a run.
-const RUN: usize = 150;
+const RUN: usize = 250;
 /// One run of so many is slow, and shorter.
 const SLOW: usize = 25;
 /// Calls in a slow run.
