@@ -25,3 +25,8 @@ pub use pathwalk_abi::{
 pub use pathwalk_core::*;
 #[cfg(feature = "memfs")]
 pub use pathwalk_memfs::MemFs;
+
+/// The README, so that its example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
