@@ -61,10 +61,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             if parent == MountId::NONE || above.is_same(root) {
                 return self.at_the_top();
             }
-            if self.flags.contains(Lookup::NO_XDEV) {
-                return Err(Errno::EXDEV.into());
-            }
             at = above;
+        }
+        // Only here: mounts that lie over the root itself end at the top, without a step out of them.
+        if at.mnt != self.at.mnt && self.flags.contains(Lookup::NO_XDEV) {
+            return Err(Errno::EXDEV.into());
         }
         let dentry = vfs.dentry(at.dentry);
         let parent = DentryId(dentry.parent.get());
@@ -128,13 +129,18 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             vfs.dput(dentry);
             vfs.mntput(mnt);
             let Some(above) = above else { return self.at_the_top() };
-            let top = above == (root.mnt, root.dentry);
-            if top || self.flags.contains(Lookup::NO_XDEV) {
+            if above == (root.mnt, root.dentry) {
                 vfs.dput(above.1);
                 vfs.mntput(above.0);
-                return if top { self.at_the_top() } else { Err(Errno::EXDEV.into()) };
+                return self.at_the_top();
             }
             (mnt, dentry) = above;
+        }
+        // As in RCU mode: only here.
+        if mnt != self.at.mnt && self.flags.contains(Lookup::NO_XDEV) {
+            vfs.dput(dentry);
+            vfs.mntput(mnt);
+            return Err(Errno::EXDEV.into());
         }
         let parent = vfs.dget_parent(dentry);
         vfs.dput(dentry);
