@@ -10,7 +10,7 @@ use pathwalk::{
 use std::{
     sync::{
         Arc, Barrier,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -24,7 +24,7 @@ fn machine(features: Features) -> (Arc<SampleFs>, Task) {
 }
 
 fn asked(counter: &AtomicU64) -> u64 {
-    counter.swap(0, SeqCst)
+    counter.swap(0, Relaxed)
 }
 
 const DIR: FileType = FileType::Directory;
@@ -128,13 +128,13 @@ fn a_stale_answer_is_asked_for_once_more() {
         task.vfs().shrink(1000);
         task.stat("/d").unwrap();
         task.stat("/there").unwrap();
-        fs.stale.store(1, SeqCst);
+        fs.stale.store(1, Relaxed);
         assert_eq!(call(&task), Ok(()), "{name}: stale once");
-        assert_eq!(fs.stale.load(SeqCst), 0, "{name}: it was asked");
+        assert_eq!(fs.stale.load(Relaxed), 0, "{name}: it was asked");
     }
     // Only once more: a file system that says so for ever does not keep the caller for ever.
     let (fs, task) = machine(Features::empty());
-    fs.stale.store(u64::MAX, SeqCst);
+    fs.stale.store(u64::MAX, Relaxed);
     assert_eq!(task.stat("/x").map(drop), Err(Errno::ESTALE));
     assert_eq!(task.mkdir("/x", 0o755), Err(Errno::ESTALE));
     assert!(asked(&fs.calls.lookup) <= 6);
@@ -151,7 +151,7 @@ fn a_name_that_no_longer_holds_is_asked_for_anew() {
     assert_eq!(asked(&fs.calls.lookup), 0);
     // Another client replaces it.
     fs.appear("name", FILE, 0o600, "");
-    fs.valid.store(false, SeqCst);
+    fs.valid.store(false, Relaxed);
     assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(3));
     assert_eq!(asked(&fs.calls.lookup), 1);
     // Takes it away, and makes another.
@@ -170,7 +170,7 @@ fn changes_do_not_trust_a_name_that_no_longer_holds() {
     assert_eq!(task.stat("/came").map(drop), Err(Errno::ENOENT));
     fs.vanish("gone");
     fs.appear("came", FILE, 0o644, "");
-    fs.valid.store(false, SeqCst);
+    fs.valid.store(false, Relaxed);
     assert_eq!(task.mkdir("/came", 0o755), Err(Errno::EEXIST));
     assert_eq!(task.unlink("/gone"), Err(Errno::ENOENT));
     assert_eq!(task.rename("/gone", "/elsewhere"), Err(Errno::ENOENT));
@@ -251,9 +251,9 @@ fn during(
     f: impl FnOnce(),
 ) {
     /// Lets it go on, also where `f` fails.
-    struct Release<'a>(&'a SampleFs);
+    struct LetGo<'a>(&'a SampleFs);
 
-    impl Drop for Release<'_> {
+    impl Drop for LetGo<'_> {
         fn drop(&mut self) {
             self.0.hold(None);
         }
@@ -263,10 +263,10 @@ fn during(
     thread::scope(|scope| {
         let slow = scope.spawn(slow);
         fs.until_held();
-        let release = Release(fs);
+        let let_go = LetGo(fs);
         f();
         assert!(!slow.is_finished());
-        drop(release);
+        drop(let_go);
         assert_eq!(slow.join().unwrap(), Ok(()));
     });
 }

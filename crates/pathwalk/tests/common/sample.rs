@@ -1,14 +1,14 @@
 //! A file system that must be asked: a tree in a map, which counts the calls and can be told to answer late or wrongly.
 
 use pathwalk::{
-    Attr, Dev, Errno, FileType, InodeRef, Result, Subject, Timespec,
+    Attr, Errno, FileType, InodeRef, Result, Subject, Timespec,
     fs::{Access, Features, FileSystem, Found, FsStat, NewInode, Rename},
 };
 use std::{
     collections::BTreeMap,
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -59,7 +59,7 @@ impl SampleFs {
     }
 
     fn add(&self, kind: FileType, mode: u32, body: &[u8]) -> u64 {
-        let node = self.next.fetch_add(1, SeqCst);
+        let node = self.next.fetch_add(1, Relaxed);
         let nlink = if kind == FileType::Directory { 2 } else { 1 };
         let size = body.len() as u64;
         let attr = Attr { mode: kind.to_mode() | mode, nlink, ino: node, size, ..Attr::default() };
@@ -142,9 +142,9 @@ impl FileSystem for SampleFs {
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
-        self.calls.lookup.fetch_add(1, SeqCst);
+        self.calls.lookup.fetch_add(1, Relaxed);
         self.gate(name);
-        if self.stale.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+        if self.stale.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             return Err(Errno::ESTALE);
         }
         let node = self.nodes.lock().unwrap()[&dir.node()].names.get(name).copied();
@@ -157,12 +157,12 @@ impl FileSystem for SampleFs {
         _name: &[u8],
         _cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
-        self.calls.revalidate.fetch_add(1, SeqCst);
-        Ok(self.valid.load(SeqCst))
+        self.calls.revalidate.fetch_add(1, Relaxed);
+        Ok(self.valid.load(Relaxed))
     }
 
     fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
-        self.calls.permission.fetch_add(1, SeqCst);
+        self.calls.permission.fetch_add(1, Relaxed);
         pathwalk::generic_permission(&inode.attr(), access, who)
     }
 
@@ -242,7 +242,7 @@ impl FileSystem for SampleFs {
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
-        self.calls.readlink.fetch_add(1, SeqCst);
+        self.calls.readlink.fetch_add(1, Relaxed);
         Ok(self.nodes.lock().unwrap()[&inode.node()].body.clone())
     }
 
@@ -296,12 +296,9 @@ impl FileSystem for SampleFs {
     }
 
     fn evict(&self, node: u64, unlinked: bool) {
-        self.calls.evict.fetch_add(1, SeqCst);
+        self.calls.evict.fetch_add(1, Relaxed);
         if unlinked {
             self.nodes.lock().unwrap().remove(&node);
         }
     }
 }
-
-/// The device number that no device has.
-pub(crate) const NO_DEV: Dev = Dev::new(0, 0);

@@ -8,15 +8,18 @@ use crate::{
 use pathwalk::{Errno, MemFs, MountFlags, OpenFlags, Result, Task, UmountFlags};
 use std::{thread, time::Instant};
 
-/// Runs each of `f` in a thread of its own, again and again; a number of the round goes with it.
-fn meet(task: &Task, f: &[&(dyn Fn(&Task, u64) + Sync)]) {
+/// What a thread does again and again; it is told the number of the round.
+type Turn<'a> = &'a (dyn Fn(&Task, u64) + Sync);
+
+/// Gives each of the turns to a thread of its own.
+fn meet(task: &Task, turns: &[Turn<'_>]) {
     let end = deadline();
     thread::scope(|scope| {
-        for f in f {
+        for turn in turns {
             let task = task.fork();
             scope.spawn(move || {
                 for round in 0.. {
-                    f(&task, round);
+                    turn(&task, round);
                     if round % 64 == 0 && Instant::now() > end {
                         break;
                     }
