@@ -29,7 +29,7 @@ const ENOUGH: usize = 12;
 /// Calls in a run.
 const RUN: usize = 250;
 /// One run of so many is slow, and shorter.
-const SLOW: usize = 25;
+const SLOW: usize = 8;
 /// Calls in a slow run.
 const SLOW_RUN: usize = 80;
 
