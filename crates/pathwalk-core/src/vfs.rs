@@ -76,7 +76,7 @@ pub fn system_time() -> Timespec {
 /// Tasks are made by [`Vfs::task`] and hold it. Any number of machines live in one process; they share nothing.
 pub struct Vfs {
     /// Of all machines of the process, none has the same; never 0.
-    pub(crate) number: u64,
+    pub(crate) number: u32,
     pub(crate) dentries: Arena<Dentry>,
     pub(crate) dhash: Table,
     pub(crate) inodes: Arena<Inode>,
@@ -99,7 +99,7 @@ pub struct Vfs {
 }
 
 /// How many machines were made.
-static NUMBER: Cell64 = Cell64::new(0);
+static NUMBER: Cell32 = Cell32::new(0);
 
 /// Superblocks lie in so many rows of so many.
 const SBS: usize = 256;

@@ -11,6 +11,12 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub struct Cell32(AtomicU32);
 
 impl Cell32 {
+    /// A word of that value.
+    #[cfg(not(loom))]
+    pub const fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value))
+    }
+
     /// Reads the word.
     #[inline(always)]
     pub fn get(&self) -> u32 {
@@ -36,12 +42,6 @@ impl Cell32 {
 pub struct Cell64(AtomicU64);
 
 impl Cell64 {
-    /// A word of that value.
-    #[cfg(not(loom))]
-    pub const fn new(value: u64) -> Self {
-        Self(AtomicU64::new(value))
-    }
-
     /// Reads the word.
     #[inline(always)]
     pub fn get(&self) -> u64 {

@@ -14,7 +14,7 @@ use super::{
     Event, Follow, HeldPath, Lookup, Place, Request, Step, Stop, Walk,
     end::End,
     hold::{Hold, Rcu, Ref, miss},
-    memo,
+    memo::{self, Known},
     observe::{Left, Observer},
     run::{Runner, Stopped, Until},
     skip_slashes,
@@ -142,12 +142,29 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let mut links = 0;
     #[cfg(not(pathwalk_ablate = "memo"))]
-    if let (Some(root), Some(len)) = (&root, memo::prefix_len(path)) {
-        match memo::recall(vfs, root, path, len) {
-            Some(remembered) => {
-                (at, links, pos) = (remembered.at, remembered.links, remembered.pos);
+    if let Some(root) = &root
+        && memo::can_be(path)
+    {
+        let follow = request.flags.contains(Lookup::FOLLOW);
+        match memo::recall(vfs, root, path) {
+            Some(Known::At { at, link, .. }) if follow || !link => {
+                return arrive(request, at, Some(*root), terminal);
             }
-            None => memo::remember(*request, len),
+            Some(Known::Absent) => return Express::Answer(Err(Errno::ENOENT)),
+            Some(_) => {}
+            None => memo::remember(*request, path),
+        }
+        if let Some(directory) = memo::directory_of(path) {
+            match memo::recall(vfs, root, directory) {
+                Some(Known::At { at: there, links: followed, .. })
+                    if memo::is_directory(&there) =>
+                {
+                    (at, links, pos) = (there, followed, directory.len() + 1);
+                }
+                Some(Known::Absent) => return Express::Answer(Err(Errno::ENOENT)),
+                Some(_) => {}
+                None => memo::remember(*request, directory),
+            }
         }
     }
     let bytes = Bytes::new(path);
@@ -166,20 +183,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
                 return Express::Answer(Err(errno));
             }
         }
-        Stopped::Last(_) | Stopped::Odd => {
-            #[cfg(not(pathwalk_ablate = "memo"))]
-            if request.flags.contains(Lookup::FOLLOW)
-                && at.flags & DIRECTORY != 0
-                && let (Some(root), Some(len)) = (&root, memo::whole_len(path, pos))
-            {
-                match memo::recall(vfs, root, path, len) {
-                    Some(remembered) => {
-                        return arrive(request, remembered.at, Some(*root), terminal);
-                    }
-                    None => memo::remember(*request, len),
-                }
-            }
-        }
+        Stopped::Last(_) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
 }

@@ -1,9 +1,9 @@
-//! Directories that this thread reached before: the walk to one is not walked again while nothing on it moved.
+//! Paths that this thread walked before: a walk is not walked again while nothing on it moved.
 //!
-//! A walk that holds nothing is a function of the slots that it read. A memo keeps what a walk to a directory read: the
-//! text, and of each dentry on the way the id and the sequence count. If the text is the same and no count moved, the
-//! walk would read the same and end at the same place; so it may begin there. Looking at the counts costs no hash and no
-//! comparison of names, and they do not wait for each other.
+//! A walk that holds nothing is a function of the slots that it read. A memo keeps what a walk read: the text, and of each
+//! dentry on the way the id and the sequence count. If the text is the same and no count moved, the walk would read the
+//! same and end the same. Looking at the counts costs no hash and no comparison of names, and they do not wait for each
+//! other, as the steps of a walk do.
 //!
 //! Rules:
 //! 1. A memo belongs to its thread: looking at it and replacing it store nothing that another thread reads.
@@ -11,14 +11,12 @@
 //!    searched by everyone, which the dentries' flags say, and those cannot change without their counts.
 //! 3. A walk that crossed a mount, or held its place for whatever reason, makes none.
 //! 4. A symlink on the way is one more dentry; the memo holds until its time of last access would be written again.
-//! 5. Where a name on the way is not there, what is remembered is the directory that lacks it, and how much of the text
-//!    is left: the walk goes on from there, and finds out whether the name is there now.
-//! 6. A text is remembered the second time that it is met, so that who meets none again pays for none.
+//! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
+//! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
+//! 7. A text is remembered the second time that it is met, so that who meets none again pays for none.
 //!
-//! 7. A whole path is remembered in the same way where its last component is a symlink that is followed.
-//!
-//! Linux has no such thing; the idea of remembering whole prefixes and validating them is that of C.-C. Tsai et al., "How
-//! to Get More Value From Your File System Directory Cache" (SOSP 2015).
+//! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
+//! Get More Value From Your File System Directory Cache" (SOSP 2015).
 
 use super::{
     Event, Place, Request, Stop, Walk,
@@ -28,10 +26,10 @@ use super::{
     text::Text,
 };
 use crate::{
-    dcache::{DIRECTORY, DentryId},
+    dcache::{COMPLETE, DIRECTORY, DentryId, NEGATIVE},
     inode::InodeId,
     mount::MntFlags,
-    name::{fold, padded},
+    name::{Bytes, fold, padded, scan},
     perm::Rule,
     vfs::Vfs,
 };
@@ -39,106 +37,111 @@ use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
 use std::cell::RefCell;
 
-/// So many directories are remembered in a thread: in sets of two, as some texts hash alike.
-const SETS: usize = 32;
+/// So many sets of two texts are remembered in a thread; two, as some texts hash alike. 164 KiB in all, touched as used.
+const SETS: usize = 256;
 /// The longest text that is remembered.
 const TEXT: usize = 120;
 /// The most dentries on the way.
 const STEPS: usize = 16;
 
-/// The memo of one directory.
+/// Where a remembered walk ends.
 #[derive(Clone, Copy)]
+pub(crate) enum Known {
+    /// At a place, reached by so many symlinks; `link` says that the text's last component is one of them.
+    At { at: Place, links: u32, link: bool },
+    /// Nowhere: a name is absent.
+    Absent,
+}
+
+/// The memo of one text. A look at it reads three cache lines, where the walk would read one a step, and wait for each.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
 struct Memo {
     /// The machine's number; 0 where there is no memo.
-    vfs: u64,
-    /// The hash of the text that was met last and not found.
-    met: u64,
+    vfs: u32,
+    /// The hash of the text that was met last in this set and not found.
+    met: u32,
     /// Where the walk began, which must be the task's root still.
     root: (u32, u32),
-    len: u16,
-    /// Where in the text what is left of it begins.
-    left: u16,
+    /// The second at which a symlink's time of last access is to be written; `i64::MAX` if there is no symlink.
+    until: i64,
+    /// A directory whose set of children decides, and its count; none if there is no such.
+    children: (DentryId, Sample),
+    len: u8,
     steps: u8,
     links: u8,
-    /// The second at which a symlink's time of last access is to be written; none if there is no symlink.
-    until: i64,
-    /// Whether the text was a whole path. As the beginning of a longer one it would not do: what it leads to need not be a
-    /// directory, and nothing of the text is left.
-    whole: bool,
-    text: [u8; TEXT],
+    /// The text's last component is a symlink.
+    link: bool,
+    /// Where the walk ended; none where a name is absent.
+    at: Option<Place>,
     seen: [(DentryId, Sample); STEPS],
-    end: Option<Place>,
+    text: [u8; TEXT],
 }
+
+const _: () = assert!(std::mem::offset_of!(Memo, seen) <= 64);
+const _: () = assert!(size_of::<Memo>() == 320);
 
 impl Memo {
     const NONE: Self = Self {
         vfs: 0,
         met: 0,
         root: (0, 0),
+        until: i64::MAX,
+        children: (DentryId::NONE, Sample::NONE),
         len: 0,
-        left: 0,
         steps: 0,
         links: 0,
-        until: i64::MAX,
-        whole: false,
-        text: [0; TEXT],
+        link: false,
+        at: None,
         seen: [(DentryId::NONE, Sample::NONE); STEPS],
-        end: None,
+        text: [0; TEXT],
     };
+
+    #[inline(always)]
+    fn known(&self) -> Known {
+        match self.at {
+            Some(at) => Known::At { at, links: u32::from(self.links), link: self.link },
+            None => Known::Absent,
+        }
+    }
 }
 
 thread_local! {
     static MEMOS: RefCell<[[Memo; 2]; SETS]> = const { RefCell::new([[Memo::NONE; 2]; SETS]) };
 }
 
-/// What was remembered: the place, where in the path the walk goes on, and how many symlinks it followed.
-#[derive(Clone, Copy)]
-pub(crate) struct Remembered {
-    pub(crate) at: Place,
-    pub(crate) pos: usize,
-    pub(crate) links: u32,
+/// Whether a text can be remembered: it is not too long, and does not end in a slash.
+#[inline(always)]
+pub(crate) fn can_be(text: &[u8]) -> bool {
+    text.len() <= TEXT && text.last().is_some_and(|&last| last != b'/')
 }
 
-/// The length of the text that leads to the last component's directory, if that is worth remembering.
+/// The text before the last component, if there is one.
 #[inline(always)]
-pub(crate) fn prefix_len(path: &[u8]) -> Option<usize> {
+pub(crate) fn directory_of(path: &[u8]) -> Option<&[u8]> {
     let last = path.iter().rposition(|&byte| byte == b'/')?;
-    // A path that ends in a slash has its last component before it.
-    ((2..=TEXT).contains(&last) && last + 1 < path.len()).then_some(last)
+    (last > 1).then(|| &path[..last]).filter(|text| can_be(text))
 }
 
-/// The length of the whole path, if only the component at `pos` is left of it and it is worth remembering.
-pub(crate) fn whole_len(path: &[u8], pos: usize) -> Option<usize> {
-    let last = !path[pos..].contains(&b'/');
-    (last && path.len() <= TEXT).then_some(path.len())
-}
-
-/// The place that `path[..len]` leads to from `root`, symlinks followed, if this thread was there and nothing moved since.
+/// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 #[inline(always)]
-pub(crate) fn recall(vfs: &Vfs, root: &Place, path: &[u8], len: usize) -> Option<Remembered> {
-    let (text, whole) = (&path[..len], len == path.len());
+pub(crate) fn recall(vfs: &Vfs, root: &Place, text: &[u8]) -> Option<Known> {
     let hash = hash(text);
     MEMOS.with(|memos| {
         let memos = memos.try_borrow().ok()?;
-        let set = &memos[hash as usize % SETS];
-        let memo = match set {
-            [memo, _] if memo.is(vfs, root, text, whole) => memo,
-            [_, memo] if memo.is(vfs, root, text, whole) => memo,
+        let memo = match &memos[hash as usize % SETS] {
+            [memo, _] if memo.is(vfs, root, text) => memo,
+            [_, memo] if memo.is(vfs, root, text) => memo,
             _ => return None,
         };
-        if !memo.holds(vfs) {
-            return None;
-        }
-        let (pos, links) = (usize::from(memo.left), u32::from(memo.links));
-        memo.end.map(|at| Remembered { at, pos, links })
+        memo.holds(vfs).then(|| memo.known())
     })
 }
 
 impl Memo {
     #[inline(always)]
-    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8], whole: bool) -> bool {
+    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8]) -> bool {
         usize::from(self.len) == text.len()
-            && self.whole == whole
             && self.vfs == vfs.number
             && self.root == (root.mnt.0, root.dentry.0)
             && self.spells(text)
@@ -147,18 +150,15 @@ impl Memo {
     /// Whether the text is this one, which has the same length. In words: a call would cost more.
     #[inline(always)]
     fn spells(&self, text: &[u8]) -> bool {
-        if text.len() < 8 {
-            return self.text.get(..text.len()) == Some(text);
-        }
+        let Some(own) = self.text.get(..text.len()) else { return false };
+        let (Some(last), Some(own_last)) = (text.last_chunk::<8>(), own.last_chunk::<8>()) else {
+            return own == text;
+        };
         let (words, _) = text.as_chunks::<8>();
-        let (own_words, _) = self.text.as_chunks::<8>();
-        let same = words
-            .iter()
-            .zip(own_words)
-            .all(|(a, b)| u64::from_le_bytes(*a) == u64::from_le_bytes(*b));
+        let (own_words, _) = own.as_chunks::<8>();
         // What is left is in the last eight bytes, which overlap the word before.
-        same && text.last_chunk::<8>()
-            == self.text.get(..text.len()).and_then(|own| own.last_chunk::<8>())
+        words.iter().zip(own_words).all(|(a, b)| u64::from_le_bytes(*a) == u64::from_le_bytes(*b))
+            && u64::from_le_bytes(*last) == u64::from_le_bytes(*own_last)
     }
 
     /// Whether nothing moved since.
@@ -166,22 +166,26 @@ impl Memo {
     fn holds(&self, vfs: &Vfs) -> bool {
         let dentries = vfs.dentries.slots();
         let seen = self.seen.get(..usize::from(self.steps)).unwrap_or_default();
-        let unmoved = seen.iter().all(|&(id, seq)| dentries.get(id.0).seq.unchanged(seq));
-        unmoved && (self.until == i64::MAX || vfs.now().sec < self.until)
+        let (directory, children) = self.children;
+        seen.iter().all(|&(id, seq)| dentries.get(id.0).seq.unchanged(seq))
+            && (directory == DentryId::NONE
+                || dentries.get(directory.0).children_seq.unchanged(children))
+            && (self.until == i64::MAX || vfs.now().sec < self.until)
     }
 }
 
-/// Remembers the place that `path[..len]` leads to, if it was met before and can be remembered.
+/// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
+/// remembered.
 #[cold]
 #[inline(never)]
-pub(crate) fn remember(request: Request<'_>, len: usize) {
-    let text = &request.path[..len];
+pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     let hash = hash(text);
     MEMOS.with(|memos| {
         let Ok(mut memos) = memos.try_borrow_mut() else { return };
         let set = &mut memos[hash as usize % SETS];
-        if set[0].met != hash | 1 {
-            set[0].met = hash | 1;
+        let met = hash as u32 | 1;
+        if set[0].met != met {
+            set[0].met = met;
             return;
         }
         if let Some(made) = make(&request, text) {
@@ -192,54 +196,94 @@ pub(crate) fn remember(request: Request<'_>, len: usize) {
     });
 }
 
+/// A hash of some of the text: all of it is compared.
+#[inline(always)]
 fn hash(text: &[u8]) -> u64 {
-    // Texts that end alike have unlike lengths, mostly; the text itself is compared.
-    let last =
-        text.last_chunk::<8>().map_or_else(|| padded(text), |last| u64::from_le_bytes(*last));
-    fold(last ^ (text.len() as u64) << 32, 0x9e37_79b9_7f4a_7c15) >> 7
+    let middle = text.get(text.len() / 2..).and_then(|half| half.first_chunk::<8>());
+    let (last, middle) = match (text.last_chunk::<8>(), middle) {
+        (Some(last), Some(middle)) => (u64::from_le_bytes(*last), u64::from_le_bytes(*middle)),
+        (Some(last), None) => (u64::from_le_bytes(*last), 0),
+        _ => (padded(text), 0),
+    };
+    fold(last ^ (text.len() as u64) << 56, middle ^ 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Walks to the place once more, noting what is read.
+/// Walks once more, noting what is read.
 fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
-    let mut noter = Noter { memo: Memo { vfs: request.vfs.number, ..Memo::NONE }, broken: false };
+    let vfs = request.vfs;
+    let mut noter = Noter { memo: Memo { vfs: vfs.number, ..Memo::NONE }, broken: false };
     let own = Request { path: text, ..*request };
     let mut walk = Walk::<Rcu, &mut Noter>::path_init(&own, &mut noter).ok()?;
     let root = walk.root?;
     let mut rest = Text::new(text);
-    // The text is a beginning: its last component is one like any other, symlinks included.
-    let left = loop {
+    let mut link = false;
+    // The last component is walked like any other here: symlinks are followed.
+    let absent = loop {
         let (current, mut pos, _) = rest.current();
         let event = walk.link_path_walk(current, &mut pos, true);
         rest.set_pos(pos);
         match event {
-            Ok(Event::Link(link, _)) => {
-                if rest.is_lowest() && pos == text.len() && walk.is_in_shared_directory() {
-                    // Who may follow a link that stands last there depends on who asks: `fs.protected_symlinks`.
-                    return None;
+            Ok(Event::Link(place, _)) => {
+                if rest.is_lowest() && pos == text.len() {
+                    link = true;
+                    if walk.is_in_shared_directory() {
+                        // Who may follow a link that stands last there depends on who asks: `fs.protected_symlinks`.
+                        return None;
+                    }
                 }
-                walk.pick_link(link, &mut rest, false).ok()?;
+                walk.pick_link(place, &mut rest, false).ok()?;
             }
-            Ok(Event::End) if rest.is_lowest() => break request.path.len().min(text.len() + 1),
+            Ok(Event::End) if rest.is_lowest() => break None,
             Ok(Event::End) => rest.pop(),
-            Err(Stop::Errno(Errno::ENOENT)) if rest.is_lowest() && pos > 1 => break pos,
+            Err(Stop::Errno(Errno::ENOENT)) if rest.is_lowest() => break Some(pos),
             Ok(Event::Last(_)) | Err(_) => return None,
         }
     };
     let (at, links) = (walk.at, walk.links);
+    // Of an absent name: what its absence hangs on, sampled before it is looked for again.
+    let mut children = (DentryId::NONE, Sample::NONE);
+    let mut negative = None;
+    if let Some(pos) = absent {
+        let directory = vfs.dentry(at.dentry);
+        let sample = directory.children_seq.sample();
+        let bytes = Bytes::new(text);
+        let name = scan(bytes, pos, vfs.secret);
+        if directory.is(COMPLETE) {
+            if !vfs.surely_absent(at.dentry, bytes, &name)
+                || !directory.children_seq.unchanged(sample)
+            {
+                return None;
+            }
+            children = (at.dentry, sample);
+        } else {
+            let seen = vfs.d_lookup_rcu(walk.tables, at.dentry, bytes, &name)?;
+            if seen.flags & NEGATIVE == 0 {
+                return None;
+            }
+            negative = Some((seen.id, seen.seq));
+        }
+    }
     walk.check_at().ok()?;
-    let whole = text.len() == request.path.len();
-    if noter.broken || at.flags & DIRECTORY == 0 && !whole || at.mnt != root.mnt {
+    if noter.broken || at.mnt != root.mnt {
         return None;
     }
     let mut memo = noter.memo;
+    if let Some(negative) = negative {
+        *memo.seen.get_mut(usize::from(memo.steps))? = negative;
+        memo.steps += 1;
+    }
     memo.root = (root.mnt.0, root.dentry.0);
-    memo.len = u16::try_from(text.len()).ok()?;
+    memo.len = u8::try_from(text.len()).ok()?;
     memo.text[..text.len()].copy_from_slice(text);
-    memo.left = u16::try_from(left).ok()?;
-    memo.links = u8::try_from(links).ok()?;
-    memo.whole = whole;
-    memo.end = Some(at);
+    memo.children = children;
+    (memo.links, memo.link) = (u8::try_from(links).ok()?, link);
+    memo.at = absent.is_none().then_some(at);
     Some(memo)
+}
+
+/// Whether a walk can go on from a remembered place.
+pub(crate) fn is_directory(at: &Place) -> bool {
+    at.flags & DIRECTORY != 0
 }
 
 /// Notes what a walk reads.
