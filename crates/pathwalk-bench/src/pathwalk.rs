@@ -67,7 +67,7 @@ pub fn load(tree: &Tree, task: &Task) -> Result<(), Error> {
     let umask = task.umask(0);
     let loaded = tree.entries.iter().try_for_each(|entry| {
         make(entry, task).map_err(|errno| {
-            Error::doing(&format!("making {}", String::from_utf8_lossy(&entry.path)), errno)
+            Error::doing(format!("making {}", String::from_utf8_lossy(&entry.path)), errno)
         })
     });
     task.umask(umask);
@@ -79,9 +79,7 @@ fn make(entry: &Entry, task: &Task) -> Result<(), Errno> {
     match entry.kind {
         FileType::Directory if path == b"/" => task.chmod(path, entry.mode),
         FileType::Directory => task.mkdir(path, entry.mode),
-        FileType::Symlink => {
-            task.symlink(&entry.target, path)
-        }
+        FileType::Symlink => task.symlink(&entry.target, path),
         FileType::Regular => {
             let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::WRONLY;
             task.open(path, flags, entry.mode).map(drop)

@@ -119,6 +119,9 @@ pub struct FsStat {
     pub ffree: u64,
 }
 
+/// Takes one entry of a listing: the offset behind it, its inode number, type and name. Says whether more is wanted.
+pub type Emit<'a> = dyn FnMut(u64, u64, FileType, &[u8]) -> bool + 'a;
+
 /// A file system.
 pub trait FileSystem: Send + Sync + 'static {
     /// The type's name, as /proc/filesystems has it.
@@ -290,12 +293,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// # Errors
     ///
     /// `EIO` and its like.
-    fn readdir(
-        &self,
-        dir: InodeRef<'_>,
-        offset: u64,
-        emit: &mut dyn FnMut(u64, u64, FileType, &[u8]) -> bool,
-    ) -> Result<()> {
+    fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
         let _ = (dir, offset, emit);
         Err(Errno::EIO)
     }

@@ -310,7 +310,7 @@ enum Opened<'a> {
     /// On a file.
     Found(HeldPath<'a>),
     /// In a directory that lacks the last name, which is to be made.
-    Missing(Parent<'a>),
+    Missing(Box<Parent<'a>>),
 }
 
 /// Looks up what is to be opened.
@@ -331,7 +331,7 @@ impl<'a> Job<'a> for OpenJob<'_> {
         text: &mut Text<'a>,
     ) -> Result<Opened<'a>, Stop> {
         loop {
-            let last = walk.to_last(text)?;
+            let last = walk.walk_to_last(text)?;
             if self.op.flags.contains(OpenFlags::CREAT) && last.kind() == Kind::Norm {
                 if last.trailing_slash {
                     return Err(Errno::EISDIR.into());
@@ -344,7 +344,7 @@ impl<'a> Job<'a> for OpenJob<'_> {
                     Last::Missing => {
                         let dir = H::finish(walk, &mut Keep)?;
                         let text = std::mem::replace(text, Text::new(b""));
-                        return Ok(Opened::Missing(Parent { dir, last, text }));
+                        return Ok(Opened::Missing(Box::new(Parent { dir, last, text })));
                     }
                 }
             }

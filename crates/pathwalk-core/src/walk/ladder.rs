@@ -271,7 +271,7 @@ fn decided<T>(answer: Result<T, Stop>) -> Result<T> {
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Walks to the last component, following the symlinks on the way.
     #[inline(always)]
-    pub(crate) fn to_last(&mut self, text: &mut Text<'a>) -> Result<Component, Stop> {
+    pub(crate) fn walk_to_last(&mut self, text: &mut Text<'a>) -> Result<Component, Stop> {
         loop {
             let (current, mut pos, pending) = text.current();
             let event = self.link_path_walk(current, &mut pos, pending);
@@ -372,7 +372,7 @@ impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
         text: &mut Text<'a>,
     ) -> Result<T::Out, Stop> {
         loop {
-            let last = walk.to_last(text)?;
+            let last = walk.walk_to_last(text)?;
             if !walk.lookup_last(text, &last)? {
                 break;
             }
@@ -430,7 +430,7 @@ impl<'a> Job<'a> for ParentJob {
         walk: &mut Walk<'a, H, O>,
         text: &mut Text<'a>,
     ) -> Result<Parent<'a>, Stop> {
-        let last = walk.to_last(text)?;
+        let last = walk.walk_to_last(text)?;
         walk.complete_parent()?;
         let dir = H::finish(walk, &mut Keep)?;
         Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")) })
