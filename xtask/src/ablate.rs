@@ -16,7 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The values of `--cfg pathwalk_ablate="…"`: each restores the way of before one optimisation.
-const SWITCHES: [&str; 4] = ["step_into", "may_exec", "statx", "forget_root"];
+#[cfg(test)]
+const SWITCHES: [&str; 5] = ["memo", "step_into", "may_exec", "statx", "forget_root"];
+
+/// What is measured: each switch alone; and for those that matter only where a walk is walked, which a remembered one is
+/// not, also together with `memo`. So `memo+step_into` is to be compared with `memo`.
+const VARIANTS: [&str; 7] =
+    ["memo", "memo+step_into", "memo+may_exec", "step_into", "may_exec", "statx", "forget_root"];
 
 /// How `ablate` measures.
 #[derive(clap::Args)]
@@ -30,8 +36,8 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let plain = build(root, None)?;
     let mut contenders = Vec::new();
-    for switch in SWITCHES {
-        contenders.push((switch, build(root, Some(switch))?));
+    for variant in VARIANTS {
+        contenders.push((variant, build(root, Some(variant))?));
     }
 
     let mut bench = Command::new(plain);
@@ -40,29 +46,29 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, Box<dyn Er
     Ok(if bench.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds the program, without the optimisation of `switch` if there is one, and says where it is.
-fn build(root: &Path, switch: Option<&str>) -> Result<PathBuf, Box<dyn Error>> {
-    let variant = switch.unwrap_or("plain");
-    let target = root.join("target/ablate").join(variant);
-    eprintln!("building {variant}");
+/// Builds the program, without the optimisations of `variant` if there is one, and says where it is.
+fn build(root: &Path, variant: Option<&str>) -> Result<PathBuf, Box<dyn Error>> {
+    let name = variant.unwrap_or("plain");
+    let target = root.join("target/ablate").join(name);
+    eprintln!("building {name}");
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--release", "--package", "pathwalk-cli", "--target-dir"])
         .arg(&target)
-        .env("RUSTFLAGS", rustflags(env::var_os("RUSTFLAGS").as_deref(), switch))
+        .env("RUSTFLAGS", rustflags(env::var_os("RUSTFLAGS").as_deref(), variant))
         // Cargo would take it instead of RUSTFLAGS.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(root)
         .status()?;
     if !status.success() {
-        return Err(format!("the build of {variant} failed: {status}").into());
+        return Err(format!("the build of {name} failed: {status}").into());
     }
     Ok(target.join("release/pathwalk"))
 }
 
-/// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switch.
-fn rustflags(callers: Option<&OsStr>, switch: Option<&str>) -> OsString {
+/// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switches.
+fn rustflags(callers: Option<&OsStr>, variant: Option<&str>) -> OsString {
     let mut flags = callers.unwrap_or_default().to_owned();
-    if let Some(switch) = switch {
+    for switch in variant.into_iter().flat_map(|variant| variant.split('+')) {
         flags.push(format!(" --cfg pathwalk_ablate=\"{switch}\""));
     }
     flags
@@ -95,6 +101,10 @@ mod tests {
             rustflags(Some(callers), Some("statx")),
             r#"-C target-cpu=native --cfg pathwalk_ablate="statx""#
         );
+        assert_eq!(
+            rustflags(None, Some("memo+statx")),
+            r#" --cfg pathwalk_ablate="memo" --cfg pathwalk_ablate="statx""#
+        );
         assert_eq!(rustflags(Some(callers), None), callers);
         assert_eq!(rustflags(None, None), "");
     }
@@ -115,6 +125,16 @@ mod tests {
             ]
         );
         assert_eq!(bench_arguments(&[], &Options { quick: false }), ["bench", "gcc-205"]);
+    }
+
+    #[test]
+    fn every_switch_is_in_a_variant() {
+        for switch in SWITCHES {
+            assert!(VARIANTS.contains(&switch), "{switch}");
+        }
+        for variant in VARIANTS {
+            assert!(variant.split('+').all(|switch| SWITCHES.contains(&switch)), "{variant}");
+        }
     }
 
     #[test]

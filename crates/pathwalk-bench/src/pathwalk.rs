@@ -41,6 +41,8 @@ impl Contender for Pathwalk {
             "without-statx"
         } else if cfg!(pathwalk_ablate = "forget_root") {
             "without-forget_root"
+        } else if cfg!(pathwalk_ablate = "memo") {
+            "without-memo"
         } else {
             "pathwalk"
         }

@@ -38,17 +38,13 @@ impl File {
     /// Opens a place; takes over its counts.
     pub(crate) fn new(anchor: &Arc<Anchor>, path: HeldPath<'_>, flags: OpenFlags) -> Self {
         let (mnt, dentry) = path.into_raw();
-        let file = Self(Arc::new(OpenFile {
+        Self(Arc::new(OpenFile {
             anchor: Arc::clone(anchor),
             mnt,
             dentry,
             flags,
             position: Mutex::default(),
-        }));
-        if file.is_open_for(OpenFlags::WRONLY) {
-            file.vfs().inode(file.inode()).writers.add(1);
-        }
-        file
+        }))
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
@@ -113,12 +109,6 @@ impl File {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         let vfs = &self.anchor.vfs;
-        let mode = self.flags.bits() & OpenFlags::ACCMODE.bits();
-        let writes = mode == OpenFlags::WRONLY.bits() || mode == OpenFlags::RDWR.bits();
-        if writes && !self.flags.contains(OpenFlags::PATH) {
-            let inode = InodeId(vfs.dentry(self.dentry).inode.get());
-            vfs.inode(inode).writers.add(1u32.wrapping_neg());
-        }
         drop(HeldPath::new(vfs, self.mnt, self.dentry));
     }
 }

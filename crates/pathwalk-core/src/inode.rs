@@ -70,8 +70,7 @@ slot! {
         btime: Cell64,
         nsec: [Cell32; 4],
         link: Link,
-        /// How many opened it for writing; written under the lock.
-        pub(crate) writers: Cell32,
+        spare: Cell32,
         /// The inode's lock, and a count per dentry that stands for it.
         pub(crate) lockref: Lockref,
     }
@@ -356,7 +355,6 @@ impl Vfs {
             slot.sb.set(sb);
             slot.node.set(node);
             slot.special.set(special);
-            slot.writers.set(0);
         }
         slot.set_locked(attr);
     }

@@ -38,7 +38,9 @@ impl<T: Zeroed> Arena<T> {
     ///
     /// What mmap(2) answers if the range cannot be reserved.
     pub fn new(limit: u32) -> io::Result<Self> {
+        // Slot 0 is none: where the limit is a power of two, one slot less keeps the mapping from being twice as long.
         let limit = limit.clamp(1, crate::chain::MAX_ID);
+        let limit = if limit > 64 && limit.is_power_of_two() { limit - 1 } else { limit };
         Ok(Self {
             slots: Mapping::new(limit as usize + 1)?,
             limit,

@@ -1,8 +1,8 @@
 //! The dentry cache: what is called what, where.
 //!
 //! ```text
-//!   line 0   seq flags parent inode  key(hash+length) link children_seq  name (32 bytes)   what the walk reads
-//!   line 1   lockref  first_child next prev busy sb cookie next_cookie                     what holders write
+//!   line 0   seq flags parent inode  key(hash+length) link   name (32 bytes)                     what the walk reads
+//!   line 1   lockref children_seq first_child siblings busy sb cookie next_cookie               what holders write
 //! ```
 //!
 //! Invariant: parent, name, inode and flags of a dentry change only under its lock and between two increments of

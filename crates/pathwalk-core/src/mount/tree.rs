@@ -53,6 +53,7 @@ impl Vfs {
         let id = self.mounts.alloc().ok_or(Errno::ENOSPC)?;
         self.mhash.grow(&self.mounts, self.mounts.high_water());
         let mount = self.mounts.get(id);
+        let blksize = superblock.fs.blksize();
         let mut guard = self.mount_tree();
         *guard.tree.of_sb.entry(sb).or_default() += 1;
         let _change = mount.seq.change();
@@ -65,7 +66,7 @@ impl Vfs {
         mount.sb_root.set(superblock.root.get().map_or(root.0, |sb_root| sb_root.0));
         mount.id.set(self.next_mount_id.add(1));
         mount.dev.set(superblock.dev.to_u32());
-        mount.blksize.set(superblock.fs.blksize());
+        mount.blksize.set(blksize);
         self.mount_counts.get(id).get();
         Ok(MountId(id))
     }

@@ -31,8 +31,6 @@ pub enum Left {
     Atime,
     /// The call creates what is missing.
     Create,
-    /// The path is empty: the place is already held.
-    Empty,
 }
 
 impl Left {
@@ -47,7 +45,6 @@ impl Left {
             Self::LinkBody => "the symlink's body is not in the cache",
             Self::Atime => "the symlink's time of last access is to be written",
             Self::Create => "the name is to be created",
-            Self::Empty => "the path is empty",
         }
     }
 }

@@ -51,10 +51,10 @@ struct Meeting(AtomicU32);
 
 impl Meeting {
     fn meet(&self) {
-        let arrived = self.0.fetch_add(1, Ordering::AcqRel) + 1;
+        let arrived = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let all = arrived.next_multiple_of(2);
         let mut spins = 0;
-        while self.0.load(Ordering::Acquire) < all {
+        while self.0.load(Ordering::Relaxed) < all {
             spins += 1;
             // The other one may have no processor.
             if spins % 1000 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
@@ -67,6 +67,6 @@ struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.store(true, Ordering::Relaxed);
     }
 }

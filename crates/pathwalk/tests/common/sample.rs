@@ -2,7 +2,7 @@
 
 use pathwalk::{
     Attr, Errno, FileType, InodeRef, Result, Subject, Timespec,
-    fs::{Access, Features, FileSystem, Found, FsStat, NewInode, Rename},
+    fs::{Access, Emit, Features, FileSystem, Found, FsStat, NewInode, Rename},
 };
 use std::{
     collections::BTreeMap,
@@ -268,12 +268,7 @@ impl FileSystem for SampleFs {
         Err(Errno::EFBIG)
     }
 
-    fn readdir(
-        &self,
-        dir: InodeRef<'_>,
-        offset: u64,
-        emit: &mut dyn FnMut(u64, u64, FileType, &[u8]) -> bool,
-    ) -> Result<()> {
+    fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
         let nodes = self.nodes.lock().unwrap();
         let names = nodes[&dir.node()].names.iter().map(|(name, node)| (name.clone(), *node));
         let mut listed: Vec<(u64, Vec<u8>)> = names.map(|(name, node)| (node, name)).collect();
