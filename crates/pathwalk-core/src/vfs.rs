@@ -43,8 +43,8 @@ pub struct Config {
     pub protected_regular: u8,
     /// `fs.protected_fifos`: the same of fifos.
     pub protected_fifos: u8,
-    /// The clock that stamps files.
-    pub clock: fn() -> Timespec,
+    /// The clock that stamps files; the host's if there is none.
+    pub clock: Option<fn() -> Timespec>,
 }
 
 impl Default for Config {
@@ -58,7 +58,7 @@ impl Default for Config {
             protected_hardlinks: true,
             protected_regular: 0,
             protected_fifos: 0,
-            clock: system_time,
+            clock: None,
         }
     }
 }
@@ -191,7 +191,16 @@ impl Vfs {
 
     /// The time.
     pub(crate) fn now(&self) -> Timespec {
-        (self.config.clock)()
+        self.config.clock.unwrap_or(system_time)()
+    }
+
+    /// The second, as exact as a tick: for what is a day old or is not.
+    #[inline]
+    pub(crate) fn now_seconds(&self) -> i64 {
+        match self.config.clock {
+            Some(clock) => clock().sec,
+            None => pathwalk_sync::clock::coarse_seconds(),
+        }
     }
 
     /// Mounts a file system, nowhere yet; the mount has one count.

@@ -33,6 +33,9 @@ pub mod cell;
 
 pub mod lock_order;
 
+#[cfg(not(loom))]
+pub mod clock;
+
 mod mapping;
 mod shim;
 

@@ -70,7 +70,7 @@ impl Task {
             self.cred.real_subject()
         };
         let request = Request { who, ..self.request(dir, path, lookup_flags(flags))? };
-        lookup(&request, MayAccess(Access::from_bits_truncate(mode.bits())))
+        lookup(request, MayAccess(Access::from_bits_truncate(mode.bits())))
     }
 }
 

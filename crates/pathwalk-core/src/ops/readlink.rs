@@ -44,7 +44,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let request = self.request(dir.into(), path, Lookup::EMPTY)?;
-        lookup(&request, ReadBody { buf, unnamed: path.is_empty() })
+        lookup(request, ReadBody { buf, unnamed: path.is_empty() })
     }
 }
 

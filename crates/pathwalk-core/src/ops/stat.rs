@@ -187,7 +187,7 @@ impl Task {
         f: impl FnMut(&Attr, &MountStat) -> R,
     ) -> Result<R> {
         let request = self.request(dir, path, lookup_flags(flags))?;
-        lookup(&request, GetAttr(f))
+        lookup(request, GetAttr(f))
     }
 }
 

@@ -92,19 +92,47 @@ struct Begun {
 
 /// Looks a path up and asks something of what is there.
 ///
+/// If this thread walked it before and nothing moved since, it is not walked again; see [`memo`]. All else is out of
+/// line, so that this is short.
+#[inline(always)]
+pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T) -> Result<T::Out> {
+    #[cfg(not(pathwalk_ablate = "memo"))]
+    if Lookup::EXPRESS.contains(request.flags)
+        && request.path.first() == Some(&b'/')
+        && memo::can_be(request.path)
+    {
+        let vfs = request.vfs;
+        let root = request.fs.sample_root(vfs);
+        let follow = request.flags.contains(Lookup::FOLLOW);
+        match memo::recall(vfs, &root, request.path) {
+            Some(Known::At { at, link, .. }) if follow || !link => {
+                if let Express::Answer(answer) = arrive(&request, at, Some(root), &mut terminal) {
+                    return answer;
+                }
+            }
+            Some(Known::Absent) => return Err(Errno::ENOENT),
+            Some(_) => {}
+            None => memo::remember(request, request.path),
+        }
+    }
+    lookup_walking(request, terminal)
+}
+
+/// Looks a path up by walking.
+///
 /// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
 /// else the walk goes on from where it stopped.
-#[inline(always)]
-pub(crate) fn lookup<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: T) -> Result<T::Out> {
+#[inline(never)]
+fn lookup_walking<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
     let mut job = LookupJob(terminal);
     if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
-        match express(request, &mut job.0) {
+        match express(&request, &mut job.0) {
             Express::Answer(answer) => return answer,
-            Express::GoOn(begun) => return go_on(*request, &mut job, Some(begun)),
+            Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
             Express::Refused => {}
         }
     }
-    go_on(*request, &mut job, None)
+    go_on(request, &mut job, None)
 }
 
 /// By value: the request is put into memory only on the way here.
@@ -142,29 +170,14 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let mut links = 0;
     #[cfg(not(pathwalk_ablate = "memo"))]
-    if let Some(root) = &root
-        && memo::can_be(path)
-    {
-        let follow = request.flags.contains(Lookup::FOLLOW);
-        match memo::recall(vfs, root, path) {
-            Some(Known::At { at, link, .. }) if follow || !link => {
-                return arrive(request, at, Some(*root), terminal);
+    if let (Some(root), Some(directory)) = (&root, memo::directory_of(path)) {
+        match memo::recall(vfs, root, directory) {
+            Some(Known::At { at: there, links: followed, .. }) if memo::is_directory(&there) => {
+                (at, links, pos) = (there, followed, directory.len() + 1);
             }
             Some(Known::Absent) => return Express::Answer(Err(Errno::ENOENT)),
             Some(_) => {}
-            None => memo::remember(*request, path),
-        }
-        if let Some(directory) = memo::directory_of(path) {
-            match memo::recall(vfs, root, directory) {
-                Some(Known::At { at: there, links: followed, .. })
-                    if memo::is_directory(&there) =>
-                {
-                    (at, links, pos) = (there, followed, directory.len() + 1);
-                }
-                Some(Known::Absent) => return Express::Answer(Err(Errno::ENOENT)),
-                Some(_) => {}
-                None => memo::remember(*request, directory),
-            }
+            None => memo::remember(*request, directory),
         }
     }
     let bytes = Bytes::new(path);
@@ -449,7 +462,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
 /// Looks a path up and keeps the place.
 pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
-    lookup(request, Keep)
+    lookup(*request, Keep)
 }
 
 /// Looks a path's last directory up and keeps it.

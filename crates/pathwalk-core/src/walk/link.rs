@@ -220,7 +220,7 @@ impl Vfs {
         if attr.atime <= attr.mtime || attr.atime <= attr.ctime {
             return true;
         }
-        self.now().sec - attr.atime.sec >= DAY
+        self.now_seconds() - attr.atime.sec >= DAY
     }
 
     /// Notes that an inode was read, if that is to be noted.

@@ -37,8 +37,10 @@ use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
 use std::cell::RefCell;
 
-/// So many sets of two texts are remembered in a thread; two, as some texts hash alike. 164 KiB in all, touched as used.
+/// So many sets of texts that hash alike are remembered in a thread: 336 KiB in all, touched as used.
 const SETS: usize = 256;
+/// So many texts are in a set. With as many texts as sets, one set in three hundred is too small.
+const WAYS: usize = 4;
 /// The longest text that is remembered.
 const TEXT: usize = 120;
 /// The most dentries on the way.
@@ -59,8 +61,6 @@ pub(crate) enum Known {
 struct Memo {
     /// The machine's number; 0 where there is no memo.
     vfs: u32,
-    /// The hash of the text that was met last in this set and not found.
-    met: u32,
     /// Where the walk began, which must be the task's root still.
     root: (u32, u32),
     /// The second at which a symlink's time of last access is to be written; `i64::MAX` if there is no symlink.
@@ -84,7 +84,6 @@ const _: () = assert!(size_of::<Memo>() == 320);
 impl Memo {
     const NONE: Self = Self {
         vfs: 0,
-        met: 0,
         root: (0, 0),
         until: i64::MAX,
         children: (DentryId::NONE, Sample::NONE),
@@ -106,8 +105,38 @@ impl Memo {
     }
 }
 
+/// The memos of texts that hash alike.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Set {
+    /// More of the hash of each.
+    tags: [u32; WAYS],
+    /// The tags of texts that were met and not found.
+    met: [u32; WAYS],
+    /// The one of `memos` and of `met` that goes next.
+    oldest: u32,
+    oldest_met: u32,
+    memos: [Memo; WAYS],
+}
+
+impl Set {
+    const NONE: Self = Self {
+        tags: [0; WAYS],
+        met: [0; WAYS],
+        oldest: 0,
+        oldest_met: 0,
+        memos: [Memo::NONE; WAYS],
+    };
+
+    #[inline(always)]
+    fn find(&self, tag: u32) -> Option<&Memo> {
+        let way = self.tags.iter().position(|&other| other == tag)?;
+        self.memos.get(way)
+    }
+}
+
 thread_local! {
-    static MEMOS: RefCell<[[Memo; 2]; SETS]> = const { RefCell::new([[Memo::NONE; 2]; SETS]) };
+    static MEMOS: RefCell<[Set; SETS]> = const { RefCell::new([Set::NONE; SETS]) };
 }
 
 /// Whether a text can be remembered: it is not too long, and does not end in a slash.
@@ -129,11 +158,10 @@ pub(crate) fn recall(vfs: &Vfs, root: &Place, text: &[u8]) -> Option<Known> {
     let hash = hash(text);
     MEMOS.with(|memos| {
         let memos = memos.try_borrow().ok()?;
-        let memo = match &memos[hash as usize % SETS] {
-            [memo, _] if memo.is(vfs, root, text) => memo,
-            [_, memo] if memo.is(vfs, root, text) => memo,
-            _ => return None,
-        };
+        let memo = memos[hash as usize % SETS].find(tag(hash))?;
+        if !memo.is(vfs, root, text) {
+            return None;
+        }
         memo.holds(vfs).then(|| memo.known())
     })
 }
@@ -170,7 +198,7 @@ impl Memo {
         seen.iter().all(|&(id, seq)| dentries.get(id.0).seq.unchanged(seq))
             && (directory == DentryId::NONE
                 || dentries.get(directory.0).children_seq.unchanged(children))
-            && (self.until == i64::MAX || vfs.now().sec < self.until)
+            && (self.until == i64::MAX || vfs.now_seconds() < self.until)
     }
 }
 
@@ -183,29 +211,39 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     MEMOS.with(|memos| {
         let Ok(mut memos) = memos.try_borrow_mut() else { return };
         let set = &mut memos[hash as usize % SETS];
-        let met = hash as u32 | 1;
-        if set[0].met != met {
-            set[0].met = met;
+        let tag = tag(hash);
+        if !set.met.contains(&tag) {
+            set.oldest_met = (set.oldest_met + 1) % WAYS as u32;
+            set.met[set.oldest_met as usize] = tag;
             return;
         }
         if let Some(made) = make(&request, text) {
-            // The older one goes.
-            set.swap(0, 1);
-            set[0] = made;
+            let same = set.tags.iter().position(|&other| other == tag);
+            let way = same.unwrap_or_else(|| {
+                set.oldest = (set.oldest + 1) % WAYS as u32;
+                set.oldest as usize
+            });
+            (set.tags[way], set.memos[way]) = (tag, made);
         }
     });
 }
 
-/// A hash of some of the text: all of it is compared.
+/// What tells the texts of a set apart, mostly.
+#[inline(always)]
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}
+
+/// A quick hash of the text, which is compared afterwards.
 #[inline(always)]
 fn hash(text: &[u8]) -> u64 {
-    let middle = text.get(text.len() / 2..).and_then(|half| half.first_chunk::<8>());
-    let (last, middle) = match (text.last_chunk::<8>(), middle) {
-        (Some(last), Some(middle)) => (u64::from_le_bytes(*last), u64::from_le_bytes(*middle)),
-        (Some(last), None) => (u64::from_le_bytes(*last), 0),
-        _ => (padded(text), 0),
-    };
-    fold(last ^ (text.len() as u64) << 56, middle ^ 0x9e37_79b9_7f4a_7c15)
+    let last =
+        text.last_chunk::<8>().map_or_else(|| padded(text), |last| u64::from_le_bytes(*last));
+    let (words, _) = text.as_chunks::<8>();
+    let sum = words.iter().fold(last ^ text.len() as u64, |sum, word| {
+        sum.rotate_left(21) ^ u64::from_le_bytes(*word)
+    });
+    fold(sum, 0x9e37_79b9_7f4a_7c15)
 }
 
 /// Walks once more, noting what is read.

@@ -31,7 +31,7 @@ impl Ours {
             protected_hardlinks: settings.protected_hardlinks,
             protected_regular: settings.protected_regular,
             protected_fifos: settings.protected_fifos,
-            clock: ticking,
+            clock: Some(ticking),
         };
         let vfs = Vfs::new(config, MemFs::new()).expect("a machine fits");
         Self { tasks: Who::ALL.map(|who| vfs.task(cred(who))).into(), slots: Default::default() }
