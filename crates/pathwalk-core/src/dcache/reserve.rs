@@ -4,7 +4,8 @@
 //! 1. A name is reserved by setting `busy` in its dentry, under the parent's lock; a name that has no dentry gets
 //!    one. Whoever finds it reserved waits, holding no lock.
 //! 2. Only the holder of the reservation changes what the name stands for.
-//! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle.
+//! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle. Who waits,
+//!    waits for the name: a dentry that was given another one is waited for no longer.
 //! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
 //!    directory is complete: then it stands for nothing, and everybody may see that.
 //! 5. A plain lookup waits only for IN_LOOKUP: so two misses on one name make one call, and a slow unlink does not
@@ -113,6 +114,7 @@ impl Vfs {
         name: &Component,
     ) -> Result<LookedUp<'_>> {
         let directory = self.dentry(parent);
+        let key = name.key(parent.0, self.secret);
         loop {
             let guard = directory.lockref.lock(lock::DENTRY);
             if directory.is(DEAD_DIR) {
@@ -127,7 +129,7 @@ impl Vfs {
                     if !dentry.is(IN_LOOKUP) {
                         return Ok(LookedUp::Known(id));
                     }
-                    self.wait(id, Wait::ForLookup);
+                    self.wait(id, (parent, key), Wait::ForLookup);
                 }
                 None if directory.is(COMPLETE) => return Err(Errno::ENOENT),
                 None => {
@@ -154,6 +156,7 @@ impl Vfs {
         name: &Component,
     ) -> Result<Reserved<'_>> {
         let directory = self.dentry(parent);
+        let key = name.key(parent.0, self.secret);
         loop {
             let guard = directory.lockref.lock(lock::DENTRY);
             if directory.is(DEAD_DIR) {
@@ -171,7 +174,7 @@ impl Vfs {
                         return Ok(Reserved { vfs: self, id, parent });
                     }
                     drop(guard);
-                    self.wait(id, Wait::ForChanges);
+                    self.wait(id, (parent, key), Wait::ForChanges);
                 }
                 None => {
                     drop(guard);
@@ -202,13 +205,14 @@ impl Vfs {
                     self.dput(parent);
                     return Err(Errno::ENOENT);
                 }
+                let key = dentry.key.get();
                 dentry.lockref.get_locked();
                 if dentry.busy.get() == 0 {
                     dentry.busy.set(1);
                     return Ok(Some(Reserved { vfs: self, id, parent }));
                 }
                 drop(guard);
-                self.wait(id, Wait::ForChanges);
+                self.wait(id, (parent, key), Wait::ForChanges);
             } else {
                 drop(guard);
             }
@@ -240,13 +244,20 @@ impl Vfs {
         Ok(Some(Reserved { vfs: self, id, parent }))
     }
 
-    /// Waits, holding nothing but a count, which is given back.
+    /// Waits until a name that was found reserved no longer is, holding nothing but a count, which is given back.
+    ///
+    /// It is the name that is waited for, not the dentry: a rename may have given the dentry another name, which somebody
+    /// else has reserved by now, who may be waiting for us (rule 3 orders names).
     #[cold]
-    fn wait(&self, id: DentryId, what: Wait) {
+    fn wait(&self, id: DentryId, (parent, key): (DentryId, u64), what: Wait) {
         let dentry = self.dentry(id);
-        gate::wait(dentry, || match what {
-            Wait::ForChanges => dentry.busy.get() != 0,
-            Wait::ForLookup => dentry.busy.get() != 0 && dentry.is(IN_LOOKUP),
+        gate::wait(dentry, || {
+            let same_name = dentry.parent.get() == parent.0 && dentry.key.get() == key;
+            let reserved = dentry.busy.get() != 0 && same_name;
+            match what {
+                Wait::ForChanges => reserved,
+                Wait::ForLookup => reserved && dentry.is(IN_LOOKUP),
+            }
         });
         self.dput(id);
     }
