@@ -19,7 +19,7 @@ use std::sync::{
 /// A file system with so many pages and inodes, and a task of user 0 at its root.
 fn machine(pages: Option<u64>, inodes: Option<u64>) -> (Arc<MemFs>, Task) {
     let fs = MemFs::with_limits(Limits { bytes: pages.map(|pages| pages * 4096), inodes });
-    let config = Config { clock, ..Config::default() };
+    let config = Config { clock: Some(clock), ..Config::default() };
     let vfs = Vfs::new(config, Arc::clone(&fs) as _).expect("a machine");
     (fs, vfs.task(Cred::root()))
 }
