@@ -1,7 +1,7 @@
-//! The pathwalk command: `pathwalk explain PATH`, `pathwalk bench NAME`.
+//! The pathwalk command: `pathwalk explain PATH`, `pathwalk check`, `pathwalk bench NAME`.
 //!
 //! ```text
-//!   0   the path leads to a file; the benchmark ran
+//!   0   the path leads to a file; every answer was right; the benchmark ran
 //!   1   the path leads to an error; an answer was wrong
 //!   2   the command line, or what it names, cannot be used
 //! ```
@@ -27,6 +27,7 @@ const UNUSABLE: u8 = 2;
 Examples:
   pathwalk explain /usr/bin/cc                 why does this path resolve as it does?
   pathwalk explain --uid 1000 /root/.profile   … and for another user?
+  pathwalk check                               does it answer as the running kernel does?
   pathwalk bench gcc-205                       how fast is it, beside the running kernel?
 
 pathwalk COMMAND --help says more about a command."
@@ -39,6 +40,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Explain(explain::Args),
+    /// Ask pathwalk and the running kernel the same, and compare every answer
+    Check(pathwalk_check::Args),
     /// Measure pathwalk against the running kernel, in one run
     Bench(pathwalk_bench::Args),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
             eprintln!("pathwalk: {error}");
             ExitCode::from(UNUSABLE)
         }),
+        Command::Check(args) => pathwalk_check::run(&args),
         Command::Bench(args) => pathwalk_bench::run(&args),
     }
 }

@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 6] = [
     &["pathwalk-core"],
     &["pathwalk-memfs"],
     &["pathwalk"],
-    &["pathwalk-bench"],
+    &["pathwalk-bench", "pathwalk-check"],
     &["pathwalk-cli"],
 ];
 

@@ -18,32 +18,46 @@ use crate::{
     pair::Watched,
     subject::Subject,
 };
-use std::{fmt::Write, fs, path::Path};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
 
-/// Holds all tables against pathwalk and, if it can be asked, the kernel.
-pub(crate) fn check_all(nursery: Option<&Nursery>) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+/// The tables that come with this crate.
+pub(crate) fn all() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut tables: Vec<_> = fs::read_dir(&directory)
         .expect("the tables lie beside this file's directory")
         .map(|entry| entry.expect("a directory can be listed").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "scn"))
         .collect();
     tables.sort();
     assert!(!tables.is_empty(), "no tables in {}", directory.display());
+    tables
+}
+
+/// Holds tables against pathwalk and, if it can be asked, the kernel.
+pub(crate) fn check_all(
+    tables: &[PathBuf],
+    nursery: Option<&Nursery>,
+    record: bool,
+) -> Result<(), String> {
     let mut wrong = String::new();
     let mut calls = 0;
-    for path in &tables {
-        let mut text = fs::read_to_string(path).expect("a table is text");
-        let name = path.file_name().expect("a table has a name").to_string_lossy();
-        if let Some(nursery) = nursery.filter(|_| std::env::var_os("PATHWALK_BLESS").is_some()) {
+    for path in tables {
+        let mut text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(nursery) = nursery.filter(|_| record) {
             let blessed = bless(&text, nursery, &name);
-            fs::write(path, &blessed).expect("the table can be written");
+            fs::write(path, &blessed).map_err(|error| format!("{}: {error}", path.display()))?;
             text = blessed;
         }
         calls += check(&text, &name, nursery, &mut wrong);
     }
     println!("{calls} calls in {} tables", tables.len());
-    assert!(wrong.is_empty(), "{wrong}");
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
 /// A line of a table.

@@ -16,7 +16,6 @@ use crate::{
 use pathwalk::{OpenFlags, abi::FileType};
 use std::{
     fmt::Write,
-    fs,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -33,39 +32,17 @@ const SLOW: usize = 8;
 /// Calls in a slow run.
 const SLOW_RUN: usize = 80;
 
-/// Draws what the environment says, or the seeds of every test run and a fresh one.
-///
-/// # Panics
-///
-/// If the two differ; with the calls that show it.
-pub(crate) fn check(nursery: &Nursery) {
+/// Draws from a given seed, or from the seeds of every test run and a fresh one.
+pub(crate) fn check(nursery: &Nursery, args: &crate::Args) -> Result<(), String> {
     let settings = Settings::running();
-    if let Some(path) = std::env::var_os("PATHWALK_REPLAY") {
-        let text = fs::read_to_string(&path).expect("the file can be read");
-        let steps: Vec<_> = text
-            .lines()
-            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
-            .map(|line| Step::parse(line).unwrap_or_else(|error| panic!("{line}: {error}")))
-            .collect();
-        for pace in [Pace::Fast, Pace::Slow] {
-            if let Some(found) = (Runs { nursery, settings, pace }).find(&steps) {
-                panic!("{found}");
-            }
-        }
-        return;
-    }
-    let number = |name| -> Option<u64> {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-    };
-    let seeds = match number("PATHWALK_SEED") {
+    let seeds = match args.seed {
         Some(seed) => vec![seed],
         None => SEEDS.into_iter().chain([fresh_seed()]).collect(),
     };
-    let ops = number("PATHWALK_OPS").unwrap_or(OPS * seeds.len() as u64);
+    let ops = args.ops.unwrap_or(OPS * seeds.len() as u64);
     let mut found = Vec::new();
     for &seed in &seeds {
-        println!("PATHWALK_SEED={seed} PATHWALK_OPS={}", ops / seeds.len() as u64);
+        println!("--seed {seed} --ops {}", ops / seeds.len() as u64);
         let mut generator = Generator::new(seed);
         let mut left = ops / seeds.len() as u64;
         for number in 1.. {
@@ -82,7 +59,7 @@ pub(crate) fn check(nursery: &Nursery) {
             }
         }
     }
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n")) }
 }
 
 fn fresh_seed() -> u64 {
