@@ -12,7 +12,7 @@
 //!
 //! What is printed parses to the same call, so every finding can be replayed from its text.
 
-use crate::field::{Field, Int, Octal, Slot, Text, Where};
+use crate::field::{Field, Fills, Int, Octal, Slot, Slots, Text, When, Where};
 use pathwalk::{
     AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
 };
@@ -48,6 +48,24 @@ macro_rules! calls {
             }
         }
 
+        impl Call {
+            /// Its name.
+            pub(crate) fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => $text,)*
+                }
+            }
+
+            /// The names of all calls.
+            pub(crate) const NAMES: &[&str] = &[$($text),*];
+
+            fn each_field(&self, mut each: impl FnMut(&dyn Slots)) {
+                match self {
+                    $(Self::$name { $($field),* } => { $(each($field);)* })*
+                }
+            }
+        }
+
         impl fmt::Display for Call {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
@@ -66,8 +84,8 @@ macro_rules! calls {
 }
 
 calls! {
-    Openat "openat" { slot: Slot, path: Where, flags: OpenFlags, mode: Octal }
-    Openat2 "openat2" { slot: Slot, path: Where, flags: OpenFlags, mode: Octal, resolve: ResolveFlags }
+    Openat "openat" { slot: Fills, path: Where, flags: OpenFlags, mode: Octal }
+    Openat2 "openat2" { slot: Fills, path: Where, flags: OpenFlags, mode: Octal, resolve: ResolveFlags }
     Close "close" { slot: Slot }
     Read "read" { slot: Slot, len: Int }
     Write "write" { slot: Slot, data: Text }
@@ -95,8 +113,8 @@ calls! {
     Fchmod "fchmod" { slot: Slot, mode: Octal }
     Fchownat "fchownat" { path: Where, uid: Int, gid: Int, flags: AtFlags }
     Fchown "fchown" { slot: Slot, uid: Int, gid: Int }
-    Utimensat "utimensat" { path: Where, atime: crate::field::When, mtime: crate::field::When, flags: AtFlags }
-    Futimens "futimens" { slot: Slot, atime: crate::field::When, mtime: crate::field::When }
+    Utimensat "utimensat" { path: Where, atime: When, mtime: When, flags: AtFlags }
+    Futimens "futimens" { slot: Slot, atime: When, mtime: When }
     Truncate "truncate" { path: Text, size: Int }
     Ftruncate "ftruncate" { slot: Slot, size: Int }
     Getdents64 "getdents64" { slot: Slot }
@@ -115,40 +133,17 @@ pub(crate) const SLOTS: usize = 6;
 
 impl Call {
     /// The slots whose files the call is about.
-    pub(crate) fn uses(&self) -> impl Iterator<Item = Slot> {
-        let slots = match self {
-            Self::Close { slot }
-            | Self::Read { slot, .. }
-            | Self::Write { slot, .. }
-            | Self::Pread { slot, .. }
-            | Self::Pwrite { slot, .. }
-            | Self::LseekSet { slot, .. }
-            | Self::LseekCur { slot, .. }
-            | Self::LseekEnd { slot, .. }
-            | Self::Fstat { slot }
-            | Self::Fchmod { slot, .. }
-            | Self::Fchown { slot, .. }
-            | Self::Futimens { slot, .. }
-            | Self::Ftruncate { slot, .. }
-            | Self::Getdents64 { slot }
-            | Self::Fchdir { slot } => [Some(*slot), None],
-            Self::Openat { path, .. }
-            | Self::Openat2 { path, .. }
-            | Self::Fstatat { path, .. }
-            | Self::Statx { path, .. }
-            | Self::Faccessat2 { path, .. }
-            | Self::Mkdirat { path, .. }
-            | Self::Mknodat { path, .. }
-            | Self::Symlinkat { path, .. }
-            | Self::Unlinkat { path, .. }
-            | Self::Readlinkat { path, .. }
-            | Self::Fchmodat2 { path, .. }
-            | Self::Fchownat { path, .. }
-            | Self::Utimensat { path, .. } => [path.dir, None],
-            Self::Linkat { old, new, .. } | Self::Renameat2 { old, new, .. } => [old.dir, new.dir],
-            _ => [None, None],
-        };
-        slots.into_iter().flatten()
+    pub(crate) fn uses(&self) -> Vec<Slot> {
+        let mut used = Vec::new();
+        self.each_field(|field| used.extend(field.uses()));
+        used
+    }
+
+    /// The slot that gets the file which the call opens.
+    pub(crate) fn fills(&self) -> Option<Slot> {
+        let mut filled = None;
+        self.each_field(|field| filled = filled.or(field.fills()));
+        filled
     }
 }
 

@@ -8,8 +8,21 @@ use pathwalk::{
 };
 use std::fmt::{self, Formatter};
 
+/// What a word of a call says of slots.
+pub(crate) trait Slots {
+    /// The slot whose file the call is about.
+    fn uses(&self) -> Option<Slot> {
+        None
+    }
+
+    /// The slot that gets the file which the call opens.
+    fn fills(&self) -> Option<Slot> {
+        None
+    }
+}
+
 /// A word of a call.
-pub(crate) trait Field: Sized {
+pub(crate) trait Field: Slots + Sized {
     /// Reads the word.
     fn read(word: &str) -> Option<Self>;
     /// Writes it so that it is read again.
@@ -31,9 +44,37 @@ impl Field for Slot {
     }
 }
 
+impl Slots for Slot {
+    fn uses(&self) -> Option<Slot> {
+        Some(*self)
+    }
+}
+
+/// The place for a file that a call opens: `h0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fills(pub(crate) Slot);
+
+impl Field for Fills {
+    fn read(word: &str) -> Option<Self> {
+        Slot::read(word).map(Self)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.write(f)
+    }
+}
+
+impl Slots for Fills {
+    fn fills(&self) -> Option<Slot> {
+        Some(self.0)
+    }
+}
+
 /// Bytes: `''` is none, `{a*255}` is 255 times `a`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text(pub(crate) Vec<u8>);
+
+impl Slots for Text {}
 
 impl Field for Text {
     fn read(word: &str) -> Option<Self> {
@@ -112,9 +153,17 @@ impl Field for Where {
     }
 }
 
+impl Slots for Where {
+    fn uses(&self) -> Option<Slot> {
+        self.dir
+    }
+}
+
 /// A number; -1 where a call has that for "as it is".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Int(pub(crate) i64);
+
+impl Slots for Int {}
 
 impl Field for Int {
     fn read(word: &str) -> Option<Self> {
@@ -130,6 +179,8 @@ impl Field for Int {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Octal(pub(crate) u32);
 
+impl Slots for Octal {}
+
 impl Field for Octal {
     fn read(word: &str) -> Option<Self> {
         u32::from_str_radix(word, 8).ok().map(Self)
@@ -143,6 +194,8 @@ impl Field for Octal {
 /// What utimensat(2) does with a time: `now`, `omit`, or seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct When(pub(crate) SetTime);
+
+impl Slots for When {}
 
 impl Field for When {
     fn read(word: &str) -> Option<Self> {
@@ -199,6 +252,8 @@ fn write_flags<F: Flags<Bits: fmt::LowerHex> + Copy>(
 
 macro_rules! flags {
     ($($type:ty)*) => {$(
+        impl Slots for $type {}
+
         impl Field for $type {
             fn read(word: &str) -> Option<Self> {
                 read_flags(word)

@@ -5,7 +5,7 @@
 
 use crate::{
     call::{Call, SLOTS, Step, Who},
-    field::{Int, Octal, Slot, Text, When, Where},
+    field::{Fills, Int, Octal, Slot, Text, When, Where},
 };
 use pathwalk::{
     AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
@@ -13,7 +13,7 @@ use pathwalk::{
     abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFREG, S_IFSOCK},
 };
 
-/// Draws runs of calls from a seed.
+/// Draws a run of calls from a seed and a number.
 pub(crate) struct Generator {
     rng: fastrand::Rng,
     /// Paths that something was to be made at.
@@ -28,17 +28,16 @@ pub(crate) struct Generator {
 const MADE: usize = 16;
 
 impl Generator {
-    /// Begins with a seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Begins with a seed and the number of the run.
+    pub(crate) fn new(seed: u64, run: u64) -> Self {
         let (made, mounted, opened) = (Vec::new(), Vec::new(), Vec::new());
+        // Neighbouring runs are to have nothing in common.
+        let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
         Self { rng: fastrand::Rng::with_seed(seed), made, mounted, opened }
     }
 
     /// Draws a run of so many calls.
-    pub(crate) fn run(&mut self, calls: usize) -> Vec<Step> {
-        self.made.clear();
-        self.mounted.clear();
-        self.opened.clear();
+    pub(crate) fn run(mut self, calls: usize) -> Vec<Step> {
         let mut steps = Vec::with_capacity(calls);
         // Moving the tasks' roots shrinks their world, mounts hide names: not in every run.
         let flavour = Flavour { mounts: self.rng.u8(..3) != 0, roots: self.rng.u8(..8) == 0 };
@@ -96,119 +95,78 @@ impl Generator {
     }
 
     fn call(&mut self, flavour: Flavour) -> Call {
-        let slot = self.slot();
-        match self.rng.u8(..100) {
-            0..12 => self.open(),
-            12 => Call::Close { slot },
-            13 => Call::Read { slot, len: self.length() },
-            14..16 => Call::Write { slot, data: self.data() },
-            16 => Call::Pread { slot, len: self.length(), offset: self.offset() },
-            17 => Call::Pwrite { slot, data: self.data(), offset: self.offset() },
-            18 => match self.rng.u8(..3) {
-                0 => Call::LseekSet { slot, to: self.offset() },
-                1 => Call::LseekCur { slot, by: self.offset() },
-                _ => Call::LseekEnd { slot, by: self.offset() },
-            },
-            19..22 => Call::Stat { path: self.path() },
-            22..25 => Call::Lstat { path: self.path() },
-            25 => Call::Fstatat { path: self.place(), flags: self.at_flags() },
-            26..29 => {
-                let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
-                let mask = self.pick(&[
-                    mask,
-                    mask,
-                    mask,
-                    StatxMask::empty(),
-                    mask | StatxMask::BTIME,
-                    StatxMask::BASIC_STATS,
-                    StatxMask::MTIME,
-                    StatxMask::all(),
-                    StatxMask::RESERVED,
-                ]);
-                Call::Statx { path: self.place(), flags: self.at_flags(), mask }
+        loop {
+            let mut at = self.rng.u32(..WEIGHTS);
+            let drawn = DRAWN.iter().find(|drawn| {
+                let found = at < drawn.0;
+                at = at.wrapping_sub(drawn.0);
+                found
+            });
+            let (_, when, draw) = drawn.expect("the weights are the table's");
+            match when {
+                Wants::Mounts if !flavour.mounts => {}
+                Wants::Roots if !flavour.roots => {}
+                _ => return draw(self),
             }
-            29..31 => Call::Access { path: self.path(), mode: self.access() },
-            31..33 => {
-                Call::Faccessat2 { path: self.place(), mode: self.access(), flags: self.at_flags() }
-            }
-            33..42 => Call::Mkdirat { path: self.new_place(), mode: self.mode() },
-            42..45 => {
-                let kind = self.pick(&[
-                    S_IFREG, S_IFREG, 0, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK, S_IFDIR, 0o150_000,
-                ]);
-                // Without a driver, and the one that takes everything.
-                let dev = Int(self.pick(&[0, 0x103]));
-                Call::Mknodat { path: self.new_place(), mode: Octal(kind | self.mode().0), dev }
-            }
-            45..50 => Call::Symlinkat { target: self.target(), path: self.new_place() },
-            50..54 => {
-                let (old, new) = (self.place(), self.new_place());
-                Call::Linkat { old, new, flags: self.at_flags_of(AtFlags::SYMLINK_FOLLOW) }
-            }
-            54..58 => {
-                let flags = self.at_flags_of(AtFlags::REMOVEDIR);
-                Call::Unlinkat { path: self.place(), flags }
-            }
-            58..61 => Call::Rmdir { path: self.path() },
-            61..72 => {
-                let none = RenameFlags::empty();
-                let flags = self.pick(&[
-                    none,
-                    none,
-                    none,
-                    none,
-                    RenameFlags::NOREPLACE,
-                    RenameFlags::from_bits_retain(8),
-                ]);
-                Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
-            }
-            72..74 => {
-                Call::Readlinkat { path: self.place(), size: Int(self.pick(&[0, 1, 100, 4096])) }
-            }
-            74..77 => {
-                let flags = self.at_flags();
-                Call::Fchmodat2 { path: self.place(), mode: self.mode(), flags }
-            }
-            77 => Call::Fchmod { slot, mode: self.mode() },
-            78..80 => {
-                let (uid, gid, flags) = (self.id(), self.id(), self.at_flags());
-                Call::Fchownat { path: self.place(), uid, gid, flags }
-            }
-            80 => Call::Fchown { slot, uid: self.id(), gid: self.id() },
-            81 => {
-                let (atime, mtime, flags) = (self.when(), self.when(), self.at_flags());
-                Call::Utimensat { path: self.place(), atime, mtime, flags }
-            }
-            82 => Call::Futimens { slot, atime: self.when(), mtime: self.when() },
-            83 => Call::Truncate { path: self.path(), size: self.offset() },
-            84 => Call::Ftruncate { slot, size: self.offset() },
-            85..87 => Call::Getdents64 { slot },
-            87..89 => Call::Chdir { path: self.path() },
-            89 => Call::Fchdir { slot },
-            90 => Call::Getcwd {},
-            91 => Call::Umask { mask: Octal(self.pick(&[0, 0o022, 0o077, 0o007])) },
-            92 if flavour.roots => Call::Chroot { path: self.path() },
-            93..95 if flavour.mounts => {
-                Call::Mount { path: self.mountpoint(), flags: self.mount_flags() }
-            }
-            95..97 if flavour.mounts => Call::Bind { source: self.path(), path: self.mountpoint() },
-            97.. if flavour.mounts => {
-                let none = UmountFlags::empty();
-                let flags = self.pick(&[none, none, UmountFlags::DETACH, UmountFlags::NOFOLLOW]);
-                let path = match self.mounted.len() {
-                    mounted @ 1.. if !self.one_in(4) => {
-                        Text(self.mounted[self.rng.usize(..mounted)].clone())
-                    }
-                    _ => self.path(),
-                };
-                Call::Umount2 { path, flags }
-            }
-            _ => Call::Renameat2 {
-                old: self.place(),
-                new: self.place(),
-                flags: RenameFlags::empty(),
-            },
         }
+    }
+
+    fn seek(&mut self) -> Call {
+        let slot = self.slot();
+        match self.rng.u8(..3) {
+            0 => Call::LseekSet { slot, to: self.offset() },
+            1 => Call::LseekCur { slot, by: self.offset() },
+            _ => Call::LseekEnd { slot, by: self.offset() },
+        }
+    }
+
+    fn statx(&mut self) -> Call {
+        let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
+        let mask = self.pick(&[
+            mask,
+            mask,
+            mask,
+            StatxMask::empty(),
+            mask | StatxMask::BTIME,
+            StatxMask::BASIC_STATS,
+            StatxMask::MTIME,
+            StatxMask::all(),
+            StatxMask::RESERVED,
+        ]);
+        Call::Statx { path: self.place(), flags: self.at_flags(), mask }
+    }
+
+    fn mknod(&mut self) -> Call {
+        let kind = self
+            .pick(&[S_IFREG, S_IFREG, 0, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK, S_IFDIR, 0o150_000]);
+        // Without a driver, and the one that takes everything.
+        let dev = Int(self.pick(&[0, 0x103]));
+        Call::Mknodat { path: self.new_place(), mode: Octal(kind | self.mode().0), dev }
+    }
+
+    fn rename(&mut self) -> Call {
+        let none = RenameFlags::empty();
+        let flags = self.pick(&[
+            none,
+            none,
+            none,
+            none,
+            RenameFlags::NOREPLACE,
+            RenameFlags::from_bits_retain(8),
+        ]);
+        Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
+    }
+
+    fn umount(&mut self) -> Call {
+        let none = UmountFlags::empty();
+        let flags = self.pick(&[none, none, UmountFlags::DETACH, UmountFlags::NOFOLLOW]);
+        let path = match self.mounted.len() {
+            mounted @ 1.. if !self.one_in(4) => {
+                Text(self.mounted[self.rng.usize(..mounted)].clone())
+            }
+            _ => self.path(),
+        };
+        Call::Umount2 { path, flags }
     }
 
     fn open(&mut self) -> Call {
@@ -262,10 +220,10 @@ impl Generator {
         }
     }
 
-    fn slot_to_fill(&mut self) -> Slot {
+    fn slot_to_fill(&mut self) -> Fills {
         let slot = Slot(self.rng.usize(..SLOTS));
         self.opened.push(slot);
-        slot
+        Fills(slot)
     }
 
     fn place(&mut self) -> Where {
@@ -425,6 +383,74 @@ impl Generator {
         ])
     }
 }
+
+/// In which runs a call is drawn.
+#[derive(Clone, Copy)]
+enum Wants {
+    /// In every run.
+    Nothing,
+    /// In those that mount.
+    Mounts,
+    /// In those where tasks move their roots.
+    Roots,
+}
+
+use Wants::{Mounts, Nothing, Roots};
+
+type Draw = fn(&mut Generator) -> Call;
+
+/// What is drawn: how often, in which runs, and how.
+#[rustfmt::skip]
+const DRAWN: &[(u32, Wants, Draw)] = &[
+    (12, Nothing, Generator::open),
+    (1, Nothing, |g| Call::Close { slot: g.slot() }),
+    (1, Nothing, |g| Call::Read { slot: g.slot(), len: g.length() }),
+    (2, Nothing, |g| Call::Write { slot: g.slot(), data: g.data() }),
+    (1, Nothing, |g| Call::Pread { slot: g.slot(), len: g.length(), offset: g.offset() }),
+    (1, Nothing, |g| Call::Pwrite { slot: g.slot(), data: g.data(), offset: g.offset() }),
+    (1, Nothing, Generator::seek),
+    (3, Nothing, |g| Call::Stat { path: g.path() }),
+    (3, Nothing, |g| Call::Lstat { path: g.path() }),
+    (1, Nothing, |g| Call::Fstatat { path: g.place(), flags: g.at_flags() }),
+    (3, Nothing, Generator::statx),
+    (2, Nothing, |g| Call::Access { path: g.path(), mode: g.access() }),
+    (2, Nothing, |g| Call::Faccessat2 { path: g.place(), mode: g.access(), flags: g.at_flags() }),
+    (9, Nothing, |g| Call::Mkdirat { path: g.new_place(), mode: g.mode() }),
+    (3, Nothing, Generator::mknod),
+    (5, Nothing, |g| Call::Symlinkat { target: g.target(), path: g.new_place() }),
+    (4, Nothing, |g| Call::Linkat { old: g.place(), new: g.new_place(), flags: g.at_flags_of(AtFlags::SYMLINK_FOLLOW) }),
+    (4, Nothing, |g| Call::Unlinkat { path: g.place(), flags: g.at_flags_of(AtFlags::REMOVEDIR) }),
+    (3, Nothing, |g| Call::Rmdir { path: g.path() }),
+    (12, Nothing, Generator::rename),
+    (2, Nothing, |g| Call::Readlinkat { path: g.place(), size: Int(g.pick(&[0, 1, 100, 4096])) }),
+    (3, Nothing, |g| Call::Fchmodat2 { path: g.place(), mode: g.mode(), flags: g.at_flags() }),
+    (1, Nothing, |g| Call::Fchmod { slot: g.slot(), mode: g.mode() }),
+    (2, Nothing, |g| Call::Fchownat { path: g.place(), uid: g.id(), gid: g.id(), flags: g.at_flags() }),
+    (1, Nothing, |g| Call::Fchown { slot: g.slot(), uid: g.id(), gid: g.id() }),
+    (1, Nothing, |g| Call::Utimensat { path: g.place(), atime: g.when(), mtime: g.when(), flags: g.at_flags() }),
+    (1, Nothing, |g| Call::Futimens { slot: g.slot(), atime: g.when(), mtime: g.when() }),
+    (1, Nothing, |g| Call::Truncate { path: g.path(), size: g.offset() }),
+    (1, Nothing, |g| Call::Ftruncate { slot: g.slot(), size: g.offset() }),
+    (2, Nothing, |g| Call::Getdents64 { slot: g.slot() }),
+    (2, Nothing, |g| Call::Chdir { path: g.path() }),
+    (1, Nothing, |g| Call::Fchdir { slot: g.slot() }),
+    (1, Nothing, |_| Call::Getcwd {}),
+    (1, Nothing, |g| Call::Umask { mask: Octal(g.pick(&[0, 0o022, 0o077, 0o007])) }),
+    (1, Roots, |g| Call::Chroot { path: g.path() }),
+    (2, Mounts, |g| Call::Mount { path: g.mountpoint(), flags: g.mount_flags() }),
+    (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),
+    (3, Mounts, Generator::umount),
+];
+
+/// The weights of all that is drawn.
+const WEIGHTS: u32 = {
+    let (mut sum, mut index) = (0, 0);
+    while index < DRAWN.len() {
+        sum += DRAWN[index].0;
+        index += 1;
+    }
+    sum
+};
 
 /// What a run has, beside the ordinary calls.
 #[derive(Clone, Copy)]

@@ -2,9 +2,10 @@
 
 use crate::{
     answer::{Raw, Said},
-    call::{Call, SLOTS, Who},
+    call::{Call, SLOTS, Step, Who},
     field::{Int, Octal, Slot, Text, When, Where},
-    subject::Subject,
+    normal::Pace,
+    subject::{Outcome, Subject},
 };
 use pathwalk::{
     At, CapSet, Config, Cred, Dev, Errno, File, MemFs, OpenHow, Result, Seek, Stat, Task, Timespec,
@@ -12,7 +13,7 @@ use pathwalk::{
     abi::{PATH_MAX, dirent},
     system_time,
 };
-use std::sync::Mutex;
+use std::cell::Cell;
 
 /// A machine made for one run.
 pub(crate) struct Ours {
@@ -43,6 +44,30 @@ impl Ours {
 
     fn at(&self, place: &Where) -> Result<At<'_>> {
         place.dir.map_or(Ok(At::Cwd), |slot| self.file(slot).map(At::Dir))
+    }
+
+    fn make(&mut self, step: &Step) -> Said<File> {
+        let call = &step.call;
+        if call.uses().iter().any(|slot| self.slots[slot.0].is_none()) {
+            return Said::NotAsked;
+        }
+        let answer = self.ask(&self.tasks[step.who as usize], call);
+        if let Call::Close { slot } = call {
+            self.slots[slot.0] = None;
+        }
+        match (call.fills(), answer) {
+            (Some(slot), Ok(Raw::File(file))) => {
+                self.slots[slot.0] = Some(file);
+                Said::Answer(Ok(Raw::Done))
+            }
+            (_, answer) => Said::Answer(answer),
+        }
+    }
+
+    fn look(&self) -> Vec<Option<Stat>> {
+        let task = &self.tasks[Who::Judge as usize];
+        let stat = |file: &File| task.fstat(file).expect("fstat cannot fail");
+        self.slots.iter().map(|file| file.as_ref().map(stat)).collect()
     }
 
     fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
@@ -157,32 +182,14 @@ impl Ours {
 impl Subject for Ours {
     type File = File;
 
-    fn call(&mut self, who: Who, call: &Call) -> Said<File> {
-        if call.uses().any(|slot| self.slots[slot.0].is_none()) {
-            return Said::NotAsked;
-        }
-        let answer = self.ask(&self.tasks[who as usize], call);
-        match (call, &answer) {
-            (Call::Close { slot }, _) => self.slots[slot.0] = None,
-            (Call::Openat { slot, .. } | Call::Openat2 { slot, .. }, Ok(Raw::File(file))) => {
-                self.slots[slot.0] = Some(file.clone());
-            }
-            _ => {}
-        }
-        Said::Answer(answer)
-    }
-
-    fn slots(&mut self) -> Vec<Option<Stat>> {
-        let task = &self.tasks[0];
-        self.slots
-            .iter()
-            .map(|file| file.as_ref().map(|file| task.fstat(file).expect("fstat cannot fail")))
-            .collect()
-    }
-
-    fn new_device(&mut self) -> Option<Dev> {
-        // The numbers of file systems that are gone come again after 65535 others.
-        None
+    fn steps(&mut self, steps: &[Step], _: Pace) -> Vec<Outcome<File>> {
+        let outcome = |step: &Step| Outcome {
+            said: self.make(step),
+            slots: self.look(),
+            // The numbers of file systems that are gone come again after 65535 others.
+            new_device: None,
+        };
+        steps.iter().map(outcome).collect()
     }
 }
 
@@ -247,8 +254,8 @@ impl Settings {
         protected_fifos: 0,
     };
 
-    /// Changes one by its name; none where there is no such.
-    pub(crate) fn set(&mut self, name: &str, value: u8) -> Option<()> {
+    /// With one changed by its name; none where there is no such.
+    pub(crate) fn with(mut self, name: &str, value: u8) -> Option<Self> {
         match name {
             "protected_symlinks" => self.protected_symlinks = value != 0,
             "protected_hardlinks" => self.protected_hardlinks = value != 0,
@@ -256,7 +263,7 @@ impl Settings {
             "protected_fifos" => self.protected_fifos = value,
             _ => return None,
         }
-        Some(())
+        Some(self)
     }
 
     /// Those of the running kernel.
@@ -275,14 +282,16 @@ impl Settings {
     }
 }
 
-/// The host's clock, made never to show the same time twice, so that every stamp is seen.
+/// The host's clock, made never to show the same time twice to a thread, so that every stamp is seen.
 fn ticking() -> Timespec {
-    static LAST: Mutex<Timespec> = Mutex::new(Timespec { sec: 0, nsec: 0 });
-    let mut last = LAST.lock().expect("nobody panics with the lock");
+    thread_local! {
+        static LAST: Cell<Timespec> = const { Cell::new(Timespec { sec: 0, nsec: 0 }) };
+    }
+    let last = LAST.get();
     let next = match last.nsec + 1 {
         1_000_000_000 => Timespec { sec: last.sec + 1, nsec: 0 },
         nsec => Timespec { sec: last.sec, nsec },
     };
-    *last = next.max(system_time());
-    *last
+    LAST.set(next.max(system_time()));
+    LAST.get()
 }

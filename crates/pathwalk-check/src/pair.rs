@@ -5,9 +5,10 @@ use crate::{
     call::{Call, Step},
     field::Slot,
     kernel::{Kernel, Nursery},
+    look::look_at_all,
     normal::{Normal, Pace, stamps},
     ours::{Ours, Settings},
-    subject::Subject,
+    subject::{Outcome, Subject},
 };
 use pathwalk::{
     Stat,
@@ -22,6 +23,16 @@ pub(crate) struct Pair {
     pace: Pace,
 }
 
+/// Where the two differ.
+pub(crate) struct Difference {
+    /// How many of the calls had been made; the rest was the judge's.
+    pub(crate) made: usize,
+    /// The call.
+    pub(crate) at: Step,
+    /// What was seen of it: the kernel's and ours.
+    pub(crate) seen: Box<[Seen; 2]>,
+}
+
 impl Pair {
     /// Makes both.
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
@@ -32,15 +43,56 @@ impl Pair {
         }
     }
 
-    /// Has both make a call. What they agree on, or what each one said.
-    pub(crate) fn step(&mut self, step: &Step) -> Result<Seen, Box<[Seen; 2]>> {
-        self.pace.wait();
-        let kernel = self.kernel.step(step);
-        if kernel.answer == Answer::NotAsked {
-            return Ok(kernel);
+    /// Has both make the calls, then lets the judge look at everything. What the kernel answered, and where they differ
+    /// first.
+    pub(crate) fn run(&mut self, steps: &[Step]) -> (Vec<Answer>, Option<Difference>) {
+        let mut answers = Vec::with_capacity(steps.len());
+        let difference = self.compare(steps, &mut answers).or_else(|| {
+            let made = answers.len();
+            self.look().map(|difference| Difference { made, ..difference })
+        });
+        (answers, difference)
+    }
+
+    /// Has both make the calls; pathwalk is spared what the kernel is spared.
+    ///
+    /// The kernel makes all of them before pathwalk makes the first: no answer of one depends on the other.
+    pub(crate) fn both(&mut self, steps: &[Step]) -> Vec<(Seen, Option<Seen>)> {
+        let kernels = self.kernel.steps(steps, self.pace);
+        let ask = |(kernel, step): (Seen, &Step)| {
+            let asked = kernel.answer != Answer::NotAsked;
+            let ours = asked.then(|| self.ours.step(step));
+            (kernel, ours)
+        };
+        kernels.into_iter().zip(steps).map(ask).collect()
+    }
+
+    /// Has the kernel alone make calls.
+    pub(crate) fn kernels(&mut self, steps: &[Step]) -> Vec<Answer> {
+        let seen = self.kernel.steps(steps, self.pace);
+        seen.into_iter().map(|seen| seen.answer).collect()
+    }
+
+    /// Lets the judge look at everything; where the two differ first.
+    pub(crate) fn look(&mut self) -> Option<Difference> {
+        let judge = |steps: &[Step]| {
+            let mut answers = Vec::new();
+            self.compare(steps, &mut answers).map_or(Ok(answers), Err)
+        };
+        look_at_all(judge).err()
+    }
+
+    fn compare(&mut self, steps: &[Step], answers: &mut Vec<Answer>) -> Option<Difference> {
+        for ((kernel, ours), step) in self.both(steps).into_iter().zip(steps) {
+            answers.push(kernel.answer.clone());
+            if let Some(ours) = ours
+                && !kernel.agrees(&ours, self.pace)
+            {
+                let (made, at) = (answers.len(), step.clone());
+                return Some(Difference { made, at, seen: Box::new([kernel, ours]) });
+            }
         }
-        let ours = self.ours.step(step);
-        if kernel.agrees(&ours, self.pace) { Ok(kernel) } else { Err(Box::new([kernel, ours])) }
+        None
     }
 }
 
@@ -51,7 +103,7 @@ pub(crate) struct Watched<S> {
     before: Vec<Option<Stat>>,
 }
 
-/// What could be seen of a call.
+/// What could be seen of a call, made comparable.
 pub(crate) struct Seen {
     /// Its answer.
     pub(crate) answer: Answer,
@@ -60,7 +112,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn agrees(&self, ours: &Self, pace: Pace) -> bool {
+    /// Whether the other saw the same.
+    pub(crate) fn agrees(&self, ours: &Self, pace: Pace) -> bool {
         self.answer == ours.answer
             && self.files.len() == ours.files.len()
             && std::iter::zip(&self.files, &ours.files).all(|files| match files {
@@ -79,10 +132,21 @@ impl<S: Subject> Watched<S> {
         Self { subject, normal: Normal::default(), before: Vec::new() }
     }
 
+    /// Makes calls and looks at what they did.
+    pub(crate) fn steps(&mut self, steps: &[Step], pace: Pace) -> Vec<Seen> {
+        let outcomes = self.subject.steps(steps, pace);
+        steps.iter().zip(outcomes).map(|(step, outcome)| self.see(step, outcome)).collect()
+    }
+
     /// Makes a call and looks at what it did.
     pub(crate) fn step(&mut self, step: &Step) -> Seen {
-        let said = self.subject.call(step.who, &step.call);
-        if let Some(dev) = self.subject.new_device() {
+        let outcome = self.subject.steps(std::slice::from_ref(step), Pace::Fast).pop();
+        self.see(step, outcome.expect("a call has an outcome"))
+    }
+
+    fn see(&mut self, step: &Step, outcome: Outcome<S::File>) -> Seen {
+        let Outcome { said, slots: after, new_device } = outcome;
+        if let Some(dev) = new_device {
             self.normal.renew_device(dev);
         }
         let mut answer = self.normal.answer(&said);
@@ -93,9 +157,8 @@ impl<S: Subject> Watched<S> {
         {
             answer = Answer::Done;
         }
-        let after = self.subject.slots();
         self.before.resize(after.len(), None);
-        if let Call::Openat { slot, .. } | Call::Openat2 { slot, .. } = &step.call
+        if let Some(slot) = step.call.fills()
             && answer == Answer::Done
         {
             self.before[slot.0] = None;
@@ -121,7 +184,7 @@ impl fmt::Display for Seen {
         write!(f, "{}", self.answer)?;
         for (slot, file) in self.files.iter().enumerate() {
             let Some((facts, stamps)) = file else { continue };
-            write!(f, "\n      h{slot}: {facts}")?;
+            write!(f, "\n  h{slot}: {facts}")?;
             for (name, stamped) in ["atime", "mtime", "ctime"].iter().zip(stamps) {
                 if *stamped {
                     write!(f, " +{name}")?;

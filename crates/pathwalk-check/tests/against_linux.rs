@@ -1,14 +1,14 @@
-//! The tables and random calls, in every test run. `PATHWALK_BLESS=1` writes the kernel's answers into the tables.
+//! The tables and random calls, in every test run.
 
-use pathwalk_check::{Args, all_tables, random, tables};
+use pathwalk_check::{Args, check};
 
-#[test]
-fn the_tables_hold() {
-    let record = std::env::var_os("PATHWALK_BLESS").is_some();
-    tables(&all_tables(), record).unwrap_or_else(|found| panic!("{found}"));
-}
+/// Calls from fixed seeds and a fresh one; `pathwalk check` draws more.
+const OPS: u64 = 30_000;
 
 #[test]
-fn random_calls_agree() {
-    random(&Args::default()).unwrap_or_else(|found| panic!("{found}"));
+fn the_tables_hold_and_random_calls_agree() {
+    let report = check(&Args { ops: Some(OPS), ..Args::default() });
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.agrees(), "{report}");
+    println!("{report}");
 }

@@ -1,6 +1,6 @@
 //! Each call as the kernel wants it.
 
-use super::sys::{Arg, newest_device, own, syscall};
+use super::sys::{Arg, own, syscall};
 use crate::{
     answer::Raw,
     call::{Call, SLOTS},
@@ -8,7 +8,7 @@ use crate::{
     ours::parse_dirents,
 };
 use pathwalk::{
-    AtFlags, Dev, OpenFlags, OpenHow, Result, SetTime, Stat, Statx, StatxMask, UmountFlags,
+    AtFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statx, StatxMask, UmountFlags,
     abi::{AT_FDCWD, PATH_MAX, StatxAttributes, UTIME_NOW, UTIME_OMIT},
 };
 use std::{ffi::CString, os::fd::OwnedFd};
@@ -16,43 +16,11 @@ use std::{ffi::CString, os::fd::OwnedFd};
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS];
 
-/// What a worker is asked for.
-pub(crate) enum Job {
-    /// A call.
-    Call(Box<(Call, Fds)>),
-    /// The device of the newest mount.
-    NewestDevice,
-}
-
-/// What it replies.
-pub(crate) enum Reply {
-    /// The call's answer.
-    Answer(Result<Raw<OwnedFd>>),
-    /// The call was not made: see [`unmounts_root`].
-    NotAsked,
-    /// The device.
-    Device(Dev),
-}
-
-/// Does what is asked, in the calling thread.
-pub(crate) fn serve(job: Job, root_of_all: u64) -> Reply {
-    match job {
-        Job::NewestDevice => Reply::Device(newest_device().expect("the mounts can be listed")),
-        Job::Call(call) => {
-            let (call, fds) = *call;
-            if unmounts_root(&call, root_of_all) {
-                return Reply::NotAsked;
-            }
-            Reply::Answer(Caller { fds }.call(&call))
-        }
-    }
-}
-
 /// Whether it is an umount that the library has no place for, and not to be made.
 ///
 /// - Of the task's own root: the kernel takes it for "make it read-only", a relic of shutdown scripts.
 /// - Of the root of all, lazily: the kernel lets it go and is left without a tree.
-fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
+pub(crate) fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
     let Call::Umount2 { path, flags } = call else { return false };
     let mount = |path: &[u8], flags: AtFlags| {
         let path = Where { dir: None, path: path.to_vec() };
@@ -73,8 +41,9 @@ pub(crate) fn root_mount() -> Result<u64> {
     caller.statx(&root, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE).map(|statx| statx.stx_mnt_id)
 }
 
-struct Caller {
-    fds: Fds,
+/// Makes calls with these descriptors in the slots.
+pub(crate) struct Caller {
+    pub(crate) fds: Fds,
 }
 
 impl Caller {
@@ -102,7 +71,8 @@ impl Caller {
         Ok(Raw::Stat(Box::new(stat)))
     }
 
-    fn call(&self, call: &Call) -> Result<Raw<OwnedFd>> {
+    /// Makes a call in the calling thread.
+    pub(crate) fn call(&self, call: &Call) -> Result<Raw<OwnedFd>> {
         let int = Arg::Int;
         let done = |_: i64| Raw::Done;
         let number = Raw::Number;

@@ -1,7 +1,8 @@
 //! Namespaces, roots and threads.
 
 use super::{
-    calls::{Job, Reply, root_mount, serve},
+    calls::root_mount,
+    serve::{Job, Reply, Slots, serve},
     sys::{Arg, syscall},
 };
 use crate::call::Who;
@@ -9,7 +10,10 @@ use pathwalk::Result;
 use std::{
     ffi::CString,
     os::unix::ffi::OsStrExt,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -67,7 +71,8 @@ impl World {
         let made = thread::spawn(|| {
             new_root().expect("a root of one's own");
             let root = root_mount().expect("a root has attributes");
-            Self { workers: Who::ALL.map(|who| Worker::new(who, root)).into() }
+            let slots = Arc::new(Mutex::new(Slots::default()));
+            Self { workers: Who::ALL.map(|who| Worker::new(who, root, Arc::clone(&slots))).into() }
         });
         made.join().expect("a world is made or this panicked")
     }
@@ -82,7 +87,7 @@ impl World {
 }
 
 impl Worker {
-    fn new(who: Who, root: u64) -> Self {
+    fn new(who: Who, root: u64, slots: Arc<Mutex<Slots>>) -> Self {
         let (jobs, todo) = channel();
         let (done, replies) = channel();
         let (ready, started) = channel();
@@ -90,7 +95,7 @@ impl Worker {
             become_task(who).expect("ids of one's own");
             let _ = ready.send(());
             for job in todo {
-                let _ = done.send(serve(job, root));
+                let _ = done.send(serve(job, &slots, root));
             }
         });
         // The thread that makes the world ends: whoever is to inherit its namespace must be there by then.

@@ -1,0 +1,107 @@
+//! What a worker does with the calls that are handed to it.
+
+use super::{
+    calls::{Caller, Fds, unmounts_root},
+    sys,
+};
+use crate::{
+    answer::{Raw, Said},
+    call::{Call, SLOTS, Step},
+    normal::{NOTHING_BEHIND, Pace},
+    subject::Outcome,
+};
+use pathwalk::{Dev, FileType};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    sync::{Arc, Mutex},
+};
+
+/// The open files of a world.
+pub(crate) type Slots = [Option<OwnedFd>; SLOTS];
+
+/// What a worker is asked for.
+pub(crate) enum Job {
+    /// Calls from a place on, as long as they are its own.
+    Steps {
+        /// All of them.
+        steps: Arc<[Step]>,
+        /// The first to make.
+        from: usize,
+        /// How fast.
+        pace: Pace,
+    },
+    /// The device of the newest mount.
+    NewestDevice,
+}
+
+/// What it replies.
+pub(crate) enum Reply {
+    /// Of the calls that it made.
+    Outcomes(Vec<Outcome<OwnedFd>>),
+    /// The device.
+    Device(Dev),
+}
+
+/// Does what is asked, in the calling thread.
+pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, root_of_all: u64) -> Reply {
+    match job {
+        Job::NewestDevice => Reply::Device(sys::newest_device().expect("the mounts can be listed")),
+        Job::Steps { steps, from, pace } => {
+            let mut slots = slots.lock().expect("nobody panics with the slots");
+            let who = steps[from].who;
+            let mut outcomes = Vec::new();
+            for step in steps[from..].iter().take_while(|step| step.who == who) {
+                pace.wait();
+                let said = make(&step.call, &mut slots, root_of_all);
+                let stop = mounted(&step.call, &said);
+                outcomes.push(Outcome { said, slots: look(&slots), new_device: None });
+                if stop {
+                    break;
+                }
+            }
+            Reply::Outcomes(outcomes)
+        }
+    }
+}
+
+/// Whether a file system came to be mounted: its device must be asked for before the next call.
+pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
+    matches!((call, said), (Call::Mount { .. }, Said::Answer(Ok(_))))
+}
+
+fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
+    if call.uses().iter().any(|slot| slots[slot.0].is_none()) || unmounts_root(call, root_of_all) {
+        return Said::NotAsked;
+    }
+    if let Call::Close { slot } = call {
+        slots[slot.0] = None;
+        return Said::Answer(Ok(Raw::Done));
+    }
+    let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
+    let answer = Caller { fds }.call(call);
+    match (call.fills(), answer) {
+        (Some(slot), Ok(Raw::File(fd))) => {
+            let opened = sys::fstat(fd.as_raw_fd()).expect("an open file has attributes");
+            let special = matches!(
+                FileType::from_mode(opened.st_mode),
+                Some(
+                    FileType::Fifo
+                        | FileType::Socket
+                        | FileType::CharDevice
+                        | FileType::BlockDevice
+                )
+            );
+            if special && !sys::is_path(fd.as_raw_fd()) {
+                return Said::Answer(Err(NOTHING_BEHIND));
+            }
+            slots[slot.0] = Some(fd);
+            Said::Answer(Ok(Raw::Done))
+        }
+        (_, answer) => Said::Answer(answer),
+    }
+}
+
+fn look(slots: &Slots) -> Vec<Option<pathwalk::Stat>> {
+    let stat = |fd: &OwnedFd| sys::fstat(fd.as_raw_fd()).expect("fstat cannot fail");
+    slots.iter().map(|fd| fd.as_ref().map(stat)).collect()
+}

@@ -1,0 +1,64 @@
+//! What the judge looks at when the calls have been made: the open files, then the whole tree.
+
+use crate::{
+    answer::Answer,
+    call::{Call, SLOTS, Step, Who},
+    field::{Fills, Int, Octal, Slot, Text, Where},
+};
+use pathwalk::{AtFlags, OpenFlags, StatxMask};
+
+/// Looks at the open files and at the tree, level by level, by calls that `judge` makes and answers.
+///
+/// # Errors
+///
+/// What `judge` fails with.
+pub(crate) fn look_at_all<E>(
+    mut judge: impl FnMut(&[Step]) -> Result<Vec<Answer>, E>,
+) -> Result<(), E> {
+    let steps = |calls: Vec<Call>| -> Vec<Step> {
+        calls.into_iter().map(|call| Step { who: Who::Judge, call }).collect()
+    };
+    let slots = (0..SLOTS).map(Slot).flat_map(|slot| {
+        [
+            Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
+            Call::Getdents64 { slot },
+            Call::Close { slot },
+        ]
+    });
+    judge(&steps(slots.collect()))?;
+    let mut level = vec![b"/".to_vec()];
+    while !level.is_empty() {
+        let calls: Vec<_> = level.iter().map(|path| look_at(path)).collect();
+        let answers = judge(&steps(calls.concat()))?;
+        let mut next: Vec<Vec<u8>> = Vec::new();
+        let mut answers = answers.into_iter();
+        for (path, calls) in level.iter().zip(&calls) {
+            for answer in answers.by_ref().take(calls.len()) {
+                let Answer::Names(names) = answer else { continue };
+                for (name, _) in names {
+                    if name != b"." && name != b".." {
+                        next.push([path.as_slice(), b"/", &name].concat());
+                    }
+                }
+            }
+        }
+        level = next;
+    }
+    Ok(())
+}
+
+/// What is asked about each path, whatever is there: the calls that do not fit are answered alike too.
+fn look_at(path: &[u8]) -> Vec<Call> {
+    let slot = Slot(0);
+    let place = || Where { dir: None, path: path.to_vec() };
+    let (flags, mode) = (OpenFlags::NOFOLLOW, Octal(0));
+    vec![
+        Call::Statx { path: place(), flags: AtFlags::SYMLINK_NOFOLLOW, mask: StatxMask::all() },
+        Call::Lstat { path: Text(path.to_vec()) },
+        Call::Readlinkat { path: place(), size: Int(4096) },
+        Call::Openat { slot: Fills(slot), path: place(), flags, mode },
+        Call::Getdents64 { slot },
+        Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
+        Call::Close { slot },
+    ]
+}

@@ -1,0 +1,232 @@
+//! `pathwalk check`: which tables to hold, how many calls to draw, and what to say of it.
+
+use crate::{
+    Error,
+    kernel::{Nursery, may_mount},
+    random::{Drawn, Plan, draw},
+    scenarios::{Held, read, record_file},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    fmt::{self, Write as _},
+    io::{self, Write as _},
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// The arguments of `pathwalk check`.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(
+    long_about = "\
+Ask pathwalk and the running kernel the same, and compare every answer.
+
+First the tables: calls whose answers Linux 6.18 gave, held against pathwalk and against this kernel. Then calls drawn \
+at random, in runs of 250, by five tasks with different ids: after each call the result or errno, the bytes and the \
+attributes of all open files are compared, after each run the whole tree with all that statx tells.
+
+A run in which the two differ is shrunk to the fewest calls that show it and printed as a scenario, which can be \
+saved and given back with --scenario. Only what belongs to the machine is not compared: clocks, numbers of devices, \
+inodes and mounts.",
+    after_long_help = "\
+The kernel is asked in mount namespaces of its own, with an empty tmpfs for each run; the host is not touched. That \
+takes root. Without root the tables are held against pathwalk alone, by the answers that they have, and nothing is drawn.
+
+The exit status is 0 if every answer was the same, 1 if one was not, and 2 if the command line or a file cannot be used.
+
+Examples:
+  pathwalk check                                    the tables, then 200,000 calls from fixed seeds and a fresh one
+  pathwalk check --seed 7 --ops 1000000             … from one seed
+  pathwalk check --seed 1-200 --ops 5000000         … from 200 seeds
+  pathwalk check --scenario found.scn               one table
+  pathwalk check --scenario new.scn --record        write the kernel's answers into it
+
+A scenario is text: a line for each call, what Linux answered behind the arrow. h0 to h5 are open files; a path after \
+h0: begins there. Users are root, u (1000), v (1001, also in group 1000), s (1000 with the powers of root):
+  == a title
+  mkdirat d 0755                               -> ok
+  u: openat h0 d/f CREAT|WRONLY 0644           -> EACCES"
+)]
+pub struct Args {
+    /// Draw so many calls, of all seeds together [default: 200000]
+    #[arg(long, value_name = "N")]
+    pub ops: Option<u64>,
+
+    /// Draw them from this seed, or from those of a range [default: 1-5 and a fresh one]
+    #[arg(long, value_name = "S|S-T", value_parser = seeds)]
+    pub seed: Option<RangeInclusive<u64>>,
+
+    /// Draw with so many workers [default: eight for each core]
+    #[arg(long, value_name = "T")]
+    pub threads: Option<usize>,
+
+    /// Check this table and draw nothing (repeatable)
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["ops", "seed"])]
+    pub scenario: Vec<PathBuf>,
+
+    /// Write the kernel's answers into the table first
+    #[arg(long, requires = "scenario")]
+    pub record: bool,
+
+    /// Print the answers that each call gave, as a table in Markdown
+    #[arg(long)]
+    pub summary: bool,
+}
+
+fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number =
+        |text: &str| text.parse::<u64>().map_err(|_| "not a number, nor two with - between");
+    let seeds = number(first)?..=number(last)?;
+    if seeds.is_empty() { Err("no seed is in this range".into()) } else { Ok(seeds) }
+}
+
+/// What was compared and where the two differ.
+pub struct Report {
+    held: Held,
+    drawn: Option<Drawn>,
+    seeds: String,
+    seconds: f64,
+    notes: Vec<String>,
+}
+
+impl Report {
+    /// Whether every answer was the same.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.held.wrong.is_empty() && self.drawn.as_ref().is_none_or(|drawn| drawn.found.is_empty())
+    }
+}
+
+/// Runs `pathwalk check`: the report goes to standard output, all else to standard error.
+///
+/// The exit status is 0 if every answer was the same, 1 if one was not, 2 if nothing could be checked.
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let report = match check(args) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("pathwalk check: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    for note in &report.notes {
+        eprintln!("pathwalk check: {note}");
+    }
+    let mut text = report.to_string();
+    if args.summary {
+        let mut coverage = report.held.coverage.clone();
+        if let Some(drawn) = &report.drawn {
+            coverage.merge(&drawn.coverage);
+        }
+        let _ = write!(text, "\n{coverage}");
+    }
+    // Whoever closed standard output has read enough.
+    let _closed = io::stdout().lock().write_all(text.as_bytes());
+    if report.agrees() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Checks what the arguments say.
+///
+/// # Errors
+///
+/// A table cannot be used, or the kernel cannot be asked for what to record.
+pub fn check(args: &Args) -> Result<Report, Error> {
+    let nursery = may_mount().then(Nursery::new);
+    let mut notes = Vec::new();
+    if nursery.is_none() {
+        notes.push("no right to make mount namespaces: pathwalk is held against recorded answers, no call is drawn".into());
+        if args.record {
+            return Err(Error::unusable(
+                "only root can ask the kernel for answers to record".into(),
+            ));
+        }
+    }
+    let begun = Instant::now();
+    let mut held = Held::default();
+    if args.scenario.is_empty() {
+        for (name, text) in tables() {
+            held.hold(name, text, nursery.as_ref())?;
+        }
+    }
+    for path in &args.scenario {
+        if let Some(nursery) = nursery.as_ref().filter(|_| args.record) {
+            record_file(path, nursery)?;
+        }
+        held.hold(&name_of(path), &read(path)?, nursery.as_ref())?;
+    }
+    notes.append(&mut held.spared);
+    let mut seeds = String::new();
+    let drawn = (nursery.is_some() && args.scenario.is_empty()).then(|| {
+        let plan = args.plan(&mut seeds);
+        let progress = progress(plan.ops);
+        let drawn = draw(&plan, &progress);
+        progress.finish_and_clear();
+        drawn
+    });
+    Ok(Report { held, drawn, seeds, seconds: begun.elapsed().as_secs_f64(), notes })
+}
+
+impl Args {
+    fn plan(&self, said: &mut String) -> Plan {
+        let seeds = match &self.seed {
+            Some(seeds) => {
+                *said = match (seeds.start(), seeds.end()) {
+                    (first, last) if first == last => format!("seed {first}"),
+                    (first, last) => format!("seeds {first}-{last}"),
+                };
+                seeds.clone().collect()
+            }
+            None => {
+                let fresh = fresh_seed();
+                *said = format!("seeds 1-5 and {fresh}");
+                (1..=5).chain([fresh]).collect()
+            }
+        };
+        // A worker mostly waits: for the kernel to take namespaces apart, for the clock to tick.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.unwrap_or(8 * cores).max(1);
+        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads }
+    }
+}
+
+fn fresh_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+fn progress(ops: u64) -> ProgressBar {
+    let style = "{wide_bar} {human_pos} of {human_len} calls, {per_sec}, {eta} to go";
+    let style = ProgressStyle::with_template(style).expect("the template is right");
+    ProgressBar::new(ops).with_style(style)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { calls, tables, wrong, .. } = &self.held;
+        f.write_str(wrong)?;
+        let verdict = if wrong.is_empty() { "as Linux answered" } else { "WRONG, see above" };
+        writeln!(f, "{calls} calls in {tables} tables: {verdict}")?;
+        let Some(Drawn { ops, found, coverage }) = &self.drawn else { return Ok(()) };
+        for scenario in found {
+            writeln!(f, "\n{scenario}")?;
+        }
+        let rate = coverage.total() as f64 / self.seconds;
+        let (seeds, pairs, found) = (&self.seeds, coverage.pairs(), found.len());
+        writeln!(
+            f,
+            "{ops} calls drawn from {seeds}: {found} differences ({pairs} pairs of call and answer, {rate:.0} calls/s)"
+        )
+    }
+}
+
+/// The tables that come with the program: name and text.
+#[must_use]
+pub fn tables() -> &'static [(&'static str, &'static str)] {
+    include!(concat!(env!("OUT_DIR"), "/tables.rs"))
+}

@@ -1,0 +1,139 @@
+//! Tables of calls with what Linux 6.18 answered.
+//!
+//! ```text
+//!   == mkdir refuses what is there          a scenario: an empty root, five tasks
+//!   needs protected_symlinks=1              a setting that the answers depend on
+//!   needs slow                              calls a tick of the clock apart, so that every time stamp is seen
+//!   mkdirat d 0755 -> ok                    a call of root's, and the answer
+//!   u: mkdirat d 0755 -> EEXIST             the same as user 1000
+//!   stat d -> * links=2                     an answer of which only a part matters is written with a star
+//!   openat h0 s 0 0 -> ok
+//!   differs ENXIO: there is no driver       what pathwalk answers instead to the call before, and why
+//! ```
+//!
+//! The answers are written by the kernel (`pathwalk check --record`), never by hand.
+
+use crate::{call::Step, normal::Pace, ours::Settings};
+use std::fmt::Write;
+
+/// A tree, calls and answers.
+pub(crate) struct Scenario<'t> {
+    /// What it shows.
+    pub(crate) title: &'t str,
+    /// What is set otherwise than on the running kernel.
+    needs: Vec<(&'t str, u8)>,
+    /// How fast the calls follow each other.
+    pub(crate) pace: Pace,
+    /// The calls.
+    pub(crate) rows: Vec<Row<'t>>,
+}
+
+/// A call and its answer.
+pub(crate) struct Row<'t> {
+    /// Its line, counted from 0.
+    pub(crate) line: usize,
+    /// The call.
+    pub(crate) step: Step,
+    /// What Linux answers.
+    pub(crate) want: &'t str,
+    /// What pathwalk answers, where it differs, and why.
+    pub(crate) differs: Option<(&'t str, &'t str)>,
+}
+
+/// Between a call and its answer.
+const ARROW: &str = " -> ";
+
+/// Reads a table.
+///
+/// # Errors
+///
+/// The number of the line that cannot be read, from 1, and why.
+pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
+    let mut scenarios: Vec<Scenario<'_>> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |what: &str| format!("{}: {what}", index + 1);
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(title) = line.strip_prefix("== ") {
+            scenarios.push(Scenario { title, needs: vec![], pace: Pace::Fast, rows: vec![] });
+            continue;
+        }
+        if scenarios.is_empty() {
+            // The calls of a finding, say, without anything around them.
+            scenarios.push(Scenario { title: "", needs: vec![], pace: Pace::Fast, rows: vec![] });
+        }
+        let scenario = scenarios.last_mut().expect("there is one by now");
+        if let Some(need) = line.strip_prefix("needs ") {
+            if !scenario.rows.is_empty() {
+                return Err(wrong("a scenario begins with what it needs"));
+            }
+            match need.split_once('=') {
+                None if need == "slow" => scenario.pace = Pace::Slow,
+                Some((name, value)) if Settings::DEFAULT.with(name, 0).is_some() => {
+                    let value = value.parse().map_err(|_| wrong("a setting is a number"))?;
+                    scenario.needs.push((name, value));
+                }
+                _ => return Err(wrong(&format!("nothing that can be needed is `{need}`"))),
+            }
+        } else if let Some(differs) = line.strip_prefix("differs ") {
+            let (Some(row), Some(differs)) = (scenario.rows.last_mut(), differs.split_once(": "))
+            else {
+                return Err(wrong("`differs ANSWER: why` follows a call"));
+            };
+            row.differs = Some(differs);
+        } else {
+            let (call, want) = line.split_once(ARROW).unwrap_or((line, ""));
+            let step = Step::parse(call).map_err(|error| wrong(&error))?;
+            scenario.rows.push(Row { line: index, step, want: want.trim(), differs: None });
+        }
+    }
+    Ok(scenarios)
+}
+
+impl Scenario<'_> {
+    /// The settings that its answers hold for.
+    pub(crate) fn settings(&self, running: Settings) -> Settings {
+        self.needs.iter().fold(running, |settings, (name, value)| {
+            settings.with(name, *value).expect("the table was read")
+        })
+    }
+}
+
+impl Row<'_> {
+    /// What pathwalk is to answer.
+    pub(crate) fn ours(&self) -> &str {
+        self.differs.map_or(self.want, |(answer, _)| answer)
+    }
+}
+
+/// Whether an answer is what a table wants.
+pub(crate) fn matches(want: &str, got: &str) -> bool {
+    match want.strip_prefix('*') {
+        Some(parts) => {
+            let got: Vec<_> = got.split(' ').collect();
+            parts.split_ascii_whitespace().all(|part| got.contains(&part))
+        }
+        None => want == got,
+    }
+}
+
+/// The table with other answers; those that are only a part are left as they are.
+pub(crate) fn record(text: &str, answers: impl Fn(usize) -> Option<String>) -> String {
+    let mut recorded = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let (call, want) = line.split_once(ARROW).unwrap_or((line, ""));
+        let _ = match answers(index) {
+            Some(answer) if !want.trim().starts_with('*') => {
+                writeln!(recorded, "{}", row(call.trim_end(), &answer))
+            }
+            _ => writeln!(recorded, "{line}"),
+        };
+    }
+    recorded
+}
+
+/// The line of a call and its answer.
+pub(crate) fn row(call: &str, answer: &str) -> String {
+    format!("{call:<44}{ARROW}{answer}")
+}
