@@ -144,6 +144,16 @@ impl Generator {
         Call::Mknodat { path: self.new_place(), mode: Octal(kind | self.mode().0), dev }
     }
 
+    fn link(&mut self) -> Call {
+        let new = self.new_place();
+        if self.one_in(6) {
+            // What a handle stands for: perhaps a file that has no name.
+            let old = Where { dir: Some(self.slot()), path: Vec::new() };
+            return Call::Linkat { old, new, flags: AtFlags::EMPTY_PATH };
+        }
+        Call::Linkat { old: self.place(), new, flags: self.at_flags_of(AtFlags::SYMLINK_FOLLOW) }
+    }
+
     fn rename(&mut self) -> Call {
         let none = RenameFlags::empty();
         let flags = self.pick(&[
@@ -152,6 +162,11 @@ impl Generator {
             none,
             none,
             RenameFlags::NOREPLACE,
+            RenameFlags::EXCHANGE,
+            RenameFlags::EXCHANGE,
+            RenameFlags::WHITEOUT,
+            RenameFlags::NOREPLACE | RenameFlags::WHITEOUT,
+            RenameFlags::EXCHANGE | RenameFlags::WHITEOUT,
             RenameFlags::from_bits_retain(8),
         ]);
         Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
@@ -189,7 +204,11 @@ impl Generator {
         }
         if self.one_in(3) {
             let make = OpenFlags::CREAT | OpenFlags::RDWR;
-            flags = self.pick(&[OpenFlags::PATH, OpenFlags::DIRECTORY, make, make]);
+            let unnamed = OpenFlags::TMPFILE | OpenFlags::RDWR;
+            flags = self.pick(&[OpenFlags::PATH, OpenFlags::DIRECTORY, make, make, unnamed]);
+            if flags == unnamed && self.one_in(4) {
+                flags |= self.pick(&[OpenFlags::EXCL, OpenFlags::CREAT, OpenFlags::TRUNC]);
+            }
         }
         let (slot, path, mut mode) = (self.slot_to_fill(), self.new_place(), self.mode());
         if self.one_in(5) {
@@ -418,7 +437,7 @@ const DRAWN: &[(u32, Wants, Draw)] = &[
     (9, Nothing, |g| Call::Mkdirat { path: g.new_place(), mode: g.mode() }),
     (3, Nothing, Generator::mknod),
     (5, Nothing, |g| Call::Symlinkat { target: g.target(), path: g.new_place() }),
-    (4, Nothing, |g| Call::Linkat { old: g.place(), new: g.new_place(), flags: g.at_flags_of(AtFlags::SYMLINK_FOLLOW) }),
+    (4, Nothing, Generator::link),
     (4, Nothing, |g| Call::Unlinkat { path: g.place(), flags: g.at_flags_of(AtFlags::REMOVEDIR) }),
     (3, Nothing, |g| Call::Rmdir { path: g.path() }),
     (12, Nothing, Generator::rename),

@@ -188,7 +188,18 @@ pub trait FileSystem: Send + Sync + 'static {
     /// - `ENOSPC`, `EDQUOT`: there is no room.
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found>;
 
-    /// Gives a file that is no directory one more name.
+    /// Makes a regular file without a name: no links, which [`InodeRef::is_linkable`] may give it later.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: the file system has no such files.
+    /// - `ENOSPC`, `EDQUOT`: there is no room.
+    fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
+        let _ = (dir, new);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Gives a file that is no directory one more name; or its first, if it has none and [`InodeRef::is_linkable`].
     ///
     /// # Errors
     ///
@@ -238,6 +249,28 @@ pub trait FileSystem: Send + Sync + 'static {
     /// - `ENOSPC`: there is no room.
     fn rename(&self, rename: &Rename<'_>) -> Result<()>;
 
+    /// Renames, and leaves a whiteout under the old name: what it is has been decided, as for [`FileSystem::create`].
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the file system has no whiteouts.
+    /// - those of [`FileSystem::create`] and [`FileSystem::rename`].
+    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
+        let _ = (rename, whiteout);
+        Err(Errno::EINVAL)
+    }
+
+    /// Exchanges what two names stand for; [`Rename::replaced`] gets the old name.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the file system cannot do so.
+    /// - `EMLINK`: a directory would get more subdirectories than it can have.
+    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
+        let _ = rename;
+        Err(Errno::EINVAL)
+    }
+
     /// Changes attributes: mode, owner, group and times as given. What the call allows was decided before.
     ///
     /// # Errors
@@ -271,7 +304,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// # Errors
     ///
     /// - `EFBIG`: the offset lies behind what a file can have.
-    /// - `ENOSPC`: there is no room for a single byte.
+    /// - `ENOSPC`: there is no room for a single byte. (The times may have changed all the same, as they do in Linux.)
     fn write(
         &self,
         inode: InodeRef<'_>,

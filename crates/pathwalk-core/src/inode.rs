@@ -29,6 +29,9 @@ pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
 /// The inode is in the table of (file system, node).
 pub(crate) const I_HASHED: u32 = 1 << 2;
 
+/// It was made without a name, and may get one.
+pub(crate) const I_LINKABLE: u32 = 1 << 3;
+
 /// A time in a slot: seconds, and nanoseconds in a word of their own.
 #[derive(Debug)]
 struct TimeCells<'a>(&'a Cell64, &'a Cell32);
@@ -282,6 +285,18 @@ impl<'a> InodeRef<'a> {
         self.slot().attr()
     }
 
+    /// Whether it never had a name and may get one: made by `O_TMPFILE` without `O_EXCL`. Its first link ends that.
+    pub fn is_linkable(&self) -> bool {
+        self.slot().flags.get() & I_LINKABLE != 0
+    }
+
+    /// Says that it may get a first name.
+    pub(crate) fn set_linkable(&self) {
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        slot.flags.set(slot.flags.get() | I_LINKABLE);
+    }
+
     /// Changes the attributes in one piece: nobody sees half of it, and `f` sees nobody else's half.
     ///
     /// `f` is short: it runs under the inode's lock and asks nobody. Where it fails nothing is changed.
@@ -298,6 +313,9 @@ impl<'a> InodeRef<'a> {
         debug_assert_eq!(before.mode & !0o7777, attr.mode & !0o7777, "a file keeps its type");
         if attr != before {
             slot.set_locked(&attr);
+            if attr.nlink > before.nlink {
+                slot.flags.set(slot.flags.get() & !I_LINKABLE);
+            }
             // Who may search the directory, and who may follow symlinks in it, is known by its dentry's count.
             if (attr.mode, attr.uid) != (before.mode, before.uid) {
                 self.vfs.update_search_all(self.id);

@@ -6,7 +6,7 @@
 //! Linux: `BOGO_DIRENT_SIZE`, `simple_rename` and their neighbours.
 
 use pathwalk_abi::{Errno, Result, Timespec};
-use pathwalk_core::Attr;
+use pathwalk_core::{Attr, InodeRef};
 
 /// What a name adds to its directory's size.
 pub(crate) const ENTRY_SIZE: u64 = 20;
@@ -47,6 +47,24 @@ pub(crate) fn leave(dir: &mut Attr, child: IsDirectory, now: Timespec) {
     dir.nlink -= u32::from(child);
     dir.size -= ENTRY_SIZE;
     touch(dir, now);
+}
+
+/// Counts a subdirectory that went from one directory to another, in exchange for what is none.
+///
+/// # Errors
+///
+/// - `EMLINK`: the other one has as many subdirectories as can be counted.
+pub(crate) fn pass_on(from: InodeRef<'_>, to: InodeRef<'_>, now: Timespec) -> Result<()> {
+    to.update(|dir| {
+        dir.nlink = dir.nlink.checked_add(1).ok_or(Errno::EMLINK)?;
+        touch(dir, now);
+        Ok(())
+    })?;
+    from.update(|dir| {
+        dir.nlink -= 1;
+        touch(dir, now);
+        Ok(())
+    })
 }
 
 /// Notes that names changed.

@@ -7,7 +7,7 @@
 
 use crate::{
     data::{File, Files},
-    directory::{self, EMPTY_NLINK, EMPTY_SIZE},
+    directory::{self, EMPTY_NLINK, EMPTY_SIZE, ENTRY_SIZE},
     node::{Contents, Node},
     space::{Limits, PAGE, Space, Usage},
 };
@@ -194,12 +194,23 @@ impl FileSystem for MemFs {
         Ok(Found { node: node.0, attr: self.new_attr(new), body })
     }
 
-    /// Gives a file one more name, which takes an inode from the limit.
+    /// Makes a file without a name. It takes an inode; its first name will take none. The directory does not change.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: no inode is left.
+    fn tmpfile(&self, _dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
+        self.space.take_inode(0)?;
+        let attr = Attr { nlink: 0, ..self.new_attr(new) };
+        Ok(Found { node: Node::EMPTY.0, attr, body: None })
+    }
+
+    /// Gives a file one more name, which takes an inode from the limit, unless it is the first.
     ///
     /// # Errors
     ///
     /// - `ENOENT`: the directory was removed.
-    /// - `ENOENT`: the file has no name left.
+    /// - `ENOENT`: the file has no name left, and may not get one.
     /// - `EMLINK`: it has 2³⁰ names; tmpfs has no limit, and no room for so many.
     /// - `ENOSPC`: no inode is left.
     fn link(
@@ -211,15 +222,18 @@ impl FileSystem for MemFs {
     ) -> Result<()> {
         directory::must_live(&dir.attr())?;
         let before = inode.update(|attr| {
-            if attr.nlink == 0 {
+            if attr.nlink == 0 && !inode.is_linkable() {
                 return Err(Errno::ENOENT);
             }
-            let node = Node(inode.node()).with_name()?;
+            // The first name is paid for by the inode itself.
+            if attr.nlink != 0 {
+                let node = Node(inode.node()).with_name()?;
+                self.space.inodes.take(1)?;
+                inode.set_node(node.0);
+            }
             let before = attr.ctime;
             attr.nlink += 1;
             attr.ctime = now;
-            self.space.inodes.take(1)?;
-            inode.set_node(node.0);
             Ok(before)
         })?;
         // The directory may have been removed since we looked.
@@ -292,6 +306,47 @@ impl FileSystem for MemFs {
         Ok(())
     }
 
+    /// Renames, and leaves a whiteout, which takes an inode: the old directory keeps its size.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: no inode is left.
+    /// - those of [`MemFs::rename`].
+    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
+        self.space.take_inode(0)?;
+        // Counted first: it has the name that goes, so it is there; and it is not found empty before the other has come.
+        change(rename.old_dir, |dir| dir.size += ENTRY_SIZE);
+        self.rename(rename).inspect_err(|_| {
+            change(rename.old_dir, |dir| dir.size -= ENTRY_SIZE);
+            self.space.inodes.give(1);
+        })?;
+        Ok(Found { node: Node::EMPTY.0, attr: self.new_attr(whiteout), body: None })
+    }
+
+    /// Exchanges two names. Only a directory that gets a subdirectory for what was none can refuse.
+    ///
+    /// # Errors
+    ///
+    /// - `EMLINK`: the directory has 2³² - 1 links; tmpfs has no limit, and no room for so many.
+    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
+        let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
+        let other = replaced.ok_or(Errno::ENOENT)?;
+        let is_directory = |inode: InodeRef<'_>| inode.attr().file_type() == FileType::Directory;
+        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
+        match (is_directory(inode), is_directory(other)) {
+            _ if same_dir => change(old_dir, |dir| directory::touch(dir, now)),
+            (true, false) => directory::pass_on(old_dir, new_dir, now)?,
+            (false, true) => directory::pass_on(new_dir, old_dir, now)?,
+            _ => {
+                change(old_dir, |dir| directory::touch(dir, now));
+                change(new_dir, |dir| directory::touch(dir, now));
+            }
+        }
+        change(inode, |attr| attr.ctime = now);
+        change(other, |attr| attr.ctime = now);
+        Ok(())
+    }
+
     /// Reads; a hole reads as zeros.
     ///
     /// # Errors
@@ -308,7 +363,7 @@ impl FileSystem for MemFs {
 
     /// Writes; behind the end it leaves a hole. Writing nothing changes nothing.
     ///
-    /// Linux sets the times of a file even if there is no room; here a call that fails changes nothing.
+    /// The times change even if there is no room: the one way in which a call that fails leaves a trace, as on tmpfs.
     ///
     /// # Errors
     ///
@@ -339,6 +394,7 @@ impl FileSystem for MemFs {
         // Less room than was missing is used up: the write ends where the next page would be needed.
         let written = pages.write(offset, data, room);
         if written == 0 {
+            change(inode, |attr| (attr.mtime, attr.ctime) = (now, now));
             return Err(Errno::ENOSPC);
         }
         let end = offset + written as u64;

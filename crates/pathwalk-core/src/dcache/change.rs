@@ -5,13 +5,13 @@
 //! Linux: `d_alloc`, `d_instantiate`, `d_delete`, `d_move`.
 
 use super::{
-    COMPLETE, DEAD_DIR, DIRECTORY, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE, PERSISTENT,
-    REVALIDATE, SEARCH_ALL, SYMLINK,
+    COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
+    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK,
 };
 use crate::{
     inode::InodeId,
     lock,
-    name::{Component, INLINE_LEN, padded},
+    name::{Component, INLINE_LEN, INLINE_WORDS, padded},
     vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
@@ -124,8 +124,13 @@ impl Vfs {
 
     /// Makes the name lead to the dentry, which becomes a child of `parent`.
     pub(crate) fn hash_locked(&self, parent: DentryId, id: DentryId, flags: u32) {
+        let _children = self.dentry(parent).children_seq.change();
+        self.insert_child(parent, id, flags);
+    }
+
+    /// As [`Vfs::hash_locked`], within a change of the parent's set of children.
+    fn insert_child(&self, parent: DentryId, id: DentryId, flags: u32) {
         let (directory, dentry) = (self.dentry(parent), self.dentry(id));
-        let _children = directory.children_seq.change();
         let cookie = directory.next_cookie.get();
         directory.next_cookie.set(cookie + 1);
         dentry.cookie.set(cookie);
@@ -141,11 +146,15 @@ impl Vfs {
     /// Makes the name lead nowhere. The dentry goes on to stand for what it stood for, for its holders, and
     /// keeps counting its parent.
     pub(crate) fn unhash_locked(&self, parent: DentryId, id: DentryId) {
-        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
-        if !dentry.is(HASHED) {
-            return;
+        if self.dentry(id).is(HASHED) {
+            let _children = self.dentry(parent).children_seq.change();
+            self.remove_child(parent, id);
         }
-        let _children = directory.children_seq.change();
+    }
+
+    /// As [`Vfs::unhash_locked`], within a change of the parent's set of children.
+    fn remove_child(&self, parent: DentryId, id: DentryId) {
+        let dentry = self.dentry(id);
         self.unlink_child(parent, id);
         let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
         let _change = dentry.seq.change();
@@ -220,9 +229,11 @@ impl Vfs {
         }
     }
 
-    /// Moves a dentry to another parent and name; what was there before no longer leads anywhere.
+    /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that
+    /// takes the old name.
     ///
-    /// The caller has both names reserved and, where the parents differ, the rename lock.
+    /// The caller has both names reserved and, where the parents differ, the rename lock. Both sets of children change in
+    /// one piece: nobody finds the new name to be absent meanwhile.
     ///
     /// Linux: `d_move`.
     pub(crate) fn d_move(
@@ -232,6 +243,7 @@ impl Vfs {
         text: &[u8],
         new_name: &Component,
         blob: Option<u32>,
+        left: Option<DentryId>,
     ) {
         let moved = self.dentry(source);
         let replaced = self.dentry(target);
@@ -244,8 +256,13 @@ impl Vfs {
             let _first = self.dentry(first).lockref.lock(lock::DENTRY);
             let _second =
                 (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
-            self.unhash_locked(to, target);
-            self.unhash_locked(from, source);
+            let _from = self.dentry(from).children_seq.change();
+            let _to = (from != to).then(|| self.dentry(to).children_seq.change());
+            // A reserved name of a complete directory is in the table though it stands for nothing.
+            if replaced.is(HASHED) {
+                self.remove_child(to, target);
+            }
+            self.remove_child(from, source);
             {
                 let _moved = moved.lockref.lock_nested(lock::DENTRY);
                 let _change = moved.seq.change();
@@ -253,12 +270,39 @@ impl Vfs {
                 self.set_name(source.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
-            self.hash_locked(to, source, moved.flags.get() & !HASHED);
+            self.insert_child(to, source, moved.flags.get() & !HASHED);
+            if let Some(left) = left {
+                self.insert_child(from, left, 0);
+            }
         }
         if old_long {
             self.names.free(old_blob);
         }
         self.dput(from);
+    }
+
+    /// Exchanges parents and names of two dentries, neither of which lies below the other.
+    ///
+    /// The caller has both names reserved and, where the parents differ, the rename lock.
+    ///
+    /// Linux: `d_exchange`.
+    pub(crate) fn d_exchange(&self, a: DentryId, b: DentryId) {
+        let (one, other) = (self.dentry(a), self.dentry(b));
+        let (from, to) = (DentryId(one.parent.get()), DentryId(other.parent.get()));
+        let (first, second) = self.parents_in_order(from, to);
+        let _first = self.dentry(first).lockref.lock(lock::DENTRY);
+        let _second =
+            (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
+        let _from = self.dentry(from).children_seq.change();
+        let _to = (from != to).then(|| self.dentry(to).children_seq.change());
+        self.remove_child(from, a);
+        self.remove_child(to, b);
+        // Each had a count of its parent; the counts change hands with the parents.
+        let (old, new) = (PlaceInTree::of(one), PlaceInTree::of(other));
+        new.give(one);
+        old.give(other);
+        self.insert_child(to, a, 0);
+        self.insert_child(from, b, 0);
     }
 
     /// An ancestor before its descendant, else by id. The caller's rename lock keeps ancestors where they are.
@@ -279,6 +323,32 @@ impl Vfs {
                 return false;
             }
             at = parent;
+        }
+    }
+}
+
+/// Parent and name of a dentry.
+struct PlaceInTree {
+    parent: u32,
+    key: u64,
+    /// A long name's blob goes with it.
+    name: [u64; INLINE_WORDS],
+}
+
+impl PlaceInTree {
+    fn of(dentry: &Dentry) -> Self {
+        let name = std::array::from_fn(|word| dentry.name[word].get());
+        Self { parent: dentry.parent.get(), key: dentry.key.get(), name }
+    }
+
+    /// Gives it to a dentry that is in no table; the length of the name is part of the key.
+    fn give(&self, dentry: &Dentry) {
+        let _guard = dentry.lockref.lock_nested(lock::DENTRY);
+        let _change = dentry.seq.change();
+        dentry.parent.set(self.parent);
+        dentry.key.set(self.key);
+        for (cell, word) in dentry.name.iter().zip(self.name) {
+            cell.set(word);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     dcache::{DentryId, REVALIDATE, reserve::Reserved},
     fs::{Access, Found, NewInode},
     inode::{Attr, InodeId},
-    name::Kind,
+    name::{Bytes, Kind, scan},
     task::{At, Task},
     vfs::Vfs,
     walk::{
@@ -396,15 +396,50 @@ impl Vfs {
     }
 }
 
+impl Vfs {
+    /// Makes a file in a directory under no name, and returns its dentry, counted. `linkable` says that it may get one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::make`].
+    ///
+    /// Linux: `vfs_tmpfile`, `d_tmpfile`.
+    pub(crate) fn make_unnamed(
+        &self,
+        dir: &HeldPath<'_>,
+        make: &Make<'_>,
+        umask: u32,
+        who: &Subject<'_>,
+        linkable: bool,
+    ) -> Result<DentryId> {
+        let directory = self.inode(dir.inode()).attr();
+        let new = new_inode(make, &directory, umask, who, self.now());
+        let sb = dir.sb();
+        let room = Room::new(self, b"")?;
+        lock_order::assert_none_held();
+        let found = sb.fs.tmpfile(dir.inode_ref(), &new)?;
+        let text = format!("#{}", found.attr.ino).into_bytes();
+        let inode = room.fill(dir.slot().sb.get(), &found);
+        let name = scan(Bytes::new(&text), 0, self.secret);
+        let dentry =
+            self.dentry_alloc(dir.dentry(), &text, &name).inspect_err(|_| self.iput(inode))?;
+        if linkable {
+            self.inode_ref(inode).set_linkable();
+        }
+        self.d_instantiate(dentry, inode, sb.kind);
+        Ok(dentry)
+    }
+}
+
 /// An inode slot and, for a symlink, the place for its body, taken before the file system is asked.
-struct Room<'v> {
+pub(crate) struct Room<'v> {
     vfs: &'v Vfs,
     inode: Option<InodeId>,
     body: u32,
 }
 
 impl<'v> Room<'v> {
-    fn new(vfs: &'v Vfs, body: &[u8]) -> Result<Self> {
+    pub(crate) fn new(vfs: &'v Vfs, body: &[u8]) -> Result<Self> {
         let mut room = Self { vfs, inode: None, body: 0 };
         if !body.is_empty() {
             room.body = vfs.with_room(|| vfs.names.store(body)).ok_or(Errno::ENOMEM)?;
@@ -413,7 +448,7 @@ impl<'v> Room<'v> {
         Ok(room)
     }
 
-    fn fill(mut self, sb: u32, found: &Found) -> InodeId {
+    pub(crate) fn fill(mut self, sb: u32, found: &Found) -> InodeId {
         let inode = self.inode.take().expect("filled once");
         let body = std::mem::take(&mut self.body);
         self.vfs.inode_fill(inode, sb, found, body)
@@ -434,7 +469,7 @@ impl Drop for Room<'_> {
 /// Mode, owner and group of a new file.
 ///
 /// Linux: `vfs_prepare_mode`, `mode_strip_sgid`, `inode_init_owner`.
-fn new_inode<'b>(
+pub(crate) fn new_inode<'b>(
     make: &Make<'b>,
     directory: &Attr,
     umask: u32,

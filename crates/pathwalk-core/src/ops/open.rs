@@ -14,7 +14,7 @@ use crate::{
     walk::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,
         hold::Hold,
-        ladder::{Job, Keep, Parent, climb},
+        ladder::{Job, Keep, Parent, climb, keep},
         observe::{Left, Observer},
         text::Text,
     },
@@ -60,8 +60,10 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: `O_CREAT` with `O_DIRECTORY`.
+    /// - `EINVAL`: `O_CREAT` with `O_DIRECTORY`; `O_TMPFILE` for reading only.
     /// - those of the lookup.
+    /// - `O_TMPFILE`: as [`Task::mkdirat`] about the directory, which must be one (`ENOTDIR`). The file can be given a name by
+    ///   [`Task::linkat`], unless `O_EXCL` is given.
     /// - `EISDIR`: to be made, and the path ends in a slash.
     /// - `EEXIST`: `O_EXCL`, and the name is there.
     /// - to be made: as [`Task::mkdirat`], the directory's permission before `EROFS`.
@@ -103,7 +105,7 @@ impl Task {
     /// - `EINVAL`: an unknown flag or bound, `RESOLVE_BENEATH` with `RESOLVE_IN_ROOT`, a mode with bits outside 07777 or
     ///   without `O_CREAT`, `O_CREAT` with `O_DIRECTORY`, `O_PATH` with a flag that it does not go with.
     /// - `EAGAIN`: `RESOLVE_CACHED` with a flag that changes something.
-    /// - `EOPNOTSUPP`: `O_TMPFILE`, which no file system here has yet.
+    /// - `EOPNOTSUPP`: `O_TMPFILE`, and the file system has no files without a name.
     /// - those of [`Task::openat`]; besides, `EXDEV` and `ELOOP` where the walk would leave its bounds, `EAGAIN` where that
     ///   cannot be told because a directory or mount moved, or where the answer is not cached.
     pub fn openat2<'a>(
@@ -114,7 +116,31 @@ impl Task {
     ) -> Result<File> {
         let op = build_open_flags(how)?;
         let (dir, path) = (dir.into(), path.as_ref());
-        retry_estale(|| self.do_openat2(dir, path, &op))
+        retry_estale(|| {
+            if op.tmpfile {
+                self.do_tmpfile(dir, path, &op)
+            } else {
+                self.do_openat2(dir, path, &op)
+            }
+        })
+    }
+
+    /// Makes and opens a file without a name.
+    ///
+    /// Linux: `do_tmpfile`, `vfs_tmpfile`.
+    fn do_tmpfile(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
+        let vfs = self.vfs();
+        let dir = keep(&self.request(dir, path, op.lookup)?)?;
+        dir.want_write()?;
+        let who = self.cred.subject();
+        vfs.may_create(&dir, &who)?;
+        let make =
+            Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
+        let linkable = !op.flags.contains(OpenFlags::EXCL);
+        let dentry = vfs.make_unnamed(&dir, &make, self.fs.umask(), &who, linkable)?;
+        vfs.mntget(dir.mnt());
+        let held = HeldPath::new(vfs, dir.mnt(), dentry);
+        Ok(File::new(&self.anchor, held, op.flags.difference(OPENING)))
     }
 
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
@@ -255,6 +281,8 @@ struct Open {
     mode: u32,
     access: Access,
     lookup: Lookup,
+    /// Without a name.
+    tmpfile: bool,
 }
 
 /// Checks and completes what openat2 is told.
@@ -285,9 +313,6 @@ fn build_open_flags(how: &OpenHow) -> Result<Open> {
     if resolve.contains(ResolveFlags::CACHED) && (flags.intersects(changes) || tmpfile) {
         return Err(Errno::EAGAIN);
     }
-    if tmpfile {
-        return Err(Errno::EOPNOTSUPP);
-    }
     let mode = flags.bits() & OpenFlags::ACCMODE.bits();
     let mut access =
         [Access::READ, Access::WRITE, Access::READ | Access::WRITE, Access::READ | Access::WRITE]
@@ -302,7 +327,7 @@ fn build_open_flags(how: &OpenHow) -> Result<Open> {
     let excl = flags.contains(OpenFlags::CREAT | OpenFlags::EXCL);
     lookup.set(Lookup::FOLLOW, !flags.contains(OpenFlags::NOFOLLOW) && !excl);
     lookup.set(Lookup::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
-    Ok(Open { flags, mode: how.mode as u32, access, lookup })
+    Ok(Open { flags, mode: how.mode as u32, access, lookup, tmpfile })
 }
 
 /// Where the walk of an open ended.

@@ -2,7 +2,10 @@
 //!
 //! Linux: `do_renameat2`, `vfs_rename`, `lock_rename`.
 
-use super::retry_estale;
+use super::{
+    create::{Make, Room, new_inode},
+    retry_estale,
+};
 use crate::{
     dcache::{DEAD_DIR, DIRECTORY, DentryId, reserve::Reserved},
     fs::{Access, Rename},
@@ -16,7 +19,7 @@ use crate::{
         ladder::{Parent, parent},
     },
 };
-use pathwalk_abi::{Errno, RenameFlags, Result};
+use pathwalk_abi::{Dev, Errno, FileType, RenameFlags, Result};
 use pathwalk_sync::lock_order;
 
 impl Task {
@@ -31,18 +34,20 @@ impl Task {
 
     /// `renameat2(old_dir, old, new_dir, new, flags)`: gives a file another name, in one step. renameat2(2)
     ///
-    /// Two names of one file are left as they are.
+    /// With `RENAME_EXCHANGE` the two names exchange what they stand for; with `RENAME_WHITEOUT` a whiteout, the character
+    /// device 0:0, stays under the old name. Two names of one file are left as they are.
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: a flag other than `RENAME_NOREPLACE`.
+    /// - `EINVAL`: an unknown flag, or `RENAME_EXCHANGE` with another one.
     /// - those of the lookup of the old name's directory, then of the new name's.
     /// - `EXDEV`: they lie in different mounts.
     /// - `EBUSY`: a path ends in `.`, `..` or `/`; `EEXIST` for the new one with `RENAME_NOREPLACE`.
     /// - `EROFS`: the mount is read-only.
-    /// - `ENOENT`: the old name is not there, or a directory was removed.
+    /// - `ENOENT`: the old name is not there, or a directory was removed; the new name with `RENAME_EXCHANGE`.
     /// - `EEXIST`: `RENAME_NOREPLACE`, and the new name is there.
-    /// - `ENOTDIR`: a slash stands behind a name, and what is renamed is no directory.
+    /// - `ENOTDIR`: a slash stands behind a name, and what is renamed is no directory; with `RENAME_EXCHANGE`, what has that
+    ///   name.
     /// - `EINVAL`: a directory would become its own descendant.
     /// - `ENOTEMPTY`: what would be replaced is an ancestor.
     /// - those of [`Task::unlinkat`] about the old name, up to `EPERM`.
@@ -50,6 +55,7 @@ impl Task {
     /// - `EACCES`: a directory changes its parent and may not be written itself.
     /// - `EBUSY`: something is mounted on one of the two.
     /// - `ENOTEMPTY`: what would be replaced has entries.
+    /// - `EINVAL`: the file system cannot exchange, or has no whiteouts.
     /// - `ENOMEM`, `ENOSPC`, `EMLINK`: there is no room.
     pub fn renameat2<'a, 'b>(
         &self,
@@ -59,13 +65,14 @@ impl Task {
         new: impl AsRef<[u8]>,
         flags: RenameFlags,
     ) -> Result<()> {
-        if flags.bits() & !RenameFlags::NOREPLACE.bits() != 0 {
+        let alone = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
+        let unknown = flags.bits() & !RenameFlags::all().bits() != 0;
+        if unknown || flags.contains(RenameFlags::EXCHANGE) && flags.intersects(alone) {
             return Err(Errno::EINVAL);
         }
-        let no_replace = flags.contains(RenameFlags::NOREPLACE);
         let (old_dir, old) = (old_dir.into(), old.as_ref());
         let (new_dir, new) = (new_dir.into(), new.as_ref());
-        retry_estale(|| self.do_renameat2(old_dir, old, new_dir, new, no_replace))
+        retry_estale(|| self.do_renameat2(old_dir, old, new_dir, new, flags))
     }
 
     fn do_renameat2(
@@ -74,7 +81,7 @@ impl Task {
         old: &[u8],
         new_dir: At<'_>,
         new: &[u8],
-        no_replace: bool,
+        flags: RenameFlags,
     ) -> Result<()> {
         // The new path's own errors come after those of the old one's lookup.
         let old = parent(&self.request(old_dir, old, Lookup::empty())?)?;
@@ -87,10 +94,11 @@ impl Task {
             return Err(Errno::EBUSY);
         }
         if new.last.kind() != Kind::Norm {
+            let no_replace = flags.contains(RenameFlags::NOREPLACE);
             return Err(if no_replace { Errno::EEXIST } else { Errno::EBUSY });
         }
         old.dir.want_write()?;
-        self.vfs().do_rename(self, &old, &new, no_replace)
+        self.vfs().do_rename(self, &old, &new, flags)
     }
 }
 
@@ -105,8 +113,9 @@ impl Vfs {
         task: &Task,
         old: &Parent<'_>,
         new: &Parent<'_>,
-        no_replace: bool,
+        flags: RenameFlags,
     ) -> Result<()> {
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
         let (source, target) = self.reserve_two(old, new)?;
         let inode = source.inode().ok_or(Errno::ENOENT)?;
         // One name twice is one reservation.
@@ -114,45 +123,56 @@ impl Vfs {
             Some(target) => target.inode(),
             None => Some(inode),
         };
-        if no_replace && replaced.is_some() {
+        if flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
             return Err(Errno::EEXIST);
         }
+        if exchange && replaced.is_none() {
+            return Err(Errno::ENOENT);
+        }
         let is_directory = source.dentry().is(DIRECTORY);
-        if !is_directory && (old.last.trailing_slash || new.last.trailing_slash) {
+        let onto_directory = replaced.is_some_and(|victim| self.inode_is_directory(victim));
+        // What will have the new name, or has it now, must be what the slash behind it says.
+        let fits_new = if exchange { onto_directory } else { is_directory };
+        if old.last.trailing_slash && !is_directory || new.last.trailing_slash && !fits_new {
             return Err(Errno::ENOTDIR);
         }
         let across = old.dir.dentry() != new.dir.dentry();
         let sb = old.dir.sb();
         let lock = || (sb.rename.lock(), lock_order::acquire(lock::RENAME, false));
-        let replaces_directory = replaced.is_some_and(|victim| self.inode_is_directory(victim));
-        let mut held = (across && (is_directory || replaces_directory)).then(lock);
+        let mut held = (across && (is_directory || onto_directory)).then(lock);
         if self.is_ancestor(source.id, new.dir.dentry()) {
             return Err(Errno::EINVAL);
         }
         if let Some(target) = &target
             && self.is_ancestor(target.id, old.dir.dentry())
         {
-            return Err(Errno::ENOTEMPTY);
+            return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
         }
         let Some(target) = target else { return Ok(()) };
         if replaced == Some(inode) {
             return Ok(());
         }
         let who = task.cred.subject();
-        let must_be_directory = |victim| self.inode_is_directory(victim);
-        self.may_delete(&old.dir, inode, &who, must_be_directory(inode))?;
+        self.may_delete(&old.dir, inode, &who, is_directory)?;
         match replaced {
             None => self.may_create(&new.dir, &who)?,
-            Some(victim) => self.may_delete(&new.dir, victim, &who, is_directory)?,
+            Some(victim) => {
+                let must_be = if exchange { onto_directory } else { is_directory };
+                self.may_delete(&new.dir, victim, &who, must_be)?;
+            }
         }
-        if is_directory && across {
+        // Who gets another parent is written to: it has a new `..`.
+        if across && is_directory {
             self.inode_permission(inode, Access::WRITE, &who)?;
+        }
+        if let Some(other) = replaced.filter(|_| across && exchange && onto_directory) {
+            self.inode_permission(other, Access::WRITE, &who)?;
         }
         if self.is_mountpoint(source.id) || self.is_mountpoint(target.id) {
             return Err(Errno::EBUSY);
         }
         // Room first: what the file system did must find its place.
-        let blob = if new.last.len > INLINE_LEN {
+        let blob = if new.last.len > INLINE_LEN && !exchange {
             Some(self.with_room(|| self.names.store(new.name())).ok_or(Errno::ENOMEM)?)
         } else {
             None
@@ -169,24 +189,73 @@ impl Vfs {
         if held.is_none() {
             lock_order::assert_none_held();
         }
-        if let Err(errno) = sb.fs.rename(&rename) {
-            if let Some(blob) = blob {
-                self.names.free(blob);
+        let left = if exchange {
+            sb.fs.exchange(&rename).map(|()| None)
+        } else if flags.contains(RenameFlags::WHITEOUT) {
+            self.rename_whiteout(old, &rename, task).map(Some)
+        } else {
+            sb.fs.rename(&rename).map(|()| None)
+        };
+        let left = match left {
+            Ok(left) => left,
+            Err(errno) => {
+                if let Some(blob) = blob {
+                    self.names.free(blob);
+                }
+                return Err(errno);
             }
-            return Err(errno);
-        }
+        };
         if across && held.is_none() {
             held = Some(lock());
         }
-        if replaced.is_some() && is_directory {
-            self.mark_dead(target.id);
+        if exchange {
+            self.d_exchange(source.id, target.id);
+        } else {
+            if replaced.is_some() && is_directory {
+                self.mark_dead(target.id);
+            }
+            self.d_move(source.id, target.id, new.text(), &new.last, blob, left);
         }
-        self.d_move(source.id, target.id, new.text(), &new.last, blob);
         drop(held);
-        if is_directory {
+        if let Some(left) = left {
+            self.dput(left);
+        }
+        if is_directory || exchange && onto_directory {
             self.topology_changed();
         }
         Ok(())
+    }
+
+    /// Has the file system rename and leave a whiteout, and makes a dentry for that, which no name leads to yet.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`: the tables are full, and nothing could be evicted.
+    /// - whatever the file system answers.
+    fn rename_whiteout(
+        &self,
+        old: &Parent<'_>,
+        rename: &Rename<'_>,
+        task: &Task,
+    ) -> Result<DentryId> {
+        let make =
+            Make { file_type: FileType::CharDevice, mode: 0, rdev: Dev::default(), body: b"" };
+        let directory = self.inode(old.dir.inode()).attr();
+        let new = new_inode(&make, &directory, 0, &task.cred.subject(), rename.now);
+        let sb = old.dir.sb();
+        let room = Room::new(self, b"")?;
+        let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
+        match sb.fs.rename_whiteout(rename, &new) {
+            Ok(found) => {
+                let inode = room.fill(old.dir.slot().sb.get(), &found);
+                self.d_instantiate(left, inode, sb.kind);
+                Ok(left)
+            }
+            Err(errno) => {
+                self.dput(left);
+                Err(errno)
+            }
+        }
     }
 
     /// Reserves both names, in the order that all renames keep; one reservation where they are the same.
@@ -217,7 +286,7 @@ impl Vfs {
     }
 
     fn inode_is_directory(&self, inode: InodeId) -> bool {
-        self.inode(inode).attr().file_type() == pathwalk_abi::FileType::Directory
+        self.inode(inode).attr().file_type() == FileType::Directory
     }
 
     fn mark_dead(&self, id: DentryId) {

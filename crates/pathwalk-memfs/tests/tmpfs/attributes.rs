@@ -66,7 +66,7 @@ const ROWS: &str = "
     truncate i 0        => ok; i size-5000 mtime ctime
 
     write i 0 40000     => ok; i size+32768 blocks+64 mtime ctime; pages+8
-    write i 32768 1     => ENOSPC                              Linux: i mtime ctime
+    write i 32768 1     => ENOSPC; i mtime ctime
     write i 0 9         => ok; i mtime ctime
     symlink 128 s       => ENOSPC
     symlink 127 s       => ok; . size+20 mtime ctime; inodes+1

@@ -30,16 +30,58 @@ fn no_inode_left_changes_nothing() {
 }
 
 #[test]
+fn a_write_that_found_no_room_stamps_the_file() {
+    let (_, task) = machine(Some(1), None);
+    let full = open(&task, "full");
+    assert_eq!(task.pwrite(&full, &[1; 4096], 0), Ok(4096));
+    let before = task.fstat(&full).expect("an open file");
+    assert_eq!(task.pwrite(&full, b"x", 4096), Err(Errno::ENOSPC));
+    let after = task.fstat(&full).expect("an open file");
+    let times = |stat: pathwalk_abi::Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime_nsec);
+    assert_ne!(times(after), times(before), "as on tmpfs");
+    assert_eq!((after.st_size, after.st_blocks), (4096, 8));
+}
+
+/// What a tmpfs with `nr_inodes=` counts for the same calls.
+#[test]
+fn inodes_of_files_without_a_name_and_of_whiteouts() {
+    let (fs, task) = machine(None, Some(4));
+    let used = || fs.usage().inodes;
+    open(&task, "a");
+    assert_eq!(used(), 2);
+    let rename =
+        |old, new| task.renameat2(At::Cwd, old, At::Cwd, new, pathwalk_abi::RenameFlags::WHITEOUT);
+    assert_eq!(rename("a", "b"), Ok(()));
+    assert_eq!(used(), 3);
+    let unnamed = task.open(".", OpenFlags::TMPFILE | OpenFlags::RDWR, 0o600).expect("the fourth");
+    let link = |name| task.linkat(&unnamed, "", At::Cwd, name, AtFlags::EMPTY_PATH);
+    assert_eq!((link("t"), used()), (Ok(()), 4));
+    let before = everything(&fs, &task, &["/", "a", "b", "t"]);
+    assert_eq!((link("u"), rename("b", "c")), (Err(Errno::ENOSPC), Err(Errno::ENOSPC)));
+    let again = task.open(".", OpenFlags::TMPFILE | OpenFlags::RDWR, 0o600);
+    assert_eq!(again.err(), Some(Errno::ENOSPC));
+    assert_eq!(everything(&fs, &task, &["/", "a", "b", "t"]), before);
+    assert_eq!((task.unlink("a"), used()), (Ok(()), 3));
+    assert_eq!((link("u"), used()), (Ok(()), 4));
+    assert_eq!((task.unlink("t"), used()), (Ok(()), 3));
+    assert_eq!((task.unlink("u"), used()), (Ok(()), 3));
+    drop(unnamed);
+    assert_eq!(used(), 2);
+}
+
+#[test]
 fn no_page_left_changes_nothing() {
     let (fs, task) = machine(Some(2), None);
     let full = open(&task, "full");
     assert_eq!(task.pwrite(&full, &[1; 8192], 0), Ok(8192));
     let empty = open(&task, "empty");
     let before = everything(&fs, &task, &["/", "full", "empty"]);
-    assert_eq!(task.pwrite(&full, b"x", 8192), Err(Errno::ENOSPC));
-    assert_eq!(task.pwrite(&empty, b"x", 0), Err(Errno::ENOSPC));
     assert_eq!(task.symlink("f".repeat(128), "long"), Err(Errno::ENOSPC));
     assert_eq!(everything(&fs, &task, &["/", "full", "empty"]), before);
+    let usage = fs.usage();
+    assert_eq!(task.pwrite(&full, b"x", 8192), Err(Errno::ENOSPC));
+    assert_eq!(task.pwrite(&empty, b"x", 0), Err(Errno::ENOSPC));
+    assert_eq!(fs.usage(), usage);
     assert_eq!(contents(&task, &full), [1; 8192]);
     assert_eq!(contents(&task, &empty), []);
 }

@@ -30,19 +30,31 @@ fn path(rng: &mut Rng) -> String {
     path
 }
 
+/// Makes a file without a name and gives it one.
+fn unnamed(task: &Task, dir: &str, path: &str) -> Result<()> {
+    let file = task.open(dir, OpenFlags::TMPFILE | OpenFlags::RDWR, 0o644)?;
+    task.linkat(&file, "", pathwalk::At::Cwd, path, AtFlags::EMPTY_PATH)
+}
+
 /// Makes a change; `which` says of what kind.
 fn change(task: &Task, which: u8, rng: &mut Rng) -> Result<()> {
     let path = path(rng);
     match which {
         0..=2 => task.mkdir(path, 0o755),
         3 => task.rmdir(path),
+        4 if rng.u8(..4) == 0 => match unnamed(task, &path, &self::path(rng)) {
+            Err(Errno::EOPNOTSUPP) => Ok(()),
+            answer => answer,
+        },
         4 => task
             .open(path, OpenFlags::CREAT | OpenFlags::RDWR, 0o644)
             .and_then(|file| task.write(&file, b"text").map(drop)),
         5 => task.unlink(path),
         6 | 7 => task.rename(path, self::path(rng)),
         8 => {
-            let flags = RenameFlags::NOREPLACE;
+            let (none, whiteout) = (RenameFlags::empty(), RenameFlags::WHITEOUT);
+            let flags = [RenameFlags::NOREPLACE, RenameFlags::EXCHANGE, whiteout, none];
+            let flags = flags[rng.usize(..flags.len())];
             task.renameat2(pathwalk::At::Cwd, path, pathwalk::At::Cwd, self::path(rng), flags)
         }
         9 => task.link(path, self::path(rng)),

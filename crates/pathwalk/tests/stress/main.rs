@@ -10,6 +10,8 @@ mod everything;
 
 mod circles;
 
+mod atomic;
+
 mod listing;
 
 use pathwalk::{Config, Cred, MemFs, Task, Vfs};
