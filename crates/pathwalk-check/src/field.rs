@@ -191,7 +191,7 @@ impl Field for Octal {
     }
 }
 
-/// What utimensat(2) does with a time: `now`, `omit`, or seconds.
+/// What utimensat(2) does with a time: `now`, `omit`, or seconds and, behind a dot, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct When(pub(crate) SetTime);
 
@@ -202,7 +202,10 @@ impl Field for When {
         Some(Self(match word {
             "now" => SetTime::Now,
             "omit" => SetTime::Omit,
-            sec => SetTime::At(Timespec { sec: sec.parse().ok()?, nsec: 0 }),
+            time => {
+                let (sec, nsec) = time.split_once('.').unwrap_or((time, "0"));
+                SetTime::At(Timespec { sec: sec.parse().ok()?, nsec: nsec.parse().ok()? })
+            }
         }))
     }
 
@@ -210,7 +213,8 @@ impl Field for When {
         match self.0 {
             SetTime::Now => f.write_str("now"),
             SetTime::Omit => f.write_str("omit"),
-            SetTime::At(at) => write!(f, "{}", at.sec),
+            SetTime::At(Timespec { sec, nsec: 0 }) => write!(f, "{sec}"),
+            SetTime::At(Timespec { sec, nsec }) => write!(f, "{sec}.{nsec}"),
         }
     }
 }

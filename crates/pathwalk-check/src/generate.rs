@@ -367,11 +367,16 @@ impl Generator {
     }
 
     fn when(&mut self) -> When {
+        let nsec = if self.rng.u8(..8) == 0 {
+            self.pick(&[1, 999_999_999, 1_000_000_000, u32::MAX >> 1])
+        } else {
+            0
+        };
         When(match self.rng.u8(..5) {
             0 => SetTime::Omit,
             1..3 => SetTime::Now,
-            3 => SetTime::At(Timespec { sec: self.pick(&[0, 5, -5]), nsec: 0 }),
-            _ => SetTime::At(Timespec { sec: 5_000_000_000, nsec: 0 }),
+            3 => SetTime::At(Timespec { sec: self.pick(&[0, 5, -5]), nsec }),
+            _ => SetTime::At(Timespec { sec: 5_000_000_000, nsec }),
         })
     }
 

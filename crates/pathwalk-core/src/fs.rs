@@ -21,6 +21,9 @@ use crate::{
 };
 use bitflags::bitflags;
 use pathwalk_abi::{Dev, Errno, FileType, Result, Timespec};
+use std::convert::Infallible;
+
+pub use crate::setattr::Iattr;
 
 bitflags! {
     /// What a file system is like; asked once, when it is mounted.
@@ -271,14 +274,26 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
-    /// Changes attributes: mode, owner, group and times as given. What the call allows was decided before.
+    /// Changes what is given, and nothing else, in one step, here and in the cache: by [`InodeRef::update`] and
+    /// [`Iattr::copy_to`]. No other change of this inode's attributes is asked for meanwhile.
+    ///
+    /// It comes from chmod, chown, utimensat, truncate and `O_TRUNC`, and before a write that takes the set-id bits. A
+    /// size is given for regular files only; what is new of the file reads as zero, and where the size becomes another
+    /// one `mtime` and `ctime` are [`Iattr::now`], also if they are not given.
     ///
     /// # Errors
     ///
-    /// `EIO` and its like.
-    fn setattr(&self, inode: InodeRef<'_>, attr: &Attr) -> Result<()> {
-        let _ = (inode, attr);
-        Ok(())
+    /// - `EFBIG`: a file cannot be so large.
+    /// - `EIO` and its like.
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()>;
+
+    /// Hears that an inode was read, and notes the time in the cache; one that keeps times also notes it below, now or
+    /// later. It cannot fail: what was read was read.
+    fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        let Ok(()) = inode.update(|attr| {
+            attr.atime = atime;
+            Ok::<_, Infallible>(())
+        });
     }
 
     /// Reads a symlink's body that is not in the cache.
@@ -312,13 +327,6 @@ pub trait FileSystem: Send + Sync + 'static {
         data: &[u8],
         now: Timespec,
     ) -> Result<(u64, usize)>;
-
-    /// Sets the size of a regular file; what is new reads as zero.
-    ///
-    /// # Errors
-    ///
-    /// - `EFBIG`: a file cannot be so large.
-    fn truncate(&self, inode: InodeRef<'_>, size: u64, now: Timespec) -> Result<()>;
 
     /// Lists a directory from `offset` (0 at first): calls `emit` with the offset behind an entry, its inode number,
     /// type and name, until it says `false` or the end is reached. `.` and `..` are not listed.

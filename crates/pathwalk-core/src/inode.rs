@@ -73,7 +73,8 @@ slot! {
         btime: Cell64,
         nsec: [Cell32; 4],
         link: Link,
-        spare: Cell32,
+        /// 1 while somebody changes the attributes; under the lock. See `setattr`.
+        pub(crate) changing: Cell32,
         /// The inode's lock, and a count per dentry that stands for it.
         pub(crate) lockref: Lockref,
     }

@@ -34,6 +34,8 @@ mod dcache;
 
 mod inode;
 
+mod setattr;
+
 mod mount;
 
 mod lock;

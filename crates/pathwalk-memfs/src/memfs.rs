@@ -17,7 +17,7 @@ use pathwalk_abi::{
 };
 use pathwalk_core::{
     Attr, InodeRef,
-    fs::{Features, FileSystem, Found, FsStat, NewInode, Rename},
+    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
     system_time,
 };
 use std::{
@@ -407,27 +407,32 @@ impl FileSystem for MemFs {
         Ok((end, written))
     }
 
-    /// Sets the size. The times change if the size does, or if there are contents, as truncate(2) shows it; ftruncate(2)
-    /// and `O_TRUNC` change them always, which is their business.
+    /// Changes attributes. A size that is given stamps the file if it is another one, or if there are contents.
     ///
     /// # Errors
     ///
     /// - `EFBIG`: the size is above 2⁶³ - 1.
-    fn truncate(&self, inode: InodeRef<'_>, size: u64, now: Timespec) -> Result<()> {
-        if size > MAX_SIZE {
-            return Err(Errno::EFBIG);
-        }
-        let file = if size == 0 { self.file(inode) } else { Some(self.file_or_new(inode)) };
-        let Some(file) = file else { return Ok(()) };
+    fn setattr(&self, inode: InodeRef<'_>, new: &Iattr) -> Result<()> {
+        let file = match new.size {
+            Some(size) if size > MAX_SIZE => return Err(Errno::EFBIG),
+            None => None,
+            Some(0) => self.file(inode),
+            Some(_) => Some(self.file_or_new(inode)),
+        };
+        let (Some(size), Some(file)) = (new.size, file) else {
+            change(inode, |attr| new.copy_to(attr));
+            return Ok(());
+        };
         let mut pages = file.write();
         let gone = pages.truncate(size);
         change(inode, |attr| {
             if attr.size != size || attr.blocks != 0 {
-                attr.mtime = now;
-                attr.ctime = now;
+                attr.mtime = new.now;
+                attr.ctime = new.now;
             }
             attr.size = size;
             attr.blocks = pages.blocks();
+            new.copy_to(attr);
         });
         self.space.pages.give(gone.len());
         Ok(())

@@ -76,7 +76,7 @@ const CALLS: &[(&str, Call)] = &[
         task.fchownat(at, path, Some(n as _), Some((n >> 8) as _), flags)
     }),
     ("utimensat", |task, at, path, _, n| {
-        let time = SetTime::At(Timespec { sec: n as _, nsec: (n % 1_000_000_000) as _ });
+        let time = SetTime::At(Timespec { sec: n as _, nsec: n as _ });
         task.utimensat(at, path, time, SetTime::Now, AtFlags::from_bits_retain(n as u32 & 0x1100))
     }),
     ("truncate", |task, _, path, _, n| task.truncate(path, n as i64)),

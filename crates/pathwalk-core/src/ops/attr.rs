@@ -1,25 +1,21 @@
 //! Changing attributes: chmod, chown, utimensat, truncate.
 //!
-//! The rules are applied to the attributes as they are when the change is made: rule and change are one step under the
-//! inode's lock.
+//! Here are the rules: who may change what. The change itself is made by `notify_change`.
 //!
-//! Linux: `notify_change`, `setattr_prepare`, `chown_common`, `vfs_truncate`.
+//! Linux: `chmod_common`, `chown_common`, `vfs_utimes`, `vfs_truncate`, `setattr_prepare`.
 
 use super::{create::may_keep_sgid, lookup_flags, only};
 use crate::{
-    cred::Subject,
     file::File,
     fs::Access,
-    inode::Attr,
+    setattr::{Stamp, privileges_to_drop},
     task::{At, Task},
-    vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::keep},
 };
 use pathwalk_abi::{
     AtFlags, CapSet, Errno, FileType, OpenFlags, Result, SetTime, Timespec,
-    mode::{S_IALLUGO, S_ISGID, S_ISUID, S_IXGRP},
+    mode::{S_IALLUGO, S_ISGID},
 };
-use pathwalk_sync::lock_order;
 
 impl Task {
     /// `chmod(path, mode)`: changes a file's permission bits. chmod(2)
@@ -122,6 +118,7 @@ impl Task {
     ///
     /// - `EINVAL`: a flag other than `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`.
     /// - those of the lookup.
+    /// - `EINVAL`: a time has a second's worth of nanoseconds, or more.
     /// - `EROFS`: the mount is read-only.
     /// - `EACCES`: both are set to now, and the file is another's and may not be written.
     /// - `EPERM`: else, and it is another's file.
@@ -206,7 +203,7 @@ impl Task {
     fn chmod_common(&self, held: &HeldPath<'_>, mode: u32) -> Result<()> {
         held.want_write()?;
         let who = self.cred.subject();
-        self.notify_change(held, |attr| {
+        self.vfs().notify_change(held, |attr, change| {
             if attr.file_type() == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP);
             }
@@ -217,7 +214,7 @@ impl Task {
             if bits & S_ISGID != 0 && !may_keep_sgid(attr.gid, &who) {
                 bits &= !S_ISGID;
             }
-            attr.mode = attr.mode & !S_IALLUGO | bits;
+            change.mode = Some(bits);
             Ok(())
         })
     }
@@ -228,7 +225,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let who = self.cred.subject();
-        self.notify_change(held, |attr| {
+        self.vfs().notify_change(held, |attr, change| {
             if let Some(uid) = uid {
                 let own = who.fsuid == attr.uid && uid == attr.uid;
                 if !own && !who.capable(CapSet::CHOWN) {
@@ -242,130 +239,47 @@ impl Task {
                 }
             }
             if attr.file_type() != FileType::Directory {
-                let dropped = attr.mode & (S_ISUID | sgid_to_drop(attr, &who));
+                let dropped = privileges_to_drop(attr, &who);
                 // To take the bits is to change the mode, also where owner and group are left as they are.
                 if dropped != 0 && !who.owner_or_capable(attr.uid) {
                     return Err(Errno::EPERM);
                 }
-                attr.mode &= !dropped;
+                change.mode = (dropped != 0).then_some(attr.mode & S_IALLUGO & !dropped);
             }
-            attr.uid = uid.unwrap_or(attr.uid);
-            attr.gid = gid.unwrap_or(attr.gid);
+            (change.uid, change.gid) = (uid, gid);
             Ok(())
         })
     }
 
     fn utimes_common(&self, held: &HeldPath<'_>, atime: SetTime, mtime: SetTime) -> Result<()> {
+        if [atime, mtime].iter().any(|time| matches!(time, SetTime::At(at) if at.nsec >= NSEC)) {
+            return Err(Errno::EINVAL);
+        }
         held.want_write()?;
         let vfs = self.vfs();
         let who = self.cred.subject();
-        // Setting both to now is what a write does too: who may write may touch.
-        if (atime, mtime) == (SetTime::Now, SetTime::Now) {
-            let owner = vfs.inode(held.inode()).attr().uid;
-            if !who.owner_or_capable(owner) {
+        vfs.notify_change(held, |attr, change| {
+            if !who.owner_or_capable(attr.uid) {
+                // Setting both to now is what a write does too: who may write may touch.
+                if (atime, mtime) != (SetTime::Now, SetTime::Now) {
+                    return Err(Errno::EPERM);
+                }
                 vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
             }
-        } else if !who.owner_or_capable(vfs.inode(held.inode()).attr().uid) {
-            return Err(Errno::EPERM);
-        }
-        let now = vfs.now();
-        self.notify_change(held, |attr| {
-            set_time(&mut attr.atime, atime, now);
-            set_time(&mut attr.mtime, mtime, now);
+            change.atime = time_to_set(atime, change.now);
+            change.mtime = time_to_set(mtime, change.now);
             Ok(())
         })
     }
-
-    /// Changes attributes: asks the file system for what the rules make of them, and notes it, if they are then still
-    /// those that the rules were applied to.
-    fn notify_change(
-        &self,
-        held: &HeldPath<'_>,
-        rules: impl Fn(&mut Attr) -> Result<()>,
-    ) -> Result<()> {
-        let vfs = self.vfs();
-        let sb = held.sb();
-        loop {
-            let before = vfs.inode(held.inode()).attr();
-            let mut after = before;
-            rules(&mut after)?;
-            after.ctime = vfs.now();
-            lock_order::assert_none_held();
-            sb.fs.setattr(held.inode_ref(), &after)?;
-            let done = held.inode_ref().update(|attr| {
-                if *attr != before {
-                    return Err(());
-                }
-                *attr = after;
-                Ok(())
-            });
-            if done.is_ok() {
-                return Ok(());
-            }
-        }
-    }
 }
 
-fn set_time(time: &mut Timespec, to: SetTime, now: Timespec) {
+/// Nanoseconds of a second.
+const NSEC: u32 = 1_000_000_000;
+
+fn time_to_set(to: SetTime, now: Timespec) -> Option<Timespec> {
     match to {
-        SetTime::Omit => {}
-        SetTime::Now => *time = now,
-        SetTime::At(at) => *time = at,
-    }
-}
-
-/// S_ISGID where a change of contents or owner takes it away.
-///
-/// Linux: `setattr_should_drop_sgid`.
-fn sgid_to_drop(attr: &Attr, who: &Subject<'_>) -> u32 {
-    let executable = attr.mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
-    if executable || !may_keep_sgid(attr.gid, who) { S_ISGID } else { 0 }
-}
-
-/// When a change of size stamps the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stamp {
-    /// As the file system sees it: truncate(2).
-    Changes,
-    /// Also where the size stays as it is: ftruncate(2) and `O_TRUNC`.
-    Always,
-}
-
-impl Vfs {
-    /// Sets the size of a regular file, which loses what it runs as.
-    pub(crate) fn do_truncate(
-        &self,
-        held: &HeldPath<'_>,
-        size: u64,
-        who: &Subject<'_>,
-        stamp: Stamp,
-    ) -> Result<()> {
-        if i64::try_from(size).is_err() {
-            return Err(Errno::EFBIG);
-        }
-        let now = self.now();
-        lock_order::assert_none_held();
-        held.sb().fs.truncate(held.inode_ref(), size, now)?;
-        if stamp == Stamp::Always {
-            held.inode_ref().update(|attr| {
-                (attr.mtime, attr.ctime) = (now, now);
-                Ok(())
-            })?;
-        }
-        self.drop_privileges(held, who)
-    }
-
-    /// Takes set-user-id and set-group-id from a file whose contents somebody changed.
-    ///
-    /// Linux: `file_remove_privs`; who has `CAP_FSETID` may keep them.
-    pub(crate) fn drop_privileges(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
-        let attr = self.inode(held.inode()).attr();
-        if attr.mode & (S_ISUID | S_ISGID) == 0 || who.capable(CapSet::FSETID) {
-            return Ok(());
-        }
-        held.inode_ref().update(|attr| {
-            attr.mode &= !(S_ISUID | sgid_to_drop(attr, who));
-            Ok(())
-        })
+        SetTime::Omit => None,
+        SetTime::Now => Some(now),
+        SetTime::At(at) => Some(at),
     }
 }

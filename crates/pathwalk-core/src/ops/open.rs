@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{attr::Stamp, create::Make, resolve_flags, retry_estale};
+use super::{create::Make, resolve_flags, retry_estale};
 use crate::{
     dcache::NEGATIVE,
     file::File,
@@ -10,6 +10,7 @@ use crate::{
     inode::{Attr, Owner},
     mount::MntFlags,
     name::{Bytes, Component, Kind},
+    setattr::Stamp,
     task::{At, Task},
     walk::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,

@@ -134,7 +134,7 @@ impl Task {
         }
         let held = file.hold();
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
-        self.vfs().drop_privileges(&held, &self.cred.subject())?;
+        self.vfs().file_remove_privs(&held, &self.cred.subject())?;
         lock_order::assert_none_held();
         held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())
     }

@@ -15,7 +15,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::{
-    Errno, FileType, MAXSYMLINKS, Result, Timespec,
+    Errno, FileType, MAXSYMLINKS, Result,
     mode::{S_ISVTX, S_IWOTH},
 };
 use smallvec::SmallVec;
@@ -221,20 +221,6 @@ impl Vfs {
             return true;
         }
         self.now_seconds() - attr.atime.sec >= DAY
-    }
-
-    /// Notes that an inode was read, if that is to be noted.
-    ///
-    /// Linux: `touch_atime`.
-    pub(crate) fn touch_atime(&self, inode: InodeId, flags: MntFlags) {
-        if !self.atime_needs_update(&self.inode(inode).attr(), flags) {
-            return;
-        }
-        let now: Timespec = self.now();
-        let _: Result<(), Errno> = self.inode_ref(inode).update(|attr| {
-            attr.atime = now;
-            Ok(())
-        });
     }
 
     /// The body of a symlink that the caller holds; asks the file system once.

@@ -2,7 +2,7 @@
 
 use pathwalk::{
     Attr, Errno, FileType, InodeRef, Result, Subject, Timespec,
-    fs::{Access, Emit, Features, FileSystem, Found, FsStat, NewInode, Rename},
+    fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
 };
 use std::{
     collections::BTreeMap,
@@ -77,6 +77,11 @@ impl SampleFs {
     /// Takes a name from the root without anybody being told.
     pub(crate) fn vanish(&self, name: &str) {
         self.nodes.lock().unwrap().get_mut(&1).unwrap().names.remove(name.as_bytes());
+    }
+
+    /// What it says of a node itself, whatever the cache holds.
+    pub(crate) fn attr(&self, node: u64) -> Attr {
+        self.nodes.lock().unwrap()[&node].attr
     }
 
     /// From now on calls about this name wait; `None` lets them go on.
@@ -236,9 +241,23 @@ impl FileSystem for SampleFs {
         Ok(())
     }
 
-    fn setattr(&self, inode: InodeRef<'_>, attr: &Attr) -> Result<()> {
-        self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().attr = *attr;
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        self.gate(b"setattr");
+        if change.size.is_some_and(|size| size != 0) {
+            return Err(Errno::EFBIG);
+        }
+        if change.size.is_some() {
+            self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().body.clear();
+        }
+        self.change(inode, |attr| {
+            attr.size = change.size.unwrap_or(attr.size);
+            change.copy_to(attr);
+        });
         Ok(())
+    }
+
+    fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        self.change(inode, |attr| attr.atime = atime);
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
@@ -256,16 +275,24 @@ impl FileSystem for SampleFs {
 
     fn write(
         &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        now: Timespec,
     ) -> Result<(u64, usize)> {
-        Err(Errno::ENOSPC)
-    }
-
-    fn truncate(&self, _: InodeRef<'_>, _: u64, _: Timespec) -> Result<()> {
-        Err(Errno::EFBIG)
+        let mut nodes = self.nodes.lock().unwrap();
+        let body = &mut nodes.get_mut(&inode.node()).unwrap().body;
+        let start = offset.map_or(body.len(), |offset| offset as usize);
+        let end = start + data.len();
+        if end > 4096 {
+            return Err(Errno::ENOSPC);
+        }
+        body.resize(body.len().max(end), 0);
+        body[start..end].copy_from_slice(data);
+        let size = body.len() as u64;
+        drop(nodes);
+        self.change(inode, |attr| (attr.size, attr.mtime, attr.ctime) = (size, now, now));
+        Ok((end as u64, data.len()))
     }
 
     fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {

@@ -1,0 +1,202 @@
+//! Changing attributes: the one place by which what is not a file system's own doing reaches it.
+//!
+//! Rules:
+//! 1. Whoever changes attributes reserves the inode for it: the rules are applied and the file system is asked while
+//!    nobody else does so. A reservation is no lock: readers go on, and so do names and contents.
+//! 2. The file system hears only of what is to be changed, so it never writes back what it did not mean.
+//! 3. The file system changes the cache as well, in the step in which it changes its own: they do not differ after.
+//! 4. Times of reading are not worth a reservation: [`FileSystem::update_time`](crate::fs::FileSystem::update_time).
+//!
+//! Linux: `notify_change`, `setattr_copy`, `file_remove_privs`, `touch_atime`; the inode's `i_rwsem`.
+
+use crate::{
+    cred::Subject,
+    inode::{Attr, Inode, InodeId},
+    lock,
+    mount::MntFlags,
+    ops::create::may_keep_sgid,
+    vfs::Vfs,
+    walk::HeldPath,
+};
+use pathwalk_abi::{
+    CapSet, Errno, Result, Timespec,
+    mode::{S_IALLUGO, S_ISGID, S_ISUID, S_IXGRP},
+};
+use pathwalk_sync::{gate, lock_order};
+
+/// What is to be changed of an inode; what is `None` stays as it is.
+///
+/// Linux: `struct iattr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Iattr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The size of a regular file.
+    pub size: Option<u64>,
+    /// Last read.
+    pub atime: Option<Timespec>,
+    /// Last change of the contents.
+    pub mtime: Option<Timespec>,
+    /// Last change of the contents or the attributes.
+    pub ctime: Option<Timespec>,
+    /// The time of the call, for what a new size stamps.
+    pub now: Timespec,
+}
+
+impl Iattr {
+    /// Notes the change: all but the size, which comes with the contents.
+    ///
+    /// Linux: `setattr_copy`.
+    pub fn copy_to(&self, attr: &mut Attr) {
+        if let Some(mode) = self.mode {
+            attr.mode = attr.mode & !S_IALLUGO | mode & S_IALLUGO;
+        }
+        attr.uid = self.uid.unwrap_or(attr.uid);
+        attr.gid = self.gid.unwrap_or(attr.gid);
+        attr.atime = self.atime.unwrap_or(attr.atime);
+        attr.mtime = self.mtime.unwrap_or(attr.mtime);
+        attr.ctime = self.ctime.unwrap_or(attr.ctime);
+    }
+}
+
+/// When a change of size stamps the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// As the file system sees it: truncate(2).
+    Changes,
+    /// Also where the size stays as it is: ftruncate(2) and `O_TRUNC`.
+    Always,
+}
+
+/// An inode reserved for a change of its attributes.
+#[must_use = "a reservation that is forgotten blocks its inode"]
+struct Changing<'v>(&'v Inode);
+
+impl<'v> Changing<'v> {
+    /// Waits until nobody else changes the inode, which the caller holds.
+    fn new(slot: &'v Inode) -> Self {
+        loop {
+            {
+                let _guard = slot.lockref.lock(lock::INODE);
+                if slot.changing.get() == 0 {
+                    slot.changing.set(1);
+                    return Self(slot);
+                }
+            }
+            gate::wait(slot, || slot.changing.get() != 0);
+        }
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        {
+            let _guard = self.0.lockref.lock(lock::INODE);
+            self.0.changing.set(0);
+        }
+        gate::wake_all(self.0);
+    }
+}
+
+impl Vfs {
+    /// Changes attributes: asks `rules` what is to be changed of what is there, and the file system to do it. The
+    /// change that `rules` gets is one of nothing but ctime.
+    ///
+    /// # Errors
+    ///
+    /// - those of `rules`.
+    /// - whatever the file system answers.
+    pub(crate) fn notify_change(
+        &self,
+        held: &HeldPath<'_>,
+        rules: impl FnOnce(&Attr, &mut Iattr) -> Result<()>,
+    ) -> Result<()> {
+        let slot = self.inode(held.inode());
+        let _changing = Changing::new(slot);
+        let now = self.now();
+        let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
+        rules(&slot.attr(), &mut change)?;
+        lock_order::assert_none_held();
+        held.sb().fs.setattr(held.inode_ref(), &change)
+    }
+
+    /// Sets the size of a regular file, which loses what it runs as.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: no file can be so large.
+    /// - whatever the file system answers.
+    pub(crate) fn do_truncate(
+        &self,
+        held: &HeldPath<'_>,
+        size: u64,
+        who: &Subject<'_>,
+        stamp: Stamp,
+    ) -> Result<()> {
+        if i64::try_from(size).is_err() {
+            return Err(Errno::EFBIG);
+        }
+        self.notify_change(held, |attr, change| {
+            change.size = Some(size);
+            change.mode = without_privileges(attr, who);
+            match stamp {
+                Stamp::Always => change.mtime = Some(change.now),
+                Stamp::Changes => change.ctime = None,
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes set-user-id and set-group-id from a file whose contents somebody is about to change.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    ///
+    /// Linux: `file_remove_privs`.
+    pub(crate) fn file_remove_privs(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        if without_privileges(&self.inode(held.inode()).attr(), who).is_none() {
+            return Ok(());
+        }
+        self.notify_change(held, |attr, change| {
+            change.ctime = None;
+            change.mode = without_privileges(attr, who);
+            Ok(())
+        })
+    }
+
+    /// Notes that an inode was read, if that is to be noted.
+    ///
+    /// Linux: `touch_atime`.
+    pub(crate) fn touch_atime(&self, inode: InodeId, flags: MntFlags) {
+        let slot = self.inode(inode);
+        if !self.atime_needs_update(&slot.attr(), flags) {
+            return;
+        }
+        if let Some(sb) = self.superblock(slot.sb.get()) {
+            lock_order::assert_none_held();
+            sb.fs.update_time(self.inode_ref(inode), self.now());
+        }
+    }
+}
+
+/// The mode without what a change of contents takes away; none where it takes nothing. Who has `CAP_FSETID` may keep it.
+///
+/// Linux: `dentry_needs_remove_privs`.
+fn without_privileges(attr: &Attr, who: &Subject<'_>) -> Option<u32> {
+    let dropped = privileges_to_drop(attr, who);
+    (dropped != 0 && !who.capable(CapSet::FSETID)).then_some(attr.mode & S_IALLUGO & !dropped)
+}
+
+/// The set-id bits that a change of contents or owner takes away.
+///
+/// Linux: `setattr_should_drop_suidgid`.
+pub(crate) fn privileges_to_drop(attr: &Attr, who: &Subject<'_>) -> u32 {
+    let executable = attr.mode & S_IXGRP != 0;
+    let sgid = if executable || !may_keep_sgid(attr.gid, who) { S_ISGID } else { 0 };
+    attr.mode & (S_ISUID | sgid)
+}

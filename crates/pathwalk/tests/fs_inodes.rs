@@ -1,0 +1,126 @@
+//! What a file system says of its inodes and hears of them: its own record and the cache never differ.
+
+mod common;
+
+use common::{sample::SampleFs, watched};
+use pathwalk::{
+    AtFlags, Config, Cred, Errno, FileType, OpenFlags, Result, SetTime, Task, Timespec, Vfs,
+    fs::Features,
+};
+use std::{sync::Arc, thread, time::Duration};
+
+/// The number of the one file.
+const NODE: u64 = 2;
+
+/// A file of a user, and root and that user.
+fn machine(mode: u32) -> (Arc<SampleFs>, Task, Task) {
+    let fs = SampleFs::new(Features::empty());
+    fs.appear("file", FileType::Regular, 0o644, "text");
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let (root, user) = (vfs.task(Cred::root()), vfs.task(Cred::user(1, 1)));
+    root.chown("/file", Some(1), Some(1)).unwrap();
+    root.chmod("/file", mode).unwrap();
+    (fs, root, user)
+}
+
+/// The record and the cache, and what is there when the cache has forgotten.
+fn assert_agreed(fs: &SampleFs, task: &Task, what: &str) {
+    let record = fs.attr(NODE);
+    for when in ["cached", "asked again"] {
+        let stat = task.stat("/file").unwrap();
+        let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+        let want = (record.mtime, record.ctime);
+        let want = (want.0.sec, want.0.nsec.into(), want.1.sec, want.1.nsec.into());
+        assert_eq!(times, want, "{what}, {when}");
+        assert_eq!((stat.st_atime, stat.st_atime_nsec), {
+            (record.atime.sec, record.atime.nsec.into())
+        });
+        let owner = (stat.st_mode, stat.st_uid, stat.st_gid, stat.st_size as u64);
+        assert_eq!(owner, (record.mode, record.uid, record.gid, record.size), "{what}, {when}");
+        task.vfs().shrink(1000);
+    }
+}
+
+type Call = fn(&Task, &Task) -> Result<()>;
+
+#[test]
+fn set_id_bits_are_dropped_where_they_are_kept() {
+    let calls: [(&str, Call); 8] = [
+        ("write", |_, user| {
+            let file = user.open("/file", OpenFlags::WRONLY, 0)?;
+            user.write(&file, b"x").map(drop)
+        }),
+        ("pwrite", |_, user| {
+            let file = user.open("/file", OpenFlags::WRONLY, 0)?;
+            user.pwrite(&file, b"x", 2).map(drop)
+        }),
+        ("truncate", |_, user| user.truncate("/file", 0)),
+        ("ftruncate", |_, user| {
+            let file = user.open("/file", OpenFlags::WRONLY, 0)?;
+            user.ftruncate(&file, 0)
+        }),
+        ("O_TRUNC", |_, user| {
+            user.open("/file", OpenFlags::WRONLY | OpenFlags::TRUNC, 0).map(drop)
+        }),
+        ("chown", |root, _| root.chown("/file", Some(7), None)),
+        ("chgrp", |_, user| user.chown("/file", None, Some(1))),
+        ("lchown", |_, user| user.lchown("/file", None, None)),
+    ];
+    for (name, call) in calls {
+        let (fs, root, user) = machine(0o6755);
+        assert_eq!(fs.attr(NODE).mode, 0o106_755);
+        assert_eq!(call(&root, &user), Ok(()), "{name}");
+        assert_eq!(fs.attr(NODE).mode, 0o100_755, "{name}");
+        assert_agreed(&fs, &root, name);
+    }
+}
+
+#[test]
+fn times_are_kept_where_they_are_set() {
+    let at = |sec| SetTime::At(Timespec { sec, nsec: 1 });
+    let (fs, root, user) = machine(0o644);
+    assert_eq!(root.utimensat(pathwalk::At::Cwd, "/file", at(1), at(2), AtFlags::empty()), Ok(()));
+    assert_agreed(&fs, &root, "utimensat");
+    assert_eq!(fs.attr(NODE).atime.sec, 1);
+    let file = user.open("/file", OpenFlags::RDONLY, 0).unwrap();
+    assert_eq!(user.read(&file, &mut [0; 8]), Ok(4));
+    drop(file);
+    assert!(fs.attr(NODE).atime.sec > 1, "it was read");
+    assert_agreed(&fs, &root, "read");
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let (fs, root, user) = machine(0o6755);
+    let before = fs.attr(NODE);
+    // The sample cannot make files larger.
+    assert_eq!(user.truncate("/file", 10), Err(Errno::EFBIG));
+    assert_eq!(user.chown("/file", Some(7), None), Err(Errno::EPERM));
+    assert_eq!(fs.attr(NODE), before);
+    assert_agreed(&fs, &root, "refused");
+}
+
+/// While one changes an inode's attributes nobody else does: the rules are applied to what is there.
+#[test]
+fn chown_and_chmod_at_once_are_one_after_the_other() {
+    watched(|| {
+        let (fs, root, user) = machine(0o644);
+        fs.hold(Some("setattr"));
+        thread::scope(|scope| {
+            let chown = scope.spawn(|| root.chown("/file", Some(7), None));
+            fs.until_held();
+            // Its owner until the chown is done: then it must be refused.
+            let chmod = scope.spawn(|| user.chmod("/file", 0o600));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!chmod.is_finished());
+            // Readers go on.
+            assert_eq!(user.stat("/file").map(|stat| stat.st_uid), Ok(1));
+            fs.hold(None);
+            assert_eq!(chown.join().unwrap(), Ok(()));
+            assert_eq!(chmod.join().unwrap(), Err(Errno::EPERM));
+        });
+        let record = fs.attr(NODE);
+        assert_eq!((record.mode, record.uid), (0o100_644, 7));
+        assert_agreed(&fs, &root, "chown and chmod");
+    });
+}
