@@ -416,7 +416,9 @@ impl Vfs {
         if body != 0 {
             self.names.free(body);
         }
-        if let Some(sb) = self.superblock(sb) {
+        let sb = self.superblock(sb);
+        debug_assert!(sb.is_some(), "a superblock outlives its inodes");
+        if let Some(sb) = sb {
             sb.fs.evict(node, nlink == 0);
         }
         self.inodes.free(id.0);

@@ -38,6 +38,8 @@ mod setattr;
 
 mod mount;
 
+mod topology;
+
 mod lock;
 
 pub use cred::{Cred, Subject};

@@ -12,11 +12,12 @@ use crate::{
     },
     name::Secret,
     task::Task,
+    topology::Topology,
 };
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, FileType, MountFlags, Result, Timespec};
-use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Seq, Striped, Table};
+use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Striped, Table};
 use std::{
     hash::{BuildHasher, RandomState},
     ops::{Deref, Range},
@@ -92,7 +93,7 @@ pub struct Vfs {
     next_sb: Mutex<u32>,
     pub(crate) next_mount_id: Cell64,
     pub(crate) clock_hand: Cell32,
-    topology: Topology,
+    pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     publishing: [Mutex<()>; 16],
     root_mount: OnceLock<MountId>,
@@ -103,14 +104,6 @@ static NUMBER: Cell32 = Cell32::new(0);
 
 /// Superblocks lie in so many rows of so many.
 const SBS: usize = 256;
-
-/// Moves whenever a directory or a mount changes its place: what `..` in a scoped walk looks at.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Topology {
-    seq: Seq,
-    lock: Mutex<()>,
-}
 
 /// A mounted file system.
 pub(crate) struct SuperBlock {
@@ -351,17 +344,6 @@ impl Vfs {
     /// The inode as its file system sees it.
     pub(crate) fn inode_ref(&self, id: InodeId) -> InodeRef<'_> {
         InodeRef { vfs: self, id }
-    }
-
-    /// Notes that a directory or a mount changed its place.
-    pub(crate) fn topology_changed(&self) {
-        let _lock = self.topology.lock.lock();
-        self.topology.seq.invalidate();
-    }
-
-    /// The places of directories and mounts, to be asked whether they moved.
-    pub(crate) fn topology(&self) -> &Seq {
-        &self.topology.seq
     }
 
     /// How much the tables hold.

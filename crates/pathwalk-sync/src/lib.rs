@@ -31,6 +31,8 @@ pub mod gate;
 
 pub mod cell;
 
+pub mod spin;
+
 pub mod lock_order;
 
 #[cfg(not(loom))]
@@ -47,4 +49,5 @@ pub use lock_order::Rank;
 pub use lockref::{LockGuard, Lockref};
 pub use mapping::Slots;
 pub use seq::{Change, Sample, Seq};
+pub use spin::Spin;
 pub use striped::Striped;

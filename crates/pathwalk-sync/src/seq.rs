@@ -14,10 +14,13 @@
 //!
 //! Linux: `seqcount_t`, `raw_seqcount_begin`, `read_seqcount_retry`, `write_seqcount_invalidate`.
 
-use crate::shim::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
+use crate::{
+    shim::{
+        AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    },
+    spin::Spin,
 };
 
 /// The sequence count of a slot: even when the slot is stable, odd while it is being changed.
@@ -43,6 +46,21 @@ impl Seq {
         // Acquire: the cells that the caller reads next are read no earlier than this. Pairs with the
         // Release store at the end of a `Change`.
         Sample(self.0.load(Acquire) & !1)
+    }
+
+    /// Samples the count, waiting for the end of a change under way: for readers that cannot do without an answer.
+    ///
+    /// The caller holds nothing that the writer may be waiting for.
+    #[inline]
+    pub fn sample_stable(&self) -> Sample {
+        let mut spin = Spin::default();
+        loop {
+            let sample = self.sample();
+            if self.unchanged(sample) {
+                return sample;
+            }
+            spin.turn();
+        }
     }
 
     /// Says whether nothing changed since `sample`; only then may what was read in between be believed.

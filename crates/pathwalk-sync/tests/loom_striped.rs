@@ -103,6 +103,28 @@ fn a_sequence_count_can_refuse_the_count() {
 }
 
 #[test]
+fn whoever_waits_for_the_end_of_an_unmount_does_not_hold_what_it_found_unused() {
+    let seen = explore(|| {
+        let mount = Mount::held(1);
+        let walker = spawn(&mount, |mount| {
+            let sample = mount.seq.sample_stable();
+            mount.detached.get() == 0 && mount.count.get_if(|| mount.seq.unchanged(sample))
+        });
+        let unmounter = spawn(&mount, |mount| {
+            // One change from before the sum until it is detached.
+            let _change = mount.seq.change();
+            let unused = mount.count.sum_after() <= 1;
+            if unused {
+                mount.detached.set(1);
+            }
+            unused
+        });
+        (walker.join().unwrap(), unmounter.join().unwrap())
+    });
+    assert_eq!(seen, BTreeSet::from([(true, false), (false, true), (false, false)]));
+}
+
+#[test]
 fn of_those_who_leave_and_the_one_who_detaches_one_ends_it() {
     let seen = explore(|| {
         let mount = Mount::held(2);

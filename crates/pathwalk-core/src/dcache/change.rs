@@ -6,12 +6,13 @@
 
 use super::{
     COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
-    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK,
+    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, reserve::Reserved,
 };
 use crate::{
     inode::InodeId,
     lock,
     name::{Component, INLINE_LEN, INLINE_WORDS, padded},
+    topology::RenameGuard,
     vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
@@ -232,27 +233,27 @@ impl Vfs {
     /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that
     /// takes the old name.
     ///
-    /// The caller has both names reserved and, where the parents differ, the rename lock. Both sets of children change in
-    /// one piece: nobody finds the new name to be absent meanwhile.
+    /// The rename lock is held where the parents differ. Both sets of children change in one piece: nobody finds the new
+    /// name to be absent meanwhile. The reservation goes with the dentry.
     ///
     /// Linux: `d_move`.
     pub(crate) fn d_move(
         &self,
-        source: DentryId,
-        target: DentryId,
-        text: &[u8],
-        new_name: &Component,
+        source: &mut Reserved<'_>,
+        target: &Reserved<'_>,
+        lock: Option<&RenameGuard<'_>>,
+        (text, new_name): (&[u8], &Component),
         blob: Option<u32>,
         left: Option<DentryId>,
     ) {
-        let moved = self.dentry(source);
-        let replaced = self.dentry(target);
+        let (moved, replaced) = (source.dentry(), target.dentry());
         let (from, to) = (DentryId(moved.parent.get()), DentryId(replaced.parent.get()));
         let old_long = moved.name_len() > INLINE_LEN;
         let old_blob = moved.blob();
         self.dget(to);
         {
-            let (first, second) = self.parents_in_order(from, to);
+            let _moving = moved.is(DIRECTORY).then(|| self.moving());
+            let (first, second) = self.parents_in_order(from, to, lock);
             let _first = self.dentry(first).lockref.lock(lock::DENTRY);
             let _second =
                 (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
@@ -260,17 +261,17 @@ impl Vfs {
             let _to = (from != to).then(|| self.dentry(to).children_seq.change());
             // A reserved name of a complete directory is in the table though it stands for nothing.
             if replaced.is(HASHED) {
-                self.remove_child(to, target);
+                self.remove_child(to, target.id);
             }
-            self.remove_child(from, source);
+            self.remove_child(from, source.id);
             {
                 let _moved = moved.lockref.lock_nested(lock::DENTRY);
                 let _change = moved.seq.change();
                 moved.parent.set(to.0);
-                self.set_name(source.0, new_name.bytes(text), blob);
+                self.set_name(source.id.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
-            self.insert_child(to, source, moved.flags.get() & !HASHED);
+            self.insert_child(to, source.id, moved.flags.get() & !HASHED);
             if let Some(left) = left {
                 self.insert_child(from, left, 0);
             }
@@ -278,52 +279,58 @@ impl Vfs {
         if old_long {
             self.names.free(old_blob);
         }
+        source.follow();
         self.dput(from);
     }
 
     /// Exchanges parents and names of two dentries, neither of which lies below the other.
     ///
-    /// The caller has both names reserved and, where the parents differ, the rename lock.
+    /// The rename lock is held where the parents differ. The reservations go with the dentries.
     ///
     /// Linux: `d_exchange`.
-    pub(crate) fn d_exchange(&self, a: DentryId, b: DentryId) {
-        let (one, other) = (self.dentry(a), self.dentry(b));
+    pub(crate) fn d_exchange(
+        &self,
+        a: &mut Reserved<'_>,
+        b: &mut Reserved<'_>,
+        lock: Option<&RenameGuard<'_>>,
+    ) {
+        let (one, other) = (a.dentry(), b.dentry());
         let (from, to) = (DentryId(one.parent.get()), DentryId(other.parent.get()));
-        let (first, second) = self.parents_in_order(from, to);
-        let _first = self.dentry(first).lockref.lock(lock::DENTRY);
-        let _second =
-            (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
-        let _from = self.dentry(from).children_seq.change();
-        let _to = (from != to).then(|| self.dentry(to).children_seq.change());
-        self.remove_child(from, a);
-        self.remove_child(to, b);
-        // Each had a count of its parent; the counts change hands with the parents.
-        let (old, new) = (PlaceInTree::of(one), PlaceInTree::of(other));
-        new.give(one);
-        old.give(other);
-        self.insert_child(to, a, 0);
-        self.insert_child(from, b, 0);
-    }
-
-    /// An ancestor before its descendant, else by id. The caller's rename lock keeps ancestors where they are.
-    fn parents_in_order(&self, a: DentryId, b: DentryId) -> (DentryId, DentryId) {
-        if self.is_ancestor(a, b) || !self.is_ancestor(b, a) && a < b { (a, b) } else { (b, a) }
-    }
-
-    /// Whether `ancestor` is `of` or lies above it. Exact while directories keep their places.
-    pub(crate) fn is_ancestor(&self, ancestor: DentryId, of: DentryId) -> bool {
-        let mut at = of;
-        loop {
-            if at == ancestor {
-                return true;
-            }
-            let dentry = self.dentry(at);
-            let parent = DentryId(dentry.parent.get());
-            if dentry.is(IS_ROOT) || parent == at || parent == DentryId::NONE {
-                return false;
-            }
-            at = parent;
+        {
+            let _moving = (one.is(DIRECTORY) || other.is(DIRECTORY)).then(|| self.moving());
+            let (first, second) = self.parents_in_order(from, to, lock);
+            let _first = self.dentry(first).lockref.lock(lock::DENTRY);
+            let _second =
+                (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
+            let _from = self.dentry(from).children_seq.change();
+            let _to = (from != to).then(|| self.dentry(to).children_seq.change());
+            self.remove_child(from, a.id);
+            self.remove_child(to, b.id);
+            // Each had a count of its parent; the counts change hands with the parents.
+            let (old, new) = (PlaceInTree::of(one), PlaceInTree::of(other));
+            new.give(one);
+            old.give(other);
+            self.insert_child(to, a.id, 0);
+            self.insert_child(from, b.id, 0);
         }
+        a.follow();
+        b.follow();
+    }
+
+    /// An ancestor before its descendant, else by id. Two directories can be told apart like that only while they keep
+    /// their parents.
+    fn parents_in_order(
+        &self,
+        a: DentryId,
+        b: DentryId,
+        lock: Option<&RenameGuard<'_>>,
+    ) -> (DentryId, DentryId) {
+        if a == b {
+            return (a, b);
+        }
+        let still = lock.expect("the rename lock is held where the parents differ").still();
+        let above = |a, b| self.is_ancestor(a, b, still);
+        if above(a, b) || !above(b, a) && a < b { (a, b) } else { (b, a) }
     }
 }
 

@@ -8,17 +8,8 @@ use crate::{mount::MountId, vfs::Vfs, walk::HeldPath};
 impl Vfs {
     /// The path of a place as seen from `root`; `(unreachable)` stands before it where `root` does not lie above.
     pub(crate) fn d_path(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Vec<u8> {
-        loop {
-            let topology = self.topology().sample();
-            let path = self.d_path_once(place, root);
-            // A directory that moved meanwhile may have made a path that never was.
-            if let Some(path) = path
-                && self.topology().unchanged(topology)
-            {
-                return path;
-            }
-            std::thread::yield_now();
-        }
+        // A directory that moved meanwhile may have made a path that never was.
+        self.while_still(|_| self.d_path_once(place, root))
     }
 
     fn d_path_once(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Option<Vec<u8>> {

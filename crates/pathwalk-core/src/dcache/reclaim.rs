@@ -4,6 +4,7 @@
 
 use super::{DentryId, HASHED, IS_ROOT, PERSISTENT};
 use crate::{lock, vfs::Vfs};
+use pathwalk_sync::Spin;
 
 /// How many names one call that finds the cache full drops.
 const BATCH: u32 = 64;
@@ -67,23 +68,23 @@ impl Vfs {
 
     /// Drops every name of a file system that is going away, from the leaves up; no mount of it is left, so nobody
     /// holds a name for longer than it takes a reader to find out that it is late.
+    ///
+    /// Others may evict names of it meanwhile. So each name is counted from before its children are looked at, which
+    /// keeps it; and since it is not freed before it is the last to count it, an eviction below it, which counts it too,
+    /// is over by then. When the root is freed the file system has heard of every inode.
     pub(crate) fn drop_tree(&self, root: DentryId) {
         let mut at = root;
         loop {
-            let dentry = self.dentry(at);
-            let child = DentryId(dentry.first_child.get());
-            if child != DentryId::NONE {
+            if let Some(child) = self.hold_first_child(at) {
                 at = child;
                 continue;
             }
             if at == root {
                 break;
             }
-            let parent = DentryId(dentry.parent.get());
+            let parent = DentryId(self.dentry(at).parent.get());
             {
                 let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
-                // Its parent's list, which nobody else changes any more, kept it, even at count 0.
-                dentry.lockref.get_locked();
                 self.unhash_locked(parent, at);
             }
             self.free_when_alone(at);
@@ -98,11 +99,28 @@ impl Vfs {
         self.free_when_alone(root);
     }
 
+    /// The first child of a dentry that the caller holds, counted.
+    fn hold_first_child(&self, parent: DentryId) -> Option<DentryId> {
+        let directory = self.dentry(parent);
+        let _guard = directory.lockref.lock(lock::DENTRY);
+        let child = DentryId(directory.first_child.get());
+        if child == DentryId::NONE {
+            return None;
+        }
+        let dentry = self.dentry(child);
+        debug_assert_eq!(dentry.sb.get(), directory.sb.get(), "a tree is of one file system");
+        // Under its parent's lock a name in the list is alive, even at count 0: it is marked dead and taken out under one
+        // lock.
+        dentry.lockref.get_locked();
+        Some(child)
+    }
+
     /// Frees a dentry that the caller holds, as soon as late readers have let go of it.
     fn free_when_alone(&self, id: DentryId) {
         let dentry = self.dentry(id);
+        let mut spin = Spin::default();
         while !dentry.lockref.lock(lock::DENTRY).put_and_mark_dead() {
-            std::thread::yield_now();
+            spin.turn();
         }
         self.dentry_free(id);
     }

@@ -3,7 +3,8 @@
 //! Rules:
 //! 1. A name is reserved by setting `busy` in its dentry, under the parent's lock; a name that has no dentry gets
 //!    one. Whoever finds it reserved waits, holding no lock.
-//! 2. Only the holder of the reservation changes what the name stands for.
+//! 2. Only the holder of the reservation changes what the name stands for, or which name and parent the dentry has. Where
+//!    it moves the dentry the reservation goes with it: `busy` is under the new parent's lock then.
 //! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle. Who waits,
 //!    waits for the name: a dentry that was given another one is waited for no longer.
 //! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
@@ -60,6 +61,13 @@ impl<'v> Reserved<'v> {
         self.dentry().is(IN_LOOKUP)
     }
 
+    /// Goes with the dentry to the parent that it was moved to: `busy` is under that one's lock from now on.
+    pub(super) fn follow(&mut self) {
+        let parent = DentryId(self.dentry().parent.get());
+        self.vfs.dget(parent);
+        self.vfs.dput(std::mem::replace(&mut self.parent, parent));
+    }
+
     /// One more count of the dentry, for after the reservation.
     pub(crate) fn hold(&self) -> DentryId {
         self.vfs.dget(self.id);
@@ -73,6 +81,7 @@ impl Drop for Reserved<'_> {
         let parent = self.vfs.dentry(self.parent);
         {
             let _parent = parent.lockref.lock(lock::DENTRY);
+            debug_assert_eq!(dentry.parent.get(), self.parent.0, "only the holder moves it");
             dentry.busy.set(0);
             let flags = dentry.flags.get();
             // Nobody said what it stands for, or nobody needs to be told that it stands for nothing.

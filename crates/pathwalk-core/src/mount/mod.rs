@@ -22,7 +22,7 @@ use pathwalk_abi::MountFlags;
 use pathwalk_sync::{Absent, Cell32, Cell64, Link, Linked, Sample, Seq, slot};
 
 /// The name of a mount slot; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct MountId(pub(crate) u32);
 
 impl MountId {

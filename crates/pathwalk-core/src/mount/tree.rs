@@ -2,17 +2,20 @@
 //!
 //! Linux: `do_add_mount`, `do_loopback`, `do_umount`, `umount_tree`; mount(2), umount(2).
 
-use super::{MntFlags, MountId};
+use super::{MntFlags, MountId, mount_hash};
 use crate::{
     dcache::{DIRECTORY, DentryId, MOUNTED},
     lock,
     vfs::Vfs,
     walk::HeldPath,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::lock_order::{self, Held};
-use std::collections::HashMap;
+use pathwalk_sync::{
+    Change,
+    lock_order::{self, Held},
+};
+use std::collections::{BTreeSet, HashMap};
 
 /// As many mounts as `fs.mount-max` allows.
 pub(crate) const MOUNT_MAX: u32 = 100_000;
@@ -21,7 +24,7 @@ pub(crate) const MOUNT_MAX: u32 = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct MountTree {
     /// The mounts that hang in a mount.
-    children: HashMap<MountId, Vec<MountId>>,
+    children: HashMap<MountId, BTreeSet<MountId>>,
     /// How many mounts cover a dentry, in all parents.
     covers: HashMap<DentryId, u32>,
     /// How many mounts a superblock has.
@@ -40,7 +43,7 @@ const LOOKS: u32 = 8;
 impl Vfs {
     fn mount_tree(&self) -> TreeGuard<'_> {
         let held = lock_order::acquire(lock::MOUNTS, false);
-        TreeGuard { tree: lock_tree(&self.tree), _held: held }
+        TreeGuard { tree: self.tree.lock(), _held: held }
     }
 
     /// Makes a mount of `root` that hangs nowhere yet, with one count. It takes over the caller's count of `root`.
@@ -91,11 +94,24 @@ impl Vfs {
     /// What the place shows: the root of what is mounted on top of it, counted, as seen in that mount.
     fn hold_top(&self, guard: &TreeGuard<'_>, at: &HeldPath<'_>) -> (MountId, DentryId) {
         let (mut parent, mut mountpoint) = (at.mnt(), at.dentry());
-        while let Some(top) = guard.tree.on(self, parent, mountpoint) {
+        while let Some(top) = self.mounted_on_locked(guard, parent, mountpoint) {
             (parent, mountpoint) = (top, DentryId(self.mount_slot(top).root.get()));
         }
         self.dget(mountpoint);
         (parent, mountpoint)
+    }
+
+    /// What is mounted on a dentry as seen in a mount; the tree's lock makes it exact.
+    fn mounted_on_locked(
+        &self,
+        _guard: &TreeGuard<'_>,
+        parent: MountId,
+        mountpoint: DentryId,
+    ) -> Option<MountId> {
+        self.mhash.find_locked(&self.mounts, mount_hash(parent, mountpoint), |id, mount| {
+            let it = mount.parent.get() == parent.0 && mount.mountpoint.get() == mountpoint.0;
+            it.then_some(MountId(id))
+        })
     }
 
     /// Hangs a mount over a dentry; none where something else was mounted there meanwhile.
@@ -129,6 +145,7 @@ impl Vfs {
         }
         let covered = self.dentry(mountpoint);
         {
+            let _moving = self.moving();
             let _dentry = covered.lockref.lock(lock::DENTRY);
             covered.lockref.get_locked();
             {
@@ -141,8 +158,7 @@ impl Vfs {
             covered.flags.set(covered.flags.get() | MOUNTED);
         }
         *guard.tree.covers.entry(mountpoint).or_default() += 1;
-        guard.tree.children.entry(parent).or_default().push(id);
-        self.topology_changed();
+        guard.tree.children.entry(parent).or_default().insert(id);
         Some(Ok(()))
     }
 
@@ -161,18 +177,16 @@ impl Vfs {
             if guard.tree.children.get(&id).is_some_and(|children| !children.is_empty()) {
                 return Err(Errno::EBUSY);
             }
-            // From here on readers that come by see the count odd and hold nothing.
-            let change = self.mount_slot(id).seq.change();
-            let unused = (0..LOOKS).any(|look| {
-                if look != 0 {
-                    std::thread::yield_now();
-                }
-                self.mount_counts.get(id.0).sum_after() <= 1
-            });
-            drop(change);
-            if !unused {
+            // Looked at before anything is changed, so that a refusal costs no walk its sample.
+            if !self.is_unused(id) {
                 return Err(Errno::EBUSY);
             }
+        }
+        // From here on readers that come by see the count odd and hold nothing, until the mount is detached. It must not be
+        // even in between: who waits for that would hold a mount that nobody was seen to use.
+        let change = self.mount_slot(id).seq.change();
+        if !lazy && !self.is_unused(id) {
+            return Err(Errno::EBUSY);
         }
         // Leaves first; each becomes a tree of its own and goes with its last holder.
         let mut subtree = vec![id];
@@ -182,10 +196,14 @@ impl Vfs {
             next += 1;
         }
         let mut uncovered = Vec::new();
-        for &at in subtree.iter().rev() {
-            uncovered.push(self.detach_one(&mut guard.tree, at));
+        {
+            let _moving = self.moving();
+            for &at in subtree[1..].iter().rev() {
+                let change = self.mount_slot(at).seq.change();
+                uncovered.push(self.detach_one(&mut guard.tree, at, change));
+            }
+            uncovered.push(self.detach_one(&mut guard.tree, id, change));
         }
-        self.topology_changed();
         drop(guard);
         for (mount, mountpoint) in uncovered {
             self.dput(mountpoint);
@@ -194,12 +212,28 @@ impl Vfs {
         Ok(())
     }
 
-    fn detach_one(&self, tree: &mut MountTree, id: MountId) -> (MountId, DentryId) {
+    /// Whether nobody but the caller, who has one count, holds a mount.
+    fn is_unused(&self, id: MountId) -> bool {
+        (0..LOOKS).any(|look| {
+            if look != 0 {
+                std::thread::yield_now();
+            }
+            self.mount_counts.get(id.0).sum_after() <= 1
+        })
+    }
+
+    /// Takes one mount out of the tree. It takes over the change of the mount's slot.
+    fn detach_one(
+        &self,
+        tree: &mut MountTree,
+        id: MountId,
+        change: Change<'_>,
+    ) -> (MountId, DentryId) {
         let mount = self.mount_slot(id);
         let (parent, mountpoint) = (MountId(mount.parent.get()), DentryId(mount.mountpoint.get()));
         let children =
             tree.children.get_mut(&parent).expect("an attached mount is its parent's child");
-        children.retain(|&child| child != id);
+        children.remove(&id);
         if children.is_empty() {
             tree.children.remove(&parent);
         }
@@ -210,12 +244,10 @@ impl Vfs {
             tree.covers.remove(&mountpoint);
         }
         self.mhash.remove(&self.mounts, id.0, mount);
-        {
-            let _change = mount.seq.change();
-            mount.parent.set(0);
-            mount.mountpoint.set(0);
-            mount.flags.set((mount.flags() | MntFlags::DETACHED).bits());
-        }
+        mount.parent.set(0);
+        mount.mountpoint.set(0);
+        mount.flags.set((mount.flags() | MntFlags::DETACHED).bits());
+        drop(change);
         let covered = self.dentry(mountpoint);
         let _dentry = covered.lockref.lock(lock::DENTRY);
         let _change = covered.seq.change();
@@ -270,19 +302,4 @@ impl Vfs {
     pub(crate) fn is_mountpoint(&self, dentry: DentryId) -> bool {
         self.dentry(dentry).is(MOUNTED)
     }
-}
-
-impl MountTree {
-    /// What is mounted there; the caller holds the tree's lock.
-    fn on(&self, vfs: &Vfs, parent: MountId, mountpoint: DentryId) -> Option<MountId> {
-        self.children
-            .get(&parent)?
-            .iter()
-            .copied()
-            .find(|&child| vfs.mount_slot(child).mountpoint.get() == mountpoint.0)
-    }
-}
-
-fn lock_tree(tree: &Mutex<MountTree>) -> MutexGuard<'_, MountTree> {
-    tree.lock()
 }

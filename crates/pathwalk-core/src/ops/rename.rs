@@ -116,7 +116,7 @@ impl Vfs {
         flags: RenameFlags,
     ) -> Result<()> {
         let exchange = flags.contains(RenameFlags::EXCHANGE);
-        let (source, target) = self.reserve_two(old, new)?;
+        let (mut source, target) = self.reserve_two(old, new)?;
         let inode = source.inode().ok_or(Errno::ENOENT)?;
         // One name twice is one reservation.
         let replaced = match &target {
@@ -138,17 +138,19 @@ impl Vfs {
         }
         let across = old.dir.dentry() != new.dir.dentry();
         let sb = old.dir.sb();
-        let lock = || (sb.rename.lock(), lock_order::acquire(lock::RENAME, false));
-        let mut held = (across && (is_directory || onto_directory)).then(lock);
-        if self.is_ancestor(source.id, new.dir.dentry()) {
-            return Err(Errno::EINVAL);
+        let mut held = (across && (is_directory || onto_directory)).then(|| sb.lock_rename());
+        // Without that lock neither can lie above the other's directory: it is no directory, or lies in that one.
+        if let Some(held) = &held {
+            if self.is_ancestor(source.id, new.dir.dentry(), held.still()) {
+                return Err(Errno::EINVAL);
+            }
+            if let Some(target) = &target
+                && self.is_ancestor(target.id, old.dir.dentry(), held.still())
+            {
+                return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
+            }
         }
-        if let Some(target) = &target
-            && self.is_ancestor(target.id, old.dir.dentry())
-        {
-            return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
-        }
-        let Some(target) = target else { return Ok(()) };
+        let Some(mut target) = target else { return Ok(()) };
         if replaced == Some(inode) {
             return Ok(());
         }
@@ -206,22 +208,20 @@ impl Vfs {
             }
         };
         if across && held.is_none() {
-            held = Some(lock());
+            held = Some(sb.lock_rename());
         }
         if exchange {
-            self.d_exchange(source.id, target.id);
+            self.d_exchange(&mut source, &mut target, held.as_ref());
         } else {
             if replaced.is_some() && is_directory {
                 self.mark_dead(target.id);
             }
-            self.d_move(source.id, target.id, new.text(), &new.last, blob, left);
+            let name = (new.text(), &new.last);
+            self.d_move(&mut source, &target, held.as_ref(), name, blob, left);
         }
         drop(held);
         if let Some(left) = left {
             self.dput(left);
-        }
-        if is_directory || exchange && onto_directory {
-            self.topology_changed();
         }
         Ok(())
     }

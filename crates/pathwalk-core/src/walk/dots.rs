@@ -76,9 +76,14 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Changed));
         }
         let to = Place { dentry: parent, seq, flags, ..at };
-        if vfs.mount_slot(at.mnt).is_partial() && !self.connected_rcu(&to)? {
-            // It was moved out of the part that the mount shows; a held place decides.
-            return Err(Stop::Leave(Left::Changed));
+        let mount = vfs.mount_slot(at.mnt);
+        if mount.is_partial() {
+            let top = DentryId(mount.root.get());
+            // It may have been moved out of the part that the mount shows; then a held place decides.
+            let connected = vfs.while_still_rcu(|still| vfs.is_ancestor(top, parent, still));
+            if connected != Some(true) {
+                return Err(Stop::Leave(Left::Changed));
+            }
         }
         Ok(to)
     }
@@ -92,27 +97,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.vfs.dget(self.at.dentry);
         }
         Ok(self.at)
-    }
-
-    /// Whether a place lies below the root of its mount.
-    fn connected_rcu(&self, place: &Place) -> Result<bool, Stop> {
-        let vfs = self.vfs;
-        let root = DentryId(vfs.mount_slot(place.mnt).root.get());
-        let (mut at, mut seq) = (place.dentry, place.seq);
-        loop {
-            if at == root {
-                return Ok(true);
-            }
-            let parent = DentryId(vfs.dentry(at).parent.get());
-            let parent_seq = vfs.dentry(parent).seq.sample();
-            if !vfs.dentry(at).seq.unchanged(seq) {
-                return Err(Stop::Leave(Left::Changed));
-            }
-            if parent == at {
-                return Ok(false);
-            }
-            (at, seq) = (parent, parent_seq);
-        }
     }
 
     fn follow_dotdot_ref(&mut self, root: &Place) -> Result<Place, Stop> {
@@ -146,7 +130,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         vfs.dput(dentry);
         let connected = {
             let mount = vfs.mount_slot(mnt);
-            !mount.is_partial() || vfs.is_ancestor(DentryId(mount.root.get()), parent)
+            let top = DentryId(mount.root.get());
+            !mount.is_partial()
+                || vfs.while_still(|still| Some(vfs.is_ancestor(top, parent, still)))
         };
         if !connected || mnt == self.at.mnt {
             // The walk holds this mount already, or does not go there.

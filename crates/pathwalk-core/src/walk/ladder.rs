@@ -21,7 +21,7 @@ use super::{
     text::Text,
 };
 use crate::{
-    dcache::{DIRECTORY, DentryId},
+    dcache::DIRECTORY,
     name::{Bytes, Component, Kind},
 };
 use pathwalk_abi::{Errno, Result};
@@ -348,7 +348,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Whether a directory or mount moved since a scoped walk began.
     #[inline(always)]
     pub(crate) fn topology_moved(&self) -> bool {
-        self.topology.is_some_and(|topology| !self.vfs.topology().unchanged(topology))
+        self.topology.is_some_and(|topology| !self.vfs.topology_unchanged(topology))
     }
 
     /// Directories or mounts moved during a scoped walk: is it still inside?
@@ -358,17 +358,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Changed));
         }
         let root = self.root.expect("a scoped walk has a root from its start");
-        let vfs = self.vfs;
-        let (mut mnt, mut dentry) = (self.at.mnt, self.at.dentry);
-        while mnt != root.mnt {
-            let mount = vfs.mount_slot(mnt);
-            if mount.parent.get() == 0 {
-                return Err(Errno::EXDEV.into());
-            }
-            dentry = DentryId(mount.mountpoint.get());
-            mnt = crate::mount::MountId(mount.parent.get());
-        }
-        if vfs.is_ancestor(root.dentry, dentry) { Ok(()) } else { Err(Errno::EXDEV.into()) }
+        let (at, root) = ((self.at.mnt, self.at.dentry), (root.mnt, root.dentry));
+        let inside = self.vfs.while_still(|still| Some(self.vfs.is_under(at, root, still)));
+        if inside { Ok(()) } else { Err(Errno::EXDEV.into()) }
     }
 }
 

@@ -187,7 +187,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             at,
             root: keep.then_some(at),
             links: 0,
-            topology: flags.is_scoped().then(|| request.vfs.topology().sample()),
+            topology: flags.is_scoped().then(|| request.vfs.topology_sample()),
             observer,
             hold,
         };

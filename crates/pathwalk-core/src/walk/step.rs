@@ -78,8 +78,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     let slot = vfs.dentry(root);
                     let seq = slot.seq.sample();
                     let flags = slot.flags.get();
-                    // Hand over hand: the root was sampled before its mount, and that before the dentry below.
-                    if !mount.seq.unchanged(seen.seq) || !covered.seq.unchanged(place.seq) {
+                    // Hand over hand: the root was sampled before its mount, and that before the dentry below and
+                    // the mount that it was seen in, which nobody checks after this.
+                    if !mount.seq.unchanged(seen.seq)
+                        || !covered.seq.unchanged(place.seq)
+                        || !vfs.mount_slot(place.mnt).seq.unchanged(place.mnt_seq)
+                    {
                         return Err(Stop::Leave(Left::Mount));
                     }
                     if self.flags.contains(Lookup::NO_XDEV) {

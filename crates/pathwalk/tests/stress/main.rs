@@ -12,6 +12,10 @@ mod circles;
 
 mod atomic;
 
+mod moves;
+
+mod umount;
+
 mod listing;
 
 use pathwalk::{Config, Cred, MemFs, Task, Vfs};
