@@ -20,6 +20,8 @@ mod shrink;
 
 mod generate;
 
+mod worlds;
+
 mod coverage;
 
 mod pair;

@@ -24,17 +24,7 @@ pub(crate) struct Ours {
 impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
-        let config = Config {
-            dentry_bytes: 1 << 21,
-            inode_bytes: 1 << 21,
-            name_bytes: 1 << 24,
-            protected_symlinks: settings.protected_symlinks,
-            protected_hardlinks: settings.protected_hardlinks,
-            protected_regular: settings.protected_regular,
-            protected_fifos: settings.protected_fifos,
-            clock: Some(ticking),
-        };
-        let vfs = Vfs::new(config, MemFs::new()).expect("a machine fits");
+        let vfs = Vfs::new(settings.config(), MemFs::new()).expect("a machine fits");
         Self { tasks: Who::ALL.map(|who| vfs.task(cred(who))).into(), slots: Default::default() }
     }
 
@@ -253,6 +243,20 @@ impl Settings {
         protected_regular: 0,
         protected_fifos: 0,
     };
+
+    /// The configuration of a small machine that is set so.
+    pub(crate) fn config(self) -> Config {
+        Config {
+            dentry_bytes: 1 << 21,
+            inode_bytes: 1 << 21,
+            name_bytes: 1 << 24,
+            protected_symlinks: self.protected_symlinks,
+            protected_hardlinks: self.protected_hardlinks,
+            protected_regular: self.protected_regular,
+            protected_fifos: self.protected_fifos,
+            clock: Some(ticking),
+        }
+    }
 
     /// With one changed by its name; none where there is no such.
     pub(crate) fn with(mut self, name: &str, value: u8) -> Option<Self> {

@@ -5,6 +5,7 @@ use crate::{
     kernel::{Nursery, may_mount},
     random::{Drawn, Plan, draw},
     scenarios::{Held, read, record_file},
+    worlds::{self, Asked},
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
@@ -70,6 +71,17 @@ pub struct Args {
     #[arg(long, requires = "scenario")]
     pub record: bool,
 
+    /// Ask everything about all small trees instead: every short path, every caller
+    ///
+    /// The trees have up to four nodes: directories, mounts, files, and symlinks with nine bodies. The paths have up to
+    /// four components of a, b, . and .., with and without a slash in front and behind.
+    #[arg(long, conflicts_with_all = ["ops", "seed", "scenario"])]
+    pub worlds: bool,
+
+    /// Of the small trees, ask about the K-th of N slices only
+    #[arg(long, value_name = "K/N", requires = "worlds", value_parser = slice)]
+    pub slice: Option<(usize, usize)>,
+
     /// Print the answers that each call gave, as a table in Markdown
     #[arg(long)]
     pub summary: bool,
@@ -83,10 +95,19 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     if seeds.is_empty() { Err("no seed is in this range".into()) } else { Ok(seeds) }
 }
 
+fn slice(text: &str) -> Result<(usize, usize), String> {
+    let parse = |text: &str| text.parse::<usize>().ok();
+    let parts = text.split_once('/').and_then(|(number, of)| Some((parse(number)?, parse(of)?)));
+    parts
+        .filter(|(number, of)| (1..=*of).contains(number))
+        .ok_or("not of the form K/N, from 1/N to N/N".into())
+}
+
 /// What was compared and where the two differ.
 pub struct Report {
     held: Held,
     drawn: Option<Drawn>,
+    asked: Option<Asked>,
     seeds: String,
     seconds: f64,
     notes: Vec<String>,
@@ -96,7 +117,9 @@ impl Report {
     /// Whether every answer was the same.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        self.held.wrong.is_empty() && self.drawn.as_ref().is_none_or(|drawn| drawn.found.is_empty())
+        self.held.wrong.is_empty()
+            && self.drawn.as_ref().is_none_or(|drawn| drawn.found.is_empty())
+            && self.asked.as_ref().is_none_or(|asked| asked.found.is_empty())
     }
 }
 
@@ -146,7 +169,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     let begun = Instant::now();
     let mut held = Held::default();
-    if args.scenario.is_empty() {
+    if args.scenario.is_empty() && !args.worlds {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
         }
@@ -159,14 +182,22 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     notes.append(&mut held.spared);
     let mut seeds = String::new();
-    let drawn = (nursery.is_some() && args.scenario.is_empty()).then(|| {
+    let drawn = (nursery.is_some() && args.scenario.is_empty() && !args.worlds).then(|| {
         let plan = args.plan(&mut seeds);
-        let progress = progress(plan.ops);
+        let progress = progress(plan.ops, "calls");
         let drawn = draw(&plan, &progress);
         progress.finish_and_clear();
         drawn
     });
-    Ok(Report { held, drawn, seeds, seconds: begun.elapsed().as_secs_f64(), notes })
+    let asked = (nursery.is_some() && args.worlds).then(|| {
+        let (number, of) = args.slice.unwrap_or((1, 1));
+        let trees = worlds::slice(number, of);
+        let progress = progress(trees.len() as u64, "trees");
+        let asked = worlds::ask(&trees, args.threads(4), &progress);
+        progress.finish_and_clear();
+        asked
+    });
+    Ok(Report { held, drawn, asked, seeds, seconds: begun.elapsed().as_secs_f64(), notes })
 }
 
 impl Args {
@@ -186,9 +217,12 @@ impl Args {
             }
         };
         // A worker mostly waits: for the kernel to take namespaces apart, for the clock to tick.
+        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads: self.threads(8) }
+    }
+
+    fn threads(&self, each_core: usize) -> usize {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.threads.unwrap_or(8 * cores).max(1);
-        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads }
+        self.threads.unwrap_or(each_core * cores).max(1)
     }
 }
 
@@ -196,10 +230,11 @@ fn fresh_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-fn progress(ops: u64) -> ProgressBar {
-    let style = "{wide_bar} {human_pos} of {human_len} calls, {per_sec}, {eta} to go";
-    let style = ProgressStyle::with_template(style).expect("the template is right");
-    ProgressBar::new(ops).with_style(style)
+fn progress(all: u64, what: &str) -> ProgressBar {
+    let style =
+        format!("{{wide_bar}} {{human_pos}} of {{human_len}} {what}, {{per_sec}}, {{eta}} to go");
+    let style = ProgressStyle::with_template(&style).expect("the template is right");
+    ProgressBar::new(all).with_style(style)
 }
 
 fn name_of(path: &Path) -> String {
@@ -211,7 +246,19 @@ impl fmt::Display for Report {
         let Held { calls, tables, wrong, .. } = &self.held;
         f.write_str(wrong)?;
         let verdict = if wrong.is_empty() { "as Linux answered" } else { "WRONG, see above" };
-        writeln!(f, "{calls} calls in {tables} tables: {verdict}")?;
+        if *tables != 0 {
+            writeln!(f, "{calls} calls in {tables} tables: {verdict}")?;
+        }
+        if let Some(Asked { trees, calls, found }) = &self.asked {
+            for scenario in found {
+                writeln!(f, "\n{scenario}")?;
+            }
+            let (rate, found) = (*calls as f64 / self.seconds, found.len());
+            writeln!(
+                f,
+                "{calls} calls in {trees} small worlds: {found} differences ({rate:.0} calls/s)"
+            )?;
+        }
         let Some(Drawn { ops, found, coverage }) = &self.drawn else { return Ok(()) };
         for scenario in found {
             writeln!(f, "\n{scenario}")?;

@@ -11,10 +11,10 @@
 
 mod calls;
 mod serve;
-mod sys;
+pub(crate) mod sys;
 mod world;
 
-pub(crate) use world::{Nursery, may_mount};
+pub(crate) use world::{Nursery, may_mount, root_of_ones_own};
 
 use crate::{
     call::{Step, Who},

@@ -122,6 +122,16 @@ fn unshare(flags: i32) -> Result<()> {
     syscall(libc::SYS_unshare, [Arg::Int(flags.into())]).map(drop)
 }
 
+/// Puts an empty tmpfs in the place of the calling thread's root, and nothing of the host behind it.
+///
+/// # Errors
+///
+/// As unshare(2), mount(2) and pivot_root(2).
+pub(crate) fn root_of_ones_own() -> Result<()> {
+    leave_host()?;
+    new_root()
+}
+
 /// Puts an empty tmpfs in the place of the host's root.
 fn leave_host() -> Result<()> {
     unshare(libc::CLONE_NEWNS | libc::CLONE_FS)?;

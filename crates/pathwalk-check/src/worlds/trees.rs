@@ -1,0 +1,158 @@
+//! All small trees, each of those that differ by swapping `a` and `b` once.
+//!
+//! A tree is a list of nodes, parents before children; each has its place and what it is. The root is no node.
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A directory.
+    Dir,
+    /// A directory with a file system mounted on it; what is below lies in that.
+    Mount,
+    /// A file.
+    File,
+    /// A symlink, by the number of its body.
+    Link(usize),
+}
+
+/// A node of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Node {
+    /// From the root, beginning with a slash.
+    pub(crate) path: String,
+    /// What it is.
+    pub(crate) kind: Kind,
+}
+
+/// The bodies of symlinks: whatever two characters can say.
+pub(crate) const BODIES: [&str; 9] = ["a", "b", ".", "..", "/", "/a", "/b", "a/", "b/"];
+
+/// All trees of up to so many nodes beside the root, the smaller ones first.
+pub(crate) fn trees(nodes: usize) -> Vec<Vec<Node>> {
+    let mut trees = Vec::new();
+    for size in 0..=nodes {
+        below("", size, &mut |tree: &[Node]| {
+            if is_first_of_its_twins(tree) {
+                trees.push(tree.to_vec());
+            }
+        });
+    }
+    trees
+}
+
+/// Calls back with every choice of `size` nodes below a directory.
+fn below(dir: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
+    for left in 0..=size {
+        child(&format!("{dir}/a"), left, &mut |a| {
+            child(&format!("{dir}/b"), size - left, &mut |b| found(&[a, b].concat()));
+        });
+    }
+}
+
+/// Calls back with every way in which a name stands for `size` nodes: itself and what is below it.
+fn child(path: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
+    let node = |kind| Node { path: path.to_owned(), kind };
+    match size {
+        0 => found(&[]),
+        1 => {
+            found(&[node(Kind::File)]);
+            (0..BODIES.len()).for_each(|body| found(&[node(Kind::Link(body))]));
+        }
+        _ => {}
+    }
+    if size >= 1 {
+        for kind in [Kind::Dir, Kind::Mount] {
+            below(path, size - 1, &mut |rest| found(&[&[node(kind)], rest].concat()));
+        }
+    }
+}
+
+fn is_first_of_its_twins(tree: &[Node]) -> bool {
+    let mut own = tree.to_vec();
+    let mut twin: Vec<_> = tree.iter().map(swapped).collect();
+    own.sort();
+    twin.sort();
+    own <= twin
+}
+
+fn swapped(node: &Node) -> Node {
+    let swap = |text: &str| -> String {
+        let other = |char| match char {
+            'a' => 'b',
+            'b' => 'a',
+            char => char,
+        };
+        text.chars().map(other).collect()
+    };
+    let kind = match node.kind {
+        Kind::Link(body) => {
+            let twin = swap(BODIES[body]);
+            let twin = BODIES.iter().position(|body| *body == twin);
+            Kind::Link(twin.expect("the bodies have their twins"))
+        }
+        kind => kind,
+    };
+    Node { path: swap(&node.path), kind }
+}
+
+/// All paths of up to so many components, with and without slashes in front and behind; and none, and the root.
+pub(crate) fn paths(components: usize) -> Vec<String> {
+    let mut paths = vec![String::new(), "/".to_owned()];
+    let mut last = vec![String::new()];
+    for _ in 0..components {
+        let longer = |path: &String| {
+            ["a", "b", ".", ".."].map(|name| match path.as_str() {
+                "" => name.to_owned(),
+                path => format!("{path}/{name}"),
+            })
+        };
+        last = last.iter().flat_map(longer).collect();
+        for path in &last {
+            paths.extend([
+                path.clone(),
+                format!("/{path}"),
+                format!("{path}/"),
+                format!("/{path}/"),
+            ]);
+        }
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_small_tree_is_there_once() {
+        // By hand: nothing; one node of 12 kinds at `a`, as `b` is its twin, but a link's body may be any.
+        let small = trees(1);
+        assert_eq!(small.len(), 1 + 12);
+        for nodes in [2, 3] {
+            let found: Vec<_> = trees(nodes)
+                .into_iter()
+                .map(|mut tree| {
+                    tree.sort();
+                    tree
+                })
+                .collect();
+            let set: HashSet<_> = found.iter().map(|tree| format!("{tree:?}")).collect();
+            assert_eq!(set.len(), found.len());
+            for tree in &found {
+                let mut twin: Vec<_> = tree.iter().map(swapped).collect();
+                twin.sort();
+                assert!(twin == *tree || !set.contains(&format!("{twin:?}")));
+            }
+        }
+        // The number of all trees of two nodes is 240, of which 12 are their own twins.
+        assert_eq!(trees(2).len() - small.len(), (240 + 12) / 2);
+    }
+
+    #[test]
+    fn every_short_path_is_there_once() {
+        let all = paths(4);
+        assert_eq!(all.len(), 2 + 4 * (4 + 16 + 64 + 256));
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+    }
+}
