@@ -22,6 +22,8 @@ mod generate;
 
 mod worlds;
 
+mod races;
+
 mod coverage;
 
 mod pair;

@@ -3,6 +3,7 @@
 use crate::{
     Error,
     kernel::{Nursery, may_mount},
+    races::{self, Raced},
     random::{Drawn, Plan, draw},
     scenarios::{Held, read, record_file},
     worlds::{self, Asked},
@@ -82,6 +83,19 @@ pub struct Args {
     #[arg(long, value_name = "K/N", requires = "worlds", value_parser = slice)]
     pub slice: Option<(usize, usize)>,
 
+    /// Race so many short scripts of two or three tasks instead
+    ///
+    /// What the tasks see when they race on pathwalk must be explained by some order of their calls on the kernel, where
+    /// all orders are tried.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "1000",
+        conflicts_with_all = ["ops", "scenario", "worlds"]
+    )]
+    pub races: Option<u64>,
+
     /// Print the answers that each call gave, as a table in Markdown
     #[arg(long)]
     pub summary: bool,
@@ -108,6 +122,7 @@ pub struct Report {
     held: Held,
     drawn: Option<Drawn>,
     asked: Option<Asked>,
+    raced: Option<Raced>,
     seeds: String,
     seconds: f64,
     notes: Vec<String>,
@@ -120,6 +135,7 @@ impl Report {
         self.held.wrong.is_empty()
             && self.drawn.as_ref().is_none_or(|drawn| drawn.found.is_empty())
             && self.asked.as_ref().is_none_or(|asked| asked.found.is_empty())
+            && self.raced.as_ref().is_none_or(|raced| raced.found.is_empty())
     }
 }
 
@@ -169,7 +185,8 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     let begun = Instant::now();
     let mut held = Held::default();
-    if args.scenario.is_empty() && !args.worlds {
+    let draws = args.scenario.is_empty() && !args.worlds && args.races.is_none();
+    if draws {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
         }
@@ -182,7 +199,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     notes.append(&mut held.spared);
     let mut seeds = String::new();
-    let drawn = (nursery.is_some() && args.scenario.is_empty() && !args.worlds).then(|| {
+    let drawn = (nursery.is_some() && draws).then(|| {
         let plan = args.plan(&mut seeds);
         let progress = progress(plan.ops, "calls");
         let drawn = draw(&plan, &progress);
@@ -197,7 +214,14 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         progress.finish_and_clear();
         asked
     });
-    Ok(Report { held, drawn, asked, seeds, seconds: begun.elapsed().as_secs_f64(), notes })
+    let raced = args.races.filter(|_| nursery.is_some()).map(|scripts| {
+        let seed = args.seed.as_ref().map_or_else(fresh_seed, |seeds| *seeds.start());
+        let progress = progress(scripts, "scripts");
+        let raced = races::race(seed, scripts, args.threads(2), &progress);
+        progress.finish_and_clear();
+        raced
+    });
+    Ok(Report { held, drawn, asked, raced, seeds, seconds: begun.elapsed().as_secs_f64(), notes })
 }
 
 impl Args {
@@ -257,6 +281,16 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{calls} calls in {trees} small worlds: {found} differences ({rate:.0} calls/s)"
+            )?;
+        }
+        if let Some(Raced { scripts, races, possible, had, found }) = &self.raced {
+            for scenario in found {
+                writeln!(f, "\n{scenario}")?;
+            }
+            let found = found.len();
+            writeln!(
+                f,
+                "{races} races of {scripts} scripts: {found} outcomes unexplained ({had} of {possible} possible ones seen)"
             )?;
         }
         let Some(Drawn { ops, found, coverage }) = &self.drawn else { return Ok(()) };
