@@ -12,7 +12,7 @@
 //!
 //! What is printed parses to the same call, so every finding can be replayed from its text.
 
-use crate::field::{Field, Fills, Int, Octal, Slot, Slots, Text, When, Where};
+use crate::field::{Field, Fills, Int, Octal, Slot, Text, When, Where, Word};
 use pathwalk::{
     AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
 };
@@ -59,7 +59,18 @@ macro_rules! calls {
             /// The names of all calls.
             pub(crate) const NAMES: &[&str] = &[$($text),*];
 
-            fn each_field(&self, mut each: impl FnMut(&dyn Slots)) {
+            /// The names of the flags that the call of this name can be told.
+            pub(crate) fn known_flags(name: &str) -> Vec<&'static str> {
+                match name {
+                    $($text => {
+                        let known: &[fn() -> Vec<&'static str>] = &[$(<$type>::known_flags),*];
+                        known.iter().flat_map(|known| known()).collect()
+                    })*
+                    _ => Vec::new(),
+                }
+            }
+
+            fn each_field(&self, mut each: impl FnMut(&dyn Word)) {
                 match self {
                     $(Self::$name { $($field),* } => { $(each($field);)* })*
                 }
@@ -137,6 +148,13 @@ impl Call {
         let mut used = Vec::new();
         self.each_field(|field| used.extend(field.uses()));
         used
+    }
+
+    /// The names of the flags that it is told.
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
+        let mut flags = Vec::new();
+        self.each_field(|field| flags.extend(field.flags()));
+        flags
     }
 
     /// The slot that gets the file which the call opens.

@@ -40,6 +40,14 @@ impl Coverage {
         }
     }
 
+    /// The answers of a call, success first.
+    pub(crate) fn answers(&self, name: &str) -> Vec<&str> {
+        let answers = self.calls.get(name).into_iter().flat_map(BTreeMap::keys);
+        let mut answers: Vec<_> = answers.map(String::as_str).collect();
+        answers.sort_by_key(|answer| *answer != "ok");
+        answers
+    }
+
     /// The pairs of a call and an answer.
     pub(crate) fn pairs(&self) -> usize {
         self.calls.values().map(BTreeMap::len).sum()
@@ -63,12 +71,7 @@ impl fmt::Display for Coverage {
                 continue;
             };
             let total: u64 = answers.values().sum();
-            write!(f, "| `{name}` | {total} |")?;
-            let ok = answers.get_key_value("ok");
-            for (key, _) in ok.into_iter().chain(answers.iter().filter(|(key, _)| *key != "ok")) {
-                write!(f, " {key}")?;
-            }
-            writeln!(f, " |")?;
+            writeln!(f, "| `{name}` | {total} | {} |", self.answers(name).join(" "))?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use pathwalk::{
 };
 use std::fmt::{self, Formatter};
 
-/// What a word of a call says of slots.
-pub(crate) trait Slots {
+/// What can be asked of any word of a call.
+pub(crate) trait Word {
     /// The slot whose file the call is about.
     fn uses(&self) -> Option<Slot> {
         None
@@ -19,14 +19,24 @@ pub(crate) trait Slots {
     fn fills(&self) -> Option<Slot> {
         None
     }
+
+    /// The names of the flags that are set.
+    fn flags(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// A word of a call.
-pub(crate) trait Field: Slots + Sized {
+pub(crate) trait Field: Word + Sized {
     /// Reads the word.
     fn read(word: &str) -> Option<Self>;
     /// Writes it so that it is read again.
     fn write(&self, f: &mut Formatter<'_>) -> fmt::Result;
+
+    /// The names of all flags that it can have.
+    fn known_flags() -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// A place for an open file: `h0`.
@@ -44,7 +54,7 @@ impl Field for Slot {
     }
 }
 
-impl Slots for Slot {
+impl Word for Slot {
     fn uses(&self) -> Option<Slot> {
         Some(*self)
     }
@@ -64,7 +74,7 @@ impl Field for Fills {
     }
 }
 
-impl Slots for Fills {
+impl Word for Fills {
     fn fills(&self) -> Option<Slot> {
         Some(self.0)
     }
@@ -74,7 +84,7 @@ impl Slots for Fills {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text(pub(crate) Vec<u8>);
 
-impl Slots for Text {}
+impl Word for Text {}
 
 impl Field for Text {
     fn read(word: &str) -> Option<Self> {
@@ -153,7 +163,7 @@ impl Field for Where {
     }
 }
 
-impl Slots for Where {
+impl Word for Where {
     fn uses(&self) -> Option<Slot> {
         self.dir
     }
@@ -163,7 +173,7 @@ impl Slots for Where {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Int(pub(crate) i64);
 
-impl Slots for Int {}
+impl Word for Int {}
 
 impl Field for Int {
     fn read(word: &str) -> Option<Self> {
@@ -179,7 +189,7 @@ impl Field for Int {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Octal(pub(crate) u32);
 
-impl Slots for Octal {}
+impl Word for Octal {}
 
 impl Field for Octal {
     fn read(word: &str) -> Option<Self> {
@@ -195,7 +205,7 @@ impl Field for Octal {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct When(pub(crate) SetTime);
 
-impl Slots for When {}
+impl Word for When {}
 
 impl Field for When {
     fn read(word: &str) -> Option<Self> {
@@ -256,7 +266,11 @@ fn write_flags<F: Flags<Bits: fmt::LowerHex> + Copy>(
 
 macro_rules! flags {
     ($($type:ty)*) => {$(
-        impl Slots for $type {}
+        impl Word for $type {
+            fn flags(&self) -> Vec<&'static str> {
+                self.iter_names().map(|(name, _)| name).collect()
+            }
+        }
 
         impl Field for $type {
             fn read(word: &str) -> Option<Self> {
@@ -265,6 +279,11 @@ macro_rules! flags {
 
             fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 write_flags(*self, f)
+            }
+
+            fn known_flags() -> Vec<&'static str> {
+                // A second name for the same bit is left out, as `iter_names` does.
+                <$type>::from_bits_retain(!0).iter_names().map(|(name, _)| name).collect()
             }
         }
     )*};

@@ -24,6 +24,8 @@ mod worlds;
 
 mod races;
 
+mod linux_md;
+
 mod coverage;
 
 mod pair;

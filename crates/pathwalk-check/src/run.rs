@@ -3,6 +3,7 @@
 use crate::{
     Error,
     kernel::{Nursery, may_mount},
+    linux_md::write_linux_md,
     races::{self, Raced},
     random::{Drawn, Plan, draw},
     scenarios::{Held, read, record_file},
@@ -42,6 +43,8 @@ Examples:
   pathwalk check                                    the tables, then 200,000 calls from fixed seeds and a fresh one
   pathwalk check --seed 7 --ops 1000000             … from one seed
   pathwalk check --seed 1-200 --ops 5000000         … from 200 seeds
+  pathwalk check --worlds --slice 3/100             every path in a hundredth of all small trees
+  pathwalk check --races                            what two or three tasks see at the same time
   pathwalk check --scenario found.scn               one table
   pathwalk check --scenario new.scn --record        write the kernel's answers into it
 
@@ -72,18 +75,18 @@ pub struct Args {
     #[arg(long, requires = "scenario")]
     pub record: bool,
 
-    /// Ask everything about all small trees instead: every short path, every caller
+    /// Ask everything about all small trees: every short path, every caller
     ///
     /// The trees have up to four nodes: directories, mounts, files, and symlinks with nine bodies. The paths have up to
     /// four components of a, b, . and .., with and without a slash in front and behind.
-    #[arg(long, conflicts_with_all = ["ops", "seed", "scenario"])]
+    #[arg(long, conflicts_with = "scenario")]
     pub worlds: bool,
 
     /// Of the small trees, ask about the K-th of N slices only
     #[arg(long, value_name = "K/N", requires = "worlds", value_parser = slice)]
     pub slice: Option<(usize, usize)>,
 
-    /// Race so many short scripts of two or three tasks instead
+    /// Race so many short scripts of two or three tasks
     ///
     /// What the tasks see when they race on pathwalk must be explained by some order of their calls on the kernel, where
     /// all orders are tried.
@@ -92,13 +95,21 @@ pub struct Args {
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "1000",
-        conflicts_with_all = ["ops", "scenario", "worlds"]
+        conflicts_with = "scenario"
     )]
     pub races: Option<u64>,
 
-    /// Print the answers that each call gave, as a table in Markdown
+    /// Print what was compared as a table in Markdown
     #[arg(long)]
     pub summary: bool,
+
+    /// Print the answers that each call gave, as a table in Markdown
+    #[arg(long)]
+    pub coverage: bool,
+
+    /// Write the table of calls and flags into this page, from the tables alone, and check nothing
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    pub linux_md: Option<PathBuf>,
 }
 
 fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -144,18 +155,24 @@ impl Report {
 /// The exit status is 0 if every answer was the same, 1 if one was not, 2 if nothing could be checked.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
+    if let Some(page) = &args.linux_md {
+        return match write_linux_md(page) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => unusable(&error),
+        };
+    }
     let report = match check(args) {
         Ok(report) => report,
-        Err(error) => {
-            eprintln!("pathwalk check: {error}");
-            return ExitCode::from(2);
-        }
+        Err(error) => return unusable(&error),
     };
     for note in &report.notes {
         eprintln!("pathwalk check: {note}");
     }
     let mut text = report.to_string();
     if args.summary {
+        let _ = write!(text, "\n{}", report.summary());
+    }
+    if args.coverage {
         let mut coverage = report.held.coverage.clone();
         if let Some(drawn) = &report.drawn {
             coverage.merge(&drawn.coverage);
@@ -165,6 +182,11 @@ pub fn run(args: &Args) -> ExitCode {
     // Whoever closed standard output has read enough.
     let _closed = io::stdout().lock().write_all(text.as_bytes());
     if report.agrees() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn unusable(error: &Error) -> ExitCode {
+    eprintln!("pathwalk check: {error}");
+    ExitCode::from(2)
 }
 
 /// Checks what the arguments say.
@@ -185,8 +207,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     let begun = Instant::now();
     let mut held = Held::default();
-    let draws = args.scenario.is_empty() && !args.worlds && args.races.is_none();
-    if draws {
+    if args.draws() {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
         }
@@ -199,7 +220,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     notes.append(&mut held.spared);
     let mut seeds = String::new();
-    let drawn = (nursery.is_some() && draws).then(|| {
+    let drawn = (nursery.is_some() && args.draws()).then(|| {
         let plan = args.plan(&mut seeds);
         let progress = progress(plan.ops, "calls");
         let drawn = draw(&plan, &progress);
@@ -244,6 +265,12 @@ impl Args {
         Plan { seeds, ops: self.ops.unwrap_or(200_000), threads: self.threads(8) }
     }
 
+    /// Whether the tables are held and calls drawn: where nothing else is asked for, or that too.
+    fn draws(&self) -> bool {
+        let else_asked = self.worlds || self.races.is_some();
+        self.scenario.is_empty() && (!else_asked || self.ops.is_some())
+    }
+
     fn threads(&self, each_core: usize) -> usize {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         self.threads.unwrap_or(each_core * cores).max(1)
@@ -263,6 +290,60 @@ fn progress(all: u64, what: &str) -> ProgressBar {
 
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+impl Report {
+    /// What was compared, as a table in Markdown.
+    fn summary(&self) -> String {
+        let mut text = String::from(
+            "| Compared with the running kernel | Calls | Differences |\n|---|--:|--:|\n",
+        );
+        let mut row = |what: String, calls: u64, found: usize| {
+            let calls = with_commas(calls);
+            let _ = writeln!(text, "| {what} | {calls} | {found} |");
+        };
+        if self.held.tables != 0 {
+            let (tables, pairs) = (self.held.tables, self.held.coverage.pairs());
+            let wrong = self.held.wrong.lines().filter(|line| !line.starts_with(' ')).count();
+            row(
+                format!("{tables} tables of scenarios, {pairs} pairs of call and answer"),
+                self.held.calls as u64,
+                wrong,
+            );
+        }
+        if let Some(Drawn { ops, found, coverage }) = &self.drawn {
+            let (seeds, pairs) = (&self.seeds, coverage.pairs());
+            row(
+                format!("calls drawn from {seeds}, {pairs} pairs of call and answer"),
+                *ops,
+                found.len(),
+            );
+        }
+        if let Some(Asked { trees, calls, found }) = &self.asked {
+            row(format!("{} small worlds", with_commas(*trees as u64)), *calls, found.len());
+        }
+        if let Some(Raced { scripts, races, had, possible, found }) = &self.raced {
+            let (had, possible) = (with_commas(*had), with_commas(*possible));
+            let scripts = with_commas(*scripts);
+            row(
+                format!("races of {scripts} scripts, {had} of {possible} possible outcomes seen"),
+                *races,
+                found.len(),
+            );
+        }
+        text
+    }
+}
+
+fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| std::str::from_utf8(group).ok())
+        .collect();
+    groups.join(",")
 }
 
 impl fmt::Display for Report {

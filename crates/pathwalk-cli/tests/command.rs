@@ -325,6 +325,13 @@ fn what_cannot_be_used_is_one_line_and_status_2() {
         ),
         (&["bench"], "pathwalk: the following required arguments were not provided: <BENCH>"),
         (&["bench", "gcc-204"], "pathwalk: invalid value 'gcc-204' for '[BENCH]'"),
+        (&["check", "--seed", "7-3"], "pathwalk: invalid value '7-3' for '--seed <S|S-T>'"),
+        (
+            &["check", "--worlds", "--slice", "3/2"],
+            "pathwalk: invalid value '3/2' for '--slice <K/N>'",
+        ),
+        (&["check", "--record"], "pathwalk: the following required arguments were not provided"),
+        (&["check", "--scenario", "/none"], "pathwalk check: /none: No such file or directory"),
     ];
     for (args, want) in rows {
         let ran = ran(pathwalk().args(*args));
@@ -351,6 +358,7 @@ fn help_teaches_with_examples() {
                 "d<TAB>0755<TAB>/usr",
             ],
         ),
+        (&["check", "--help"], &["--scenario <FILE>", "exit status", "u: openat h0 d/f"]),
         (&["bench", "--help"], &["--threads", "pathwalk bench gcc-205"]),
         (&["--version"], &["pathwalk 0."]),
     ] {

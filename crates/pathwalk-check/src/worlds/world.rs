@@ -118,7 +118,7 @@ impl World {
             Ask::Rename(path, new) if new == ASIDE => Some(Ask::Rename(ASIDE, path)),
             _ => None,
         };
-        if !back.is_some_and(|back| self.compare(As::Root, back).is_ok()) {
+        if back.is_none_or(|back| self.compare(As::Root, back).is_err()) {
             self.clear(false);
             self.build();
         }

@@ -1,0 +1,81 @@
+//! `pathwalk check` as it is run: tables that hold, tables that do not, and files that are no tables.
+
+use std::{fs, path::Path, process::Command};
+use tempfile::NamedTempFile;
+
+/// Exit status, standard output, standard error without the remark that the kernel cannot be asked.
+fn check(table: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let file = NamedTempFile::with_suffix(".scn").expect("a temporary file");
+    fs::write(file.path(), table).expect("it can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let output = command.args(["check", "--scenario"]).arg(file.path()).args(args).output();
+    let output = output.expect("it starts");
+    let text = |bytes| String::from_utf8(bytes).expect("it prints UTF-8");
+    let stderr = text(output.stderr);
+    let stderr = stderr.lines().filter(|line| !line.contains("no right to make mount"));
+    (output.status.code(), text(output.stdout), stderr.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn a_table_that_holds_is_status_0() {
+    let table = "== a title\n# a comment\nmkdirat d 0755 -> ok\nu: mkdirat d 0755 -> EEXIST\nstat d -> * links=2\n";
+    let (status, stdout, stderr) = check(table, &[]);
+    assert_eq!((status, &*stderr), (Some(0), ""));
+    assert_eq!(stdout, "3 calls in 1 tables: as Linux answered\n");
+}
+
+#[test]
+fn a_wrong_row_is_status_1_and_shown() {
+    let (status, stdout, _) = check("== a title\nmkdirat d 0755 -> EACCES\n", &[]);
+    assert_eq!(status, Some(1));
+    for want in [":2: a title", "root: mkdirat d 0755", "table:    EACCES", "pathwalk: ok", "WRONG"]
+    {
+        assert!(stdout.contains(want), "{want}:\n{stdout}");
+    }
+}
+
+#[test]
+fn an_answer_that_differs_on_purpose_must_be_the_one_that_is_told() {
+    let told = "mknodat s 0140644 0 -> ok\nstat s -> * nothing\ndiffers * links=1: because\n";
+    let (status, stdout, _) = check(told, &[]);
+    // The kernel is held to its own answer, pathwalk to its.
+    assert!(!stdout.contains("pathwalk:"), "{stdout}");
+    let (other, stdout, _) = check(&told.replace("links=1", "links=2"), &[]);
+    assert!(stdout.contains("pathwalk:"), "{stdout}");
+    assert_eq!((status.is_some(), other), (true, Some(1)));
+}
+
+#[test]
+fn what_is_no_table_is_status_2_in_one_line() {
+    for (table, want) in [
+        ("mkdir d\n", "no call is named `mkdir`"),
+        ("== a\nmkdirat d\n", ":2: mkdirat: no mode"),
+        ("mkdirat d rwx\n", "mkdirat: mode is not `rwx`"),
+        ("mkdirat d 0755 0\n", "mkdirat: too much: `0`"),
+        ("needs everything\n", "nothing that can be needed is `everything`"),
+        ("mkdirat d 0755\nneeds slow\n", "a scenario begins with what it needs"),
+        ("differs ok: why\n", "follows a call"),
+    ] {
+        let (status, stdout, stderr) = check(table, &[]);
+        assert_eq!((status, &*stdout), (Some(2), ""), "{table}: {stderr}");
+        assert!(stderr.starts_with("pathwalk check: ") && stderr.contains(want), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn linux_md_says_what_the_scenarios_say() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../LINUX.md");
+    let page = fs::read_to_string(page).expect("the page lies at the top of the checkout");
+    let copy = NamedTempFile::new().expect("a temporary file");
+    fs::write(copy.path(), &page).expect("it can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let status = command.args(["check", "--linux-md"]).arg(copy.path()).status();
+    assert!(status.expect("it starts").success());
+    let written = fs::read_to_string(copy.path()).expect("it can be read");
+    let differs = page.lines().zip(written.lines()).find(|(is, should)| is != should);
+    assert!(
+        page == written,
+        "cargo run -p pathwalk-cli -- check --linux-md LINUX.md makes it current: {differs:?}"
+    );
+}
