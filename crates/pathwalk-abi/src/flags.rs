@@ -296,6 +296,21 @@ bitflags! {
 }
 
 bitflags! {
+    /// Attributes of a file beside its mode: `FS_*_FL`, ioctl_iflags(2); lsattr(1) shows them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct InodeFlags: u32 {
+        /// May not be changed, renamed, linked or removed: `chattr +i`.
+        const IMMUTABLE = general::FS_IMMUTABLE_FL;
+        /// May only be appended to; of a directory, names may only be added: `chattr +a`.
+        const APPEND = general::FS_APPEND_FL;
+        /// Left out of backups: `chattr +d`.
+        const NODUMP = general::FS_NODUMP_FL;
+        /// The time of last access is not updated: `chattr +A`.
+        const NOATIME = general::FS_NOATIME_FL;
+    }
+}
+
+bitflags! {
     /// How a file system is mounted, as statfs(2) says: `ST_*`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct StatfsFlags: u64 {

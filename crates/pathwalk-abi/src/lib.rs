@@ -36,8 +36,8 @@ pub use caps::CapSet;
 pub use dev::Dev;
 pub use errno::{Errno, Result};
 pub use flags::{
-    AT_FDCWD, AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatfsFlags,
-    StatxAttributes, StatxMask, UmountFlags, XattrFlags,
+    AT_FDCWD, AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags,
+    StatfsFlags, StatxAttributes, StatxMask, UmountFlags, XattrFlags,
 };
 pub use how::OpenHow;
 pub use limits::{MAXSYMLINKS, NAME_MAX, PATH_MAX, XATTR_LIST_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX};

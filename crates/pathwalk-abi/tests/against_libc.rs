@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use std::ffi::{CStr, c_char, c_int};
 
 use pathwalk_abi::{
-    AtFlags, CapSet, Dev, Errno, FileType, MountFlags, OpenFlags, OpenHow, RenameFlags,
+    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, MountFlags, OpenFlags, OpenHow, RenameFlags,
     ResolveFlags, SetTime, Stat, Statfs, StatfsFlags, Statx, StatxAttributes, StatxMask, Timespec,
     UTIME_NOW, UTIME_OMIT, UmountFlags, XattrFlags, dirent, limits, mode,
 };
@@ -230,6 +230,8 @@ fn flags_of_the_at_calls_are_those_of_libc() {
     same_flags!(pathwalk_abi::AccessMode:
         X_OK libc::X_OK, W_OK libc::W_OK, R_OK libc::R_OK,
     );
+    // Of libc those numbers are missing; ioctl_iflags(2) has them.
+    same_flags!(InodeFlags: IMMUTABLE 0x10, APPEND 0x20, NODUMP 0x40, NOATIME 0x80,);
     same_flags!(XattrFlags: CREATE libc::XATTR_CREATE, REPLACE libc::XATTR_REPLACE,);
     assert_eq!(pathwalk_abi::AT_FDCWD, libc::AT_FDCWD);
 }

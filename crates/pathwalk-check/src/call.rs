@@ -14,7 +14,8 @@
 
 use crate::field::{Field, Fills, Int, Octal, Slot, Text, When, Where, Word};
 use pathwalk::{
-    AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
+    AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask,
+    UmountFlags,
 };
 use std::fmt;
 
@@ -24,6 +25,8 @@ macro_rules! calls {
         #[derive(Clone, Debug, PartialEq)]
         pub(crate) enum Call {
             $($name { $($field: $type),* },)*
+            /// A call within bounds, which Linux knows of openat2 only.
+            Within { resolve: ResolveFlags, call: Box<Call> },
         }
 
         impl Call {
@@ -39,6 +42,12 @@ macro_rules! calls {
                                 .ok_or_else(|| format!("{name}: {} is not `{word}`", stringify!($field)))?
                         }),*
                     },)*
+                    "within" => {
+                        let bounds = words.next().and_then(ResolveFlags::read);
+                        let resolve = bounds.ok_or("within: no bounds")?;
+                        let call = Self::parse(words)?;
+                        return Ok(Self::Within { resolve, call: Box::new(call) });
+                    }
                     _ => return Err(format!("no call is named `{name}`")),
                 };
                 match words.next() {
@@ -53,11 +62,12 @@ macro_rules! calls {
             pub(crate) fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => $text,)*
+                    Self::Within { .. } => "within",
                 }
             }
 
             /// The names of all calls.
-            pub(crate) const NAMES: &[&str] = &[$($text),*];
+            pub(crate) const NAMES: &[&str] = &[$($text),*, "within"];
 
             /// The names of the flags that the call of this name can be told.
             pub(crate) fn known_flags(name: &str) -> Vec<&'static str> {
@@ -70,9 +80,10 @@ macro_rules! calls {
                 }
             }
 
-            fn each_field(&self, mut each: impl FnMut(&dyn Word)) {
+            fn each_field(&self, each: &mut dyn FnMut(&dyn Word)) {
                 match self {
                     $(Self::$name { $($field),* } => { $(each($field);)* })*
+                    Self::Within { call, .. } => call.each_field(each),
                 }
             }
         }
@@ -88,6 +99,11 @@ macro_rules! calls {
                         )*
                         Ok(())
                     })*
+                    Self::Within { resolve, call } => {
+                        f.write_str("within ")?;
+                        resolve.write(f)?;
+                        write!(f, " {call}")
+                    }
                 }
             }
         }
@@ -110,6 +126,9 @@ calls! {
     Fstat "fstat" { slot: Slot }
     Fstatat "fstatat" { path: Where, flags: AtFlags }
     Statx "statx" { path: Where, flags: AtFlags, mask: StatxMask }
+    Statfs "statfs" { path: Text }
+    Fstatfs "fstatfs" { slot: Slot }
+    StatxNull "statx_null" { slot: Slot, flags: AtFlags, mask: StatxMask }
     Access "access" { path: Text, mode: AccessMode }
     Faccessat2 "faccessat2" { path: Where, mode: AccessMode, flags: AtFlags }
     Mkdirat "mkdirat" { path: Where, mode: Octal }
@@ -124,6 +143,9 @@ calls! {
     Fchmod "fchmod" { slot: Slot, mode: Octal }
     Fchownat "fchownat" { path: Where, uid: Int, gid: Int, flags: AtFlags }
     Fchown "fchown" { slot: Slot, uid: Int, gid: Int }
+    OpenExec "open_exec" { path: Where, flags: AtFlags }
+    Getflags "getflags" { slot: Slot }
+    Setflags "setflags" { slot: Slot, flags: InodeFlags }
     Utimensat "utimensat" { path: Where, atime: When, mtime: When, flags: AtFlags }
     Futimens "futimens" { slot: Slot, atime: When, mtime: When }
     Truncate "truncate" { path: Text, size: Int }
@@ -146,21 +168,21 @@ impl Call {
     /// The slots whose files the call is about.
     pub(crate) fn uses(&self) -> Vec<Slot> {
         let mut used = Vec::new();
-        self.each_field(|field| used.extend(field.uses()));
+        self.each_field(&mut |field| used.extend(field.uses()));
         used
     }
 
     /// The names of the flags that it is told.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = Vec::new();
-        self.each_field(|field| flags.extend(field.flags()));
+        self.each_field(&mut |field| flags.extend(field.flags()));
         flags
     }
 
     /// The slot that gets the file which the call opens.
     pub(crate) fn fills(&self) -> Option<Slot> {
         let mut filled = None;
-        self.each_field(|field| filled = filled.or(field.fills()));
+        self.each_field(&mut |field| filled = filled.or(field.fills()));
         filled
     }
 }

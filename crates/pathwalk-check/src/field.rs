@@ -3,8 +3,8 @@
 use crate::call::SLOTS;
 use bitflags::Flags;
 use pathwalk::{
-    AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
-    Timespec, UmountFlags,
+    AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime,
+    StatxMask, Timespec, UmountFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -290,5 +290,5 @@ macro_rules! flags {
 }
 
 flags! {
-    OpenFlags ResolveFlags AtFlags StatxMask AccessMode RenameFlags MountFlags UmountFlags
+    OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags
 }

@@ -8,10 +8,12 @@ use crate::{
     field::{Fills, Int, Octal, Slot, Text, When, Where},
 };
 use pathwalk::{
-    AccessMode, AtFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
-    Timespec, UmountFlags,
+    AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime,
+    StatxMask, Timespec, UmountFlags,
     abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFREG, S_IFSOCK},
 };
+
+mod within;
 
 /// Draws a run of calls from a seed and a number.
 pub(crate) struct Generator {
@@ -40,7 +42,12 @@ impl Generator {
     pub(crate) fn run(mut self, calls: usize) -> Vec<Step> {
         let mut steps = Vec::with_capacity(calls);
         // Moving the tasks' roots shrinks their world, mounts hide names: not in every run.
-        let flavour = Flavour { mounts: self.rng.u8(..3) != 0, roots: self.rng.u8(..8) == 0 };
+        // What is immutable stops most of what follows.
+        let flavour = Flavour {
+            mounts: self.rng.u8(..3) != 0,
+            roots: self.rng.u8(..8) == 0,
+            fixed: self.rng.u8(..5) == 0,
+        };
         let mut who = Who::Root;
         for index in 0..calls {
             if index < 16 {
@@ -106,6 +113,7 @@ impl Generator {
             match when {
                 Wants::Mounts if !flavour.mounts => {}
                 Wants::Roots if !flavour.roots => {}
+                Wants::Fixed if !flavour.fixed => {}
                 _ => return draw(self),
             }
         }
@@ -152,6 +160,22 @@ impl Generator {
             return Call::Linkat { old, new, flags: AtFlags::EMPTY_PATH };
         }
         Call::Linkat { old: self.place(), new, flags: self.at_flags_of(AtFlags::SYMLINK_FOLLOW) }
+    }
+
+    fn setflags(&mut self) -> Call {
+        let none = InodeFlags::empty();
+        let flags = self.pick(&[
+            none,
+            none,
+            InodeFlags::IMMUTABLE,
+            InodeFlags::APPEND,
+            InodeFlags::APPEND,
+            InodeFlags::NODUMP,
+            InodeFlags::NOATIME,
+            InodeFlags::all(),
+            InodeFlags::from_bits_retain(8),
+        ]);
+        Call::Setflags { slot: self.slot(), flags }
     }
 
     fn rename(&mut self) -> Call {
@@ -381,7 +405,7 @@ impl Generator {
     }
 
     fn offset(&mut self) -> Int {
-        Int(self.pick(&[0, 0, 1, 5, 4095, 4096, 4097, 9000, -1, 1 << 40]))
+        Int(self.pick(&[0, 0, 1, 5, 4095, 4096, 4097, 9000, -1, 1 << 40, i64::MAX, i64::MAX - 1]))
     }
 
     fn length(&mut self) -> Int {
@@ -417,9 +441,11 @@ enum Wants {
     Mounts,
     /// In those where tasks move their roots.
     Roots,
+    /// In those where files become immutable.
+    Fixed,
 }
 
-use Wants::{Mounts, Nothing, Roots};
+use Wants::{Fixed, Mounts, Nothing, Roots};
 
 type Draw = fn(&mut Generator) -> Call;
 
@@ -451,6 +477,13 @@ const DRAWN: &[(u32, Wants, Draw)] = &[
     (1, Nothing, |g| Call::Fchmod { slot: g.slot(), mode: g.mode() }),
     (2, Nothing, |g| Call::Fchownat { path: g.place(), uid: g.id(), gid: g.id(), flags: g.at_flags() }),
     (1, Nothing, |g| Call::Fchown { slot: g.slot(), uid: g.id(), gid: g.id() }),
+    (8, Nothing, Generator::within),
+    (1, Nothing, |g| Call::Statfs { path: g.path() }),
+    (1, Nothing, |g| Call::Fstatfs { slot: g.slot() }),
+    (1, Nothing, |g| Call::StatxNull { slot: g.slot(), flags: AtFlags::EMPTY_PATH | g.at_flags(), mask: StatxMask::BASIC_STATS }),
+    (2, Nothing, |g| Call::OpenExec { path: g.place(), flags: g.at_flags() }),
+    (1, Nothing, |g| Call::Getflags { slot: g.slot() }),
+    (5, Fixed, Generator::setflags),
     (1, Nothing, |g| Call::Utimensat { path: g.place(), atime: g.when(), mtime: g.when(), flags: g.at_flags() }),
     (1, Nothing, |g| Call::Futimens { slot: g.slot(), atime: g.when(), mtime: g.when() }),
     (1, Nothing, |g| Call::Truncate { path: g.path(), size: g.offset() }),
@@ -481,4 +514,5 @@ const WEIGHTS: u32 = {
 struct Flavour {
     mounts: bool,
     roots: bool,
+    fixed: bool,
 }

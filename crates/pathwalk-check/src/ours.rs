@@ -8,8 +8,8 @@ use crate::{
     subject::{Outcome, Subject},
 };
 use pathwalk::{
-    At, CapSet, Config, Cred, Dev, Errno, File, MemFs, OpenHow, Result, Seek, Stat, Task, Timespec,
-    Vfs,
+    At, CapSet, Config, Cred, Dev, Errno, File, MemFs, OpenHow, ResolveFlags, Result, Seek, Stat,
+    Statfs, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent},
     system_time,
 };
@@ -25,15 +25,8 @@ impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
         let vfs = Vfs::new(settings.config(), MemFs::new()).expect("a machine fits");
-        Self { tasks: Who::ALL.map(|who| vfs.task(cred(who))).into(), slots: Default::default() }
-    }
-
-    fn file(&self, slot: Slot) -> Result<&File> {
-        self.slots[slot.0].as_ref().ok_or(Errno::EBADF)
-    }
-
-    fn at(&self, place: &Where) -> Result<At<'_>> {
-        place.dir.map_or(Ok(At::Cwd), |slot| self.file(slot).map(At::Dir))
+        let tasks = Who::ALL.map(|who| vfs.task(cred(who))).into();
+        Self { tasks, slots: Default::default() }
     }
 
     /// Makes a call that is about no slot; what it opens is closed.
@@ -63,6 +56,31 @@ impl Ours {
         let task = &self.tasks[Who::Judge as usize];
         let stat = |file: &File| task.fstat(file).expect("fstat cannot fail");
         self.slots.iter().map(|file| file.as_ref().map(stat)).collect()
+    }
+
+    fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
+        Asking { slots: &self.slots, bounds: ResolveFlags::empty() }.ask(task, call)
+    }
+}
+
+/// A call that is being made: the files that it may be about, and its bounds.
+struct Asking<'o> {
+    slots: &'o [Option<File>; SLOTS],
+    bounds: ResolveFlags,
+}
+
+impl Asking<'_> {
+    fn file(&self, slot: Slot) -> Result<&File> {
+        self.slots[slot.0].as_ref().ok_or(Errno::EBADF)
+    }
+
+    fn at(&self, place: &Where) -> Result<At<'_>> {
+        let at = place.dir.map_or(Ok(At::Cwd), |slot| self.file(slot).map(At::Dir))?;
+        Ok(if self.bounds.is_empty() { at } else { at.resolve(self.bounds) })
+    }
+
+    fn cwd(&self) -> At<'static> {
+        if self.bounds.is_empty() { At::Cwd } else { At::Cwd.resolve(self.bounds) }
     }
 
     fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
@@ -107,6 +125,14 @@ impl Ours {
             Call::Statx { path, flags, mask } => {
                 Raw::Statx(Box::new(task.statx(self.at(path)?, &path.path, *flags, *mask)?))
             }
+            Call::Within { resolve, call } => {
+                Asking { slots: self.slots, bounds: *resolve }.ask(task, call)?
+            }
+            Call::Statfs { path: Text(path) } => describe(&task.statfsat(self.cwd(), path)?),
+            Call::Fstatfs { slot } => describe(&task.fstatfs(self.file(*slot)?)?),
+            Call::StatxNull { slot, flags, mask } => {
+                Raw::Statx(Box::new(task.statx(self.file(*slot)?, "", *flags, *mask)?))
+            }
             Call::Access { path: Text(path), mode } => task.access(path, *mode).map(done)?,
             Call::Faccessat2 { path, mode, flags } => {
                 task.faccessat2(self.at(path)?, &path.path, *mode, *flags).map(done)?
@@ -147,20 +173,29 @@ impl Ours {
             Call::Fchown { slot, uid, gid } => {
                 task.fchown(self.file(*slot)?, id(*uid), id(*gid)).map(done)?
             }
+            Call::OpenExec { path, flags } => {
+                task.open_exec(self.at(path)?, &path.path, *flags).map(|_| Raw::Done)?
+            }
+            Call::Getflags { slot } => {
+                Raw::Number(i64::from(task.getflags(self.file(*slot)?)?.bits()))
+            }
+            Call::Setflags { slot, flags } => task.setflags(self.file(*slot)?, *flags).map(done)?,
             Call::Utimensat { path, atime: When(atime), mtime: When(mtime), flags } => {
                 task.utimensat(self.at(path)?, &path.path, *atime, *mtime, *flags).map(done)?
             }
             Call::Futimens { slot, atime: When(atime), mtime: When(mtime) } => {
                 task.futimens(self.file(*slot)?, *atime, *mtime).map(done)?
             }
-            Call::Truncate { path: Text(path), size } => task.truncate(path, size.0).map(done)?,
+            Call::Truncate { path: Text(path), size } => {
+                task.truncateat(self.cwd(), path, size.0).map(done)?
+            }
             Call::Ftruncate { slot, size } => {
                 task.ftruncate(self.file(*slot)?, size.0).map(done)?
             }
             Call::Getdents64 { slot } => Raw::Names(list(task, self.file(*slot)?)?),
-            Call::Chdir { path: Text(path) } => task.chdir(path).map(done)?,
+            Call::Chdir { path: Text(path) } => task.chdirat(self.cwd(), path).map(done)?,
             Call::Fchdir { slot } => task.fchdir(self.file(*slot)?).map(done)?,
-            Call::Chroot { path: Text(path) } => task.chroot(path).map(done)?,
+            Call::Chroot { path: Text(path) } => task.chrootat(self.cwd(), path).map(done)?,
             Call::Getcwd {} => Raw::Bytes(task.getcwd()?),
             Call::Umask { mask } => Raw::Number(i64::from(task.umask(mask.0))),
             Call::Mount { path: Text(path), flags } => {
@@ -186,6 +221,15 @@ impl Subject for Ours {
         };
         steps.iter().map(outcome).collect()
     }
+}
+
+/// What statfs tells, without how much room there is, which is the machine's, and the file system's number.
+pub(crate) fn describe<F>(stat: &Statfs) -> Raw<F> {
+    let Statfs { f_type, f_bsize, f_frsize, f_namelen, f_flags, .. } = stat;
+    let text = format!(
+        "type={f_type:#x},bsize={f_bsize},frsize={f_frsize},namelen={f_namelen},flags={f_flags:#x}"
+    );
+    Raw::Bytes(text.into_bytes())
 }
 
 fn cred(who: Who) -> Cred {

@@ -6,6 +6,7 @@ use crate::{
     dcache::DentryId,
     inode::{InodeId, InodeRef},
     mount::MountId,
+    ops::exec::WriteAccess,
     task::Anchor,
     vfs::Vfs,
     walk::HeldPath,
@@ -23,6 +24,8 @@ pub(crate) struct OpenFile {
     mnt: MountId,
     dentry: DentryId,
     flags: OpenFlags,
+    /// Whether it counts as one who writes to its inode.
+    writes: bool,
     pub(crate) position: Mutex<Position>,
 }
 
@@ -43,8 +46,17 @@ impl File {
             mnt,
             dentry,
             flags,
+            writes: false,
             position: Mutex::default(),
         }))
+    }
+
+    /// The same file, which has not been shared yet, with the right to write to it until it is closed.
+    pub(crate) fn with_write_access(mut self, access: WriteAccess<'_>) -> Self {
+        let file = Arc::get_mut(&mut self.0).expect("it has not been shared yet");
+        file.writes = true;
+        std::mem::forget(access);
+        self
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
@@ -109,6 +121,9 @@ impl File {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         let vfs = &self.anchor.vfs;
+        if self.writes {
+            vfs.put_write_access(InodeId(vfs.dentry(self.dentry).inode.get()));
+        }
         drop(HeldPath::new(vfs, self.mnt, self.dentry));
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     inode::{Attr, InodeRef},
 };
 use bitflags::bitflags;
-use pathwalk_abi::{Dev, Errno, FileType, Result, Timespec};
+use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
 use std::convert::Infallible;
 
 pub use crate::setattr::Iattr;
@@ -173,6 +173,21 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(true)
     }
 
+    /// As [`FileSystem::revalidate`], after `ESTALE`: what is answered now must be true, not merely recent. A file system
+    /// that believes its answers for a while asks anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::revalidate`].
+    fn revalidate_anew(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.revalidate(dir, name, cached)
+    }
+
     /// Decides about access; asked if [`Features::PERMISSION`] is set.
     ///
     /// # Errors
@@ -274,10 +289,15 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EINVAL)
     }
 
+    /// The flags that `FS_IOC_SETFLAGS` may set, by [`FileSystem::setattr`]; none where there are no such flags at all.
+    fn inode_flags(&self) -> Option<InodeFlags> {
+        None
+    }
+
     /// Changes what is given, and nothing else, in one step, here and in the cache: by [`InodeRef::update`] and
     /// [`Iattr::copy_to`]. No other change of this inode's attributes is asked for meanwhile.
     ///
-    /// It comes from chmod, chown, utimensat, truncate and `O_TRUNC`, and before a write that takes the set-id bits. A
+    /// It comes from chmod, chown, utimensat, truncate, `O_TRUNC` and `FS_IOC_SETFLAGS`, and before a write that takes the set-id bits. A
     /// size is given for regular files only; what is new of the file reads as zero, and where the size becomes another
     /// one `mtime` and `ctime` are [`Iattr::now`], also if they are not given.
     ///

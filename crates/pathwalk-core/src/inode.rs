@@ -11,7 +11,7 @@
 //! Linux: `struct inode`; `generic_fillattr`.
 
 use crate::{lock, name::fold, vfs::Vfs};
-use pathwalk_abi::{Dev, FileType, Timespec};
+use pathwalk_abi::{Dev, FileType, InodeFlags, Timespec};
 use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
 
 /// The name of an inode slot; 0 is none.
@@ -30,7 +30,17 @@ pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
 pub(crate) const I_HASHED: u32 = 1 << 2;
 
 /// It was made without a name, and may get one.
-pub(crate) const I_LINKABLE: u32 = 1 << 3;
+pub(crate) const I_LINKABLE: u32 = 1 << 11;
+/// From this bit on lie the [`InodeFlags`], beginning with `IMMUTABLE`.
+const ATTR_SHIFT: u32 = 28 - InodeFlags::IMMUTABLE.bits().trailing_zeros();
+/// `FS_IMMUTABLE_FL`: nobody changes it.
+pub(crate) const I_IMMUTABLE: u32 = InodeFlags::IMMUTABLE.bits() << ATTR_SHIFT;
+/// `FS_APPEND_FL`: it only grows.
+pub(crate) const I_APPEND: u32 = InodeFlags::APPEND.bits() << ATTR_SHIFT;
+/// All [`InodeFlags`].
+const I_ATTR: u32 = InodeFlags::all().bits() << ATTR_SHIFT;
+
+const _: () = assert!(I_ATTR >> ATTR_SHIFT == InodeFlags::all().bits(), "the flags fit");
 
 /// A time in a slot: seconds, and nanoseconds in a word of their own.
 #[derive(Debug)]
@@ -61,7 +71,7 @@ slot! {
         ino: Cell64,
         size: Cell64,
         blocks: Cell64,
-        /// The device's number, or the symlink's body, or the directory's only dentry: by type.
+        /// The device's number, the symlink's body, the directory's only dentry, or who writes to the regular file: by type.
         special: Cell32,
         pub(crate) sb: Cell32,
         /// The file system's own word.
@@ -124,6 +134,8 @@ pub struct Attr {
     pub ctime: Timespec,
     /// Birth.
     pub btime: Timespec,
+    /// What else is said about it: immutable, append-only ….
+    pub flags: InodeFlags,
 }
 
 impl Attr {
@@ -170,6 +182,7 @@ impl Inode {
             mtime: self.time(1).get(),
             ctime: self.time(2).get(),
             btime: self.time(3).get(),
+            flags: InodeFlags::from_bits_truncate(self.flags.get() >> ATTR_SHIFT),
         }
     }
 
@@ -190,6 +203,7 @@ impl Inode {
         self.time(1).set(attr.mtime);
         self.time(2).set(attr.ctime);
         self.time(3).set(attr.btime);
+        self.flags.set(self.flags.get() & !I_ATTR | attr.flags.bits() << ATTR_SHIFT);
     }
 
     fn time(&self, which: usize) -> TimeCells<'_> {
@@ -215,6 +229,12 @@ impl Inode {
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Of a regular file: how many write to it, or below 0 how many run it. Under the inode's lock.
+    pub(crate) fn writers(&self) -> &Cell32 {
+        debug_assert_eq!(FileType::from_mode(self.mode.get()), Some(FileType::Regular));
+        &self.special
     }
 
     /// The symlink's body: the blob and its length; no blob where it was never read.

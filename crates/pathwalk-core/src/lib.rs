@@ -46,6 +46,7 @@ pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
 pub use inode::{Attr, InodeRef};
+pub use ops::exec::Executable;
 pub use ops::explain;
 pub use ops::rw::Seek;
 pub use perm::{Rule, generic_permission};

@@ -5,7 +5,7 @@
 use crate::{
     cred::Subject,
     fs::Access,
-    inode::{Attr, I_PERMISSION, InodeId, InodeRef, Owner},
+    inode::{Attr, I_IMMUTABLE, I_PERMISSION, InodeId, InodeRef, Owner},
     vfs::Vfs,
 };
 use pathwalk_abi::{
@@ -101,6 +101,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EROFS`: a write to a regular file, directory or symlink of a read-only file system.
+    /// - `EPERM`: a write to what is immutable.
     /// - whatever the file system's own method answers, else
     /// - `EACCES`: see [`generic_permission`].
     ///
@@ -119,6 +120,9 @@ impl Vfs {
             let sb = self.superblock(self.inode(inode).sb.get());
             if matters && sb.is_some_and(|sb| sb.read_only) {
                 return Err(Errno::EROFS);
+            }
+            if flags & I_IMMUTABLE != 0 {
+                return Err(Errno::EPERM);
             }
         }
         if flags & I_PERMISSION != 0 {

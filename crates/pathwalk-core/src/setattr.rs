@@ -19,7 +19,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{
-    CapSet, Errno, Result, Timespec,
+    CapSet, Errno, InodeFlags, Result, Timespec,
     mode::{S_IALLUGO, S_ISGID, S_ISUID, S_IXGRP},
 };
 use pathwalk_sync::{gate, lock_order};
@@ -43,6 +43,8 @@ pub struct Iattr {
     pub mtime: Option<Timespec>,
     /// Last change of the contents or the attributes.
     pub ctime: Option<Timespec>,
+    /// The flags: immutable, append-only ….
+    pub flags: Option<InodeFlags>,
     /// The time of the call, for what a new size stamps.
     pub now: Timespec,
 }
@@ -60,6 +62,7 @@ impl Iattr {
         attr.atime = self.atime.unwrap_or(attr.atime);
         attr.mtime = self.mtime.unwrap_or(attr.mtime);
         attr.ctime = self.ctime.unwrap_or(attr.ctime);
+        attr.flags = self.flags.unwrap_or(attr.flags);
     }
 }
 

@@ -8,21 +8,72 @@ use crate::{
     dcache::DentryId,
     file::File,
     mount::MountId,
+    ops,
     vfs::Vfs,
     walk::{HeldPath, Lookup, Place, Request},
 };
 use parking_lot::Mutex;
-use pathwalk_abi::{Errno, PATH_MAX, Result};
+use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
 use pathwalk_sync::{Cell32, Seq};
 use std::sync::Arc;
 
-/// Where a relative path begins.
+/// Where a relative path begins, and within what bounds it is resolved.
+///
+/// Linux has bounds (`RESOLVE_*`) for openat2(2) alone. Here every call that takes a directory takes them with it: the
+/// answer is that of openat2, with these bounds, on the path, or on the directory that holds the last name where the call
+/// is about the name, and then of the call itself at what was opened.
+///
+/// ```
+/// use pathwalk_core::{At, Task};
+/// use pathwalk_abi::{AtFlags, Errno, OpenFlags, ResolveFlags};
+///
+/// /// Removes what a guest names, and nothing outside its directory.
+/// fn remove(task: &Task, guest: &str, path: &str) -> Result<(), Errno> {
+///     let directory = task.open(guest, OpenFlags::PATH | OpenFlags::DIRECTORY, 0)?;
+///     let inside = At::from(&directory).resolve(ResolveFlags::IN_ROOT);
+///     task.unlinkat(inside, path, AtFlags::empty())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum At<'a> {
     /// At the current directory: `AT_FDCWD`.
     Cwd,
     /// At an open directory.
     Dir(&'a File),
+    /// At an open directory or the current one, within bounds: made by [`At::resolve`].
+    Within(Option<&'a File>, ResolveFlags),
+}
+
+impl<'a> At<'a> {
+    /// The same place, with these bounds in addition.
+    ///
+    /// A call that gets them answers, before all else about the path:
+    ///
+    /// - `EINVAL`: an unknown bound, or `RESOLVE_BENEATH` with `RESOLVE_IN_ROOT`.
+    ///
+    /// and where openat2 would: `EXDEV` and `ELOOP` where the walk would leave its bounds, `EAGAIN` where that cannot be
+    /// told because a directory or mount moved, or with `RESOLVE_CACHED` where the answer is not cached.
+    #[must_use]
+    pub fn resolve(self, bounds: ResolveFlags) -> Self {
+        Self::Within(self.dir(), self.bounds() | bounds)
+    }
+
+    /// The open directory.
+    pub(crate) fn dir(self) -> Option<&'a File> {
+        match self {
+            Self::Cwd => None,
+            Self::Dir(file) => Some(file),
+            Self::Within(file, _) => file,
+        }
+    }
+
+    /// The bounds.
+    pub(crate) fn bounds(self) -> ResolveFlags {
+        match self {
+            Self::Cwd | Self::Dir(_) => ResolveFlags::empty(),
+            Self::Within(_, bounds) => bounds,
+        }
+    }
 }
 
 impl<'a> From<&'a File> for At<'a> {
@@ -113,6 +164,7 @@ impl Task {
     ///
     /// # Errors
     ///
+    /// - `EINVAL`: the bounds are unknown, or contradict each other.
     /// - `ENOENT`: the path is empty, and may not be.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `EBADF`: the directory handle is of another machine.
@@ -123,8 +175,11 @@ impl Task {
         &'a self,
         at: At<'a>,
         path: &'a [u8],
-        flags: Lookup,
+        mut flags: Lookup,
     ) -> Result<Request<'a>> {
+        if let At::Within(_, bounds) = at {
+            flags |= ops::within(bounds)?;
+        }
         if path.is_empty() && !flags.contains(Lookup::EMPTY) {
             return Err(Errno::ENOENT);
         }
@@ -132,8 +187,8 @@ impl Task {
             return Err(Errno::ENAMETOOLONG);
         }
         let absolute = path.first() == Some(&b'/') && !flags.is_scoped();
-        let dir = match at {
-            At::Dir(file) if !absolute => Some(self.place_of(file)?),
+        let dir = match at.dir() {
+            Some(file) if !absolute => Some(self.place_of(file)?),
             _ => None,
         };
         Ok(Request {

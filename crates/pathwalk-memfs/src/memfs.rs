@@ -12,7 +12,7 @@ use crate::{
     space::{Limits, PAGE, Space, Usage},
 };
 use pathwalk_abi::{
-    Dev, Errno, FileType, Result, Timespec,
+    Dev, Errno, FileType, InodeFlags, Result, Timespec,
     mode::{S_IALLUGO, S_IRWXUGO, S_ISVTX},
 };
 use pathwalk_core::{
@@ -33,6 +33,8 @@ use std::{
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// The largest size of a file: the largest offset there is.
 const MAX_SIZE: u64 = i64::MAX as u64;
+/// What a new file has of its directory's flags.
+const INHERITED: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
 /// A symlink's body takes a page from this length on.
 const LONG_BODY: usize = 128;
 
@@ -70,8 +72,8 @@ impl MemFs {
         Usage { bytes: self.space.pages.used() * PAGE, inodes: self.space.inodes.used() }
     }
 
-    /// A file as it is when it is new. Its inode was taken from the limit before.
-    fn new_attr(&self, new: &NewInode<'_>) -> Attr {
+    /// A file as it is when it is new, with what it inherits from its directory. Its inode was taken from the limit before.
+    fn new_attr(&self, new: &NewInode<'_>, inherited: InodeFlags) -> Attr {
         let directory = new.file_type == FileType::Directory;
         let (mode, size, blocks) = match new.file_type {
             FileType::Directory => (new.mode, EMPTY_SIZE, 0),
@@ -93,6 +95,7 @@ impl MemFs {
             mtime: new.now,
             ctime: new.now,
             btime: new.now,
+            flags: inherited & INHERITED,
         }
     }
 
@@ -171,7 +174,11 @@ impl FileSystem for MemFs {
             body: b"",
             now: system_time(),
         };
-        Ok(Found { node: Node::EMPTY.0, attr: self.new_attr(&root), body: None })
+        Ok(Found {
+            node: Node::EMPTY.0,
+            attr: self.new_attr(&root, InodeFlags::empty()),
+            body: None,
+        })
     }
 
     /// Makes a file. It takes an inode, and a long symlink a page.
@@ -187,11 +194,12 @@ impl FileSystem for MemFs {
             FileType::Symlink => (Node::EMPTY, Some(new.body.to_vec())),
             _ => (Node::EMPTY, None),
         };
-        dir.update(|dir| {
+        let flags = dir.update(|dir| {
             directory::enter(dir, new.file_type == FileType::Directory, new.now)?;
-            self.space.take_inode(body_pages(new.body))
+            self.space.take_inode(body_pages(new.body))?;
+            Ok(dir.flags)
         })?;
-        Ok(Found { node: node.0, attr: self.new_attr(new), body })
+        Ok(Found { node: node.0, attr: self.new_attr(new, flags), body })
     }
 
     /// Makes a file without a name. It takes an inode; its first name will take none. The directory does not change.
@@ -199,9 +207,9 @@ impl FileSystem for MemFs {
     /// # Errors
     ///
     /// - `ENOSPC`: no inode is left.
-    fn tmpfile(&self, _dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
+    fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
         self.space.take_inode(0)?;
-        let attr = Attr { nlink: 0, ..self.new_attr(new) };
+        let attr = Attr { nlink: 0, ..self.new_attr(new, dir.attr().flags) };
         Ok(Found { node: Node::EMPTY.0, attr, body: None })
     }
 
@@ -320,7 +328,8 @@ impl FileSystem for MemFs {
             change(rename.old_dir, |dir| dir.size -= ENTRY_SIZE);
             self.space.inodes.give(1);
         })?;
-        Ok(Found { node: Node::EMPTY.0, attr: self.new_attr(whiteout), body: None })
+        let attr = self.new_attr(whiteout, rename.old_dir.attr().flags);
+        Ok(Found { node: Node::EMPTY.0, attr, body: None })
     }
 
     /// Exchanges two names. Only a directory that gets a subdirectory for what was none can refuse.
@@ -345,6 +354,10 @@ impl FileSystem for MemFs {
         change(inode, |attr| attr.ctime = now);
         change(other, |attr| attr.ctime = now);
         Ok(())
+    }
+
+    fn inode_flags(&self) -> Option<InodeFlags> {
+        Some(InodeFlags::all())
     }
 
     /// Reads; a hole reads as zeros.

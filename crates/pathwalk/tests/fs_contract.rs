@@ -4,7 +4,7 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AccessMode, Config, Cred, Errno, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs,
+    AccessMode, AtFlags, Config, Cred, Errno, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs,
     fs::Features,
 };
 use std::{
@@ -377,4 +377,40 @@ fn a_walk_that_must_hold_at_its_end_does_not_walk_the_last_name_twice() {
     task.symlink("body", "/link").unwrap();
     assert_eq!(task.readlink("/link", &mut [0; 8]), Ok(4));
     assert_eq!(task.readlink("/link/", &mut [0; 8]), Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_change_that_was_stale_is_made_once_more_and_then_all_is_asked_anew() {
+    type Change = (&'static str, fn(&Task) -> pathwalk::Result<()>, pathwalk::Result<()>);
+    let changes: [Change; 6] = [
+        ("chmod", |task| task.chmod("/d/f", 0o600), Ok(())),
+        ("chown", |task| task.chown("/d/f", Some(1), Some(1)), Ok(())),
+        ("truncate", |task| task.truncate("/d/f", 0), Ok(())),
+        (
+            "utimensat",
+            |task| {
+                let (now, none) = (pathwalk::SetTime::Now, AtFlags::empty());
+                task.utimensat(pathwalk::At::Cwd, "/d/f", now, now, none)
+            },
+            Ok(()),
+        ),
+        ("mkdir", |task| task.mkdir("/d/new", 0o755), Ok(())),
+        (
+            "open",
+            |task| task.open("/d/made", OpenFlags::CREAT | OpenFlags::RDWR, 0o644).map(drop),
+            Ok(()),
+        ),
+    ];
+    for (what, change, want) in changes {
+        let (fs, task) = machine(Features::REVALIDATE);
+        task.mkdir("/d", 0o755).unwrap();
+        drop(task.open("/d/f", OpenFlags::CREAT | OpenFlags::RDWR, 0o644).unwrap());
+        assert_eq!(asked(&fs.calls.revalidate_anew), 0, "{what}");
+        fs.stale_changes.store(1, Relaxed);
+        assert_eq!(change(&task), want, "{what}");
+        assert_ne!(asked(&fs.calls.revalidate_anew), 0, "{what}");
+        fs.stale_changes.store(2, Relaxed);
+        let again = task.chmod("/d/f", 0o600);
+        assert_eq!(again, Err(Errno::ESTALE), "{what}: once is enough");
+    }
 }

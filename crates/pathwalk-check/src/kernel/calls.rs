@@ -5,13 +5,20 @@ use crate::{
     answer::Raw,
     call::{Call, SLOTS},
     field::{Slot, Text, When, Where},
-    ours::parse_dirents,
+    ours::{describe, parse_dirents},
 };
 use pathwalk::{
-    AtFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statx, StatxMask, UmountFlags,
+    AtFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx, StatxMask, UmountFlags,
     abi::{AT_FDCWD, PATH_MAX, StatxAttributes, UTIME_NOW, UTIME_OMIT},
 };
 use std::{ffi::CString, os::fd::OwnedFd};
+
+/// ioctl_iflags(2); the argument is a `long *`, of which an `int` is looked at.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+
+/// execveat(2): only asks whether the file could be run; kernels before 6.14 refuse it.
+const AT_EXECVE_CHECK: u32 = 0x1_0000;
 
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS];
@@ -139,6 +146,24 @@ impl Caller {
             Call::Statx { path, flags, mask } => {
                 self.statx(path, *flags, *mask).map(|statx| Raw::Statx(Box::new(statx)))
             }
+            Call::Within { resolve, call } => self.within(*resolve, call),
+            Call::Statfs { path } => {
+                let mut stat = Statfs::default();
+                syscall(libc::SYS_statfs, [Arg::Str(&text(&path.0)), Arg::Statfs(&mut stat)])?;
+                Ok(describe(&stat))
+            }
+            Call::Fstatfs { slot } => {
+                let mut stat = Statfs::default();
+                syscall(libc::SYS_fstatfs, [self.fd(*slot), Arg::Statfs(&mut stat)])?;
+                Ok(describe(&stat))
+            }
+            Call::StatxNull { slot, flags, mask } => {
+                let mut statx = Statx::ZERO;
+                let (flags, mask) = (int(flags.bits().into()), int(mask.bits().into()));
+                let args = [self.fd(*slot), int(0), flags, mask, Arg::Statx(&mut statx)];
+                syscall(libc::SYS_statx, args)?;
+                Ok(Raw::Statx(Box::new(statx)))
+            }
             Call::Access { path, mode } => {
                 let args = [cwd(), Arg::Str(&text(&path.0)), int(mode.bits().into())];
                 syscall(libc::SYS_faccessat, args).map(done)
@@ -205,6 +230,24 @@ impl Caller {
             }
             Call::Fchown { slot, uid, gid } => {
                 syscall(libc::SYS_fchown, [self.fd(*slot), int(uid.0), int(gid.0)]).map(done)
+            }
+            // Asked, not run.
+            Call::OpenExec { path, flags } => {
+                let (dir, name) = (self.dir(path), text(&path.path));
+                let flags = int((flags.bits() | AT_EXECVE_CHECK).into());
+                syscall(libc::SYS_execveat, [dir, Arg::Str(&name), int(0), int(0), flags]).map(done)
+            }
+            Call::Getflags { slot } => {
+                let mut flags = [0];
+                let request = int(FS_IOC_GETFLAGS.into());
+                syscall(libc::SYS_ioctl, [self.fd(*slot), request, Arg::Words(&mut flags)])?;
+                Ok(number(flags[0] as i64))
+            }
+            Call::Setflags { slot, flags } => {
+                let mut flags = [flags.bits().into()];
+                let request = int(FS_IOC_SETFLAGS.into());
+                syscall(libc::SYS_ioctl, [self.fd(*slot), request, Arg::Words(&mut flags)])
+                    .map(done)
             }
             Call::Utimensat { path, atime, mtime, flags } => {
                 let name = text(&path.path);

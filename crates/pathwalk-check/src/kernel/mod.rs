@@ -12,6 +12,7 @@
 mod calls;
 mod serve;
 pub(crate) mod sys;
+mod within;
 mod world;
 
 pub(crate) use world::{Nursery, may_mount, root_of_ones_own};

@@ -1,6 +1,6 @@
 //! System calls, one instruction each: arguments are passed as they are, wrong ones too.
 
-use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statx};
+use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statfs, Statx};
 use std::{
     ffi::{CStr, c_long},
     os::fd::{FromRawFd, OwnedFd},
@@ -14,6 +14,7 @@ pub(crate) enum Arg<'a> {
     Out(&'a mut [u8]),
     Stat(&'a mut Stat),
     Statx(&'a mut Statx),
+    Statfs(&'a mut Statfs),
     How(&'a OpenHow),
     Times(&'a [[i64; 2]; 2]),
     Ids(&'a [u32]),
@@ -29,6 +30,7 @@ impl Arg<'_> {
             Self::Out(bytes) => bytes.as_mut_ptr().expose_provenance(),
             Self::Stat(stat) => std::ptr::from_mut(*stat).expose_provenance(),
             Self::Statx(statx) => std::ptr::from_mut(*statx).expose_provenance(),
+            Self::Statfs(stat) => std::ptr::from_mut(*stat).expose_provenance(),
             Self::How(how) => std::ptr::from_ref(*how).expose_provenance(),
             Self::Times(times) => std::ptr::from_ref(*times).expose_provenance(),
             Self::Ids(ids) => ids.as_ptr().expose_provenance(),

@@ -5,7 +5,7 @@
 use super::{lookup_flags, only};
 use crate::{
     fs::Access,
-    inode::{I_PERMISSION, Owner},
+    inode::{I_IMMUTABLE, I_PERMISSION, Owner},
     mount::MntFlags,
     perm,
     task::{At, Task},
@@ -40,6 +40,7 @@ impl Task {
     /// - `EINVAL`: a mode or flag that it does not know.
     /// - those of the lookup, which runs as that user too.
     /// - `EACCES`: to be executed, but the mount forbids it.
+    /// - `EPERM`: to be written, but it is immutable.
     /// - `EACCES`: permission is refused.
     /// - `EROFS`: to be written, but the mount or the file system is read-only.
     pub fn faccessat2<'a>(
@@ -101,7 +102,7 @@ impl MayAccess {
             return Err(Stop::Leave(Left::Permission));
         }
         let mount = end.mount().flags();
-        let verdict = self.verdict(end, owner, mount);
+        let verdict = self.verdict(end, (owner, flags), mount);
         // The verdict is about this file at this moment, or there is none.
         end.check()?;
         Ok(verdict?)
@@ -110,7 +111,7 @@ impl MayAccess {
     fn verdict<const RCU: bool>(
         &self,
         end: &End<'_, RCU>,
-        owner: Owner,
+        (owner, flags): (Owner, u32),
         mount: MntFlags,
     ) -> Result<()> {
         let kind = owner.mode & S_IFMT;
@@ -122,6 +123,9 @@ impl MayAccess {
         if RCU {
             if writes && mount.contains(MntFlags::SB_RDONLY) {
                 return Err(Errno::EROFS);
+            }
+            if self.0.contains(Access::WRITE) && flags & I_IMMUTABLE != 0 {
+                return Err(Errno::EPERM);
             }
             perm::decide(owner, self.0, &end.who).map_err(|_| Errno::EACCES)?;
         } else {

@@ -4,16 +4,17 @@
 //!
 //! Linux: `chmod_common`, `chown_common`, `vfs_utimes`, `vfs_truncate`, `setattr_prepare`.
 
-use super::{create::may_keep_sgid, lookup_flags, only};
+use super::{create::may_keep_sgid, lookup_flags, only, retry_estale};
 use crate::{
     file::File,
     fs::Access,
+    inode::Attr,
     setattr::{Stamp, privileges_to_drop},
     task::{At, Task},
     walk::{HeldPath, Lookup, ladder::keep},
 };
 use pathwalk_abi::{
-    AtFlags, CapSet, Errno, FileType, OpenFlags, Result, SetTime, Timespec,
+    AtFlags, CapSet, Errno, FileType, InodeFlags, OpenFlags, Result, SetTime, Timespec,
     mode::{S_IALLUGO, S_ISGID},
 };
 
@@ -34,6 +35,7 @@ impl Task {
     /// - `EINVAL`: a flag other than `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`.
     /// - those of the lookup.
     /// - `EROFS`: the mount is read-only.
+    /// - `EPERM`: it is immutable or append-only.
     /// - `EOPNOTSUPP`: it is a symlink.
     /// - `EPERM`: it is another's file.
     pub fn fchmodat2<'a>(
@@ -44,8 +46,11 @@ impl Task {
         flags: AtFlags,
     ) -> Result<()> {
         only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let held = keep(&self.request(dir.into(), path.as_ref(), lookup_flags(flags))?)?;
-        self.chmod_common(&held, mode)
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|reval| {
+            let held = keep(&self.request(dir, path, lookup_flags(flags) | reval)?)?;
+            self.chmod_common(&held, mode)
+        })
     }
 
     /// `fchmod(file, mode)`: changes an open file's permission bits. fchmod(2)
@@ -85,6 +90,7 @@ impl Task {
     /// - those of the lookup.
     /// - `EROFS`: the mount is read-only.
     /// - `EINVAL`: the owner or group is -1 as a number.
+    /// - `EPERM`: it is immutable or append-only.
     /// - `EPERM`: the owner is changed without `CAP_CHOWN`, or the group by another than the owner, or to one that the
     ///   owner is not in; or there are bits to lose, and it is another's file.
     pub fn fchownat<'a>(
@@ -96,8 +102,11 @@ impl Task {
         flags: AtFlags,
     ) -> Result<()> {
         only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let held = keep(&self.request(dir.into(), path.as_ref(), lookup_flags(flags))?)?;
-        self.chown_common(&held, uid, gid)
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|reval| {
+            let held = keep(&self.request(dir, path, lookup_flags(flags) | reval)?)?;
+            self.chown_common(&held, uid, gid)
+        })
     }
 
     /// `fchown(file, uid, gid)`: changes an open file's owner and group. fchown(2)
@@ -120,6 +129,7 @@ impl Task {
     /// - those of the lookup.
     /// - `EINVAL`: a time has a second's worth of nanoseconds, or more.
     /// - `EROFS`: the mount is read-only.
+    /// - `EPERM`: it is immutable; or append-only, and not both are set to now.
     /// - `EACCES`: both are set to now, and the file is another's and may not be written.
     /// - `EPERM`: else, and it is another's file.
     pub fn utimensat<'a>(
@@ -134,8 +144,11 @@ impl Task {
             return Ok(());
         }
         only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let held = keep(&self.request(dir.into(), path.as_ref(), lookup_flags(flags))?)?;
-        self.utimes_common(&held, atime, mtime)
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|reval| {
+            let held = keep(&self.request(dir, path, lookup_flags(flags) | reval)?)?;
+            self.utimes_common(&held, atime, mtime)
+        })
     }
 
     /// `futimens(file, atime, mtime)`: changes an open file's times. futimens(3)
@@ -158,12 +171,34 @@ impl Task {
     /// - `EINVAL`: the size is negative.
     /// - those of the lookup.
     /// - `EISDIR`: it is a directory. `EINVAL`: it is no regular file.
-    /// - `EACCES`: it may not be written.
+    /// - `EPERM`: it is immutable. `EACCES`: it may not be written.
     /// - `EROFS`: the mount is read-only.
+    /// - `EPERM`: it is append-only.
+    /// - `ETXTBSY`: it runs.
     /// - `EFBIG`: no file can be so large.
     pub fn truncate(&self, path: impl AsRef<[u8]>, size: i64) -> Result<()> {
+        self.truncateat(At::Cwd, path, size)
+    }
+
+    /// `truncateat(dir, path, size)`: sets a file's size. Linux has no such call: it is [`Task::truncate`] from a directory,
+    /// or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::truncate`].
+    pub fn truncateat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        size: i64,
+    ) -> Result<()> {
         let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
-        let held = keep(&self.request(At::Cwd, path.as_ref(), Lookup::FOLLOW)?)?;
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|reval| self.do_truncateat(dir, path, size, reval))
+    }
+
+    fn do_truncateat(&self, dir: At<'_>, path: &[u8], size: u64, reval: Lookup) -> Result<()> {
+        let held = keep(&self.request(dir, path, Lookup::FOLLOW | reval)?)?;
         let vfs = self.vfs();
         match vfs.inode(held.inode()).attr().file_type() {
             FileType::Regular => {}
@@ -173,6 +208,8 @@ impl Task {
         let who = self.cred.subject();
         vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
         held.want_write()?;
+        must_not_only_grow(&held)?;
+        let _access = vfs.get_write_access(held.inode())?;
         vfs.do_truncate(&held, size, &who, Stamp::Changes)
     }
 
@@ -183,6 +220,7 @@ impl Task {
     /// - `EINVAL`: the size is negative.
     /// - `EBADF`: opened with `O_PATH`, or of another machine.
     /// - `EINVAL`: it is no regular file, or not open for writing.
+    /// - `EPERM`: it is append-only.
     /// - `EFBIG`: no file can be so large.
     pub fn ftruncate(&self, file: &File, size: i64) -> Result<()> {
         let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
@@ -191,7 +229,51 @@ impl Task {
         if !regular || !file.is_open_for(OpenFlags::WRONLY) {
             return Err(Errno::EINVAL);
         }
+        must_not_only_grow(&held)?;
         self.vfs().do_truncate(&held, size, &self.cred.subject(), Stamp::Always)
+    }
+
+    /// `ioctl(file, FS_IOC_GETFLAGS)`: tells a file's flags, as lsattr(1) shows them. ioctl_iflags(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: opened with `O_PATH`, or of another machine.
+    /// - `ENOTTY`: the file system has no such flags.
+    pub fn getflags(&self, file: &File) -> Result<InodeFlags> {
+        let held = self.held_file(file)?;
+        held.sb().fs.inode_flags().ok_or(Errno::ENOTTY)?;
+        Ok(held.inode_ref().attr().flags)
+    }
+
+    /// `ioctl(file, FS_IOC_SETFLAGS, flags)`: changes a file's flags, as chattr(1) does. ioctl_iflags(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: opened with `O_PATH`, or of another machine.
+    /// - `EROFS`: the mount is read-only.
+    /// - `ENOTTY`: the file system has no such flags.
+    /// - `EPERM`: it is another's file; or `IMMUTABLE` or `APPEND` changes without `CAP_LINUX_IMMUTABLE`.
+    /// - `EOPNOTSUPP`: the file system does not have this flag.
+    pub fn setflags(&self, file: &File, flags: InodeFlags) -> Result<()> {
+        let held = self.held_file(file)?;
+        held.want_write()?;
+        let known = held.sb().fs.inode_flags().ok_or(Errno::ENOTTY)?;
+        let who = self.cred.subject();
+        self.vfs().notify_change(&held, |attr, change| {
+            if !who.owner_or_capable(attr.uid) {
+                return Err(Errno::EPERM);
+            }
+            let fixing = InodeFlags::IMMUTABLE.bits() | InodeFlags::APPEND.bits();
+            let changes = (attr.flags.bits() ^ flags.bits()) & fixing != 0;
+            if changes && !who.capable(CapSet::LINUX_IMMUTABLE) {
+                return Err(Errno::EPERM);
+            }
+            if flags.bits() & !known.bits() != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            change.flags = Some(flags);
+            Ok(())
+        })
     }
 
     /// The place of an open file that was not opened with `O_PATH`.
@@ -204,6 +286,7 @@ impl Task {
         held.want_write()?;
         let who = self.cred.subject();
         self.vfs().notify_change(held, |attr, change| {
+            must_not_be_fixed(attr)?;
             if attr.file_type() == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP);
             }
@@ -226,6 +309,9 @@ impl Task {
         }
         let who = self.cred.subject();
         self.vfs().notify_change(held, |attr, change| {
+            if uid.is_some() || gid.is_some() {
+                must_not_be_fixed(attr)?;
+            }
             if let Some(uid) = uid {
                 let own = who.fsuid == attr.uid && uid == attr.uid;
                 if !own && !who.capable(CapSet::CHOWN) {
@@ -259,9 +345,15 @@ impl Task {
         let vfs = self.vfs();
         let who = self.cred.subject();
         vfs.notify_change(held, |attr, change| {
+            let touch = (atime, mtime) == (SetTime::Now, SetTime::Now);
+            if !touch {
+                must_not_be_fixed(attr)?;
+            } else if attr.flags.contains(InodeFlags::IMMUTABLE) {
+                return Err(Errno::EPERM);
+            }
             if !who.owner_or_capable(attr.uid) {
                 // Setting both to now is what a write does too: who may write may touch.
-                if (atime, mtime) != (SetTime::Now, SetTime::Now) {
+                if !touch {
                     return Err(Errno::EPERM);
                 }
                 vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
@@ -271,6 +363,28 @@ impl Task {
             Ok(())
         })
     }
+}
+
+/// Refuses changes of mode, owner and given times where the inode is immutable or append-only.
+///
+/// # Errors
+///
+/// - `EPERM`: it is.
+///
+/// Linux: `may_setattr`.
+fn must_not_be_fixed(attr: &Attr) -> Result<()> {
+    let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+    if fixed { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// Refuses to cut off what may only be appended to.
+///
+/// # Errors
+///
+/// - `EPERM`: it may.
+fn must_not_only_grow(held: &HeldPath<'_>) -> Result<()> {
+    let only_grows = held.inode_ref().attr().flags.contains(InodeFlags::APPEND);
+    if only_grows { Err(Errno::EPERM) } else { Ok(()) }
 }
 
 /// Nanoseconds of a second.

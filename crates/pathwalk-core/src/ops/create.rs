@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use pathwalk_abi::{
-    AtFlags, CapSet, Dev, Errno, FileType, PATH_MAX, Result,
+    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, PATH_MAX, Result,
     mode::{S_IFMT, S_ISGID, S_ISUID, S_ISVTX, S_IXGRP},
 };
 use pathwalk_sync::lock_order;
@@ -50,7 +50,7 @@ impl Task {
     /// - `ENOENT`: the directory was removed.
     /// - `ENAMETOOLONG`: the name has more than 255 bytes.
     /// - `EROFS`: the mount is read-only.
-    /// - `EACCES`: the directory may not be written.
+    /// - `EPERM`: the directory is immutable. `EACCES`: it may not be written.
     /// - `ENOMEM`, `ENOSPC`, `EMLINK`: there is no room.
     pub fn mkdirat<'a>(
         &self,
@@ -155,7 +155,7 @@ impl Task {
     /// - `EPERM`: `fs.protected_hardlinks`, and the file is neither one's own nor a regular one that one may read and
     ///   write.
     /// - `EACCES`: the directory may not be written.
-    /// - `EPERM`: the old name is a directory.
+    /// - `EPERM`: the old name is a directory, or immutable, or append-only.
     /// - `ENOENT`: the file has no name left.
     /// - `EMLINK`, `ENOSPC`, `ENOMEM`: there is no room.
     pub fn linkat<'a, 'b>(
@@ -169,18 +169,17 @@ impl Task {
         only(flags, AtFlags::SYMLINK_FOLLOW | AtFlags::EMPTY_PATH)?;
         let (old_dir, old) = (old_dir.into(), old.as_ref());
         let (new_dir, new) = (new_dir.into(), new.as_ref());
-        retry_estale(|| self.do_linkat(old_dir, old, new_dir, new, flags))
+        retry_estale(|reval| self.do_linkat((old_dir, old), (new_dir, new), flags, reval))
     }
 
     fn do_linkat(
         &self,
-        old_dir: At<'_>,
-        old: &[u8],
-        new_dir: At<'_>,
-        new: &[u8],
+        (old_dir, old): (At<'_>, &[u8]),
+        (new_dir, new): (At<'_>, &[u8]),
         flags: AtFlags,
+        reval: Lookup,
     ) -> Result<()> {
-        let mut lookup = Lookup::empty();
+        let mut lookup = reval;
         lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
         let request = self.request(old_dir, old, lookup)?;
@@ -188,7 +187,7 @@ impl Task {
             self.may_link_by_handle(old_dir)?;
         }
         let old = keep(&request)?;
-        let request = self.request(new_dir, new, Lookup::empty())?;
+        let request = self.request(new_dir, new, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
         let name = vfs.filename_create(&parent, FileType::Regular)?;
@@ -199,7 +198,8 @@ impl Task {
         let attr = vfs.inode(old.inode()).attr();
         vfs.may_linkat(old.inode(), &attr, &who)?;
         vfs.may_create(&parent.dir, &who)?;
-        if attr.file_type() == FileType::Directory {
+        let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+        if fixed || attr.file_type() == FileType::Directory {
             return Err(Errno::EPERM);
         }
         lock_order::assert_none_held();
@@ -221,17 +221,17 @@ impl Task {
     ///
     /// - `ENOENT`: it may not.
     fn may_link_by_handle(&self, dir: At<'_>) -> Result<()> {
-        let At::Dir(file) = dir else { return Ok(()) };
+        let Some(file) = dir.dir() else { return Ok(()) };
         let may = self.is_opener_of(file) || self.cred.subject().capable(CapSet::DAC_READ_SEARCH);
         if may { Ok(()) } else { Err(Errno::ENOENT) }
     }
 
     fn make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
-        retry_estale(|| self.do_make_at(dir, path, make))
+        retry_estale(|reval| self.do_make_at(dir, path, make, reval))
     }
 
-    fn do_make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>) -> Result<()> {
-        let request = self.request(dir, path, Lookup::empty())?;
+    fn do_make_at(&self, dir: At<'_>, path: &[u8], make: &Make<'_>, reval: Lookup) -> Result<()> {
+        let request = self.request(dir, path, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
         let name = vfs.filename_create(&parent, make.file_type)?;
@@ -288,7 +288,7 @@ impl Vfs {
             let name = self.reserve(parent.dir.dentry(), parent.text(), &parent.last)?;
             if name.unknown() {
                 self.fill(&name, parent.dir.inode(), parent.name())?;
-            } else if !self.still_holds(&name, parent.dir.inode(), parent.name())? {
+            } else if !self.still_holds(&name, parent)? {
                 self.d_invalidate(parent.dir.dentry(), name.id);
                 continue;
             }
@@ -297,14 +297,18 @@ impl Vfs {
     }
 
     /// Asks the file system whether what is cached of a reserved name still holds, if it wants to be asked.
-    fn still_holds(&self, name: &Reserved<'_>, dir: InodeId, bytes: &[u8]) -> Result<bool> {
+    fn still_holds(&self, name: &Reserved<'_>, parent: &Parent<'_>) -> Result<bool> {
         if !name.dentry().is(REVALIDATE) {
             return Ok(true);
         }
         let sb = self.superblock(name.dentry().sb.get()).ok_or(Errno::ESTALE)?;
         lock_order::assert_none_held();
         let cached = name.inode().map(|inode| self.inode_ref(inode));
-        sb.fs.revalidate(self.inode_ref(dir), bytes, cached)
+        let dir = parent.dir.inode_ref();
+        if parent.anew {
+            return sb.fs.revalidate_anew(dir, parent.name(), cached);
+        }
+        sb.fs.revalidate(dir, parent.name(), cached)
     }
 
     /// Asks the file system what a reserved name stands for, and notes the answer.

@@ -62,8 +62,18 @@ impl Task {
     /// - those of the lookup; `ENOTDIR`: it is no directory.
     /// - `EACCES`: it may not be searched.
     pub fn chdir(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.chdirat(At::Cwd, path)
+    }
+
+    /// `chdirat(dir, path)`: changes the current directory. Linux has no such call: it is [`Task::chdir`] from a directory,
+    /// or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::chdir`].
+    pub fn chdirat<'a>(&self, dir: impl Into<At<'a>>, path: impl AsRef<[u8]>) -> Result<()> {
         let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
-        let held = keep(&self.request(At::Cwd, path.as_ref(), flags)?)?;
+        let held = keep(&self.request(dir.into(), path.as_ref(), flags)?)?;
         self.may_enter(&held)?;
         self.fs.set_cwd(held);
         Ok(())
@@ -95,8 +105,18 @@ impl Task {
     /// - `EACCES`: it may not be searched.
     /// - `EPERM`: without `CAP_SYS_CHROOT`.
     pub fn chroot(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.chrootat(At::Cwd, path)
+    }
+
+    /// `chrootat(dir, path)`: changes the root. Linux has no such call: it is [`Task::chroot`] from a directory, or within
+    /// bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::chroot`].
+    pub fn chrootat<'a>(&self, dir: impl Into<At<'a>>, path: impl AsRef<[u8]>) -> Result<()> {
         let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
-        let held = keep(&self.request(At::Cwd, path.as_ref(), flags)?)?;
+        let held = keep(&self.request(dir.into(), path.as_ref(), flags)?)?;
         self.may_enter(&held)?;
         if !self.cred.subject().capable(CapSet::SYS_CHROOT) {
             return Err(Errno::EPERM);

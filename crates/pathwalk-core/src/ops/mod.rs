@@ -18,6 +18,8 @@ pub(crate) mod attr;
 
 pub(crate) mod rw;
 
+pub(crate) mod exec;
+
 pub(crate) mod dir;
 
 pub(crate) mod mounts;
@@ -36,7 +38,16 @@ pub(crate) fn lookup_flags(at: AtFlags) -> Lookup {
 }
 
 /// The walk's flags for `RESOLVE_*`.
-pub(crate) fn resolve_flags(resolve: ResolveFlags) -> Lookup {
+///
+/// # Errors
+///
+/// - `EINVAL`: one is unknown, or `RESOLVE_BENEATH` is given with `RESOLVE_IN_ROOT`.
+#[cold]
+pub(crate) fn within(resolve: ResolveFlags) -> Result<Lookup> {
+    let unknown = resolve.bits() & !ResolveFlags::all().bits() != 0;
+    if unknown || resolve.contains(ResolveFlags::BENEATH | ResolveFlags::IN_ROOT) {
+        return Err(Errno::EINVAL);
+    }
     let mut lookup = Lookup::empty();
     for (bit, flag) in [
         (ResolveFlags::NO_XDEV, Lookup::NO_XDEV),
@@ -47,10 +58,11 @@ pub(crate) fn resolve_flags(resolve: ResolveFlags) -> Lookup {
     ] {
         lookup.set(flag, resolve.contains(bit));
     }
-    lookup
+    Ok(lookup)
 }
 
-/// Makes a call once more if a file system says that what the cache knew was stale.
+/// Makes a call once more if a file system says that what the cache knew was stale; then file systems are asked anew, by
+/// the flag that the call gets for its lookups.
 ///
 /// Lookups do so themselves; this is for what comes after one.
 ///
@@ -59,9 +71,9 @@ pub(crate) fn resolve_flags(resolve: ResolveFlags) -> Lookup {
 /// Those of the call.
 ///
 /// Linux: `retry_estale`.
-pub(crate) fn retry_estale<R>(call: impl Fn() -> Result<R>) -> Result<R> {
-    match call() {
-        Err(Errno::ESTALE) => call(),
+pub(crate) fn retry_estale<R>(call: impl Fn(Lookup) -> Result<R>) -> Result<R> {
+    match call(Lookup::empty()) {
+        Err(Errno::ESTALE) => call(Lookup::REVAL),
         answer => answer,
     }
 }

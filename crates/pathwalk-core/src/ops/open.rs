@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{create::Make, resolve_flags, retry_estale};
+use super::{create::Make, retry_estale, within};
 use crate::{
     dcache::NEGATIVE,
     file::File,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 use pathwalk_abi::{
-    Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
+    Dev, Errno, FileType, InodeFlags, OpenFlags, OpenHow, ResolveFlags, Result,
     mode::{S_ISVTX, S_IWGRP, S_IWOTH},
 };
 
@@ -75,7 +75,9 @@ impl Task {
     /// - `ELOOP`: it is a symlink, and `O_NOFOLLOW` is given.
     /// - `EISDIR`: a directory is to be written. `EACCES`: a device in a mount without devices.
     /// - `EACCES`: permission is refused.
+    /// - `EPERM`: it is immutable and to be written, or append-only and to be written without `O_APPEND` or cut off.
     /// - `EPERM`: `O_NOATIME`, and it is another's file.
+    /// - `ETXTBSY`: to be written, but it runs: see [`Task::open_exec`].
     /// - `EROFS`: to be written, but the mount is read-only.
     /// - `EINVAL`: a fifo is opened with access mode 3.
     /// - `ENXIO`: it is a fifo, a socket or a device: there is nothing behind those here.
@@ -115,13 +117,13 @@ impl Task {
         path: impl AsRef<[u8]>,
         how: &OpenHow,
     ) -> Result<File> {
-        let op = build_open_flags(how)?;
         let (dir, path) = (dir.into(), path.as_ref());
-        retry_estale(|| {
+        let op = build_open_flags(&OpenHow { resolve: how.resolve | dir.bounds().bits(), ..*how })?;
+        retry_estale(|reval| {
             if op.tmpfile {
-                self.do_tmpfile(dir, path, &op)
+                self.do_tmpfile(dir, path, &op, reval)
             } else {
-                self.do_openat2(dir, path, &op)
+                self.do_openat2(dir, path, &op, reval)
             }
         })
     }
@@ -129,9 +131,9 @@ impl Task {
     /// Makes and opens a file without a name.
     ///
     /// Linux: `do_tmpfile`, `vfs_tmpfile`.
-    fn do_tmpfile(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
+    fn do_tmpfile(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
         let vfs = self.vfs();
-        let dir = keep(&self.request(dir, path, op.lookup)?)?;
+        let dir = keep(&self.request(dir, path, op.lookup | reval)?)?;
         dir.want_write()?;
         let who = self.cred.subject();
         vfs.may_create(&dir, &who)?;
@@ -141,11 +143,16 @@ impl Task {
         let dentry = vfs.make_unnamed(&dir, &make, self.fs.umask(), &who, linkable)?;
         vfs.mntget(dir.mnt());
         let held = HeldPath::new(vfs, dir.mnt(), dentry);
-        Ok(File::new(&self.anchor, held, op.flags.difference(OPENING)))
+        let inode = held.inode();
+        let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
+        if open_for_writing(op.flags) {
+            return Ok(file.with_write_access(vfs.get_write_access(inode)?));
+        }
+        Ok(file)
     }
 
-    fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
-        let request = self.request(dir, path, op.lookup)?;
+    fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
+        let request = self.request(dir, path, op.lookup | reval)?;
         loop {
             let mut job = OpenJob { op, directory: None };
             match climb(&request, (), &mut job)? {
@@ -221,16 +228,23 @@ impl Task {
             }
             let who = self.cred.subject();
             vfs.inode_permission(held.inode(), op.access, &who)?;
+            let overwrites = held_for_writing(op.flags) && !op.flags.contains(OpenFlags::APPEND);
+            let cuts = op.flags.contains(OpenFlags::TRUNC);
+            if attr.flags.contains(InodeFlags::APPEND) && (overwrites || cuts) {
+                return Err(Errno::EPERM);
+            }
             if op.flags.contains(OpenFlags::NOATIME) && !who.owner_or_capable(attr.uid) {
                 return Err(Errno::EPERM);
             }
         }
+        let inode = held.inode();
+        let mut access = None;
         match kind {
-            FileType::Regular | FileType::Directory => {
-                if writes {
-                    held.want_write()?;
-                }
+            FileType::Regular if open_for_writing(op.flags) => {
+                access = Some(vfs.get_write_access(inode)?);
+                held.want_write()?;
             }
+            FileType::Regular | FileType::Directory => {}
             // Access mode 3 makes neither end of a pipe.
             FileType::Fifo if op.flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
             FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
@@ -239,7 +253,13 @@ impl Task {
             FileType::Symlink => {}
         }
         let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
+        let file = match access {
+            Some(access) => file.with_write_access(access),
+            None => file,
+        };
         if truncates {
+            // Also where it is not open for writing.
+            let _access = vfs.get_write_access(inode)?;
             vfs.do_truncate(&file.hold(), 0, &self.cred.subject(), Stamp::Always)?;
         }
         Ok(file)
@@ -268,6 +288,17 @@ impl Task {
     }
 }
 
+/// Whether it can be written to once it is open; with access mode 3 it cannot.
+fn open_for_writing(flags: OpenFlags) -> bool {
+    let mode = flags.bits() & OpenFlags::ACCMODE.bits();
+    mode == OpenFlags::WRONLY.bits() || mode == OpenFlags::RDWR.bits()
+}
+
+/// Whether the access mode is another than reading; 3 counts.
+fn held_for_writing(flags: OpenFlags) -> bool {
+    flags.intersects(OpenFlags::ACCMODE)
+}
+
 /// Where what is opened comes from.
 enum Origin {
     /// It was there; with `O_CREAT`, in a directory with this owner and mode.
@@ -291,10 +322,8 @@ struct Open {
 /// Linux: `build_open_flags`.
 fn build_open_flags(how: &OpenHow) -> Result<Open> {
     let flags = OpenFlags::from_bits(how.flags).ok_or(Errno::EINVAL)?;
-    let resolve = ResolveFlags::from_bits(how.resolve).ok_or(Errno::EINVAL)?;
-    if resolve.contains(ResolveFlags::BENEATH | ResolveFlags::IN_ROOT) {
-        return Err(Errno::EINVAL);
-    }
+    let resolve = ResolveFlags::from_bits_retain(how.resolve);
+    let mut lookup = within(resolve)?;
     let tmpfile = flags.bits() & (OpenFlags::TMPFILE.bits() & !OpenFlags::DIRECTORY.bits()) != 0;
     let creates = flags.contains(OpenFlags::CREAT);
     if how.mode & !(if creates || tmpfile { 0o7777 } else { 0 }) != 0 {
@@ -324,7 +353,6 @@ fn build_open_flags(how: &OpenHow) -> Result<Open> {
     if flags.contains(OpenFlags::PATH) {
         access = Access::empty();
     }
-    let mut lookup = resolve_flags(resolve);
     let excl = flags.contains(OpenFlags::CREAT | OpenFlags::EXCL);
     lookup.set(Lookup::FOLLOW, !flags.contains(OpenFlags::NOFOLLOW) && !excl);
     lookup.set(Lookup::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
@@ -369,8 +397,9 @@ impl<'a> Job<'a> for OpenJob<'_> {
                     Last::Again => continue,
                     Last::Missing => {
                         let dir = H::finish(walk, &mut Keep)?;
+                        let anew = walk.flags.contains(Lookup::REVAL);
                         let text = std::mem::replace(text, Text::new(b""));
-                        return Ok(Opened::Missing(Box::new(Parent { dir, last, text })));
+                        return Ok(Opened::Missing(Box::new(Parent { dir, last, text, anew })));
                     }
                 }
             }

@@ -6,13 +6,13 @@ use super::{only, retry_estale};
 use crate::{
     cred::Subject,
     fs::Access,
-    inode::InodeId,
+    inode::{I_APPEND, InodeId},
     name::Kind,
     task::{At, Task},
     vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::parent},
 };
-use pathwalk_abi::{AtFlags, Errno, FileType, Result, mode::S_ISVTX};
+use pathwalk_abi::{AtFlags, Errno, FileType, InodeFlags, Result, mode::S_ISVTX};
 use pathwalk_sync::lock_order;
 
 impl Task {
@@ -45,7 +45,8 @@ impl Task {
     /// - `ENOENT`: there is no such name. `ENAMETOOLONG`: there can be none.
     /// - `EISDIR`, `ENOTDIR`: a slash stands behind the name, and it is a directory, or none.
     /// - `EACCES`: the directory may not be written.
-    /// - `EPERM`: the directory is sticky, and neither it nor the file is one's own.
+    /// - `EPERM`: the directory is immutable or append-only; or it is sticky, and neither it nor the file is one's own; or the
+    ///   file is immutable or append-only.
     /// - `EISDIR`: it is a directory. With `AT_REMOVEDIR`, `ENOTDIR`: it is none.
     /// - `EBUSY`: something is mounted on it.
     /// - `ENOTEMPTY`: the directory has entries.
@@ -57,11 +58,12 @@ impl Task {
     ) -> Result<()> {
         only(flags, AtFlags::REMOVEDIR)?;
         let (dir, path) = (dir.into(), path.as_ref());
-        retry_estale(|| self.do_unlinkat(dir, path, flags.contains(AtFlags::REMOVEDIR)))
+        let rmdir = flags.contains(AtFlags::REMOVEDIR);
+        retry_estale(|reval| self.do_unlinkat(dir, path, rmdir, reval))
     }
 
-    fn do_unlinkat(&self, dir: At<'_>, path: &[u8], rmdir: bool) -> Result<()> {
-        let request = self.request(dir, path, Lookup::empty())?;
+    fn do_unlinkat(&self, dir: At<'_>, path: &[u8], rmdir: bool, reval: Lookup) -> Result<()> {
+        let request = self.request(dir, path, reval)?;
         let parent = parent(&request)?;
         match (parent.last.kind(), rmdir) {
             (Kind::Norm, _) => {}
@@ -101,7 +103,8 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EROFS`, `EACCES`: the directory may not be written and searched.
-    /// - `EPERM`: it is sticky, and neither it nor the victim is the subject's own.
+    /// - `EPERM`: it is append-only; or it is sticky, and neither it nor the victim is the subject's own; or the victim is
+    ///   immutable or append-only.
     /// - `ENOTDIR`, `EISDIR`: the victim is no directory, and must be one; or the other way round.
     ///
     /// Linux: `may_delete`.
@@ -113,10 +116,14 @@ impl Vfs {
         must_be_directory: bool,
     ) -> Result<()> {
         self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who)?;
-        let (directory, _) = self.inode(dir.inode()).owner();
+        let (directory, flags) = self.inode(dir.inode()).owner();
+        if flags & I_APPEND != 0 {
+            return Err(Errno::EPERM);
+        }
         let attr = self.inode(victim).attr();
         let own = who.fsuid == directory.uid || who.owner_or_capable(attr.uid);
-        if directory.mode & S_ISVTX != 0 && !own {
+        let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+        if directory.mode & S_ISVTX != 0 && !own || fixed {
             return Err(Errno::EPERM);
         }
         match (attr.file_type() == FileType::Directory, must_be_directory) {

@@ -72,20 +72,19 @@ impl Task {
         }
         let (old_dir, old) = (old_dir.into(), old.as_ref());
         let (new_dir, new) = (new_dir.into(), new.as_ref());
-        retry_estale(|| self.do_renameat2(old_dir, old, new_dir, new, flags))
+        retry_estale(|reval| self.do_renameat2((old_dir, old), (new_dir, new), flags, reval))
     }
 
     fn do_renameat2(
         &self,
-        old_dir: At<'_>,
-        old: &[u8],
-        new_dir: At<'_>,
-        new: &[u8],
+        (old_dir, old): (At<'_>, &[u8]),
+        (new_dir, new): (At<'_>, &[u8]),
         flags: RenameFlags,
+        reval: Lookup,
     ) -> Result<()> {
         // The new path's own errors come after those of the old one's lookup.
-        let old = parent(&self.request(old_dir, old, Lookup::empty())?)?;
-        let new_request = self.request(new_dir, new, Lookup::empty())?;
+        let old = parent(&self.request(old_dir, old, reval)?)?;
+        let new_request = self.request(new_dir, new, reval)?;
         let new = parent(&new_request)?;
         if old.dir.mnt() != new.dir.mnt() {
             return Err(Errno::EXDEV);

@@ -23,11 +23,14 @@ impl Task {
     /// # Errors
     ///
     /// - `EBADF`: it is not open for reading, or of another machine.
+    /// - `EINVAL`: the end would lie behind 2⁶³ - 1.
     /// - `EISDIR`: it is a directory.
     /// - whatever the file system answers.
     pub fn read(&self, file: &File, buf: &mut [u8]) -> Result<usize> {
         self.readable(file)?;
         let mut position = file.position().lock();
+        must_fit(position.offset, buf.len())?;
+        must_not_be_directory(file)?;
         let read = self.read_at(file, buf, position.offset)?;
         position.offset += read as u64;
         Ok(read)
@@ -42,6 +45,8 @@ impl Task {
     pub fn pread(&self, file: &File, buf: &mut [u8], offset: i64) -> Result<usize> {
         let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         self.readable(file)?;
+        must_fit(offset, buf.len())?;
+        must_not_be_directory(file)?;
         self.read_at(file, buf, offset)
     }
 
@@ -50,11 +55,13 @@ impl Task {
     /// # Errors
     ///
     /// - `EBADF`: it is not open for writing, or of another machine.
+    /// - `EINVAL`: the end would lie behind 2⁶³ - 1.
     /// - `EFBIG`: the position lies behind what a file can have.
     /// - `ENOSPC`: there is no room for a single byte.
     pub fn write(&self, file: &File, data: &[u8]) -> Result<usize> {
         self.writable(file)?;
         let mut position = file.position().lock();
+        must_fit(position.offset, data.len())?;
         let append = file.flags().contains(OpenFlags::APPEND);
         let offset = (!append).then_some(position.offset);
         let (end, written) = self.write_at(file, data, offset)?;
@@ -74,6 +81,7 @@ impl Task {
     pub fn pwrite(&self, file: &File, data: &[u8], offset: i64) -> Result<usize> {
         let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
         self.writable(file)?;
+        must_fit(offset, data.len())?;
         let append = file.flags().contains(OpenFlags::APPEND);
         Ok(self.write_at(file, data, (!append).then_some(offset))?.1)
     }
@@ -105,11 +113,7 @@ impl Task {
 
     fn readable(&self, file: &File) -> Result<()> {
         self.place_of(file)?;
-        file.must_be_open_for(OpenFlags::RDONLY)?;
-        if file.inode_ref().attr().file_type() == FileType::Directory {
-            return Err(Errno::EISDIR);
-        }
-        Ok(())
+        file.must_be_open_for(OpenFlags::RDONLY)
     }
 
     fn writable(&self, file: &File) -> Result<()> {
@@ -138,4 +142,21 @@ impl Task {
         lock_order::assert_none_held();
         held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())
     }
+}
+
+/// Refuses a range that does not end within what offsets can say.
+///
+/// # Errors
+///
+/// - `EINVAL`: it does not.
+///
+/// Linux: `rw_verify_area`.
+fn must_fit(offset: u64, len: usize) -> Result<()> {
+    let end = offset.checked_add(len as u64).and_then(|end| i64::try_from(end).ok());
+    end.map(drop).ok_or(Errno::EINVAL)
+}
+
+fn must_not_be_directory(file: &File) -> Result<()> {
+    let directory = file.inode_ref().attr().file_type() == FileType::Directory;
+    if directory { Err(Errno::EISDIR) } else { Ok(()) }
 }

@@ -18,7 +18,8 @@ use crate::{
     },
 };
 use pathwalk_abi::{
-    AtFlags, Dev, Errno, Result, Stat, Statfs, StatfsFlags, Statx, StatxAttributes, StatxMask,
+    AtFlags, Dev, Errno, InodeFlags, Result, Stat, Statfs, StatfsFlags, Statx, StatxAttributes,
+    StatxMask,
 };
 
 /// What a mount adds to an inode's attributes.
@@ -161,7 +162,17 @@ impl Task {
     ///
     /// Those of the lookup, and whatever the file system answers.
     pub fn statfs(&self, path: impl AsRef<[u8]>) -> Result<Statfs> {
-        let request = self.request(At::Cwd, path.as_ref(), lookup_flags(AtFlags::empty()))?;
+        self.statfsat(At::Cwd, path)
+    }
+
+    /// `statfsat(dir, path)`: tells about the file system that the path leads into. Linux has no such call: it is
+    /// [`Task::statfs`] from a directory, or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::statfs`].
+    pub fn statfsat<'a>(&self, dir: impl Into<At<'a>>, path: impl AsRef<[u8]>) -> Result<Statfs> {
+        let request = self.request(dir.into(), path.as_ref(), lookup_flags(AtFlags::empty()))?;
         let held = keep(&request)?;
         let vfs = self.vfs();
         vfs.statfs_of(held.mnt(), held.dentry())
@@ -278,8 +289,15 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     filled |= mask & StatxMask::BTIME;
     let unique = mask.contains(StatxMask::MNT_ID_UNIQUE);
     filled |= if unique { StatxMask::MNT_ID_UNIQUE } else { StatxMask::MNT_ID };
-    let attributes =
-        if mount.is_root { StatxAttributes::MOUNT_ROOT } else { StatxAttributes::empty() };
+    let mut attributes = StatxAttributes::empty();
+    attributes.set(StatxAttributes::MOUNT_ROOT, mount.is_root);
+    for (flag, attribute) in [
+        (InodeFlags::IMMUTABLE, StatxAttributes::IMMUTABLE),
+        (InodeFlags::APPEND, StatxAttributes::APPEND),
+        (InodeFlags::NODUMP, StatxAttributes::NODUMP),
+    ] {
+        attributes.set(attribute, attr.flags.contains(flag));
+    }
     Statx {
         stx_mask: filled.bits(),
         stx_blksize: mount.blksize,

@@ -65,6 +65,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         // Only here: mounts that lie over the root itself end at the top, without a step out of them.
         if at.mnt != self.at.mnt && self.flags.contains(Lookup::NO_XDEV) {
+            self.must_be_sure()?;
             return Err(Errno::EXDEV.into());
         }
         let dentry = vfs.dentry(at.dentry);
@@ -91,6 +92,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// `..` at the root stays.
     fn at_the_top(&self) -> Result<Place, Stop> {
         if self.flags.contains(Lookup::BENEATH) {
+            self.must_be_sure()?;
             return Err(Errno::EXDEV.into());
         }
         if !H::RCU {

@@ -282,7 +282,11 @@ fn revalidate<'a, O: Observer>(
     let sb = vfs.superblock(vfs.dentry(seen.id).sb.get()).ok_or(Errno::ESTALE)?;
     pathwalk_sync::lock_order::assert_none_held();
     let cached = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
-    sb.fs.revalidate(vfs.inode_ref(walk.inode()), name.bytes(text), cached)
+    let (dir, name) = (vfs.inode_ref(walk.inode()), name.bytes(text));
+    if walk.flags.contains(Lookup::REVAL) {
+        return sb.fs.revalidate_anew(dir, name, cached);
+    }
+    sb.fs.revalidate(dir, name, cached)
 }
 
 /// Asks the file system for a child: one call, however many walks miss the same name.

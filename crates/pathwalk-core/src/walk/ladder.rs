@@ -408,6 +408,8 @@ pub(crate) struct Parent<'a> {
     pub(crate) dir: HeldPath<'a>,
     pub(crate) last: Component,
     pub(crate) text: Text<'a>,
+    /// File systems are asked anew: [`Lookup::REVAL`].
+    pub(crate) anew: bool,
 }
 
 impl Parent<'_> {
@@ -438,7 +440,8 @@ impl<'a> Job<'a> for ParentJob {
         let last = walk.walk_to_last(text)?;
         walk.complete_parent()?;
         let dir = H::finish(walk, &mut Keep)?;
-        Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")) })
+        let anew = walk.flags.contains(Lookup::REVAL);
+        Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")), anew })
     }
 }
 

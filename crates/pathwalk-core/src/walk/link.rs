@@ -15,7 +15,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::{
-    Errno, FileType, MAXSYMLINKS, Result,
+    Errno, FileType, InodeFlags, MAXSYMLINKS, Result,
     mode::{S_ISVTX, S_IWOTH},
 };
 use smallvec::SmallVec;
@@ -69,6 +69,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         };
         if last && vfs.config.protected_symlinks && !self.may_follow(&attr)? {
             self.check_link(link)?;
+            self.must_be_sure()?;
             self.observer.may_not_follow();
             return Err(Errno::EACCES.into());
         }
@@ -208,6 +209,9 @@ impl Vfs {
     /// Linux: `atime_needs_update`, `relatime_need_update`.
     pub(crate) fn atime_needs_update(&self, attr: &Attr, flags: MntFlags) -> bool {
         let directory = attr.file_type() == FileType::Directory;
+        if attr.flags.contains(InodeFlags::NOATIME) {
+            return false;
+        }
         if flags.contains(MntFlags::NOATIME) || directory && flags.contains(MntFlags::NODIRATIME) {
             return false;
         }

@@ -266,7 +266,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Linux: `may_lookup`, and the test for a directory before it.
     fn may_lookup(&mut self) -> Result<(), Stop> {
         if self.at.flags & DIRECTORY == 0 {
-            self.check_at()?;
+            self.must_be_sure()?;
             return Err(Errno::ENOTDIR.into());
         }
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
@@ -297,7 +297,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
             // A refusal ends the walk, so it must be of this directory and of this moment.
             Err(rule) => {
-                self.check_at()?;
+                self.must_be_sure()?;
                 self.observer.may_not_search(rule);
                 Err(Errno::EACCES.into())
             }
@@ -332,6 +332,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Changed));
         }
         Ok(())
+    }
+
+    /// Checks the place before the walk is refused there. Where only cached answers are wanted that is none: Linux refuses
+    /// on held places only.
+    #[inline]
+    pub(crate) fn must_be_sure(&self) -> Result<(), Stop> {
+        if H::RCU && self.flags.contains(Lookup::CACHED) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        self.check_at()
     }
 
     /// The inode of the place; a guess until the place is checked.

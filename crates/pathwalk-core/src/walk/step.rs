@@ -87,6 +87,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                         return Err(Stop::Leave(Left::Mount));
                     }
                     if self.flags.contains(Lookup::NO_XDEV) {
+                        self.must_be_sure()?;
                         return Err(Errno::EXDEV.into());
                     }
                     place = Place { mnt: seen.id, mnt_seq: seen.seq, dentry: root, seq, flags };

@@ -23,6 +23,7 @@ struct Node {
 pub(crate) struct Calls {
     pub(crate) lookup: AtomicU64,
     pub(crate) revalidate: AtomicU64,
+    pub(crate) revalidate_anew: AtomicU64,
     pub(crate) permission: AtomicU64,
     pub(crate) readlink: AtomicU64,
     pub(crate) evict: AtomicU64,
@@ -38,6 +39,8 @@ pub(crate) struct SampleFs {
     moved: Condvar,
     /// So many lookups answer ESTALE.
     pub(crate) stale: AtomicU64,
+    /// So many changes of attributes, of names and of sizes do.
+    pub(crate) stale_changes: AtomicU64,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
 }
@@ -52,6 +55,7 @@ impl SampleFs {
             held: Mutex::default(),
             moved: Condvar::new(),
             stale: AtomicU64::new(0),
+            stale_changes: AtomicU64::new(0),
             valid: AtomicBool::new(true),
         };
         fs.add(FileType::Directory, 0o755, b"");
@@ -66,6 +70,11 @@ impl SampleFs {
         let new = Node { attr, body: body.to_vec(), names: BTreeMap::new() };
         self.nodes.lock().unwrap().insert(node, new);
         node
+    }
+
+    fn may_change(&self) -> Result<()> {
+        let left = self.stale_changes.try_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if left.is_ok() { Err(Errno::ESTALE) } else { Ok(()) }
     }
 
     /// Puts a file into the root without anybody being told, as another client of a server would.
@@ -166,12 +175,23 @@ impl FileSystem for SampleFs {
         Ok(self.valid.load(Relaxed))
     }
 
+    fn revalidate_anew(
+        &self,
+        _dir: InodeRef<'_>,
+        _name: &[u8],
+        _cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.calls.revalidate_anew.fetch_add(1, Relaxed);
+        Ok(self.valid.load(Relaxed))
+    }
+
     fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
         self.calls.permission.fetch_add(1, Relaxed);
         pathwalk::generic_permission(&inode.attr(), access, who)
     }
 
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        self.may_change()?;
         self.gate(name);
         let node = self.add(new.file_type, new.mode, new.body);
         let before = self.enter(dir, name, Some(node))?;
@@ -243,6 +263,7 @@ impl FileSystem for SampleFs {
 
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
         self.gate(b"setattr");
+        self.may_change()?;
         if change.size.is_some_and(|size| size != 0) {
             return Err(Errno::EFBIG);
         }

@@ -12,7 +12,7 @@ mod record;
 
 mod show;
 
-use super::{access::MayAccess, lookup_flags, only, resolve_flags};
+use super::{access::MayAccess, lookup_flags, only};
 use crate::{
     cred::Cred,
     fs::Access,
@@ -191,13 +191,10 @@ impl Task {
         rule: &mut Option<Result<Rule, Rule>>,
     ) -> Result<()> {
         only(how.flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        if how.access.bits() & !AccessMode::all().bits() != 0
-            || how.resolve.bits() & !ResolveFlags::all().bits() != 0
-        {
+        if how.access.bits() & !AccessMode::all().bits() != 0 {
             return Err(Errno::EINVAL);
         }
-        let flags = lookup_flags(how.flags) | resolve_flags(how.resolve);
-        let request = self.request(At::Cwd, path, flags)?;
+        let request = self.request(At::Cwd.resolve(how.resolve), path, lookup_flags(how.flags))?;
         let access = Access::from_bits_truncate(how.access.bits());
         climb(&request, recorder, &mut LookupJob(Arrive { access, rule }))
     }

@@ -1,0 +1,86 @@
+//! Draws calls within bounds.
+
+use super::Generator;
+use crate::{
+    call::Call,
+    field::{Int, Octal, Text, When, Where},
+};
+use pathwalk::{
+    AccessMode, AtFlags, RenameFlags, ResolveFlags, SetTime, StatxMask, abi::mode::S_IFIFO,
+};
+
+impl Generator {
+    /// A call within bounds, with arguments that are not refused before the path is looked at.
+    pub(super) fn within(&mut self) -> Call {
+        let all = [
+            ResolveFlags::NO_XDEV,
+            ResolveFlags::NO_MAGICLINKS,
+            ResolveFlags::NO_SYMLINKS,
+            ResolveFlags::BENEATH,
+            ResolveFlags::IN_ROOT,
+        ];
+        let mut resolve = self.pick(&all);
+        if self.one_in(4) {
+            resolve |= self.pick(&all);
+        }
+        let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
+        let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
+        let call = match self.rng.u8(..16) {
+            0 => Call::Fstatat { path: self.place_by_name(), flags },
+            1 => Call::Statx { path: self.place_by_name(), flags, mask },
+            2 => {
+                let mode = AccessMode::from_bits_retain(self.pick(&[0, 1, 2, 4, 7]));
+                let flags = flags | AtFlags::EACCESS;
+                Call::Faccessat2 { path: self.place_by_name(), mode, flags }
+            }
+            3 => Call::Fchmodat2 { path: self.place_by_name(), mode: self.mode(), flags },
+            4 => {
+                let (uid, gid) = (self.id(), self.id());
+                Call::Fchownat { path: self.place_by_name(), uid, gid, flags }
+            }
+            5 => {
+                let (atime, mtime) = (When(SetTime::Now), self.when());
+                Call::Utimensat { path: self.place_by_name(), atime, mtime, flags }
+            }
+            6 => Call::Readlinkat { path: self.place_by_name(), size: Int(100) },
+            7 => Call::Statfs { path: self.path() },
+            8 => Call::Chdir { path: self.path() },
+            9 => Call::Mkdirat { path: self.place_by_name(), mode: self.mode() },
+            10 => {
+                let mode = Octal(S_IFIFO | self.mode().0);
+                Call::Mknodat { path: self.place_by_name(), mode, dev: Int(0) }
+            }
+            11 => {
+                let target = Text(b"../a/b".to_vec());
+                Call::Symlinkat { target, path: self.place_by_name() }
+            }
+            12 => {
+                let flags = self.pick(&[AtFlags::empty(), AtFlags::REMOVEDIR]);
+                Call::Unlinkat { path: self.place_by_name(), flags }
+            }
+            13 => {
+                let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_FOLLOW]);
+                Call::Linkat { old: self.place_by_name(), new: self.place_by_name(), flags }
+            }
+            _ => {
+                let flags = self.pick(&[
+                    RenameFlags::empty(),
+                    RenameFlags::NOREPLACE,
+                    RenameFlags::EXCHANGE,
+                    RenameFlags::WHITEOUT,
+                ]);
+                Call::Renameat2 { old: self.place_by_name(), new: self.place_by_name(), flags }
+            }
+        };
+        Call::Within { resolve, call: Box::new(call) }
+    }
+
+    fn place_by_name(&mut self) -> Where {
+        loop {
+            let place = self.place();
+            if !place.path.is_empty() {
+                return place;
+            }
+        }
+    }
+}

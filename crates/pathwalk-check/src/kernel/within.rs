@@ -1,0 +1,180 @@
+//! What bounds mean for calls that have none in Linux: openat2 within the bounds, and the call at what that opened.
+//!
+//! ```text
+//!   within BENEATH fchmodat2 h0:a/b …     openat2(h0, "a/b", O_PATH, BENEATH)      fchmodat2(fd, "", …, AT_EMPTY_PATH)
+//!   within BENEATH unlinkat h0:a/b …      openat2(h0, "a/.", O_PATH, BENEATH)      unlinkat(fd, "b", …)
+//! ```
+//!
+//! Arguments are such as are not refused before the path is looked at: here the path comes first.
+
+use super::{calls::Caller, sys};
+use crate::{
+    answer::Raw,
+    call::{Call, SLOTS},
+    field::{Fills, Int, Octal, Slot, Text, Where},
+};
+use pathwalk::{AtFlags, Errno, FileType, OpenFlags, ResolveFlags, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The slots of the descriptors that openat2 made.
+const FIRST: Slot = Slot(0);
+const SECOND: Slot = Slot(1);
+
+impl Caller {
+    /// Makes a call within bounds.
+    pub(super) fn within(&self, resolve: ResolveFlags, call: &Call) -> Result<Raw<OwnedFd>> {
+        let bounds = Bounds { caller: self, resolve };
+        let nofollow = |flags: &AtFlags| flags.contains(AtFlags::SYMLINK_NOFOLLOW);
+        let itself = || Where { dir: Some(FIRST), path: Vec::new() };
+        let empty = AtFlags::EMPTY_PATH;
+        let (fds, call) = match call.clone() {
+            Call::Fstatat { path, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::Fstatat { path: itself(), flags: empty })
+            }
+            Call::Statx { path, flags, mask } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::Statx { path: itself(), flags: empty, mask })
+            }
+            Call::Faccessat2 { path, mode, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                let flags = flags & AtFlags::EACCESS | empty;
+                (vec![fd], Call::Faccessat2 { path: itself(), mode, flags })
+            }
+            Call::Fchmodat2 { path, mode, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::Fchmodat2 { path: itself(), mode, flags: empty })
+            }
+            Call::Fchownat { path, uid, gid, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::Fchownat { path: itself(), uid, gid, flags: empty })
+            }
+            Call::Utimensat { path, atime, mtime, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::Utimensat { path: itself(), atime, mtime, flags: empty })
+            }
+            Call::Readlinkat { path, size } => {
+                let fd = bounds.whole(&path, true)?;
+                let fds = [fd];
+                let answer = bounds.beside(&fds).call(&Call::Readlinkat { path: itself(), size });
+                // Of a path that is not empty the kernel says it so.
+                return answer.map_err(|errno| match errno {
+                    Errno::ENOENT => Errno::EINVAL,
+                    errno => errno,
+                });
+            }
+            Call::Truncate { path, size } => return bounds.truncate(&path.0, size),
+            Call::Statfs { path: Text(path) } => {
+                let fd = bounds.whole(&Where { dir: None, path }, false)?;
+                (vec![fd], Call::Fstatfs { slot: FIRST })
+            }
+            Call::Chdir { path: Text(path) } => {
+                let fd = bounds.open(&Where { dir: None, path }, OpenFlags::DIRECTORY)?;
+                (vec![fd], Call::Fchdir { slot: FIRST })
+            }
+            Call::Mkdirat { path, mode } => {
+                let (fd, path) = bounds.parent(&path, FIRST, b"/")?;
+                (vec![fd], Call::Mkdirat { path, mode })
+            }
+            Call::Mknodat { path, mode, dev } => {
+                let (fd, path) = bounds.parent(&path, FIRST, b"/")?;
+                (vec![fd], Call::Mknodat { path, mode, dev })
+            }
+            Call::Symlinkat { target, path } => {
+                let (fd, path) = bounds.parent(&path, FIRST, b"/")?;
+                (vec![fd], Call::Symlinkat { target, path })
+            }
+            Call::Unlinkat { path, flags } => {
+                let (fd, path) = bounds.parent(&path, FIRST, b"/")?;
+                (vec![fd], Call::Unlinkat { path, flags })
+            }
+            Call::Linkat { old, new, flags } => {
+                let fd = bounds.whole(&old, !flags.contains(AtFlags::SYMLINK_FOLLOW))?;
+                let (other, new) = bounds.parent(&new, SECOND, b".")?;
+                (vec![fd, other], Call::Linkat { old: itself(), new, flags: empty })
+            }
+            Call::Renameat2 { old, new, flags } => {
+                let (fd, old) = bounds.parent(&old, FIRST, b".")?;
+                let (other, new) = bounds.parent(&new, SECOND, b".")?;
+                (vec![fd, other], Call::Renameat2 { old, new, flags })
+            }
+            call => panic!("no bounds are known for {call}"),
+        };
+        bounds.beside(&fds).call(&call)
+    }
+}
+
+/// Bounds, and from where.
+struct Bounds<'c> {
+    caller: &'c Caller,
+    resolve: ResolveFlags,
+}
+
+impl Bounds<'_> {
+    /// A caller that has these descriptors in the first slots.
+    fn beside(&self, fds: &[OwnedFd]) -> Caller {
+        let mut slots = [-1; SLOTS];
+        for (slot, fd) in slots.iter_mut().zip(fds) {
+            *slot = fd.as_raw_fd();
+        }
+        Caller { fds: slots }
+    }
+
+    fn open(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {
+        self.openat2(place, flags | OpenFlags::PATH)
+    }
+
+    fn openat2(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {
+        let call = Call::Openat2 {
+            slot: Fills(FIRST),
+            path: place.clone(),
+            flags,
+            mode: Octal(0),
+            resolve: self.resolve,
+        };
+        match self.caller.call(&call)? {
+            Raw::File(fd) => Ok(fd),
+            _ => unreachable!("openat2 answers with a descriptor"),
+        }
+    }
+
+    /// What the path leads to.
+    fn whole(&self, place: &Where, nofollow: bool) -> Result<OwnedFd> {
+        let flags = if nofollow { OpenFlags::NOFOLLOW } else { OpenFlags::empty() };
+        self.open(place, flags)
+    }
+
+    /// The directory of the path's last name, and that name as seen from there; of `/` what the call takes for the same.
+    fn parent(&self, place: &Where, slot: Slot, root: &[u8]) -> Result<(OwnedFd, Where)> {
+        let path = &place.path;
+        if path.is_empty() || path.len() >= pathwalk::abi::PATH_MAX {
+            // To be refused as it is.
+            self.open(place, OpenFlags::empty())?;
+        }
+        let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        // With the dot a symlink there is one in the middle, as it is in the whole path.
+        let directory = match end {
+            0 => path.clone(),
+            _ => [&path[..start], b"."].concat(),
+        };
+        let last = if end == 0 { root.to_vec() } else { path[start..].to_vec() };
+        let directory = Where { dir: place.dir, path: directory };
+        let fd = self.open(&directory, OpenFlags::DIRECTORY)?;
+        Ok((fd, Where { dir: Some(slot), path: last }))
+    }
+
+    /// truncate(2) knows no descriptor: the type of the file is looked at as it would, and then it is opened for writing.
+    fn truncate(&self, path: &[u8], size: Int) -> Result<Raw<OwnedFd>> {
+        let place = Where { dir: None, path: path.to_vec() };
+        let found = self.whole(&place, false)?;
+        let stat = sys::fstat(found.as_raw_fd())?;
+        match FileType::from_mode(stat.st_mode) {
+            Some(FileType::Regular) => {}
+            Some(FileType::Directory) => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+        let fds = [self.openat2(&place, OpenFlags::WRONLY)?];
+        self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size })
+    }
+}
