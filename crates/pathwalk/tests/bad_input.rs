@@ -257,8 +257,9 @@ fn offsets_and_sizes_at_the_edges() {
     assert_eq!(task.lseek(&file, Seek::Set(i64::MAX)), Ok(i64::MAX as u64));
     assert_eq!(task.lseek(&file, Seek::Cur(1)), Err(Errno::EINVAL));
     assert_eq!(task.lseek(&file, Seek::Cur(i64::MIN)), Err(Errno::EINVAL));
-    assert_eq!(task.write(&file, b"x"), Err(Errno::EFBIG));
-    assert_eq!(task.read(&file, &mut [0; 4]), Ok(0));
+    assert_eq!(task.write(&file, b"x"), Err(Errno::EINVAL));
+    assert_eq!(task.read(&file, &mut [0; 4]), Err(Errno::EINVAL));
+    assert_eq!(task.read(&file, &mut []), Ok(0));
     assert_eq!(task.pread(&file, &mut [0; 4], -1), Err(Errno::EINVAL));
     assert_eq!(task.pwrite(&file, b"x", i64::MIN), Err(Errno::EINVAL));
     assert_eq!(task.ftruncate(&file, -1), Err(Errno::EINVAL));
