@@ -13,7 +13,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, OpenFlags, Result};
-use std::sync::Arc;
+use std::{mem::ManuallyDrop, ops::Deref, sync::Arc};
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
 #[derive(Clone)]
@@ -85,6 +85,11 @@ impl File {
         HeldPath::new(vfs, self.0.mnt, self.0.dentry)
     }
 
+    /// The place, by the counts that the open file has: no further ones are taken.
+    pub(crate) fn borrow(&self) -> Borrowed<'_> {
+        Borrowed(ManuallyDrop::new(HeldPath::new(self.vfs(), self.0.mnt, self.0.dentry)))
+    }
+
     pub(crate) fn inode(&self) -> InodeId {
         InodeId(self.vfs().dentry(self.0.dentry).inode.get())
     }
@@ -115,6 +120,17 @@ impl File {
     /// `EBADF`: it was opened with `O_PATH`, or not for that.
     pub(crate) fn must_be_open_for(&self, access: OpenFlags) -> Result<()> {
         if self.is_open_for(access) { Ok(()) } else { Err(Errno::EBADF) }
+    }
+}
+
+/// The place of an open file, for as long as the file is borrowed.
+pub(crate) struct Borrowed<'f>(ManuallyDrop<HeldPath<'f>>);
+
+impl<'f> Deref for Borrowed<'f> {
+    type Target = HeldPath<'f>;
+
+    fn deref(&self) -> &HeldPath<'f> {
+        &self.0
     }
 }
 

@@ -63,7 +63,8 @@ pub struct Found {
     pub node: u64,
     /// The attributes.
     pub attr: Attr,
-    /// Of a symlink: its body, if it is at hand; else it is asked for by [`FileSystem::readlink`].
+    /// Of a symlink: its body, if it is at hand; else it is asked for by [`FileSystem::readlink`]. It has 1 to 4095 bytes,
+    /// none of them NUL; the size in `attr` is only what stat shows.
     pub body: Option<Vec<u8>>,
 }
 
@@ -316,7 +317,8 @@ pub trait FileSystem: Send + Sync + 'static {
         });
     }
 
-    /// Reads a symlink's body that is not in the cache.
+    /// Reads a symlink's body that is not in the cache: 1 to 4095 bytes, none of them NUL. What is longer makes the walk
+    /// answer `ENAMETOOLONG`, what else is no body `EIO`, and it is not kept.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@
 //! Linux: `struct inode`; `generic_fillattr`.
 
 use crate::{lock, name::fold, vfs::Vfs};
-use pathwalk_abi::{Dev, FileType, InodeFlags, Timespec};
-use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
+use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
+use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, blob, slot};
 
 /// The name of an inode slot; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,9 +237,11 @@ impl Inode {
         &self.special
     }
 
-    /// The symlink's body: the blob and its length; no blob where it was never read.
-    pub(crate) fn body(&self) -> (Blob, usize) {
-        (self.special.get(), self.size.get() as usize)
+    /// The blob of the symlink's body; none where it was never read. It ends with a zero: the size is the file system's
+    /// business.
+    pub(crate) fn body(&self) -> Option<Blob> {
+        let blob = self.special.get();
+        (blob != 0).then_some(blob)
     }
 
     /// Makes the slot that of nothing; returns the blob that it had. The caller holds the lock of a dead slot.
@@ -253,14 +255,14 @@ impl Inode {
         body
     }
 
-    /// Notes a symlink's body, whose length is the file's size; the caller holds the lock.
-    pub(crate) fn set_body(&self, blob: Blob, len: usize) -> bool {
-        let fits = self.size.get() == len as u64;
-        if fits {
+    /// Notes a symlink's body, if it has none; the caller holds the lock.
+    fn set_body_locked(&self, blob: Blob) -> bool {
+        let first = self.special.get() == 0;
+        if first {
             let _change = self.seq.change();
             self.special.set(blob);
         }
-        fits
+        first
     }
 }
 
@@ -270,6 +272,19 @@ pub(crate) struct Owner {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+}
+
+/// Refuses what no symlink can have as its body, whatever a file system says.
+///
+/// # Errors
+///
+/// - `ENAMETOOLONG`: it has more than 4095 bytes.
+/// - `EIO`: it is empty, or one of its bytes is NUL.
+pub(crate) fn must_be_a_body(body: &[u8]) -> Result<()> {
+    if body.len() > blob::MAX_LEN {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if body.is_empty() || body.contains(&0) { Err(Errno::EIO) } else { Ok(()) }
 }
 
 fn is_device(mode: u32) -> bool {
@@ -325,7 +340,10 @@ impl<'a> InodeRef<'a> {
     /// # Errors
     ///
     /// Whatever `f` answers.
-    pub fn update<R, E>(&self, f: impl FnOnce(&mut Attr) -> Result<R, E>) -> Result<R, E> {
+    pub fn update<R, E>(
+        &self,
+        f: impl FnOnce(&mut Attr) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
         let slot = self.slot();
         let _guard = slot.lockref.lock(lock::INODE);
         let before = slot.attr_locked();
@@ -412,6 +430,38 @@ impl Vfs {
         match FileType::from_mode(slot.mode.get()) {
             Some(FileType::Directory) => slot.special.get(),
             _ => 0,
+        }
+    }
+
+    /// The body of a symlink that the caller holds; asks the file system once.
+    ///
+    /// # Errors
+    ///
+    /// - whatever the file system answers.
+    /// - those of [`must_be_a_body`].
+    pub(crate) fn link_body(&self, inode: InodeId) -> Result<Vec<u8>> {
+        let slot = self.inode(inode);
+        if let Some(blob) = slot.body() {
+            let mut body = Vec::new();
+            self.names.copy_str(blob, |piece| body.extend_from_slice(piece));
+            return Ok(body);
+        }
+        let sb = self.superblock(slot.sb.get()).ok_or(Errno::ESTALE)?;
+        let body = sb.fs.readlink(self.inode_ref(inode))?;
+        must_be_a_body(&body)?;
+        self.inode_set_body(inode, &body);
+        Ok(body)
+    }
+
+    /// Keeps a symlink's body, if there is room and nobody did so meanwhile.
+    fn inode_set_body(&self, inode: InodeId, body: &[u8]) {
+        let Some(blob) = self.names.store(body) else { return };
+        let slot = self.inode(inode);
+        let guard = slot.lockref.lock(lock::INODE);
+        let kept = slot.set_body_locked(blob);
+        drop(guard);
+        if !kept {
+            self.names.free(blob);
         }
     }
 

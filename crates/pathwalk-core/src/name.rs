@@ -222,9 +222,8 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
 
 /// Whether the words in `cells`, zero-padded, spell `name`.
 pub(crate) fn spells(cells: &[Cell64], name: &[u8]) -> bool {
-    let mut words = name.chunks(8);
-    cells.iter().all(|cell| words.next().is_none_or(|word| cell.get() == padded(word)))
-        && words.next().is_none()
+    let words = name.chunks(8);
+    words.len() <= cells.len() && words.zip(cells).all(|(word, cell)| cell.get() == padded(word))
 }
 
 /// Up to eight bytes as a word, zero-padded.

@@ -2,9 +2,11 @@
 
 use crate::{
     cred::Cred,
-    dcache::{self, Dentry, DentryId, change::KIND},
+    dcache::{self, Dentry, DentryId, change::KIND, shrink::Clock},
     fs::{Features, FileSystem, Found},
-    inode::{I_HASHED, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, node_hash},
+    inode::{
+        I_HASHED, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, must_be_a_body, node_hash,
+    },
     lock,
     mount::{
         MntFlags, Mount, MountId,
@@ -92,7 +94,7 @@ pub struct Vfs {
     superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
     next_sb: Mutex<u32>,
     pub(crate) next_mount_id: Cell64,
-    pub(crate) clock_hand: Cell32,
+    pub(crate) clock: Clock,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     publishing: [Mutex<()>; 16],
@@ -164,7 +166,7 @@ impl Vfs {
             superblocks: [const { OnceLock::new() }; SBS],
             next_sb: Mutex::new(1),
             next_mount_id: Cell64::default(),
-            clock_hand: Cell32::default(),
+            clock: Clock::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
             root_mount: OnceLock::new(),
@@ -286,6 +288,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - those of [`must_be_a_body`].
     /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
     ///
     /// Linux: `iget_locked`.
@@ -298,6 +301,7 @@ impl Vfs {
         }
         let body = match &found.body {
             Some(body) if found.attr.file_type() == FileType::Symlink => {
+                must_be_a_body(body)?;
                 Some(self.with_room(|| self.names.store(body)).ok_or(Errno::ENOMEM)?)
             }
             _ => None,
@@ -352,29 +356,50 @@ impl Vfs {
             dentries: self.dentries.in_use(),
             inodes: self.inodes.in_use(),
             mounts: self.mounts.in_use(),
-            bytes: self.dentries.bytes() + self.inodes.bytes() + self.names.bytes(),
+            name_bytes: self.names.bytes(),
+            bytes: self.dentries.bytes()
+                + self.inodes.bytes()
+                + self.names.bytes()
+                + self.names.overhead()
+                + self.mounts.bytes()
+                + self.mount_counts.bytes()
+                + self.dhash.bytes()
+                + self.ihash.bytes()
+                + self.mhash.bytes(),
         }
     }
 
     /// Runs `f` while nobody can store to the tables that lookups read: dentries, inodes, mounts, names, buckets.
     ///
     /// This is how the promise is proven that a cached lookup stores nothing. A store that is made all the same ends the
-    /// process with SIGSEGV, so no call that changes anything may run meanwhile, in any thread.
+    /// process with SIGSEGV, so no call that changes anything may run meanwhile, in any thread. It is for tests only.
+    /// However `f` ends, the tables can be written after.
     ///
     /// # Errors
     ///
     /// `EACCES`, `ENOMEM`: as mprotect(2).
+    #[doc(hidden)]
     pub fn with_tables_read_only<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        /// Lets the tables be written again, those too that a failed call protected.
+        struct Restore<'a>(&'a Vfs);
+
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                let restored = self.0.set_writable(true);
+                assert!(restored.is_ok(), "what could be written before can be written again");
+            }
+        }
+
+        let _restore = Restore(self);
         self.set_writable(false)?;
-        let result = f();
-        self.set_writable(true)?;
-        Ok(result)
+        Ok(f())
     }
 
     /// The addresses of the tables that lookups read, for tools that watch stores: those that
     /// [`Vfs::with_tables_read_only`] protects.
+    #[doc(hidden)]
     pub fn table_ranges(&self) -> Vec<Range<usize>> {
-        let mut ranges = vec![
+        vec![
             self.dentries.range(),
             self.inodes.range(),
             self.mounts.range(),
@@ -382,9 +407,8 @@ impl Vfs {
             self.dhash.range(),
             self.ihash.range(),
             self.mhash.range(),
-        ];
-        ranges.extend(self.names.ranges());
-        ranges
+            self.names.range(),
+        ]
     }
 
     fn set_writable(&self, writable: bool) -> Result<()> {
@@ -413,8 +437,24 @@ pub struct Usage {
     pub inodes: u32,
     /// Mounts in use.
     pub mounts: u32,
-    /// Bytes of memory behind dentries, inodes and names that were ever in use at once.
+    /// Bytes of memory that long names and symlink bodies have, in whole pages: no more than [`Config::name_bytes`].
+    pub name_bytes: u64,
+    /// Bytes of memory behind all tables: dentries, inodes and mounts as far as they were ever in use at once, names as
+    /// they are now, hash buckets, and what tells which slots are free. What threads remember of paths is not in it.
     pub bytes: u64,
+}
+
+impl Drop for Vfs {
+    /// Unmounts everything, so that every file system hears the last of its inodes. Nobody holds anything any more:
+    /// tasks and files hold the machine.
+    fn drop(&mut self) {
+        let Some(&root) = self.root_mount.get() else { return };
+        for id in 1..=self.mounts.high_water() {
+            // `EINVAL`: it is the root, or went with the one that it hung in.
+            let _: Result<()> = self.detach(MountId(id), true);
+        }
+        self.mount_abandon(root);
+    }
 }
 
 impl std::fmt::Debug for Vfs {

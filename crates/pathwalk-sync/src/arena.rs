@@ -24,7 +24,7 @@ pub struct Arena<T> {
     slots: Mapping<T>,
     /// The number of slots that may ever be used; id 0 is none of them.
     limit: u32,
-    /// The first slot that was never given out. Written under `free`'s locks, added to without.
+    /// The first slot that was never given out.
     fresh: Mutex<u32>,
     /// Mirrors `fresh` for those who only want to know.
     high_water: Cell32,
@@ -68,24 +68,39 @@ impl<T: Zeroed> Arena<T> {
     #[must_use = "a slot that is forgotten is lost until the arena is dropped"]
     pub fn alloc(&self) -> Option<u32> {
         let mine = striped::stripe();
-        let mut free = self.free[mine].lock();
-        if let Some(id) = free.pop() {
-            return Some(id);
-        }
-        {
-            let mut fresh = self.fresh.lock();
-            let first = *fresh;
-            let taken = CHUNK.min(self.limit - (first - 1));
-            if taken != 0 {
-                *fresh += taken;
-                self.high_water.set(*fresh - 1);
-                free.extend((first + 1..first + taken).rev());
-                return Some(first);
+        let free = self.free[mine].lock().pop();
+        free.or_else(|| self.refill(mine))
+    }
+
+    /// Takes slots for a stripe that has none, and one of them for the caller. What other stripes got back comes first: with
+    /// one thread that makes and another that removes, the arena would grow to its limit else.
+    #[cold]
+    fn refill(&self, mine: usize) -> Option<u32> {
+        for other in (1..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES) {
+            // Two locks at once would need an order.
+            let mut taken = {
+                let mut free = self.free[other].lock();
+                let left = free.len().saturating_sub(CHUNK as usize);
+                free.split_off(left)
+            };
+            if let Some(id) = taken.pop() {
+                self.free[mine].lock().append(&mut taken);
+                return Some(id);
             }
         }
-        drop(free);
-        // All slots have been given out: one that another stripe got back will do.
-        (0..striped::STRIPES).find_map(|stripe| self.free[stripe].lock().pop())
+        let mut fresh = self.fresh.lock();
+        let first = *fresh;
+        let taken = CHUNK.min(self.limit - (first - 1));
+        if taken != 0 {
+            *fresh += taken;
+            self.high_water.set(*fresh - 1);
+            drop(fresh);
+            self.free[mine].lock().extend((first + 1..first + taken).rev());
+            return Some(first);
+        }
+        drop(fresh);
+        // Another thread of this stripe took more than it needed.
+        self.free[mine].lock().pop()
     }
 
     /// Gives a slot back. Its contents stay as they are until it is taken again.
@@ -110,9 +125,10 @@ impl<T: Zeroed> Arena<T> {
         self.limit
     }
 
-    /// Bytes of memory behind the slots that were ever in use.
+    /// Bytes of memory behind the slots that were ever in use, and of the lists of those that are free.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.high_water()) * size_of::<T>() as u64
+        let lists: usize = self.free.iter().map(|stripe| stripe.lock().capacity()).sum();
+        u64::from(self.high_water()) * size_of::<T>() as u64 + (lists * size_of::<u32>()) as u64
     }
 
     /// The addresses of the slots, for tools that watch stores.
@@ -159,6 +175,19 @@ mod tests {
         arena.free(7);
         assert_eq!(arena.alloc(), Some(7));
         assert_eq!(arena.alloc(), None);
+    }
+
+    #[test]
+    fn one_thread_takes_what_another_gives_back() {
+        let arena = Arena::<Cell64>::new(1 << 20).unwrap();
+        let (send, receive) = std::sync::mpsc::sync_channel(16);
+        std::thread::scope(|scope| {
+            scope.spawn(|| receive.into_iter().for_each(|id| arena.free(id)));
+            (0..100_000).for_each(|_| send.send(arena.alloc().unwrap()).unwrap());
+            drop(send);
+        });
+        assert!(arena.high_water() < 1000, "{arena:?}");
+        assert_eq!(arena.in_use(), 0);
     }
 
     #[test]

@@ -176,6 +176,11 @@ impl Table {
         Ok(Self { buckets, n: AtomicU32::new(FIRST), most, growing: Mutex::new(()), rank })
     }
 
+    /// Bytes of memory behind the buckets in use.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.size().n) * size_of::<Link>() as u64
+    }
+
     /// The table as it is now, to be kept for one walk.
     #[inline(always)]
     pub fn view(&self) -> View<'_> {

@@ -74,6 +74,12 @@ impl<'a, T> Slots<'a, T> {
         // SAFETY: the length is a power of two, so what its mask leaves of `index` is below it.
         unsafe { self.values.get_unchecked(index) }
     }
+
+    /// All values from the one at `index`, modulo the length.
+    #[inline(always)]
+    pub fn from(self, index: u32) -> &'a [T] {
+        &self.values[index as usize & (self.values.len() - 1)..]
+    }
 }
 
 /// A power of two of `T`s in zeroed memory.
@@ -96,13 +102,16 @@ impl<T: Zeroed> Mapping<T> {
         debug_assert_eq!(self.base.len(), self.len, "one box");
         Slots { values: &self.base }
     }
+
+    /// Does nothing: what a free page holds is unspecified.
+    pub(crate) fn punch(&self, _bytes: std::ops::Range<usize>) {}
 }
 
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
     use super::{Mapping, Slots, Zeroed};
-    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise};
     use std::{io, ptr::NonNull};
 
     // SAFETY: the memory is reached only as `&T`, and `T` is `Sync` (`Zeroed`); the mapping is owned.
@@ -132,6 +141,18 @@ mod imp {
             // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
             // changed through `T`'s atomics.
             Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
+        }
+
+        /// Gives the memory of a range of bytes back to the system; there it reads as zeros until it is written again.
+        /// Nothing happens where the range is not of whole pages.
+        pub(crate) fn punch(&self, bytes: std::ops::Range<usize>) {
+            assert!(bytes.end <= self.len * size_of::<T>(), "{bytes:?} is within");
+            // SAFETY: the start lies within the mapping.
+            let start = unsafe { self.base.as_ptr().cast::<u8>().add(bytes.start) };
+            // SAFETY: the range is ours and anonymous: it stays readable, as zeroes, which are a `T`; that they come while
+            // others look is as if an atomic had been stored.
+            let _: Result<(), _> =
+                unsafe { madvise(start.cast(), bytes.len(), Advice::LinuxDontNeed) };
         }
 
         /// The addresses that it lies at.

@@ -339,6 +339,27 @@ fn a_slow_removal_hides_nothing_before_it_is_done() {
     });
 }
 
+/// What is remembered to be missing in a directory goes with it, at the latest with its file system.
+#[test]
+fn a_removed_directory_keeps_no_file_system() {
+    watched(|| {
+        let (fs, task) = machine(Features::empty());
+        let other = SampleFs::new(Features::empty());
+        task.mkdir("/mnt", 0o755).unwrap();
+        task.mount(Arc::clone(&other) as _, "/mnt", MountFlags::empty()).unwrap();
+        for path in ["/mnt/removed", "/mnt/replaced", "/mnt/replacing"] {
+            task.mkdir(path, 0o755).unwrap();
+            assert_eq!(task.stat(format!("{path}/none")).map(drop), Err(Errno::ENOENT));
+        }
+        assert_eq!(task.rmdir("/mnt/removed"), Ok(()));
+        assert_eq!(task.rename("/mnt/replacing", "/mnt/replaced"), Ok(()));
+        assert_eq!(task.umount2("/mnt", pathwalk::UmountFlags::empty()), Ok(()));
+        assert_eq!(asked(&other.calls.evict), 4, "the root and its directories");
+        assert_eq!(task.vfs().usage().dentries, 2);
+        drop((fs, task));
+    });
+}
+
 /// A file system hears the last of an inode when nobody uses it any more, and whether its data can go.
 #[test]
 fn an_unlinked_file_lives_while_it_is_open() {

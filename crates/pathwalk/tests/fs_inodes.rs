@@ -4,8 +4,9 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AtFlags, Config, Cred, Errno, FileType, OpenFlags, Result, SetTime, Task, Timespec, Vfs,
-    fs::Features,
+    AtFlags, Attr, Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, SetTime, Task,
+    Timespec, Vfs,
+    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
 };
 use std::{sync::Arc, thread, time::Duration};
 
@@ -123,4 +124,128 @@ fn chown_and_chmod_at_once_are_one_after_the_other() {
         assert_eq!((record.mode, record.uid), (0o100_644, 7));
         assert_agreed(&fs, &root, "chown and chmod");
     });
+}
+
+/// Says of a symlink what it is told to: the size, and the body at once or when asked.
+struct Links {
+    body: Vec<u8>,
+    size: u64,
+    at_once: bool,
+}
+
+impl FileSystem for Links {
+    fn kind(&self) -> &str {
+        "links"
+    }
+
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+
+    fn root(&self) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0, None))
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let body = self.at_once.then(|| self.body.clone());
+        Ok(match name {
+            b"link" => Some(found(2, FileType::Symlink, self.size, body)),
+            b"target" => Some(found(3, FileType::Regular, 0, None)),
+            _ => None,
+        })
+    }
+
+    fn readlink(&self, _: InodeRef<'_>) -> Result<Vec<u8>> {
+        Ok(self.body.clone())
+    }
+
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+        Err(Errno::EROFS)
+    }
+
+    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
+        Err(Errno::EROFS)
+    }
+
+    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
+        Err(Errno::EROFS)
+    }
+
+    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
+        Err(Errno::EROFS)
+    }
+
+    fn rename(&self, _: &Rename<'_>) -> Result<()> {
+        Err(Errno::EROFS)
+    }
+
+    fn setattr(&self, _: InodeRef<'_>, _: &Iattr) -> Result<()> {
+        Err(Errno::EROFS)
+    }
+
+    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn write(
+        &self,
+        _: InodeRef<'_>,
+        _: Option<u64>,
+        _: &[u8],
+        _: Timespec,
+    ) -> Result<(u64, usize)> {
+        Err(Errno::EROFS)
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        Ok(FsStat::default())
+    }
+}
+
+fn found(node: u64, kind: FileType, size: u64, body: Option<Vec<u8>>) -> Found {
+    let mode = kind.to_mode() | 0o755;
+    Found { node, attr: Attr { mode, nlink: 1, ino: node, size, ..Attr::default() }, body }
+}
+
+#[test]
+fn a_symlinks_body_is_what_the_file_system_says_whatever_the_size() {
+    let long = [b"./".repeat(2044), b"target".to_vec()].concat();
+    assert_eq!(long.len(), 4094);
+    let too_long = [b"./".repeat(2045), b"target".to_vec()].concat();
+    assert_eq!(too_long.len(), 4096);
+    let exact = [b"/".repeat(2), b"target".to_vec()].concat();
+    assert_eq!(exact.len(), 8);
+    let bodies: [(&[u8], Result<u32>); 8] = [
+        (b"target", Ok(0o100_755)),
+        (&exact, Ok(0o100_755)),
+        (&long, Ok(0o100_755)),
+        (b"missing", Err(Errno::ENOENT)),
+        (b"", Err(Errno::EIO)),
+        (b"target\0", Err(Errno::EIO)),
+        (&too_long, Err(Errno::ENAMETOOLONG)),
+        (&[b'x'; 100_000], Err(Errno::ENAMETOOLONG)),
+    ];
+    for (body, want) in bodies {
+        let text = body[..body.len().min(10)].escape_ascii();
+        for at_once in [true, false] {
+            for size in [0, 1, body.len() as u64, 4095, u64::MAX] {
+                let what = format!("{text}, {} bytes, size {size}, {at_once}", body.len());
+                let fs = Arc::new(Links { body: body.to_vec(), size, at_once });
+                let task = Vfs::new(Config::default(), fs).unwrap().task(Cred::root());
+                for _ in 0..3 {
+                    assert_eq!(task.stat("/link").map(|stat| stat.st_mode), want, "{what}");
+                }
+                let mut buf = vec![0; 5000];
+                match task.readlink("/link", &mut buf) {
+                    Ok(len) => assert_eq!(&buf[..len], body, "{what}"),
+                    Err(errno) => assert_eq!(Err(errno), want, "{what}"),
+                }
+                if want != Err(Errno::EIO) && body.len() < 4096 {
+                    assert_eq!(task.readlink("/link", &mut buf[..3]), Ok(3), "{what}");
+                    assert_eq!(buf[..3], body[..3], "{what}");
+                    assert_eq!(task.lstat("/link").map(|stat| stat.st_size as u64), Ok(size));
+                }
+            }
+        }
+    }
 }

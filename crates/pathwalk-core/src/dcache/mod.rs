@@ -17,6 +17,8 @@ pub(crate) mod reserve;
 
 pub(crate) mod change;
 
+pub(crate) mod shrink;
+
 pub(crate) mod reclaim;
 
 pub(crate) mod path;
@@ -62,9 +64,11 @@ pub(crate) const DEAD_DIR: u32 = 1 << 9;
 pub(crate) const PERSISTENT: u32 = 1 << 10;
 /// A root of a file system: its own parent.
 pub(crate) const IS_ROOT: u32 = 1 << 11;
+/// Nobody held it when room was last made: it goes unless a walk comes by, which takes the mark off. See `shrink`.
+pub(crate) const AGED: u32 = 1 << 24;
 
 /// What needs more than a step: one test tells the plain case from all others.
-pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MOUNTED | REVALIDATE | NEGATIVE;
+pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MOUNTED | REVALIDATE | NEGATIVE | AGED;
 
 slot! {
     /// A dentry slot: two cache lines.
@@ -181,7 +185,11 @@ impl Vfs {
     pub(crate) fn dput(&self, mut id: DentryId) {
         loop {
             let dentry = self.dentry(id);
-            if dentry.lockref.put() != 0 || dentry.is(HASHED | IS_ROOT) {
+            if dentry.lockref.put() != 0 {
+                return;
+            }
+            if dentry.is(HASHED | IS_ROOT) {
+                self.let_go(dentry);
                 return;
             }
             let guard = dentry.lockref.lock(lock::DENTRY);

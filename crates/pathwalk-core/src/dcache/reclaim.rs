@@ -1,71 +1,12 @@
-//! Making room: dropping names that nobody uses, and all names of a file system that goes.
+//! Dropping all names of a file system that goes.
 //!
-//! Linux: `shrink_dcache_sb`, `shrink_dcache_for_umount`; the order is a clock's, over the arena.
+//! Linux: `shrink_dcache_for_umount`.
 
-use super::{DentryId, HASHED, IS_ROOT, PERSISTENT};
+use super::DentryId;
 use crate::{lock, vfs::Vfs};
 use pathwalk_sync::Spin;
 
-/// How many names one call that finds the cache full drops.
-const BATCH: u32 = 64;
-
 impl Vfs {
-    /// Does what needs a slot; where there is none, makes room once and does it again.
-    pub(crate) fn with_room<R>(&self, f: impl Fn() -> Option<R>) -> Option<R> {
-        f().or_else(|| {
-            self.shrink(BATCH);
-            f()
-        })
-    }
-
-    /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
-    pub fn shrink(&self, count: u32) -> u32 {
-        let slots = self.dentries.high_water();
-        if slots == 0 {
-            return 0;
-        }
-        let mut dropped = 0;
-        for _ in 0..slots {
-            let id = DentryId(self.clock_hand.add(1) % slots + 1);
-            if self.evict(id) {
-                dropped += 1;
-                if dropped == count {
-                    break;
-                }
-            }
-        }
-        dropped
-    }
-
-    /// Drops one name if nobody uses it.
-    fn evict(&self, id: DentryId) -> bool {
-        let dentry = self.dentry(id);
-        let idle = || {
-            dentry.flags.get() & (HASHED | PERSISTENT | IS_ROOT) == HASHED
-                && dentry.lockref.count() == 0
-                && !dentry.lockref.is_dead()
-        };
-        let parent = DentryId(dentry.parent.get());
-        if !idle() || parent == DentryId::NONE || !self.dget_not_dead(parent) {
-            return false;
-        }
-        let freed = {
-            let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
-            let still_there = dentry.parent.get() == parent.0 && idle() && dentry.busy.get() == 0;
-            let dead = still_there && dentry.lockref.lock_nested(lock::DENTRY).mark_dead();
-            if dead {
-                self.unhash_locked(parent, id);
-            }
-            dead
-        };
-        if freed {
-            self.dentry_free(id);
-            self.dput(parent);
-        }
-        self.dput(parent);
-        freed
-    }
-
     /// Drops every name of a file system that is going away, from the leaves up; no mount of it is left, so nobody
     /// holds a name for longer than it takes a reader to find out that it is late.
     ///
@@ -90,6 +31,11 @@ impl Vfs {
             self.free_when_alone(at);
             self.dput(parent);
             at = parent;
+        }
+        // Children of removed directories go from the leaves up as well, a level a turn.
+        while self.dentry(root).lockref.count() > 1 {
+            self.drop_strays(self.dentry(root).sb.get());
+            std::thread::yield_now();
         }
         {
             let dentry = self.dentry(root);

@@ -6,7 +6,7 @@
 
 use super::{create::may_keep_sgid, lookup_flags, only, retry_estale};
 use crate::{
-    file::File,
+    file::{Borrowed, File},
     fs::Access,
     inode::Attr,
     setattr::{Stamp, privileges_to_drop},
@@ -60,7 +60,8 @@ impl Task {
     /// - `EBADF`: opened with `O_PATH`, or of another machine.
     /// - then as [`Task::fchmodat2`].
     pub fn fchmod(&self, file: &File, mode: u32) -> Result<()> {
-        self.chmod_common(&self.held_file(file)?, mode)
+        let held = self.held_file(file)?;
+        self.chmod_common(&held, mode)
     }
 
     /// `chown(path, uid, gid)`: changes a file's owner and group; `None` leaves one as it is. chown(2)
@@ -116,7 +117,8 @@ impl Task {
     /// - `EBADF`: opened with `O_PATH`, or of another machine.
     /// - then as [`Task::fchownat`].
     pub fn fchown(&self, file: &File, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-        self.chown_common(&self.held_file(file)?, uid, gid)
+        let held = self.held_file(file)?;
+        self.chown_common(&held, uid, gid)
     }
 
     /// `utimensat(dir, path, atime, mtime, flags)`: changes a file's times. utimensat(2)
@@ -161,7 +163,8 @@ impl Task {
         if (atime, mtime) == (SetTime::Omit, SetTime::Omit) {
             return Ok(());
         }
-        self.utimes_common(&self.held_file(file)?, atime, mtime)
+        let held = self.held_file(file)?;
+        self.utimes_common(&held, atime, mtime)
     }
 
     /// `truncate(path, size)`: sets a file's size; what is new reads as zero. truncate(2)
@@ -277,9 +280,9 @@ impl Task {
     }
 
     /// The place of an open file that was not opened with `O_PATH`.
-    fn held_file<'f>(&self, file: &'f File) -> Result<HeldPath<'f>> {
+    fn held_file<'f>(&self, file: &'f File) -> Result<Borrowed<'f>> {
         self.place_of(file)?;
-        if file.is_path() { Err(Errno::EBADF) } else { Ok(file.hold()) }
+        if file.is_path() { Err(Errno::EBADF) } else { Ok(file.borrow()) }
     }
 
     fn chmod_common(&self, held: &HeldPath<'_>, mode: u32) -> Result<()> {

@@ -260,7 +260,7 @@ impl Task {
         if truncates {
             // Also where it is not open for writing.
             let _access = vfs.get_write_access(inode)?;
-            vfs.do_truncate(&file.hold(), 0, &self.cred.subject(), Stamp::Always)?;
+            vfs.do_truncate(&file.borrow(), 0, &self.cred.subject(), Stamp::Always)?;
         }
         Ok(file)
     }

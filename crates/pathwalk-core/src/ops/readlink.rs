@@ -74,8 +74,7 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
         } else {
             vfs.touch_atime(inode, flags);
         }
-        let (blob, len) = slot.body();
-        if blob == 0 {
+        let Some(blob) = slot.body() else {
             if RCU {
                 return Err(Stop::Leave(Left::LinkBody));
             }
@@ -83,11 +82,12 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
             let len = body.len().min(self.buf.len());
             self.buf[..len].copy_from_slice(&body[..len]);
             return Ok(len);
-        }
+        };
         let mut copied = 0;
-        vfs.names.copy(blob, len.min(self.buf.len()), |piece| {
-            self.buf[copied..copied + piece.len()].copy_from_slice(piece);
-            copied += piece.len();
+        vfs.names.copy_str(blob, |piece| {
+            let fits = piece.len().min(self.buf.len() - copied);
+            self.buf[copied..copied + fits].copy_from_slice(&piece[..fits]);
+            copied += fits;
         });
         end.check()?;
         Ok(copied)

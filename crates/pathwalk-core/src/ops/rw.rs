@@ -122,7 +122,7 @@ impl Task {
     }
 
     fn read_at(&self, file: &File, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let held = file.hold();
+        let held = file.borrow();
         lock_order::assert_none_held();
         let read = held.sb().fs.read(file.inode_ref(), offset, buf)?;
         // Reading nothing is reading, as on tmpfs.
@@ -136,7 +136,7 @@ impl Task {
         if data.is_empty() {
             return Ok((offset.unwrap_or(0), 0));
         }
-        let held = file.hold();
+        let held = file.borrow();
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
         self.vfs().file_remove_privs(&held, &self.cred.subject())?;
         lock_order::assert_none_held();

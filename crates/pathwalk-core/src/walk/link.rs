@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     inode::{Attr, InodeId, Owner},
-    lock,
     mount::MntFlags,
     vfs::Vfs,
 };
@@ -85,9 +84,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             vfs.touch_atime(inode, flags);
         }
         let mut body = SmallVec::new();
-        let (blob, len) = slot.body();
-        if blob != 0 {
-            vfs.names.copy(blob, len, |piece| body.extend_from_slice(piece));
+        if let Some(blob) = slot.body() {
+            vfs.names.copy_str(blob, |piece| body.extend_from_slice(piece));
             // The copy is parsed only if it was the link's all the time.
             self.check_link(link)?;
         } else if H::RCU {
@@ -225,39 +223,5 @@ impl Vfs {
             return true;
         }
         self.now_seconds() - attr.atime.sec >= DAY
-    }
-
-    /// The body of a symlink that the caller holds; asks the file system once.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the file system answers.
-    pub(crate) fn link_body(&self, inode: InodeId) -> Result<Vec<u8>> {
-        let slot = self.inode(inode);
-        let (blob, len) = slot.body();
-        let mut body = Vec::with_capacity(len);
-        if blob != 0 {
-            self.names.copy(blob, len, |piece| body.extend_from_slice(piece));
-            return Ok(body);
-        }
-        let sb = self.superblock(slot.sb.get()).ok_or(Errno::ESTALE)?;
-        let body = sb.fs.readlink(self.inode_ref(inode))?;
-        self.inode_set_body(inode, &body);
-        Ok(body)
-    }
-
-    /// Keeps a symlink's body, if there is room and nobody did so meanwhile.
-    fn inode_set_body(&self, inode: InodeId, body: &[u8]) {
-        if body.len() > pathwalk_sync::blob::MAX_LEN {
-            return;
-        }
-        let Some(blob) = self.names.store(body) else { return };
-        let slot = self.inode(inode);
-        let guard = slot.lockref.lock(lock::INODE);
-        let kept = slot.body().0 == 0 && slot.set_body(blob, body.len());
-        drop(guard);
-        if !kept {
-            self.names.free(blob);
-        }
     }
 }

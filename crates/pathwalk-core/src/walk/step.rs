@@ -8,7 +8,7 @@ use super::{
     observe::{Left, Observer, Spot},
 };
 use crate::dcache::{
-    DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen,
+    AGED, DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen,
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Absent;
@@ -23,6 +23,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         if H::RCU && child.flags & REVALIDATE != 0 {
             return Err(Stop::Leave(Left::Revalidate));
+        }
+        if child.flags & AGED != 0 {
+            self.vfs.d_used(child.id);
         }
         let place = self.child_place(&child);
         if child.flags & NEGATIVE != 0 {

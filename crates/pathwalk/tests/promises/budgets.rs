@@ -130,8 +130,133 @@ fn a_million_missing_names_stay_within_the_budget() {
     }
     let usage = vfs.usage();
     assert!(usage.dentries <= (1 << 20) / 128, "{usage:?}");
-    assert!(usage.bytes <= (2 << 20) + (1 << 16), "{usage:?}");
+    assert!(usage.name_bytes <= 1 << 20, "{usage:?}");
+    // Inodes: the root's. Beside the two budgets: buckets, and what tells which slots are free.
+    assert!(usage.bytes <= (2 << 20) + (1 << 18), "{usage:?}");
     drop(dir);
     vfs.shrink(u32::MAX);
     assert_eq!(vfs.usage().dentries, 1, "the root is left");
+}
+
+/// One budget for names of all lengths, whatever was there before.
+#[test]
+fn the_names_budget_is_one_for_all_lengths() {
+    let budget = 1 << 20;
+    let config = Config { name_bytes: budget, ..Config::default() };
+    let vfs = Vfs::new(config, MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    for len in [60, 120, 250, 500, 1000, 2000, 4000, 60] {
+        let path = |number: usize| format!("/{number}");
+        let made =
+            until_refused(Errno::ENOMEM, |number| task.symlink(vec![b'x'; len], path(number)));
+        assert_eq!(made, budget as usize / len.next_power_of_two(), "{len}");
+        assert_eq!(vfs.usage().name_bytes, budget, "{len}");
+        (0..made).for_each(|number| assert_eq!(task.unlink(path(number)), Ok(())));
+        assert!(vfs.usage().name_bytes <= budget / 8, "{len}: {:?}", vfs.usage());
+    }
+}
+
+/// Room is made until what was asked for fits: short names that go do not help a long one.
+#[test]
+fn idle_long_names_make_room_for_long_ones() {
+    let config = Config { name_bytes: 4096, ..Config::default() };
+    let vfs = Vfs::new(config, SampleFs::new(Features::empty())).unwrap();
+    let task = vfs.task(Cred::root());
+    let absent = |name: String| {
+        assert_eq!(task.stat(&name).map(drop), Err(Errno::ENOENT), "{name}");
+    };
+    (0..1000).for_each(|number| absent(format!("/{number}")));
+    (0..300).for_each(|number| absent(format!("/{number:040}")));
+    // And a longer one for many that are shorter.
+    absent(format!("/{}", "x".repeat(200)));
+}
+
+/// What is in use cannot go; as soon as somebody lets go of one, it can.
+#[test]
+fn a_full_table_has_room_again_when_somebody_lets_go() {
+    let config = Config { dentry_bytes: TINY, ..Config::default() };
+    let fs = SampleFs::new(Features::empty());
+    let vfs = Vfs::new(config, Arc::clone(&fs) as _).unwrap();
+    let task = vfs.task(Cred::root());
+    let mut held = Vec::new();
+    until_refused(Errno::ENOMEM, |number| {
+        let made = task.creat(format!("/{number}"), 0o644);
+        made.map(|file| held.push(file))
+    });
+    for round in 0..100 {
+        assert_eq!(task.stat("/x").map(drop), Err(Errno::ENOMEM), "{round}");
+        drop(held.swap_remove(round * 7 % held.len()));
+        held.push(task.creat(format!("/new{round}"), 0o644).unwrap());
+    }
+}
+
+/// A refusal costs little where nothing can go: it does not look through the whole table each time.
+#[test]
+fn a_full_table_is_refused_quickly() {
+    let config = Config { dentry_bytes: 128 << 17, ..Config::default() };
+    let vfs = Vfs::new(config, MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    let start = std::time::Instant::now();
+    let mut made = 0;
+    while task.mknod(format!("/{made}"), 0o100_644, Default::default()).is_ok() {
+        made += 1;
+    }
+    let filled = start.elapsed();
+    assert!(made > 120_000, "{made}");
+    let start = std::time::Instant::now();
+    for _ in 0..4000 {
+        assert_eq!(task.mkdir("/x", 0o755), Err(Errno::ENOMEM));
+    }
+    assert!(start.elapsed() < filled, "{:?}, and filling it {filled:?}", start.elapsed());
+}
+
+/// A name that is used stays, while others come and go.
+#[test]
+fn names_in_use_outlive_a_flood_of_others() {
+    let config = Config { dentry_bytes: 1 << 20, ..Config::default() };
+    let fs = SampleFs::new(Features::empty());
+    let vfs = Vfs::new(config, Arc::clone(&fs) as _).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/dir", 0o755).unwrap();
+    task.creat("/dir/file", 0o644).unwrap();
+    let asked = || fs.calls.lookup.swap(0, std::sync::atomic::Ordering::Relaxed);
+    asked();
+    let mut others = 0;
+    for number in 0..200_000 {
+        if number % 100 == 0 {
+            assert_eq!(task.stat("/dir/file").map(drop), Ok(()));
+        }
+        assert_eq!(task.stat(format!("/{number}")).map(drop), Err(Errno::ENOENT));
+        others += 1;
+    }
+    // Each other name was asked for once. These two were looked up 2000 times meanwhile, and asked for again once at
+    // most: where room is made for the first time no name had the time to be seen in use.
+    let again = asked() - others;
+    assert!(again <= 2, "{again}");
+}
+
+/// A machine that goes tells its file systems.
+#[test]
+fn a_machine_that_goes_unmounts_everything() {
+    let (root, other) = (MemFs::new(), MemFs::new());
+    let sample = SampleFs::new(Features::empty());
+    let vfs = Vfs::new(Config::default(), Arc::clone(&root) as _).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/a", 0o755).unwrap();
+    task.mount(Arc::clone(&other) as _, "/a", pathwalk::MountFlags::empty()).unwrap();
+    task.mkdir("/a/b", 0o755).unwrap();
+    task.mount(Arc::clone(&sample) as _, "/a/b", pathwalk::MountFlags::empty()).unwrap();
+    for path in ["/file", "/a/file", "/a/b/file"] {
+        let file = task.creat(path, 0o644).unwrap();
+        assert_eq!(task.write(&file, &[1; 4000]), Ok(4000));
+    }
+    task.chdir("/a/b").unwrap();
+    let evicted = || sample.calls.evict.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((root.usage().bytes, other.usage().bytes, evicted()), (4096, 4096, 0));
+    drop((vfs, task));
+    for fs in [&root, &other] {
+        assert_eq!((fs.usage().bytes, fs.usage().inodes), (0, 0));
+    }
+    assert_eq!(evicted(), 2, "the root and the file");
+    assert_eq!(Arc::strong_count(&sample), 1);
 }

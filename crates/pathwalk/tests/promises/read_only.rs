@@ -26,6 +26,16 @@ fn lookups_succeed_while_the_tables_are_read_only() {
     assert_eq!(world.task.mkdir("/mnt/new", 0o755), Ok(()));
 }
 
+#[test]
+fn a_panic_leaves_the_tables_writable() {
+    let world = World::new().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        world.vfs.with_tables_read_only(|| std::panic::resume_unwind(Box::new(())))
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(world.task.mkdir("/mnt/new", 0o755), Ok(()));
+}
+
 /// The protection works: what stores does not survive it.
 #[test]
 fn whatever_stores_ends_the_process_while_the_tables_are_read_only() {

@@ -1,0 +1,172 @@
+//! Making room: which names go, when a table is full.
+//!
+//! ```text
+//!          back hand            front hand
+//!   ───────────▼────────────────────▼──────────────►  slots, round and round
+//!     drops what is     AGED: a walk       marks what
+//!     still AGED        may take it off    nobody holds
+//! ```
+//!
+//! Rules:
+//! 1. Only a full table and [`Vfs::shrink`] move the hands. Until then nothing is marked, and a hit stores nothing.
+//! 2. `AGED` is no plain case: a walk that meets it goes the slow way once and takes it off. So a name that is used is
+//!    stored to once while the hands go by, and not again.
+//! 3. Setting it moves the dentry's count, so that what threads remember of paths is walked again, and seen to be used.
+//!    Taking it off does not: it says nothing about what the name stands for.
+//! 4. A full table is refused only after a turn in which nothing could go. That is then remembered, and each further
+//!    refusal looks at few names, until somebody lets go of one.
+//!
+//! Linux: `prune_dcache_sb`, `DCACHE_REFERENCED`; here the order is a clock's with two hands, over the arena.
+
+use super::{AGED, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
+use crate::{lock, vfs::Vfs};
+use pathwalk_sync::Cell32;
+
+/// How many names one call that finds the cache full drops.
+const BATCH: u32 = 64;
+/// The front hand is ahead by one in so many of the slots.
+const AHEAD: u32 = 8;
+
+/// Where the clock's hands are.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Clock {
+    /// Steps of the back hand, and how far the front hand is ahead.
+    back: Cell32,
+    ahead: Cell32,
+    /// A turn is under way that has dropped nothing, or has ended so; 0 since somebody let go of a name.
+    futile: Cell32,
+}
+
+const TURNING: u32 = 1;
+const FUTILE: u32 = 2;
+
+impl Vfs {
+    /// Does what needs a slot; where there is none, makes room until it can be done or nothing is left to drop.
+    pub(crate) fn with_room<R>(&self, f: impl Fn() -> Option<R>) -> Option<R> {
+        f().or_else(|| self.make_room(f))
+    }
+
+    #[cold]
+    fn make_room<R>(&self, f: impl Fn() -> Option<R>) -> Option<R> {
+        let clock = &self.clock;
+        let turn = self.dentries.high_water() + self.dentries.high_water() / AHEAD + 1;
+        let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
+        clock.futile.set(if left == turn { TURNING } else { FUTILE });
+        while left != 0 {
+            let (steps, dropped) = self.turn(BATCH, left);
+            left -= steps;
+            if dropped != 0 {
+                // A directory whose last child went can go as well: a turn begins anew.
+                left = turn;
+                clock.futile.set(TURNING);
+                if let Some(done) = f() {
+                    return Some(done);
+                }
+            }
+        }
+        if clock.futile.get() == TURNING {
+            clock.futile.set(FUTILE);
+        }
+        f()
+    }
+
+    /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
+    pub fn shrink(&self, count: u32) -> u32 {
+        let slots = self.dentries.high_water();
+        self.turn(count, slots + slots / AHEAD + 1).1
+    }
+
+    /// Notes that somebody let go of a name that can be dropped.
+    #[inline]
+    pub(super) fn let_go(&self, dentry: &Dentry) {
+        // Stored only where a full table waits for it.
+        if self.clock.futile.get() != 0 && !dentry.is(PERSISTENT) {
+            self.clock.futile.set(0);
+        }
+    }
+
+    /// Moves the hands by up to `steps`, or until `count` names were dropped; how many steps and names it were.
+    fn turn(&self, count: u32, steps: u32) -> (u32, u32) {
+        let clock = &self.clock;
+        let slots = self.dentries.high_water();
+        let (mut dropped, mut taken) = (0, 0);
+        while slots != 0 && dropped < count && taken < steps {
+            taken += 1;
+            let back = clock.back.get();
+            let ahead = clock.ahead.get();
+            // Two threads may take one step: a name more or less is marked.
+            self.mark(DentryId(back.wrapping_add(ahead) % slots + 1));
+            if ahead <= slots / AHEAD {
+                clock.ahead.set(ahead + 1);
+            } else {
+                clock.back.set(back.wrapping_add(1));
+                dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED));
+            }
+        }
+        (taken, dropped)
+    }
+
+    /// Marks a name that nobody holds: if it is still marked when the back hand comes, it goes.
+    fn mark(&self, id: DentryId) {
+        let dentry = self.dentry(id);
+        if !is_idle(dentry) || dentry.is(AGED) {
+            return;
+        }
+        let _dentry = dentry.lockref.lock(lock::DENTRY);
+        if is_idle(dentry) {
+            let _change = dentry.seq.change();
+            dentry.flags.set(dentry.flags.get() | AGED);
+        }
+    }
+
+    /// Notes that a walk came by.
+    #[cold]
+    pub(crate) fn d_used(&self, id: DentryId) {
+        let dentry = self.dentry(id);
+        let _dentry = dentry.lockref.lock(lock::DENTRY);
+        dentry.flags.set(dentry.flags.get() & !AGED);
+    }
+
+    /// Drops the names of a file system that hang below a directory which no name leads to any more: it was removed, or
+    /// found stale. Nothing is found there from its root, which they count all the same.
+    pub(super) fn drop_strays(&self, sb: u32) {
+        for id in (1..=self.dentries.high_water()).map(DentryId) {
+            if self.dentry(id).sb.get() == sb {
+                self.evict(id, 0);
+            }
+        }
+    }
+
+    /// Drops one name if nobody holds it and it has that mark, if any.
+    fn evict(&self, id: DentryId, mark: u32) -> bool {
+        let dentry = self.dentry(id);
+        let idle = || is_idle(dentry) && dentry.flags.get() & mark == mark;
+        let parent = DentryId(dentry.parent.get());
+        if !idle() || parent == DentryId::NONE || !self.dget_not_dead(parent) {
+            return false;
+        }
+        let freed = {
+            let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
+            let still_there = dentry.parent.get() == parent.0 && idle() && dentry.busy.get() == 0;
+            let dead = still_there && dentry.lockref.lock_nested(lock::DENTRY).mark_dead();
+            if dead {
+                self.unhash_locked(parent, id);
+            }
+            dead
+        };
+        if freed {
+            self.dentry_free(id);
+            self.dput(parent);
+        }
+        self.dput(parent);
+        freed
+    }
+}
+
+/// Whether nobody holds the dentry, and its file system can tell the name again.
+fn is_idle(dentry: &Dentry) -> bool {
+    dentry.flags.get() & (HASHED | PERSISTENT | IS_ROOT) == HASHED
+        && dentry.lockref.count() == 0
+        && !dentry.lockref.is_dead()
+}
