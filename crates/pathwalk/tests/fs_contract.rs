@@ -347,14 +347,14 @@ fn a_removed_directory_keeps_no_file_system() {
         let other = SampleFs::new(Features::empty());
         task.mkdir("/mnt", 0o755).unwrap();
         task.mount(Arc::clone(&other) as _, "/mnt", MountFlags::empty()).unwrap();
-        for path in ["/mnt/removed", "/mnt/replaced", "/mnt/replacing"] {
+        for path in ["/mnt/dir", "/mnt/dir/removed", "/mnt/dir/replaced", "/mnt/dir/replacing"] {
             task.mkdir(path, 0o755).unwrap();
             assert_eq!(task.stat(format!("{path}/none")).map(drop), Err(Errno::ENOENT));
         }
-        assert_eq!(task.rmdir("/mnt/removed"), Ok(()));
-        assert_eq!(task.rename("/mnt/replacing", "/mnt/replaced"), Ok(()));
+        assert_eq!(task.rmdir("/mnt/dir/removed"), Ok(()));
+        assert_eq!(task.rename("/mnt/dir/replacing", "/mnt/dir/replaced"), Ok(()));
         assert_eq!(task.umount2("/mnt", pathwalk::UmountFlags::empty()), Ok(()));
-        assert_eq!(asked(&other.calls.evict), 4, "the root and its directories");
+        assert_eq!(asked(&other.calls.evict), 5, "the root and its directories");
         assert_eq!(task.vfs().usage().dentries, 2);
         drop((fs, task));
     });

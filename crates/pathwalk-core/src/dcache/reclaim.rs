@@ -32,11 +32,6 @@ impl Vfs {
             self.dput(parent);
             at = parent;
         }
-        // Children of removed directories go from the leaves up as well, a level a turn.
-        while self.dentry(root).lockref.count() > 1 {
-            self.drop_strays(self.dentry(root).sb.get());
-            std::thread::yield_now();
-        }
         {
             let dentry = self.dentry(root);
             let _guard = dentry.lockref.lock(lock::DENTRY);
@@ -61,11 +56,13 @@ impl Vfs {
         Some(child)
     }
 
-    /// Frees a dentry that the caller holds, as soon as late readers have let go of it.
+    /// Frees a dentry that the caller holds, as soon as late readers have let go of it, and removed directories below it
+    /// that are there only for what is cached in them.
     fn free_when_alone(&self, id: DentryId) {
         let dentry = self.dentry(id);
         let mut spin = Spin::default();
         while !dentry.lockref.lock(lock::DENTRY).put_and_mark_dead() {
+            self.drop_strays(dentry.sb.get());
             spin.turn();
         }
         self.dentry_free(id);
