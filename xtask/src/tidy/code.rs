@@ -18,7 +18,6 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
     ("crates/pathwalk-abi/tests/against_libc.rs", "asks the C library for the names of errors"),
     ("crates/pathwalk-bench/src/kernel/mod.rs", "gives a thread a root of its own"),
     ("crates/pathwalk-check/src/kernel/sys.rs", "makes system calls with wrong arguments too"),
-    ("crates/pathwalk-sync/src/blob.rs", "promises that zeroes are a string"),
     ("crates/pathwalk-sync/src/chain.rs", "promises that zeroes are a node, for the tests"),
     ("crates/pathwalk-sync/src/clock.rs", "asks the C library for the time"),
     ("crates/pathwalk-sync/src/gate.rs", "parks threads in queues keyed by an address"),
