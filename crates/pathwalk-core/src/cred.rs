@@ -70,6 +70,25 @@ impl Cred {
     }
 }
 
+/// As which user a call asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asker<'a> {
+    /// As the effective one.
+    Effective(&'a Cred),
+    /// As the real one: access(2).
+    Real(&'a Cred),
+}
+
+impl<'a> Asker<'a> {
+    /// What permission is checked by.
+    pub(crate) fn subject(self) -> Subject<'a> {
+        match self {
+            Self::Effective(cred) => cred.subject(),
+            Self::Real(cred) => cred.real_subject(),
+        }
+    }
+}
+
 /// What a permission check looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {

@@ -4,7 +4,7 @@
 //! Linux: `struct fs_struct`, `current_cred`.
 
 use crate::{
-    cred::Cred,
+    cred::{Asker, Cred},
     dcache::DentryId,
     file::File,
     mount::MountId,
@@ -194,7 +194,7 @@ impl Task {
         Ok(Request {
             vfs: &self.anchor.vfs,
             fs: &self.fs,
-            who: self.cred.subject(),
+            asker: Asker::Effective(&self.cred),
             dir,
             path,
             flags,

@@ -90,25 +90,27 @@ impl Vfs {
         parent: DentryId,
         text: Bytes<'_>,
         name: &Component,
-    ) -> bool {
+    ) -> Option<Sample> {
         let directory = self.dentry(parent);
         let key = name.key(parent.0, self.secret);
         for _ in 0..TRIES {
             let children = directory.children_seq.sample();
             if !directory.is(COMPLETE) {
-                return false;
+                return None;
             }
             let found = self.dhash.find_sure(&self.dentries, key, |id, dentry| {
                 self.compare(id, dentry, parent, key, text, name)
             });
             match found {
                 // It came meanwhile, or it is there without standing for anything: not for us to say.
-                Absent::Found(_) => return false,
-                Absent::Sure if directory.children_seq.unchanged(children) => return true,
+                Absent::Found(_) => return None,
+                Absent::Sure if directory.children_seq.unchanged(children) => {
+                    return Some(children);
+                }
                 Absent::Sure | Absent::Unsure => std::hint::spin_loop(),
             }
         }
-        false
+        None
     }
 
     /// Looks for a name; the caller holds the parent's lock, so the answer is exact.

@@ -4,6 +4,7 @@
 
 use super::{lookup_flags, only};
 use crate::{
+    cred::Asker,
     fs::Access,
     inode::{I_IMMUTABLE, I_PERMISSION, Owner},
     mount::MntFlags,
@@ -65,12 +66,12 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         only(flags, AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let who = if flags.contains(AtFlags::EACCESS) {
-            self.cred.subject()
+        let asker = if flags.contains(AtFlags::EACCESS) {
+            Asker::Effective(&self.cred)
         } else {
-            self.cred.real_subject()
+            Asker::Real(&self.cred)
         };
-        let request = Request { who, ..self.request(dir, path, lookup_flags(flags))? };
+        let request = Request { asker, ..self.request(dir, path, lookup_flags(flags))? };
         lookup(request, MayAccess(Access::from_bits_truncate(mode.bits())))
     }
 }
@@ -80,6 +81,11 @@ pub(crate) struct MayAccess(pub(crate) Access);
 
 impl<'a> Terminal<'a> for MayAccess {
     type Out = ();
+
+    #[inline(always)]
+    fn exists(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
 
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {

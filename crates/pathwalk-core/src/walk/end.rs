@@ -23,7 +23,7 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     /// The end of an express walk.
     #[inline(always)]
     pub(crate) fn of(request: &Request<'a>, at: Place, root: Option<Place>) -> Self {
-        Self::new(request.vfs, request.who, at, root)
+        Self::new(request.vfs, request.asker.subject(), at, root)
     }
 
     /// The inode; a guess until the place is checked.
@@ -40,11 +40,10 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     /// Checks that the place and its mount are still what they were when they were read.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Stop> {
-        let moved = || {
-            !self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq)
-                || !self.mount().seq.unchanged(self.at.mnt_seq)
-        };
-        if RCU && moved() { Err(Stop::Leave(Left::Changed)) } else { Ok(()) }
+        let stays = !RCU
+            || self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq)
+                && self.mount().seq.unchanged(self.at.mnt_seq);
+        if stays { Ok(()) } else { Err(Stop::Leave(Left::Changed)) }
     }
 
     /// The place as something that outlives the walk.

@@ -9,7 +9,7 @@ use super::{
     Lookup, Place, Start, Stop, Walk,
     end::End,
     ladder::Terminal,
-    observe::{Left, Observer},
+    observe::{Left, Observer, Spot},
 };
 use crate::{
     dcache::{DentryId, HASHED, IN_LOOKUP, REVALIDATE, lookup::Seen, reserve::LookedUp},
@@ -20,6 +20,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::Errno;
+use pathwalk_sync::Sample;
 
 /// A way of holding a place in a machine that is borrowed for `'a`.
 pub(crate) trait Hold<'a>: Sized {
@@ -111,8 +112,12 @@ impl<'a> Hold<'a> for Rcu {
                 Ok(seen)
             }
             None => match miss(vfs, &at, text, name) {
-                Stop::Leave(Left::NotCached) => again(walk, text, name),
-                stop => Err(stop),
+                Ok(children) => {
+                    walk.observer.absent(Spot { vfs, place: &at }, Some(children));
+                    Err(Errno::ENOENT.into())
+                }
+                Err(Stop::Leave(Left::NotCached)) => again(walk, text, name),
+                Err(stop) => Err(stop),
             },
         }
     }
@@ -150,21 +155,28 @@ fn again<O: Observer>(
     seen.ok_or(Stop::Leave(Left::NotCached))
 }
 
-/// What a walk that holds nothing makes of a name that it did not find.
+/// What a walk that holds nothing makes of a name that it did not find: the name is absent, and was so when its
+/// directory's set of children was sampled.
 #[cold]
 #[inline(never)]
-pub(crate) fn miss(vfs: &Vfs, at: &Place, text: Bytes<'_>, name: &Component) -> Stop {
+pub(crate) fn miss(
+    vfs: &Vfs,
+    at: &Place,
+    text: Bytes<'_>,
+    name: &Component,
+) -> Result<Sample, Stop> {
     if name.bytes(text.text).contains(&0) {
-        return Stop::Errno(Errno::EINVAL);
+        return Err(Errno::EINVAL.into());
     }
-    if name.too_long() || !vfs.surely_absent(at.dentry, text, name) {
-        return Stop::Leave(Left::NotCached);
+    if name.too_long() {
+        return Err(Stop::Leave(Left::NotCached));
     }
-    if vfs.dentry(at.dentry).seq.unchanged(at.seq) {
-        Stop::Errno(Errno::ENOENT)
-    } else {
-        Stop::Leave(Left::Changed)
+    let children = vfs.surely_absent(at.dentry, text, name);
+    let children = children.ok_or(Stop::Leave(Left::NotCached))?;
+    if !vfs.dentry(at.dentry).seq.unchanged(at.seq) {
+        return Err(Stop::Leave(Left::Changed));
     }
+    Ok(children)
 }
 
 impl<'a> Hold<'a> for Ref<'a> {

@@ -44,6 +44,12 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
+    /// The answer if it is the same for whatever is there.
+    #[inline(always)]
+    fn exists(&self) -> Option<Self::Out> {
+        None
+    }
+
     /// Answers. Where nothing is held it reads first and calls [`End::check`] then.
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop>;
 }
@@ -104,13 +110,18 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let vfs = request.vfs;
         let root = request.fs.sample_root(vfs);
         let follow = request.flags.contains(Lookup::FOLLOW);
-        match memo::recall(vfs, &root, request.path) {
-            Some(Known::At { at, link, .. }) if follow || !link => {
+        match memo::recall::<T>(vfs, &root, request.path) {
+            Some(Known { absent: true, .. }) => return Err(Errno::ENOENT),
+            Some(Known { at, link, .. }) if follow || !link => {
+                if let Some(out) = terminal.exists()
+                    && !request.flags.contains(Lookup::DIRECTORY)
+                {
+                    return Ok(out);
+                }
                 if let Express::Answer(answer) = arrive(&request, at, Some(root), &mut terminal) {
                     return answer;
                 }
             }
-            Some(Known::Absent) => return Err(Errno::ENOENT),
             Some(_) => {}
             None => memo::remember(request, request.path),
         }
@@ -171,11 +182,11 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     let mut links = 0;
     #[cfg(not(pathwalk_ablate = "memo"))]
     if let (Some(root), Some(directory)) = (&root, memo::directory_of(path)) {
-        match memo::recall(vfs, root, directory) {
-            Some(Known::At { at: there, links: followed, .. }) if memo::is_directory(&there) => {
-                (at, links, pos) = (there, followed, directory.len() + 1);
+        match memo::recall::<(T,)>(vfs, root, directory) {
+            Some(Known { absent: true, .. }) => return Express::Answer(Err(Errno::ENOENT)),
+            Some(known) if known.is_directory() => {
+                (at, links, pos) = (known.at, known.links, directory.len() + 1);
             }
-            Some(Known::Absent) => return Express::Answer(Err(Errno::ENOENT)),
             Some(_) => {}
             None => memo::remember(*request, directory),
         }
@@ -186,16 +197,16 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         vfs,
         tables: vfs.tables(),
         #[cfg(pathwalk_ablate = "may_exec")]
-        who: request.who,
+        who: request.asker.subject(),
         root: root_dentry,
     };
     match runner.run(bytes, &mut at, &mut pos, Until::End) {
         Stopped::Done => return arrive(request, at, root, terminal),
-        Stopped::Miss(name) => {
-            if let Stop::Errno(errno) = miss(vfs, &at, bytes, &name) {
-                return Express::Answer(Err(errno));
-            }
-        }
+        Stopped::Miss(name) => match miss(vfs, &at, bytes, &name) {
+            Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
+            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
+            Err(Stop::Leave(_)) => {}
+        },
         Stopped::Last(_) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })

@@ -110,16 +110,15 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
-    /// Whether the walk stands on a sticky directory that everyone may write, as `/tmp`.
-    pub(crate) fn is_in_shared_directory(&self) -> bool {
-        is_shared(self.vfs.inode(self.inode()).owner().0)
-    }
-
     /// The rule of `fs.protected_symlinks`; the walk stands on the link's directory.
-    fn may_follow(&self, link: &Attr) -> Result<bool, Stop> {
+    fn may_follow(&mut self, link: &Attr) -> Result<bool, Stop> {
         let (directory, _) = self.vfs.inode(self.inode()).owner();
         self.check_at()?;
-        Ok(link.uid == self.who.fsuid || !is_shared(directory) || directory.uid == link.uid)
+        if !is_shared(directory) || directory.uid == link.uid {
+            return Ok(true);
+        }
+        self.observer.asked_who();
+        Ok(link.uid == self.who.fsuid)
     }
 
     /// Goes to the root, for an absolute body.
@@ -180,7 +179,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let mut walk = Walk {
             vfs: request.vfs,
             fs: request.fs,
-            who: request.who,
+            who: request.asker.subject(),
             flags,
             tables: request.vfs.tables(),
             at,

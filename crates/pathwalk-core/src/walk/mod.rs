@@ -48,7 +48,7 @@ pub mod observe;
 pub(crate) use held::HeldPath;
 
 use crate::{
-    cred::Subject,
+    cred::{Asker, Subject},
     dcache::{DIRECTORY, DentryId, lookup::Tables},
     fs::Access,
     inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
@@ -137,7 +137,7 @@ impl Place {
 pub(crate) struct Request<'a> {
     pub(crate) vfs: &'a Vfs,
     pub(crate) fs: &'a FsStruct,
-    pub(crate) who: Subject<'a>,
+    pub(crate) asker: Asker<'a>,
     /// Where a relative path begins; the current directory if there is none.
     pub(crate) dir: Option<(MountId, DentryId)>,
     pub(crate) path: &'a [u8],

@@ -11,6 +11,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::Errno;
+use pathwalk_sync::Sample;
 
 /// Why a walk that held nothing had to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +96,15 @@ pub trait Observer {
     /// The symlink is not one that may be followed here: `fs.protected_symlinks`.
     #[inline(always)]
     fn may_not_follow(&mut self) {}
+
+    /// Whether the symlink may be followed hangs on who asks.
+    #[inline(always)]
+    fn asked_who(&mut self) {}
+
+    /// A name is absent. The place is the directory, and the sample is that of its children; or the place is the name's
+    /// negative dentry.
+    #[inline(always)]
+    fn absent(&mut self, _at: Spot<'_>, _children: Option<Sample>) {}
 
     /// It follows the symlink, the how-manieth, with this body; `last` says that nothing is pending behind the body.
     #[inline(always)]

@@ -32,6 +32,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             let checked = self.check_child(&place);
             H::put_child(self.vfs, child.id);
             checked?;
+            self.observer.absent(Spot { vfs: self.vfs, place: &place }, None);
             return Err(Errno::ENOENT.into());
         }
         let place = if child.flags & MOUNTED != 0 { self.handle_mounts(place)? } else { place };

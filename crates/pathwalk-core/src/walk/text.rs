@@ -65,11 +65,6 @@ impl<'p> Text<'p> {
         self.pos = self.current().0.len();
     }
 
-    /// Whether the path itself is being walked, and no body on top of it.
-    pub(crate) fn is_lowest(&self) -> bool {
-        self.stack.is_empty()
-    }
-
     /// The top body was walked to its end.
     pub(crate) fn pop(&mut self) {
         if let Some(top) = self.stack.pop() {

@@ -3,6 +3,7 @@
 //! - [`read_only`]: a cached lookup stores nothing that another thread reads.
 //! - [`elsewhere`]: a writer elsewhere is not felt.
 //! - [`current`]: what is remembered changes no answer.
+//! - [`remembered`]: what is remembered tells nobody more, and leaves nothing undone.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -11,6 +12,8 @@
 mod common;
 
 mod read_only;
+
+mod remembered;
 
 mod elsewhere;
 

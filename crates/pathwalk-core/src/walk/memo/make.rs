@@ -1,0 +1,189 @@
+//! Making a memo: the path is walked once more, and what the walk reads is noted.
+
+use super::{
+    super::{
+        Lookup, Place, Request, Stop, Walk,
+        end::End,
+        hold::Rcu,
+        ladder::{Job, LookupJob, Terminal},
+        link::DAY,
+        observe::{Observer, Spot},
+        text::Text,
+    },
+    FEW, LINKS, Memo, Memos, NO_LINK, NO_STEP, STEPS, Step, THREAD,
+    text::hash,
+};
+use crate::{dcache::DentryId, inode::InodeId, mount::MntFlags, perm::Rule};
+use pathwalk_abi::Errno;
+use pathwalk_sync::Sample;
+
+/// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
+/// remembered.
+#[cold]
+#[inline(never)]
+pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
+    let hash = hash(text);
+    THREAD.with(|thread| {
+        let Ok(mut thread) = thread.try_borrow_mut() else { return };
+        if thread.was_met(hash)
+            && let Some(memo) = make(&request, text)
+        {
+            thread.memos.get_or_insert_with(|| Box::new(Memos::NONE)).put(hash, memo);
+        }
+    });
+}
+
+/// Walks once more, noting what is read.
+fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
+    let mut noter = Noter::default();
+    let request = Request { path: text, flags: Lookup::FOLLOW, ..*request };
+    let mut walk = Walk::<Rcu, &mut Noter>::path_init(&request, &mut noter).ok()?;
+    let root = walk.root?;
+    let (at, absent) = match LookupJob(Arrive).run(&mut walk, &mut Text::new(text)) {
+        Ok(at) => (at, false),
+        Err(Stop::Errno(Errno::ENOENT)) => (walk.at, true),
+        Err(_) => return None,
+    };
+    noter.step((at.dentry, at.seq));
+    // There are other reasons for ENOENT than an absent name.
+    if noter.broken || noter.absent != absent || at.mnt != root.mnt {
+        return None;
+    }
+    let mut memo = Memo {
+        vfs: request.vfs.number,
+        root: (root.mnt.0, root.mnt_seq, root.dentry.0),
+        at: (at.dentry, at.seq),
+        children: noter.children,
+        len: u8::try_from(text.len()).ok()?,
+        links: u8::try_from(noter.links).ok()?,
+        long: noter.len > FEW,
+        link: noter.link,
+        absent,
+        until: noter.until,
+        inodes: noter.inodes,
+        ..Memo::NONE
+    };
+    memo.text.get_mut(..text.len())?.copy_from_slice(text);
+    let (few, more) = noter.steps.split_at(FEW);
+    memo.few.copy_from_slice(few);
+    memo.more.copy_from_slice(more);
+    Some(memo)
+}
+
+/// Asks nothing of the place but that it stays.
+struct Arrive;
+
+impl<'a> Terminal<'a> for Arrive {
+    type Out = Place;
+
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Place, Stop> {
+        end.check()?;
+        Ok(end.at)
+    }
+}
+
+/// Notes what a walk reads.
+struct Noter {
+    /// Filled up with steps that always hold.
+    steps: [Step<DentryId>; STEPS],
+    len: usize,
+    inodes: [Step<InodeId>; LINKS],
+    links: usize,
+    children: Step<DentryId>,
+    until: i64,
+    link: bool,
+    absent: bool,
+    /// Something cannot be noted, or depends on who asks.
+    broken: bool,
+}
+
+impl Default for Noter {
+    fn default() -> Self {
+        Self {
+            steps: [NO_STEP; STEPS],
+            len: 0,
+            inodes: [NO_LINK; LINKS],
+            links: 0,
+            children: NO_STEP,
+            until: i64::MAX,
+            link: false,
+            absent: false,
+            broken: false,
+        }
+    }
+}
+
+impl Noter {
+    fn step(&mut self, step: Step<DentryId>) {
+        if self.steps[..self.len].contains(&step) {
+            return;
+        }
+        match self.steps.get_mut(self.len) {
+            Some(free) => {
+                *free = step;
+                self.len += 1;
+            }
+            None => self.broken = true,
+        }
+    }
+
+    /// Notes the inode of a symlink, and until when its use needs no note.
+    fn inode(&mut self, at: Spot<'_>) -> Option<()> {
+        let vfs = at.vfs;
+        let id = InodeId(vfs.dentry(at.place.dentry).inode.get());
+        let inode = vfs.inode(id);
+        let seq = inode.seq.sample();
+        let attr = inode.try_attr()?;
+        let flags = vfs.mount_slot(at.place.mnt).flags();
+        if !flags.contains(MntFlags::NOATIME) && !flags.read_only() {
+            if !flags.contains(MntFlags::RELATIME) {
+                return None;
+            }
+            self.until = self.until.min(attr.atime.sec.saturating_add(DAY));
+        }
+        *self.inodes.get_mut(self.links)? = (id, seq);
+        self.links += 1;
+        inode.seq.unchanged(seq).then_some(())
+    }
+}
+
+impl Observer for &mut Noter {
+    const LISTENS: bool = true;
+
+    fn begin(&mut self, at: Spot<'_>) {
+        self.stepped(at);
+    }
+
+    fn stepped(&mut self, at: Spot<'_>) {
+        self.step((at.place.dentry, at.place.seq));
+    }
+
+    fn may_search(&mut self, rule: Rule) {
+        self.broken |= rule != Rule::Everyone;
+    }
+
+    fn mounted(&mut self, _at: Spot<'_>) {
+        self.broken = true;
+    }
+
+    fn before_link(&mut self, at: Spot<'_>) {
+        self.stepped(at);
+        self.broken |= self.inode(at).is_none();
+    }
+
+    fn asked_who(&mut self) {
+        self.broken = true;
+    }
+
+    fn link(&mut self, _body: &[u8], _links: u32, last: bool) {
+        self.link |= last;
+    }
+
+    fn absent(&mut self, at: Spot<'_>, children: Option<Sample>) {
+        self.absent = true;
+        match children {
+            Some(children) => self.children = (at.place.dentry, children),
+            None => self.stepped(at),
+        }
+    }
+}

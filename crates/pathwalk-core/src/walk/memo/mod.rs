@@ -1,0 +1,255 @@
+//! Paths that this thread walked before: a walk is not walked again while nothing on it moved.
+//!
+//! A walk that holds nothing is a function of the slots that it read. A memo keeps what a walk read: the text, and of each
+//! dentry on the way the id and the sequence count. If the text is the same and no count moved, the walk would read the
+//! same and end the same. Looking at the counts costs no hash and no comparison of names, and they do not wait for each
+//! other, as the steps of a walk do.
+//!
+//! Rules:
+//! 1. A memo belongs to its thread: looking at it and replacing it store nothing that another thread reads.
+//! 2. It is made by the walk itself, watched, from the task's root, if nothing that it met depends on who asks: every
+//!    directory could be searched by everyone, which the dentries' flags say, and those cannot change without their
+//!    counts.
+//! 3. A walk that crossed a mount, or held its place for whatever reason, makes none. The mount's own count is looked at.
+//! 4. A symlink on the way is one more dentry, and its inode, as its times decide whether its use is to be written down;
+//!    the memo holds until that is due by the clock.
+//! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
+//! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
+//! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
+//!    met none again has no memory for it.
+//! 8. A memo that does not hold any more is replaced when it is found so.
+//!
+//! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
+//! Get More Value From Your File System Directory Cache" (SOSP 2015).
+
+mod make;
+
+mod text;
+
+pub(crate) use make::remember;
+pub(crate) use text::{can_be, directory_of};
+
+use super::Place;
+use crate::{
+    dcache::{DIRECTORY, DentryId},
+    inode::InodeId,
+    mount::MountId,
+    vfs::Vfs,
+};
+use pathwalk_sync::Sample;
+use std::cell::RefCell;
+use text::{LONG, SHORT};
+
+/// So many sets of texts that hash alike are remembered in a thread: 336 KiB in all, from the first one on.
+const SETS: usize = 256;
+/// So many texts are in a set.
+const WAYS: usize = 4;
+/// So many dentries are looked at first; most walks have no more.
+const FEW: usize = 8;
+/// The most dentries on the way.
+const STEPS: usize = FEW + 8;
+/// The most symlinks on the way.
+const LINKS: usize = 4;
+
+/// Where a remembered walk ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    /// The place. Where a name is absent it means nothing.
+    pub(crate) at: Place,
+    /// A name is absent.
+    pub(crate) absent: bool,
+    /// The text's last component is a symlink.
+    pub(crate) link: bool,
+    /// So many symlinks were followed.
+    pub(crate) links: u32,
+}
+
+impl Known {
+    /// Whether a walk can go on from there.
+    pub(crate) fn is_directory(&self) -> bool {
+        !self.absent && self.at.flags & DIRECTORY != 0
+    }
+}
+
+/// A slot that was read on the way, and its count.
+type Step<Id> = (Id, Sample);
+
+/// A step that always holds: nobody changes the slot that is no dentry.
+const NO_STEP: Step<DentryId> = (DentryId::NONE, Sample::NONE);
+/// The same of inodes.
+const NO_LINK: Step<InodeId> = (InodeId::NONE, Sample::NONE);
+
+/// The memo of one text. Of most texts, three cache lines are looked at, where the walk would look at one a step, and
+/// wait for each.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Memo {
+    /// The machine's number; 0 where there is no memo.
+    vfs: u32,
+    /// Where the walk began, which must be the task's root still: the mount with its count, and the dentry.
+    root: (u32, Sample, u32),
+    /// Where the walk ended.
+    at: Step<DentryId>,
+    /// A directory whose set of children decides, and its count.
+    children: Step<DentryId>,
+    len: u8,
+    links: u8,
+    /// There are more than few steps.
+    long: bool,
+    link: bool,
+    absent: bool,
+    /// The second at which a symlink's time of last access is to be written.
+    until: i64,
+    /// The dentries on the way, filled up with steps that always hold.
+    few: [Step<DentryId>; FEW],
+    /// The text, filled up with zeroes.
+    text: [u8; LONG],
+    more: [Step<DentryId>; STEPS - FEW],
+    /// The symlinks on the way, filled up likewise.
+    inodes: [Step<InodeId>; LINKS],
+}
+
+const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
+const _: () = assert!(size_of::<Memo>() == 5 * 64);
+
+/// What a thread knows.
+struct Thread {
+    /// More of the hash of texts that were met, in sets as the memos are, the last one first.
+    met: [[u32; WAYS]; SETS],
+    memos: Option<Box<Memos>>,
+}
+
+/// The memos of a thread. What is looked at lies together: the tags of all sets, then the first memo of each.
+struct Memos {
+    /// More of the hash of each text.
+    tags: [[u32; WAYS]; SETS],
+    memos: [[Memo; SETS]; WAYS],
+    /// The way that goes next.
+    next: [u8; SETS],
+}
+
+thread_local! {
+    static THREAD: RefCell<Thread> = const { RefCell::new(Thread { met: [[0; WAYS]; SETS], memos: None }) };
+}
+
+/// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
+///
+/// Each user names itself, so that it has a text of its own, in line.
+#[inline(always)]
+#[expect(clippy::extra_unused_type_parameters, reason = "it makes the copies differ")]
+pub(crate) fn recall<User>(vfs: &Vfs, root: &Place, text: &[u8]) -> Option<Known> {
+    let hash = text::hash(text);
+    THREAD.with(|thread| {
+        let thread = thread.try_borrow().ok()?;
+        let memo = thread.memos.as_ref()?.find(hash)?;
+        if memo.is(vfs, root, text) && memo.holds(vfs) { Some(memo.known(vfs, root)) } else { None }
+    })
+}
+
+impl Thread {
+    /// Whether a text with that hash was met before; it was now.
+    fn was_met(&mut self, hash: u64) -> bool {
+        let met = &mut self.met[hash as usize % SETS];
+        let known = met.contains(&tag(hash));
+        if !known {
+            met.rotate_right(1);
+            met[0] = tag(hash);
+        }
+        known
+    }
+}
+
+impl Memos {
+    const NONE: Self =
+        Self { tags: [[0; WAYS]; SETS], memos: [[Memo::NONE; SETS]; WAYS], next: [0; SETS] };
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Option<&Memo> {
+        let set = hash as usize % SETS;
+        // All are compared before anything is decided: which one it is cannot be predicted.
+        let tags = self.tags[set];
+        let hits = (0..WAYS).fold(0, |hits, way| hits | u32::from(tags[way] == tag(hash)) << way);
+        let way = hits.trailing_zeros() as usize;
+        self.memos.get(way).map(|memos| &memos[set])
+    }
+
+    fn put(&mut self, hash: u64, memo: Memo) {
+        let set = hash as usize % SETS;
+        let same = self.tags[set].iter().position(|&other| other == tag(hash));
+        let way = same.unwrap_or_else(|| {
+            let next = &mut self.next[set];
+            let way = usize::from(*next) % WAYS;
+            *next = next.wrapping_add(1);
+            way
+        });
+        self.tags[set][way] = tag(hash);
+        self.memos[way][set] = memo;
+    }
+}
+
+/// What tells the texts of a set apart, mostly.
+#[inline(always)]
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}
+
+impl Memo {
+    const NONE: Self = Self {
+        vfs: 0,
+        root: (0, Sample::NONE, 0),
+        at: NO_STEP,
+        children: NO_STEP,
+        len: 0,
+        links: 0,
+        long: false,
+        link: false,
+        absent: false,
+        until: 0,
+        few: [NO_STEP; FEW],
+        text: [0; LONG],
+        more: [NO_STEP; STEPS - FEW],
+        inodes: [NO_LINK; LINKS],
+    };
+
+    #[inline(always)]
+    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8]) -> bool {
+        usize::from(self.len) == text.len()
+            && self.vfs == vfs.number
+            && self.root == (root.mnt.0, root.mnt_seq, root.dentry.0)
+            && self.text.get(..text.len()).is_some_and(|own| text::same(own, text))
+    }
+
+    /// Whether nothing moved since. The mount's count was compared with the root's; it is looked at again.
+    #[inline(always)]
+    fn holds(&self, vfs: &Vfs) -> bool {
+        let dentries = vfs.dentries.slots();
+        let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.unchanged(seq);
+        let (directory, children) = self.children;
+        let (mnt, mnt_seq, _) = self.root;
+        self.few.iter().all(holds)
+            && (!self.long || self.more.iter().all(holds))
+            && dentries.get(directory.0).children_seq.unchanged(children)
+            && vfs.mount_slot(MountId(mnt)).seq.unchanged(mnt_seq)
+            && (self.links == 0 || self.links_hold(vfs))
+    }
+
+    /// Whether the symlinks on the way are what they were, and need no note of their use.
+    #[inline(always)]
+    fn links_hold(&self, vfs: &Vfs) -> bool {
+        self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.unchanged(seq))
+            && (self.until == i64::MAX || vfs.now_seconds() < self.until)
+    }
+
+    #[inline(always)]
+    fn known(&self, vfs: &Vfs, root: &Place) -> Known {
+        let (dentry, seq) = self.at;
+        // It is one of the steps, so these are its flags under that count.
+        let flags = vfs.dentry(dentry).flags.get();
+        Known {
+            at: Place { dentry, seq, flags, ..*root },
+            absent: self.absent,
+            link: self.link,
+            links: u32::from(self.links),
+        }
+    }
+}

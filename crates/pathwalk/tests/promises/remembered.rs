@@ -1,0 +1,103 @@
+//! What a thread remembers of a path tells nobody more than walking it would, and leaves nothing undone.
+
+use pathwalk::{AccessMode, Config, Cred, Errno, MemFs, OpenFlags, Task, Timespec, Vfs};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+fn machine(config: Config) -> Arc<Vfs> {
+    Vfs::new(config, MemFs::new()).unwrap()
+}
+
+/// The time is what the tests say it is; every look at it is a second later.
+fn ticking() -> Timespec {
+    static NOW: AtomicI64 = AtomicI64::new(1_000_000);
+    Timespec { sec: NOW.fetch_add(1, Relaxed), nsec: 0 }
+}
+
+/// A link at the end of a link's body stands last, too: `fs.protected_symlinks` refuses it each time.
+#[test]
+fn a_link_in_a_shared_directory_is_refused_by_way_of_another_link() {
+    let vfs = machine(Config::default());
+    let root = vfs.task(Cred::root());
+    root.mkdir("/tmp", 0).unwrap();
+    root.chmod("/tmp", 0o1777).unwrap();
+    root.mkdir("/a", 0o755).unwrap();
+    root.creat("/a/secret", 0o644).unwrap();
+    let owner = vfs.task(Cred::user(1000, 1000));
+    owner.symlink("/a/secret", "/tmp/theirs").unwrap();
+    root.symlink("/tmp/theirs", "/a/ours").unwrap();
+    let stranger = vfs.task(Cred::user(2000, 2000));
+    for path in ["/a/ours", "/tmp/theirs"] {
+        for _ in 0..6 {
+            assert_eq!(owner.stat(path).map(drop), Ok(()), "{path}");
+            assert_eq!(stranger.stat(path).map(drop), Err(Errno::EACCES), "{path}");
+            let access = stranger.access(path, AccessMode::empty());
+            assert_eq!(access, Err(Errno::EACCES), "{path}");
+        }
+    }
+}
+
+/// relatime writes a symlink's time of last access when its other times have moved past that.
+#[test]
+fn the_use_of_a_changed_link_is_noted() {
+    let vfs = machine(Config { clock: Some(ticking), ..Config::default() });
+    let task = vfs.task(Cred::root());
+    task.mkdir("/a", 0o755).unwrap();
+    task.creat("/a/f", 0o644).unwrap();
+    task.symlink("f", "/a/l").unwrap();
+    let atime = |task: &Task| task.lstat("/a/l").unwrap().st_atime;
+    for round in 0..3 {
+        for _ in 0..5 {
+            task.stat("/a/l").unwrap();
+        }
+        let before = atime(&task);
+        task.stat("/a/l").unwrap();
+        assert_eq!(atime(&task), before, "nothing is due");
+        task.link("/a/l", format!("/a/l{round}")).unwrap();
+        task.stat("/a/l").unwrap();
+        assert!(atime(&task) > before, "its ctime has moved in round {round}");
+    }
+}
+
+/// How a name is absent decides until when that may be believed.
+#[test]
+fn an_empty_symlink_body_or_a_gone_directory_is_no_absent_name() {
+    let vfs = machine(Config::default());
+    let task = vfs.task(Cred::root());
+    task.mkdir("/d", 0o755).unwrap();
+    let inside = task.fork();
+    inside.chdir("/d").unwrap();
+    task.rmdir("/d").unwrap();
+    for _ in 0..5 {
+        assert_eq!(inside.stat("f").map(drop), Err(Errno::ENOENT));
+        assert_eq!(task.stat("/d/f").map(drop), Err(Errno::ENOENT));
+    }
+    task.mkdir("/d", 0o755).unwrap();
+    task.creat("/d/f", 0o644).unwrap();
+    assert_eq!(task.stat("/d/f").map(drop), Ok(()));
+    assert_eq!(inside.stat("f").map(drop), Err(Errno::ENOENT));
+}
+
+/// Texts of every length around where the way of comparing changes, known and with one byte changed.
+#[test]
+fn long_and_short_texts_are_told_apart() {
+    let vfs = machine(Config::default());
+    let task = vfs.task(Cred::root());
+    let name = |len: usize| "n".repeat(len);
+    for len in 1..=130 {
+        task.open(format!("/{}", name(len)), OpenFlags::CREAT, 0o644).unwrap();
+    }
+    for _ in 0..4 {
+        for len in 1..=130 {
+            assert_eq!(task.stat(format!("/{}", name(len))).map(drop), Ok(()), "{len}");
+            for at in [0, len / 2, len - 1] {
+                let mut other = name(len).into_bytes();
+                other[at] = b'x';
+                let other = [b"/", &other[..]].concat();
+                assert_eq!(task.stat(&other).map(drop), Err(Errno::ENOENT), "{at} of {len}");
+            }
+        }
+    }
+}
