@@ -110,6 +110,7 @@ impl Field {
         field.add_kernels(tree, calls, threads)?;
         field.kernels = field.subjects.len();
         field.subjects.push(Box::new(Crew::start(Pathwalk::new(tree)?, calls, threads)?));
+        field.subjects.push(Box::new(Crew::start(Pathwalk::walking(tree)?, calls, threads)?));
         field.subjects.push(Box::new(Crew::start(Floor, calls, threads)?));
         for (name, program) in &args.contenders {
             field.subjects.push(Box::new(Remote::start(name, program, NAME, threads)?));

@@ -9,9 +9,23 @@ use crate::Error;
 use crate::contender::{Contender, Worker};
 use crate::tree::{Entry, Tree};
 
+/// What this build is called.
+const BUILD: &str = if cfg!(pathwalk_ablate = "step_into") {
+    "without-step_into"
+} else if cfg!(pathwalk_ablate = "may_exec") {
+    "without-may_exec"
+} else if cfg!(pathwalk_ablate = "statx") {
+    "without-statx"
+} else if cfg!(pathwalk_ablate = "forget_root") {
+    "without-forget_root"
+} else {
+    "pathwalk"
+};
+
 /// pathwalk as it is compiled here.
 #[derive(Debug)]
 pub struct Pathwalk {
+    name: &'static str,
     vfs: Arc<Vfs>,
 }
 
@@ -22,10 +36,23 @@ impl Pathwalk {
     ///
     /// Where there is not enough memory, or an entry cannot be made.
     pub fn new(tree: &Tree) -> Result<Self, Error> {
-        let made = Vfs::new(Config::default(), MemFs::new());
+        Self::of(BUILD, Config::default(), tree)
+    }
+
+    /// The same, but every path is walked, however often it was walked before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pathwalk::new`].
+    pub fn walking(tree: &Tree) -> Result<Self, Error> {
+        Self::of("without-memo", Config { remember_paths: false, ..Config::default() }, tree)
+    }
+
+    fn of(name: &'static str, config: Config, tree: &Tree) -> Result<Self, Error> {
+        let made = Vfs::new(config, MemFs::new());
         let vfs = made.map_err(|errno| Error::doing("making a machine", errno))?;
         load(tree, &vfs.task(Cred::root()))?;
-        Ok(Self { vfs })
+        Ok(Self { name, vfs })
     }
 }
 
@@ -33,19 +60,7 @@ impl Contender for Pathwalk {
     type Worker = Task;
 
     fn name(&self) -> &str {
-        if cfg!(pathwalk_ablate = "step_into") {
-            "without-step_into"
-        } else if cfg!(pathwalk_ablate = "may_exec") {
-            "without-may_exec"
-        } else if cfg!(pathwalk_ablate = "statx") {
-            "without-statx"
-        } else if cfg!(pathwalk_ablate = "forget_root") {
-            "without-forget_root"
-        } else if cfg!(pathwalk_ablate = "memo") {
-            "without-memo"
-        } else {
-            "pathwalk"
-        }
+        self.name
     }
 
     fn worker(&self) -> Result<Task, Error> {

@@ -16,8 +16,8 @@ pub(crate) trait Subject {
     /// answers to give.
     fn check(&mut self) -> Result<Option<Vec<Answer>>, Error>;
 
-    /// Makes every call `rounds` times in each of `threads` threads at once and returns the time
-    /// from the first thread's start to the last one's end.
+    /// Makes every call `rounds` times in each of `threads` threads at once and returns the time that
+    /// a thread took: the harmonic mean, so that the rates of the threads add up.
     fn sample(&mut self, threads: usize, rounds: u64) -> Result<Duration, Error>;
 }
 

@@ -20,13 +20,27 @@ fn a_quick_run_reports_the_kernel_the_floor_and_another_build() {
         rows.iter().map(|row| row["subject"].as_str().expect("a subject")).collect();
     if subjects.contains(&"kernel-tmpdir") {
         println!("skipped in part: no mounts here: {}", stderr(&output));
-        assert_eq!(subjects, ["kernel", "kernel-tmpdir", "pathwalk", "floor", "without-nothing"]);
+        assert_eq!(
+            subjects,
+            ["kernel", "kernel-tmpdir", "pathwalk", "without-memo", "floor", "without-nothing"]
+        );
     } else if subjects.contains(&"kernel-ext4") {
-        let all = ["kernel", "kernel-tmpfs", "kernel-ext4", "pathwalk", "floor", "without-nothing"];
+        let all = [
+            "kernel",
+            "kernel-tmpfs",
+            "kernel-ext4",
+            "pathwalk",
+            "without-memo",
+            "floor",
+            "without-nothing",
+        ];
         assert_eq!(subjects, all);
     } else {
         println!("skipped in part: no ext4 here: {}", stderr(&output));
-        assert_eq!(subjects, ["kernel", "kernel-tmpfs", "pathwalk", "floor", "without-nothing"]);
+        assert_eq!(
+            subjects,
+            ["kernel", "kernel-tmpfs", "pathwalk", "without-memo", "floor", "without-nothing"]
+        );
     }
     for row in &rows {
         assert_eq!(row["bench"], "gcc-205");

@@ -48,6 +48,9 @@ pub struct Config {
     pub protected_fifos: u8,
     /// The clock that stamps files; the host's if there is none.
     pub clock: Option<fn() -> Timespec>,
+    /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. It
+    /// takes 336 KiB of a thread that meets a path the second time.
+    pub remember_paths: bool,
 }
 
 impl Default for Config {
@@ -62,6 +65,7 @@ impl Default for Config {
             protected_regular: 0,
             protected_fifos: 0,
             clock: None,
+            remember_paths: true,
         }
     }
 }
@@ -80,6 +84,8 @@ pub fn system_time() -> Timespec {
 pub struct Vfs {
     /// Of all machines of the process, none has the same; never 0.
     pub(crate) number: u32,
+    /// The longest path that threads remember.
+    pub(crate) remembered: usize,
     pub(crate) dentries: Arena<Dentry>,
     pub(crate) dhash: Table,
     pub(crate) inodes: Arena<Inode>,
@@ -152,6 +158,7 @@ impl Vfs {
         let random = |word: u64| RandomState::new().hash_one(word) | 1;
         Ok(Self {
             number: NUMBER.add(1) + 1,
+            remembered: if config.remember_paths { crate::walk::memo::LONGEST } else { 0 },
             dentries: Arena::new(dentries)?,
             dhash: Table::new(dentries, lock::BUCKET)?,
             inodes: Arena::new(inodes)?,

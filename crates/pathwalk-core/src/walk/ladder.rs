@@ -102,10 +102,9 @@ struct Begun {
 /// line, so that this is short.
 #[inline(always)]
 pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T) -> Result<T::Out> {
-    #[cfg(not(pathwalk_ablate = "memo"))]
     if Lookup::EXPRESS.contains(request.flags)
         && request.path.first() == Some(&b'/')
-        && memo::can_be(request.path)
+        && memo::can_be(request.path, request.vfs.remembered)
     {
         let vfs = request.vfs;
         let root = request.fs.sample_root(vfs);
@@ -180,8 +179,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         return Express::Refused;
     }
     let mut links = 0;
-    #[cfg(not(pathwalk_ablate = "memo"))]
-    if let (Some(root), Some(directory)) = (&root, memo::directory_of(path)) {
+    if let (Some(root), Some(directory)) = (&root, memo::directory_of(path, vfs.remembered)) {
         match memo::recall::<(T,)>(vfs, root, directory) {
             Some(Known { absent: true, .. }) => return Express::Answer(Err(Errno::ENOENT)),
             Some(known) if known.is_directory() => {

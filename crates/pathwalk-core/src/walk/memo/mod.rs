@@ -50,6 +50,8 @@ const FEW: usize = 8;
 const STEPS: usize = FEW + 8;
 /// The most symlinks on the way.
 const LINKS: usize = 4;
+/// The longest text that is remembered.
+pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
 
 /// Where a remembered walk ends.
 #[derive(Clone, Copy)]

@@ -12,17 +12,17 @@ pub(super) const SHORT: usize = 4 * CHUNK;
 /// The longest text that is remembered.
 pub(super) const LONG: usize = SHORT + 3 * CHUNK;
 
-/// Whether a text can be remembered: it is not too long, and does not end in a slash.
+/// Whether a text can be remembered: it is not longer than that, and does not end in a slash.
 #[inline(always)]
-pub(crate) fn can_be(text: &[u8]) -> bool {
-    text.len() <= LONG && text.last().is_some_and(|&last| last != b'/')
+pub(crate) fn can_be(text: &[u8], longest: usize) -> bool {
+    text.len() <= longest && text.last().is_some_and(|&last| last != b'/')
 }
 
 /// The text before the last component, if there is one.
 #[inline(always)]
-pub(crate) fn directory_of(path: &[u8]) -> Option<&[u8]> {
+pub(crate) fn directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
     let last = path.iter().rposition(|&byte| byte == b'/')?;
-    (last > 1).then(|| &path[..last]).filter(|text| can_be(text))
+    (last > 1).then(|| &path[..last]).filter(|text| can_be(text, longest))
 }
 
 /// A text as chunks.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_what_stands_before_the_last_slash() {
-        let directory = |path: &'static str| directory_of(path.as_bytes());
+        let directory = |path: &'static str| directory_of(path.as_bytes(), LONG);
         assert_eq!(directory("/usr/lib/x"), Some(&b"/usr/lib"[..]));
         assert_eq!(directory("/usr//x"), None, "it ends in a slash");
         assert_eq!(directory("/x"), None);
