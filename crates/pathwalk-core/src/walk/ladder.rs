@@ -110,8 +110,10 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let root = request.fs.sample_root(vfs);
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall::<T>(vfs, &root, request.path) {
+            // It was made following the last symlink, too.
+            Some(Known { link: true, .. }) if !follow => {}
             Some(Known { absent: true, .. }) => return Err(Errno::ENOENT),
-            Some(Known { at, link, .. }) if follow || !link => {
+            Some(Known { at, .. }) => {
                 if let Some(out) = terminal.exists()
                     && !request.flags.contains(Lookup::DIRECTORY)
                 {
@@ -121,7 +123,6 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                     return answer;
                 }
             }
-            Some(_) => {}
             None => memo::remember(request, request.path),
         }
     }

@@ -61,6 +61,25 @@ fn the_use_of_a_changed_link_is_noted() {
     }
 }
 
+/// That a symlink leads nowhere says nothing about the symlink.
+#[test]
+fn a_dangling_link_is_there_for_who_does_not_follow_it() {
+    let vfs = machine(Config::default());
+    let task = vfs.task(Cred::root());
+    task.mkdir("/d", 0o755).unwrap();
+    task.symlink("missing", "/d/l").unwrap();
+    task.symlink("l", "/d/k").unwrap();
+    for _ in 0..6 {
+        for path in ["/d/l", "/d/k"] {
+            assert_eq!(task.stat(path).map(drop), Err(Errno::ENOENT), "{path}");
+            assert_eq!(task.lstat(path).map(drop), Ok(()), "{path}");
+            assert_eq!(task.readlink(path, &mut [0; 9]).map(drop), Ok(()), "{path}");
+        }
+    }
+    task.creat("/d/missing", 0o644).unwrap();
+    assert_eq!(task.stat("/d/k").map(drop), Ok(()));
+}
+
 /// How a name is absent decides until when that may be believed.
 #[test]
 fn an_empty_symlink_body_or_a_gone_directory_is_no_absent_name() {
