@@ -304,6 +304,7 @@ impl Settings {
             protected_regular: self.protected_regular,
             protected_fifos: self.protected_fifos,
             clock: Some(ticking),
+            ..Config::default()
         }
     }
 
