@@ -86,6 +86,21 @@ macro_rules! calls {
                     Self::Within { call, .. } => call.each_field(each),
                 }
             }
+
+            /// The call with the numbers of descriptors where its paths name slots by `%`.
+            pub(crate) fn with_numbers(&self) -> Self {
+                let mut call = self.clone();
+                match &mut call {
+                    Self::Within { call, .. } => **call = call.with_numbers(),
+                    $(Self::$name { $($field),* } => {
+                        let texts: &mut [Option<&mut Vec<u8>>] = &mut [$($field.text()),*];
+                        for text in texts.iter_mut().flatten() {
+                            put_numbers(text);
+                        }
+                    })*
+                }
+                call
+            }
         }
 
         impl fmt::Display for Call {
@@ -158,7 +173,23 @@ calls! {
     Umask "umask" { mask: Octal }
     Mount "mount" { path: Text, flags: MountFlags }
     Bind "bind" { source: Text, path: Text }
+    Mountproc "mountproc" { path: Text, flags: MountFlags }
     Umount2 "umount2" { path: Text, flags: UmountFlags }
+}
+
+/// The number of the descriptor that a slot has.
+pub(crate) fn number(slot: Slot) -> i32 {
+    100 + slot.0 as i32
+}
+
+/// Puts the number of a slot's descriptor in the place of each `%h0`.
+fn put_numbers(text: &mut Vec<u8>) {
+    for slot in (0..SLOTS).map(Slot) {
+        let name = format!("%h{}", slot.0);
+        while let Some(at) = text.windows(name.len()).position(|part| part == name.as_bytes()) {
+            text.splice(at..at + name.len(), number(slot).to_string().into_bytes());
+        }
+    }
 }
 
 /// How many files a run can hold open.

@@ -37,6 +37,11 @@ pub(crate) trait Field: Word + Sized {
     fn known_flags() -> Vec<&'static str> {
         Vec::new()
     }
+
+    /// The path or text that it is, if it is one.
+    fn text(&mut self) -> Option<&mut Vec<u8>> {
+        None
+    }
 }
 
 /// A place for an open file: `h0`.
@@ -80,7 +85,7 @@ impl Word for Fills {
     }
 }
 
-/// Bytes: `''` is none, `{a*255}` is 255 times `a`.
+/// Bytes: `''` is none, `{a*255}` is 255 times `a`; `%h0` is the number of the descriptor that the slot has.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text(pub(crate) Vec<u8>);
 
@@ -129,6 +134,10 @@ impl Field for Text {
         }
         Ok(())
     }
+
+    fn text(&mut self) -> Option<&mut Vec<u8>> {
+        Some(&mut self.0)
+    }
 }
 
 /// A path and where it begins: `a/b`, or `h0:a/b`, or `h0:` for the file in the slot itself.
@@ -160,6 +169,10 @@ impl Field for Where {
             }
         }
         Text(self.path.clone()).write(f)
+    }
+
+    fn text(&mut self) -> Option<&mut Vec<u8>> {
+        Some(&mut self.path)
     }
 }
 

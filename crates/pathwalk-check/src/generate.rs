@@ -3,6 +3,8 @@
 //! The alphabet is so small that most names were made, moved and removed several times in a run. Half of the paths are such
 //! as were made before, and slots are mostly those that something was opened into: what is asked is seldom just missing.
 
+mod tasks;
+
 use crate::{
     call::{Call, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, When, Where},
@@ -24,6 +26,8 @@ pub(crate) struct Generator {
     mounted: Vec<Vec<u8>>,
     /// Slots that something was to be opened into.
     opened: Vec<Slot>,
+    /// The run has a procfs.
+    procfs: bool,
 }
 
 /// So many paths are remembered.
@@ -35,7 +39,8 @@ impl Generator {
         let (made, mounted, opened) = (Vec::new(), Vec::new(), Vec::new());
         // Neighbouring runs are to have nothing in common.
         let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
-        Self { rng: fastrand::Rng::with_seed(seed), made, mounted, opened }
+        let rng = fastrand::Rng::with_seed(seed);
+        Self { rng, made, mounted, opened, procfs: false }
     }
 
     /// Draws a run of so many calls.
@@ -48,8 +53,13 @@ impl Generator {
             roots: self.rng.u8(..8) == 0,
             fixed: self.rng.u8(..5) == 0,
         };
+        self.procfs = self.one_in(4);
         let mut who = Who::Root;
         for index in 0..calls {
+            if self.procfs && index < 2 {
+                steps.push(Step { who: Who::Root, call: tasks::a_procfs(index) });
+                continue;
+            }
             if index < 16 {
                 steps.push(Step { who: Who::Root, call: self.something_to_begin_with() });
                 continue;
@@ -292,6 +302,9 @@ impl Generator {
 
     /// What was made before, or any path.
     fn path(&mut self) -> Text {
+        if self.procfs && self.one_in(4) {
+            return self.path_by_task();
+        }
         let made = self.made.len();
         if made == 0 || self.rng.bool() {
             return self.any_path();

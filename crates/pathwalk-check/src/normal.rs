@@ -1,8 +1,11 @@
 //! The one place where answers are made comparable: each thing that is dropped or renamed, and why.
 
 use crate::answer::{Answer, Facts, Raw, Said, Time};
-use pathwalk::{Dev, Errno, Stat, Statx, StatxMask};
-use std::collections::HashMap;
+use pathwalk::{
+    Dev, Errno, Stat, Statx, StatxMask,
+    abi::mode::{S_IFDIR, S_IFMT},
+};
+use std::collections::{HashMap, HashSet};
 
 /// The numbers that a subject has shown so far.
 #[derive(Debug, Default)]
@@ -10,6 +13,8 @@ pub(crate) struct Normal {
     devs: HashMap<u64, u32>,
     inos: HashMap<(u32, u64), u32>,
     mounts: HashMap<u64, u32>,
+    /// The devices that are procfs's.
+    procs: HashSet<u64>,
     next_dev: u32,
 }
 
@@ -35,6 +40,10 @@ impl Normal {
             // The order of a listing, its positions and its inode numbers are each file system's own.
             Raw::Names(names) => {
                 let mut names = names.clone();
+                if names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name)) {
+                    names.retain(|(name, _)| SHOWN.contains(&&**name));
+                }
+                names.retain(|(name, _)| !is_number(name));
                 names.sort();
                 Answer::Names(names)
             }
@@ -43,24 +52,29 @@ impl Normal {
         }
     }
 
-    /// Hears that a new file system has this device number, which another had before.
-    pub(crate) fn renew_device(&mut self, dev: Dev) {
+    /// Hears that a new file system has this device number, which another may have had before.
+    pub(crate) fn renew_device(&mut self, dev: Dev, procfs: bool) {
         self.devs.remove(&dev.to_stat());
+        self.procs.remove(&dev.to_stat());
+        if procfs {
+            self.procs.insert(dev.to_stat());
+        }
     }
 
     /// What stat tells, made comparable.
     pub(crate) fn stat(&mut self, stat: &Stat) -> Facts {
+        let proc = self.procs.contains(&stat.st_dev);
         Facts {
             statx: None,
             mode: stat.st_mode,
-            nlink: stat.st_nlink,
+            nlink: if proc { 0 } else { stat.st_nlink },
             uid: stat.st_uid,
             gid: stat.st_gid,
             rdev: stat.st_rdev,
-            size: stat.st_size,
+            size: if proc && is_directory(stat.st_mode) { 0 } else { stat.st_size },
             blksize: stat.st_blksize,
             blocks: stat.st_blocks,
-            file: self.file(stat.st_dev, stat.st_ino),
+            file: self.file(stat.st_dev, if proc { 0 } else { stat.st_ino }),
             mount: None,
             times: [time(stat.st_atime), time(stat.st_mtime), time(stat.st_ctime)],
         }
@@ -69,19 +83,24 @@ impl Normal {
     fn statx(&mut self, statx: &Statx) -> Facts {
         let mask = StatxMask::from_bits_retain(statx.stx_mask);
         let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor);
+        let proc = self.procs.contains(&dev.to_stat());
         let filled = |bit, sec| if mask.contains(bit) { time(sec) } else { Time::Absent };
         Facts {
             // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
             statx: Some((statx.stx_mask, statx.stx_attributes)),
             mode: u32::from(statx.stx_mode),
-            nlink: u64::from(statx.stx_nlink),
+            nlink: if proc { 0 } else { u64::from(statx.stx_nlink) },
             uid: statx.stx_uid,
             gid: statx.stx_gid,
             rdev: Dev::new(statx.stx_rdev_major, statx.stx_rdev_minor).to_stat(),
-            size: statx.stx_size as i64,
+            size: if proc && is_directory(statx.stx_mode.into()) {
+                0
+            } else {
+                statx.stx_size as i64
+            },
             blksize: i64::from(statx.stx_blksize),
             blocks: statx.stx_blocks as i64,
-            file: self.file(dev.to_stat(), statx.stx_ino),
+            file: self.file(dev.to_stat(), if proc { 0 } else { statx.stx_ino }),
             // The small number of a mount is used again as soon as it is free.
             mount: mask
                 .contains(StatxMask::MNT_ID_UNIQUE)
@@ -102,6 +121,44 @@ impl Normal {
         });
         (dev, number(&mut self.inos, (dev, ino)))
     }
+}
+
+// The kernel's procfs shows tasks that are not the library's, and more of each. So of a procfs these are not compared:
+// inode numbers, which it gives anew to what it had forgotten, links and sizes of directories, which count what is in them,
+// names that are numbers, and all that is not among `SHOWN`.
+
+/// A directory that has one of these names is a procfs's, of the top or of a task.
+const SHOWS_TASKS: [&[u8]; 2] = [b"thread-self", b"fdinfo"];
+
+/// What the library's procfs shows.
+const SHOWN: [&[u8]; 12] = [
+    b".",
+    b"..",
+    b"self",
+    b"thread-self",
+    b"task",
+    b"fd",
+    b"fdinfo",
+    b"cwd",
+    b"root",
+    b"exe",
+    b"comm",
+    b"status",
+];
+
+fn is_directory(mode: u32) -> bool {
+    mode & S_IFMT == S_IFDIR
+}
+
+/// Numbers of tasks and descriptors are the machine's: as components of a path they are written as `N`.
+pub(crate) fn without_numbers(bytes: &[u8]) -> Vec<u8> {
+    let components = bytes.split(|&byte| byte == b'/');
+    let named = components.map(|name| if is_number(name) { b"N" } else { name });
+    named.collect::<Vec<_>>().join(&b'/')
+}
+
+fn is_number(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(u8::is_ascii_digit)
 }
 
 fn number<K: std::hash::Hash + Eq>(seen: &mut HashMap<K, u32>, key: K) -> u32 {

@@ -2,31 +2,44 @@
 
 use crate::{
     answer::{Raw, Said},
-    call::{Call, SLOTS, Step, Who},
+    call::{Call, SLOTS, Step, Who, number},
     field::{Int, Octal, Slot, Text, When, Where},
     normal::Pace,
     subject::{Outcome, Subject},
 };
 use pathwalk::{
-    At, CapSet, Config, Cred, Dev, Errno, File, MemFs, OpenHow, ResolveFlags, Result, Seek, Stat,
-    Statfs, Task, Timespec, Vfs,
+    At, CapSet, Config, Cred, Dev, Errno, FdTable, File, MemFs, OpenHow, ProcFs, ResolveFlags,
+    Result, Seek, Stat, Statfs, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent},
     system_time,
 };
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
 /// A machine made for one run.
 pub(crate) struct Ours {
     tasks: Vec<Task>,
+    /// The first thread, which makes no calls.
+    _process: Task,
     slots: [Option<File>; SLOTS],
+    /// The same by numbers, for a procfs to show.
+    files: Arc<FdTable>,
 }
 
 impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
         let vfs = Vfs::new(settings.config(), MemFs::new()).expect("a machine fits");
-        let tasks = Who::ALL.map(|who| vfs.task(cred(who))).into();
-        Self { tasks, slots: Default::default() }
+        let process = vfs.task(Cred::root());
+        let files = Arc::new(FdTable::new(1 << 10));
+        process.set_files(Some(Arc::clone(&files)));
+        // As with the kernel, they are threads that share no more than the descriptors.
+        let tasks = Who::ALL.map(|who| {
+            let mut task = process.thread();
+            task.unshare_fs();
+            task.set_cred(cred(who));
+            task
+        });
+        Self { tasks: tasks.into(), _process: process, slots: Default::default(), files }
     }
 
     /// Makes a call that is about no slot; what it opens is closed.
@@ -35,16 +48,18 @@ impl Ours {
     }
 
     fn make(&mut self, step: &Step) -> Said<File> {
-        let call = &step.call;
+        let call = &step.call.with_numbers();
         if call.uses().iter().any(|slot| self.slots[slot.0].is_none()) {
             return Said::NotAsked;
         }
         let answer = self.ask(&self.tasks[step.who as usize], call);
         if let Call::Close { slot } = call {
             self.slots[slot.0] = None;
+            self.files.close(number(*slot)).expect("it was in its slot");
         }
         match (call.fills(), answer) {
             (Some(slot), Ok(Raw::File(file))) => {
+                self.files.install(number(slot), file.clone()).expect("each slot has a number");
                 self.slots[slot.0] = Some(file);
                 Said::Answer(Ok(Raw::Done))
             }
@@ -201,6 +216,9 @@ impl Asking<'_> {
             Call::Mount { path: Text(path), flags } => {
                 task.mount(MemFs::new(), path, *flags).map(done)?
             }
+            Call::Mountproc { path: Text(path), flags } => {
+                task.mount(ProcFs::new(), path, *flags).map(done)?
+            }
             Call::Bind { source: Text(source), path: Text(path) } => {
                 task.bind(source, path).map(done)?
             }
@@ -213,11 +231,17 @@ impl Subject for Ours {
     type File = File;
 
     fn steps(&mut self, steps: &[Step], _: Pace) -> Vec<Outcome<File>> {
-        let outcome = |step: &Step| Outcome {
-            said: self.make(step),
-            slots: self.look(),
-            // The numbers of file systems that are gone come again after 65535 others.
-            new_device: None,
+        let outcome = |step: &Step| {
+            let said = self.make(step);
+            // The numbers of file systems that are gone come again after 65535 others: only a procfs's matters.
+            let new_device = match (&step.call, &said) {
+                (Call::Mountproc { path, .. }, Said::Answer(Ok(_))) => {
+                    let stat = self.tasks[step.who as usize].stat(&path.0);
+                    stat.ok().map(|stat| Dev::from_stat(stat.st_dev))
+                }
+                _ => None,
+            };
+            Outcome { said, slots: self.look(), new_device }
         };
         steps.iter().map(outcome).collect()
     }

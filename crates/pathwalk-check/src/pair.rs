@@ -6,7 +6,7 @@ use crate::{
     field::Slot,
     kernel::{Kernel, Nursery},
     look::look_at_all,
-    normal::{Normal, Pace, stamps},
+    normal::{Normal, Pace, stamps, without_numbers},
     ours::{Ours, Settings},
     subject::{Outcome, Subject},
 };
@@ -147,9 +147,14 @@ impl<S: Subject> Watched<S> {
     fn see(&mut self, step: &Step, outcome: Outcome<S::File>) -> Seen {
         let Outcome { said, slots: after, new_device } = outcome;
         if let Some(dev) = new_device {
-            self.normal.renew_device(dev);
+            self.normal.renew_device(dev, matches!(step.call, Call::Mountproc { .. }));
         }
         let mut answer = self.normal.answer(&said);
+        if let (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) =
+            (&step.call, &mut answer)
+        {
+            *path = without_numbers(path);
+        }
         // Positions in a directory are the file system's own.
         if let Call::LseekSet { slot, .. } | Call::LseekCur { slot, .. } = &step.call
             && matches!(answer, Answer::Number(_))

@@ -3,6 +3,7 @@
 //! Linux: `struct cred`, as far as names and inodes look at it; credentials(7), capabilities(7).
 
 use pathwalk_abi::CapSet;
+use std::ops::Deref;
 
 /// The credentials of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +59,13 @@ impl Cred {
 
     /// The credentials that permission is checked by.
     pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { fsuid: self.fsuid, fsgid: self.fsgid, groups: &self.groups, caps: self.caps }
+        Subject {
+            fsuid: self.fsuid,
+            fsgid: self.fsgid,
+            groups: &self.groups,
+            caps: self.caps,
+            task: 0,
+        }
     }
 
     /// The credentials that access(2) checks by: the real user's.
@@ -66,7 +73,34 @@ impl Cred {
     /// Linux: `access_override_creds`.
     pub(crate) fn real_subject(&self) -> Subject<'_> {
         let caps = if self.uid == 0 { self.permitted } else { CapSet::empty() };
-        Subject { fsuid: self.uid, fsgid: self.gid, groups: &self.groups, caps }
+        Subject { fsuid: self.uid, fsgid: self.gid, groups: &self.groups, caps, task: 0 }
+    }
+}
+
+/// A task's credentials and its number.
+#[derive(Debug)]
+pub(crate) struct TaskCred {
+    pub(crate) cred: Cred,
+    pub(crate) task: u32,
+}
+
+impl TaskCred {
+    /// As [`Cred::subject`], of this task.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { task: self.task, ..self.cred.subject() }
+    }
+
+    /// As [`Cred::real_subject`], of this task.
+    pub(crate) fn real_subject(&self) -> Subject<'_> {
+        Subject { task: self.task, ..self.cred.real_subject() }
+    }
+}
+
+impl Deref for TaskCred {
+    type Target = Cred;
+
+    fn deref(&self) -> &Cred {
+        &self.cred
     }
 }
 
@@ -74,9 +108,9 @@ impl Cred {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker<'a> {
     /// As the effective one.
-    Effective(&'a Cred),
+    Effective(&'a TaskCred),
     /// As the real one: access(2).
-    Real(&'a Cred),
+    Real(&'a TaskCred),
 }
 
 impl<'a> Asker<'a> {
@@ -100,6 +134,9 @@ pub struct Subject<'a> {
     pub groups: &'a [u32],
     /// The effective capabilities.
     pub caps: CapSet,
+    /// The number of the task that asks; 0 where it does not matter who. Permission looks at it only in file systems that
+    /// show tasks.
+    pub task: u32,
 }
 
 impl Subject<'_> {

@@ -66,8 +66,17 @@ impl FdTable {
     ///
     /// - `EBADF`: there is no such, or `to` is no number that the table can give.
     pub fn dup2(&self, fd: i32, to: i32) -> Result<i32> {
-        let file = self.get(fd)?;
-        let index = usize::try_from(to).ok().filter(|&to| to < self.limit).ok_or(Errno::EBADF)?;
+        self.install(to, self.get(fd)?)?;
+        Ok(to)
+    }
+
+    /// Gives an open file the number `fd`, closing what had it.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: it is no number that the table can give.
+    pub fn install(&self, fd: i32, file: File) -> Result<()> {
+        let index = usize::try_from(fd).ok().filter(|&fd| fd < self.limit).ok_or(Errno::EBADF)?;
         let mut files = self.files.lock();
         if files.len() <= index {
             files.resize(index + 1, None);
@@ -75,7 +84,20 @@ impl FdTable {
         let old = files[index].replace(file);
         drop(files);
         drop(old);
-        Ok(to)
+        Ok(())
+    }
+
+    /// The numbers in use from `from` on, in order.
+    pub fn numbers(&self, from: usize) -> Vec<i32> {
+        let files = self.files.lock();
+        let used = (from..files.len()).filter(|&index| files[index].is_some());
+        used.map(|index| index as i32).collect()
+    }
+
+    /// A table of the same open files under the same numbers: what fork(2) does.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { files: Mutex::new(self.files.lock().clone()), limit: self.limit }
     }
 
     fn insert_lowest(&self, file: File) -> Result<i32> {

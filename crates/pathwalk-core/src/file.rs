@@ -64,6 +64,21 @@ impl File {
         self.0.flags
     }
 
+    /// The position: where the next read, write or listing begins.
+    pub fn offset(&self) -> u64 {
+        self.0.position.lock().offset
+    }
+
+    /// The number of the mount that it was opened in, as statx(2) gives it.
+    pub fn mount_id(&self) -> u64 {
+        self.vfs().mount_slot(self.0.mnt).id.get()
+    }
+
+    /// The inode number.
+    pub fn ino(&self) -> u64 {
+        self.inode_ref().attr().ino
+    }
+
     /// The machine it belongs to.
     pub fn vfs(&self) -> &Vfs {
         &self.0.anchor.vfs

@@ -18,6 +18,7 @@
 use crate::{
     cred::Subject,
     inode::{Attr, InodeRef},
+    tasks::HeldPlace,
 };
 use bitflags::bitflags;
 use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
@@ -40,6 +41,13 @@ bitflags! {
         const MAY_EXEC = 1 << 2;
         /// [`FileSystem::revalidate`] wants to be asked at each use of a cached name.
         const REVALIDATE = 1 << 3;
+        /// Its symlinks lead to different places for different tasks, or to places without a path:
+        /// [`FileSystem::get_link`] is asked at each use, and no body is kept.
+        const MAGIC_LINKS = 1 << 4;
+        /// Its stamps are no finer than a tick of the clock, and it knows no births: statx(2) shows so.
+        const COARSE_TIMES = 1 << 5;
+        /// Listing a directory is not noted in its time of last access.
+        const NODIRATIME = 1 << 6;
     }
 }
 
@@ -123,6 +131,15 @@ pub struct FsStat {
     pub ffree: u64,
 }
 
+/// Where a symlink leads.
+#[derive(Debug)]
+pub enum LinkTarget<'v> {
+    /// To what this path leads to, from the symlink's directory.
+    Body(Vec<u8>),
+    /// To this very place, whatever path leads there, if any does.
+    Place(HeldPlace<'v>),
+}
+
 /// Takes one entry of a listing: the offset behind it, its inode number, type and name. Says whether more is wanted.
 pub type Emit<'a> = dyn FnMut(u64, u64, FileType, &[u8]) -> bool + 'a;
 
@@ -146,10 +163,16 @@ pub trait FileSystem: Send + Sync + 'static {
         4096
     }
 
+    /// What is wrong with a name of more than 255 bytes, about which nothing else is asked.
+    fn long_name(&self) -> Errno {
+        Errno::ENAMETOOLONG
+    }
+
     /// Looks up a name that is not in the cache. No such name is `None`, not an error.
     ///
     /// # Errors
     ///
+    /// - `ENOENT`: there is no such name, none can be made, and that is not to be remembered.
     /// - `ENAMETOOLONG`: no name of this file system is so long (255 bytes are checked before).
     /// - `ESTALE`: the directory is not what the cache takes it for; the walk asks again from its start.
     /// - `EIO` and its like.
@@ -326,6 +349,18 @@ pub trait FileSystem: Send + Sync + 'static {
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
         let _ = inode;
         Err(Errno::EIO)
+    }
+
+    /// Says where a symlink leads whoever follows or reads it; asked at each use if [`Features::MAGIC_LINKS`] is set. Of a
+    /// place, readlink(2) shows the path as the caller sees it.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: not for this caller.
+    /// - `ENOENT`: it leads nowhere any more.
+    fn get_link<'v>(&self, inode: InodeRef<'v>, who: &Subject<'_>) -> Result<LinkTarget<'v>> {
+        let _ = who;
+        self.readlink(inode).map(LinkTarget::Body)
     }
 
     /// Reads from a regular file; fewer bytes only at its end.

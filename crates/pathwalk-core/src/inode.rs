@@ -28,6 +28,8 @@ pub(crate) const I_PERMISSION: u32 = 1 << 0;
 pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
 /// The inode is in the table of (file system, node).
 pub(crate) const I_HASHED: u32 = 1 << 2;
+/// A symlink that the file system wants to be asked about at each use.
+pub(crate) const I_MAGIC_LINK: u32 = 1 << 3;
 
 /// It was made without a name, and may get one.
 pub(crate) const I_LINKABLE: u32 = 1 << 11;
@@ -314,6 +316,11 @@ impl<'a> InodeRef<'a> {
     pub fn set_node(&self, node: u64) {
         debug_assert!(self.slot().flags.get() & I_HASHED == 0, "a hashed inode keeps its node");
         self.slot().node.set(node);
+    }
+
+    /// The machine that the file system is mounted in.
+    pub fn vfs(&self) -> &'a Vfs {
+        self.vfs
     }
 
     /// The attributes at one moment.

@@ -20,6 +20,8 @@ mod file;
 
 mod fdtable;
 
+mod tasks;
+
 mod cred;
 
 mod ops;
@@ -51,5 +53,6 @@ pub use ops::explain;
 pub use ops::rw::Seek;
 pub use perm::{Rule, generic_permission};
 pub use task::{At, Task};
+pub use tasks::{HeldPlace, TaskInfo};
 pub use vfs::{Config, Usage, Vfs, system_time};
 pub use walk::observe;

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_decides() {
-        let subject = |fsuid, fsgid| Subject { fsuid, fsgid, groups: &[], caps: CapSet::empty() };
+        let subject =
+            |fsuid, fsgid| Subject { fsuid, fsgid, groups: &[], caps: CapSet::empty(), task: 0 };
         for (mode, who, want) in [
             (0o100_077, subject(10, 20), Err(Rule::Owner)),
             (0o100_707, subject(11, 20), Err(Rule::Group)),
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn capabilities_make_up_for_bits_but_not_for_a_missing_x() {
-        let who = Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL };
+        let who = Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL, task: 0 };
         assert_eq!(decide(owner(0o100_600), Access::EXEC, &who), Err(Rule::Other));
         assert_eq!(decide(owner(0o100_100), Access::EXEC, &who), Ok(Rule::CapDacOverride));
         assert_eq!(decide(owner(0o040_000), Access::EXEC, &who), Ok(Rule::CapDacReadSearch));

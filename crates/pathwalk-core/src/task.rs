@@ -4,11 +4,13 @@
 //! Linux: `struct fs_struct`, `current_cred`.
 
 use crate::{
-    cred::{Asker, Cred},
+    cred::{Asker, Cred, TaskCred},
     dcache::DentryId,
+    fdtable::FdTable,
     file::File,
     mount::MountId,
     ops,
+    tasks::{Kind, Registered, TaskInfo},
     vfs::Vfs,
     walk::{HeldPath, Lookup, Place, Request},
 };
@@ -89,7 +91,8 @@ impl<'a> From<&'a File> for At<'a> {
 pub struct Task {
     pub(crate) anchor: Arc<Anchor>,
     pub(crate) fs: Arc<FsStruct>,
-    pub(crate) cred: Cred,
+    pub(crate) cred: TaskCred,
+    pub(crate) registered: Registered,
 }
 
 /// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter, and a new one when
@@ -102,7 +105,8 @@ impl Task {
     pub(crate) fn new(vfs: &Arc<Vfs>, cred: Cred) -> Self {
         let root = vfs.root();
         let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
-        Self { anchor: Arc::new(Anchor { vfs: Arc::clone(vfs) }), fs, cred }
+        let registered = Registered::first(vfs, &fs, &cred);
+        Self::of(registered, fs, cred)
     }
 
     /// The machine.
@@ -110,30 +114,65 @@ impl Task {
         &self.anchor.vfs
     }
 
-    /// A task with the same root, current directory, umask and credentials, all its own: fork(2).
-    #[must_use]
-    pub fn fork(&self) -> Self {
-        let vfs = &self.anchor.vfs;
-        let (root, cwd) = (self.fs.hold_root(vfs), self.fs.hold_cwd(vfs));
-        let fs = FsStruct::new(vfs, root, cwd, self.fs.umask());
-        let put = |(mnt, dentry)| drop(HeldPath::new(vfs, mnt, dentry));
-        put(root);
-        put(cwd);
-        Self {
-            anchor: Arc::new(Anchor { vfs: Arc::clone(vfs) }),
-            fs: Arc::new(fs),
-            cred: self.cred.clone(),
-        }
+    fn of(registered: Registered, fs: Arc<FsStruct>, cred: Cred) -> Self {
+        let vfs = Arc::clone(&fs.vfs);
+        let cred = TaskCred { cred, task: registered.info.number() };
+        Self { anchor: Arc::new(Anchor { vfs }), fs, cred, registered }
     }
 
-    /// A task that shares root, current directory and umask with this one: clone(2) with `CLONE_FS`.
+    fn child(&self, fs: Arc<FsStruct>, kind: Kind) -> Self {
+        Self::of(self.registered.child(&fs, kind), fs, self.cred().clone())
+    }
+
+    /// A process with the same root, current directory, umask and credentials, all its own: fork(2).
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        self.child(self.fs.copy(), Kind::Process)
+    }
+
+    /// A process that shares root, current directory and umask with this one: clone(2) with `CLONE_FS`.
     #[must_use]
     pub fn clone_fs(&self) -> Self {
-        Self {
-            anchor: Arc::new(Anchor { vfs: Arc::clone(&self.anchor.vfs) }),
-            fs: Arc::clone(&self.fs),
-            cred: self.cred.clone(),
-        }
+        self.child(Arc::clone(&self.fs), Kind::Process)
+    }
+
+    /// One more thread of this process, which shares root, current directory and umask with this one: clone(2) as threads
+    /// are made.
+    #[must_use]
+    pub fn thread(&self) -> Self {
+        self.child(Arc::clone(&self.fs), Kind::Thread)
+    }
+
+    /// Makes root, current directory and umask this task's own: unshare(2) with `CLONE_FS`.
+    pub fn unshare_fs(&mut self) {
+        self.fs = self.fs.copy();
+        self.registered.set_fs(&self.fs);
+    }
+
+    /// The task's number, from 1 on: gettid(2).
+    pub fn number(&self) -> u32 {
+        self.cred.task
+    }
+
+    /// What others can see of this task.
+    pub fn info(&self) -> &Arc<TaskInfo> {
+        &self.registered.info
+    }
+
+    /// Says what the process executes: where `/proc/self/exe` leads. No call looks at it.
+    pub fn set_exe(&self, exe: Option<File>) {
+        self.registered.set_exe(exe);
+    }
+
+    /// Says in which table the process keeps its open files: what `/proc/self/fd` shows. No call looks at it; `fork`
+    /// copies it.
+    pub fn set_files(&self, files: Option<Arc<FdTable>>) {
+        self.registered.set_files(files);
+    }
+
+    /// Gives the task a name, of which 15 bytes are kept: prctl(2) with `PR_SET_NAME`.
+    pub fn set_comm(&self, comm: impl AsRef<[u8]>) {
+        self.registered.set_comm(comm.as_ref());
     }
 
     /// The credentials.
@@ -143,10 +182,11 @@ impl Task {
 
     /// Changes the credentials.
     pub fn set_cred(&mut self, cred: Cred) {
-        if self.cred != cred {
+        if self.cred.cred != cred {
             let vfs = Arc::clone(&self.anchor.vfs);
             self.anchor = Arc::new(Anchor { vfs });
-            self.cred = cred;
+            self.registered.set_cred(&cred);
+            self.cred.cred = cred;
         }
     }
 
@@ -217,7 +257,7 @@ impl Task {
 
 impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Task").field("cred", &self.cred).finish_non_exhaustive()
+        f.debug_struct("Task").field("cred", self.cred()).finish_non_exhaustive()
     }
 }
 
@@ -225,7 +265,7 @@ impl std::fmt::Debug for Task {
 ///
 /// Walks read it without storing: the two places are read between two looks at `seq`.
 pub(crate) struct FsStruct {
-    vfs: Arc<Vfs>,
+    pub(crate) vfs: Arc<Vfs>,
     seq: Seq,
     root: PlaceCells,
     cwd: PlaceCells,
@@ -274,6 +314,17 @@ impl FsStruct {
         fs.cwd.set(cwd);
         fs.umask.set(umask);
         fs
+    }
+
+    /// The same places and umask, for a task of their own.
+    fn copy(&self) -> Arc<Self> {
+        let vfs = &self.vfs;
+        let (root, cwd) = (self.hold_root(vfs), self.hold_cwd(vfs));
+        let copy = Self::new(vfs, root, cwd, self.umask());
+        for (mnt, dentry) in [root, cwd] {
+            drop(HeldPath::new(vfs, mnt, dentry));
+        }
+        Arc::new(copy)
     }
 
     #[inline(always)]

@@ -5,7 +5,8 @@ use crate::{
     dcache::{self, Dentry, DentryId, change::KIND, shrink::Clock},
     fs::{Features, FileSystem, Found},
     inode::{
-        I_HASHED, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, must_be_a_body, node_hash,
+        I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, must_be_a_body,
+        node_hash,
     },
     lock,
     mount::{
@@ -14,6 +15,7 @@ use crate::{
     },
     name::Secret,
     task::Task,
+    tasks::TaskTable,
     topology::Topology,
 };
 use arc_swap::{ArcSwapOption, Guard};
@@ -97,6 +99,7 @@ pub struct Vfs {
     pub(crate) secret: Secret,
     pub(crate) config: Config,
     pub(crate) tree: Mutex<MountTree>,
+    pub(crate) tasks: TaskTable,
     superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
     next_sb: Mutex<u32>,
     pub(crate) next_mount_id: Cell64,
@@ -170,6 +173,7 @@ impl Vfs {
             secret: Secret([random(0), random(1)]),
             config,
             tree: Mutex::default(),
+            tasks: TaskTable::default(),
             superblocks: [const { OnceLock::new() }; SBS],
             next_sb: Mutex::new(1),
             next_mount_id: Cell64::default(),
@@ -191,8 +195,8 @@ impl Vfs {
         (mount, DentryId(self.mount_slot(mount).root.get()))
     }
 
-    /// The time.
-    pub(crate) fn now(&self) -> Timespec {
+    /// The time by which files are stamped: [`Config::clock`].
+    pub fn now(&self) -> Timespec {
         self.config.clock.unwrap_or(system_time)()
     }
 
@@ -232,6 +236,7 @@ impl Vfs {
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)
+                | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
                 | if complete == 0 { I_HASHED } else { 0 },
             rename: Mutex::default(),
         };

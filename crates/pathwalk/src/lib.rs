@@ -25,6 +25,8 @@ pub use pathwalk_abi::{
 pub use pathwalk_core::*;
 #[cfg(feature = "memfs")]
 pub use pathwalk_memfs::MemFs;
+#[cfg(feature = "procfs")]
+pub use pathwalk_procfs::ProcFs;
 
 /// The README, so that its example is compiled and run.
 #[cfg(doctest)]

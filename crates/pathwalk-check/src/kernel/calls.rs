@@ -287,6 +287,12 @@ impl Caller {
                 let args = [what, Arg::Str(&path), kind, int(flags.bits() as i64), int(0)];
                 syscall(libc::SYS_mount, args).map(done)
             }
+            Call::Mountproc { path, flags } => {
+                let path = text(&path.0);
+                let (what, kind) = (Arg::Str(c"none"), Arg::Str(c"proc"));
+                let args = [what, Arg::Str(&path), kind, int(flags.bits() as i64), int(0)];
+                syscall(libc::SYS_mount, args).map(done)
+            }
             Call::Bind { source, path } => {
                 let (source, path) = (text(&source.0), text(&path.0));
                 let flags = int(libc::MS_BIND.cast_signed());

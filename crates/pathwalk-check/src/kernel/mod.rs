@@ -6,7 +6,7 @@
 //!       Worker × 5           a thread per task: own root, current directory and umask; ids by raw calls
 //! ```
 //!
-//! Descriptors belong to the process, so a file that one task opened is there for all, as slots want it. Everything else
+//! Descriptors belong to the world, so a file that one task opened is there for all, as slots want it. Everything else
 //! goes with the threads. Calls are handed over in runs: a worker makes those that are its own until another's turn comes.
 
 mod calls;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     answer::{Raw, Said},
-    call::{Call, SLOTS, Step},
+    call::{Call, SLOTS, Step, number},
     normal::{NOTHING_BEHIND, Pace},
     subject::Outcome,
 };
@@ -66,10 +66,13 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, root_of_all: u64) -> Reply {
 
 /// Whether a file system came to be mounted: its device must be asked for before the next call.
 pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
-    matches!((call, said), (Call::Mount { .. }, Said::Answer(Ok(_))))
+    let mounts = matches!(call, Call::Mount { .. } | Call::Mountproc { .. });
+    mounts && matches!(said, Said::Answer(Ok(_)))
 }
 
 fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
+    let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
+    let call = &call.with_numbers();
     if call.uses().iter().any(|slot| slots[slot.0].is_none()) || unmounts_root(call, root_of_all) {
         return Said::NotAsked;
     }
@@ -77,7 +80,6 @@ fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
         slots[slot.0] = None;
         return Said::Answer(Ok(Raw::Done));
     }
-    let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
     let answer = Caller { fds }.call(call);
     match (call.fills(), answer) {
         (Some(slot), Ok(Raw::File(fd))) => {
@@ -94,7 +96,7 @@ fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
             if special && !sys::is_path(fd.as_raw_fd()) {
                 return Said::Answer(Err(NOTHING_BEHIND));
             }
-            slots[slot.0] = Some(fd);
+            slots[slot.0] = Some(sys::moved_to(number(slot), fd, slots[slot.0].take()));
             Said::Answer(Ok(Raw::Done))
         }
         (_, answer) => Said::Answer(answer),

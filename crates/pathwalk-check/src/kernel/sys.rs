@@ -3,7 +3,7 @@
 use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statfs, Statx};
 use std::{
     ffi::{CStr, c_long},
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
 };
 
 /// An argument.
@@ -63,6 +63,15 @@ pub(crate) fn syscall<const N: usize>(number: c_long, mut args: [Arg<'_>; N]) ->
 pub(crate) fn own(fd: i64) -> OwnedFd {
     // SAFETY: the kernel has just given it to the caller, who passes it here once.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+/// The same open file by another number, in the place of the one that had it.
+pub(crate) fn moved_to(number: i32, fd: OwnedFd, old: Option<OwnedFd>) -> OwnedFd {
+    debug_assert!(old.as_ref().is_none_or(|old| old.as_raw_fd() == number), "it has the number");
+    // The call closes what had the number.
+    let _ = old.map(IntoRawFd::into_raw_fd);
+    let args = [Arg::Int(fd.as_raw_fd().into()), Arg::Int(number.into()), Arg::Int(0)];
+    own(syscall(libc::SYS_dup3, args).expect("the number is one that there can be"))
 }
 
 /// fstat(2)

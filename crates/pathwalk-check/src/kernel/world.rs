@@ -143,8 +143,10 @@ fn leave_host() -> Result<()> {
 }
 
 /// Puts an empty tmpfs in the place of the nursery's.
+///
+/// The descriptors are then the world's own too: those of another could be reached by their numbers.
 fn new_root() -> Result<()> {
-    unshare(libc::CLONE_NEWNS | libc::CLONE_FS)?;
+    unshare(libc::CLONE_NEWNS | libc::CLONE_FS | libc::CLONE_FILES)?;
     mount_root(c"/new")
 }
 
@@ -171,5 +173,8 @@ fn become_task(who: Who) -> Result<()> {
     syscall(libc::SYS_umask, [Arg::Int(0o022)])?;
     syscall(libc::SYS_setgroups, [Arg::Int(groups.len() as i64), Arg::Ids(groups)])?;
     syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
-    syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)]).map(drop)
+    syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)])?;
+    // Changing ids makes the process one that nobody may look into, and its files in a procfs root's.
+    let dumpable = Arg::Int(libc::PR_SET_DUMPABLE.into());
+    syscall(libc::SYS_prctl, [dumpable, Arg::Int(1)]).map(drop)
 }

@@ -140,7 +140,7 @@ fn step(step: &Step) -> StepLine {
         name: match &step.to {
             Target::Root => b"/"[..].into(),
             Target::Cwd => b"."[..].into(),
-            Target::Name(name) => name[..].into(),
+            Target::Name(name) | Target::Place(name) => name[..].into(),
         },
         depth: step.depth,
         mount: step.stand.as_ref().map(|stand| stand.mount),

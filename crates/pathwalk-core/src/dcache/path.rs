@@ -2,17 +2,53 @@
 //!
 //! Linux: `prepend_path`, `d_path`, `getcwd`.
 
-use super::{DentryId, IS_ROOT};
+use super::{DentryId, HASHED, IS_ROOT};
 use crate::{mount::MountId, vfs::Vfs, walk::HeldPath};
+use pathwalk_abi::{Errno, PATH_MAX, Result};
+
+/// The path of a place, as far as there is one.
+struct Prepended {
+    path: Vec<u8>,
+    /// It begins at the root that was asked about, not at that of a tree of mounts which does not contain it.
+    reached: bool,
+}
 
 impl Vfs {
-    /// The path of a place as seen from `root`; `(unreachable)` stands before it where `root` does not lie above.
-    pub(crate) fn d_path(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Vec<u8> {
-        // A directory that moved meanwhile may have made a path that never was.
-        self.while_still(|_| self.d_path_once(place, root))
+    /// The path of a place as seen from `root`, as links of a procfs show it: ` (deleted)` stands behind it where the name
+    /// is gone. Where `root` does not lie above, it is the path from the top of that tree, and nothing tells.
+    ///
+    /// # Errors
+    ///
+    /// - `ENAMETOOLONG`: it has more than 4095 bytes.
+    ///
+    /// Linux: `d_path`.
+    pub(crate) fn d_path(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Result<Vec<u8>> {
+        let mut path = self.prepend_path(place, root).path;
+        if !place.slot().is(HASHED | IS_ROOT) {
+            path.extend_from_slice(b" (deleted)");
+        }
+        fits(path)
     }
 
-    fn d_path_once(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Option<Vec<u8>> {
+    /// The path of a directory as seen from `root`; `(unreachable)` stands before it where `root` does not lie above.
+    ///
+    /// # Errors
+    ///
+    /// - `ENAMETOOLONG`: it has more than 4095 bytes.
+    ///
+    /// Linux: `getcwd`.
+    pub(crate) fn getcwd(&self, cwd: &HeldPath<'_>, root: &HeldPath<'_>) -> Result<Vec<u8>> {
+        let Prepended { path, reached } = self.prepend_path(cwd, root);
+        fits(if reached { path } else { [b"(unreachable)", path.as_slice()].concat() })
+    }
+
+    /// Linux: `prepend_path`.
+    fn prepend_path(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Prepended {
+        // A directory that moved meanwhile may have made a path that never was.
+        self.while_still(|_| self.prepend_path_once(place, root))
+    }
+
+    fn prepend_path_once(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Option<Prepended> {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let (mut mnt, mut id) = (place.mnt(), place.dentry());
         let reached = loop {
@@ -45,7 +81,7 @@ impl Vfs {
             names.push(name);
             id = parent;
         };
-        let mut path = if reached { Vec::new() } else { b"(unreachable)".to_vec() };
+        let mut path = Vec::new();
         for name in names.iter().rev() {
             path.push(b'/');
             path.extend(name);
@@ -53,6 +89,11 @@ impl Vfs {
         if names.is_empty() {
             path.push(b'/');
         }
-        Some(path)
+        Some(Prepended { path, reached })
     }
+}
+
+/// Refuses a path that is longer than any call takes.
+fn fits(path: Vec<u8>) -> Result<Vec<u8>> {
+    if path.len() >= PATH_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(path) }
 }

@@ -96,19 +96,20 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Refuses what no directory can have as a name.
-///
-/// # Errors
-///
-/// - `ENAMETOOLONG`: it has more than 255 bytes. `EINVAL`: one of them is NUL.
-fn must_be_a_name(text: &[u8], name: &Component) -> Result<()> {
-    if name.too_long() {
-        return Err(Errno::ENAMETOOLONG);
-    }
-    if name.bytes(text).contains(&0) { Err(Errno::EINVAL) } else { Ok(()) }
-}
-
 impl Vfs {
+    /// Refuses what no directory can have as a name.
+    ///
+    /// # Errors
+    ///
+    /// - `ENAMETOOLONG`, or what the file system says: it has more than 255 bytes. `EINVAL`: one of them is NUL.
+    fn must_be_a_name(&self, parent: DentryId, text: &[u8], name: &Component) -> Result<()> {
+        if name.too_long() {
+            let sb = self.superblock(self.dentry(parent).sb.get());
+            return Err(sb.map_or(Errno::ENAMETOOLONG, |sb| sb.fs.long_name()));
+        }
+        if name.bytes(text).contains(&0) { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
     /// Looks a name up below a directory that the caller holds, or reserves it for asking the file system.
     ///
     /// # Errors
@@ -129,7 +130,7 @@ impl Vfs {
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
-            must_be_a_name(text, name)?;
+            self.must_be_a_name(parent, text, name)?;
             match self.d_lookup_locked(parent, text, name) {
                 Some(id) => {
                     let dentry = self.dentry(id);
@@ -171,7 +172,7 @@ impl Vfs {
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
-            must_be_a_name(text, name)?;
+            self.must_be_a_name(parent, text, name)?;
             match self.d_lookup_locked(parent, text, name) {
                 Some(id) => {
                     let dentry = self.dentry(id);

@@ -92,7 +92,7 @@ slot! {
         link: Link,
         /// Never given twice.
         pub(crate) id: Cell64,
-        /// The device that stat shows, and its block size.
+        /// The device that stat shows, and its block size with [`COARSE_TIMES`].
         pub(crate) dev: Cell32,
         pub(crate) blksize: Cell32,
     }
@@ -107,6 +107,9 @@ impl Linked for Mount {
         mount_hash(MountId(self.parent.get()), DentryId(self.mountpoint.get()))
     }
 }
+
+/// In a mount's block size: [`Features::COARSE_TIMES`](crate::fs::Features::COARSE_TIMES).
+pub(crate) const COARSE_TIMES: u32 = 1 << 31;
 
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)

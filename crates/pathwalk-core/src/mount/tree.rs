@@ -2,9 +2,10 @@
 //!
 //! Linux: `do_add_mount`, `do_loopback`, `do_umount`, `umount_tree`; mount(2), umount(2).
 
-use super::{MntFlags, MountId, mount_hash};
+use super::{COARSE_TIMES, MntFlags, MountId, mount_hash};
 use crate::{
     dcache::{DIRECTORY, DentryId, MOUNTED},
+    fs::Features,
     lock,
     vfs::Vfs,
     walk::HeldPath,
@@ -56,7 +57,8 @@ impl Vfs {
         let id = self.mounts.alloc().ok_or(Errno::ENOSPC)?;
         self.mhash.grow(&self.mounts, self.mounts.high_water());
         let mount = self.mounts.get(id);
-        let blksize = superblock.fs.blksize();
+        let coarse = superblock.fs.features().contains(Features::COARSE_TIMES);
+        let blksize = superblock.fs.blksize() | if coarse { COARSE_TIMES } else { 0 };
         let mut guard = self.mount_tree();
         *guard.tree.of_sb.entry(sb).or_default() += 1;
         let _change = mount.seq.change();

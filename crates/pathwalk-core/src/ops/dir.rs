@@ -5,14 +5,14 @@
 use crate::{
     dcache::{COMPLETE, DEAD_DIR, DentryId, HASHED, IS_ROOT, NEGATIVE},
     file::{File, Position},
-    fs::Access,
+    fs::{Access, Features},
     inode::InodeId,
     lock,
     task::{At, Task},
     vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::keep},
 };
-use pathwalk_abi::{CapSet, Errno, FileType, OpenFlags, PATH_MAX, Result, dirent};
+use pathwalk_abi::{CapSet, Errno, FileType, OpenFlags, Result, dirent};
 
 impl Task {
     /// `getdents64(dir, buf)`: lists a directory into `buf` as `struct linux_dirent64`s; returns how many bytes, 0 at the
@@ -43,13 +43,14 @@ impl Task {
             return Err(Errno::ENOENT);
         }
         let mut out = Dirents { buf, used: 0, full: false };
+        let mut noted = true;
         if dentry.is(COMPLETE) {
             vfs.list_complete(id, &mut position, &mut out);
         } else {
-            vfs.list_asking(id, &mut position, &mut out)?;
+            noted = vfs.list_asking(id, &mut position, &mut out)?;
         }
         drop(position);
-        if !dir.flags().contains(OpenFlags::NOATIME) {
+        if noted && !dir.flags().contains(OpenFlags::NOATIME) {
             vfs.touch_atime(dir.inode(), vfs.mount_slot(mnt).flags());
         }
         if out.used == 0 && out.full { Err(Errno::EINVAL) } else { Ok(out.used) }
@@ -138,8 +139,7 @@ impl Task {
         if !cwd.slot().is(HASHED | IS_ROOT) {
             return Err(Errno::ENOENT);
         }
-        let path = vfs.d_path(&cwd, &root);
-        if path.len() >= PATH_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(path) }
+        vfs.getcwd(&cwd, &root)
     }
 
     fn may_enter(&self, dir: &HeldPath<'_>) -> Result<()> {
@@ -257,18 +257,19 @@ impl Vfs {
         at
     }
 
-    /// Lists a directory by asking its file system.
+    /// Lists a directory by asking its file system; says whether that is to be noted.
     fn list_asking(
         &self,
         id: DentryId,
         position: &mut Position,
         out: &mut Dirents<'_>,
-    ) -> Result<()> {
-        if !self.list_dots(id, position, out) {
-            return Ok(());
-        }
+    ) -> Result<bool> {
         let dentry = self.dentry(id);
         let sb = self.superblock(dentry.sb.get()).ok_or(Errno::ESTALE)?;
+        let noted = !sb.fs.features().contains(Features::NODIRATIME);
+        if !self.list_dots(id, position, out) {
+            return Ok(noted);
+        }
         let dir = self.inode_ref(InodeId(dentry.inode.get()));
         let mut offset = position.offset;
         sb.fs.readdir(dir, offset - FIRST, &mut |next, ino, kind, name| {
@@ -279,6 +280,6 @@ impl Vfs {
             pushed
         })?;
         position.offset = offset;
-        Ok(())
+        Ok(noted)
     }
 }

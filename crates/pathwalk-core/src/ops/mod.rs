@@ -52,6 +52,7 @@ pub(crate) fn within(resolve: ResolveFlags) -> Result<Lookup> {
     for (bit, flag) in [
         (ResolveFlags::NO_XDEV, Lookup::NO_XDEV),
         (ResolveFlags::NO_SYMLINKS, Lookup::NO_SYMLINKS),
+        (ResolveFlags::NO_MAGICLINKS, Lookup::NO_MAGICLINKS),
         (ResolveFlags::BENEATH, Lookup::BENEATH),
         (ResolveFlags::IN_ROOT, Lookup::IN_ROOT),
         (ResolveFlags::CACHED, Lookup::CACHED),

@@ -4,10 +4,13 @@
 
 use crate::{
     dcache::SYMLINK,
+    fs::LinkTarget,
+    inode::{I_MAGIC_LINK, InodeId},
     mount::MntFlags,
     task::{At, Task},
+    tasks::HeldPlace,
     walk::{
-        Lookup, Stop,
+        HeldPath, Lookup, Stop,
         end::End,
         ladder::{Terminal, lookup},
         observe::Left,
@@ -44,12 +47,29 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let request = self.request(dir.into(), path, Lookup::EMPTY)?;
-        lookup(request, ReadBody { buf, unnamed: path.is_empty() })
+        lookup(request, ReadBody { task: self, buf, unnamed: path.is_empty() })
+    }
+}
+
+impl Task {
+    /// What a magic link shows: its text or, of a place, the path as this task sees it.
+    ///
+    /// Linux: `do_proc_readlink`.
+    fn magic_text(&self, inode: InodeId) -> Result<Vec<u8>> {
+        let vfs = self.vfs();
+        match vfs.get_link(inode, &self.cred.subject())? {
+            LinkTarget::Body(text) => Ok(text),
+            LinkTarget::Place(HeldPlace(place)) => {
+                let (mnt, dentry) = self.fs.hold_root(vfs);
+                vfs.d_path(&place, &HeldPath::new(vfs, mnt, dentry))
+            }
+        }
     }
 }
 
 /// Copies a symlink's body where a walk ends.
 struct ReadBody<'b> {
+    task: &'b Task,
     buf: &'b mut [u8],
     unnamed: bool,
 }
@@ -78,7 +98,8 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
             if RCU {
                 return Err(Stop::Leave(Left::LinkBody));
             }
-            let body = vfs.link_body(inode)?;
+            let magic = slot.flags.get() & I_MAGIC_LINK != 0;
+            let body = if magic { self.task.magic_text(inode)? } else { vfs.link_body(inode)? };
             let len = body.len().min(self.buf.len());
             self.buf[..len].copy_from_slice(&body[..len]);
             return Ok(len);

@@ -7,7 +7,7 @@ use crate::{
     dcache::DentryId,
     file::File,
     inode::{Attr, InodeId},
-    mount::{MntFlags, Mount, MountId},
+    mount::{COARSE_TIMES, MntFlags, Mount, MountId},
     task::{At, Task},
     vfs::Vfs,
     walk::{
@@ -28,16 +28,19 @@ struct MountStat {
     id: u64,
     dev: Dev,
     blksize: u32,
+    coarse: bool,
     is_root: bool,
 }
 
 impl MountStat {
     #[inline]
     fn of(mount: &Mount, dentry: DentryId) -> Self {
+        let blksize = mount.blksize.get();
         Self {
             id: mount.id.get(),
             dev: Dev::from_u32(mount.dev.get()),
-            blksize: mount.blksize.get(),
+            blksize: blksize & !COARSE_TIMES,
+            coarse: blksize & COARSE_TIMES != 0,
             is_root: mount.root.get() == dentry.0,
         }
     }
@@ -283,10 +286,12 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         .union(StatxAttributes::NODUMP);
     let mut filled = StatxMask::BASIC_STATS;
     // A file system that stamps finely says nothing of times that nobody asked for.
-    if !mask.intersects(StatxMask::MTIME | StatxMask::CTIME) {
+    if !mount.coarse && !mask.intersects(StatxMask::MTIME | StatxMask::CTIME) {
         filled = filled.difference(StatxMask::MTIME | StatxMask::CTIME);
     }
-    filled |= mask & StatxMask::BTIME;
+    if !mount.coarse {
+        filled |= mask & StatxMask::BTIME;
+    }
     let unique = mask.contains(StatxMask::MNT_ID_UNIQUE);
     filled |= if unique { StatxMask::MNT_ID_UNIQUE } else { StatxMask::MNT_ID };
     let mut attributes = StatxAttributes::empty();

@@ -3,13 +3,15 @@
 //! Linux: `pick_link`, `may_follow_link`, `atime_needs_update`, `nd_jump_root`.
 
 use super::{
-    Lookup, Place, Start, Stop, Walk,
+    HeldPath, Lookup, Place, Start, Stop, Walk,
     hold::Hold,
     observe::{Left, Observer, Spot},
     text::Text,
 };
 use crate::{
-    inode::{Attr, InodeId, Owner},
+    cred::Subject,
+    fs::LinkTarget,
+    inode::{Attr, I_MAGIC_LINK, InodeId, Owner, must_be_a_body},
     mount::MntFlags,
     vfs::Vfs,
 };
@@ -17,6 +19,7 @@ use pathwalk_abi::{
     Errno, FileType, InodeFlags, MAXSYMLINKS, Result,
     mode::{S_ISVTX, S_IWOTH},
 };
+use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
 
 /// After so many seconds relatime writes a time of last access all the same.
@@ -44,19 +47,36 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         last: bool,
     ) -> Result<(), Stop> {
         self.observer.before_link(Spot { vfs: self.vfs, place: &link });
-        let body = self.read_link(&link, last);
+        let mut to = None;
+        let body = self.read_link(&link, last, &mut to);
         self.put_link(&link);
         let body = body?;
         self.links += 1;
-        self.observer.link(&body, self.links, last);
+        match &to {
+            Some(to) if O::LISTENS => {
+                let (mnt, dentry) = self.fs.hold_root(self.vfs);
+                let shown = self.vfs.d_path(to, &HeldPath::new(self.vfs, mnt, dentry));
+                self.observer.link(&shown.unwrap_or_default(), self.links, last);
+            }
+            _ => self.observer.link(&body, self.links, last),
+        }
         text.push(&body, last);
         if body.first() == Some(&b'/') {
             self.jump_root()?;
         }
+        if let Some(to) = to {
+            self.jump_link(to)?;
+        }
         Ok(())
     }
 
-    fn read_link(&mut self, link: &Place, last: bool) -> Result<SmallVec<[u8; 192]>, Stop> {
+    /// The link's body; none, and `to`, where it leads to a place instead.
+    fn read_link(
+        &mut self,
+        link: &Place,
+        last: bool,
+        to: &mut Option<HeldPath<'a>>,
+    ) -> Result<SmallVec<[u8; 192]>, Stop> {
         let vfs = self.vfs;
         if self.links >= MAXSYMLINKS {
             return Err(Errno::ELOOP.into());
@@ -90,8 +110,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.check_link(link)?;
         } else if H::RCU {
             return Err(Stop::Leave(Left::LinkBody));
-        } else {
+        } else if slot.flags.get() & I_MAGIC_LINK == 0 {
             body.extend_from_slice(&vfs.link_body(inode)?);
+        } else {
+            match vfs.get_link(inode, &self.who)? {
+                LinkTarget::Body(text) => body.extend_from_slice(&text),
+                LinkTarget::Place(place) => *to = Some(place.0),
+            }
         }
         Ok(body)
     }
@@ -119,6 +144,30 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         self.observer.asked_who();
         Ok(link.uid == self.who.fsuid)
+    }
+
+    /// Goes where a magic link leads, of a walk that holds: no directory on the way there is searched, and there need not
+    /// be a way.
+    ///
+    /// Linux: `nd_jump_link`.
+    #[cold]
+    fn jump_link(&mut self, to: HeldPath<'a>) -> Result<(), Stop> {
+        if self.flags.contains(Lookup::NO_MAGICLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        let crosses = to.mnt() != self.at.mnt;
+        if self.flags.contains(Lookup::NO_XDEV) && crosses || self.flags.is_scoped() {
+            return Err(Errno::EXDEV.into());
+        }
+        let (mnt, dentry) = to.into_raw();
+        let place = self.vfs.sample(mnt, dentry);
+        if !crosses {
+            // The walk holds this mount already.
+            self.vfs.mntput(mnt);
+        }
+        self.move_to(place);
+        self.observer.jumped(Spot { vfs: self.vfs, place: &place });
+        Ok(())
     }
 
     /// Goes to the root, for an absolute body.
@@ -222,5 +271,22 @@ impl Vfs {
             return true;
         }
         self.now_seconds() - attr.atime.sec >= DAY
+    }
+
+    /// Asks the file system where a magic link leads `who`; the caller holds it.
+    ///
+    /// # Errors
+    ///
+    /// - whatever the file system answers.
+    /// - `ENAMETOOLONG`, `EIO`: it answers a body that no symlink can have.
+    #[cold]
+    pub(crate) fn get_link(&self, inode: InodeId, who: &Subject<'_>) -> Result<LinkTarget<'_>> {
+        let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        let target = sb.fs.get_link(self.inode_ref(inode), who)?;
+        if let LinkTarget::Body(body) = &target {
+            must_be_a_body(body)?;
+        }
+        Ok(target)
     }
 }

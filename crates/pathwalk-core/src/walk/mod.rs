@@ -87,6 +87,8 @@ bitflags! {
         const IN_ROOT = 1 << 7;
         /// Only what can be answered without holding anything.
         const CACHED = 1 << 8;
+        /// Follow no symlink that leads to a place instead of a path.
+        const NO_MAGICLINKS = 1 << 9;
     }
 }
 

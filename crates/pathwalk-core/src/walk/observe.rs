@@ -110,6 +110,10 @@ pub trait Observer {
     #[inline(always)]
     fn link(&mut self, _body: &[u8], _links: u32, _last: bool) {}
 
+    /// The symlink that was just told leads to a place, not to what its body says: the walk stands there.
+    #[inline(always)]
+    fn jumped(&mut self, _at: Spot<'_>) {}
+
     /// A symlink's body was walked to its end; what was pending behind it is next.
     #[inline(always)]
     fn end_of_link(&mut self) {}

@@ -90,6 +90,8 @@ pub enum Target {
     Cwd,
     /// A component, perhaps `.` or `..`.
     Name(Vec<u8>),
+    /// The place that a symlink leads to which leads to a place and not to a path; with the path that shows it.
+    Place(Vec<u8>),
 }
 
 /// A symlink that was followed.
@@ -180,7 +182,7 @@ impl Task {
             Some(b'/') => Vec::new(),
             _ => self.getcwd().unwrap_or_else(|_| b"(removed)".to_vec()),
         };
-        recorder.into_explanation(path, self.cred.clone(), outcome, cwd)
+        recorder.into_explanation(path, self.cred().clone(), outcome, cwd)
     }
 
     fn watch(
@@ -242,6 +244,10 @@ impl Explanation {
                     names.clear();
                 }
                 Target::Cwd => names.extend(components(&self.cwd, &mut base)),
+                Target::Place(path) => {
+                    names.clear();
+                    names.extend(components(path, &mut base));
+                }
                 Target::Name(name) => match &name[..] {
                     b"." => {}
                     b".." => drop(names.pop()),

@@ -59,9 +59,10 @@ impl Recorder {
         } else {
             self.standing_on(errno, access)
         };
-        // A walk that may not jump to the root, for an absolute symlink, stands before it still.
+        // A walk that may not jump, to the root for an absolute symlink or to a place, stands before the link still.
         let last = self.steps.last();
-        let jumps = errno == Errno::EXDEV && last.is_some_and(|step| step.link.is_some());
+        let jumps = matches!(errno, Errno::EXDEV | Errno::ELOOP)
+            && last.is_some_and(|step| step.link.is_some());
         let step = match last {
             None => None,
             Some(_) if self.looking || jumps => Some(self.steps.len() - 1),
@@ -87,6 +88,7 @@ impl Recorder {
     fn standing_on(&self, errno: Errno, access: Option<Result<Rule, Rule>>) -> Cause {
         match (errno, self.refused, access) {
             (Errno::ENOTDIR, ..) => Cause::NotDirectory,
+            (Errno::ELOOP, ..) => Cause::LinksForbidden,
             (Errno::EACCES, Some(rule), _) => Cause::Search(rule),
             (Errno::EROFS, ..) => Cause::ReadOnly,
             (Errno::EACCES, None, Some(Err(rule))) => Cause::Access(rule),
@@ -226,6 +228,13 @@ impl Observer for &mut Recorder {
         self.links = links;
         self.looking = false;
         if last { self.replaced = true } else { self.nested += 1 }
+    }
+
+    fn jumped(&mut self, at: Spot<'_>) {
+        let link = self.steps.last().and_then(|step| step.link.as_ref());
+        let path = link.map_or_else(Vec::new, |link| link.body.clone());
+        self.push(Target::Place(path)).stand = Some(at.stand());
+        self.stands_on_last();
     }
 
     fn end_of_link(&mut self) {

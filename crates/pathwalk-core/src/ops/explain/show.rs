@@ -264,7 +264,7 @@ impl Explanation {
     fn name(&self, failure: &Failure) -> Option<&[u8]> {
         match &self.steps[failure.step?].to {
             Target::Name(name) => Some(name),
-            Target::Root | Target::Cwd => None,
+            Target::Root | Target::Cwd | Target::Place(_) => None,
         }
     }
 }
@@ -276,13 +276,14 @@ impl Stand {
     }
 }
 
-/// Writes `/` for the root, `(cwd)` for the current directory, else the name.
+/// Writes `/` for the root, `(cwd)` for the current directory, the path of a place in parentheses, else the name.
 impl Display for Target {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("/"),
             Self::Cwd => f.write_str("(cwd)"),
             Self::Name(name) => Bytes(name).fmt(f),
+            Self::Place(path) => write!(f, "({})", Bytes(path)),
         }
     }
 }
