@@ -27,7 +27,17 @@ impl FdTable {
     ///
     /// `EMFILE`: the table is full; the file is closed.
     pub fn insert(&self, file: File) -> Result<i32> {
-        self.insert_lowest(file)
+        let mut files = self.files.lock();
+        let free = (0..files.len()).find(|&index| files[index].is_none());
+        let index = free.unwrap_or(files.len());
+        if index >= self.limit {
+            return Err(Errno::EMFILE);
+        }
+        if index == files.len() {
+            files.push(None);
+        }
+        files[index] = Some(file);
+        Ok(index as i32)
     }
 
     /// The open file of that number.
@@ -98,19 +108,5 @@ impl FdTable {
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { files: Mutex::new(self.files.lock().clone()), limit: self.limit }
-    }
-
-    fn insert_lowest(&self, file: File) -> Result<i32> {
-        let mut files = self.files.lock();
-        let free = (0..files.len()).find(|&index| files[index].is_none());
-        let index = free.unwrap_or(files.len());
-        if index >= self.limit {
-            return Err(Errno::EMFILE);
-        }
-        if index == files.len() {
-            files.push(None);
-        }
-        files[index] = Some(file);
-        Ok(index as i32)
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct OpenFile {
     flags: OpenFlags,
     /// Whether it counts as one who writes to its inode.
     writes: bool,
-    pub(crate) position: Mutex<Position>,
+    position: Mutex<Position>,
 }
 
 /// Where the next read, write or listing begins.

@@ -81,7 +81,6 @@ slot! {
         /// The hash of (parent, name) and the length of the name; see `Component::key`.
         pub(crate) key: Cell64,
         link: Link,
-        spare: Cell32,
         /// The name, zero-padded; of a name that does not fit, the blob.
         name: [Cell64; INLINE_WORDS],
 
@@ -100,7 +99,6 @@ slot! {
         pub(crate) cookie: Cell64,
         /// Of a complete directory: the next child's cookie.
         pub(crate) next_cookie: Cell64,
-        spare1: Cell64,
     }
 }
 
