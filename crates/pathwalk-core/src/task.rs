@@ -16,7 +16,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
-use pathwalk_sync::{Cell32, Seq};
+use pathwalk_sync::{Cell32, Sample, Seq};
 use std::sync::Arc;
 
 /// Where a relative path begins, and within what bounds it is resolved.
@@ -345,6 +345,20 @@ impl FsStruct {
     #[inline(always)]
     pub(crate) fn sample_root(&self, vfs: &Vfs) -> Place {
         self.sample_cells(vfs, &self.root)
+    }
+
+    /// The root's mount, its count, and the root: as they are now, without a look at the dentry.
+    #[inline(always)]
+    pub(crate) fn sample_root_mount(&self, vfs: &Vfs) -> (MountId, Sample, DentryId) {
+        loop {
+            let seq = self.seq.sample();
+            let (mnt, dentry) = self.root.get();
+            let mnt_seq = vfs.mount_slot(mnt).seq.sample();
+            if self.seq.unchanged(seq) {
+                return (mnt, mnt_seq, dentry);
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// The current directory as it is now.

@@ -14,7 +14,7 @@ use super::{
     Event, Follow, HeldPath, Lookup, Place, Request, Step, Stop, Walk,
     end::End,
     hold::{Hold, Rcu, Ref, miss},
-    memo::{self, Known},
+    memo,
     observe::{Left, Observer},
     run::{Runner, Stopped, Until},
     skip_slashes,
@@ -107,19 +107,25 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         && memo::can_be(request.path, request.vfs.remembered)
     {
         let vfs = request.vfs;
-        let root = request.fs.sample_root(vfs);
+        let root = request.fs.sample_root_mount(vfs);
         let follow = request.flags.contains(Lookup::FOLLOW);
-        match memo::recall::<T>(vfs, &root, request.path) {
+        match memo::recall::<T>(vfs, root, request.path) {
             // It was made following the last symlink, too.
-            Some(Known { link: true, .. }) if !follow => {}
-            Some(Known { absent: true, .. }) => return Err(Errno::ENOENT),
-            Some(Known { at, .. }) => {
+            Some(known) if known.link && !follow => {}
+            Some(known) => {
                 if let Some(out) = terminal.exists()
                     && !request.flags.contains(Lookup::DIRECTORY)
                 {
-                    return Ok(out);
+                    return if known.absent { Err(Errno::ENOENT) } else { Ok(out) };
                 }
-                if let Express::Answer(answer) = arrive(&request, at, Some(root), &mut terminal) {
+                if known.absent {
+                    return Err(Errno::ENOENT);
+                }
+                let at = known.place(vfs);
+                // Nobody wants the root, but the way of before.
+                let root =
+                    cfg!(pathwalk_ablate = "forget_root").then(|| request.fs.sample_root(vfs));
+                if let Express::Answer(answer) = arrive(&request, at, root, &mut terminal) {
                     return answer;
                 }
             }
@@ -181,12 +187,14 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let mut links = 0;
     if let (Some(root), Some(directory)) = (&root, memo::directory_of(path, vfs.remembered)) {
-        match memo::recall::<(T,)>(vfs, root, directory) {
-            Some(Known { absent: true, .. }) => return Express::Answer(Err(Errno::ENOENT)),
-            Some(known) if known.is_directory() => {
-                (at, links, pos) = (known.at, known.links, directory.len() + 1);
+        match memo::recall::<(T,)>(vfs, (root.mnt, root.mnt_seq, root.dentry), directory) {
+            Some(known) if known.absent => return Express::Answer(Err(Errno::ENOENT)),
+            Some(known) => {
+                let there = known.place(vfs);
+                if there.flags & DIRECTORY != 0 {
+                    (at, links, pos) = (there, known.links, directory.len() + 1);
+                }
             }
-            Some(_) => {}
             None => memo::remember(*request, directory),
         }
     }

@@ -51,7 +51,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     }
     let mut memo = Memo {
         vfs: request.vfs.number,
-        root: (root.mnt.0, root.mnt_seq, root.dentry.0),
+        root: (root.mnt, root.mnt_seq, root.dentry),
         at: (at.dentry, at.seq),
         children: noter.children,
         len: u8::try_from(text.len()).ok()?,

@@ -30,12 +30,7 @@ pub(crate) use make::remember;
 pub(crate) use text::{can_be, directory_of};
 
 use super::Place;
-use crate::{
-    dcache::{DIRECTORY, DentryId},
-    inode::InodeId,
-    mount::MountId,
-    vfs::Vfs,
-};
+use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};
 use pathwalk_sync::Sample;
 use std::cell::RefCell;
 use text::{LONG, SHORT};
@@ -53,11 +48,14 @@ const LINKS: usize = 4;
 /// The longest text that is remembered.
 pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
 
+/// Where walks begin: the root's mount with its count, and its dentry.
+pub(crate) type Root = (MountId, Sample, DentryId);
+
 /// Where a remembered walk ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
-    /// The place. Where a name is absent it means nothing.
-    pub(crate) at: Place,
+    root: Root,
+    at: Step<DentryId>,
     /// A name is absent.
     pub(crate) absent: bool,
     /// The text's last component is a symlink.
@@ -67,9 +65,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether a walk can go on from there.
-    pub(crate) fn is_directory(&self) -> bool {
-        !self.absent && self.at.flags & DIRECTORY != 0
+    /// The place, unless a name is absent.
+    #[inline(always)]
+    pub(crate) fn place(&self, vfs: &Vfs) -> Place {
+        let ((mnt, mnt_seq, _), (dentry, seq)) = (self.root, self.at);
+        // Whoever goes on from the place looks at the count again, so these are the flags under it.
+        Place { mnt, mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
     }
 }
 
@@ -88,8 +89,8 @@ const NO_LINK: Step<InodeId> = (InodeId::NONE, Sample::NONE);
 struct Memo {
     /// The machine's number; 0 where there is no memo.
     vfs: u32,
-    /// Where the walk began, which must be the task's root still: the mount with its count, and the dentry.
-    root: (u32, Sample, u32),
+    /// Where the walk began, which must be the task's root still.
+    root: Root,
     /// Where the walk ended.
     at: Step<DentryId>,
     /// A directory whose set of children decides, and its count.
@@ -139,12 +140,12 @@ thread_local! {
 /// Each user names itself, so that it has a text of its own, in line.
 #[inline(always)]
 #[expect(clippy::extra_unused_type_parameters, reason = "it makes the copies differ")]
-pub(crate) fn recall<User>(vfs: &Vfs, root: &Place, text: &[u8]) -> Option<Known> {
+pub(crate) fn recall<User>(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
     let hash = text::hash(text);
     THREAD.with(|thread| {
         let thread = thread.try_borrow().ok()?;
         let memo = thread.memos.as_ref()?.find(hash)?;
-        if memo.is(vfs, root, text) && memo.holds(vfs) { Some(memo.known(vfs, root)) } else { None }
+        if memo.is(vfs, root, text) && memo.holds(vfs) { Some(memo.known()) } else { None }
     })
 }
 
@@ -198,7 +199,7 @@ fn tag(hash: u64) -> u32 {
 impl Memo {
     const NONE: Self = Self {
         vfs: 0,
-        root: (0, Sample::NONE, 0),
+        root: (MountId(0), Sample::NONE, DentryId::NONE),
         at: NO_STEP,
         children: NO_STEP,
         len: 0,
@@ -214,10 +215,10 @@ impl Memo {
     };
 
     #[inline(always)]
-    fn is(&self, vfs: &Vfs, root: &Place, text: &[u8]) -> bool {
+    fn is(&self, vfs: &Vfs, root: Root, text: &[u8]) -> bool {
         usize::from(self.len) == text.len()
             && self.vfs == vfs.number
-            && self.root == (root.mnt.0, root.mnt_seq, root.dentry.0)
+            && self.root == root
             && self.text.get(..text.len()).is_some_and(|own| text::same(own, text))
     }
 
@@ -231,7 +232,7 @@ impl Memo {
         self.few.iter().all(holds)
             && (!self.long || self.more.iter().all(holds))
             && dentries.get(directory.0).children_seq.unchanged(children)
-            && vfs.mount_slot(MountId(mnt)).seq.unchanged(mnt_seq)
+            && vfs.mount_slot(mnt).seq.unchanged(mnt_seq)
             && (self.links == 0 || self.links_hold(vfs))
     }
 
@@ -243,12 +244,10 @@ impl Memo {
     }
 
     #[inline(always)]
-    fn known(&self, vfs: &Vfs, root: &Place) -> Known {
-        let (dentry, seq) = self.at;
-        // It is one of the steps, so these are its flags under that count.
-        let flags = vfs.dentry(dentry).flags.get();
+    fn known(&self) -> Known {
         Known {
-            at: Place { dentry, seq, flags, ..*root },
+            root: self.root,
+            at: self.at,
             absent: self.absent,
             link: self.link,
             links: u32::from(self.links),
