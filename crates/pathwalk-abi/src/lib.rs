@@ -25,6 +25,7 @@ mod flags;
 mod how;
 
 pub mod dirent;
+pub mod inotify;
 mod stat;
 mod statx;
 mod time;
@@ -40,6 +41,7 @@ pub use flags::{
     StatfsFlags, StatxAttributes, StatxMask, UmountFlags, XattrFlags,
 };
 pub use how::OpenHow;
+pub use inotify::{InotifyEvent, InotifyFlags, InotifyMask};
 pub use limits::{MAXSYMLINKS, NAME_MAX, PATH_MAX, XATTR_LIST_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX};
 pub use mode::FileType;
 pub use stat::{Stat, Statfs};

@@ -6,9 +6,10 @@ use core::mem::offset_of;
 use std::ffi::{CStr, c_char, c_int};
 
 use pathwalk_abi::{
-    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, MountFlags, OpenFlags, OpenHow, RenameFlags,
-    ResolveFlags, SetTime, Stat, Statfs, StatfsFlags, Statx, StatxAttributes, StatxMask, Timespec,
-    UTIME_NOW, UTIME_OMIT, UmountFlags, XattrFlags, dirent, limits, mode,
+    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, InotifyEvent, InotifyFlags, InotifyMask,
+    MountFlags, OpenFlags, OpenHow, RenameFlags, ResolveFlags, SetTime, Stat, Statfs, StatfsFlags,
+    Statx, StatxAttributes, StatxMask, Timespec, UTIME_NOW, UTIME_OMIT, UmountFlags, XattrFlags,
+    dirent, inotify, limits, mode,
 };
 
 /// Returns the name that the C library has for an error number.
@@ -115,6 +116,24 @@ fn dirents_are_those_of_libc() {
     }
     // The longest name fills the C library's structure: no record is longer.
     assert_eq!(dirent::reclen(limits::NAME_MAX), size_of::<libc::dirent64>());
+}
+
+#[test]
+fn inotify_events_are_those_of_libc() {
+    assert_eq!(inotify::HEADER, size_of::<libc::inotify_event>());
+    for (name_len, reclen) in [(0, 16), (1, 32), (15, 32), (16, 48), (255, 272)] {
+        assert_eq!(inotify::reclen(name_len), reclen, "{name_len}");
+    }
+    let events = [
+        InotifyEvent { wd: -1, mask: InotifyMask::Q_OVERFLOW, cookie: 0, name: b"" },
+        InotifyEvent { wd: 7, mask: InotifyMask::MOVED_TO, cookie: 9, name: b"a name" },
+    ];
+    let mut buf = [0; 64];
+    let first = events[0].write(&mut buf).unwrap();
+    let second = events[1].write(&mut buf[first..]).unwrap();
+    assert_eq!(events[1].write(&mut buf[first + second..]), None, "no room");
+    assert!(inotify::events(&buf[..first + second]).eq(events));
+    assert_eq!(inotify::events(&buf[..first + second - 1]).count(), 1, "one is cut off");
 }
 
 #[test]
@@ -234,6 +253,24 @@ fn flags_of_the_at_calls_are_those_of_libc() {
     same_flags!(InodeFlags: IMMUTABLE 0x10, APPEND 0x20, NODUMP 0x40, NOATIME 0x80,);
     same_flags!(XattrFlags: CREATE libc::XATTR_CREATE, REPLACE libc::XATTR_REPLACE,);
     assert_eq!(pathwalk_abi::AT_FDCWD, libc::AT_FDCWD);
+}
+
+#[test]
+fn inotify_flags_are_those_of_libc() {
+    same_flags!(InotifyFlags: CLOEXEC libc::IN_CLOEXEC, NONBLOCK libc::IN_NONBLOCK,);
+    same_flags!(InotifyMask:
+        ACCESS libc::IN_ACCESS, MODIFY libc::IN_MODIFY, ATTRIB libc::IN_ATTRIB,
+        CLOSE_WRITE libc::IN_CLOSE_WRITE, CLOSE_NOWRITE libc::IN_CLOSE_NOWRITE,
+        OPEN libc::IN_OPEN, MOVED_FROM libc::IN_MOVED_FROM, MOVED_TO libc::IN_MOVED_TO,
+        CREATE libc::IN_CREATE, DELETE libc::IN_DELETE, DELETE_SELF libc::IN_DELETE_SELF,
+        MOVE_SELF libc::IN_MOVE_SELF, UNMOUNT libc::IN_UNMOUNT, Q_OVERFLOW libc::IN_Q_OVERFLOW,
+        IGNORED libc::IN_IGNORED, ONLYDIR libc::IN_ONLYDIR, DONT_FOLLOW libc::IN_DONT_FOLLOW,
+        EXCL_UNLINK libc::IN_EXCL_UNLINK, MASK_CREATE libc::IN_MASK_CREATE,
+        MASK_ADD libc::IN_MASK_ADD, ISDIR libc::IN_ISDIR, ONESHOT libc::IN_ONESHOT,
+    );
+    assert_eq!(InotifyMask::ALL_EVENTS.bits(), libc::IN_ALL_EVENTS);
+    assert_eq!(InotifyMask::CLOSE.bits(), libc::IN_CLOSE);
+    assert_eq!(InotifyMask::MOVE.bits(), libc::IN_MOVE);
 }
 
 #[test]

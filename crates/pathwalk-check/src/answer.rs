@@ -1,6 +1,7 @@
 //! What a call answers: as a subject says it, and as it is compared.
 
-use pathwalk::{Errno, FileType, Stat, Statx};
+use crate::field::Field;
+use pathwalk::{Errno, Event, FileType, Stat, Statx};
 use std::fmt;
 
 /// What a subject says, file handles being its own.
@@ -16,6 +17,8 @@ pub(crate) enum Raw<F> {
     Names(Vec<(Vec<u8>, u8)>),
     /// An open file.
     File(F),
+    /// Events.
+    Events(Vec<Event>),
     /// What stat tells.
     Stat(Box<Stat>),
     /// What statx tells.
@@ -42,6 +45,10 @@ pub(crate) enum Answer {
     Bytes(Vec<u8>),
     /// The entries, sorted.
     Names(Vec<(Vec<u8>, u8)>),
+    /// Events, with cookies numbered as they are first seen.
+    Events(Vec<Event>),
+    /// An answer, and the events that the first queue got meanwhile.
+    Told(Box<Self>, Vec<Event>),
     /// See [`Facts`].
     Facts(Box<Facts>),
     /// The call failed.
@@ -90,6 +97,16 @@ pub(crate) enum Time {
     Absent,
 }
 
+impl Answer {
+    /// The answer alone.
+    pub(crate) fn without_events(&self) -> &Self {
+        match self {
+            Self::Told(answer, _) => answer,
+            answer => answer,
+        }
+    }
+}
+
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,11 +121,32 @@ impl fmt::Display for Answer {
                 }
                 Ok(())
             }
+            Self::Events(events) => write_events(events, f),
+            Self::Told(answer, events) => {
+                write!(f, "{answer} | ")?;
+                write_events(events, f)
+            }
             Self::Facts(facts) => write!(f, "{facts}"),
             Self::Failed(errno) => f.write_str(errno.name()),
             Self::NotAsked => f.write_str("(not asked)"),
         }
     }
+}
+
+/// Writes `1:MOVED_FROM#1:a 2:MOVE_SELF`: watch, what happened, cookie, name.
+fn write_events(events: &[Event], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, event) in events.iter().enumerate() {
+        let space = if index == 0 { "" } else { " " };
+        write!(f, "{space}{}:", event.wd)?;
+        event.mask.write(f)?;
+        if event.cookie != 0 {
+            write!(f, "#{}", event.cookie)?;
+        }
+        if !event.name.is_empty() {
+            write!(f, ":{}", shorten(&event.name))?;
+        }
+    }
+    Ok(())
 }
 
 fn shorten(bytes: &[u8]) -> String {

@@ -12,10 +12,10 @@
 //!
 //! What is printed parses to the same call, so every finding can be replayed from its text.
 
-use crate::field::{Field, Fills, Int, Octal, Slot, Text, When, Where, Word};
+use crate::field::{Field, Fills, Int, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word};
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatxMask,
-    UmountFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
+    ResolveFlags, StatxMask, UmountFlags,
 };
 use std::fmt;
 
@@ -175,6 +175,10 @@ calls! {
     Bind "bind" { source: Text, path: Text }
     Mountproc "mountproc" { path: Text, flags: MountFlags }
     Umount2 "umount2" { path: Text, flags: UmountFlags }
+    InotifyInit1 "inotify_init1" { queue: MakesQueue, flags: InotifyFlags }
+    InotifyAddWatch "inotify_add_watch" { queue: Queue, path: Text, mask: InotifyMask }
+    InotifyRmWatch "inotify_rm_watch" { queue: Queue, wd: Int }
+    InotifyRead "inotify_read" { queue: Queue, len: Int }
 }
 
 /// The number of the descriptor that a slot has.
@@ -194,6 +198,10 @@ fn put_numbers(text: &mut Vec<u8>) {
 
 /// How many files a run can hold open.
 pub(crate) const SLOTS: usize = 6;
+
+/// How many queues of events a run can have, in the slots behind those: the first is read after each call, the other one
+/// when a call says so.
+pub(crate) const QUEUES: usize = 2;
 
 impl Call {
     /// The slots whose files the call is about.

@@ -12,6 +12,7 @@ pub(crate) struct Coverage {
 impl Coverage {
     /// Counts an answer as it is written.
     pub(crate) fn add(&mut self, call: &Call, answer: &str) {
+        let answer = answer.split(" | ").next().unwrap_or(answer);
         let errno = !answer.is_empty()
             && answer.starts_with('E')
             && answer.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());

@@ -1,10 +1,10 @@
 //! The words that calls are written with: slots, paths, numbers, flags.
 
-use crate::call::SLOTS;
+use crate::call::{QUEUES, SLOTS};
 use bitflags::Flags;
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime,
-    StatxMask, Timespec, UmountFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
+    ResolveFlags, SetTime, StatxMask, Timespec, UmountFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -82,6 +82,54 @@ impl Field for Fills {
 impl Word for Fills {
     fn fills(&self) -> Option<Slot> {
         Some(self.0)
+    }
+}
+
+/// A queue of events: `q0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queue(pub(crate) usize);
+
+impl Queue {
+    /// Its place behind the slots for files.
+    pub(crate) fn slot(self) -> Slot {
+        Slot(SLOTS + self.0)
+    }
+}
+
+impl Field for Queue {
+    fn read(word: &str) -> Option<Self> {
+        let queue = word.strip_prefix('q')?.parse().ok()?;
+        (queue < QUEUES).then_some(Self(queue))
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "q{}", self.0)
+    }
+}
+
+impl Word for Queue {
+    fn uses(&self) -> Option<Slot> {
+        Some(self.slot())
+    }
+}
+
+/// A queue that a call makes: `q0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MakesQueue(pub(crate) Queue);
+
+impl Field for MakesQueue {
+    fn read(word: &str) -> Option<Self> {
+        Queue::read(word).map(Self)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.write(f)
+    }
+}
+
+impl Word for MakesQueue {
+    fn fills(&self) -> Option<Slot> {
+        Some(self.0.slot())
     }
 }
 
@@ -303,5 +351,6 @@ macro_rules! flags {
 }
 
 flags! {
-    OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags
+    OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags InotifyFlags
+    InotifyMask
 }

@@ -5,6 +5,8 @@
 
 mod tasks;
 
+mod watch;
+
 use crate::{
     call::{Call, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, When, Where},
@@ -28,6 +30,9 @@ pub(crate) struct Generator {
     opened: Vec<Slot>,
     /// The run has a procfs.
     procfs: bool,
+    /// No fifos and their like, which only Linux opens: then watches may go after one event, and the second queue be read
+    /// at any time.
+    plain: bool,
 }
 
 /// So many paths are remembered.
@@ -40,7 +45,7 @@ impl Generator {
         // Neighbouring runs are to have nothing in common.
         let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, made, mounted, opened, procfs: false }
+        Self { rng, made, mounted, opened, procfs: false, plain: false }
     }
 
     /// Draws a run of so many calls.
@@ -48,16 +53,25 @@ impl Generator {
         let mut steps = Vec::with_capacity(calls);
         // Moving the tasks' roots shrinks their world, mounts hide names: not in every run.
         // What is immutable stops most of what follows.
-        let flavour = Flavour {
+        let mut flavour = Flavour {
             mounts: self.rng.u8(..3) != 0,
             roots: self.rng.u8(..8) == 0,
+            watches: self.rng.u8(..4) != 0,
             fixed: self.rng.u8(..5) == 0,
         };
         self.procfs = self.one_in(4);
+        // Which inodes a procfs keeps, and so what it tells of them, is its own matter.
+        flavour.watches &= !self.procfs;
+        self.plain = flavour.watches && self.rng.bool();
         let mut who = Who::Root;
         for index in 0..calls {
             if self.procfs && index < 2 {
                 steps.push(Step { who: Who::Root, call: tasks::a_procfs(index) });
+                continue;
+            }
+            if flavour.watches && matches!(index, 0 | 1 | 8 | 12 | 15) {
+                let call = if index < 2 { self.inotify_init(index) } else { self.inotify() };
+                steps.push(Step { who: Who::Root, call });
                 continue;
             }
             if index < 16 {
@@ -124,6 +138,7 @@ impl Generator {
                 Wants::Mounts if !flavour.mounts => {}
                 Wants::Roots if !flavour.roots => {}
                 Wants::Fixed if !flavour.fixed => {}
+                Wants::Watches if !flavour.watches => {}
                 _ => return draw(self),
             }
         }
@@ -157,6 +172,7 @@ impl Generator {
     fn mknod(&mut self) -> Call {
         let kind = self
             .pick(&[S_IFREG, S_IFREG, 0, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK, S_IFDIR, 0o150_000]);
+        let kind = if self.plain { S_IFREG } else { kind };
         // Without a driver, and the one that takes everything.
         let dev = Int(self.pick(&[0, 0x103]));
         Call::Mknodat { path: self.new_place(), mode: Octal(kind | self.mode().0), dev }
@@ -456,9 +472,11 @@ enum Wants {
     Roots,
     /// In those where files become immutable.
     Fixed,
+    /// In those where something is watched.
+    Watches,
 }
 
-use Wants::{Fixed, Mounts, Nothing, Roots};
+use Wants::{Fixed, Mounts, Nothing, Roots, Watches};
 
 type Draw = fn(&mut Generator) -> Call;
 
@@ -510,6 +528,7 @@ const DRAWN: &[(u32, Wants, Draw)] = &[
     (2, Mounts, |g| Call::Mount { path: g.mountpoint(), flags: g.mount_flags() }),
     (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),
     (3, Mounts, Generator::umount),
+    (8, Watches, Generator::inotify),
 ];
 
 /// The weights of all that is drawn.
@@ -528,4 +547,5 @@ struct Flavour {
     mounts: bool,
     roots: bool,
     fixed: bool,
+    watches: bool,
 }

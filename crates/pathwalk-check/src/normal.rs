@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Facts, Raw, Said, Time};
 use pathwalk::{
-    Dev, Errno, Stat, Statx, StatxMask,
+    Dev, Errno, Event, Stat, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
 use std::collections::{HashMap, HashSet};
@@ -15,6 +15,7 @@ pub(crate) struct Normal {
     mounts: HashMap<u64, u32>,
     /// The devices that are procfs's.
     procs: HashSet<u64>,
+    cookies: HashMap<u32, u32>,
     next_dev: u32,
 }
 
@@ -47,9 +48,22 @@ impl Normal {
                 names.sort();
                 Answer::Names(names)
             }
+            Raw::Events(events) => Answer::Events(self.events(events.clone())),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }
+    }
+
+    /// Cookies are numbers of the machine's.
+    pub(crate) fn events(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+        for event in events.iter_mut().filter(|event| event.cookie != 0) {
+            event.cookie = number(&mut self.cookies, event.cookie);
+        }
+        // A file without a name goes by the number of its inode.
+        for event in events.iter_mut().filter(|event| event.name.starts_with(b"#")) {
+            event.name = (*b"#").into();
+        }
+        events
     }
 
     /// Hears that a new file system has this device number, which another may have had before.

@@ -2,15 +2,16 @@
 
 use crate::{
     answer::{Raw, Said},
-    call::{Call, SLOTS, Step, Who, number},
-    field::{Int, Octal, Slot, Text, When, Where},
+    call::{Call, QUEUES, SLOTS, Step, Who, number},
+    field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     normal::Pace,
     subject::{Outcome, Subject},
 };
 use pathwalk::{
-    At, CapSet, Config, Cred, Dev, Errno, FdTable, File, MemFs, OpenHow, ProcFs, ResolveFlags,
-    Result, Seek, Stat, Statfs, Task, Timespec, Vfs,
-    abi::{PATH_MAX, dirent},
+    At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, Inotify, InotifyEvent,
+    InotifyFlags, InotifyLimits, MemFs, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs,
+    Task, Timespec, Vfs,
+    abi::{PATH_MAX, dirent, inotify},
     system_time,
 };
 use std::{cell::Cell, sync::Arc};
@@ -23,6 +24,7 @@ pub(crate) struct Ours {
     slots: [Option<File>; SLOTS],
     /// The same by numbers, for a procfs to show.
     files: Arc<FdTable>,
+    queues: [Option<Inotify>; QUEUES],
 }
 
 impl Ours {
@@ -39,7 +41,15 @@ impl Ours {
             task.set_cred(cred(who));
             task
         });
-        Self { tasks: tasks.into(), _process: process, slots: Default::default(), files }
+        let (slots, queues) = Default::default();
+        Self { tasks: tasks.into(), _process: process, slots, files, queues }
+    }
+
+    fn is_empty(&self, Slot(slot): Slot) -> bool {
+        match slot.checked_sub(SLOTS) {
+            Some(queue) => self.queues[queue].is_none(),
+            None => self.slots[slot].is_none(),
+        }
     }
 
     /// Makes a call that is about no slot; what it opens is closed.
@@ -49,8 +59,16 @@ impl Ours {
 
     fn make(&mut self, step: &Step) -> Said<File> {
         let call = &step.call.with_numbers();
-        if call.uses().iter().any(|slot| self.slots[slot.0].is_none()) {
+        if call.uses().into_iter().any(|slot| self.is_empty(slot)) {
             return Said::NotAsked;
+        }
+        if let Call::InotifyInit1 { queue: MakesQueue(queue), flags } = call {
+            let task = &self.tasks[step.who as usize];
+            let made = task.inotify_init1(*flags | InotifyFlags::NONBLOCK);
+            return Said::Answer(made.map(|made| {
+                self.queues[queue.0] = Some(made);
+                Raw::Done
+            }));
         }
         let answer = self.ask(&self.tasks[step.who as usize], call);
         if let Call::Close { slot } = call {
@@ -74,17 +92,23 @@ impl Ours {
     }
 
     fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
-        Asking { slots: &self.slots, bounds: ResolveFlags::empty() }.ask(task, call)
+        let (slots, queues) = (&self.slots, &self.queues);
+        Asking { slots, queues, bounds: ResolveFlags::empty() }.ask(task, call)
     }
 }
 
 /// A call that is being made: the files that it may be about, and its bounds.
 struct Asking<'o> {
     slots: &'o [Option<File>; SLOTS],
+    queues: &'o [Option<Inotify>; QUEUES],
     bounds: ResolveFlags,
 }
 
 impl Asking<'_> {
+    fn queue(&self, queue: Queue) -> Result<&Inotify> {
+        self.queues[queue.0].as_ref().ok_or(Errno::EBADF)
+    }
+
     fn file(&self, slot: Slot) -> Result<&File> {
         self.slots[slot.0].as_ref().ok_or(Errno::EBADF)
     }
@@ -141,7 +165,7 @@ impl Asking<'_> {
                 Raw::Statx(Box::new(task.statx(self.at(path)?, &path.path, *flags, *mask)?))
             }
             Call::Within { resolve, call } => {
-                Asking { slots: self.slots, bounds: *resolve }.ask(task, call)?
+                Asking { bounds: *resolve, ..*self }.ask(task, call)?
             }
             Call::Statfs { path: Text(path) } => describe(&task.statfsat(self.cwd(), path)?),
             Call::Fstatfs { slot } => describe(&task.fstatfs(self.file(*slot)?)?),
@@ -223,6 +247,19 @@ impl Asking<'_> {
                 task.bind(source, path).map(done)?
             }
             Call::Umount2 { path: Text(path), flags } => task.umount2(path, *flags).map(done)?,
+            Call::InotifyInit1 { .. } => unreachable!("made by who has the queues"),
+            Call::InotifyAddWatch { queue, path: Text(path), mask } => {
+                let wd = task.inotify_add_watch(self.queue(*queue)?, path, *mask)?;
+                Raw::Number(wd.into())
+            }
+            Call::InotifyRmWatch { queue, wd: Int(wd) } => {
+                task.inotify_rm_watch(self.queue(*queue)?, *wd as i32).map(done)?
+            }
+            Call::InotifyRead { queue, len: Int(len) } => {
+                let mut buf = vec![0; *len as usize];
+                let read = self.queue(*queue)?.read(&mut buf)?;
+                Raw::Events(parse_events(&buf[..read]))
+            }
         })
     }
 }
@@ -241,7 +278,8 @@ impl Subject for Ours {
                 }
                 _ => None,
             };
-            Outcome { said, slots: self.look(), new_device }
+            let events = self.queues[0].iter().flat_map(Inotify::events).collect();
+            Outcome { said, events, slots: self.look(), new_device }
         };
         steps.iter().map(outcome).collect()
     }
@@ -259,7 +297,8 @@ pub(crate) fn describe<F>(stat: &Statfs) -> Raw<F> {
 fn cred(who: Who) -> Cred {
     let (uid, gid, fsuid, fsgid, groups) = who.ids();
     let caps = if fsuid == 0 { CapSet::FULL } else { CapSet::empty() };
-    Cred { uid, gid, fsuid, fsgid, groups: groups.to_vec(), caps, permitted: caps }
+    let groups = groups.to_vec();
+    Cred { uid, gid, fsuid, fsgid, groups, caps, permitted: caps, security: 0 }
 }
 
 fn id(Int(id): Int) -> Option<u32> {
@@ -295,6 +334,17 @@ pub(crate) fn parse_dirents(mut bytes: &[u8], names: &mut Vec<(Vec<u8>, u8)>) {
     }
 }
 
+/// Reads `struct inotify_event`s.
+pub(crate) fn parse_events(bytes: &[u8]) -> Vec<Event> {
+    let own = |event: InotifyEvent<'_>| Event {
+        wd: event.wd,
+        mask: event.mask,
+        cookie: event.cookie,
+        name: event.name.into(),
+    };
+    inotify::events(bytes).map(own).collect()
+}
+
 /// Of the kernel's settings those that path calls look at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
@@ -306,6 +356,8 @@ pub(crate) struct Settings {
     pub(crate) protected_regular: u8,
     /// `fs.protected_fifos`
     pub(crate) protected_fifos: u8,
+    /// `fs.inotify`
+    pub(crate) inotify: InotifyLimits,
 }
 
 impl Settings {
@@ -315,6 +367,11 @@ impl Settings {
         protected_hardlinks: true,
         protected_regular: 0,
         protected_fifos: 0,
+        inotify: InotifyLimits {
+            max_queued_events: 16_384,
+            max_user_instances: 128,
+            max_user_watches: 65_536,
+        },
     };
 
     /// The configuration of a small machine that is set so.
@@ -327,6 +384,7 @@ impl Settings {
             protected_hardlinks: self.protected_hardlinks,
             protected_regular: self.protected_regular,
             protected_fifos: self.protected_fifos,
+            inotify: self.inotify,
             clock: Some(ticking),
             ..Config::default()
         }
@@ -346,16 +404,22 @@ impl Settings {
 
     /// Those of the running kernel.
     pub(crate) fn running() -> Self {
-        let value = |name: &str| -> u8 {
+        let number = |name: &str| -> u32 {
             let path = format!("/proc/sys/fs/{name}");
             let text = std::fs::read_to_string(&path).expect("the setting can be read");
             text.trim().parse().expect("the setting is a number")
         };
+        let value = |name: &str| number(name) as u8;
         Self {
             protected_symlinks: value("protected_symlinks") != 0,
             protected_hardlinks: value("protected_hardlinks") != 0,
             protected_regular: value("protected_regular"),
             protected_fifos: value("protected_fifos"),
+            inotify: InotifyLimits {
+                max_queued_events: number("inotify/max_queued_events"),
+                max_user_instances: number("inotify/max_user_instances"),
+                max_user_watches: number("inotify/max_user_watches"),
+            },
         }
     }
 }

@@ -145,7 +145,7 @@ impl<S: Subject> Watched<S> {
     }
 
     fn see(&mut self, step: &Step, outcome: Outcome<S::File>) -> Seen {
-        let Outcome { said, slots: after, new_device } = outcome;
+        let Outcome { said, events, slots: after, new_device } = outcome;
         if let Some(dev) = new_device {
             self.normal.renew_device(dev, matches!(step.call, Call::Mountproc { .. }));
         }
@@ -165,8 +165,12 @@ impl<S: Subject> Watched<S> {
         self.before.resize(after.len(), None);
         if let Some(slot) = step.call.fills()
             && answer == Answer::Done
+            && let Some(before) = self.before.get_mut(slot.0)
         {
-            self.before[slot.0] = None;
+            *before = None;
+        }
+        if !events.is_empty() {
+            answer = Answer::Told(Box::new(answer), self.normal.events(events));
         }
         let files = std::iter::zip(&after, &self.before)
             .map(|(after, before)| {

@@ -1,7 +1,7 @@
 //! Who is asked.
 
 use crate::{answer::Said, call::Step, normal::Pace};
-use pathwalk::{Dev, Stat};
+use pathwalk::{Dev, Event, Stat};
 
 /// A machine with a root of its own, five tasks and a few slots for open files.
 ///
@@ -22,6 +22,8 @@ pub(crate) trait Subject {
 pub(crate) struct Outcome<F> {
     /// Its answer.
     pub(crate) said: Said<F>,
+    /// What came to the first queue.
+    pub(crate) events: Vec<Event>,
     /// What fstat tells about each slot's file after it.
     pub(crate) slots: Vec<Option<Stat>>,
     /// The device number of the file system that it mounted, where such numbers are used again.

@@ -29,3 +29,27 @@ fn some_order_of_the_calls_explains_each_race() {
     assert!(report.agrees(), "{report}");
     println!("{report}");
 }
+
+/// A queue that is as full as the kernel lets it be is too long for a table.
+#[test]
+fn queues_overflow_alike() {
+    let mut table = String::from("inotify_init1 q1 0\nmkdirat a 0755\nmkdirat b 0755\n");
+    table.push_str("inotify_add_watch q1 a ATTRIB\ninotify_add_watch q1 b ATTRIB\n");
+    for _ in 0..8193 {
+        table.push_str("fchmodat2 a 0755 0 -> ok\nfchmodat2 b 0755 0 -> ok\n");
+    }
+    table.push_str("inotify_rm_watch q1 1\ninotify_read q1 32\nfchmodat2 b 0755 0\n");
+    table.push_str("inotify_read q1 300000\nfchmodat2 b 0755 0\ninotify_read q1 300000\n");
+    let name = format!("pathwalk-queue-{}.scn", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, table).expect("a table can be written");
+    let args = Args { scenario: vec![path.clone()], record: true, ..Args::default() };
+    let report = check(&args);
+    let recorded = std::fs::read_to_string(&path).expect("the table is there");
+    std::fs::remove_file(&path).expect("the table is there");
+    // Only the kernel knows the answers.
+    if recorded.contains("Q_OVERFLOW") {
+        let report = report.unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.agrees(), "{report}");
+    }
+}

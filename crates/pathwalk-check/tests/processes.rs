@@ -113,7 +113,7 @@ fn kernel(asker: &Asker, pid: u32) -> Answers {
 fn ours(asker: &Asker, target: &Task, own: CapSet) -> Answers {
     let Asker(_, [uid, fsuid], [gid, fsgid], caps) = *asker;
     let (caps, groups) = (caps & own, Vec::new());
-    let cred = Cred { uid, gid, fsuid, fsgid, groups, caps, permitted: caps };
+    let cred = Cred { uid, gid, fsuid, fsgid, groups, caps, permitted: caps, security: 0 };
     let task = target.vfs().task(cred);
     questions()
         .map(|(path, ask)| {

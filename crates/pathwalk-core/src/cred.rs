@@ -20,6 +20,8 @@ pub struct Cred {
     pub groups: Vec<u32>,
     /// The effective capabilities.
     pub caps: CapSet,
+    /// A word of the security module's: see [`SecurityModule`](crate::SecurityModule). Nobody else looks at it.
+    pub security: u64,
     /// The capabilities that may be made effective: what access(2) counts for a real user 0.
     pub permitted: CapSet,
 }
@@ -39,6 +41,7 @@ impl Cred {
             fsgid: gid,
             groups: Vec::new(),
             caps: CapSet::empty(),
+            security: 0,
             permitted: CapSet::empty(),
         }
     }
@@ -57,6 +60,13 @@ impl Cred {
         self
     }
 
+    /// The same with this word of the security module's.
+    #[must_use]
+    pub fn with_security(mut self, security: u64) -> Self {
+        self.security = security;
+        self
+    }
+
     /// The credentials that permission is checked by.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
@@ -65,6 +75,7 @@ impl Cred {
             groups: &self.groups,
             caps: self.caps,
             task: 0,
+            security: self.security,
         }
     }
 
@@ -73,7 +84,8 @@ impl Cred {
     /// Linux: `access_override_creds`.
     pub(crate) fn real_subject(&self) -> Subject<'_> {
         let caps = if self.uid == 0 { self.permitted } else { CapSet::empty() };
-        Subject { fsuid: self.uid, fsgid: self.gid, groups: &self.groups, caps, task: 0 }
+        let (fsuid, fsgid, security) = (self.uid, self.gid, self.security);
+        Subject { fsuid, fsgid, groups: &self.groups, caps, security, task: 0 }
     }
 }
 
@@ -137,6 +149,8 @@ pub struct Subject<'a> {
     /// The number of the task that asks; 0 where it does not matter who. Permission looks at it only in file systems that
     /// show tasks.
     pub task: u32,
+    /// The security module's word.
+    pub security: u64,
 }
 
 impl Subject<'_> {

@@ -3,10 +3,12 @@
 //! Linux: `struct file`; an open file description in open(2)'s words.
 
 use crate::{
+    cred::Subject,
     dcache::DentryId,
     inode::{InodeId, InodeRef},
     mount::MountId,
     ops::exec::WriteAccess,
+    security::{Hooks, PathRef},
     task::Anchor,
     vfs::Vfs,
     walk::HeldPath,
@@ -26,6 +28,8 @@ pub(crate) struct OpenFile {
     flags: OpenFlags,
     /// Whether it counts as one who writes to its inode.
     writes: bool,
+    /// The security module's word.
+    security: u64,
     position: Mutex<Position>,
 }
 
@@ -47,6 +51,7 @@ impl File {
             dentry,
             flags,
             writes: false,
+            security: 0,
             position: Mutex::default(),
         }))
     }
@@ -57,6 +62,26 @@ impl File {
         file.writes = true;
         std::mem::forget(access);
         self
+    }
+
+    /// The same with the security module's word; nobody else has the file yet.
+    pub(crate) fn with_security(mut self, word: u64) -> Self {
+        if word != 0 {
+            Arc::get_mut(&mut self.0).expect("nobody else has it yet").security = word;
+        }
+        self
+    }
+
+    /// Asks the security module whether the size may be set by this file.
+    ///
+    /// # Errors
+    ///
+    /// What it answers.
+    pub(crate) fn may_truncate(&self, who: &Subject<'_>) -> Result<()> {
+        let vfs = self.vfs();
+        vfs.ask(Hooks::FILE_TRUNCATE, |module| {
+            module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.0.security)
+        })
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
@@ -152,6 +177,7 @@ impl<'f> Deref for Borrowed<'f> {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         let vfs = &self.anchor.vfs;
+        vfs.fsnotify_close(self.dentry, self.flags);
         if self.writes {
             vfs.put_write_access(InodeId(vfs.dentry(self.dentry).inode.get()));
         }

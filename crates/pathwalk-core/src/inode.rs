@@ -30,6 +30,8 @@ pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
 pub(crate) const I_HASHED: u32 = 1 << 2;
 /// A symlink that the file system wants to be asked about at each use.
 pub(crate) const I_MAGIC_LINK: u32 = 1 << 3;
+/// Somebody watches the inode; written under its lock, by who has the marks' lock too.
+pub(crate) const I_WATCHED: u32 = 1 << 7;
 
 /// It was made without a name, and may get one.
 pub(crate) const I_LINKABLE: u32 = 1 << 11;
@@ -43,6 +45,11 @@ pub(crate) const I_APPEND: u32 = InodeFlags::APPEND.bits() << ATTR_SHIFT;
 const I_ATTR: u32 = InodeFlags::all().bits() << ATTR_SHIFT;
 
 const _: () = assert!(I_ATTR >> ATTR_SHIFT == InodeFlags::all().bits(), "the flags fit");
+
+const _: () = assert!(
+    (I_PERMISSION | I_MAY_EXEC | I_HASHED | I_LINKABLE | I_WATCHED).count_ones() == 5,
+    "each flag has a bit of its own"
+);
 
 /// A time in a slot: seconds, and nanoseconds in a word of their own.
 #[derive(Debug)]

@@ -30,6 +30,8 @@ mod walk;
 
 mod perm;
 
+mod security;
+
 mod name;
 
 mod dcache;
@@ -42,16 +44,20 @@ mod mount;
 
 mod topology;
 
+mod notify;
+
 mod lock;
 
 pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
 pub use inode::{Attr, InodeRef};
+pub use notify::{Event, Inotify, InotifyLimits};
 pub use ops::exec::Executable;
 pub use ops::explain;
 pub use ops::rw::Seek;
 pub use perm::{Rule, generic_permission};
+pub use security::{Entry, Hooks, PathRef, SecurityModule, SetAttr};
 pub use task::{At, Task};
 pub use tasks::{HeldPlace, TaskInfo};
 pub use vfs::{Config, Usage, Vfs, system_time};

@@ -6,6 +6,7 @@ use crate::{
     cred::Subject,
     fs::Access,
     inode::{Attr, I_IMMUTABLE, I_PERMISSION, InodeId, InodeRef, Owner},
+    security::Hooks,
     vfs::Vfs,
 };
 use pathwalk_abi::{
@@ -128,9 +129,31 @@ impl Vfs {
         if flags & I_PERMISSION != 0 {
             let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::EACCES)?;
             sb.fs.permission(InodeRef { vfs: self, id: inode }, access, who)?;
+            self.security_inode_permission(inode, access, who)?;
             return Ok(Rule::FileSystem);
         }
-        decide(owner, access, who).map_err(|_| Errno::EACCES)
+        let rule = decide(owner, access, who).map_err(|_| Errno::EACCES)?;
+        self.security_inode_permission(inode, access, who)?;
+        Ok(rule)
+    }
+}
+
+impl Vfs {
+    /// Asks the security module, when all others have said yes.
+    ///
+    /// # Errors
+    ///
+    /// What it answers.
+    #[inline]
+    fn security_inode_permission(
+        &self,
+        inode: InodeId,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<()> {
+        self.ask(Hooks::INODE_PERMISSION, |module| {
+            module.inode_permission(who, self.inode_ref(inode), access)
+        })
     }
 }
 
@@ -144,8 +167,14 @@ mod tests {
 
     #[test]
     fn the_first_class_that_fits_decides() {
-        let subject =
-            |fsuid, fsgid| Subject { fsuid, fsgid, groups: &[], caps: CapSet::empty(), task: 0 };
+        let subject = |fsuid, fsgid| Subject {
+            fsuid,
+            fsgid,
+            groups: &[],
+            caps: CapSet::empty(),
+            security: 0,
+            task: 0,
+        };
         for (mode, who, want) in [
             (0o100_077, subject(10, 20), Err(Rule::Owner)),
             (0o100_707, subject(11, 20), Err(Rule::Group)),
@@ -161,7 +190,8 @@ mod tests {
 
     #[test]
     fn capabilities_make_up_for_bits_but_not_for_a_missing_x() {
-        let who = Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL, task: 0 };
+        let who =
+            Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL, security: 0, task: 0 };
         assert_eq!(decide(owner(0o100_600), Access::EXEC, &who), Err(Rule::Other));
         assert_eq!(decide(owner(0o100_100), Access::EXEC, &who), Ok(Rule::CapDacOverride));
         assert_eq!(decide(owner(0o040_000), Access::EXEC, &who), Ok(Rule::CapDacReadSearch));

@@ -15,6 +15,7 @@ use crate::{
     lock,
     mount::MntFlags,
     ops::create::may_keep_sgid,
+    security::SetAttr,
     vfs::Vfs,
     walk::HeldPath,
 };
@@ -124,7 +125,9 @@ impl Vfs {
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
         rules(&slot.attr(), &mut change)?;
         lock_order::assert_none_held();
-        held.sb().fs.setattr(held.inode_ref(), &change)
+        held.sb().fs.setattr(held.inode_ref(), &change)?;
+        self.fsnotify_change(held.dentry(), &change);
+        Ok(())
     }
 
     /// Sets the size of a regular file, which loses what it runs as.
@@ -144,6 +147,7 @@ impl Vfs {
             return Err(Errno::EFBIG);
         }
         self.notify_change(held, |attr, change| {
+            self.security_inode_setattr(held, who, SetAttr::Size(size))?;
             change.size = Some(size);
             change.mode = without_privileges(attr, who);
             match stamp {

@@ -14,6 +14,8 @@ use crate::{
         tree::{MOUNT_MAX, MountTree},
     },
     name::Secret,
+    notify::{InotifyLimits, Notify},
+    security::Security,
     task::Task,
     tasks::TaskTable,
     topology::Topology,
@@ -48,6 +50,8 @@ pub struct Config {
     pub protected_regular: u8,
     /// `fs.protected_fifos`: the same of fifos.
     pub protected_fifos: u8,
+    /// `fs.inotify.*`: how much a user may watch.
+    pub inotify: InotifyLimits,
     /// The clock that stamps files; the host's if there is none.
     pub clock: Option<fn() -> Timespec>,
     /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. It
@@ -66,6 +70,7 @@ impl Default for Config {
             protected_hardlinks: true,
             protected_regular: 0,
             protected_fifos: 0,
+            inotify: InotifyLimits::default(),
             clock: None,
             remember_paths: true,
         }
@@ -104,6 +109,8 @@ pub struct Vfs {
     next_sb: Mutex<u32>,
     pub(crate) next_mount_id: Cell64,
     pub(crate) clock: Clock,
+    pub(crate) notify: Notify,
+    pub(crate) security: Security,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     publishing: [Mutex<()>; 16],
@@ -178,6 +185,8 @@ impl Vfs {
             next_sb: Mutex::new(1),
             next_mount_id: Cell64::default(),
             clock: Clock::default(),
+            notify: Notify::default(),
+            security: Security::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
             root_mount: OnceLock::new(),
@@ -265,6 +274,7 @@ impl Vfs {
     /// Drops all of a file system that has no mount left.
     pub(crate) fn kill_sb(&self, id: u32) {
         let Some(sb) = self.superblock(id) else { return };
+        self.fsnotify_sb_delete(id);
         if let Some(&root) = sb.root.get() {
             self.drop_tree(root);
         }

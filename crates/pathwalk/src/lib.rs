@@ -18,9 +18,9 @@
 //! ```
 
 pub use pathwalk_abi::{
-    self as abi, AccessMode, AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, MountFlags,
-    OpenFlags, OpenHow, RenameFlags, ResolveFlags, Result, SetTime, Stat, Statfs, Statx, StatxMask,
-    Timespec, UmountFlags,
+    self as abi, AccessMode, AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, InotifyEvent,
+    InotifyFlags, InotifyMask, MountFlags, OpenFlags, OpenHow, RenameFlags, ResolveFlags, Result,
+    SetTime, Stat, Statfs, Statx, StatxMask, Timespec, UmountFlags,
 };
 pub use pathwalk_core::*;
 #[cfg(feature = "memfs")]

@@ -3,12 +3,13 @@
 use super::sys::{Arg, own, syscall};
 use crate::{
     answer::Raw,
-    call::{Call, SLOTS},
+    call::{Call, QUEUES, SLOTS},
     field::{Slot, Text, When, Where},
-    ours::{describe, parse_dirents},
+    ours::{describe, parse_dirents, parse_events},
 };
 use pathwalk::{
-    AtFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx, StatxMask, UmountFlags,
+    AtFlags, InotifyFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx, StatxMask,
+    UmountFlags,
     abi::{AT_FDCWD, PATH_MAX, StatxAttributes, UTIME_NOW, UTIME_OMIT},
 };
 use std::{ffi::CString, os::fd::OwnedFd};
@@ -21,7 +22,7 @@ const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const AT_EXECVE_CHECK: u32 = 0x1_0000;
 
 /// The descriptors in the slots.
-pub(crate) type Fds = [i32; SLOTS];
+pub(crate) type Fds = [i32; SLOTS + QUEUES];
 
 /// Whether it is an umount that the library has no place for, and not to be made.
 ///
@@ -31,7 +32,8 @@ pub(crate) fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
     let Call::Umount2 { path, flags } = call else { return false };
     let mount = |path: &[u8], flags: AtFlags| {
         let path = Where { dir: None, path: path.to_vec() };
-        let statx = Caller { fds: [-1; SLOTS] }.statx(&path, flags, StatxMask::MNT_ID_UNIQUE);
+        let statx =
+            Caller { fds: [-1; SLOTS + QUEUES] }.statx(&path, flags, StatxMask::MNT_ID_UNIQUE);
         let root = StatxAttributes::MOUNT_ROOT.bits();
         statx.ok().filter(|statx| statx.stx_attributes & root != 0).map(|statx| statx.stx_mnt_id)
     };
@@ -44,7 +46,7 @@ pub(crate) fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
 /// The number of the mount that the calling thread has for its root.
 pub(crate) fn root_mount() -> Result<u64> {
     let root = Where { dir: None, path: b"/".to_vec() };
-    let caller = Caller { fds: [-1; SLOTS] };
+    let caller = Caller { fds: [-1; SLOTS + QUEUES] };
     caller.statx(&root, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE).map(|statx| statx.stx_mnt_id)
 }
 
@@ -302,6 +304,26 @@ impl Caller {
             Call::Umount2 { path, flags } => {
                 let args = [Arg::Str(&text(&path.0)), int(flags.bits().into())];
                 syscall(libc::SYS_umount2, args).map(done)
+            }
+            Call::InotifyInit1 { flags, .. } => {
+                let flags = int((*flags | InotifyFlags::NONBLOCK).bits().into());
+                syscall(libc::SYS_inotify_init1, [flags]).map(|fd| Raw::File(own(fd)))
+            }
+            Call::InotifyAddWatch { queue, path, mask } => {
+                let path = text(&path.0);
+                let args = [self.fd(queue.slot()), Arg::Str(&path), int(mask.bits().into())];
+                syscall(libc::SYS_inotify_add_watch, args).map(number)
+            }
+            Call::InotifyRmWatch { queue, wd } => {
+                syscall(libc::SYS_inotify_rm_watch, [self.fd(queue.slot()), int(wd.0)]).map(done)
+            }
+            Call::InotifyRead { queue, len } => {
+                let mut buf = vec![0; len.0 as usize];
+                let read = syscall(
+                    libc::SYS_read,
+                    [self.fd(queue.slot()), Arg::Out(&mut buf), int(len.0)],
+                )?;
+                Ok(Raw::Events(parse_events(&buf[..read as usize])))
             }
         }
     }

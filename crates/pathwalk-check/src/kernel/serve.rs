@@ -6,18 +6,19 @@ use super::{
 };
 use crate::{
     answer::{Raw, Said},
-    call::{Call, SLOTS, Step, number},
+    call::{Call, QUEUES, SLOTS, Step, number},
     normal::{NOTHING_BEHIND, Pace},
+    ours::parse_events,
     subject::Outcome,
 };
-use pathwalk::{Dev, FileType};
+use pathwalk::{Dev, Event, FileType, InotifyMask};
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     sync::{Arc, Mutex},
 };
 
-/// The open files of a world.
-pub(crate) type Slots = [Option<OwnedFd>; SLOTS];
+/// The open files of a world, and its queues of events.
+pub(crate) type Slots = [Option<OwnedFd>; SLOTS + QUEUES];
 
 /// What a worker is asked for.
 pub(crate) enum Job {
@@ -54,7 +55,8 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, root_of_all: u64) -> Reply {
                 pace.wait();
                 let said = make(&step.call, &mut slots, root_of_all);
                 let stop = mounted(&step.call, &said);
-                outcomes.push(Outcome { said, slots: look(&slots), new_device: None });
+                let events = listen(&slots, &said);
+                outcomes.push(Outcome { said, events, slots: look(&slots), new_device: None });
                 if stop {
                     break;
                 }
@@ -103,7 +105,21 @@ fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
     }
 }
 
+/// Reads the first queue. Of a call that pathwalk refuses nobody hears there.
+fn listen(slots: &Slots, said: &Said<OwnedFd>) -> Vec<Event> {
+    let Some(queue) = &slots[SLOTS] else { return Vec::new() };
+    let mut events = Vec::new();
+    let mut buf = [0; 1 << 12];
+    while let Ok(read) = sys::read(queue.as_raw_fd(), &mut buf) {
+        events.extend(parse_events(&buf[..read]));
+    }
+    if matches!(said, Said::Answer(Err(errno)) if *errno == NOTHING_BEHIND) {
+        events.retain(|event| !event.mask.intersects(InotifyMask::OPEN | InotifyMask::CLOSE));
+    }
+    events
+}
+
 fn look(slots: &Slots) -> Vec<Option<pathwalk::Stat>> {
     let stat = |fd: &OwnedFd| sys::fstat(fd.as_raw_fd()).expect("fstat cannot fail");
-    slots.iter().map(|fd| fd.as_ref().map(stat)).collect()
+    slots[..SLOTS].iter().map(|fd| fd.as_ref().map(stat)).collect()
 }

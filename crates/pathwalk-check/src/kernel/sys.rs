@@ -81,6 +81,13 @@ pub(crate) fn fstat(fd: i32) -> Result<Stat> {
     Ok(stat)
 }
 
+/// read(2)
+pub(crate) fn read(fd: i32, buf: &mut [u8]) -> Result<usize> {
+    let len = buf.len() as i64;
+    let args = [Arg::Int(fd.into()), Arg::Out(buf), Arg::Int(len)];
+    syscall(libc::SYS_read, args).map(|read| read as usize)
+}
+
 /// Whether it was opened with `O_PATH`.
 pub(crate) fn is_path(fd: i32) -> bool {
     let flags = syscall(libc::SYS_fcntl, [Arg::Int(fd.into()), Arg::Int(libc::F_GETFL.into())]);

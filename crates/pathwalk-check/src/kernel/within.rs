@@ -10,7 +10,7 @@
 use super::{calls::Caller, sys};
 use crate::{
     answer::Raw,
-    call::{Call, SLOTS},
+    call::{Call, QUEUES, SLOTS},
     field::{Fills, Int, Octal, Slot, Text, Where},
 };
 use pathwalk::{AtFlags, Errno, FileType, OpenFlags, ResolveFlags, Result};
@@ -113,7 +113,7 @@ struct Bounds<'c> {
 impl Bounds<'_> {
     /// A caller that has these descriptors in the first slots.
     fn beside(&self, fds: &[OwnedFd]) -> Caller {
-        let mut slots = [-1; SLOTS];
+        let mut slots = [-1; SLOTS + QUEUES];
         for (slot, fd) in slots.iter_mut().zip(fds) {
             *slot = fd.as_raw_fd();
         }

@@ -36,5 +36,6 @@ fn own() -> Result<Cred, Error> {
         groups: groups.iter().map(|gid| gid.as_raw()).collect(),
         caps: CapSet::from_bits_truncate(caps.effective.bits()),
         permitted: CapSet::from_bits_truncate(caps.permitted.bits()),
+        security: 0,
     })
 }

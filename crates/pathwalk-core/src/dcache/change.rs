@@ -82,6 +82,8 @@ impl Vfs {
         let id = self.with_room(|| self.dentries.alloc()).ok_or(Errno::ENOMEM)?;
         let dentry = self.dentries.get(id);
         {
+            // For SEARCH_ALL, which a security module may be taking away just now.
+            let _guard = dentry.lockref.lock(lock::DENTRY);
             let _change = dentry.seq.change();
             dentry.flags.set(IS_ROOT | flags | self.type_flags(inode));
             dentry.parent.set(id);
@@ -117,6 +119,7 @@ impl Vfs {
             self.names.free(blob);
         }
         if inode != InodeId::NONE {
+            self.fsnotify_inoderemove(inode);
             self.iput(inode);
         }
         self.dentries.free(id.0);

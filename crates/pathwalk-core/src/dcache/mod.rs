@@ -213,7 +213,7 @@ impl Vfs {
         let slot = self.inode(inode);
         let (owner, flags) = slot.owner();
         match FileType::from_mode(owner.mode) {
-            Some(FileType::Directory) => DIRECTORY | search_all(owner, flags),
+            Some(FileType::Directory) => DIRECTORY | self.search_all(owner, flags),
             Some(FileType::Symlink) => SYMLINK,
             _ => 0,
         }
@@ -233,14 +233,15 @@ impl Vfs {
         let slot: &Inode = self.inode(inode);
         let attr = slot.attr_locked();
         let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
-        let flags = dentry.flags.get() & !SEARCH_ALL | search_all(owner, slot.flags.get());
+        let flags = dentry.flags.get() & !SEARCH_ALL | self.search_all(owner, slot.flags.get());
         let _change = dentry.seq.change();
         dentry.flags.set(flags);
     }
-}
 
-/// SEARCH_ALL, or nothing.
-fn search_all(owner: Owner, flags: u32) -> u32 {
-    let asks = flags & (I_PERMISSION | I_MAY_EXEC) == I_PERMISSION;
-    if owner.mode & S_IXUGO == S_IXUGO && !asks { SEARCH_ALL } else { 0 }
+    /// SEARCH_ALL, or nothing; under the dentry's lock.
+    fn search_all(&self, owner: Owner, flags: u32) -> u32 {
+        let asks = flags & (I_PERMISSION | I_MAY_EXEC) == I_PERMISSION;
+        let asks = asks || self.security.asks_in_walks();
+        if owner.mode & S_IXUGO == S_IXUGO && !asks { SEARCH_ALL } else { 0 }
+    }
 }

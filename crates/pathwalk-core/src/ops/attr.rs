@@ -9,6 +9,7 @@ use crate::{
     file::{Borrowed, File},
     fs::Access,
     inode::Attr,
+    security::{Hooks, PathRef, SetAttr},
     setattr::{Stamp, privileges_to_drop},
     task::{At, Task},
     walk::{HeldPath, Lookup, ladder::keep},
@@ -213,6 +214,9 @@ impl Task {
         held.want_write()?;
         must_not_only_grow(&held)?;
         let _access = vfs.get_write_access(held.inode())?;
+        vfs.ask(Hooks::PATH_TRUNCATE, |module| {
+            module.path_truncate(&who, &PathRef::of(vfs, &held))
+        })?;
         vfs.do_truncate(&held, size, &who, Stamp::Changes)
     }
 
@@ -233,7 +237,9 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         must_not_only_grow(&held)?;
-        self.vfs().do_truncate(&held, size, &self.cred.subject(), Stamp::Always)
+        let who = self.cred.subject();
+        file.may_truncate(&who)?;
+        self.vfs().do_truncate(&held, size, &who, Stamp::Always)
     }
 
     /// `ioctl(file, FS_IOC_GETFLAGS)`: tells a file's flags, as lsattr(1) shows them. ioctl_iflags(2)
@@ -287,12 +293,17 @@ impl Task {
 
     fn chmod_common(&self, held: &HeldPath<'_>, mode: u32) -> Result<()> {
         held.want_write()?;
-        let who = self.cred.subject();
-        self.vfs().notify_change(held, |attr, change| {
+        let (vfs, who) = (self.vfs(), self.cred.subject());
+        let asked = mode & S_IALLUGO;
+        vfs.ask(Hooks::PATH_CHMOD, |module| {
+            module.path_chmod(&who, &PathRef::of(vfs, held), asked)
+        })?;
+        vfs.notify_change(held, |attr, change| {
             must_not_be_fixed(attr)?;
             if attr.file_type() == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP);
             }
+            vfs.security_inode_setattr(held, &who, SetAttr::Mode(asked))?;
             if !who.owner_or_capable(attr.uid) {
                 return Err(Errno::EPERM);
             }
@@ -310,11 +321,15 @@ impl Task {
         if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
             return Err(Errno::EINVAL);
         }
-        let who = self.cred.subject();
-        self.vfs().notify_change(held, |attr, change| {
+        let (vfs, who) = (self.vfs(), self.cred.subject());
+        vfs.ask(Hooks::PATH_CHOWN, |module| {
+            module.path_chown(&who, &PathRef::of(vfs, held), uid, gid)
+        })?;
+        vfs.notify_change(held, |attr, change| {
             if uid.is_some() || gid.is_some() {
                 must_not_be_fixed(attr)?;
             }
+            vfs.security_inode_setattr(held, &who, SetAttr::Owner(uid, gid))?;
             if let Some(uid) = uid {
                 let own = who.fsuid == attr.uid && uid == attr.uid;
                 if !own && !who.capable(CapSet::CHOWN) {
@@ -348,18 +363,20 @@ impl Task {
         let vfs = self.vfs();
         let who = self.cred.subject();
         vfs.notify_change(held, |attr, change| {
-            let touch = (atime, mtime) == (SetTime::Now, SetTime::Now);
-            if !touch {
+            let own = who.owner_or_capable(attr.uid);
+            // Setting both to now is what a write does too: who may write may touch.
+            let touches = (atime, mtime) == (SetTime::Now, SetTime::Now);
+            if !touches {
                 must_not_be_fixed(attr)?;
             } else if attr.flags.contains(InodeFlags::IMMUTABLE) {
                 return Err(Errno::EPERM);
             }
-            if !who.owner_or_capable(attr.uid) {
-                // Setting both to now is what a write does too: who may write may touch.
-                if !touch {
-                    return Err(Errno::EPERM);
-                }
+            if touches && !own {
                 vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
+            }
+            vfs.security_inode_setattr(held, &who, SetAttr::Times(atime, mtime))?;
+            if !touches && !own {
+                return Err(Errno::EPERM);
             }
             change.atime = time_to_set(atime, change.now);
             change.mtime = time_to_set(mtime, change.now);

@@ -9,6 +9,7 @@ use crate::{
     fs::{Access, Found, NewInode},
     inode::{Attr, InodeId},
     name::{Bytes, Kind, scan},
+    security::{Entry, Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
     walk::{
@@ -197,11 +198,16 @@ impl Task {
         let who = self.cred.subject();
         let attr = vfs.inode(old.inode()).attr();
         vfs.may_linkat(old.inode(), &attr, &who)?;
+        let entry = || Entry::of(vfs, &parent, None);
+        vfs.ask(Hooks::PATH_LINK, |module| {
+            module.path_link(&who, &PathRef::of(vfs, &old), &entry())
+        })?;
         vfs.may_create(&parent.dir, &who)?;
         let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
         if fixed || attr.file_type() == FileType::Directory {
             return Err(Errno::EPERM);
         }
+        vfs.ask(Hooks::INODE_LINK, |module| module.inode_link(&who, old.inode_ref(), &entry()))?;
         lock_order::assert_none_held();
         parent.dir.sb().fs.link(
             old.inode_ref(),
@@ -211,6 +217,7 @@ impl Task {
         )?;
         vfs.inode(old.inode()).lockref.get();
         vfs.d_instantiate(name.id, old.inode(), parent.dir.sb().kind);
+        vfs.fsnotify_link(old.inode(), parent.dir.inode(), parent.name());
         Ok(())
     }
 
@@ -236,13 +243,16 @@ impl Task {
         let vfs = self.vfs();
         let name = vfs.filename_create(&parent, make.file_type)?;
         let who = self.cred.subject();
+        let umask = self.fs.umask();
+        vfs.security_path_make(&who, &parent, make, umask)?;
         vfs.may_create(&parent.dir, &who)?;
         let device = matches!(make.file_type, FileType::CharDevice | FileType::BlockDevice);
         let whiteout = make.file_type == FileType::CharDevice && make.rdev == Dev::default();
         if device && !whiteout && !who.capable(CapSet::MKNOD) {
             return Err(Errno::EPERM);
         }
-        vfs.make(&parent, &name, make, self.fs.umask(), &who)
+        vfs.security_inode_make(&who, &parent, make, umask)?;
+        vfs.make(&parent, &name, make, umask, &who)
     }
 }
 
@@ -396,6 +406,7 @@ impl Vfs {
         let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &new)?;
         let inode = room.fill(parent.dir.slot().sb.get(), &found);
         self.d_instantiate(name.id, inode, sb.kind);
+        self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
         Ok(())
     }
 }

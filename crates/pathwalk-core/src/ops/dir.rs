@@ -8,6 +8,7 @@ use crate::{
     fs::{Access, Features},
     inode::InodeId,
     lock,
+    security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::keep},
@@ -50,6 +51,7 @@ impl Task {
             noted = vfs.list_asking(id, &mut position, &mut out)?;
         }
         drop(position);
+        dir.fsnotify_access();
         if noted && !dir.flags().contains(OpenFlags::NOATIME) {
             vfs.touch_atime(dir.inode(), vfs.mount_slot(mnt).flags());
         }
@@ -122,6 +124,10 @@ impl Task {
         if !self.cred.subject().capable(CapSet::SYS_CHROOT) {
             return Err(Errno::EPERM);
         }
+        let vfs = self.vfs();
+        vfs.ask(Hooks::PATH_CHROOT, |module| {
+            module.path_chroot(&self.cred.subject(), &PathRef::of(vfs, &held))
+        })?;
         self.fs.set_root(held);
         Ok(())
     }

@@ -51,8 +51,12 @@ impl Task {
             _ => return Err(Errno::EACCES),
         }
         vfs.inode_permission(held.inode(), Access::EXEC, &self.cred.subject())?;
-        vfs.deny_write_access(held.inode())?;
-        Ok(Executable(File::new(&self.anchor, held, OpenFlags::RDONLY)))
+        let word = self.security_file_open(&held, OpenFlags::RDONLY)?;
+        // It is open from here on, also where it cannot run.
+        let file = File::new(&self.anchor, held, OpenFlags::RDONLY).with_security(word);
+        file.fsnotify_open_exec();
+        vfs.deny_write_access(file.inode())?;
+        Ok(Executable(file))
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::{
     fs::FileSystem,
     mount::{MntFlags, MountId},
+    security::{Hooks, PathRef},
     task::{At, Task},
     walk::{HeldPath, Lookup, ladder::keep},
 };
@@ -108,11 +109,19 @@ impl Task {
         if held.mount().root.get() != held.dentry().0 {
             return Err(Errno::EINVAL);
         }
-        self.vfs().detach(held.mnt(), flags.contains(UmountFlags::DETACH))
+        let vfs = self.vfs();
+        vfs.ask(Hooks::SB_UMOUNT, |module| {
+            module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held))
+        })?;
+        vfs.detach(held.mnt(), flags.contains(UmountFlags::DETACH))
     }
 
     fn mountpoint<'a>(&'a self, path: &'a [u8]) -> Result<HeldPath<'a>> {
         let at = keep(&self.request(At::Cwd, path, Lookup::FOLLOW)?)?;
+        let vfs = self.vfs();
+        vfs.ask(Hooks::SB_MOUNT, |module| {
+            module.sb_mount(&self.cred.subject(), &PathRef::of(vfs, &at))
+        })?;
         self.may_mount()?;
         Ok(at)
     }

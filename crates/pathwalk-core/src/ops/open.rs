@@ -10,6 +10,7 @@ use crate::{
     inode::{Attr, Owner},
     mount::MntFlags,
     name::{Bytes, Component, Kind},
+    security::{Hooks, PathRef},
     setattr::Stamp,
     task::{At, Task},
     walk::{
@@ -144,11 +145,28 @@ impl Task {
         vfs.mntget(dir.mnt());
         let held = HeldPath::new(vfs, dir.mnt(), dentry);
         let inode = held.inode();
-        let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
-        if open_for_writing(op.flags) {
-            return Ok(file.with_write_access(vfs.get_write_access(inode)?));
+        let access =
+            if open_for_writing(op.flags) { Some(vfs.get_write_access(inode)?) } else { None };
+        let word = self.security_file_open(&held, op.flags)?;
+        let flags = op.flags.difference(OPENING);
+        let mut file = File::new(&self.anchor, held, flags).with_security(word);
+        if let Some(access) = access {
+            file = file.with_write_access(access);
         }
+        file.fsnotify_open();
         Ok(file)
+    }
+
+    /// Asks the security module; its word is kept with the file.
+    ///
+    /// # Errors
+    ///
+    /// What it answers.
+    pub(crate) fn security_file_open(&self, held: &HeldPath<'_>, flags: OpenFlags) -> Result<u64> {
+        let vfs = self.vfs();
+        vfs.ask(Hooks::FILE_OPEN, |module| {
+            module.file_open(&self.cred.subject(), &PathRef::of(vfs, held), flags)
+        })
     }
 
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
@@ -179,11 +197,13 @@ impl Task {
             return if op.flags.contains(OpenFlags::EXCL) { Err(Errno::EEXIST) } else { Ok(None) };
         }
         parent.dir.want_write()?;
-        let who = self.cred.subject();
-        vfs.may_create(&parent.dir, &who)?;
+        let (who, umask) = (self.cred.subject(), self.fs.umask());
         let make =
             Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
-        vfs.make(parent, &name, &make, self.fs.umask(), &who)?;
+        vfs.security_path_make(&who, parent, &make, umask)?;
+        vfs.may_create(&parent.dir, &who)?;
+        vfs.security_inode_make(&who, parent, &make, umask)?;
+        vfs.make(parent, &name, &make, umask, &who)?;
         let dentry = name.hold();
         vfs.mntget(parent.dir.mnt());
         Ok(Some(HeldPath::new(vfs, parent.dir.mnt(), dentry)))
@@ -239,11 +259,12 @@ impl Task {
         }
         let inode = held.inode();
         let mut access = None;
+        if kind == FileType::Regular && open_for_writing(op.flags) {
+            access = Some(vfs.get_write_access(inode)?);
+            held.want_write()?;
+        }
+        let word = self.security_file_open(&held, op.flags)?;
         match kind {
-            FileType::Regular if open_for_writing(op.flags) => {
-                access = Some(vfs.get_write_access(inode)?);
-                held.want_write()?;
-            }
             FileType::Regular | FileType::Directory => {}
             // Access mode 3 makes neither end of a pipe.
             FileType::Fifo if op.flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
@@ -252,15 +273,18 @@ impl Task {
             }
             FileType::Symlink => {}
         }
-        let file = File::new(&self.anchor, held, op.flags.difference(OPENING));
-        let file = match access {
-            Some(access) => file.with_write_access(access),
-            None => file,
-        };
+        let flags = op.flags.difference(OPENING);
+        let mut file = File::new(&self.anchor, held, flags).with_security(word);
+        if let Some(access) = access {
+            file = file.with_write_access(access);
+        }
+        file.fsnotify_open();
         if truncates {
+            let who = self.cred.subject();
             // Also where it is not open for writing.
             let _access = vfs.get_write_access(inode)?;
-            vfs.do_truncate(&file.borrow(), 0, &self.cred.subject(), Stamp::Always)?;
+            file.may_truncate(&who)?;
+            vfs.do_truncate(&file.borrow(), 0, &who, Stamp::Always)?;
         }
         Ok(file)
     }

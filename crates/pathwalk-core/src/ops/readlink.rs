@@ -7,6 +7,7 @@ use crate::{
     fs::LinkTarget,
     inode::{I_MAGIC_LINK, InodeId},
     mount::MntFlags,
+    security::Hooks,
     task::{At, Task},
     tasks::HeldPlace,
     walk::{
@@ -84,6 +85,11 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
             return Err(if self.unnamed { Errno::ENOENT } else { Errno::EINVAL }.into());
         }
         let inode = end.inode();
+        if !RCU {
+            vfs.ask(Hooks::INODE_READLINK, |module| {
+                module.inode_readlink(&end.who, vfs.inode_ref(inode))
+            })?;
+        }
         let slot = vfs.inode(inode);
         let flags: MntFlags = end.mount().flags();
         if RCU {

@@ -8,6 +8,7 @@ use crate::{
     fs::Access,
     inode::{I_APPEND, InodeId},
     name::Kind,
+    security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
     walk::{HeldPath, Lookup, ladder::parent},
@@ -80,9 +81,21 @@ impl Task {
         if !rmdir && parent.last.trailing_slash {
             return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
         }
-        vfs.may_delete(&parent.dir, victim, &self.cred.subject(), rmdir)?;
+        let who = self.cred.subject();
+        let entry = || Entry::of(vfs, &parent, Some(victim));
+        if rmdir {
+            vfs.ask(Hooks::PATH_RMDIR, |module| module.path_rmdir(&who, &entry()))?;
+        } else {
+            vfs.ask(Hooks::PATH_UNLINK, |module| module.path_unlink(&who, &entry()))?;
+        }
+        vfs.may_delete(&parent.dir, victim, &who, rmdir)?;
         if vfs.is_mountpoint(name.id) {
             return Err(Errno::EBUSY);
+        }
+        if rmdir {
+            vfs.ask(Hooks::INODE_RMDIR, |module| module.inode_rmdir(&who, &entry()))?;
+        } else {
+            vfs.ask(Hooks::INODE_UNLINK, |module| module.inode_unlink(&who, &entry()))?;
         }
         let sb = parent.dir.sb();
         let (dir, inode, now) = (parent.dir.inode_ref(), vfs.inode_ref(victim), vfs.now());
@@ -93,6 +106,11 @@ impl Task {
             sb.fs.unlink(dir, parent.name(), inode, now)?;
         }
         vfs.d_delete(parent.dir.dentry(), name.id, rmdir);
+        if rmdir {
+            vfs.fsnotify_rmdir(parent.dir.inode(), parent.name(), name.id);
+        } else {
+            vfs.fsnotify_unlink(parent.dir.inode(), parent.name(), name.id);
+        }
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     inode::InodeId,
     lock,
     name::{INLINE_LEN, Kind},
+    security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
     walk::{
@@ -149,11 +150,16 @@ impl Vfs {
                 return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
             }
         }
+        let who = task.cred.subject();
+        let old_entry = || Entry::of(self, old, Some(inode));
+        let new_entry = || Entry::of(self, new, replaced);
+        self.ask(Hooks::PATH_RENAME, |module| {
+            module.path_rename(&who, &old_entry(), &new_entry(), flags)
+        })?;
         let Some(mut target) = target else { return Ok(()) };
         if replaced == Some(inode) {
             return Ok(());
         }
-        let who = task.cred.subject();
         self.may_delete(&old.dir, inode, &who, is_directory)?;
         match replaced {
             None => self.may_create(&new.dir, &who)?,
@@ -169,6 +175,12 @@ impl Vfs {
         if let Some(other) = replaced.filter(|_| across && exchange && onto_directory) {
             self.inode_permission(other, Access::WRITE, &who)?;
         }
+        self.ask(Hooks::INODE_RENAME, |module| {
+            if exchange {
+                module.inode_rename(&who, &new_entry(), &old_entry())?;
+            }
+            module.inode_rename(&who, &old_entry(), &new_entry())
+        })?;
         if self.is_mountpoint(source.id) || self.is_mountpoint(target.id) {
             return Err(Errno::EBUSY);
         }
@@ -221,6 +233,11 @@ impl Vfs {
         drop(held);
         if let Some(left) = left {
             self.dput(left);
+        }
+        let (from, to) = ((old.dir.inode(), old.name()), (new.dir.inode(), new.name()));
+        self.fsnotify_move(from, to, inode, replaced.filter(|_| !exchange));
+        if let Some(other) = replaced.filter(|_| exchange) {
+            self.fsnotify_move(to, from, other, None);
         }
         Ok(())
     }

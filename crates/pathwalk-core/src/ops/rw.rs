@@ -129,6 +129,9 @@ impl Task {
         if !file.flags().contains(OpenFlags::NOATIME) {
             self.vfs().touch_atime(held.inode(), held.mnt_flags());
         }
+        if read != 0 {
+            file.fsnotify_access();
+        }
         Ok(read)
     }
 
@@ -140,7 +143,11 @@ impl Task {
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
         self.vfs().file_remove_privs(&held, &self.cred.subject())?;
         lock_order::assert_none_held();
-        held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())
+        let written = held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())?;
+        if written.1 != 0 {
+            file.fsnotify_modify();
+        }
+        Ok(written)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     file::File,
     inode::{Attr, InodeId},
     mount::{COARSE_TIMES, MntFlags, Mount, MountId},
+    security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
     walk::{
@@ -54,6 +55,13 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
 
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<R, Stop> {
+        if !RCU {
+            let vfs = end.vfs;
+            vfs.ask(Hooks::INODE_GETATTR, |module| {
+                let held = end.hold().map_err(|_| Errno::ESTALE)?;
+                module.inode_getattr(&end.who, &PathRef::of(vfs, &held))
+            })?;
+        }
         let inode = end.vfs.inode(end.inode());
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
@@ -91,7 +99,7 @@ impl Task {
             && flags.contains(AtFlags::EMPTY_PATH)
             && let At::Dir(file) = dir
         {
-            self.place_of(file)?;
+            self.may_getattr(file)?;
             file.getattr(|attr, mount| fill_statx(&mut buf, attr, mount, mask));
             return Ok(buf);
         }
@@ -155,8 +163,18 @@ impl Task {
     ///
     /// - `EBADF`: the file is of another machine.
     pub fn fstat(&self, file: &File) -> Result<Stat> {
-        self.place_of(file)?;
+        self.may_getattr(file)?;
         Ok(file.getattr(fill_stat))
+    }
+
+    /// Asks the security module about an open file.
+    #[inline]
+    fn may_getattr(&self, file: &File) -> Result<()> {
+        self.place_of(file)?;
+        let vfs = self.vfs();
+        vfs.ask(Hooks::INODE_GETATTR, |module| {
+            module.inode_getattr(&self.cred.subject(), &PathRef::of(vfs, &file.hold()))
+        })
     }
 
     /// `statfs(path)`: tells about the file system that the path leads into. statfs(2)

@@ -71,6 +71,9 @@ fn climb_from<'a, J: Job<'a>, O: Observer>(
     job: &mut J,
     begun: Option<Begun>,
 ) -> Result<J::Out> {
+    if request.vfs.security.asks_in_walks() {
+        return climb_holding(request, observer, job);
+    }
     let mut text = Text::new(request.path);
     let mut walk = match Walk::<Rcu, O>::path_init(request, observer) {
         Ok(walk) => walk,
@@ -84,6 +87,26 @@ fn climb_from<'a, J: Job<'a>, O: Observer>(
         Ok(out) => Ok(out),
         Err(Stop::Errno(errno)) if errno != Errno::ESTALE => Err(errno),
         Err(stop) => climb_on(request, walk, text, stop, job),
+    }
+}
+
+/// Climbs without the first rung: a security module wants to be asked on the way, and where the walk ends.
+#[cold]
+#[inline(never)]
+fn climb_holding<'a, J: Job<'a>, O: Observer>(
+    request: &Request<'a>,
+    mut observer: O,
+    job: &mut J,
+) -> Result<J::Out> {
+    observer.left_rcu(Left::Permission);
+    if request.flags.contains(Lookup::CACHED) {
+        return Err(Errno::EAGAIN);
+    }
+    match rung(request, request.flags, Errno::ECHILD, observer, job)? {
+        (Err(Errno::ESTALE), observer) => {
+            rung(request, request.flags | Lookup::REVAL, Errno::ESTALE, observer, job)?.0
+        }
+        (answer, _) => answer,
     }
 }
 

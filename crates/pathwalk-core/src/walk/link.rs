@@ -13,6 +13,7 @@ use crate::{
     fs::LinkTarget,
     inode::{Attr, I_MAGIC_LINK, InodeId, Owner, must_be_a_body},
     mount::MntFlags,
+    security::Hooks,
     vfs::Vfs,
 };
 use pathwalk_abi::{
@@ -102,6 +103,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 return Err(Stop::Leave(Left::Atime));
             }
             vfs.touch_atime(inode, flags);
+        }
+        if !H::RCU {
+            vfs.ask(Hooks::INODE_FOLLOW_LINK, |module| {
+                module.inode_follow_link(&self.who, vfs.inode_ref(inode))
+            })?;
         }
         let mut body = SmallVec::new();
         if let Some(blob) = slot.body() {

@@ -289,7 +289,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Changed));
         };
         let opted_in = flags & I_MAY_EXEC != 0 && owner.mode & S_IXUGO == S_IXUGO;
-        if flags & I_PERMISSION != 0 && !opted_in {
+        if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
             return Err(Stop::Leave(Left::Permission));
         }
         match perm::decide(owner, Access::EXEC, &self.who) {

@@ -1,0 +1,429 @@
+//! Security hooks: where each stands, that its answer is the call's, and that nothing was changed then.
+
+use pathwalk::{
+    AccessMode, At, AtFlags, Config, Cred, Dev, Entry, Errno, Hooks, InodeRef, InotifyFlags,
+    InotifyMask, MemFs, MountFlags, OpenFlags, OpenHow, PathRef, RenameFlags, ResolveFlags, Result,
+    SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task, UmountFlags, Vfs, fs::Access,
+};
+use std::sync::{Arc, Mutex};
+
+/// Notes what it is asked, and refuses one thing.
+struct Noter {
+    wants: Hooks,
+    asked: Mutex<Vec<Hooks>>,
+    refuses: Mutex<Hooks>,
+}
+
+/// What it refuses with: no call answers so by itself.
+const NO: Errno = Errno::EDOM;
+
+impl Noter {
+    fn ask(&self, hook: Hooks) -> Result<()> {
+        self.asked.lock().unwrap().push(hook);
+        if self.refuses.lock().unwrap().contains(hook) { Err(NO) } else { Ok(()) }
+    }
+}
+
+macro_rules! noted {
+    ($($name:ident $hook:ident ($($type:ty),*))*) => {
+        impl SecurityModule for Noter {
+            fn hooks(&self) -> Hooks {
+                self.wants
+            }
+
+            $(fn $name(&self, _: &Subject<'_>, $(_: $type),*) -> Result<()> {
+                self.ask(Hooks::$hook)
+            })*
+
+            fn file_open(&self, who: &Subject<'_>, _: &PathRef<'_>, _: OpenFlags) -> Result<u64> {
+                self.ask(Hooks::FILE_OPEN)?;
+                Ok(who.security)
+            }
+
+            fn file_truncate(&self, _: &Subject<'_>, _: &PathRef<'_>, word: u64) -> Result<()> {
+                assert!(word == 0 || word == WORD, "the word of the opening task");
+                self.ask(Hooks::FILE_TRUNCATE)
+            }
+        }
+    };
+}
+
+noted! {
+    inode_permission INODE_PERMISSION (InodeRef<'_>, Access)
+    inode_follow_link INODE_FOLLOW_LINK (InodeRef<'_>)
+    inode_readlink INODE_READLINK (InodeRef<'_>)
+    inode_getattr INODE_GETATTR (&PathRef<'_>)
+    inode_setattr INODE_SETATTR (&PathRef<'_>, SetAttr)
+    inode_create INODE_CREATE (&Entry<'_>, u32)
+    inode_mkdir INODE_MKDIR (&Entry<'_>, u32)
+    inode_mknod INODE_MKNOD (&Entry<'_>, u32, Dev)
+    inode_symlink INODE_SYMLINK (&Entry<'_>, &[u8])
+    inode_link INODE_LINK (InodeRef<'_>, &Entry<'_>)
+    inode_unlink INODE_UNLINK (&Entry<'_>)
+    inode_rmdir INODE_RMDIR (&Entry<'_>)
+    inode_rename INODE_RENAME (&Entry<'_>, &Entry<'_>)
+    path_mkdir PATH_MKDIR (&Entry<'_>, u32)
+    path_mknod PATH_MKNOD (&Entry<'_>, u32, Dev)
+    path_symlink PATH_SYMLINK (&Entry<'_>, &[u8])
+    path_link PATH_LINK (&PathRef<'_>, &Entry<'_>)
+    path_unlink PATH_UNLINK (&Entry<'_>)
+    path_rmdir PATH_RMDIR (&Entry<'_>)
+    path_rename PATH_RENAME (&Entry<'_>, &Entry<'_>, RenameFlags)
+    path_truncate PATH_TRUNCATE (&PathRef<'_>)
+    path_chmod PATH_CHMOD (&PathRef<'_>, u32)
+    path_chown PATH_CHOWN (&PathRef<'_>, Option<u32>, Option<u32>)
+    path_chroot PATH_CHROOT (&PathRef<'_>)
+    path_notify PATH_NOTIFY (&PathRef<'_>)
+    sb_mount SB_MOUNT (&PathRef<'_>)
+    sb_umount SB_UMOUNT (&PathRef<'_>)
+}
+
+const WORD: u64 = 7;
+
+struct World {
+    vfs: Arc<Vfs>,
+    root: Task,
+    user: Task,
+    noter: Arc<Noter>,
+}
+
+/// A machine with a file, a symlink and a directory of user 1000's in `/own`, and the same of root's in `/other`, which
+/// nobody else may write.
+fn world(wants: Hooks) -> World {
+    let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
+    let root = vfs.task(Cred::root());
+    let user = vfs.task(Cred::user(1000, 1000).with_security(WORD));
+    for (dir, id) in [("/own", 1000), ("/other", 0)] {
+        root.mkdir(dir, 0o755).unwrap();
+        root.mkdir(format!("{dir}/d"), 0o755).unwrap();
+        root.mknod(format!("{dir}/f"), 0o100_644, Dev::default()).unwrap();
+        root.symlink("f", format!("{dir}/l")).unwrap();
+        for name in ["", "/d", "/f"] {
+            root.chown(format!("{dir}{name}"), Some(id), Some(id)).unwrap();
+        }
+    }
+    let (asked, refuses) = (Mutex::default(), Mutex::new(Hooks::empty()));
+    let noter = Arc::new(Noter { wants, asked, refuses });
+    vfs.register_security(Arc::clone(&noter) as Arc<dyn SecurityModule>).unwrap();
+    World { vfs, root, user, noter }
+}
+
+impl World {
+    /// What a call is asked about.
+    fn asked(&self, call: impl FnOnce() -> Result<()>) -> (Result<()>, Vec<Hooks>) {
+        self.noter.asked.lock().unwrap().clear();
+        let answer = call();
+        (answer, std::mem::take(&mut *self.noter.asked.lock().unwrap()))
+    }
+
+    /// All names with their attributes; asked with nothing refused.
+    fn tree(&self) -> Vec<String> {
+        let refused = std::mem::replace(&mut *self.noter.refuses.lock().unwrap(), Hooks::empty());
+        let paths = ["/", "/own", "/own/d", "/own/f", "/own/l", "/own/n", "/other", "/other/f"];
+        let look = |path: &&str| format!("{path} {:?}", self.root.lstat(path));
+        let tree = paths.iter().map(look).collect();
+        *self.noter.refuses.lock().unwrap() = refused;
+        tree
+    }
+}
+
+type Call = fn(&Task, &str) -> Result<()>;
+type Row = (&'static str, Call, &'static [Hooks], &'static [Hooks], Errno);
+
+/// A call in a directory, the hooks that it asks in that order (but for those of walks), and what the user is told in
+/// another's directory without a module. Hooks before the bar are asked before that, those behind it after.
+const CALLS: &[Row] = {
+    use Errno as E;
+    use Hooks as H;
+    &[
+        (
+            "mkdir",
+            |t, d| t.mkdir(format!("{d}/n"), 0o755),
+            &[H::PATH_MKDIR],
+            &[H::INODE_MKDIR],
+            E::EACCES,
+        ),
+        (
+            "mknod",
+            |t, d| t.mknod(format!("{d}/n"), 0o010_644, Dev::default()),
+            &[H::PATH_MKNOD],
+            &[H::INODE_MKNOD],
+            E::EACCES,
+        ),
+        (
+            "mknod of a file",
+            |t, d| t.mknod(format!("{d}/n"), 0o644, Dev::default()),
+            &[H::PATH_MKNOD],
+            &[H::INODE_CREATE],
+            E::EACCES,
+        ),
+        (
+            "creat",
+            |t, d| t.creat(format!("{d}/n"), 0o644).map(drop),
+            &[H::PATH_MKNOD],
+            &[H::INODE_CREATE, H::FILE_OPEN],
+            E::EACCES,
+        ),
+        (
+            "symlink",
+            |t, d| t.symlink("x", format!("{d}/n")),
+            &[H::PATH_SYMLINK],
+            &[H::INODE_SYMLINK],
+            E::EACCES,
+        ),
+        (
+            "link",
+            |t, d| t.link("/own/f", format!("{d}/n")),
+            &[H::PATH_LINK],
+            &[H::INODE_LINK],
+            E::EACCES,
+        ),
+        (
+            "unlink",
+            |t, d| t.unlink(format!("{d}/f")),
+            &[H::PATH_UNLINK],
+            &[H::INODE_UNLINK],
+            E::EACCES,
+        ),
+        (
+            "unlink of a directory",
+            |t, d| t.unlink(format!("{d}/d")),
+            &[H::PATH_UNLINK],
+            &[],
+            E::EACCES,
+        ),
+        ("rmdir", |t, d| t.rmdir(format!("{d}/d")), &[H::PATH_RMDIR], &[H::INODE_RMDIR], E::EACCES),
+        (
+            "rename",
+            |t, d| t.rename(format!("{d}/f"), format!("{d}/n")),
+            &[H::PATH_RENAME],
+            &[H::INODE_RENAME],
+            E::EACCES,
+        ),
+        (
+            "exchange",
+            |t, d| {
+                t.renameat2(
+                    At::Cwd,
+                    format!("{d}/f"),
+                    At::Cwd,
+                    format!("{d}/d"),
+                    RenameFlags::EXCHANGE,
+                )
+            },
+            &[H::PATH_RENAME],
+            &[H::INODE_RENAME, H::INODE_RENAME],
+            E::EACCES,
+        ),
+        (
+            "truncate",
+            |t, d| t.truncate(format!("{d}/f"), 5),
+            &[],
+            &[H::PATH_TRUNCATE, H::INODE_SETATTR],
+            E::EACCES,
+        ),
+        (
+            "chmod",
+            |t, d| t.chmod(format!("{d}/f"), 0o600),
+            &[H::PATH_CHMOD, H::INODE_SETATTR],
+            &[],
+            E::EPERM,
+        ),
+        (
+            "chown",
+            |t, d| t.chown(format!("{d}/f"), None, Some(1000)),
+            &[H::PATH_CHOWN, H::INODE_SETATTR],
+            &[],
+            E::EPERM,
+        ),
+        (
+            "touch",
+            |t, d| {
+                t.utimensat(At::Cwd, format!("{d}/f"), SetTime::Now, SetTime::Now, AtFlags::empty())
+            },
+            &[],
+            &[H::INODE_SETATTR],
+            E::EACCES,
+        ),
+        (
+            "utimensat",
+            |t, d| {
+                t.utimensat(
+                    At::Cwd,
+                    format!("{d}/f"),
+                    SetTime::Now,
+                    SetTime::Omit,
+                    AtFlags::empty(),
+                )
+            },
+            &[H::INODE_SETATTR],
+            &[],
+            E::EPERM,
+        ),
+        (
+            "open",
+            |t, d| t.open(format!("{d}/f"), OpenFlags::RDWR, 0).map(drop),
+            &[],
+            &[H::FILE_OPEN],
+            E::EACCES,
+        ),
+        (
+            "open O_TRUNC",
+            |t, d| t.open(format!("{d}/f"), OpenFlags::WRONLY | OpenFlags::TRUNC, 0).map(drop),
+            &[],
+            &[H::FILE_OPEN, H::FILE_TRUNCATE, H::INODE_SETATTR],
+            E::EACCES,
+        ),
+        (
+            "open O_TMPFILE",
+            |t, d| t.open(d, OpenFlags::TMPFILE | OpenFlags::RDWR, 0o600).map(drop),
+            &[],
+            &[H::FILE_OPEN],
+            E::EACCES,
+        ),
+    ]
+};
+
+#[test]
+fn each_hook_stands_before_or_behind_permission_and_changes_nothing() {
+    for (name, call, before, after, refused) in CALLS {
+        let world = world(Hooks::all() - Hooks::WALK);
+        let (answer, asked) = world.asked(|| call(&world.user, "/other"));
+        assert_eq!((answer, &asked[..]), (Err(*refused), *before), "{name}, refused");
+        for &hook in before.iter().chain(*after) {
+            let tree = world.tree();
+            *world.noter.refuses.lock().unwrap() = hook;
+            assert_eq!(call(&world.user, "/own"), Err(NO), "{name}, {hook:?}");
+            if !matches!(hook, Hooks::FILE_OPEN) || *name != "creat" {
+                assert_eq!(world.tree(), tree, "{name}, {hook:?}");
+            } else {
+                // As in Linux: it was made, and cannot be opened.
+                world.root.unlink("/own/n").unwrap();
+                *world.noter.refuses.lock().unwrap() = Hooks::empty();
+                continue;
+            }
+            let first = before.contains(&hook);
+            let other = call(&world.user, "/other");
+            assert_eq!(
+                other,
+                Err(if first { NO } else { *refused }),
+                "{name}, {hook:?}, in another's"
+            );
+            *world.noter.refuses.lock().unwrap() = Hooks::empty();
+        }
+        if *name == "unlink of a directory" {
+            continue;
+        }
+        let (answer, asked) = world.asked(|| call(&world.user, "/own"));
+        let all: Vec<_> = before.iter().chain(*after).copied().collect();
+        assert_eq!((answer, asked), (Ok(()), all), "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_about_a_name_is_asked_too() {
+    let world = world(Hooks::all() - Hooks::WALK);
+    let file = world.user.open("/own/f", OpenFlags::RDWR, 0).unwrap();
+    let queue = world.user.inotify_init1(InotifyFlags::empty()).unwrap();
+    let all = InotifyMask::ALL_EVENTS;
+    type Made<'c> = Box<dyn Fn() -> Result<()> + 'c>;
+    let calls: [(Made<'_>, &[Hooks]); 5] = [
+        (
+            Box::new(|| world.user.ftruncate(&file, 3)),
+            &[Hooks::FILE_TRUNCATE, Hooks::INODE_SETATTR],
+        ),
+        (Box::new(|| world.user.fchmod(&file, 0o600)), &[Hooks::PATH_CHMOD, Hooks::INODE_SETATTR]),
+        (
+            Box::new(|| world.user.inotify_add_watch(&queue, "/own", all).map(drop)),
+            &[Hooks::PATH_NOTIFY],
+        ),
+        (Box::new(|| world.root.fork().chroot("/own")), &[Hooks::PATH_CHROOT]),
+        (Box::new(|| world.user.open("/own/f", OpenFlags::PATH, 0).map(drop)), &[]),
+    ];
+    for (call, hooks) in &calls {
+        assert_eq!(world.asked(call), (Ok(()), hooks.to_vec()));
+        for &hook in *hooks {
+            *world.noter.refuses.lock().unwrap() = hook;
+            assert_eq!(call(), Err(NO), "{hook:?}");
+        }
+        *world.noter.refuses.lock().unwrap() = Hooks::empty();
+    }
+    let mount = |task: &Task| task.mount(MemFs::new(), "/own", MountFlags::empty());
+    assert_eq!(world.asked(|| mount(&world.user)), (Err(Errno::EPERM), vec![Hooks::SB_MOUNT]));
+    assert_eq!(world.asked(|| mount(&world.root)), (Ok(()), vec![Hooks::SB_MOUNT]));
+    let umount = |task: &Task| task.umount2("/own", UmountFlags::DETACH);
+    assert_eq!(world.asked(|| umount(&world.user)), (Err(Errno::EPERM), vec![]));
+    *world.noter.refuses.lock().unwrap() = Hooks::SB_MOUNT | Hooks::SB_UMOUNT;
+    assert_eq!((mount(&world.user), umount(&world.root)), (Err(NO), Err(NO)));
+    *world.noter.refuses.lock().unwrap() = Hooks::empty();
+    assert_eq!(world.asked(|| umount(&world.root)), (Ok(()), vec![Hooks::SB_UMOUNT]));
+    assert_eq!(umount(&world.root), Err(Errno::EINVAL), "before the hook");
+    assert_eq!(world.user.fork().chroot("/own"), Err(Errno::EPERM), "before the hook");
+    assert_eq!(world.vfs.register_security(Arc::clone(&world.noter) as _), Err(Errno::EBUSY));
+}
+
+#[test]
+fn a_registered_module_is_asked_on_every_walk_remembered_or_not() {
+    let wants = Hooks::INODE_PERMISSION;
+    let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/a", 0o755).unwrap();
+    task.mkdir("/a/b", 0o755).unwrap();
+    task.symlink("/a/b", "/l").unwrap();
+    let look = || task.access("/l/../b", AccessMode::empty());
+    for _ in 0..4 {
+        look().unwrap();
+    }
+    let (asked, refuses) = (Mutex::default(), Mutex::new(Hooks::empty()));
+    let noter = Arc::new(Noter { wants, asked, refuses });
+    vfs.register_security(Arc::clone(&noter) as Arc<dyn SecurityModule>).unwrap();
+    for _ in 0..4 {
+        noter.asked.lock().unwrap().clear();
+        look().unwrap();
+        // The root, the root again for the link's body, `a`, `b`, `a`, and `b` itself.
+        assert_eq!(noter.asked.lock().unwrap().len(), 6);
+        *noter.refuses.lock().unwrap() = wants;
+        assert_eq!(look(), Err(NO));
+        assert_eq!(task.stat("/a/b").map(drop), Err(NO));
+        assert_eq!(task.stat("/a/missing").map(drop), Err(NO));
+        *noter.refuses.lock().unwrap() = Hooks::empty();
+    }
+    // What is made or changed from now on is no different.
+    task.mkdir("/a/c", 0o755).unwrap();
+    task.chmod("/a", 0o711).unwrap();
+    *noter.refuses.lock().unwrap() = wants;
+    assert_eq!(task.access("/a/c/x", AccessMode::empty()), Err(NO));
+    let how = OpenHow { flags: 0, mode: 0, resolve: ResolveFlags::CACHED.bits() };
+    assert_eq!(task.openat2(At::Cwd, "/a", &how).map(drop), Err(Errno::EAGAIN));
+}
+
+#[test]
+fn where_lookups_end_a_module_is_asked_too() {
+    let world = world(Hooks::WALK - Hooks::INODE_PERMISSION);
+    let task = &world.user;
+    let file = task.open("/own/f", OpenFlags::empty(), 0).unwrap();
+    let mut buf = [0; 8];
+    for (hook, answer) in [
+        (Hooks::INODE_GETATTR, task_stat as fn(&Task) -> Result<()>),
+        (Hooks::INODE_GETATTR, |t| {
+            t.statx(At::Cwd, "/", AtFlags::empty(), StatxMask::all()).map(drop)
+        }),
+        (Hooks::INODE_FOLLOW_LINK, |t| t.access("/own/l", AccessMode::empty())),
+        (Hooks::INODE_FOLLOW_LINK, |t| t.open("/own/l", OpenFlags::empty(), 0).map(drop)),
+    ] {
+        let (said, asked) = world.asked(|| answer(task));
+        assert_eq!((said, asked), (Ok(()), vec![hook]));
+        *world.noter.refuses.lock().unwrap() = hook;
+        assert_eq!(answer(task), Err(NO), "{hook:?}");
+        *world.noter.refuses.lock().unwrap() = Hooks::empty();
+    }
+    *world.noter.refuses.lock().unwrap() = Hooks::INODE_GETATTR | Hooks::INODE_READLINK;
+    assert_eq!(task.fstat(&file).map(drop), Err(NO));
+    assert_eq!(task.readlink("/own/l", &mut buf), Err(NO));
+    assert_eq!(task.readlink("/own/f", &mut buf), Err(Errno::EINVAL));
+    assert_eq!(task.stat("/own/missing").map(drop), Err(Errno::ENOENT));
+}
+
+fn task_stat(task: &Task) -> Result<()> {
+    task.stat("/own/f").map(drop)
+}
