@@ -24,7 +24,7 @@ pub struct Arena<T> {
     slots: Mapping<T>,
     /// The number of slots that may ever be used; id 0 is none of them.
     limit: u32,
-    /// The first slot that was never given out.
+    /// The first slot that was never given out. Held while slots go to a stripe.
     fresh: Mutex<u32>,
     /// Mirrors `fresh` for those who only want to know.
     high_water: Cell32,
@@ -76,10 +76,12 @@ impl<T: Zeroed> Arena<T> {
     /// one thread that makes and another that removes, the arena would grow to its limit else.
     #[cold]
     fn refill(&self, mine: usize) -> Option<u32> {
-        for other in (1..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES) {
-            // Two locks at once would need an order.
+        // One at a time: slots on their way from one stripe to another are in none, and would be missed. Another thread
+        // of this stripe may have been first, so the own stripe is looked at too.
+        let mut fresh = self.fresh.lock();
+        for stripe in (0..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES) {
             let mut taken = {
-                let mut free = self.free[other].lock();
+                let mut free = self.free[stripe].lock();
                 let left = free.len().saturating_sub(CHUNK as usize);
                 free.split_off(left)
             };
@@ -88,19 +90,18 @@ impl<T: Zeroed> Arena<T> {
                 return Some(id);
             }
         }
-        let mut fresh = self.fresh.lock();
         let first = *fresh;
         let taken = CHUNK.min(self.limit - (first - 1));
-        if taken != 0 {
-            *fresh += taken;
-            self.high_water.set(*fresh - 1);
-            drop(fresh);
-            self.free[mine].lock().extend((first + 1..first + taken).rev());
-            return Some(first);
+        if taken == 0 {
+            // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
+            // else holds two of these locks.
+            let mut all = self.free.each_ref().map(|stripe| stripe.lock());
+            return all.iter_mut().find_map(|free| free.pop());
         }
-        drop(fresh);
-        // Another thread of this stripe took more than it needed.
-        self.free[mine].lock().pop()
+        *fresh += taken;
+        self.high_water.set(*fresh - 1);
+        self.free[mine].lock().extend((first + 1..first + taken).rev());
+        Some(first)
     }
 
     /// Gives a slot back. Its contents stay as they are until it is taken again.
@@ -187,6 +188,21 @@ mod tests {
             drop(send);
         });
         assert!(arena.high_water() < 1000, "{arena:?}");
+        assert_eq!(arena.in_use(), 0);
+    }
+
+    #[test]
+    fn what_is_free_is_found_while_others_take_too() {
+        let arena = Arena::<Cell64>::new(8).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        arena.free(arena.alloc().expect("eight slots for eight threads"));
+                    }
+                });
+            }
+        });
         assert_eq!(arena.in_use(), 0);
     }
 
