@@ -12,7 +12,7 @@
 
 use crate::{lock, name::fold, vfs::Vfs};
 use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
-use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, blob, slot};
+use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, Spin, blob, slot};
 
 /// The name of an inode slot; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,11 +166,12 @@ impl Inode {
     /// Everything at one moment; asks again while writers are at it.
     #[inline]
     pub(crate) fn attr(&self) -> Attr {
+        let mut spin = Spin::default();
         loop {
             if let Some(attr) = self.try_attr() {
                 return attr;
             }
-            std::hint::spin_loop();
+            spin.turn();
         }
     }
 
@@ -232,11 +233,12 @@ impl Inode {
     /// Mode, owner and group at one moment, with the `I_*` flags.
     #[inline]
     pub(crate) fn owner(&self) -> (Owner, u32) {
+        let mut spin = Spin::default();
         loop {
             if let Some(owner) = self.try_owner() {
                 return owner;
             }
-            std::hint::spin_loop();
+            spin.turn();
         }
     }
 
@@ -262,6 +264,21 @@ impl Inode {
         self.mode.set(0);
         self.special.set(0);
         body
+    }
+
+    /// Of a directory: its only dentry, 0 if there is none.
+    pub(crate) fn alias(&self) -> u32 {
+        self.special.get()
+    }
+
+    /// Notes a directory's only dentry; the caller holds the lock.
+    pub(crate) fn set_alias(&self, dentry: u32) {
+        self.special.set(dentry);
+    }
+
+    /// The type, which never changes.
+    pub(crate) fn file_type(&self) -> Option<FileType> {
+        FileType::from_mode(self.mode.get())
     }
 
     /// Notes a symlink's body, if it has none; the caller holds the lock.
@@ -428,23 +445,6 @@ impl Vfs {
             slot.special.set(special);
         }
         slot.set_locked(attr);
-    }
-
-    /// Notes the directory's only dentry, so that chmod finds the flags it must keep true.
-    pub(crate) fn inode_set_alias(&self, id: InodeId, dentry: u32) {
-        let slot = self.inode(id);
-        if FileType::from_mode(slot.mode.get()) == Some(FileType::Directory) {
-            slot.special.set(dentry);
-        }
-    }
-
-    /// The directory's only dentry, 0 for what is no directory.
-    pub(crate) fn inode_alias(&self, id: InodeId) -> u32 {
-        let slot = self.inode(id);
-        match FileType::from_mode(slot.mode.get()) {
-            Some(FileType::Directory) => slot.special.get(),
-            _ => 0,
-        }
     }
 
     /// The body of a symlink that the caller holds; asks the file system once.

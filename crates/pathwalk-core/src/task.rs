@@ -16,7 +16,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
-use pathwalk_sync::{Cell32, Sample, Seq};
+use pathwalk_sync::{Cell32, Sample, Seq, Spin};
 use std::sync::Arc;
 
 /// Where a relative path begins, and within what bounds it is resolved.
@@ -329,6 +329,7 @@ impl FsStruct {
 
     #[inline(always)]
     fn sample_cells(&self, vfs: &Vfs, cells: &PlaceCells) -> Place {
+        let mut spin = Spin::default();
         loop {
             let seq = self.seq.sample();
             let (mnt, dentry) = cells.get();
@@ -337,7 +338,7 @@ impl FsStruct {
             if self.seq.unchanged(seq) {
                 return place;
             }
-            std::hint::spin_loop();
+            spin.turn();
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use pathwalk_sync::{
-    Change, Sample, Seq,
+    Change, Sample, Seq, Spin,
     lock_order::{self, Held},
 };
 
@@ -107,11 +107,12 @@ impl Vfs {
             }
         }
         let _lock = self.topology.lock.lock();
+        let mut spin = Spin::default();
         loop {
             if let Some(answer) = climb(&still) {
                 return answer;
             }
-            std::thread::yield_now();
+            spin.turn();
         }
     }
 

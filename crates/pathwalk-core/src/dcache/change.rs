@@ -95,7 +95,7 @@ impl Vfs {
         dentry.next_cookie.set(FIRST_COOKIE);
         dentry.sb.set(sb);
         dentry.lockref.revive();
-        self.inode_set_alias(inode, id);
+        self.set_alias(inode, DentryId(id));
         Ok(DentryId(id))
     }
 
@@ -120,6 +120,7 @@ impl Vfs {
         }
         if inode != InodeId::NONE {
             self.fsnotify_inoderemove(inode);
+            self.give_up_alias(inode, id);
             self.iput(inode);
         }
         self.dentries.free(id.0);
@@ -195,18 +196,15 @@ impl Vfs {
     /// `kind` are the flags that the file system's inodes' dentries have: COMPLETE, PERSISTENT, REVALIDATE.
     pub(crate) fn d_instantiate(&self, id: DentryId, inode: InodeId, kind: u32) {
         let dentry = self.dentry(id);
-        let type_flags = self.type_flags(inode);
-        let kind = if type_flags & DIRECTORY != 0 { kind } else { kind & !COMPLETE };
         // The alias first: a chmod from now on finds the dentry, and waits for its lock.
-        if inode != InodeId::NONE {
-            self.inode_set_alias(inode, id.0);
-        }
+        self.set_alias(inode, id);
         let _guard = dentry.lockref.lock(lock::DENTRY);
+        let type_flags = self.type_flags_locked(id, inode);
+        let kind = if type_flags & DIRECTORY != 0 { kind } else { kind & !COMPLETE };
         let _change = dentry.seq.change();
         dentry.inode.set(inode.0);
         let keep = dentry.flags.get() & (HASHED | IS_ROOT);
-        // Asked again under the lock: a chmod between the two has not seen this dentry.
-        dentry.flags.set(keep | kind | self.type_flags(inode));
+        dentry.flags.set(keep | kind | type_flags);
     }
 
     /// Makes a name that was unlinked lead nowhere; the caller has it reserved.
@@ -222,15 +220,13 @@ impl Vfs {
         self.unhash_locked(parent, id);
     }
 
-    /// Makes a name that no longer holds lead nowhere, and what is below it unreachable by it.
+    /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it.
     ///
     /// Linux: `d_invalidate`.
-    pub(crate) fn d_invalidate(&self, parent: DentryId, id: DentryId) {
-        let directory = self.dentry(parent);
-        let _parent = directory.lockref.lock(lock::DENTRY);
-        if self.dentry(id).parent.get() == parent.0 {
-            self.unhash_locked(parent, id);
-        }
+    pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) {
+        let parent = DentryId(name.dentry().parent.get());
+        let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
+        self.unhash_locked(parent, name.id);
     }
 
     /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that

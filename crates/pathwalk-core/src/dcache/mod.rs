@@ -15,7 +15,11 @@ pub(crate) mod lookup;
 
 pub(crate) mod reserve;
 
+pub(crate) mod ask;
+
 pub(crate) mod change;
+
+pub(crate) mod alias;
 
 pub(crate) mod shrink;
 
@@ -24,7 +28,7 @@ pub(crate) mod reclaim;
 pub(crate) mod path;
 
 use crate::{
-    inode::{I_MAY_EXEC, I_PERMISSION, Inode, InodeId, Owner},
+    inode::{I_MAY_EXEC, I_PERMISSION, InodeId, Owner},
     lock,
     name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
     vfs::Vfs,
@@ -217,25 +221,6 @@ impl Vfs {
             Some(FileType::Symlink) => SYMLINK,
             _ => 0,
         }
-    }
-
-    /// Keeps SEARCH_ALL true after the directory's mode changed; the caller holds the inode's lock.
-    pub(crate) fn update_search_all(&self, inode: InodeId) {
-        let alias = DentryId(self.inode_alias(inode));
-        if alias == DentryId::NONE {
-            return;
-        }
-        let dentry = self.dentry(alias);
-        let _guard = dentry.lockref.lock(lock::DENTRY);
-        if dentry.inode.get() != inode.0 {
-            return;
-        }
-        let slot: &Inode = self.inode(inode);
-        let attr = slot.attr_locked();
-        let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
-        let flags = dentry.flags.get() & !SEARCH_ALL | self.search_all(owner, slot.flags.get());
-        let _change = dentry.seq.change();
-        dentry.flags.set(flags);
     }
 
     /// SEARCH_ALL, or nothing; under the dentry's lock.

@@ -9,7 +9,8 @@
 //!    waits for the name: a dentry that was given another one is waited for no longer.
 //! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
 //!    directory is complete: then it stands for nothing, and everybody may see that.
-//! 5. A plain lookup waits only for IN_LOOKUP: so two misses on one name make one call, and a slow unlink does not
+//! 5. Who finds a cached name to be stale invalidates it with the name reserved, and asks once more before.
+//! 6. A plain lookup waits only for IN_LOOKUP: so two misses on one name make one call, and a slow unlink does not
 //!    hold up those who still see the name.
 //!
 //! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
@@ -35,6 +36,29 @@ pub(crate) struct Reserved<'v> {
     vfs: &'v Vfs,
     pub(crate) id: DentryId,
     parent: DentryId,
+}
+
+/// A name that somebody else has reserved: its dentry, counted.
+///
+/// It is the name that is waited for, not the dentry: a rename may give the dentry another name, which somebody else has
+/// reserved by then, who may be waiting for us (rule 3 orders names).
+#[derive(Debug)]
+#[must_use = "a name is busy until it was waited for"]
+pub(crate) struct Busy<'v> {
+    vfs: &'v Vfs,
+    id: DentryId,
+    parent: DentryId,
+    key: u64,
+}
+
+/// What came of trying to reserve the name of a dentry.
+pub(crate) enum Tried<'v> {
+    Reserved(Reserved<'v>),
+    Busy(Busy<'v>),
+    /// No name leads to it any more.
+    Nameless,
+    /// A root has no name, and cannot be removed.
+    Root,
 }
 
 /// A name, looked up for good.
@@ -96,6 +120,32 @@ impl Drop for Reserved<'_> {
     }
 }
 
+impl Busy<'_> {
+    /// Waits until the name is no longer reserved, holding nothing but the dentry's count.
+    pub(crate) fn wait(self) {
+        self.wait_for(Wait::ForChanges);
+    }
+
+    #[cold]
+    fn wait_for(self, what: Wait) {
+        let dentry = self.vfs.dentry(self.id);
+        gate::wait(dentry, || {
+            let same_name = dentry.parent.get() == self.parent.0 && dentry.key.get() == self.key;
+            let reserved = dentry.busy.get() != 0 && same_name;
+            match what {
+                Wait::ForChanges => reserved,
+                Wait::ForLookup => reserved && dentry.is(IN_LOOKUP),
+            }
+        });
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.vfs.dput(self.id);
+    }
+}
+
 impl Vfs {
     /// Refuses what no directory can have as a name.
     ///
@@ -139,7 +189,7 @@ impl Vfs {
                     if !dentry.is(IN_LOOKUP) {
                         return Ok(LookedUp::Known(id));
                     }
-                    self.wait(id, (parent, key), Wait::ForLookup);
+                    Busy { vfs: self, id, parent, key }.wait_for(Wait::ForLookup);
                 }
                 None if directory.is(COMPLETE) => return Err(Errno::ENOENT),
                 None => {
@@ -184,7 +234,7 @@ impl Vfs {
                         return Ok(Reserved { vfs: self, id, parent });
                     }
                     drop(guard);
-                    self.wait(id, (parent, key), Wait::ForChanges);
+                    Busy { vfs: self, id, parent, key }.wait();
                 }
                 None => {
                     drop(guard);
@@ -202,30 +252,42 @@ impl Vfs {
     ///
     /// - `ENOENT`: no name leads to it any more.
     pub(crate) fn reserve_held(&self, id: DentryId) -> Result<Option<Reserved<'_>>> {
+        loop {
+            match self.try_reserve_held(id) {
+                Tried::Reserved(name) => return Ok(Some(name)),
+                Tried::Busy(busy) => busy.wait(),
+                Tried::Nameless => return Err(Errno::ENOENT),
+                Tried::Root => return Ok(None),
+            }
+        }
+    }
+
+    /// Reserves the name of a dentry that the caller holds, unless somebody else has: for who may not wait.
+    pub(crate) fn try_reserve_held(&self, id: DentryId) -> Tried<'_> {
         let dentry = self.dentry(id);
         if dentry.is(IS_ROOT) {
-            return Ok(None);
+            return Tried::Root;
         }
         loop {
             let parent = self.dget_parent(id);
             let guard = self.dentry(parent).lockref.lock(lock::DENTRY);
             if dentry.parent.get() == parent.0 {
-                if !dentry.is(HASHED) {
-                    drop(guard);
-                    self.dput(parent);
-                    return Err(Errno::ENOENT);
-                }
-                let key = dentry.key.get();
-                dentry.lockref.get_locked();
-                if dentry.busy.get() == 0 {
+                if dentry.is(HASHED) && dentry.busy.get() == 0 {
+                    dentry.lockref.get_locked();
                     dentry.busy.set(1);
-                    return Ok(Some(Reserved { vfs: self, id, parent }));
+                    return Tried::Reserved(Reserved { vfs: self, id, parent });
                 }
+                let tried = if dentry.is(HASHED) {
+                    dentry.lockref.get_locked();
+                    Tried::Busy(Busy { vfs: self, id, parent, key: dentry.key.get() })
+                } else {
+                    Tried::Nameless
+                };
                 drop(guard);
-                self.wait(id, (parent, key), Wait::ForChanges);
-            } else {
-                drop(guard);
+                self.dput(parent);
+                return tried;
             }
+            drop(guard);
             self.dput(parent);
         }
     }
@@ -252,23 +314,5 @@ impl Vfs {
         drop(guard);
         self.dget(parent);
         Ok(Some(Reserved { vfs: self, id, parent }))
-    }
-
-    /// Waits until a name that was found reserved no longer is, holding nothing but a count, which is given back.
-    ///
-    /// It is the name that is waited for, not the dentry: a rename may have given the dentry another name, which somebody
-    /// else has reserved by now, who may be waiting for us (rule 3 orders names).
-    #[cold]
-    fn wait(&self, id: DentryId, (parent, key): (DentryId, u64), what: Wait) {
-        let dentry = self.dentry(id);
-        gate::wait(dentry, || {
-            let same_name = dentry.parent.get() == parent.0 && dentry.key.get() == key;
-            let reserved = dentry.busy.get() != 0 && same_name;
-            match what {
-                Wait::ForChanges => reserved,
-                Wait::ForLookup => reserved && dentry.is(IN_LOOKUP),
-            }
-        });
-        self.dput(id);
     }
 }

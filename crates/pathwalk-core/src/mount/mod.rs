@@ -19,7 +19,7 @@ pub(crate) mod tree;
 use crate::{dcache::DentryId, name::fold, vfs::Vfs};
 use bitflags::bitflags;
 use pathwalk_abi::MountFlags;
-use pathwalk_sync::{Absent, Cell32, Cell64, Link, Linked, Sample, Seq, slot};
+use pathwalk_sync::{Absent, Cell32, Cell64, Link, Linked, Sample, Seq, Spin, slot};
 
 /// The name of a mount slot; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,6 +163,7 @@ impl Vfs {
         parent: MountId,
         mountpoint: DentryId,
     ) -> Option<(MountId, DentryId)> {
+        let mut spin = Spin::default();
         loop {
             let before = self.dentry(mountpoint).seq.sample();
             match self.lookup_mnt_rcu(parent, mountpoint) {
@@ -177,7 +178,7 @@ impl Vfs {
                 Absent::Sure if self.dentry(mountpoint).seq.unchanged(before) => return None,
                 Absent::Sure | Absent::Unsure => {}
             }
-            std::thread::yield_now();
+            spin.turn();
         }
     }
 

@@ -5,7 +5,7 @@
 use super::{only, retry_estale};
 use crate::{
     cred::Subject,
-    dcache::{DentryId, REVALIDATE, reserve::Reserved},
+    dcache::{DentryId, reserve::Reserved},
     fs::{Access, Found, NewInode},
     inode::{Attr, InodeId},
     name::{Bytes, Kind, scan},
@@ -276,7 +276,7 @@ impl Vfs {
         if parent.last.kind() != Kind::Norm {
             return Err(Errno::EEXIST);
         }
-        let name = self.reserve_known(parent)?;
+        let name = self.reserve_known(parent.query())?;
         if name.inode().is_some() {
             return Err(Errno::EEXIST);
         }
@@ -285,77 +285,6 @@ impl Vfs {
         }
         parent.dir.want_write()?;
         Ok(name)
-    }
-
-    /// Reserves the last component's name and finds out what it stands for.
-    ///
-    /// # Errors
-    ///
-    /// - those of [`Vfs::reserve`].
-    /// - whatever the file system answers.
-    pub(crate) fn reserve_known(&self, parent: &Parent<'_>) -> Result<Reserved<'_>> {
-        loop {
-            let name = self.reserve(parent.dir.dentry(), parent.text(), &parent.last)?;
-            if name.unknown() {
-                self.fill(&name, parent.dir.inode(), parent.name())?;
-            } else if !self.still_holds(&name, parent)? {
-                self.d_invalidate(parent.dir.dentry(), name.id);
-                continue;
-            }
-            return Ok(name);
-        }
-    }
-
-    /// Asks the file system whether what is cached of a reserved name still holds, if it wants to be asked.
-    fn still_holds(&self, name: &Reserved<'_>, parent: &Parent<'_>) -> Result<bool> {
-        if !name.dentry().is(REVALIDATE) {
-            return Ok(true);
-        }
-        let sb = self.superblock(name.dentry().sb.get()).ok_or(Errno::ESTALE)?;
-        lock_order::assert_none_held();
-        let cached = name.inode().map(|inode| self.inode_ref(inode));
-        let dir = parent.dir.inode_ref();
-        if parent.anew {
-            return sb.fs.revalidate_anew(dir, parent.name(), cached);
-        }
-        sb.fs.revalidate(dir, parent.name(), cached)
-    }
-
-    /// Asks the file system what a reserved name stands for, and notes the answer.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the file system answers; the name is unknown then, as before.
-    pub(crate) fn fill(&self, name: &Reserved<'_>, dir: InodeId, bytes: &[u8]) -> Result<()> {
-        let sb_id = name.dentry().sb.get();
-        let sb = self.superblock(sb_id).ok_or(Errno::ESTALE)?;
-        lock_order::assert_none_held();
-        let inode = match sb.fs.lookup(self.inode_ref(dir), bytes)? {
-            Some(found) => self.iget(sb_id, &found)?,
-            None => InodeId::NONE,
-        };
-        self.leave_old_alias(inode, name.id);
-        self.d_instantiate(name.id, inode, sb.kind);
-        Ok(())
-    }
-
-    /// A directory has one dentry: where it was seen elsewhere before, it is no longer there.
-    ///
-    /// Linux: `d_splice_alias`.
-    fn leave_old_alias(&self, inode: InodeId, new: DentryId) {
-        if inode == InodeId::NONE {
-            return;
-        }
-        let old = DentryId(self.inode_alias(inode));
-        if old == DentryId::NONE || old == new || !self.dget_not_dead(old) {
-            return;
-        }
-        if self.dentry(old).inode.get() == inode.0 {
-            let parent = self.dget_parent(old);
-            self.d_invalidate(parent, old);
-            self.dput(parent);
-        }
-        self.dput(old);
     }
 
     /// Asks whether the subject may make names in a directory.

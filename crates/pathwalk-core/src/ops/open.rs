@@ -192,7 +192,7 @@ impl Task {
     /// Linux: `lookup_open`.
     fn lookup_open(&self, parent: &Parent<'_>, op: &Open) -> Result<Option<HeldPath<'_>>> {
         let vfs = self.vfs();
-        let name = vfs.reserve_known(parent)?;
+        let name = vfs.reserve_known(parent.query())?;
         if name.inode().is_some() {
             return if op.flags.contains(OpenFlags::EXCL) { Err(Errno::EEXIST) } else { Ok(None) };
         }

@@ -75,7 +75,7 @@ impl Task {
         }
         parent.dir.want_write()?;
         let vfs = self.vfs();
-        let name = vfs.reserve_known(&parent)?;
+        let name = vfs.reserve_known(parent.query())?;
         let victim = name.inode().ok_or(Errno::ENOENT)?;
         let is_directory = vfs.inode(victim).attr().file_type() == FileType::Directory;
         if !rmdir && parent.last.trailing_slash {

@@ -283,15 +283,19 @@ impl Vfs {
         let key = |parent: &Parent<'_>| (parent.dir.dentry(), parent.name().to_vec());
         let (old_key, new_key) = (key(old), key(new));
         if old_key == new_key {
-            return Ok((self.reserve_known(old)?, None));
+            return Ok((self.reserve_known(old.query())?, None));
         }
         let (old_name, new_name);
+        // Whoever has one name may not wait for others than the second: a directory's other name may be the first one.
+        let second = |parent: &Parent<'_>| {
+            self.try_reserve_known(parent.query())?.map_err(|_busy| Errno::ESTALE)
+        };
         if old_key < new_key {
-            old_name = self.reserve_known(old);
-            new_name = self.reserve_known(new);
+            old_name = self.reserve_known(old.query());
+            new_name = second(new);
         } else {
-            new_name = self.reserve_known(new);
-            old_name = self.reserve_known(old);
+            new_name = self.reserve_known(new.query());
+            old_name = second(old);
         }
         // The old name's errors come first, whichever was reserved first.
         let old_name = old_name?;

@@ -13,6 +13,7 @@ use crate::{
     name::Kind,
 };
 use pathwalk_abi::Errno;
+use pathwalk_sync::Spin;
 
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Walks `.` or `..`.
@@ -154,6 +155,7 @@ impl crate::vfs::Vfs {
     /// Linux: `dget_parent`.
     pub(crate) fn dget_parent(&self, id: DentryId) -> DentryId {
         let dentry = self.dentry(id);
+        let mut spin = Spin::default();
         loop {
             let seq = dentry.seq.sample();
             let parent = DentryId(dentry.parent.get());
@@ -163,13 +165,14 @@ impl crate::vfs::Vfs {
                 }
                 self.dput(parent);
             }
-            std::thread::yield_now();
+            spin.turn();
         }
     }
 
     /// What the root of a mount that the caller holds covers, counted; none where it hangs nowhere.
     pub(crate) fn hold_mountpoint(&self, mnt: MountId) -> Option<(MountId, DentryId)> {
         let mount = self.mount_slot(mnt);
+        let mut spin = Spin::default();
         loop {
             let seq = mount.seq.sample();
             let (parent, mountpoint) =
@@ -188,7 +191,7 @@ impl crate::vfs::Vfs {
                 }
                 self.mntput(parent);
             }
-            std::thread::yield_now();
+            spin.turn();
         }
     }
 }

@@ -12,8 +12,9 @@ use super::{
     observe::{Left, Observer, Spot},
 };
 use crate::{
-    dcache::{DentryId, HASHED, IN_LOOKUP, REVALIDATE, lookup::Seen, reserve::LookedUp},
-    inode::InodeId,
+    dcache::{
+        DentryId, HASHED, IN_LOOKUP, REVALIDATE, ask::Query, lookup::Seen, reserve::LookedUp,
+    },
     mount::MountId,
     name::{Bytes, Component},
     task::FsStruct,
@@ -77,6 +78,13 @@ impl Vfs {
     pub(crate) fn hold_both(&self, (mnt, dentry): (MountId, DentryId)) {
         self.mntget(mnt);
         self.dget(dentry);
+    }
+
+    /// A dentry as it is now. What wanted to be asked of it has been.
+    fn seen_now(&self, id: DentryId) -> Seen {
+        let dentry = self.dentry(id);
+        let seq = dentry.seq.sample();
+        Seen { id, seq, flags: dentry.flags.get() & !REVALIDATE }
     }
 
     fn put_both(&self, (mnt, dentry): (MountId, DentryId)) {
@@ -203,10 +211,15 @@ impl<'a> Hold<'a> for Ref<'a> {
         text: Bytes<'_>,
         name: &Component,
     ) -> Result<Seen, Stop> {
-        if let Some(seen) = lookup_fast(walk, text, name)? {
-            return Ok(seen);
+        let vfs = walk.vfs;
+        let (dir, inode) = (walk.at.dentry, walk.inode());
+        let query =
+            Query { dir, inode, text: text.text, name, anew: walk.flags.contains(Lookup::REVAL) };
+        match lookup_fast(walk, text, name) {
+            Some(seen) if seen.flags & REVALIDATE == 0 => Ok(seen),
+            Some(seen) => Ok(vfs.seen_now(still_held(vfs, seen.id, query)?)),
+            None => Ok(vfs.seen_now(lookup_slow(vfs, query)?)),
         }
-        lookup_slow(walk, text.text, name)
     }
 
     fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
@@ -250,77 +263,49 @@ impl Drop for Ref<'_> {
 ///
 /// Linux: `lookup_fast` in ref mode.
 fn lookup_fast<'a, O: Observer>(
-    walk: &mut Walk<'a, Ref<'a>, O>,
+    walk: &Walk<'a, Ref<'a>, O>,
     text: Bytes<'_>,
     name: &Component,
-) -> Result<Option<Seen>, Stop> {
+) -> Option<Seen> {
     let vfs = walk.vfs;
-    let Some(seen) = vfs.d_lookup_rcu(walk.tables, walk.at.dentry, text, name) else {
-        return Ok(None);
-    };
+    let seen = vfs.d_lookup_rcu(walk.tables, walk.at.dentry, text, name)?;
     if seen.flags & (IN_LOOKUP | HASHED) != HASHED || !vfs.dget_not_dead(seen.id) {
-        return Ok(None);
+        return None;
     }
     if !vfs.dentry(seen.id).seq.unchanged(seen.seq) {
         vfs.dput(seen.id);
-        return Ok(None);
+        return None;
     }
-    if seen.flags & REVALIDATE != 0 {
-        match revalidate(walk, text.text, name, &seen) {
-            Ok(true) => {}
-            Ok(false) => {
-                vfs.d_invalidate(walk.at.dentry, seen.id);
-                vfs.dput(seen.id);
-                return Ok(None);
-            }
-            Err(errno) => {
-                vfs.dput(seen.id);
-                return Err(errno.into());
-            }
-        }
-    }
-    Ok(Some(seen))
-}
-
-/// Asks the file system whether a cached name still holds.
-fn revalidate<'a, O: Observer>(
-    walk: &Walk<'a, Ref<'a>, O>,
-    text: &[u8],
-    name: &Component,
-    seen: &Seen,
-) -> Result<bool, Errno> {
-    let vfs = walk.vfs;
-    let inode = InodeId(vfs.dentry(seen.id).inode.get());
-    let sb = vfs.superblock(vfs.dentry(seen.id).sb.get()).ok_or(Errno::ESTALE)?;
-    pathwalk_sync::lock_order::assert_none_held();
-    let cached = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
-    let (dir, name) = (vfs.inode_ref(walk.inode()), name.bytes(text));
-    if walk.flags.contains(Lookup::REVAL) {
-        return sb.fs.revalidate_anew(dir, name, cached);
-    }
-    sb.fs.revalidate(dir, name, cached)
+    Some(seen)
 }
 
 /// Asks the file system for a child: one call, however many walks miss the same name.
 ///
 /// Linux: `lookup_slow`.
 #[cold]
-fn lookup_slow<'a, O: Observer>(
-    walk: &mut Walk<'a, Ref<'a>, O>,
-    text: &[u8],
-    name: &Component,
-) -> Result<Seen, Stop> {
-    let vfs = walk.vfs;
-    let id = match vfs.lookup_or_reserve(walk.at.dentry, text, name)? {
-        LookedUp::Known(id) => id,
-        LookedUp::Ask(reserved) => {
-            vfs.fill(&reserved, walk.inode(), name.bytes(text))?;
-            reserved.hold()
-        }
-    };
-    let dentry = vfs.dentry(id);
-    let seq = dentry.seq.sample();
-    Ok(Seen { id, seq, flags: dentry.flags.get() & !REVALIDATE })
+fn lookup_slow(vfs: &Vfs, query: Query<'_>) -> Result<DentryId, Errno> {
+    match vfs.lookup_or_reserve(query.dir, query.text, query.name)? {
+        LookedUp::Known(id) => still_held(vfs, id, query),
+        LookedUp::Ask(reserved) => match vfs.fill(&reserved, query)? {
+            None => Ok(reserved.hold()),
+            Some(busy) => {
+                drop(reserved);
+                busy.wait();
+                Ok(vfs.reserve_known(query)?.hold())
+            }
+        },
+    }
+}
+
+/// A cached name, counted, once its file system has said that it still holds; else what it stands for now.
+///
+/// Also of a name that another walk has just asked for: how long its answer holds is not known.
+fn still_held(vfs: &Vfs, id: DentryId, query: Query<'_>) -> Result<DentryId, Errno> {
+    let holds = vfs.still_holds(id, query);
+    if holds != Ok(true) {
+        vfs.dput(id);
+    }
+    if holds? { Ok(id) } else { Ok(vfs.reserve_known(query)?.hold()) }
 }
 
 impl<'a, O: Observer> Walk<'a, Rcu, O> {

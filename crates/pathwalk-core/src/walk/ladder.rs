@@ -21,7 +21,7 @@ use super::{
     text::Text,
 };
 use crate::{
-    dcache::DIRECTORY,
+    dcache::{DIRECTORY, ask::Query},
     name::{Bytes, Component, Kind},
 };
 use pathwalk_abi::{Errno, Result};
@@ -462,6 +462,12 @@ impl Parent<'_> {
     /// The last name.
     pub(crate) fn name(&self) -> &[u8] {
         self.last.bytes(self.text())
+    }
+
+    /// The last name, to be asked for.
+    pub(crate) fn query(&self) -> Query<'_> {
+        let (dir, inode) = (self.dir.dentry(), self.dir.inode());
+        Query { dir, inode, text: self.text(), name: &self.last, anew: self.anew }
     }
 }
 

@@ -16,6 +16,8 @@ mod moves;
 
 mod umount;
 
+mod asked;
+
 mod listing;
 
 use pathwalk::{Config, Cred, MemFs, Task, Vfs};

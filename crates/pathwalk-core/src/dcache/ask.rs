@@ -1,0 +1,114 @@
+//! Asking a file system what a name stands for; and at each use again, where it wants to be asked.
+//!
+//! What changes a name's meaning is done by who has it reserved, also where it turns out to be stale: else somebody who is
+//! in the file system with the name reserved would be met there by somebody who reserved it anew.
+//!
+//! Linux: `lookup_slow`, `d_revalidate`, `lookup_dcache`.
+
+use super::{
+    DentryId, REVALIDATE,
+    reserve::{Busy, Reserved},
+};
+use crate::{inode::InodeId, name::Component, vfs::Vfs};
+use pathwalk_abi::{Errno, Result};
+use pathwalk_sync::lock_order;
+
+/// A name in a directory that the caller holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'q> {
+    pub(crate) dir: DentryId,
+    /// The directory's inode.
+    pub(crate) inode: InodeId,
+    /// What the name lies in.
+    pub(crate) text: &'q [u8],
+    pub(crate) name: &'q Component,
+    /// Whether nothing that the file system keeps for a while is to be believed: ESTALE came of that.
+    pub(crate) anew: bool,
+}
+
+impl Vfs {
+    /// Reserves a name and finds out what it stands for. The caller has no other name reserved.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Vfs::reserve`].
+    /// - whatever the file system answers.
+    pub(crate) fn reserve_known(&self, query: Query<'_>) -> Result<Reserved<'_>> {
+        loop {
+            match self.try_reserve_known(query)? {
+                Ok(name) => return Ok(name),
+                Err(busy) => busy.wait(),
+            }
+        }
+    }
+
+    /// As [`Vfs::reserve_known`], but where it is a directory whose old name is reserved by somebody else it gives that
+    /// one, to be waited for without having this one reserved: that other may be waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::reserve_known`].
+    pub(crate) fn try_reserve_known(
+        &self,
+        query: Query<'_>,
+    ) -> Result<std::result::Result<Reserved<'_>, Busy<'_>>> {
+        loop {
+            let name = self.reserve(query.dir, query.text, query.name)?;
+            if name.unknown() {
+                return Ok(match self.fill(&name, query)? {
+                    None => Ok(name),
+                    Some(busy) => Err(busy),
+                });
+            }
+            if self.still_holds(name.id, query)? {
+                return Ok(Ok(name));
+            }
+            self.d_invalidate(&name);
+        }
+    }
+
+    /// Asks the file system what a reserved name stands for, and notes the answer. If it is a directory that has another
+    /// name, which somebody has reserved, nothing is noted.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers; the name is unknown then, as before.
+    pub(crate) fn fill(&self, name: &Reserved<'_>, query: Query<'_>) -> Result<Option<Busy<'_>>> {
+        let sb_id = name.dentry().sb.get();
+        let sb = self.superblock(sb_id).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        let bytes = query.name.bytes(query.text);
+        let inode = match sb.fs.lookup(self.inode_ref(query.inode), bytes)? {
+            Some(found) => self.iget(sb_id, &found)?,
+            None => InodeId::NONE,
+        };
+        if let Some(busy) = self.claim_alias(inode, name.id) {
+            self.iput(inode);
+            return Ok(Some(busy));
+        }
+        self.d_instantiate(name.id, inode, sb.kind);
+        Ok(None)
+    }
+
+    /// Asks the file system whether what is cached of a name still holds, if it wants to be asked. The caller holds the
+    /// name's dentry.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub(crate) fn still_holds(&self, id: DentryId, query: Query<'_>) -> Result<bool> {
+        let dentry = self.dentry(id);
+        if !dentry.is(REVALIDATE) {
+            return Ok(true);
+        }
+        let sb = self.superblock(dentry.sb.get()).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        let inode = InodeId(dentry.inode.get());
+        let cached = (inode != InodeId::NONE).then(|| self.inode_ref(inode));
+        let (dir, name) = (self.inode_ref(query.inode), query.name.bytes(query.text));
+        if query.anew {
+            return sb.fs.revalidate_anew(dir, name, cached);
+        }
+        sb.fs.revalidate(dir, name, cached)
+    }
+}
