@@ -12,6 +12,10 @@ use crate::{
 };
 use std::{fmt::Write, fs, path::Path};
 
+/// As many points as most walks of the tables have.
+#[cfg(debug_assertions)]
+const POINTS: u32 = 12;
+
 /// What came of it.
 #[derive(Default)]
 pub(crate) struct Held {
@@ -47,6 +51,8 @@ impl Held {
                 self.coverage.add(&row.step.call, row.want);
             }
             let settings = scenario.settings(running(nursery));
+            #[cfg(debug_assertions)]
+            self.hold_roads(name, scenario, settings);
             match nursery {
                 Some(nursery) if settings == running(Some(nursery)) => {
                     self.hold_both(name, scenario, nursery, settings);
@@ -72,6 +78,25 @@ impl Held {
             }
             let got = ours.step(&row.step).answer.to_string();
             self.compare(&at(name, row.line, scenario), &row.step, row.ours(), "pathwalk:", &got);
+        }
+    }
+
+    /// Holds a table against pathwalk by every road that a lookup may take: it leaves the way that holds nothing at each of
+    /// its points, to go on or to begin anew, or nowhere.
+    #[cfg(debug_assertions)]
+    fn hold_roads(&mut self, name: &str, scenario: &Scenario<'_>, settings: Settings) {
+        use pathwalk::road::{How, NEVER, Road, take};
+        let points =
+            (0..POINTS).flat_map(|at| [How::Unlazy, How::Echild].map(|how| Road { at, how }));
+        for road in points.chain([Road { at: NEVER, how: How::Unlazy }]) {
+            let wrong = std::mem::take(&mut self.wrong);
+            take(Some(road));
+            self.hold_ours(name, scenario, settings);
+            take(None);
+            if !self.wrong.is_empty() {
+                let _ = writeln!(self.wrong, "  by {road:?}");
+            }
+            self.wrong.insert_str(0, &wrong);
         }
     }
 

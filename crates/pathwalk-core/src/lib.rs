@@ -62,3 +62,6 @@ pub use task::{At, Task};
 pub use tasks::{HeldPlace, TaskInfo};
 pub use vfs::{Config, Usage, Vfs, system_time};
 pub use walk::observe;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use walk::road;

@@ -12,7 +12,7 @@ use crate::{
     ops,
     tasks::{Kind, Registered, TaskInfo},
     vfs::Vfs,
-    walk::{HeldPath, Lookup, Place, Request},
+    walk::{HeldPath, Lookup, Place, Request, road},
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
@@ -237,7 +237,7 @@ impl Task {
             asker: Asker::Effective(&self.cred),
             dir,
             path,
-            flags,
+            flags: road::flags(flags),
         })
     }
 

@@ -10,6 +10,7 @@ use super::{
     end::End,
     ladder::Terminal,
     observe::{Left, Observer, Spot},
+    road,
 };
 use crate::{
     dcache::{
@@ -140,6 +141,7 @@ impl<'a> Hold<'a> for Rcu {
         walk: &Walk<'a, Self, O>,
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
+        walk.point()?;
         terminal.finish(&End::<true>::new(walk.vfs, walk.who, walk.at, walk.root))
     }
 
@@ -322,7 +324,7 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             return Err((Errno::EAGAIN, self.observer));
         }
         let vfs = self.vfs;
-        let Some(at) = vfs.legitimize(&self.at) else {
+        let Some(at) = vfs.legitimize(&self.at).filter(|_| !road::has_changed(self.flags)) else {
             return Err((Errno::ECHILD, self.observer));
         };
         let root = match &self.root {

@@ -16,6 +16,7 @@ use super::{
     hold::{Hold, Rcu, Ref, miss},
     memo,
     observe::{Left, Observer},
+    road,
     run::{Runner, Stopped, Until},
     skip_slashes,
     text::Text,
@@ -83,6 +84,7 @@ fn climb_from<'a, J: Job<'a>, O: Observer>(
         (walk.at, walk.root, walk.links) = (begun.at, begun.root, begun.links);
         text.set_pos(begun.pos);
     }
+    road::begin();
     match job.run(&mut walk, &mut text) {
         Ok(out) => Ok(out),
         Err(Stop::Errno(errno)) if errno != Errno::ESTALE => Err(errno),
@@ -273,6 +275,7 @@ fn climb_on<'a, J: Job<'a>, O: Observer>(
     let (errno, observer) = match stop {
         Stop::Errno(errno) => (errno, walk.observer),
         Stop::Leave(why) => {
+            road::note_left();
             walk.observer.left_rcu(why);
             match walk.try_to_unlazy() {
                 Ok(mut walk) => match decided(job.run(&mut walk, &mut text)) {

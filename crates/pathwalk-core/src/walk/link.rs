@@ -79,6 +79,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         to: &mut Option<HeldPath<'a>>,
     ) -> Result<SmallVec<[u8; 192]>, Stop> {
         let vfs = self.vfs;
+        self.point()?;
         if self.links >= MAXSYMLINKS {
             return Err(Errno::ELOOP.into());
         }

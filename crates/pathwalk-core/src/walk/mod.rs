@@ -45,6 +45,8 @@ pub(crate) mod text;
 
 pub mod observe;
 
+pub mod road;
+
 pub(crate) use held::HeldPath;
 
 use crate::{
@@ -89,6 +91,8 @@ bitflags! {
         const CACHED = 1 << 8;
         /// Follow no symlink that leads to a place instead of a path.
         const NO_MAGICLINKS = 1 << 9;
+        /// A test says by which road: see [`road`].
+        const FORCED = 1 << 31;
     }
 }
 
@@ -221,7 +225,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         loop {
             // Plain steps first, as many as there are; a walk that holds, or is watched, walks them one by one.
-            if H::RCU && !O::LISTENS {
+            if H::RCU && !O::LISTENS && !road::is_forced(self.flags) {
                 let until = if pending { Until::Body } else { Until::Last };
                 match self.runner().run(bytes, &mut self.at, pos, until) {
                     Stopped::Done => return Ok(Event::End),
@@ -229,6 +233,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     Stopped::Miss(_) | Stopped::Odd => {}
                 }
             }
+            self.point()?;
             self.may_lookup()?;
             let mut name = scan(bytes, *pos, self.tables.secret);
             let end = *pos + name.len;
@@ -249,6 +254,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 return Ok(Event::End);
             }
         }
+    }
+
+    /// A place where a walk that holds nothing may stop undecided.
+    #[inline(always)]
+    pub(crate) fn point(&self) -> Result<(), Stop> {
+        if H::RCU { road::point(self.flags) } else { Ok(()) }
     }
 
     /// What runs of plain steps look at.
@@ -323,6 +334,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.handle_dots(kind)?;
             return Ok(Step::Moved);
         }
+        self.point()?;
         let child = H::lookup(self, text, name)?;
         self.step_into_slowpath(child, follow)
     }

@@ -57,6 +57,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
     /// Checks that a place that is not held is still what was seen.
     fn check_child(&self, place: &Place) -> Result<(), Stop> {
+        self.point()?;
         if H::RCU && !self.vfs.dentry(place.dentry).seq.unchanged(place.seq) {
             return Err(Stop::Leave(Left::Changed));
         }

@@ -18,6 +18,9 @@ mod umount;
 
 mod asked;
 
+#[cfg(debug_assertions)]
+mod interrupted;
+
 mod listing;
 
 use pathwalk::{Config, Cred, MemFs, Task, Vfs};

@@ -1,0 +1,104 @@
+//! Changes at each point of a lookup that holds nothing, as if another thread had made them just then.
+
+use crate::machine;
+use pathwalk::{
+    AccessMode, At, Errno, MemFs, MountFlags, OpenFlags, OpenHow, ResolveFlags, Result, Task,
+    UmountFlags, road,
+};
+
+/// Looks with the change at the first point, then with the change at the second, and so on to the last point, each time in
+/// a tree of its own.
+fn at_each_point(
+    setup: impl Fn(&Task),
+    change: fn(&Task),
+    look: impl Fn(&Task) -> Result<()>,
+    judge: impl Fn(Result<()>, u32),
+) {
+    for point in 0.. {
+        let task = machine();
+        setup(&task);
+        let other = task.fork();
+        let (answer, happened) = road::interrupt(point, move || change(&other), || look(&task));
+        judge(answer, point);
+        if !happened {
+            assert!(point > 3, "only {point} points");
+            break;
+        }
+    }
+}
+
+fn dirs(task: &Task, dirs: &[&str]) {
+    dirs.iter().for_each(|dir| task.mkdir(dir, 0o755).unwrap());
+}
+
+#[test]
+fn a_name_that_is_replaced_is_there() {
+    let setup = |task: &Task| {
+        dirs(task, &["/d", "/d/e"]);
+        task.creat("/d/e/name", 0o644).unwrap();
+        task.creat("/d/new", 0o644).unwrap();
+    };
+    let change = |task: &Task| task.rename("/d/new", "/d/e/name").unwrap();
+    let look = |task: &Task| task.access("/d/e/name", AccessMode::empty());
+    at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
+}
+
+#[test]
+fn a_scoped_walk_stays_inside_when_its_way_is_moved_away() {
+    let setup = |task: &Task| {
+        dirs(task, &["/jail", "/jail/a", "/jail/a/b", "/jail/a/b/c", "/out"]);
+        task.creat("/out/x", 0o644).unwrap();
+        task.chdir("/jail").unwrap();
+    };
+    let change = |task: &Task| task.rename("/jail/a/b", "/out/b").unwrap();
+    let look = |task: &Task| {
+        let resolve = ResolveFlags::BENEATH.bits();
+        let how = OpenHow { flags: OpenFlags::PATH.bits(), mode: 0, resolve };
+        task.openat2(At::Cwd, "a/b/c/../../x", &how).map(drop)
+    };
+    at_each_point(setup, change, look, |answer, point| {
+        let refused = [Errno::ENOENT, Errno::EXDEV, Errno::EAGAIN];
+        assert!(answer.is_err_and(|errno| refused.contains(&errno)), "{point}: {answer:?}");
+    });
+}
+
+/// The mount that the walk is in goes, another takes its slot, and on the same dentry something is mounted there.
+#[test]
+fn a_mount_is_not_reached_through_one_that_it_never_hung_in() {
+    let setup = |task: &Task| {
+        dirs(task, &["/src", "/src/d", "/p", "/q"]);
+        task.bind("/src", "/p").unwrap();
+    };
+    let change = |task: &Task| {
+        task.umount2("/p", UmountFlags::DETACH).unwrap();
+        task.bind("/src", "/q").unwrap();
+        task.mount(MemFs::new(), "/q/d", MountFlags::empty()).unwrap();
+        task.creat("/q/d/x", 0o644).unwrap();
+    };
+    let look = |task: &Task| task.access("/p/d/x", AccessMode::empty());
+    at_each_point(setup, change, look, |answer, point| {
+        assert_eq!(answer, Err(Errno::ENOENT), "{point}");
+    });
+}
+
+#[test]
+fn permission_that_is_taken_is_not_used() {
+    let setup = |task: &Task| {
+        dirs(task, &["/d", "/d/e"]);
+        task.creat("/d/e/f", 0o644).unwrap();
+        task.creat("/secret", 0o600).unwrap();
+    };
+    // What comes under the name is never open to others.
+    let change = |task: &Task| {
+        task.chmod("/d/e", 0o700).unwrap();
+        task.rename("/secret", "/d/e/f").unwrap();
+    };
+    let look = |task: &Task| {
+        let mut user = task.fork();
+        user.set_cred(pathwalk::Cred::user(1000, 1000));
+        user.access("/d/e/f", AccessMode::R_OK)
+    };
+    at_each_point(setup, change, look, |answer, point| {
+        assert!(matches!(answer, Ok(()) | Err(Errno::EACCES)), "{point}: {answer:?}");
+    });
+}
