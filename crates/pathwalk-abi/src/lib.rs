@@ -33,6 +33,8 @@ mod time;
 mod caps;
 mod dev;
 
+pub mod xattr;
+
 pub use caps::CapSet;
 pub use dev::Dev;
 pub use errno::{Errno, Result};
@@ -47,3 +49,4 @@ pub use mode::FileType;
 pub use stat::{Stat, Statfs};
 pub use statx::{Statx, StatxTimestamp};
 pub use time::{SetTime, Timespec, UTIME_NOW, UTIME_OMIT};
+pub use xattr::XattrArgs;

@@ -1,6 +1,6 @@
 //! What a call answers: as a subject says it, and as it is compared.
 
-use crate::field::Field;
+use crate::{field::Field, value::Value};
 use pathwalk::{Errno, Event, FileType, Stat, Statx};
 use std::fmt;
 
@@ -19,6 +19,8 @@ pub(crate) enum Raw<F> {
     File(F),
     /// Events.
     Events(Vec<Event>),
+    /// The value of an extended attribute.
+    Value(Vec<u8>),
     /// What stat tells.
     Stat(Box<Stat>),
     /// What statx tells.
@@ -43,6 +45,8 @@ pub(crate) enum Answer {
     Number(i64),
     /// See [`Raw::Bytes`].
     Bytes(Vec<u8>),
+    /// See [`Raw::Value`].
+    Value(Value),
     /// The entries, sorted.
     Names(Vec<(Vec<u8>, u8)>),
     /// Events, with cookies numbered as they are first seen.
@@ -113,6 +117,7 @@ impl fmt::Display for Answer {
             Self::Done => f.write_str("ok"),
             Self::Number(number) => write!(f, "{number}"),
             Self::Bytes(bytes) => write!(f, "\"{}\"", shorten(bytes)),
+            Self::Value(value) => value.write(f),
             Self::Names(names) => {
                 for (index, (name, kind)) in names.iter().enumerate() {
                     let letter = FileType::from_dt(*kind).map_or('?', FileType::letter);
@@ -153,7 +158,7 @@ fn shorten(bytes: &[u8]) -> String {
     struct Shown<'b>(&'b [u8]);
     impl fmt::Display for Shown<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            use crate::field::{Field, Text};
+            use crate::field::Text;
             if self.0.is_empty() { Ok(()) } else { Text(self.0.to_vec()).write(f) }
         }
     }

@@ -12,10 +12,13 @@
 //!
 //! What is printed parses to the same call, so every finding can be replayed from its text.
 
-use crate::field::{Field, Fills, Int, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word};
+use crate::{
+    field::{Field, Fills, Int, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word},
+    value::Value,
+};
 use pathwalk::{
     AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
-    ResolveFlags, StatxMask, UmountFlags,
+    ResolveFlags, StatxMask, UmountFlags, XattrFlags,
 };
 use std::fmt;
 
@@ -165,6 +168,22 @@ calls! {
     Futimens "futimens" { slot: Slot, atime: When, mtime: When }
     Truncate "truncate" { path: Text, size: Int }
     Ftruncate "ftruncate" { slot: Slot, size: Int }
+    Setxattr "setxattr" { path: Text, name: Text, value: Value, flags: XattrFlags }
+    Lsetxattr "lsetxattr" { path: Text, name: Text, value: Value, flags: XattrFlags }
+    Fsetxattr "fsetxattr" { slot: Slot, name: Text, value: Value, flags: XattrFlags }
+    Setxattrat "setxattrat" { path: Where, at: AtFlags, name: Text, value: Value, flags: XattrFlags }
+    Getxattr "getxattr" { path: Text, name: Text, size: Int }
+    Lgetxattr "lgetxattr" { path: Text, name: Text, size: Int }
+    Fgetxattr "fgetxattr" { slot: Slot, name: Text, size: Int }
+    Getxattrat "getxattrat" { path: Where, at: AtFlags, name: Text, size: Int }
+    Listxattr "listxattr" { path: Text, size: Int }
+    Llistxattr "llistxattr" { path: Text, size: Int }
+    Flistxattr "flistxattr" { slot: Slot, size: Int }
+    Listxattrat "listxattrat" { path: Where, at: AtFlags, size: Int }
+    Removexattr "removexattr" { path: Text, name: Text }
+    Lremovexattr "lremovexattr" { path: Text, name: Text }
+    Fremovexattr "fremovexattr" { slot: Slot, name: Text }
+    Removexattrat "removexattrat" { path: Where, at: AtFlags, name: Text }
     Getdents64 "getdents64" { slot: Slot }
     Chdir "chdir" { path: Text }
     Fchdir "fchdir" { slot: Slot }

@@ -4,7 +4,7 @@ use crate::call::{QUEUES, SLOTS};
 use bitflags::Flags;
 use pathwalk::{
     AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
-    ResolveFlags, SetTime, StatxMask, Timespec, UmountFlags,
+    ResolveFlags, SetTime, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -352,5 +352,5 @@ macro_rules! flags {
 
 flags! {
     OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags InotifyFlags
-    InotifyMask
+    InotifyMask XattrFlags
 }

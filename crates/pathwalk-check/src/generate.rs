@@ -4,6 +4,7 @@
 //! as were made before, and slots are mostly those that something was opened into: what is asked is seldom just missing.
 
 mod tasks;
+mod xattr;
 
 mod watch;
 
@@ -58,6 +59,7 @@ impl Generator {
             roots: self.rng.u8(..8) == 0,
             watches: self.rng.u8(..4) != 0,
             fixed: self.rng.u8(..5) == 0,
+            xattrs: self.rng.u8(..3) == 0,
         };
         self.procfs = self.one_in(4);
         // Which inodes a procfs keeps, and so what it tells of them, is its own matter.
@@ -139,6 +141,7 @@ impl Generator {
                 Wants::Roots if !flavour.roots => {}
                 Wants::Fixed if !flavour.fixed => {}
                 Wants::Watches if !flavour.watches => {}
+                Wants::Xattrs if !flavour.xattrs => {}
                 _ => return draw(self),
             }
         }
@@ -474,9 +477,11 @@ enum Wants {
     Fixed,
     /// In those where something is watched.
     Watches,
+    /// In those that are about extended attributes.
+    Xattrs,
 }
 
-use Wants::{Fixed, Mounts, Nothing, Roots, Watches};
+use Wants::{Fixed, Mounts, Nothing, Roots, Watches, Xattrs};
 
 type Draw = fn(&mut Generator) -> Call;
 
@@ -529,6 +534,8 @@ const DRAWN: &[(u32, Wants, Draw)] = &[
     (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),
     (3, Mounts, Generator::umount),
     (8, Watches, Generator::inotify),
+    (4, Nothing, Generator::xattr_call),
+    (50, Xattrs, Generator::xattr_call),
 ];
 
 /// The weights of all that is drawn.
@@ -548,4 +555,6 @@ struct Flavour {
     roots: bool,
     fixed: bool,
     watches: bool,
+    /// A third of the calls is about extended attributes.
+    xattrs: bool,
 }

@@ -36,6 +36,8 @@ mod call;
 
 mod field;
 
+mod value;
+
 mod answer;
 
 mod normal;
@@ -43,6 +45,8 @@ mod normal;
 mod subject;
 
 mod ours;
+
+mod ours_xattr;
 
 mod kernel;
 

@@ -5,7 +5,10 @@ use crate::{
     call::{Call, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, Where},
 };
-use pathwalk::{AtFlags, OpenFlags, StatxMask};
+use pathwalk::{
+    AtFlags, OpenFlags, StatxMask,
+    abi::xattr::{XATTR_NAME_CAPS, XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+};
 
 /// Looks at the open files and at the tree, level by level, by calls that `judge` makes and answers.
 ///
@@ -54,10 +57,19 @@ const LEFT_OUT: [&[u8]; 7] = [b".", b"..", b"exe", b"comm", b"status", b"mounts"
 fn look_at(path: &[u8]) -> Vec<Call> {
     let slot = Slot(0);
     let place = || Where { dir: None, path: path.to_vec() };
+    let xattr = |name: &[u8]| {
+        let (path, name) = (Text(path.to_vec()), Text(name.to_vec()));
+        Call::Lgetxattr { path, name, size: Int(1 << 16) }
+    };
     let (flags, mode) = (OpenFlags::NOFOLLOW, Octal(0));
     vec![
         Call::Statx { path: place(), flags: AtFlags::SYMLINK_NOFOLLOW, mask: StatxMask::all() },
         Call::Lstat { path: Text(path.to_vec()) },
+        Call::Llistxattr { path: Text(path.to_vec()), size: Int(1 << 16) },
+        xattr(XATTR_NAME_POSIX_ACL_ACCESS),
+        xattr(XATTR_NAME_POSIX_ACL_DEFAULT),
+        xattr(XATTR_NAME_CAPS),
+        xattr(b"user.a"),
         Call::Readlinkat { path: place(), size: Int(4096) },
         Call::Openat { slot: Fills(slot), path: place(), flags, mode },
         Call::Getdents64 { slot },

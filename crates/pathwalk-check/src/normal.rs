@@ -1,6 +1,7 @@
 //! The one place where answers are made comparable: each thing that is dropped or renamed, and why.
 
 use crate::answer::{Answer, Facts, Raw, Said, Time};
+use crate::value::Value;
 use pathwalk::{
     Dev, Errno, Event, Stat, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
@@ -38,6 +39,7 @@ impl Normal {
             Raw::Done | Raw::File(_) => Answer::Done,
             Raw::Number(number) => Answer::Number(*number),
             Raw::Bytes(bytes) => Answer::Bytes(bytes.clone()),
+            Raw::Value(value) => Answer::Value(Value(value.clone())),
             // The order of a listing, its positions and its inode numbers are each file system's own.
             Raw::Names(names) => {
                 let mut names = names.clone();

@@ -28,7 +28,7 @@ pub(crate) struct Difference {
     /// How many of the calls had been made; the rest was the judge's.
     pub(crate) made: usize,
     /// The call.
-    pub(crate) at: Step,
+    pub(crate) at: Box<Step>,
     /// What was seen of it: the kernel's and ours.
     pub(crate) seen: Box<[Seen; 2]>,
 }
@@ -88,7 +88,7 @@ impl Pair {
             if let Some(ours) = ours
                 && !kernel.agrees(&ours, self.pace)
             {
-                let (made, at) = (answers.len(), step.clone());
+                let (made, at) = (answers.len(), Box::new(step.clone()));
                 return Some(Difference { made, at, seen: Box::new([kernel, ours]) });
             }
         }
@@ -150,8 +150,12 @@ impl<S: Subject> Watched<S> {
             self.normal.renew_device(dev, matches!(step.call, Call::Mountproc { .. }));
         }
         let mut answer = self.normal.answer(&said);
+        let call = match &step.call {
+            Call::Within { call, .. } => call,
+            call => call,
+        };
         if let (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) =
-            (&step.call, &mut answer)
+            (call, &mut answer)
         {
             *path = without_numbers(path);
         }

@@ -16,12 +16,13 @@
 //! Linux: `struct super_operations`, `inode_operations`, `file_operations`.
 
 use crate::{
+    acl::{AclEntry, AclKind, Acls},
     cred::Subject,
     inode::{Attr, InodeRef},
     tasks::HeldPlace,
 };
 use bitflags::bitflags;
-use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
+use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec, XattrFlags};
 use std::convert::Infallible;
 
 pub use crate::setattr::Iattr;
@@ -48,6 +49,9 @@ bitflags! {
         const COARSE_TIMES = 1 << 5;
         /// Listing a directory is not noted in its time of last access.
         const NODIRATIME = 1 << 6;
+        /// ACLs take part in permission, and default ACLs take the umask's place: [`FileSystem::acls`] and
+        /// [`FileSystem::set_acl`] know them. Those of a complete file system are kept in the cache alone.
+        const POSIX_ACL = 1 << 8;
     }
 }
 
@@ -81,7 +85,7 @@ pub struct Found {
 pub struct NewInode<'a> {
     /// Its type.
     pub file_type: FileType,
-    /// Its permission bits, umask applied.
+    /// Its permission bits, umask or default ACL applied.
     pub mode: u32,
     /// Its owner.
     pub uid: u32,
@@ -91,6 +95,10 @@ pub struct NewInode<'a> {
     pub rdev: Dev,
     /// Of a symlink: its body.
     pub body: &'a [u8],
+    /// Who may access it beside what the mode says; empty if there is no such.
+    pub access_acl: &'a [AclEntry],
+    /// Of a directory: what new files in it begin with; empty if there is no such.
+    pub default_acl: &'a [AclEntry],
     /// The time.
     pub now: Timespec,
 }
@@ -218,7 +226,7 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// - `EACCES`: no.
     fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
-        crate::perm::generic_permission(&inode.attr(), access, who)
+        inode.generic_permission(access, who)
     }
 
     /// Makes a file. The directory's own attributes (size, links, times) are the file system's to change.
@@ -338,6 +346,89 @@ pub trait FileSystem: Send + Sync + 'static {
             attr.atime = atime;
             Ok::<_, Infallible>(())
         });
+    }
+
+    /// Tells an inode's ACLs, valid ones; asked once while it is in the cache, if [`Features::POSIX_ACL`] is set and the
+    /// file system is not complete.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
+        let _ = inode;
+        Ok(Acls::default())
+    }
+
+    /// Sets or, with no entries, removes an ACL, and changes the attributes that follow from it: mode and time of change.
+    /// What the call allows was decided before, and the caller notes both in the cache, in one step. Asked if
+    /// [`Features::POSIX_ACL`] is set.
+    ///
+    /// A mode that is changed by [`FileSystem::setattr`] changes the access ACL: below it is the file system's to do, by
+    /// [`acl_chmod`](crate::acl_chmod); in the cache it is done.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: it has none.
+    /// - `ENOSPC`, `EIO` and its like.
+    fn set_acl(
+        &self,
+        inode: InodeRef<'_>,
+        kind: AclKind,
+        acl: &[AclEntry],
+        change: &Iattr,
+    ) -> Result<()> {
+        let _ = (inode, kind, acl, change);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Tells the value of an extended attribute. ACLs are not asked for here.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: it has no attributes of names that begin so. `EINVAL`: the name is a beginning and nothing else.
+    /// - `ENODATA`: there is no attribute of that name.
+    fn getxattr(&self, inode: InodeRef<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (inode, name);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets an extended attribute, and the inode's time of change.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`, `EINVAL`: as [`FileSystem::getxattr`].
+    /// - `ENOSPC`: there is no room.
+    /// - `EEXIST`: `XATTR_CREATE`, and it is there. `ENODATA`: `XATTR_REPLACE`, and it is not.
+    fn setxattr(
+        &self,
+        inode: InodeRef<'_>,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        now: Timespec,
+    ) -> Result<()> {
+        let _ = (inode, name, value, flags, now);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Removes an extended attribute, and sets the inode's time of change.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::getxattr`].
+    fn removexattr(&self, inode: InodeRef<'_>, name: &[u8], now: Timespec) -> Result<()> {
+        let _ = (inode, name, now);
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Tells the names of all extended attributes, ACLs aside; none where there can be none.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` and its like.
+    fn listxattr(&self, inode: InodeRef<'_>) -> Result<Vec<Vec<u8>>> {
+        let _ = inode;
+        Ok(Vec::new())
     }
 
     /// Reads a symlink's body that is not in the cache: 1 to 4095 bytes, none of them NUL. What is longer makes the walk

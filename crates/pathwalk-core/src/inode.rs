@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   line 0  seq flags mode uid gid nlink ino size blocks special sb node      permission and type
-//!   line 1  atime mtime ctime btime, link, lockref                            the rest of stat
+//!   line 1  atime mtime ctime btime, link, acl, lockref                          the rest of stat
 //! ```
 //!
 //! Invariant: the attributes are written under the inode's lock and between two increments of `seq`, so a
@@ -10,8 +10,8 @@
 //!
 //! Linux: `struct inode`; `generic_fillattr`.
 
-use crate::{lock, name::fold, vfs::Vfs};
-use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec};
+use crate::{cred::Subject, fs::Access, lock, name::fold, vfs::Vfs};
+use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec, mode::S_IRWXUGO};
 use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, Spin, blob, slot};
 
 /// The name of an inode slot; 0 is none.
@@ -32,7 +32,15 @@ pub(crate) const I_HASHED: u32 = 1 << 2;
 pub(crate) const I_MAGIC_LINK: u32 = 1 << 3;
 /// Somebody watches the inode; written under its lock, by who has the marks' lock too.
 pub(crate) const I_WATCHED: u32 = 1 << 7;
+/// The inode has an access ACL: the mode alone does not decide.
+pub(crate) const I_ACL: u32 = 1 << 8;
+/// The file system was not asked for the inode's ACLs yet.
+pub(crate) const I_ACL_UNKNOWN: u32 = 1 << 9;
+/// The file has no capabilities for sure: a write takes none away.
+pub(crate) const I_NOSEC: u32 = 1 << 10;
 
+/// Somebody changes the attributes; set and cleared under the lock, and of no meaning to readers. See `setattr`.
+pub(crate) const I_CHANGING: u32 = 1 << 12;
 /// It was made without a name, and may get one.
 pub(crate) const I_LINKABLE: u32 = 1 << 11;
 /// From this bit on lie the [`InodeFlags`], beginning with `IMMUTABLE`.
@@ -92,8 +100,8 @@ slot! {
         btime: Cell64,
         nsec: [Cell32; 4],
         link: Link,
-        /// 1 while somebody changes the attributes; under the lock. See `setattr`.
-        pub(crate) changing: Cell32,
+        /// The blobs with the ACLs; 0 if there are none. See `acl::store`.
+        pub(crate) acl: Cell32,
         /// The inode's lock, and a count per dentry that stands for it.
         pub(crate) lockref: Lockref,
     }
@@ -199,6 +207,11 @@ impl Inode {
     /// Writes everything but what the type alone decides; the caller holds the lock.
     fn set_locked(&self, attr: &Attr) {
         let _change = self.seq.change();
+        self.write(attr);
+    }
+
+    /// As [`Inode::set_locked`], within a change of the caller's.
+    pub(crate) fn write(&self, attr: &Attr) {
         self.mode.set(attr.mode);
         self.uid.set(attr.uid);
         self.gid.set(attr.gid);
@@ -255,15 +268,16 @@ impl Inode {
         (blob != 0).then_some(blob)
     }
 
-    /// Makes the slot that of nothing; returns the blob that it had. The caller holds the lock of a dead slot.
-    fn clear_locked(&self) -> Blob {
+    /// Makes the slot that of nothing; returns the body and the ACLs that it had. The caller holds the lock of a dead slot.
+    fn clear_locked(&self) -> (Blob, Blob) {
         let symlink = FileType::from_mode(self.mode.get()) == Some(FileType::Symlink);
-        let body = if symlink { self.special.get() } else { 0 };
+        let blobs = (if symlink { self.special.get() } else { 0 }, self.acl.get());
         let _change = self.seq.change();
         self.flags.set(0);
         self.mode.set(0);
         self.special.set(0);
-        body
+        self.acl.set(0);
+        blobs
     }
 
     /// Of a directory: its only dentry, 0 if there is none.
@@ -364,6 +378,16 @@ impl<'a> InodeRef<'a> {
         slot.flags.set(slot.flags.get() | I_LINKABLE);
     }
 
+    /// Decides about access by mode bits, ACL and capabilities.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: see [`generic_permission`](crate::generic_permission).
+    /// - whatever the file system answers about ACLs.
+    pub fn generic_permission(&self, access: Access, who: &Subject<'_>) -> Result<()> {
+        self.vfs.generic_permission(self.id, access, who).map(|_| ())
+    }
+
     /// Changes the attributes in one piece: nobody sees half of it, and `f` sees nobody else's half.
     ///
     /// `f` is short: it runs under the inode's lock and asks nobody. Where it fails nothing is changed.
@@ -382,7 +406,13 @@ impl<'a> InodeRef<'a> {
         let result = f(&mut attr)?;
         debug_assert_eq!(before.mode & !0o7777, attr.mode & !0o7777, "a file keeps its type");
         if attr != before {
-            slot.set_locked(&attr);
+            {
+                let _change = slot.seq.change();
+                slot.write(&attr);
+                if (attr.mode ^ before.mode) & S_IRWXUGO != 0 && slot.flags.get() & I_ACL != 0 {
+                    self.vfs.acl_chmod_locked(slot, attr.mode);
+                }
+            }
             if attr.nlink > before.nlink {
                 slot.flags.set(slot.flags.get() & !I_LINKABLE);
             }
@@ -413,16 +443,21 @@ impl Vfs {
     /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
     pub(crate) fn inode_discard(&self, id: InodeId) {
         let slot = self.inode(id);
-        let body = {
+        let blobs = {
             let guard = slot.lockref.lock(lock::INODE);
             let dead = guard.put_and_mark_dead();
             debug_assert!(dead, "nobody else knows a slot that was never published");
             slot.clear_locked()
         };
+        self.free_blobs(blobs);
+        self.inodes.free(id.0);
+    }
+
+    fn free_blobs(&self, (body, acl): (Blob, Blob)) {
         if body != 0 {
             self.names.free(body);
         }
-        self.inodes.free(id.0);
+        self.acl_free(acl);
     }
 
     /// Fills a fresh inode slot. `special` is the symlink's body where there is one.
@@ -495,11 +530,9 @@ impl Vfs {
             self.ihash.remove(&self.inodes, id.0, slot);
         }
         let (sb, node, nlink) = (slot.sb.get(), slot.node.get(), slot.nlink.get());
-        let body = slot.clear_locked();
+        let blobs = slot.clear_locked();
         drop(guard);
-        if body != 0 {
-            self.names.free(body);
-        }
+        self.free_blobs(blobs);
         let sb = self.superblock(sb);
         debug_assert!(sb.is_some(), "a superblock outlives its inodes");
         if let Some(sb) = sb {

@@ -32,6 +32,8 @@ mod perm;
 
 mod security;
 
+mod acl;
+
 mod name;
 
 mod dcache;
@@ -48,6 +50,10 @@ mod notify;
 
 mod lock;
 
+pub use acl::{
+    AclEntry, AclKind, AclTag, Acls, acl_chmod,
+    format::{from_xattr as acl_from_xattr, to_xattr as acl_to_xattr},
+};
 pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;

@@ -1,17 +1,18 @@
 //! Permission: who may do what to an inode.
 //!
-//! Linux: `inode_permission`, `generic_permission`, `acl_permission_check`; path_resolution(7).
+//! Linux: `inode_permission`, `generic_permission`, `acl_permission_check`; path_resolution(7), acl(5).
 
 use crate::{
+    acl::{AclEntry, posix_acl_permission, store::Entries},
     cred::Subject,
     fs::Access,
-    inode::{Attr, I_IMMUTABLE, I_PERMISSION, InodeId, InodeRef, Owner},
+    inode::{Attr, I_ACL, I_ACL_UNKNOWN, I_IMMUTABLE, I_PERMISSION, InodeId, InodeRef, Owner},
     security::Hooks,
     vfs::Vfs,
 };
 use pathwalk_abi::{
     CapSet, Errno, FileType, Result,
-    mode::{S_IFDIR, S_IFMT, S_IXUGO},
+    mode::{S_IFDIR, S_IFMT, S_IRWXG, S_IXUGO},
 };
 
 /// Which rule decided.
@@ -21,6 +22,8 @@ pub enum Rule {
     Everyone,
     /// The owner's bits.
     Owner,
+    /// The access ACL.
+    Acl,
     /// The group's bits.
     Group,
     /// The bits of all others.
@@ -39,6 +42,7 @@ impl Rule {
         match self {
             Self::Everyone => "everyone may",
             Self::Owner => "owner's bits",
+            Self::Acl => "access control list",
             Self::Group => "group's bits",
             Self::Other => "others' bits",
             Self::CapDacReadSearch => "CAP_DAC_READ_SEARCH",
@@ -48,34 +52,50 @@ impl Rule {
     }
 }
 
-/// Decides by mode bits and capabilities.
+/// Decides by mode bits and capabilities alone, for an inode without ACL; see
+/// [`InodeRef::generic_permission`] for all others.
 ///
 /// # Errors
 ///
 /// - `EACCES`: the class that the subject falls into lacks a bit, and no capability makes up for it.
 pub fn generic_permission(attr: &Attr, access: Access, who: &Subject<'_>) -> Result<()> {
     let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
-    decide(owner, access, who).map(|_| ()).map_err(|_| Errno::EACCES)
+    decide(owner, NO_ACL, access, who).map(|_| ()).map_err(|_| Errno::EACCES)
 }
 
+/// No access ACL.
+const NO_ACL: Option<std::iter::Empty<AclEntry>> = None;
+
 /// The rule that grants, or the one that refuses.
-pub(crate) fn decide(owner: Owner, access: Access, who: &Subject<'_>) -> Result<Rule, Rule> {
-    match mode_bits(owner, access, who) {
+fn decide(
+    owner: Owner,
+    acl: Option<impl Iterator<Item = AclEntry> + Clone>,
+    access: Access,
+    who: &Subject<'_>,
+) -> Result<Rule, Rule> {
+    match acl_permission_check(owner, acl, access, who) {
         Ok(rule) => Ok(rule),
         Err(rule) => capability(owner, access, who).ok_or(rule),
     }
 }
 
-/// Linux: `acl_permission_check`.
-fn mode_bits(owner: Owner, access: Access, who: &Subject<'_>) -> Result<Rule, Rule> {
+fn acl_permission_check(
+    owner: Owner,
+    acl: Option<impl Iterator<Item = AclEntry> + Clone>,
+    access: Access,
+    who: &Subject<'_>,
+) -> Result<Rule, Rule> {
     let want = access.bits() & 7;
     let lacks = |class: u32| want & !(owner.mode >> class) & 7;
-    if lacks(6) | lacks(3) | lacks(0) == 0 {
+    if lacks(6) | lacks(3) | lacks(0) == 0 && acl.is_none() {
         return Ok(Rule::Everyone);
     }
     // The owner's bits are final for the owner, the group's for the group: nobody falls through to a later class.
     let (rule, class) = if owner.uid == who.fsuid {
         (Rule::Owner, 6)
+    } else if let Some(acl) = acl.filter(|_| owner.mode & S_IRWXG != 0) {
+        // An ACL whose mask lets nothing through is not looked at.
+        return posix_acl_permission(acl, owner, access, who);
     } else if who.in_group(owner.gid) {
         (Rule::Group, 3)
     } else {
@@ -132,7 +152,7 @@ impl Vfs {
             self.security_inode_permission(inode, access, who)?;
             return Ok(Rule::FileSystem);
         }
-        let rule = decide(owner, access, who).map_err(|_| Errno::EACCES)?;
+        let rule = self.generic_permission(inode, access, who)?;
         self.security_inode_permission(inode, access, who)?;
         Ok(rule)
     }
@@ -155,6 +175,86 @@ impl Vfs {
             module.inode_permission(who, self.inode_ref(inode), access)
         })
     }
+
+    /// Decides by mode bits, ACL and capabilities about an inode that the caller holds.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: see [`generic_permission`].
+    /// - whatever the file system answers about ACLs that were never read.
+    pub(crate) fn generic_permission(
+        &self,
+        inode: InodeId,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<Rule> {
+        self.generic_rule(inode, access, who)?.map_err(|_| Errno::EACCES)
+    }
+
+    /// The rule that grants, or the one that refuses, about an inode that the caller holds.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers about ACLs that were never read.
+    pub(crate) fn generic_rule(
+        &self,
+        inode: InodeId,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<Result<Rule, Rule>> {
+        loop {
+            let (owner, flags) = self.inode(inode).owner();
+            match self.try_decide(inode, owner, flags, access, who) {
+                Verdict::Rule(rule) => return Ok(rule),
+                Verdict::Changed => std::hint::spin_loop(),
+                Verdict::Unknown => self.read_acls(inode)?,
+            }
+        }
+    }
+
+    /// The same for who holds nothing, with what [`Inode::try_owner`](crate::inode::Inode::try_owner) gave. Stores nothing.
+    #[inline]
+    pub(crate) fn try_decide(
+        &self,
+        inode: InodeId,
+        owner: Owner,
+        flags: u32,
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Verdict {
+        if flags & (I_ACL | I_ACL_UNKNOWN) == 0 {
+            return Verdict::Rule(decide(owner, NO_ACL, access, who));
+        }
+        self.try_decide_by_acl(inode, access, who)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_decide_by_acl(&self, inode: InodeId, access: Access, who: &Subject<'_>) -> Verdict {
+        let slot = self.inode(inode);
+        let sample = slot.seq.sample();
+        let (Some((owner, flags)), acl) = (slot.try_owner(), slot.acl.get()) else {
+            return Verdict::Changed;
+        };
+        if flags & I_ACL_UNKNOWN != 0 {
+            return Verdict::Unknown;
+        }
+        let entries = (flags & I_ACL != 0).then(|| Entries::access(&self.names, acl));
+        let rule = decide(owner, entries, access, who);
+        // What was read of mode and ACL is of one moment, or it is nothing.
+        if slot.seq.unchanged(sample) { Verdict::Rule(rule) } else { Verdict::Changed }
+    }
+}
+
+/// What [`Vfs::try_decide`] found out.
+#[must_use]
+pub(crate) enum Verdict {
+    /// The rule that grants, or the one that refuses.
+    Rule(Result<Rule, Rule>),
+    /// The inode changed meanwhile.
+    Changed,
+    /// The file system must be asked for the ACL.
+    Unknown,
 }
 
 #[cfg(test)]
@@ -184,7 +284,7 @@ mod tests {
             (0o100_007, subject(11, 21), Ok(Rule::Other)),
             (0o100_777, subject(11, 21), Ok(Rule::Everyone)),
         ] {
-            assert_eq!(decide(owner(mode), Access::all(), &who), want, "{mode:o}");
+            assert_eq!(decide(owner(mode), NO_ACL, Access::all(), &who), want, "{mode:o}");
         }
     }
 
@@ -192,10 +292,16 @@ mod tests {
     fn capabilities_make_up_for_bits_but_not_for_a_missing_x() {
         let who =
             Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL, security: 0, task: 0 };
-        assert_eq!(decide(owner(0o100_600), Access::EXEC, &who), Err(Rule::Other));
-        assert_eq!(decide(owner(0o100_100), Access::EXEC, &who), Ok(Rule::CapDacOverride));
-        assert_eq!(decide(owner(0o040_000), Access::EXEC, &who), Ok(Rule::CapDacReadSearch));
-        assert_eq!(decide(owner(0o040_000), Access::WRITE, &who), Ok(Rule::CapDacOverride));
-        assert_eq!(decide(owner(0o100_000), Access::READ, &who), Ok(Rule::CapDacReadSearch));
+        assert_eq!(decide(owner(0o100_600), NO_ACL, Access::EXEC, &who), Err(Rule::Other));
+        assert_eq!(decide(owner(0o100_100), NO_ACL, Access::EXEC, &who), Ok(Rule::CapDacOverride));
+        assert_eq!(
+            decide(owner(0o040_000), NO_ACL, Access::EXEC, &who),
+            Ok(Rule::CapDacReadSearch)
+        );
+        assert_eq!(decide(owner(0o040_000), NO_ACL, Access::WRITE, &who), Ok(Rule::CapDacOverride));
+        assert_eq!(
+            decide(owner(0o100_000), NO_ACL, Access::READ, &who),
+            Ok(Rule::CapDacReadSearch)
+        );
     }
 }

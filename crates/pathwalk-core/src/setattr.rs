@@ -11,10 +11,10 @@
 
 use crate::{
     cred::Subject,
-    inode::{Attr, Inode, InodeId},
+    inode::{Attr, I_CHANGING, Inode, InodeId},
     lock,
     mount::MntFlags,
-    ops::create::may_keep_sgid,
+    ops::making::may_keep_sgid,
     security::SetAttr,
     vfs::Vfs,
     walk::HeldPath,
@@ -78,20 +78,21 @@ pub(crate) enum Stamp {
 
 /// An inode reserved for a change of its attributes.
 #[must_use = "a reservation that is forgotten blocks its inode"]
-struct Changing<'v>(&'v Inode);
+pub(crate) struct Changing<'v>(&'v Inode);
 
 impl<'v> Changing<'v> {
     /// Waits until nobody else changes the inode, which the caller holds.
-    fn new(slot: &'v Inode) -> Self {
+    pub(crate) fn new(slot: &'v Inode) -> Self {
         loop {
             {
                 let _guard = slot.lockref.lock(lock::INODE);
-                if slot.changing.get() == 0 {
-                    slot.changing.set(1);
+                let flags = slot.flags.get();
+                if flags & I_CHANGING == 0 {
+                    slot.flags.set(flags | I_CHANGING);
                     return Self(slot);
                 }
             }
-            gate::wait(slot, || slot.changing.get() != 0);
+            gate::wait(slot, || slot.flags.get() & I_CHANGING != 0);
         }
     }
 }
@@ -100,7 +101,7 @@ impl Drop for Changing<'_> {
     fn drop(&mut self) {
         {
             let _guard = self.0.lockref.lock(lock::INODE);
-            self.0.changing.set(0);
+            self.0.flags.set(self.0.flags.get() & !I_CHANGING);
         }
         gate::wake_all(self.0);
     }
@@ -148,6 +149,7 @@ impl Vfs {
         }
         self.notify_change(held, |attr, change| {
             self.security_inode_setattr(held, who, SetAttr::Size(size))?;
+            self.kill_caps(held)?;
             change.size = Some(size);
             change.mode = without_privileges(attr, who);
             match stamp {
@@ -158,7 +160,7 @@ impl Vfs {
         })
     }
 
-    /// Takes set-user-id and set-group-id from a file whose contents somebody is about to change.
+    /// Takes capabilities, set-user-id and set-group-id from a file whose contents somebody is about to change.
     ///
     /// # Errors
     ///
@@ -166,6 +168,7 @@ impl Vfs {
     ///
     /// Linux: `file_remove_privs`.
     pub(crate) fn file_remove_privs(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        self.kill_caps(held)?;
         if without_privileges(&self.inode(held.inode()).attr(), who).is_none() {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use crate::{
     dcache::{self, Dentry, DentryId, change::KIND, shrink::Clock},
     fs::{Features, FileSystem, Found},
     inode::{
-        I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_PERMISSION, Inode, InodeId, InodeRef, must_be_a_body,
-        node_hash,
+        I_ACL_UNKNOWN, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode, InodeId,
+        InodeRef, must_be_a_body, node_hash,
     },
     lock,
     mount::{
@@ -129,6 +129,7 @@ pub(crate) struct SuperBlock {
     pub(crate) dev: Dev,
     pub(crate) read_only: bool,
     pub(crate) root: OnceLock<DentryId>,
+    pub(crate) features: Features,
     /// The flags of its dentries.
     pub(crate) kind: u32,
     /// The flags of its inodes.
@@ -242,11 +243,16 @@ impl Vfs {
             dev: Dev::new(0, id),
             read_only: ms.contains(MountFlags::RDONLY),
             root: OnceLock::new(),
+            features,
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)
                 | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
-                | if complete == 0 { I_HASHED } else { 0 },
+                | if complete == 0 {
+                    I_HASHED | flag(Features::POSIX_ACL, I_ACL_UNKNOWN)
+                } else {
+                    I_NOSEC
+                },
             rename: Mutex::default(),
         };
         let kind = sb.kind & !dcache::REVALIDATE;

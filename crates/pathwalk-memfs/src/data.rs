@@ -1,4 +1,4 @@
-//! What files contain: pages by number, only those that were ever written.
+//! What files contain: pages by number, only those that were ever written; and their extended attributes.
 //!
 //! ```text
 //!   Files    stripe 0 │ File, File, …        a key is the place in a stripe's slab, and the stripe
@@ -13,16 +13,39 @@
 //!
 //! Locks: a stripe's is held for the look-up alone; a file's is taken before its inode's.
 
-use crate::space::PAGE;
-use parking_lot::RwLock;
+use crate::{space::PAGE, xattr::Xattrs};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slab::Slab;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
 };
 
-/// A file's pages, and the lock that readers share and a writer has alone.
-pub(crate) type File = RwLock<Pages>;
+/// What is kept here of a file, each part under a lock that readers share and a writer has alone.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pages: RwLock<Pages>,
+    pub(crate) xattrs: RwLock<Xattrs>,
+    /// The pages that a symlink's body takes: it was counted before there was a `File`.
+    pub(crate) body_pages: u64,
+}
+
+impl File {
+    /// A file that has nothing yet, but may be a symlink whose body takes pages.
+    pub(crate) fn new(body_pages: u64) -> Self {
+        Self { body_pages, ..Self::default() }
+    }
+
+    /// The pages, shared.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Pages> {
+        self.pages.read()
+    }
+
+    /// The pages, alone.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Pages> {
+        self.pages.write()
+    }
+}
 
 /// The name of a file's pages in [`Files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +53,7 @@ pub(crate) struct Key(pub(crate) u64);
 
 const STRIPES: usize = 16;
 
-/// The pages of all files that ever had a size.
+/// All files that ever had a size or an extended attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Files([Stripe; STRIPES]);
 

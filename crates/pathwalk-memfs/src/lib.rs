@@ -26,13 +26,20 @@
 
 mod memfs;
 
+mod builder;
+
 mod directory;
 
 mod data;
+
+mod rename;
+
+mod xattr;
 
 mod node;
 
 mod space;
 
-pub use memfs::{Builder, MemFs};
+pub use builder::Builder;
+pub use memfs::MemFs;
 pub use space::{Limits, Usage};

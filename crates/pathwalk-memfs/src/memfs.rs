@@ -6,17 +6,18 @@
 //! Linux: `shmem_mknod`, `shmem_link`, `shmem_unlink`, `shmem_rmdir`, `shmem_rename2`, `shmem_setattr`.
 
 use crate::{
+    builder::Builder,
     data::{File, Files},
-    directory::{self, EMPTY_NLINK, EMPTY_SIZE, ENTRY_SIZE},
+    directory::{self, EMPTY_NLINK, EMPTY_SIZE},
     node::{Contents, Node},
     space::{Limits, PAGE, Space, Usage},
 };
 use pathwalk_abi::{
-    Dev, Errno, FileType, InodeFlags, Result, Timespec,
-    mode::{S_IALLUGO, S_IRWXUGO, S_ISVTX},
+    Dev, Errno, FileType, InodeFlags, Result, Timespec, XattrFlags,
+    mode::{S_IALLUGO, S_IRWXUGO},
 };
 use pathwalk_core::{
-    Attr, InodeRef,
+    AclEntry, AclKind, Attr, InodeRef,
     fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
     system_time,
 };
@@ -43,10 +44,8 @@ const LONG_BODY: usize = 128;
 /// Its files live in the machine that it is mounted in: they go when it is unmounted. Mounted twice it shows two trees,
 /// which share the limits; to show one tree twice, bind it.
 pub struct MemFs {
-    root_mode: u32,
-    root_uid: u32,
-    root_gid: u32,
-    space: Space,
+    options: Builder,
+    pub(crate) space: Space,
     next_ino: AtomicU64,
     files: Files,
 }
@@ -64,16 +63,21 @@ impl MemFs {
 
     /// Begins to make one that is different.
     pub fn builder() -> Builder {
-        Builder { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_uid: 0, root_gid: 0 }
+        Builder::new()
+    }
+
+    pub(crate) fn made_as(options: Builder) -> Self {
+        let space = Space::new(options.limits.unwrap_or_default());
+        Self { options, space, next_ino: AtomicU64::new(1), files: Files::default() }
     }
 
     /// How much it holds.
     pub fn usage(&self) -> Usage {
-        Usage { bytes: self.space.pages.used() * PAGE, inodes: self.space.inodes.used() }
+        Usage { bytes: self.space.pages.used() * PAGE, inodes: self.space.used_inodes() }
     }
 
     /// A file as it is when it is new, with what it inherits from its directory. Its inode was taken from the limit before.
-    fn new_attr(&self, new: &NewInode<'_>, inherited: InodeFlags) -> Attr {
+    pub(crate) fn new_attr(&self, new: &NewInode<'_>, inherited: InodeFlags) -> Attr {
         let directory = new.file_type == FileType::Directory;
         let (mode, size, blocks) = match new.file_type {
             FileType::Directory => (new.mode, EMPTY_SIZE, 0),
@@ -111,12 +115,21 @@ impl MemFs {
         }
     }
 
-    /// The contents of a file that is about to have a size.
-    fn file_or_new(&self, inode: InodeRef<'_>) -> Arc<File> {
-        if let Some(file) = self.file(inode) {
+    /// The attributes of a file, with its contents; one that has none has no attributes either.
+    pub(crate) fn attributes(&self, inode: InodeRef<'_>) -> Option<Arc<File>> {
+        match Node(inode.node()).contents() {
+            Contents::File(key) => Some(self.files.get(key)),
+            Contents::None | Contents::Body => None,
+        }
+    }
+
+    /// The contents of a file that is about to have a size, or attributes.
+    pub(crate) fn file_or_new(&self, inode: InodeRef<'_>) -> Arc<File> {
+        if let Some(file) = self.attributes(inode) {
             return file;
         }
-        let new = Arc::new(File::default());
+        let body_pages = u64::from(Node(inode.node()).contents() == Contents::Body);
+        let new = Arc::new(File::new(body_pages));
         let key = self.files.insert(inode.attr().ino, Arc::clone(&new));
         let first = inode.update(|_| {
             let node = Node(inode.node());
@@ -128,7 +141,7 @@ impl MemFs {
         });
         match first {
             Ok(()) => new,
-            // Another thread was first, or it had a size before.
+            // Another thread was first.
             Err(other) => {
                 self.files.remove(key);
                 self.files.get(other)
@@ -137,13 +150,13 @@ impl MemFs {
     }
 
     /// Takes a name from a file that is no directory.
-    fn drop_name(&self, inode: InodeRef<'_>, now: Timespec) {
+    pub(crate) fn drop_name(&self, inode: InodeRef<'_>, now: Timespec) {
         change(inode, |attr| {
             attr.nlink = attr.nlink.checked_sub(1).expect("what has a name has a link");
             attr.ctime = now;
             if let Some(node) = Node(inode.node()).without_name() {
                 inode.set_node(node.0);
-                self.space.inodes.give(1);
+                self.space.give_inodes(1);
             }
         });
     }
@@ -155,7 +168,7 @@ impl FileSystem for MemFs {
     }
 
     fn features(&self) -> Features {
-        Features::COMPLETE
+        Features::COMPLETE | Features::POSIX_ACL
     }
 
     /// Makes a new, empty tree.
@@ -167,11 +180,13 @@ impl FileSystem for MemFs {
         self.space.take_inode(0)?;
         let root = NewInode {
             file_type: FileType::Directory,
-            mode: self.root_mode,
-            uid: self.root_uid,
-            gid: self.root_gid,
+            mode: self.options.root_mode,
+            uid: self.options.root_uid,
+            gid: self.options.root_gid,
             rdev: Dev::default(),
             body: b"",
+            access_acl: &[],
+            default_acl: &[],
             now: system_time(),
         };
         Ok(Found {
@@ -236,7 +251,7 @@ impl FileSystem for MemFs {
             // The first name is paid for by the inode itself.
             if attr.nlink != 0 {
                 let node = Node(inode.node()).with_name()?;
-                self.space.inodes.take(1)?;
+                self.space.take_inodes(1)?;
                 inode.set_node(node.0);
             }
             let before = attr.ctime;
@@ -283,81 +298,65 @@ impl FileSystem for MemFs {
         Ok(())
     }
 
-    /// Renames. Only one inode can refuse: the directory that is replaced or, if nothing is, the new directory; one that
-    /// has a name to be replaced cannot be removed.
-    ///
-    /// # Errors
-    ///
-    /// - `ENOTEMPTY`: the directory that is replaced has names.
-    /// - `ENOENT`: the new directory was removed.
-    /// - `EMLINK`: the new directory has 2³² - 1 links; tmpfs has no limit, and no room for so many.
+    /// Renames.
     fn rename(&self, rename: &Rename<'_>) -> Result<()> {
-        let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
-        let moved = inode.attr().file_type() == FileType::Directory;
-        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
-        match replaced {
-            Some(victim) if moved => victim.update(|victim| directory::remove(victim, now))?,
-            Some(victim) => self.drop_name(victim, now),
-            None if same_dir => {}
-            None => new_dir.update(|dir| directory::enter(dir, moved, now))?,
-        }
-        // A name went from the old directory, unless it only changed. What came to the new one is counted: as what was
-        // replaced there, or just now.
-        change(old_dir, |dir| match replaced {
-            None if same_dir => directory::touch(dir, now),
-            _ => directory::leave(dir, moved, now),
-        });
-        if replaced.is_some() && !same_dir {
-            change(new_dir, |dir| directory::touch(dir, now));
-        }
-        change(inode, |attr| attr.ctime = now);
-        Ok(())
+        self.move_name(rename)
     }
 
-    /// Renames, and leaves a whiteout, which takes an inode: the old directory keeps its size.
-    ///
-    /// # Errors
-    ///
-    /// - `ENOSPC`: no inode is left.
-    /// - those of [`MemFs::rename`].
+    /// Renames, and leaves a whiteout, which takes an inode.
     fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
-        self.space.take_inode(0)?;
-        // Counted first: it has the name that goes, so it is there; and it is not found empty before the other has come.
-        change(rename.old_dir, |dir| dir.size += ENTRY_SIZE);
-        self.rename(rename).inspect_err(|_| {
-            change(rename.old_dir, |dir| dir.size -= ENTRY_SIZE);
-            self.space.inodes.give(1);
-        })?;
-        let attr = self.new_attr(whiteout, rename.old_dir.attr().flags);
-        Ok(Found { node: Node::EMPTY.0, attr, body: None })
+        self.leave_whiteout(rename, whiteout)
     }
 
-    /// Exchanges two names. Only a directory that gets a subdirectory for what was none can refuse.
+    /// Exchanges two names.
+    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
+        self.exchange_names(rename)
+    }
+
+    /// ACLs are kept in the machine's inode table alone.
     ///
     /// # Errors
     ///
-    /// - `EMLINK`: the directory has 2³² - 1 links; tmpfs has no limit, and no room for so many.
-    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
-        let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
-        let other = replaced.ok_or(Errno::ENOENT)?;
-        let is_directory = |inode: InodeRef<'_>| inode.attr().file_type() == FileType::Directory;
-        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
-        match (is_directory(inode), is_directory(other)) {
-            _ if same_dir => change(old_dir, |dir| directory::touch(dir, now)),
-            (true, false) => directory::pass_on(old_dir, new_dir, now)?,
-            (false, true) => directory::pass_on(new_dir, old_dir, now)?,
-            _ => {
-                change(old_dir, |dir| directory::touch(dir, now));
-                change(new_dir, |dir| directory::touch(dir, now));
-            }
-        }
-        change(inode, |attr| attr.ctime = now);
-        change(other, |attr| attr.ctime = now);
+    /// None.
+    fn set_acl(
+        &self,
+        _inode: InodeRef<'_>,
+        _kind: AclKind,
+        _acl: &[AclEntry],
+        _change: &Iattr,
+    ) -> Result<()> {
         Ok(())
     }
 
     fn inode_flags(&self) -> Option<InodeFlags> {
         Some(InodeFlags::all())
+    }
+
+    /// Tells an extended attribute: `user.`, `trusted.` or `security.`.
+    fn getxattr(&self, inode: InodeRef<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        self.xattr(inode, name)
+    }
+
+    /// Sets an extended attribute, which takes room: see [`Limits::inodes`].
+    fn setxattr(
+        &self,
+        inode: InodeRef<'_>,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        now: Timespec,
+    ) -> Result<()> {
+        self.set_xattr(inode, name, value, flags, now)
+    }
+
+    /// Removes an extended attribute.
+    fn removexattr(&self, inode: InodeRef<'_>, name: &[u8], now: Timespec) -> Result<()> {
+        self.remove_xattr(inode, name, now)
+    }
+
+    /// Tells the names of all extended attributes.
+    fn listxattr(&self, inode: InodeRef<'_>) -> Result<Vec<Vec<u8>>> {
+        Ok(self.xattr_names(inode))
     }
 
     /// Reads; a hole reads as zeros.
@@ -458,7 +457,7 @@ impl FileSystem for MemFs {
     /// None.
     fn statfs(&self) -> Result<FsStat> {
         let (blocks, bfree) = self.space.pages.total_and_free();
-        let (files, ffree) = self.space.inodes.total_and_free();
+        let (files, ffree) = self.space.total_and_free_inodes();
         Ok(FsStat { magic: TMPFS_MAGIC, bsize: PAGE, blocks, bfree, files, ffree })
     }
 
@@ -470,10 +469,11 @@ impl FileSystem for MemFs {
             Contents::Body => self.space.pages.give(1),
             Contents::File(key) => {
                 let file = self.files.remove(key);
-                self.space.pages.give(file.read().len());
+                self.space.pages.give(file.read().len() + file.body_pages);
+                self.space.give_xattr(file.xattrs.read().room());
             }
         }
-        self.space.inodes.give(1 + node.more_names());
+        self.space.give_inodes(1 + node.more_names());
     }
 }
 
@@ -487,7 +487,7 @@ impl fmt::Debug for MemFs {
 }
 
 /// Changes an inode in a way that cannot fail.
-fn change(inode: InodeRef<'_>, f: impl FnOnce(&mut Attr)) {
+pub(crate) fn change(inode: InodeRef<'_>, f: impl FnOnce(&mut Attr)) {
     let Ok(()) = inode.update(|attr| {
         f(attr);
         Ok::<_, Infallible>(())
@@ -497,45 +497,4 @@ fn change(inode: InodeRef<'_>, f: impl FnOnce(&mut Attr)) {
 /// The pages that a symlink's body takes.
 fn body_pages(body: &[u8]) -> u64 {
     u64::from(body.len() >= LONG_BODY)
-}
-
-/// What a new [`MemFs`] is to be like: see [`MemFs::builder`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    limits: Option<Limits>,
-    root_mode: u32,
-    root_uid: u32,
-    root_gid: u32,
-}
-
-impl Builder {
-    /// Sets how much it may hold.
-    #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
-        Self { limits: Some(limits), ..self }
-    }
-
-    /// Sets the permission bits of the root: the option `mode=`.
-    #[must_use]
-    pub fn root_mode(self, mode: u32) -> Self {
-        Self { root_mode: mode & S_IALLUGO, ..self }
-    }
-
-    /// Sets the owner and the group of the root: the options `uid=` and `gid=`.
-    #[must_use]
-    pub fn root_owner(self, uid: u32, gid: u32) -> Self {
-        Self { root_uid: uid, root_gid: gid, ..self }
-    }
-
-    /// Makes the file system.
-    pub fn build(self) -> Arc<MemFs> {
-        Arc::new(MemFs {
-            root_mode: self.root_mode,
-            root_uid: self.root_uid,
-            root_gid: self.root_gid,
-            space: Space::new(self.limits.unwrap_or_default()),
-            next_ino: AtomicU64::new(1),
-            files: Files::default(),
-        })
-    }
 }

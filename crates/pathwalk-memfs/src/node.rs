@@ -11,8 +11,8 @@
 //! Names beyond the first are counted here because each takes an inode from the limit, and the node is all that
 //! eviction sees. The inode table has at most 2²⁹ slots and the dentry table too: neither field can overflow.
 //!
-//! Invariant: an inode's node is written under the inode's lock, that is inside `InodeRef::update`. Contents, once
-//! there, stay the same until the inode is evicted.
+//! Invariant: an inode's node is written under the inode's lock, that is inside `InodeRef::update`. A key, once there,
+//! stays the same until the inode is evicted.
 
 use crate::data::Key;
 use pathwalk_abi::{Errno, Result};
@@ -28,11 +28,11 @@ pub(crate) struct Node(pub(crate) u64);
 /// What stands behind a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Nothing: it is no regular file, or none that ever had a size.
+    /// Nothing: it never had a size, as regular files have, or an extended attribute.
     None,
     /// A page's worth of room for a symlink's body, which the inode table has.
     Body,
-    /// A file's pages.
+    /// Pages and extended attributes.
     File(Key),
 }
 
@@ -50,10 +50,11 @@ impl Node {
         }
     }
 
-    /// The same with contents, where there were none.
+    /// The same with a file, where there was none; what a symlink's body takes is the file's to know then.
     pub(crate) fn with_file(self, key: Key) -> Self {
-        assert!(self.contents() == Contents::None && key.0 + 1 < CONTENTS, "{self:?} gets {key:?}");
-        Self(self.0 | (key.0 + 1))
+        let none = !matches!(self.contents(), Contents::File(_));
+        assert!(none && key.0 + 1 < CONTENTS, "{self:?} gets {key:?}");
+        Self(self.0 & !CONTENTS | (key.0 + 1))
     }
 
     /// The number of names beyond the first.

@@ -20,7 +20,8 @@ pub struct Limits {
     pub bytes: Option<u64>,
     /// Inodes, the root among them: the option `nr_inodes=`.
     ///
-    /// Each name of a file after the first counts as one more.
+    /// Each name of a file after the first counts as one more. Extended attributes take of the same room: 1024 bytes of
+    /// them as much as an inode. Without this limit, they may take a quarter of what contents may.
     pub inodes: Option<u64>,
 }
 
@@ -52,15 +53,70 @@ pub struct Usage {
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pages: Counter,
-    pub(crate) inodes: Counter,
+    /// In bytes, [`INODE`] each; attributes are counted with them if they are limited.
+    inodes: Counter,
+    /// In bytes.
+    xattrs: Counter,
+    shared: bool,
 }
+
+/// What an inode takes of the room that it shares with extended attributes.
+const INODE: u64 = 1024;
+/// Without a limit of inodes, attributes take at most so much of what contents may: as tmpfs by default, which allows an
+/// inode for each page.
+const XATTR_SHARE: u64 = PAGE / INODE;
 
 impl Space {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             pages: Counter::new(limits.bytes.map(|bytes| bytes.div_ceil(PAGE))),
-            inodes: Counter::new(limits.inodes),
+            inodes: Counter::new(limits.inodes.map(|inodes| inodes.saturating_mul(INODE))),
+            xattrs: Counter::new(limits.bytes.map(|bytes| bytes / XATTR_SHARE)),
+            shared: limits.inodes.is_some(),
         }
+    }
+
+    /// The inodes in use; a part of one, taken by attributes, counts as one.
+    pub(crate) fn used_inodes(&self) -> u64 {
+        self.inodes.used().div_ceil(INODE)
+    }
+
+    /// The limit of inodes and what is left of it; both 0 where there is none.
+    pub(crate) fn total_and_free_inodes(&self) -> (u64, u64) {
+        let (total, free) = self.inodes.total_and_free();
+        (total / INODE, free / INODE)
+    }
+
+    /// Takes inodes, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are less left.
+    pub(crate) fn take_inodes(&self, count: u64) -> Result<()> {
+        self.inodes.take(count * INODE)
+    }
+
+    /// Gives inodes back.
+    pub(crate) fn give_inodes(&self, count: u64) {
+        self.inodes.give(count * INODE);
+    }
+
+    /// Takes room for attributes, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there is less left.
+    pub(crate) fn take_xattr(&self, bytes: u64) -> Result<()> {
+        self.xattr_counter().take(bytes)
+    }
+
+    /// Gives room for attributes back.
+    pub(crate) fn give_xattr(&self, bytes: u64) {
+        self.xattr_counter().give(bytes);
+    }
+
+    fn xattr_counter(&self) -> &Counter {
+        if self.shared { &self.inodes } else { &self.xattrs }
     }
 
     /// Takes an inode, and `pages` pages with it, or nothing.
@@ -70,8 +126,8 @@ impl Space {
     /// - `ENOSPC`: there are as many inodes as there may be.
     /// - `ENOSPC`: there are not so many pages.
     pub(crate) fn take_inode(&self, pages: u64) -> Result<()> {
-        self.inodes.take(1)?;
-        self.pages.take(pages).inspect_err(|_| self.inodes.give(1))
+        self.take_inodes(1)?;
+        self.pages.take(pages).inspect_err(|_| self.give_inodes(1))
     }
 }
 

@@ -20,7 +20,7 @@
 pub use pathwalk_abi::{
     self as abi, AccessMode, AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, InotifyEvent,
     InotifyFlags, InotifyMask, MountFlags, OpenFlags, OpenHow, RenameFlags, ResolveFlags, Result,
-    SetTime, Stat, Statfs, Statx, StatxMask, Timespec, UmountFlags,
+    SetTime, Stat, Statfs, Statx, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 pub use pathwalk_core::*;
 #[cfg(feature = "memfs")]

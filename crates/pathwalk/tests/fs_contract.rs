@@ -104,6 +104,34 @@ fn a_symlinks_body_is_asked_for_once() {
     assert_eq!(asked(&fs.calls.readlink), 1);
 }
 
+/// The ACL is asked for where it may decide, once, and from then on kept in the cache.
+#[test]
+fn acls_are_asked_for_once() {
+    let (fs, root) = machine(Features::POSIX_ACL);
+    fs.appear("d", DIR, 0o755, "");
+    fs.appear("closed", DIR, 0o700, "");
+    fs.set_acls("closed", common::lookups::acl(0o700, 1000..1001, 5));
+    let task = root.vfs().task(Cred::user(1000, 1000));
+    for _ in 0..3 {
+        assert_eq!(task.stat("/d/x").map(drop), Err(Errno::ENOENT));
+        assert_eq!(task.stat("/closed/x").map(drop), Err(Errno::ENOENT));
+        assert_eq!(task.access("/closed", AccessMode::W_OK), Err(Errno::EACCES));
+    }
+    // The root, and each of the two.
+    assert_eq!(asked(&fs.calls.acls), 3);
+    root.chmod("/closed", 0o740).unwrap();
+    assert_eq!(task.stat("/closed/x").map(drop), Err(Errno::EACCES));
+    assert_eq!(task.access("/closed", AccessMode::R_OK), Ok(()));
+    root.chmod("/closed", 0o750).unwrap();
+    while root.vfs().shrink(1000) != 0 {}
+    // What was set was set in the file system too.
+    assert_eq!(task.stat("/closed/x").map(drop), Err(Errno::ENOENT));
+    assert_eq!(asked(&fs.calls.acls), 1);
+    let mut list = [0; 1000];
+    assert_eq!(root.getxattr("/closed", "system.posix_acl_access", &mut list), Ok(4 + 5 * 8));
+    assert_eq!(root.getxattr("/closed", "user.a", &mut list), Err(Errno::EOPNOTSUPP));
+}
+
 /// Linux: `retry_estale`: every call that looks something up is made once more.
 #[test]
 fn a_stale_answer_is_asked_for_once_more() {

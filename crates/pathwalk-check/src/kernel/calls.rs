@@ -56,11 +56,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn fd(&self, slot: Slot) -> Arg<'static> {
+    pub(super) fn fd(&self, slot: Slot) -> Arg<'static> {
         Arg::Int(self.fds[slot.0].into())
     }
 
-    fn dir(&self, place: &Where) -> Arg<'static> {
+    pub(super) fn dir(&self, place: &Where) -> Arg<'static> {
         place.dir.map_or(Arg::Int(AT_FDCWD.into()), |slot| self.fd(slot))
     }
 
@@ -82,6 +82,9 @@ impl Caller {
 
     /// Makes a call in the calling thread.
     pub(crate) fn call(&self, call: &Call) -> Result<Raw<OwnedFd>> {
+        if let Some(answer) = self.xattr_call(call) {
+            return answer;
+        }
         let int = Arg::Int;
         let done = |_: i64| Raw::Done;
         let number = Raw::Number;
@@ -325,6 +328,7 @@ impl Caller {
                 )?;
                 Ok(Raw::Events(parse_events(&buf[..read as usize])))
             }
+            _ => unreachable!("the calls about extended attributes were made above"),
         }
     }
 
@@ -349,7 +353,7 @@ fn without_waiting(flags: OpenFlags) -> OpenFlags {
     if flags.contains(OpenFlags::PATH) { flags } else { flags | OpenFlags::NONBLOCK }
 }
 
-fn text(path: &[u8]) -> CString {
+pub(super) fn text(path: &[u8]) -> CString {
     CString::new(path).expect("paths are made without NUL")
 }
 

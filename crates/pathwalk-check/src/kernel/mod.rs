@@ -14,6 +14,7 @@ mod serve;
 pub(crate) mod sys;
 mod within;
 mod world;
+mod xattr;
 
 pub(crate) use world::{Nursery, may_mount, root_of_ones_own};
 

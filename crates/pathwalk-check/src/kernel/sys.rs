@@ -1,6 +1,6 @@
 //! System calls, one instruction each: arguments are passed as they are, wrong ones too.
 
-use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statfs, Statx};
+use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statfs, Statx, abi::XattrArgs};
 use std::{
     ffi::{CStr, c_long},
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
@@ -19,6 +19,8 @@ pub(crate) enum Arg<'a> {
     Times(&'a [[i64; 2]; 2]),
     Ids(&'a [u32]),
     Words(&'a mut [u64]),
+    /// Where the value lies, or the room for one, and its size and flags; the address is put in here.
+    Xattr(Box<Self>, &'a mut XattrArgs),
 }
 
 impl Arg<'_> {
@@ -35,6 +37,10 @@ impl Arg<'_> {
             Self::Times(times) => std::ptr::from_ref(*times).expose_provenance(),
             Self::Ids(ids) => ids.as_ptr().expose_provenance(),
             Self::Words(words) => words.as_mut_ptr().expose_provenance(),
+            Self::Xattr(value, args) => {
+                args.value = value.word() as u64;
+                std::ptr::from_mut(*args).expose_provenance()
+            }
         };
         address as c_long
     }

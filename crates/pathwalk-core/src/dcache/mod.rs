@@ -28,7 +28,7 @@ pub(crate) mod reclaim;
 pub(crate) mod path;
 
 use crate::{
-    inode::{I_MAY_EXEC, I_PERMISSION, InodeId, Owner},
+    inode::{I_ACL, I_ACL_UNKNOWN, I_MAY_EXEC, I_PERMISSION, InodeId, Owner},
     lock,
     name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
     vfs::Vfs,
@@ -227,6 +227,7 @@ impl Vfs {
     fn search_all(&self, owner: Owner, flags: u32) -> u32 {
         let asks = flags & (I_PERMISSION | I_MAY_EXEC) == I_PERMISSION;
         let asks = asks || self.security.asks_in_walks();
-        if owner.mode & S_IXUGO == S_IXUGO && !asks { SEARCH_ALL } else { 0 }
+        let acl = flags & (I_ACL | I_ACL_UNKNOWN) != 0;
+        if owner.mode & S_IXUGO == S_IXUGO && !asks && !acl { SEARCH_ALL } else { 0 }
     }
 }

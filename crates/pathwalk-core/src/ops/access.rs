@@ -8,7 +8,7 @@ use crate::{
     fs::Access,
     inode::{I_IMMUTABLE, I_PERMISSION, Owner},
     mount::MntFlags,
-    perm,
+    perm::Verdict,
     task::{At, Task},
     walk::{
         Request, Stop,
@@ -100,18 +100,17 @@ impl MayAccess {
     fn ask<const RCU: bool>(&self, end: &End<'_, RCU>) -> Result<(), Stop> {
         let vfs = end.vfs;
         let inode = vfs.inode(end.inode());
-        let Some((owner, flags)) = (if RCU { inode.try_owner() } else { Some(inode.owner()) })
-        else {
+        let Some(read) = (if RCU { inode.try_owner() } else { Some(inode.owner()) }) else {
             return Err(Stop::Leave(Left::Changed));
         };
-        if RCU && flags & I_PERMISSION != 0 {
+        if RCU && read.1 & I_PERMISSION != 0 {
             return Err(Stop::Leave(Left::Permission));
         }
         let mount = end.mount().flags();
-        let verdict = self.verdict(end, (owner, flags), mount);
+        let verdict = self.verdict(end, read, mount);
         // The verdict is about this file at this moment, or there is none.
         end.check()?;
-        Ok(verdict?)
+        verdict
     }
 
     fn verdict<const RCU: bool>(
@@ -119,24 +118,28 @@ impl MayAccess {
         end: &End<'_, RCU>,
         (owner, flags): (Owner, u32),
         mount: MntFlags,
-    ) -> Result<()> {
+    ) -> Result<(), Stop> {
         let kind = owner.mode & S_IFMT;
         if self.0.contains(Access::EXEC) && kind == S_IFREG && mount.contains(MntFlags::NOEXEC) {
-            return Err(Errno::EACCES);
+            return Err(Errno::EACCES.into());
         }
         let special = matches!(kind, S_IFCHR | S_IFBLK | S_IFIFO | S_IFSOCK);
         let writes = self.0.contains(Access::WRITE) && !special;
         if RCU {
             if writes && mount.contains(MntFlags::SB_RDONLY) {
-                return Err(Errno::EROFS);
+                return Err(Errno::EROFS.into());
             }
             if self.0.contains(Access::WRITE) && flags & I_IMMUTABLE != 0 {
-                return Err(Errno::EPERM);
+                return Err(Errno::EPERM.into());
             }
-            perm::decide(owner, self.0, &end.who).map_err(|_| Errno::EACCES)?;
+            match end.vfs.try_decide(end.inode(), owner, flags, self.0, &end.who) {
+                Verdict::Rule(rule) => rule.map_err(|_| Errno::EACCES)?,
+                Verdict::Changed => return Err(Stop::Leave(Left::Changed)),
+                Verdict::Unknown => return Err(Stop::Leave(Left::Permission)),
+            };
         } else {
             end.vfs.inode_permission(end.inode(), self.0, &end.who)?;
         }
-        if writes && mount.read_only() { Err(Errno::EROFS) } else { Ok(()) }
+        if writes && mount.read_only() { Err(Errno::EROFS.into()) } else { Ok(()) }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Linux: `chmod_common`, `chown_common`, `vfs_utimes`, `vfs_truncate`, `setattr_prepare`.
 
-use super::{create::may_keep_sgid, lookup_flags, only, retry_estale};
+use super::{lookup_flags, making::may_keep_sgid, only, retry_estale};
 use crate::{
     file::{Borrowed, File},
     fs::Access,
@@ -286,7 +286,7 @@ impl Task {
     }
 
     /// The place of an open file that was not opened with `O_PATH`.
-    fn held_file<'f>(&self, file: &'f File) -> Result<Borrowed<'f>> {
+    pub(crate) fn held_file<'f>(&self, file: &'f File) -> Result<Borrowed<'f>> {
         self.place_of(file)?;
         if file.is_path() { Err(Errno::EBADF) } else { Ok(file.borrow()) }
     }
@@ -351,7 +351,8 @@ impl Task {
                 change.mode = (dropped != 0).then_some(attr.mode & S_IALLUGO & !dropped);
             }
             (change.uid, change.gid) = (uid, gid);
-            Ok(())
+            // What may not be done takes no capabilities away.
+            if attr.file_type() == FileType::Directory { Ok(()) } else { vfs.kill_caps(held) }
         })
     }
 
@@ -392,7 +393,7 @@ impl Task {
 /// - `EPERM`: it is.
 ///
 /// Linux: `may_setattr`.
-fn must_not_be_fixed(attr: &Attr) -> Result<()> {
+pub(crate) fn must_not_be_fixed(attr: &Attr) -> Result<()> {
     let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
     if fixed { Err(Errno::EPERM) } else { Ok(()) }
 }

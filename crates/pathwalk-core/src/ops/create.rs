@@ -2,11 +2,11 @@
 //!
 //! Linux: `filename_create`, `may_create`, `vfs_mkdir`, `vfs_mknod`, `vfs_symlink`, `vfs_link`.
 
-use super::{only, retry_estale};
+use super::{making::Making, only, retry_estale};
 use crate::{
     cred::Subject,
     dcache::{DentryId, reserve::Reserved},
-    fs::{Access, Found, NewInode},
+    fs::Access,
     inode::{Attr, InodeId},
     name::{Bytes, Kind, scan},
     security::{Entry, Hooks, PathRef},
@@ -326,14 +326,11 @@ impl Vfs {
         umask: u32,
         who: &Subject<'_>,
     ) -> Result<()> {
-        let directory = self.inode(parent.dir.inode()).attr();
-        let new = new_inode(make, &directory, umask, who, self.now());
+        let making = Making::new(self, parent.dir.inode(), make, umask, who)?;
         let sb = parent.dir.sb();
-        // Room first: what the file system made must find its place.
-        let room = Room::new(self, make.body)?;
         lock_order::assert_none_held();
-        let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &new)?;
-        let inode = room.fill(parent.dir.slot().sb.get(), &found);
+        let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
+        let inode = making.made(parent.dir.slot().sb.get(), &found);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
         Ok(())
@@ -356,14 +353,12 @@ impl Vfs {
         who: &Subject<'_>,
         linkable: bool,
     ) -> Result<DentryId> {
-        let directory = self.inode(dir.inode()).attr();
-        let new = new_inode(make, &directory, umask, who, self.now());
+        let making = Making::new(self, dir.inode(), make, umask, who)?;
         let sb = dir.sb();
-        let room = Room::new(self, b"")?;
         lock_order::assert_none_held();
-        let found = sb.fs.tmpfile(dir.inode_ref(), &new)?;
+        let found = sb.fs.tmpfile(dir.inode_ref(), &making.new_inode())?;
         let text = format!("#{}", found.attr.ino).into_bytes();
-        let inode = room.fill(dir.slot().sb.get(), &found);
+        let inode = making.made(dir.slot().sb.get(), &found);
         let name = scan(Bytes::new(&text), 0, self.secret);
         let dentry =
             self.dentry_alloc(dir.dentry(), &text, &name).inspect_err(|_| self.iput(inode))?;
@@ -373,78 +368,4 @@ impl Vfs {
         self.d_instantiate(dentry, inode, sb.kind);
         Ok(dentry)
     }
-}
-
-/// An inode slot and, for a symlink, the place for its body, taken before the file system is asked.
-pub(crate) struct Room<'v> {
-    vfs: &'v Vfs,
-    inode: Option<InodeId>,
-    body: u32,
-}
-
-impl<'v> Room<'v> {
-    pub(crate) fn new(vfs: &'v Vfs, body: &[u8]) -> Result<Self> {
-        let mut room = Self { vfs, inode: None, body: 0 };
-        if !body.is_empty() {
-            room.body = vfs.with_room(|| vfs.names.store(body)).ok_or(Errno::ENOMEM)?;
-        }
-        room.inode = Some(vfs.with_room(|| vfs.inode_alloc()).ok_or(Errno::ENOMEM)?);
-        Ok(room)
-    }
-
-    pub(crate) fn fill(mut self, sb: u32, found: &Found) -> InodeId {
-        let inode = self.inode.take().expect("filled once");
-        let body = std::mem::take(&mut self.body);
-        self.vfs.inode_fill(inode, sb, found, body)
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        if self.body != 0 {
-            self.vfs.names.free(self.body);
-        }
-        if let Some(inode) = self.inode {
-            self.vfs.inode_discard(inode);
-        }
-    }
-}
-
-/// Mode, owner and group of a new file.
-///
-/// Linux: `vfs_prepare_mode`, `mode_strip_sgid`, `inode_init_owner`.
-pub(crate) fn new_inode<'b>(
-    make: &Make<'b>,
-    directory: &Attr,
-    umask: u32,
-    who: &Subject<'_>,
-    now: pathwalk_abi::Timespec,
-) -> NewInode<'b> {
-    let mut mode = make.mode;
-    let is_directory = make.file_type == FileType::Directory;
-    let inherits = directory.mode & S_ISGID != 0;
-    let runs_as_group = mode & (S_ISGID | S_IXGRP) == S_ISGID | S_IXGRP;
-    if inherits && runs_as_group && !is_directory && !may_keep_sgid(directory.gid, who) {
-        mode &= !S_ISGID;
-    }
-    if make.file_type != FileType::Symlink {
-        mode &= !umask;
-    }
-    if inherits && is_directory {
-        mode |= S_ISGID;
-    }
-    NewInode {
-        file_type: make.file_type,
-        mode,
-        uid: who.fsuid,
-        gid: if inherits { directory.gid } else { who.fsgid },
-        rdev: make.rdev,
-        body: make.body,
-        now,
-    }
-}
-
-/// Linux: `in_group_or_capable`.
-pub(crate) fn may_keep_sgid(gid: u32, who: &Subject<'_>) -> bool {
-    who.in_group(gid) || who.capable(CapSet::FSETID)
 }

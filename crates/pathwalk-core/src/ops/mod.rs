@@ -8,6 +8,8 @@ pub(crate) mod open;
 
 pub(crate) mod create;
 
+pub(crate) mod making;
+
 pub(crate) mod remove;
 
 pub(crate) mod rename;
@@ -15,6 +17,12 @@ pub(crate) mod rename;
 pub(crate) mod readlink;
 
 pub(crate) mod attr;
+
+pub(crate) mod xattr;
+
+pub(crate) mod acl;
+
+pub(crate) mod caps;
 
 pub(crate) mod rw;
 

@@ -2,10 +2,7 @@
 //!
 //! Linux: `do_renameat2`, `vfs_rename`, `lock_rename`.
 
-use super::{
-    create::{Make, Room, new_inode},
-    retry_estale,
-};
+use super::{create::Make, making::Making, retry_estale};
 use crate::{
     dcache::{DEAD_DIR, DIRECTORY, DentryId, reserve::Reserved},
     fs::{Access, Rename},
@@ -256,14 +253,12 @@ impl Vfs {
     ) -> Result<DentryId> {
         let make =
             Make { file_type: FileType::CharDevice, mode: 0, rdev: Dev::default(), body: b"" };
-        let directory = self.inode(old.dir.inode()).attr();
-        let new = new_inode(&make, &directory, 0, &task.cred.subject(), rename.now);
+        let making = Making::new(self, old.dir.inode(), &make, 0, &task.cred.subject())?;
         let sb = old.dir.sb();
-        let room = Room::new(self, b"")?;
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
-        match sb.fs.rename_whiteout(rename, &new) {
+        match sb.fs.rename_whiteout(rename, &making.new_inode()) {
             Ok(found) => {
-                let inode = room.fill(old.dir.slot().sb.get(), &found);
+                let inode = making.made(old.dir.slot().sb.get(), &found);
                 self.d_instantiate(left, inode, sb.kind);
                 Ok(left)
             }

@@ -53,10 +53,10 @@ use crate::{
     cred::{Asker, Subject},
     dcache::{DIRECTORY, DentryId, lookup::Tables},
     fs::Access,
-    inode::{I_MAY_EXEC, I_PERMISSION, InodeId},
+    inode::{I_ACL, I_ACL_UNKNOWN, I_MAY_EXEC, I_PERMISSION, InodeId},
     mount::MountId,
     name::{Bytes, Component, Kind, scan},
-    perm,
+    perm::Verdict,
     task::FsStruct,
     vfs::Vfs,
 };
@@ -299,11 +299,18 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let Some((owner, flags)) = self.vfs.inode(inode).try_owner() else {
             return Err(Stop::Leave(Left::Changed));
         };
-        let opted_in = flags & I_MAY_EXEC != 0 && owner.mode & S_IXUGO == S_IXUGO;
+        let opted_in = flags & I_MAY_EXEC != 0
+            && flags & (I_ACL | I_ACL_UNKNOWN) == 0
+            && owner.mode & S_IXUGO == S_IXUGO;
         if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
             return Err(Stop::Leave(Left::Permission));
         }
-        match perm::decide(owner, Access::EXEC, &self.who) {
+        let rule = match self.vfs.try_decide(inode, owner, flags, Access::EXEC, &self.who) {
+            Verdict::Rule(rule) => rule,
+            Verdict::Changed => return Err(Stop::Leave(Left::Changed)),
+            Verdict::Unknown => return Err(Stop::Leave(Left::Permission)),
+        };
+        match rule {
             Ok(rule) => {
                 self.observer.may_search(rule);
                 Ok(())

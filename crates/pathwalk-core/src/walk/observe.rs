@@ -7,7 +7,7 @@ use crate::{
     cred::Subject,
     fs::Access,
     inode::{Attr, I_PERMISSION, InodeId},
-    perm::{Rule, decide},
+    perm::Rule,
     vfs::Vfs,
 };
 use pathwalk_abi::Errno;
@@ -163,7 +163,9 @@ impl Vfs {
         access: Access,
         who: &Subject<'_>,
     ) -> Result<Rule, Rule> {
-        let (owner, flags) = self.inode(inode).owner();
-        if flags & I_PERMISSION != 0 { Err(Rule::FileSystem) } else { decide(owner, access, who) }
+        if self.inode(inode).owner().1 & I_PERMISSION != 0 {
+            return Err(Rule::FileSystem);
+        }
+        self.generic_rule(inode, access, who).unwrap_or(Err(Rule::FileSystem))
     }
 }

@@ -126,12 +126,13 @@ impl Runner<'_> {
         use crate::{
             fs::Access,
             inode::{I_PERMISSION, InodeId},
-            perm,
+            perm::Verdict,
         };
-        let inode = self.vfs.inode(InodeId(self.vfs.dentry(at.dentry).inode.get()));
+        let id = InodeId(self.vfs.dentry(at.dentry).inode.get());
         at.flags & crate::dcache::DIRECTORY != 0
-            && inode.try_owner().is_some_and(|(owner, flags)| {
-                flags & I_PERMISSION == 0 && perm::decide(owner, Access::EXEC, &self.who).is_ok()
+            && self.vfs.inode(id).try_owner().is_some_and(|(owner, flags)| {
+                let verdict = || self.vfs.try_decide(id, owner, flags, Access::EXEC, &self.who);
+                flags & I_PERMISSION == 0 && matches!(verdict(), Verdict::Rule(Ok(_)))
             })
     }
 

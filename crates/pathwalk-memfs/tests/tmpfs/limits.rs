@@ -1,7 +1,7 @@
 //! The limits: what is refused, what that leaves behind, and that everything comes back.
 
 use crate::{contents, machine, open};
-use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, UmountFlags};
+use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, UmountFlags, XattrFlags};
 use pathwalk_core::{At, Config, Cred, File, Task, Vfs};
 use pathwalk_memfs::{Limits, MemFs, Usage};
 use std::sync::{Arc, Barrier};
@@ -231,4 +231,65 @@ fn threads_together_get_what_there_is() {
     assert_eq!(made, 50);
     assert_eq!(fs.usage(), Usage { bytes: 50 * 4096, inodes: 101 });
     assert_eq!(task.stat("/").expect("the root").st_size, 40 + 100 * 20);
+}
+
+/// Rows of a call, and the inodes that are free after it, of 20: as Linux 6.18 shows them.
+#[test]
+fn attributes_take_the_room_of_inodes() {
+    let (fs, task) = machine(None, Some(20));
+    task.open("f", OpenFlags::CREAT, 0o644).expect("a file");
+    task.mkdir("d", 0o755).expect("a directory");
+    let none = XattrFlags::empty();
+    let set = |name: &str, len: usize, flags| task.setxattr("f", name, &vec![b'x'; len], flags);
+    let free = || task.statfs("/").expect("statfs").f_ffree;
+    assert_eq!((free(), fs.usage().inodes), (17, 3));
+    for (name, len, flags, answer, left) in [
+        ("user.a", 900, none, Ok(()), 16),
+        ("user.a", 2000, none, Ok(()), 15),
+        ("trusted.a", 900, none, Ok(()), 14),
+        ("trusted.a", 2000, none, Ok(()), 13),
+        ("security.a", 2000, none, Ok(()), 10),
+        // Whether there is room is asked before whether it is there.
+        ("user.a", 30_000, XattrFlags::CREATE, Err(Errno::ENOSPC), 10),
+        ("user.z", 30_000, XattrFlags::REPLACE, Err(Errno::ENOSPC), 10),
+        ("user.z", 3, XattrFlags::REPLACE, Err(Errno::ENODATA), 10),
+        ("user.a", 3, XattrFlags::CREATE, Err(Errno::EEXIST), 10),
+    ] {
+        assert_eq!(set(name, len, flags), answer, "{name} {len}");
+        assert_eq!(free(), left, "{name} {len}");
+    }
+    task.removexattr("f", "trusted.a").expect("it is there");
+    assert_eq!(free(), 13);
+    task.unlink("f").expect("it is there");
+    assert_eq!((free(), fs.usage().inodes), (18, 2));
+}
+
+#[test]
+fn without_a_limit_of_inodes_attributes_take_a_quarter_of_the_pages() {
+    let (fs, task) = machine(Some(8), None);
+    task.mkdir("d", 0o755).expect("a directory");
+    let none = XattrFlags::empty();
+    let room = 8 * 4096 / 4 - 40 - "user.a".len();
+    assert_eq!(task.setxattr("d", "user.a", &vec![0; room + 1], none), Err(Errno::ENOSPC));
+    assert_eq!(task.setxattr("d", "user.a", &vec![0; room], none), Ok(()));
+    assert_eq!(task.setxattr("d", "user.b", b"", none), Err(Errno::ENOSPC));
+    assert_eq!(fs.usage().bytes, 0);
+    task.rmdir("d").expect("it is empty");
+    task.mkdir("e", 0o755).expect("a directory");
+    assert_eq!(task.setxattr("e", "user.a", &vec![0; room], none), Ok(()));
+}
+
+/// A long body takes a page, with attributes and without.
+#[test]
+fn a_symlink_with_attributes_gives_its_page_back() {
+    let (fs, task) = machine(Some(8), Some(20));
+    let before = fs.usage();
+    task.symlink("x".repeat(200), "l").expect("there is room");
+    task.lsetxattr("l", "trusted.a", b"1", XattrFlags::empty()).expect("there is room");
+    assert_eq!(fs.usage().bytes, 4096);
+    task.link("l", "m").expect("there is room");
+    task.unlink("l").expect("it is there");
+    assert_eq!(task.lgetxattr("m", "trusted.a", &mut []), Ok(1));
+    task.unlink("m").expect("it is there");
+    assert_eq!(fs.usage(), before);
 }

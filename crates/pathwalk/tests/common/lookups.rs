@@ -2,8 +2,9 @@
 
 use super::sample::SampleFs;
 use pathwalk::{
-    AccessMode, At, AtFlags, Config, Cred, Errno, File, FileType, MemFs, MountFlags, OpenFlags,
-    Result, StatxMask, Task, Vfs, fs::Features,
+    AccessMode, AclEntry, AclTag, At, AtFlags, Config, Cred, Errno, File, FileType, MemFs,
+    MountFlags, OpenFlags, Result, StatxMask, Task, Vfs, XattrFlags, acl_to_xattr,
+    fs::{Access, Features},
 };
 use std::sync::Arc;
 
@@ -46,6 +47,12 @@ const LOOKUPS: &[(From, &str, Result<FileType>)] = &[
     (From::Cwd, "/a-name-of-more-than-thirty-two-bytes-in-all", FILE),
     (From::Cwd, "/a-name-of-more-than-thirty-two-bytes-in-None", ENOENT),
     (From::Cwd, "/private/secret", Err(Errno::EACCES)),
+    (From::Cwd, "/acl/file", FILE),
+    (From::Cwd, "/acl/none", ENOENT),
+    (From::Cwd, "/acl/many/file", FILE),
+    (From::Cwd, "/acl/many/../many/none", ENOENT),
+    (From::Cwd, "/acl/refused/file", Err(Errno::EACCES)),
+    (From::Cwd, "/net/acl/none", ENOENT),
     (From::Cwd, "/mnt", DIR),
     (From::Cwd, "/mnt/upper", FILE),
     (From::Cwd, "/mnt/lower", ENOENT),
@@ -58,6 +65,22 @@ const LOOKUPS: &[(From, &str, Result<FileType>)] = &[
     (From::Cwd, "/net/link/usr/include/stdio.h", FILE),
     (From::Cwd, "/mnt/deep/none/../x", ENOENT),
 ];
+
+const ACL: &str = "system.posix_acl_access";
+
+/// An ACL that says the mode, and about users.
+pub(crate) fn acl(mode: u32, users: std::ops::Range<u32>, access: u32) -> Vec<AclEntry> {
+    let entry = |tag, bits| AclEntry { tag, access: Access::from_bits_truncate(bits & 7) };
+    let users = users.map(|uid| entry(AclTag::User(uid), access));
+    [entry(AclTag::UserObj, mode >> 6)]
+        .into_iter()
+        .chain(users)
+        .chain(
+            [(AclTag::GroupObj, mode >> 3), (AclTag::Mask, 7), (AclTag::Other, mode)]
+                .map(|(tag, bits)| entry(tag, bits)),
+        )
+        .collect()
+}
 
 /// The machine, a task in it, and a directory handle.
 pub(crate) struct World {
@@ -86,6 +109,19 @@ impl World {
         ] {
             root.creat(file, 0o644)?;
         }
+        // The mode lets nobody in, or everybody; the ACL decides, and one is so long that it lies in pieces.
+        for (dir, mode, users, access) in [
+            ("/acl", 0o700, 1000..1001, 7),
+            ("/acl/many", 0o700, 1..1001, 5),
+            ("/acl/refused", 0o777, 1000..1001, 4),
+        ] {
+            root.mkdir(dir, mode)?;
+            root.creat([dir, "/file"].concat(), 0o600)?;
+            let acl = acl(mode, users, access);
+            root.setxattr(dir, ACL, &acl_to_xattr(&acl), XattrFlags::empty())?;
+            let file = [dir, "/file"].concat();
+            root.setxattr(file, ACL, &acl_to_xattr(&acl), XattrFlags::empty())?;
+        }
         for (body, path) in [
             ("usr/lib", "/lib"),
             ("/usr/lib", "/lib64"),
@@ -103,9 +139,11 @@ impl World {
         root.creat("/mnt/upper", 0o644)?;
         root.mkdir("/mnt/deep", 0o755)?;
         root.bind("/usr/include", "/inc")?;
-        let net = SampleFs::new(Features::empty());
+        let net = SampleFs::new(Features::POSIX_ACL);
         net.appear("remote", FileType::Regular, 0o644, "");
         net.appear("link", FileType::Symlink, 0o777, "/");
+        net.appear("acl", FileType::Directory, 0o700, "");
+        net.set_acls("acl", acl(0o700, 1000..1001, 5));
         root.mount(net, "/net", MountFlags::NOATIME)?;
         let task = vfs.task(Cred::user(1000, 1000));
         task.chdir("/usr/lib")?;

@@ -1,7 +1,7 @@
 //! A file system that must be asked: a tree in a map, which counts the calls and can be told to answer late or wrongly.
 
 use pathwalk::{
-    Attr, Errno, FileType, InodeRef, Result, Subject, Timespec,
+    AclEntry, AclKind, Acls, Attr, Errno, FileType, InodeRef, Result, Subject, Timespec, acl_chmod,
     fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
 };
 use std::{
@@ -16,6 +16,7 @@ struct Node {
     attr: Attr,
     body: Vec<u8>,
     names: BTreeMap<Vec<u8>, u64>,
+    acls: Acls,
 }
 
 /// How often each method was called.
@@ -27,6 +28,7 @@ pub(crate) struct Calls {
     pub(crate) permission: AtomicU64,
     pub(crate) readlink: AtomicU64,
     pub(crate) evict: AtomicU64,
+    pub(crate) acls: AtomicU64,
 }
 
 pub(crate) struct SampleFs {
@@ -67,7 +69,8 @@ impl SampleFs {
         let nlink = if kind == FileType::Directory { 2 } else { 1 };
         let size = body.len() as u64;
         let attr = Attr { mode: kind.to_mode() | mode, nlink, ino: node, size, ..Attr::default() };
-        let new = Node { attr, body: body.to_vec(), names: BTreeMap::new() };
+        let (body, names) = (body.to_vec(), BTreeMap::new());
+        let new = Node { attr, body, names, acls: Acls::default() };
         self.nodes.lock().unwrap().insert(node, new);
         node
     }
@@ -81,6 +84,15 @@ impl SampleFs {
     pub(crate) fn appear(&self, name: &str, kind: FileType, mode: u32, body: &str) {
         let node = self.add(kind, mode, body.as_bytes());
         self.nodes.lock().unwrap().get_mut(&1).unwrap().names.insert(name.into(), node);
+    }
+
+    /// Gives a file in the root an access ACL without anybody being told.
+    pub(crate) fn set_acls(&self, name: &str, access: Vec<AclEntry>) {
+        let mut nodes = self.nodes.lock().unwrap();
+        let node = nodes[&1].names[name.as_bytes()];
+        let node = nodes.get_mut(&node).unwrap();
+        node.attr.mode |= 0o070;
+        node.acls.access = access;
     }
 
     /// Takes a name from the root without anybody being told.
@@ -195,13 +207,15 @@ impl FileSystem for SampleFs {
 
     fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
         self.calls.permission.fetch_add(1, Relaxed);
-        pathwalk::generic_permission(&inode.attr(), access, who)
+        inode.generic_permission(access, who)
     }
 
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
         self.may_change()?;
         self.gate(name);
         let node = self.add(new.file_type, new.mode, new.body);
+        self.nodes.lock().unwrap().get_mut(&node).unwrap().acls =
+            Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
         let before = self.enter(dir, name, Some(node))?;
         assert_eq!(before, None, "only a name that is not there is made");
         if new.file_type == FileType::Directory {
@@ -278,6 +292,10 @@ impl FileSystem for SampleFs {
         if change.size.is_some() {
             self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().body.clear();
         }
+        if let Some(mode) = change.mode {
+            let mut nodes = self.nodes.lock().unwrap();
+            acl_chmod(&mut nodes.get_mut(&inode.node()).unwrap().acls.access, mode);
+        }
         self.change(inode, |attr| {
             attr.size = change.size.unwrap_or(attr.size);
             change.copy_to(attr);
@@ -287,6 +305,28 @@ impl FileSystem for SampleFs {
 
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
         self.change(inode, |attr| attr.atime = atime);
+    }
+
+    fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
+        self.calls.acls.fetch_add(1, Relaxed);
+        Ok(self.nodes.lock().unwrap()[&inode.node()].acls.clone())
+    }
+
+    fn set_acl(
+        &self,
+        inode: InodeRef<'_>,
+        kind: AclKind,
+        acl: &[AclEntry],
+        change: &Iattr,
+    ) -> Result<()> {
+        let mut nodes = self.nodes.lock().unwrap();
+        let node = nodes.get_mut(&inode.node()).unwrap();
+        change.copy_to(&mut node.attr);
+        match kind {
+            AclKind::Access => node.acls.access = acl.to_vec(),
+            AclKind::Default => node.acls.default = acl.to_vec(),
+        }
+        Ok(())
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {

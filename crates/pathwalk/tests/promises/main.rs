@@ -4,6 +4,7 @@
 //! - [`elsewhere`]: a writer elsewhere is not felt.
 //! - [`current`]: what is remembered changes no answer.
 //! - [`remembered`]: what is remembered tells nobody more, and leaves nothing undone.
+//! - [`acl`]: an ACL that comes or goes is seen by the next lookup, also by one that is remembered.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -18,5 +19,7 @@ mod remembered;
 mod elsewhere;
 
 mod current;
+
+mod acl;
 
 mod budgets;

@@ -1,0 +1,110 @@
+//! Setting and telling ACLs, which calls reach by the names of two extended attributes.
+//!
+//! Linux: `vfs_set_acl`, `vfs_get_acl`, `set_posix_acl`, `simple_set_acl`.
+
+use super::{attr::must_not_be_fixed, making::may_keep_sgid};
+use crate::{
+    acl::{self, AclEntry, AclKind, format, store::NewAcls},
+    fs::Features,
+    setattr::{Changing, Iattr},
+    task::Task,
+    walk::HeldPath,
+};
+use pathwalk_abi::{
+    Errno, FileType, Result,
+    mode::{S_IALLUGO, S_IRWXUGO, S_ISGID},
+    xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+};
+use pathwalk_sync::lock_order;
+
+/// Which ACL an attribute's name means.
+pub(crate) fn acl_kind(name: &[u8]) -> Option<AclKind> {
+    match name {
+        XATTR_NAME_POSIX_ACL_ACCESS => Some(AclKind::Access),
+        XATTR_NAME_POSIX_ACL_DEFAULT => Some(AclKind::Default),
+        _ => None,
+    }
+}
+
+impl Task {
+    /// Sets an ACL or, without entries, removes it.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the file is immutable or append-only.
+    /// - `EOPNOTSUPP`: the file has none: the file system keeps none, or it is a symlink.
+    /// - `EACCES`: a default ACL is set to what is no directory.
+    /// - `EPERM`: it is another's file.
+    /// - `EINVAL`: entries are missing or out of order.
+    /// - `ENOMEM`: there is no room.
+    /// - whatever the file system answers.
+    pub(crate) fn set_acl(
+        &self,
+        held: &HeldPath<'_>,
+        kind: AclKind,
+        acl: Vec<AclEntry>,
+    ) -> Result<()> {
+        let vfs = self.vfs();
+        let who = self.cred.subject();
+        must_not_be_fixed(&vfs.inode(held.inode()).attr())?;
+        let file_type = must_have_acls(held)?;
+        if kind == AclKind::Default && file_type != FileType::Directory {
+            return if acl.is_empty() { Ok(()) } else { Err(Errno::EACCES) };
+        }
+        let _changing = Changing::new(vfs.inode(held.inode()));
+        let (attr, mut acls) = vfs.attr_and_acls(held.inode())?;
+        if !who.owner_or_capable(attr.uid) {
+            return Err(Errno::EPERM);
+        }
+        if !acl.is_empty() {
+            acl::validate(&acl)?;
+        }
+        let now = vfs.now();
+        let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
+        *acls.of_mut(kind) = acl;
+        if kind == AclKind::Access {
+            let mut mode = attr.mode & S_IALLUGO;
+            let (bits, equivalent) = acl::equiv_mode(&acls.access);
+            if !acls.access.is_empty() {
+                mode = mode & !S_IRWXUGO | bits;
+            }
+            if equivalent {
+                acls.access.clear();
+            }
+            if !may_keep_sgid(attr.gid, &who) {
+                mode &= !S_ISGID;
+            }
+            change.mode = Some(mode);
+        }
+        // Room first: what the file system did must find its place.
+        let acls = NewAcls::new(vfs, acls)?;
+        lock_order::assert_none_held();
+        held.sb().fs.set_acl(held.inode_ref(), kind, acls.get().of(kind), &change)?;
+        vfs.note_acls(held.inode(), &change, acls);
+        Ok(())
+    }
+
+    /// An ACL as an attribute's value.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: the file has none: the file system keeps none, or it is a symlink.
+    /// - `ENODATA`: the mode says all.
+    /// - whatever the file system answers.
+    pub(crate) fn get_acl(&self, held: &HeldPath<'_>, kind: AclKind) -> Result<Vec<u8>> {
+        must_have_acls(held)?;
+        let (_, acls) = self.vfs().attr_and_acls(held.inode())?;
+        match acls.of(kind) {
+            [] => Err(Errno::ENODATA),
+            acl => Ok(format::to_xattr(acl)),
+        }
+    }
+}
+
+fn must_have_acls(held: &HeldPath<'_>) -> Result<FileType> {
+    let file_type = held.inode_ref().attr().file_type();
+    if file_type == FileType::Symlink || !held.sb().features.contains(Features::POSIX_ACL) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(file_type)
+}

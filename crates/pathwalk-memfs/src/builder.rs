@@ -1,0 +1,45 @@
+//! Mount options: what a [`MemFs`] is to be like.
+//!
+//! Manual: tmpfs(5).
+
+use crate::{memfs::MemFs, space::Limits};
+use pathwalk_abi::mode::{S_IALLUGO, S_IRWXUGO, S_ISVTX};
+use std::sync::Arc;
+
+/// What a new [`MemFs`] is to be like: see [`MemFs::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) limits: Option<Limits>,
+    pub(crate) root_mode: u32,
+    pub(crate) root_uid: u32,
+    pub(crate) root_gid: u32,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_uid: 0, root_gid: 0 }
+    }
+
+    /// Sets how much it may hold.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits: Some(limits), ..self }
+    }
+
+    /// Sets the permission bits of the root: the option `mode=`.
+    #[must_use]
+    pub fn root_mode(self, mode: u32) -> Self {
+        Self { root_mode: mode & S_IALLUGO, ..self }
+    }
+
+    /// Sets the owner and the group of the root: the options `uid=` and `gid=`.
+    #[must_use]
+    pub fn root_owner(self, uid: u32, gid: u32) -> Self {
+        Self { root_uid: uid, root_gid: gid, ..self }
+    }
+
+    /// Makes the file system.
+    pub fn build(self) -> Arc<MemFs> {
+        Arc::new(MemFs::made_as(self))
+    }
+}
