@@ -238,6 +238,14 @@ impl FileSystem for ProcFs {
         Err(Errno::EPERM)
     }
 
+    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Found> {
+        Err(Errno::EPERM)
+    }
+
+    fn exchange(&self, _: &Rename<'_>) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+
     /// What is shown has no writer.
     fn write(
         &self,
