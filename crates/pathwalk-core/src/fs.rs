@@ -392,7 +392,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Sets an extended attribute, and the inode's time of change.
+    /// Sets an extended attribute, and the inode's time of change. ACLs only where [`Features::POSIX_ACL`] is not set.
     ///
     /// # Errors
     ///
@@ -411,7 +411,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Removes an extended attribute, and sets the inode's time of change.
+    /// Removes an extended attribute, and sets the inode's time of change. ACLs only where [`Features::POSIX_ACL`] is not
+    /// set.
     ///
     /// # Errors
     ///

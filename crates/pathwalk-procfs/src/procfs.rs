@@ -4,7 +4,7 @@ use crate::{
     node::{Kind, Node, number},
     task, text,
 };
-use pathwalk_abi::{Errno, FileType, Result, Timespec};
+use pathwalk_abi::{Errno, FileType, Result, Timespec, XattrFlags};
 use pathwalk_core::{
     Attr, InodeRef, Subject,
     fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, NewInode, Rename},
@@ -202,7 +202,10 @@ impl FileSystem for ProcFs {
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
         let may = match node(inode)? {
             Node { task: 0, .. } => true,
-            Node { kind: Kind::Task, .. } => false,
+            // Immutable: to change nothing is allowed.
+            Node { kind: Kind::Task, .. } => {
+                *change == Iattr { ctime: change.ctime, now: change.now, ..Iattr::default() }
+            }
             _ => change.mode.is_none(),
         };
         if !may {
@@ -212,6 +215,23 @@ impl FileSystem for ProcFs {
             change.copy_to(attr);
             Ok(())
         })
+    }
+
+    fn setxattr(
+        &self,
+        inode: InodeRef<'_>,
+        name: &[u8],
+        _: &[u8],
+        _: XattrFlags,
+        now: Timespec,
+    ) -> Result<()> {
+        self.removexattr(inode, name, now)
+    }
+
+    /// There are no extended attributes.
+    fn removexattr(&self, inode: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
+        let immutable = node(inode)?.kind == Kind::Task;
+        Err(if immutable { Errno::EPERM } else { Errno::EOPNOTSUPP })
     }
 
     fn statfs(&self) -> Result<FsStat> {

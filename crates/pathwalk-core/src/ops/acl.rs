@@ -101,9 +101,14 @@ impl Task {
     }
 }
 
+/// Whether the file system keeps ACLs. One that does not is asked for the two names as for any other.
+pub(crate) fn has_acls(held: &HeldPath<'_>) -> bool {
+    held.sb().features.contains(Features::POSIX_ACL)
+}
+
 fn must_have_acls(held: &HeldPath<'_>) -> Result<FileType> {
     let file_type = held.inode_ref().attr().file_type();
-    if file_type == FileType::Symlink || !held.sb().features.contains(Features::POSIX_ACL) {
+    if file_type == FileType::Symlink || !has_acls(held) {
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(file_type)

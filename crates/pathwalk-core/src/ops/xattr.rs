@@ -7,7 +7,11 @@
 //!
 //! Linux: `fs/xattr.c`; `cap_inode_setxattr` and its neighbours.
 
-use super::{acl::acl_kind, attr::must_not_be_fixed, caps, lookup_flags, only, retry_estale};
+use super::{
+    acl::{acl_kind, has_acls},
+    attr::must_not_be_fixed,
+    caps, lookup_flags, only, retry_estale,
+};
 use crate::{
     acl::format,
     file::File,
@@ -121,10 +125,13 @@ impl Task {
         retry_estale(|reval| {
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
             held.want_write()?;
-            match acl_kind(name) {
-                Some(kind) => self.set_acl(&held, kind, format::from_xattr(value)?),
-                None => self.set_other(&held, name, value, flags),
+            if let Some(kind) = acl_kind(name) {
+                let acl = format::from_xattr(value)?;
+                if has_acls(&held) {
+                    return self.set_acl(&held, kind, acl);
+                }
             }
+            self.set_other(&held, name, value, flags)
         })
     }
 
@@ -310,7 +317,7 @@ impl Task {
             must_have_file(dir, path, at_flags)?;
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
             held.want_write()?;
-            match acl_kind(name) {
+            match acl_kind(name).filter(|_| has_acls(&held)) {
                 Some(kind) => self.set_acl(&held, kind, Vec::new()),
                 None => self.remove_other(&held, name),
             }
@@ -331,7 +338,7 @@ impl Task {
     ) -> Result<HeldPath<'s>> {
         match dir.dir() {
             Some(file) if path.is_empty() && flags.contains(Lookup::EMPTY) => {
-                drop(self.held_file(file)?);
+                self.held_file(file)?;
                 Ok(file.hold())
             }
             _ => keep(&self.request(dir, path, flags)?),
