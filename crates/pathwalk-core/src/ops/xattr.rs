@@ -21,8 +21,8 @@ use crate::{
     walk::{HeldPath, Lookup, ladder::keep},
 };
 use pathwalk_abi::{
-    AtFlags, CapSet, Errno, FileType, Result, XATTR_LIST_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX,
-    XattrFlags,
+    AtFlags, CapSet, Errno, FileType, InotifyMask, Result, XATTR_LIST_MAX, XATTR_NAME_MAX,
+    XATTR_SIZE_MAX, XattrFlags,
     mode::S_ISVTX,
     xattr::{
         XATTR_NAME_CAPS, XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT,
@@ -128,10 +128,14 @@ impl Task {
             if let Some(kind) = acl_kind(name) {
                 let acl = format::from_xattr(value)?;
                 if has_acls(&held) {
-                    return self.set_acl(&held, kind, acl);
+                    self.set_acl(&held, kind, acl)?;
+                    self.fsnotify_xattr(&held);
+                    return Ok(());
                 }
             }
-            self.set_other(&held, name, value, flags)
+            self.set_other(&held, name, value, flags)?;
+            self.fsnotify_xattr(&held);
+            Ok(())
         })
     }
 
@@ -320,8 +324,15 @@ impl Task {
             match acl_kind(name).filter(|_| has_acls(&held)) {
                 Some(kind) => self.set_acl(&held, kind, Vec::new()),
                 None => self.remove_other(&held, name),
-            }
+            }?;
+            self.fsnotify_xattr(&held);
+            Ok(())
         })
+    }
+
+    /// Tells who watches that an attribute was set or removed.
+    fn fsnotify_xattr(&self, held: &HeldPath<'_>) {
+        self.vfs().fsnotify_dentry(held.dentry(), InotifyMask::ATTRIB);
     }
 
     /// The place that a call is about.
