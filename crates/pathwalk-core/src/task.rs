@@ -351,6 +351,7 @@ impl FsStruct {
     /// The root's mount, its count, and the root: as they are now, without a look at the dentry.
     #[inline(always)]
     pub(crate) fn sample_root_mount(&self, vfs: &Vfs) -> (MountId, Sample, DentryId) {
+        let mut spin = Spin::default();
         loop {
             let seq = self.seq.sample();
             let (mnt, dentry) = self.root.get();
@@ -358,7 +359,7 @@ impl FsStruct {
             if self.seq.unchanged(seq) {
                 return (mnt, mnt_seq, dentry);
             }
-            std::hint::spin_loop();
+            spin.turn();
         }
     }
 
