@@ -99,7 +99,8 @@ impl Node {
 
 /// The number that a name is, written as the kernel writes it: without a sign or leading zeros.
 pub(crate) fn number(name: &[u8]) -> Option<u32> {
-    let canonical = name.iter().all(u8::is_ascii_digit) && (name.len() == 1 || name[0] != b'0');
+    let canonical =
+        name.iter().all(u8::is_ascii_digit) && (name.len() == 1 || name.first() != Some(&b'0'));
     if canonical { std::str::from_utf8(name).ok()?.parse().ok() } else { None }
 }
 
