@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn every_switch_is_in_a_variant() {
-        for switch in SWITCHES {
+        // Every run of the benchmark has a row without the memo.
+        for switch in SWITCHES.into_iter().filter(|&switch| switch != "memo") {
             assert!(VARIANTS.contains(&switch), "{switch}");
         }
         for variant in VARIANTS {
