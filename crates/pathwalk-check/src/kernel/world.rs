@@ -11,7 +11,7 @@ use std::{
     ffi::CString,
     os::unix::ffi::OsStrExt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError, RwLock,
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
@@ -59,6 +59,9 @@ pub(crate) struct World {
     workers: Vec<Worker>,
 }
 
+/// Whether anybody may look into the process, which the tasks of all worlds share: who changes it is alone.
+static PROCESS: RwLock<()> = RwLock::new(());
+
 struct Worker {
     jobs: Option<Sender<Job>>,
     replies: Receiver<Reply>,
@@ -80,6 +83,7 @@ impl World {
     /// Has one of the tasks do something.
     pub(crate) fn ask(&mut self, who: Who, job: Job) -> Reply {
         let worker = &self.workers[who as usize];
+        let _as_it_is = PROCESS.read().unwrap_or_else(PoisonError::into_inner);
         let jobs = worker.jobs.as_ref().expect("open until it is dropped");
         jobs.send(job).expect("a worker lives until it is dropped");
         worker.replies.recv().expect("a worker answers")
@@ -172,9 +176,11 @@ fn become_task(who: Who) -> Result<()> {
     let id = |id: u32| Arg::Int(id.into());
     syscall(libc::SYS_umask, [Arg::Int(0o022)])?;
     syscall(libc::SYS_setgroups, [Arg::Int(groups.len() as i64), Arg::Ids(groups)])?;
+    // Changing ids makes the whole process one that nobody may look into, and its files in a procfs root's; until the end
+    // of this, no world is asked anything.
+    let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
     syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)])?;
-    // Changing ids makes the process one that nobody may look into, and its files in a procfs root's.
     let dumpable = Arg::Int(libc::PR_SET_DUMPABLE.into());
     syscall(libc::SYS_prctl, [dumpable, Arg::Int(1)]).map(drop)
 }
