@@ -171,6 +171,11 @@ pub trait FileSystem: Send + Sync + 'static {
         4096
     }
 
+    /// The largest position in a directory: what lseek(2) moves to.
+    fn max_position(&self) -> u64 {
+        i64::MAX as u64
+    }
+
     /// What is wrong with a name of more than 255 bytes, about which nothing else is asked.
     fn long_name(&self) -> Errno {
         Errno::ENAMETOOLONG

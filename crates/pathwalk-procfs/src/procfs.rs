@@ -92,6 +92,11 @@ impl FileSystem for ProcFs {
         1024
     }
 
+    /// As of all that says nothing else: `MAX_NON_LFS`.
+    fn max_position(&self) -> u64 {
+        i32::MAX as u64
+    }
+
     fn long_name(&self) -> Errno {
         Errno::ENOENT
     }

@@ -2,7 +2,7 @@
 //!
 //! Linux: `fs/read_write.c`.
 
-use crate::{file::File, inode::InodeId, task::Task};
+use crate::{dcache::COMPLETE, file::File, inode::InodeId, task::Task};
 use pathwalk_abi::{Errno, FileType, OpenFlags, Result};
 use pathwalk_sync::lock_order;
 
@@ -92,21 +92,28 @@ impl Task {
     /// # Errors
     ///
     /// - `EBADF`: opened with `O_PATH`, or of another machine.
-    /// - `EINVAL`: the position would be negative, or counts from the end of a directory.
+    /// - `EINVAL`: the position would be negative, or larger than the file system has any; or it counts from the end of a
+    ///   directory that is all in the cache, as on tmpfs.
     pub fn lseek(&self, file: &File, to: Seek) -> Result<u64> {
-        self.place_of(file)?;
+        let (vfs, (_, dentry)) = (self.vfs(), self.place_of(file)?);
         if file.is_path() {
             return Err(Errno::EBADF);
         }
         let attr = file.inode_ref().attr();
+        let directory = attr.file_type() == FileType::Directory;
+        let complete = directory && vfs.dentry(dentry).is(COMPLETE);
+        let last = match directory && !complete {
+            true => file.hold().sb().fs.max_position(),
+            false => i64::MAX as u64,
+        };
         let mut position = file.position().lock();
         let (from, by) = match to {
             Seek::Set(by) => (0, by),
             Seek::Cur(by) => (position.offset, by),
-            Seek::End(_) if attr.file_type() == FileType::Directory => return Err(Errno::EINVAL),
+            Seek::End(_) if complete => return Err(Errno::EINVAL),
             Seek::End(by) => (attr.size, by),
         };
-        let offset = from.checked_add_signed(by).filter(|&offset| i64::try_from(offset).is_ok());
+        let offset = from.checked_add_signed(by).filter(|&offset| offset <= last);
         position.offset = offset.ok_or(Errno::EINVAL)?;
         Ok(position.offset)
     }
