@@ -190,3 +190,105 @@ fn a_process_shows_others_what_the_kernel_shows_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What is held of a process's directory when it goes.
+const HELD: [&str; 10] =
+    [".", "task", "fd", "fdinfo", "cwd", "exe", "fd/0", "comm", "status", "fdinfo/0"];
+
+/// What is asked about it then.
+const AFTERWARDS: [(&str, Ask); 14] = [
+    ("", Ask::Readlink),
+    ("", Ask::Stat),
+    (".", Ask::Stat),
+    ("..", Ask::Stat),
+    ("status", Ask::Lstat),
+    ("cwd", Ask::Readlink),
+    ("fd", Ask::Open),
+    ("0", Ask::Lstat),
+    ("0", Ask::Readlink),
+    ("1", Ask::Lstat),
+    ("missing", Ask::Lstat),
+    (".", Ask::Access),
+    ("comm", Ask::Open),
+    (".", Ask::Open),
+];
+
+/// The size of `fd` is how many files are open: the kernel finds out when it is asked for attributes. See LINUX.md.
+const DIFFERS: [&str; 2] = ["fd: Stat \"\"", "fd: Stat \".\""];
+
+/// What is held is read, listed, and asked about.
+fn kernel_afterwards(mut there: Sleeper) -> Answers {
+    let held = HELD.map(|path| {
+        let link = matches!(path, "cwd" | "exe" | "fd/0");
+        let flags = if link { OFlags::PATH | OFlags::NOFOLLOW } else { OFlags::RDONLY };
+        fs::open(format!("/proc/{}/{path}", there.0.id()), flags, Mode::empty()).unwrap()
+    });
+    there.0.kill().unwrap();
+    there.0.wait().unwrap();
+    let mut answers = Vec::new();
+    for file in &held {
+        answers.push(rustix::io::read(file, &mut [0; 8]).map(drop));
+        let mut buf = Vec::with_capacity(1 << 12);
+        let mut listing = fs::RawDir::new(file, buf.spare_capacity_mut());
+        answers.push(listing.next().map_or(Ok(()), |entry| entry.map(drop)));
+        for (path, ask) in AFTERWARDS {
+            let empty = fs::AtFlags::EMPTY_PATH;
+            answers.push(match ask {
+                Ask::Readlink => fs::readlinkat(file, path, Vec::new()).map(drop),
+                Ask::Stat => fs::statat(file, path, empty).map(drop),
+                Ask::Lstat => fs::statat(file, path, fs::AtFlags::SYMLINK_NOFOLLOW).map(drop),
+                Ask::Open => fs::openat(file, path, OFlags::RDONLY, Mode::empty()).map(drop),
+                Ask::Access => fs::accessat(file, path, Access::READ_OK, fs::AtFlags::empty()),
+            });
+        }
+    }
+    let errno = |errno: rustix::io::Errno| Errno::from_raw(errno.raw_os_error()).unwrap();
+    answers.into_iter().map(|answer| answer.map_err(errno)).collect()
+}
+
+fn ours_afterwards(here: Task) -> Answers {
+    let task = here.vfs().task(Cred::root());
+    let held = HELD.map(|path| {
+        let link = matches!(path, "cwd" | "exe" | "fd/0");
+        let flags = if link { OpenFlags::PATH | OpenFlags::NOFOLLOW } else { OpenFlags::RDONLY };
+        task.open(format!("/proc/{}/{path}", here.number()), flags, 0).unwrap()
+    });
+    drop(here);
+    let mut answers = Vec::new();
+    for file in &held {
+        answers.push(task.read(file, &mut [0; 8]).map(drop));
+        answers.push(task.getdents64(file, &mut [0; 1 << 12]).map(drop));
+        for (path, ask) in AFTERWARDS {
+            answers.push(match ask {
+                Ask::Readlink => task.readlinkat(file, path, &mut [0; 100]).map(drop),
+                Ask::Stat => task.fstatat(file, path, AtFlags::EMPTY_PATH).map(drop),
+                Ask::Lstat => task.fstatat(file, path, AtFlags::SYMLINK_NOFOLLOW).map(drop),
+                Ask::Open => task.openat(file, path, OpenFlags::RDONLY, 0).map(drop),
+                Ask::Access => {
+                    task.faccessat2(file, path, AccessMode::R_OK, AtFlags::empty()).map(drop)
+                }
+            });
+        }
+    }
+    answers
+}
+
+#[test]
+fn of_a_process_that_is_gone_there_is_left_what_the_kernel_leaves() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("no right to look into others: not asked");
+        return;
+    }
+    let (there, here) = (Sleeper::new(0, 0), sleeper(0, 0, CapSet::FULL));
+    let asked = HELD.iter().flat_map(|held| {
+        let more = AFTERWARDS.map(|(path, ask)| format!("{held}: {ask:?} {path:?}"));
+        [format!("{held}: read"), format!("{held}: list")].into_iter().chain(more)
+    });
+    let answers = kernel_afterwards(there).into_iter().zip(ours_afterwards(here));
+    let wrong: Vec<_> = asked
+        .zip(answers)
+        .filter(|(asked, (kernel, ours))| kernel != ours && !DIFFERS.contains(&&**asked))
+        .map(|(asked, (kernel, ours))| format!("{asked}: {kernel:?}, ours {ours:?}"))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

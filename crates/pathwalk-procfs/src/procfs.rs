@@ -81,7 +81,6 @@ impl FileSystem for ProcFs {
 
     fn features(&self) -> Features {
         Features::PERMISSION
-            | Features::MAY_EXEC
             | Features::REVALIDATE
             | Features::MAGIC_LINKS
             | Features::COARSE_TIMES
@@ -141,14 +140,17 @@ impl FileSystem for ProcFs {
         let node = node(inode)?;
         let generic = || generic_permission(&inode.attr(), access, who);
         match node.kind {
+            // The kernel has these immutable.
+            Kind::Task if access.contains(Access::WRITE) => Err(Errno::EPERM),
             Kind::Fds => generic()
                 .or_else(|errno| if task::is_own(inode, node, who) { Ok(()) } else { Err(errno) }),
+            Kind::Task | Kind::Threads | Kind::FdInfos if task::info(inode, node).is_none() => {
+                Err(Errno::ESRCH)
+            }
             Kind::FdInfos => {
                 task::may_read(inode, node, who)?;
                 generic()
             }
-            // The kernel has these immutable.
-            Kind::Task if access.contains(Access::WRITE) => Err(Errno::EPERM),
             _ => generic(),
         }
     }
@@ -164,6 +166,7 @@ impl FileSystem for ProcFs {
             }
             Kind::OwnMounts => text::OWN_MOUNTS.to_owned(),
             _ => {
+                task::info(inode, node).ok_or(Errno::ENOENT)?;
                 task::may_read(inode, node, who)?;
                 return task::target(inode, node).map(LinkTarget::Place).ok_or(Errno::ENOENT);
             }
@@ -173,7 +176,8 @@ impl FileSystem for ProcFs {
 
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let node = node(inode)?;
-        let text = text::of(&*task::info(inode, node).ok_or(Errno::ESRCH)?, node)?;
+        let gone = if node.kind == Kind::FdInfo { Errno::ENOENT } else { Errno::ESRCH };
+        let text = text::of(&*task::info(inode, node).ok_or(gone)?, node)?;
         let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..));
         let rest = rest.unwrap_or_default();
         let len = rest.len().min(buf.len());

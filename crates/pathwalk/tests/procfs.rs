@@ -1,0 +1,48 @@
+//! What a procfs says of a task that forks and of its threads.
+
+use pathwalk::{Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs};
+use std::sync::Arc;
+
+fn machine() -> Task {
+    let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    for dir in ["/proc", "/m", "/m/a b"] {
+        task.mkdir(dir, 0o755).unwrap();
+    }
+    task.mount(ProcFs::new(), "/proc", MountFlags::NOSUID | MountFlags::NODEV).unwrap();
+    task
+}
+
+fn read(task: &Task, path: &str) -> Result<String, Errno> {
+    let file = task.open(path, OpenFlags::RDONLY, 0)?;
+    let mut text = Vec::new();
+    loop {
+        let mut part = [0; 7];
+        match task.read(&file, &mut part)? {
+            0 => return Ok(String::from_utf8(text).unwrap()),
+            read => text.extend_from_slice(&part[..read]),
+        }
+    }
+}
+
+fn link(task: &Task, path: &str) -> Result<String, Errno> {
+    let mut text = [0; 200];
+    let len = task.readlink(path, &mut text)?;
+    Ok(String::from_utf8(text[..len].to_vec()).unwrap())
+}
+
+#[test]
+fn a_fork_has_a_table_of_its_own_and_a_thread_shares_it() {
+    let task = machine();
+    let files = Arc::new(FdTable::new(8));
+    task.set_files(Some(Arc::clone(&files)));
+    let fd = files.insert(task.open("/m", OpenFlags::PATH, 0).unwrap()).unwrap();
+    let (child, thread) = (task.fork(), task.thread());
+    files.close(fd).unwrap();
+    let path = format!("/proc/{}/fd/{fd}", child.number());
+    assert_eq!(link(&task, &path).as_deref(), Ok("/m"));
+    assert_eq!(link(&thread, &format!("/proc/self/fd/{fd}")), Err(Errno::ENOENT));
+    assert_eq!(link(&thread, "/proc/self"), Ok(task.number().to_string()));
+    let status = read(&task, &format!("/proc/{}/status", child.number())).unwrap();
+    assert!(status.contains(&format!("\nPPid:\t{}\n", task.number())), "{status}");
+}
