@@ -45,6 +45,10 @@ pub(crate) mod text;
 
 pub mod observe;
 
+#[cfg_attr(
+    not(debug_assertions),
+    expect(unreachable_pub, reason = "only builds with debug assertions let tests force a road")
+)]
 pub mod road;
 
 pub(crate) use held::HeldPath;
