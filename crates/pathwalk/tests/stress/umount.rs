@@ -52,6 +52,8 @@ fn a_mount_is_unmounted_or_a_file_in_it_is_open_but_not_both() {
             while Instant::now() < end {
                 task.mount(MemFs::new(), "/m", MountFlags::empty()).unwrap();
                 task.creat("/m/f", 0o644).unwrap();
+                // On one CPU nobody would ever come by otherwise.
+                thread::sleep(Duration::from_micros(50));
                 loop {
                     match task.umount2("/m", UmountFlags::empty()) {
                         Ok(()) => break,
