@@ -27,6 +27,10 @@ const VARIANTS: [&str; 6] =
 /// How `ablate` measures.
 #[derive(clap::Args)]
 pub(crate) struct Options {
+    /// The benchmark, as `pathwalk bench` knows it.
+    #[arg(default_value = "gcc-205")]
+    bench: String,
+
     /// Measures in fewer rounds: a first look, not a figure to publish.
     #[arg(long)]
     quick: bool,
@@ -75,7 +79,7 @@ fn rustflags(callers: Option<&OsStr>, variant: Option<&str>) -> OsString {
 }
 
 fn bench_arguments(contenders: &[(&str, PathBuf)], options: &Options) -> Vec<OsString> {
-    let mut arguments = vec!["bench".into(), "gcc-205".into()];
+    let mut arguments = vec!["bench".into(), options.bench.clone().into()];
     if options.quick {
         arguments.push("--quick".into());
     }
@@ -113,10 +117,10 @@ mod tests {
     fn every_variant_is_a_contender() {
         let contenders = [("step_into", "a/pathwalk".into()), ("statx", "b c/pathwalk".into())];
         assert_eq!(
-            bench_arguments(&contenders, &Options { quick: true }),
+            bench_arguments(&contenders, &Options { bench: "statx".into(), quick: true }),
             [
                 "bench",
-                "gcc-205",
+                "statx",
                 "--quick",
                 "--contender",
                 "without-step_into=a/pathwalk",
@@ -124,7 +128,8 @@ mod tests {
                 "without-statx=b c/pathwalk"
             ]
         );
-        assert_eq!(bench_arguments(&[], &Options { quick: false }), ["bench", "gcc-205"]);
+        let usual = Options { bench: "gcc-205".into(), quick: false };
+        assert_eq!(bench_arguments(&[], &usual), ["bench", "gcc-205"]);
     }
 
     #[test]

@@ -5,10 +5,9 @@
 //! /usr/local/bin/gcc TAB ENOENT
 //! ```
 
-use std::fmt;
-
 use pathwalk_abi::Errno;
 
+pub use crate::recorder::Answer;
 use crate::tree::{ParseError, lines};
 
 /// One call `access(path, F_OK)` and the recorded answer.
@@ -19,10 +18,6 @@ pub struct Call {
     /// What Linux answered.
     pub answer: Answer,
 }
-
-/// What access(2) answered: success or an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer(pub Result<(), Errno>);
 
 /// Reads calls from the text of a `.tsv` file.
 ///
@@ -43,7 +38,7 @@ impl Call {
             return Err("the path must begin with / and hold no NUL byte".into());
         }
         let answer = match &row[tab + 1..] {
-            b"OK" => Answer(Ok(())),
+            b"OK" => Answer(Ok(0)),
             b"ENOENT" => Answer(Err(Errno::ENOENT)),
             other => {
                 let other = String::from_utf8_lossy(other);
@@ -51,16 +46,6 @@ impl Call {
             }
         };
         Ok(Call { path: path.to_vec(), answer })
-    }
-}
-
-/// Writes `OK`, or the name of the error.
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Ok(()) => f.write_str("OK"),
-            Err(errno) => f.write_str(errno.name()),
-        }
     }
 }
 

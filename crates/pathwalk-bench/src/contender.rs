@@ -1,29 +1,29 @@
 //! What takes part in a benchmark: a contender, and a worker of it in each thread.
 //!
-//! Everything between two looks at the clock is generic over the worker, so that a contender is
-//! called as directly as by a program of its own.
+//! ```text
+//!   Contender          one machine: the kernel with a file system, pathwalk, another way
+//!     └ Worker         who makes the calls in one thread: one method per call
+//! ```
+//!
+//! A workload is written once, generic over the worker, so that every contender is called as directly
+//! as by a program of its own, and does the same.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
-use pathwalk_abi::Errno;
+use pathwalk_abi::{Errno, OpenFlags};
 
 use crate::Error;
 
-/// One way to answer the calls, its tree loaded.
+/// One way to answer the calls.
 pub trait Contender: Send + Sync + 'static {
     /// What makes the calls in one thread.
     type Worker: Worker;
 
-    /// Whether a call answers what access(2) answers; the floor's do not.
+    /// Whether the calls answer what Linux answers; the floor's do not.
     const ANSWERS: bool = true;
 
     /// Returns the name of its rows in the report.
     fn name(&self) -> &str;
-
-    /// Spells a recorded path the way this contender has to be asked for it.
-    fn spell(&self, path: &[u8]) -> Vec<u8> {
-        path.to_vec()
-    }
 
     /// Makes the worker of the calling thread, which it never leaves: a root directory, for one,
     /// can belong to a thread.
@@ -34,23 +34,61 @@ pub trait Contender: Send + Sync + 'static {
     fn worker(&self) -> Result<Self::Worker, Error>;
 }
 
-/// What makes the calls in one thread.
-pub trait Worker {
-    /// `access(path, F_OK)`.
-    ///
-    /// A C string, so that nobody has to copy it: the kernel wants the NUL, and the bytes without it
-    /// are as near.
-    ///
-    /// # Errors
-    ///
-    /// What access(2) fails with.
-    fn access(&mut self, path: &CStr) -> Result<(), Errno>;
+/// What a call that tells about a file told, as far as file systems must agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The type and the permission bits.
+    pub mode: u32,
+    /// The number of names; of a directory, where file systems count differently, 0.
+    pub nlink: u32,
+    /// The size; of a directory 0.
+    pub size: u64,
+}
 
-    /// Makes each call once and returns how many found their file.
-    ///
-    /// The count keeps the answers from being optimised away, and is compared afterwards.
-    #[inline]
-    fn round(&mut self, paths: &[CString]) -> u64 {
-        paths.iter().map(|path| u64::from(self.access(path).is_ok())).sum()
-    }
+/// What is mounted by [`Worker::mount`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mounted {
+    /// A file system in memory.
+    Memory,
+    /// One with a permission method of its own. The kernel mounts one in memory.
+    Asking {
+        /// Whether directories that everyone may search need not be asked about.
+        opts_in: bool,
+    },
+    /// One that is asked for names, as a disk or a server is. The kernel mounts one in memory.
+    Incomplete,
+}
+
+/// What makes the calls in one thread, each named as in Linux.
+///
+/// Paths are C strings, so that nobody has to copy them: the kernel wants the NUL, and the bytes
+/// without it are as near. Every method fails with what Linux' call fails with.
+#[expect(missing_docs, clippy::missing_errors_doc, reason = "one for all, above")]
+pub trait Worker {
+    /// An open file; dropping it closes it.
+    type File;
+
+    fn access(&mut self, path: &CStr) -> Result<(), Errno>;
+    fn stat(&mut self, path: &CStr) -> Result<Look, Errno>;
+    fn statx(&mut self, path: &CStr) -> Result<Look, Errno>;
+    fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<Self::File, Errno>;
+
+    fn fstat(&mut self, file: &Self::File) -> Result<Look, Errno>;
+    /// `fstatat(file, "", AT_EMPTY_PATH)`.
+    fn fstatat_empty(&mut self, file: &Self::File) -> Result<Look, Errno>;
+    /// `statx(file, "", AT_EMPTY_PATH)`.
+    fn statx_empty(&mut self, file: &Self::File) -> Result<Look, Errno>;
+
+    fn mkdir(&mut self, path: &CStr, mode: u32) -> Result<(), Errno>;
+    fn symlink(&mut self, target: &CStr, path: &CStr) -> Result<(), Errno>;
+    fn rmdir(&mut self, path: &CStr) -> Result<(), Errno>;
+    fn unlink(&mut self, path: &CStr) -> Result<(), Errno>;
+    fn rename(&mut self, old: &CStr, new: &CStr) -> Result<(), Errno>;
+    fn chmod(&mut self, path: &CStr, mode: u32) -> Result<(), Errno>;
+    fn chown(&mut self, path: &CStr, uid: u32, gid: u32) -> Result<(), Errno>;
+    fn setxattr(&mut self, path: &CStr, name: &CStr, value: &[u8]) -> Result<(), Errno>;
+
+    fn mount(&mut self, what: Mounted, path: &CStr) -> Result<(), Errno>;
+    /// `umount2(path, MNT_DETACH)`.
+    fn umount(&mut self, path: &CStr) -> Result<(), Errno>;
 }

@@ -6,7 +6,6 @@
 //! Invariant: between the two looks at the clock a thread makes the calls and does nothing else; it
 //! allocates nothing and speaks with nobody.
 
-use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,50 +15,50 @@ use std::time::{Duration, Instant};
 use rustix::thread::CpuSet;
 
 use crate::Error;
-use crate::calls::{Answer, Call};
 use crate::contender::{Contender, Worker};
-use crate::subject::Subject;
+use crate::recorder::{Recorder, Said};
+use crate::subject::{Heard, Subject};
+use crate::workload::Workload;
 
 /// A contender and its threads.
 pub(crate) struct Crew {
     name: String,
+    answers: bool,
     members: Vec<Member>,
     meeting: Arc<Meeting>,
-    /// How many calls of a round find their file, or `None` of a contender without answers.
-    found_per_round: Option<u64>,
-    calls: Vec<Call>,
 }
 
 impl Crew {
-    /// Starts the threads of a contender and waits until each one is ready.
-    pub(crate) fn start<C: Contender>(
+    /// Starts the threads of a contender, waits until each one is ready, and has the first one make the
+    /// files of the workload.
+    pub(crate) fn start<C: Contender, W: Workload>(
         contender: C,
-        calls: &[Call],
+        workload: &Arc<W>,
         threads: usize,
     ) -> Result<Crew, Error> {
         let mut crew = Crew {
             name: contender.name().to_owned(),
+            answers: C::ANSWERS,
             members: Vec::with_capacity(threads),
             meeting: Arc::default(),
-            found_per_round: C::ANSWERS
-                .then(|| calls.iter().filter(|call| call.answer.0.is_ok()).count() as u64),
-            calls: calls.to_vec(),
         };
-        let paths = calls
-            .iter()
-            .map(|call| CString::new(contender.spell(&call.path)))
-            .collect::<Result<Vec<CString>, _>>()
-            .map_err(|cause| Error::doing(&crew.name, cause))?;
-        let (contender, paths) = (Arc::new(contender), Arc::new(paths));
-        for core in cores().into_iter().cycle().take(threads) {
-            let (contender, paths) = (Arc::clone(&contender), Arc::clone(&paths));
+        let contender = Arc::new(contender);
+        for (number, core) in cores().into_iter().cycle().take(threads).enumerate() {
+            let (contender, workload) = (Arc::clone(&contender), Arc::clone(workload));
             let meeting = Arc::clone(&crew.meeting);
-            crew.members.push(Member::start(move |orders, ready| {
-                let worker = pin(core).and_then(|()| contender.worker());
+            let cases = workload.cases().len();
+            crew.members.push(Member::start(cases, move |orders, ready| {
+                let worker = pin(core).and_then(|()| {
+                    let mut worker = contender.worker()?;
+                    if number == 0 && C::ANSWERS {
+                        workload.setup(&mut worker, threads)?;
+                    }
+                    Ok(worker)
+                });
                 match worker {
                     Ok(worker) => {
                         let _ = ready.send(Ok(()));
-                        obey(worker, &orders, &paths, &meeting);
+                        obey(worker, &*workload, number, &orders, &meeting);
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
@@ -76,6 +75,13 @@ impl Crew {
         let orders = member.orders.as_ref().ok_or_else(|| died(&self.name))?;
         orders.send(order).map_err(|_| died(&self.name))
     }
+
+    fn member(&self, thread: usize) -> Result<&Member, Error> {
+        let count = self.members.len();
+        self.members
+            .get(thread)
+            .ok_or_else(|| Error::new(format!("{} has {count} threads, not more", self.name)))
+    }
 }
 
 impl Subject for Crew {
@@ -83,46 +89,37 @@ impl Subject for Crew {
         &self.name
     }
 
-    fn check(&mut self) -> Result<Option<Vec<Answer>>, Error> {
-        if self.found_per_round.is_none() {
+    fn check(&mut self, case: usize, thread: usize) -> Result<Option<Heard>, Error> {
+        if !self.answers {
             return Ok(None);
         }
-        let mut first: Option<Vec<Answer>> = None;
-        for member in &self.members {
-            let (reply, answers) = channel();
-            self.order(member, Order::Check(reply))?;
-            let answers = answers.recv().map_err(|_| died(&self.name))?;
-            let first = first.get_or_insert_with(|| answers.clone());
-            if let Some(at) = first.iter().zip(&answers).position(|(one, other)| one != other) {
-                let path = String::from_utf8_lossy(&self.calls[at].path);
-                let (one, other) = (first[at], answers[at]);
-                let what =
-                    format!("{}: {path}: {one} in one thread, {other} in another", self.name);
-                return Err(Error::new(what));
-            }
-        }
-        Ok(first)
+        let (reply, logs) = channel();
+        self.order(self.member(thread)?, Order::Check { case, reply })?;
+        let (log, done) = logs.recv().map_err(|_| died(&self.name))?;
+        self.members[thread].done_per_round[case] = Some(done);
+        Ok(Some(Heard::All(log)))
     }
 
-    fn sample(&mut self, threads: usize, rounds: u64) -> Result<Duration, Error> {
-        let members = self.members.get(..threads).ok_or_else(|| {
-            Error::new(format!("{} has {} threads, not {threads}", self.name, self.members.len()))
-        })?;
+    fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
+        let last = threads.checked_sub(1).ok_or_else(|| Error::new("no thread"))?;
+        self.member(last)?;
         let everyone = self.meeting.arrivals() + threads as u64;
         let (reply, batches) = channel();
-        for member in members {
-            self.order(member, Order::Batch { rounds, everyone, reply: reply.clone() })?;
+        for (number, member) in self.members[..threads].iter().enumerate() {
+            let reply = reply.clone();
+            self.order(member, Order::Batch { case, number, rounds, everyone, reply })?;
         }
         // So that a thread that dies is noticed: its copy was the last one.
         drop(reply);
         let mut rate = 0.0;
-        for _ in members {
+        for _ in 0..threads {
             let batch = batches.recv().map_err(|_| died(&self.name))?;
-            let found = batch.found;
-            if let Some(right) = self.found_per_round.map(|each| each * rounds)
-                && right != found
+            let done = batch.done;
+            if let Some(right) = self.members[batch.number].done_per_round[case]
+                && right * rounds != done
             {
-                let what = format!("{} found {found} files in time, not {right}", self.name);
+                let right = right * rounds;
+                let what = format!("{}: {done} calls succeeded in time, not {right}", self.name);
                 return Err(Error::new(what));
             }
             rate += 1.0 / batch.time.as_secs_f64().max(1e-9);
@@ -153,10 +150,13 @@ struct Member {
     orders: Option<Sender<Order>>,
     ready: Receiver<Result<(), Error>>,
     thread: Option<JoinHandle<()>>,
+    /// For each case how many calls of a round succeed, once it was checked.
+    done_per_round: Vec<Option<u64>>,
 }
 
 impl Member {
     fn start(
+        cases: usize,
         body: impl FnOnce(Receiver<Order>, Sender<Result<(), Error>>) + Send + 'static,
     ) -> Result<Member, Error> {
         let (orders, inbox) = channel();
@@ -164,16 +164,20 @@ impl Member {
         let thread = thread::Builder::new()
             .spawn(move || body(inbox, ready_reply))
             .map_err(|cause| Error::doing("starting a thread", cause))?;
-        Ok(Member { orders: Some(orders), ready, thread: Some(thread) })
+        let done_per_round = vec![None; cases];
+        Ok(Member { orders: Some(orders), ready, thread: Some(thread), done_per_round })
     }
 }
 
 /// What a thread is told to do, with the way to answer.
 enum Order {
-    /// Make each call once and tell the answers.
-    Check(Sender<Vec<Answer>>),
-    /// Meet the others, then make all calls `rounds` times.
+    /// Make the calls of a case once and tell the answers, and how many succeeded.
+    Check { case: usize, reply: Sender<(Vec<Said>, u64)> },
+    /// Meet the others, then make all calls of a case `rounds` times.
     Batch {
+        case: usize,
+        /// The number of the thread.
+        number: usize,
         rounds: u64,
         /// The arrivals at the meeting when the last one is there.
         everyone: u64,
@@ -183,21 +187,30 @@ enum Order {
 
 /// What a thread did in its turn.
 struct Batch {
+    number: usize,
     time: Duration,
-    found: u64,
+    done: u64,
 }
 
 /// Does what is ordered until the orders end; a reply that nobody waits for any more is dropped.
-fn obey<W: Worker>(mut worker: W, orders: &Receiver<Order>, paths: &[CString], meeting: &Meeting) {
+fn obey<K: Worker, W: Workload>(
+    mut worker: K,
+    workload: &W,
+    thread: usize,
+    orders: &Receiver<Order>,
+    meeting: &Meeting,
+) {
     for order in orders {
         match order {
-            Order::Check(reply) => {
-                let answers = paths.iter().map(|path| Answer(worker.access(path))).collect();
-                let _ = reply.send(answers);
+            Order::Check { case, reply } => {
+                let mut recorder = Recorder::new(&mut worker);
+                let done = workload.round(case, thread, &mut recorder);
+                let _ = reply.send((recorder.into_log(), done));
             }
-            Order::Batch { rounds, everyone, reply } => {
+            Order::Batch { case, number, rounds, everyone, reply } => {
                 meeting.wait(everyone);
-                let _ = reply.send(timed(&mut worker, paths, rounds));
+                let (time, done) = timed(&mut worker, workload, (case, thread), rounds);
+                let _ = reply.send(Batch { number, time, done });
             }
         }
     }
@@ -205,10 +218,15 @@ fn obey<W: Worker>(mut worker: W, orders: &Receiver<Order>, paths: &[CString], m
 
 /// The timed part.
 #[inline(never)]
-fn timed<W: Worker>(worker: &mut W, paths: &[CString], rounds: u64) -> Batch {
+fn timed<K: Worker, W: Workload>(
+    worker: &mut K,
+    workload: &W,
+    (case, thread): (usize, usize),
+    rounds: u64,
+) -> (Duration, u64) {
     let start = Instant::now();
-    let found = (0..rounds).map(|_| worker.round(paths)).sum();
-    Batch { time: start.elapsed(), found }
+    let done = (0..rounds).map(|_| workload.round(case, thread, worker)).sum();
+    (start.elapsed(), done)
 }
 
 /// Where threads wait for each other without sleeping.

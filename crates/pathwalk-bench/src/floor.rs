@@ -3,10 +3,10 @@
 use std::ffi::CStr;
 use std::hint::black_box;
 
-use pathwalk_abi::Errno;
+use pathwalk_abi::{Errno, OpenFlags};
 
 use crate::Error;
-use crate::contender::{Contender, Worker};
+use crate::contender::{Contender, Look, Mounted, Worker};
 
 /// A contender that reads every path, eight bytes at a time, and answers nothing.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +26,42 @@ impl Contender for Floor {
     }
 }
 
+/// Writes calls that pass over each of their paths.
+macro_rules! pass {
+    ($($call:ident($($path:ident),*; $($rest:ty),*) -> $out:ty;)*) => {$(
+        #[inline]
+        fn $call(&mut self, $($path: &CStr,)* $(_: $rest),*) -> Result<$out, Errno> {
+            // The box on the sum keeps the loads; the one on the path keeps them in this call.
+            $(black_box(sum(black_box($path).to_bytes()));)*
+            Ok(Default::default())
+        }
+    )*};
+}
+
 impl Worker for Floor {
-    #[inline]
-    fn access(&mut self, path: &CStr) -> Result<(), Errno> {
-        // The box on the sum keeps the loads; the one on the path keeps them in this call.
-        black_box(sum(black_box(path).to_bytes()));
-        Ok(())
+    type File = ();
+
+    pass! {
+        access(path;) -> ();
+        stat(path;) -> Look;
+        statx(path;) -> Look;
+        open(path; OpenFlags, u32) -> ();
+        fstat(; &()) -> Look;
+        fstatat_empty(; &()) -> Look;
+        statx_empty(; &()) -> Look;
+        mkdir(path; u32) -> ();
+        symlink(target, path;) -> ();
+        rmdir(path;) -> ();
+        unlink(path;) -> ();
+        rename(old, new;) -> ();
+        chmod(path; u32) -> ();
+        chown(path; u32, u32) -> ();
+        setxattr(path, name; &[u8]) -> ();
+        umount(path;) -> ();
+    }
+
+    fn mount(&mut self, _what: Mounted, path: &CStr) -> Result<(), Errno> {
+        self.access(path)
     }
 }
 

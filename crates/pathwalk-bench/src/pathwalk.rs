@@ -1,13 +1,17 @@
-//! pathwalk itself: the tree in a memfs, a task in each thread.
+//! pathwalk itself: a memfs, a task in each thread.
 
 use std::ffi::CStr;
+use std::hint::black_box;
 use std::sync::Arc;
 
-use pathwalk::{AccessMode, Config, Cred, Dev, Errno, FileType, MemFs, OpenFlags, Task, Vfs};
+use pathwalk::{
+    AccessMode, AtFlags, Config, Cred, Errno, File, FileType, MemFs, MountFlags, OpenFlags, Stat,
+    Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
+};
 
 use crate::Error;
-use crate::contender::{Contender, Worker};
-use crate::tree::{Entry, Tree};
+use crate::asked::Asked;
+use crate::contender::{Contender, Look, Mounted, Worker};
 
 /// What this build is called.
 const BUILD: &str = if cfg!(pathwalk_ablate = "step_into") {
@@ -22,7 +26,7 @@ const BUILD: &str = if cfg!(pathwalk_ablate = "step_into") {
     "pathwalk"
 };
 
-/// pathwalk as it is compiled here.
+/// pathwalk as it is compiled here, with an empty file system.
 #[derive(Debug)]
 pub struct Pathwalk {
     name: &'static str,
@@ -30,13 +34,13 @@ pub struct Pathwalk {
 }
 
 impl Pathwalk {
-    /// Loads the tree into a machine of its own.
+    /// Makes a machine.
     ///
     /// # Errors
     ///
-    /// Where there is not enough memory, or an entry cannot be made.
-    pub fn new(tree: &Tree) -> Result<Self, Error> {
-        Self::of(BUILD, Config::default(), tree)
+    /// Where there is not enough memory.
+    pub fn new() -> Result<Self, Error> {
+        Self::of(BUILD, Config::default())
     }
 
     /// The same, but every path is walked, however often it was walked before.
@@ -44,14 +48,13 @@ impl Pathwalk {
     /// # Errors
     ///
     /// As [`Pathwalk::new`].
-    pub fn walking(tree: &Tree) -> Result<Self, Error> {
-        Self::of("without-memo", Config { remember_paths: false, ..Config::default() }, tree)
+    pub fn walking() -> Result<Self, Error> {
+        Self::of("without-memo", Config { remember_paths: false, ..Config::default() })
     }
 
-    fn of(name: &'static str, config: Config, tree: &Tree) -> Result<Self, Error> {
+    fn of(name: &'static str, config: Config) -> Result<Self, Error> {
         let made = Vfs::new(config, MemFs::new());
         let vfs = made.map_err(|errno| Error::doing("making a machine", errno))?;
-        load(tree, &vfs.task(Cred::root()))?;
         Ok(Self { name, vfs })
     }
 }
@@ -69,38 +72,118 @@ impl Contender for Pathwalk {
 }
 
 impl Worker for Task {
+    type File = File;
+
     #[inline]
     fn access(&mut self, path: &CStr) -> Result<(), Errno> {
         Task::access(self, path.to_bytes(), AccessMode::empty())
     }
-}
 
-/// Makes the entries of a tree, below the task's root.
-///
-/// # Errors
-///
-/// The first entry that cannot be made, and why.
-pub fn load(tree: &Tree, task: &Task) -> Result<(), Error> {
-    let umask = task.umask(0);
-    let loaded = tree.entries.iter().try_for_each(|entry| {
-        make(entry, task).map_err(|errno| {
-            Error::doing(format!("making {}", String::from_utf8_lossy(&entry.path)), errno)
-        })
-    });
-    task.umask(umask);
-    loaded
-}
+    #[inline]
+    fn stat(&mut self, path: &CStr) -> Result<Look, Errno> {
+        Task::stat(self, path.to_bytes()).map(look)
+    }
 
-fn make(entry: &Entry, task: &Task) -> Result<(), Errno> {
-    let path = &entry.path[..];
-    match entry.kind {
-        FileType::Directory if path == b"/" => task.chmod(path, entry.mode),
-        FileType::Directory => task.mkdir(path, entry.mode),
-        FileType::Symlink => task.symlink(&entry.target, path),
-        FileType::Regular => {
-            let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::WRONLY;
-            task.open(path, flags, entry.mode).map(drop)
+    #[inline]
+    fn statx(&mut self, path: &CStr) -> Result<Look, Errno> {
+        let all = StatxMask::BASIC_STATS;
+        Task::statx(self, pathwalk::At::Cwd, path.to_bytes(), AtFlags::empty(), all).map(look_x)
+    }
+
+    #[inline]
+    fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<File, Errno> {
+        Task::open(self, path.to_bytes(), flags, mode)
+    }
+
+    #[inline]
+    fn fstat(&mut self, file: &File) -> Result<Look, Errno> {
+        Task::fstat(self, file).map(look)
+    }
+
+    #[inline]
+    fn fstatat_empty(&mut self, file: &File) -> Result<Look, Errno> {
+        Task::fstatat(self, file, b"", AtFlags::EMPTY_PATH).map(look)
+    }
+
+    #[inline]
+    fn statx_empty(&mut self, file: &File) -> Result<Look, Errno> {
+        Task::statx(self, file, b"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).map(look_x)
+    }
+
+    #[inline]
+    fn mkdir(&mut self, path: &CStr, mode: u32) -> Result<(), Errno> {
+        Task::mkdir(self, path.to_bytes(), mode)
+    }
+
+    #[inline]
+    fn symlink(&mut self, target: &CStr, path: &CStr) -> Result<(), Errno> {
+        Task::symlink(self, target.to_bytes(), path.to_bytes())
+    }
+
+    #[inline]
+    fn rmdir(&mut self, path: &CStr) -> Result<(), Errno> {
+        Task::rmdir(self, path.to_bytes())
+    }
+
+    #[inline]
+    fn unlink(&mut self, path: &CStr) -> Result<(), Errno> {
+        Task::unlink(self, path.to_bytes())
+    }
+
+    #[inline]
+    fn rename(&mut self, old: &CStr, new: &CStr) -> Result<(), Errno> {
+        Task::rename(self, old.to_bytes(), new.to_bytes())
+    }
+
+    fn chmod(&mut self, path: &CStr, mode: u32) -> Result<(), Errno> {
+        Task::chmod(self, path.to_bytes(), mode)
+    }
+
+    fn chown(&mut self, path: &CStr, uid: u32, gid: u32) -> Result<(), Errno> {
+        Task::chown(self, path.to_bytes(), Some(uid), Some(gid))
+    }
+
+    fn setxattr(&mut self, path: &CStr, name: &CStr, value: &[u8]) -> Result<(), Errno> {
+        Task::setxattr(self, path.to_bytes(), name.to_bytes(), value, XattrFlags::empty())
+    }
+
+    #[inline]
+    fn mount(&mut self, what: Mounted, path: &CStr) -> Result<(), Errno> {
+        match what {
+            Mounted::Memory => {
+                Task::mount(self, MemFs::new(), path.to_bytes(), MountFlags::empty())
+            }
+            Mounted::Asking { .. } | Mounted::Incomplete => {
+                Task::mount(self, Asked::new(what), path.to_bytes(), MountFlags::empty())
+            }
         }
-        kind => task.mknod(path, kind.to_mode() | entry.mode, Dev::default()),
+    }
+
+    #[inline]
+    fn umount(&mut self, path: &CStr) -> Result<(), Errno> {
+        Task::umount2(self, path.to_bytes(), UmountFlags::DETACH)
+    }
+}
+
+#[inline]
+fn look(stat: Stat) -> Look {
+    let stat = black_box(&stat);
+    let directory = FileType::from_mode(stat.st_mode) == Some(FileType::Directory);
+    Look {
+        mode: stat.st_mode,
+        nlink: if directory { 0 } else { stat.st_nlink as u32 },
+        size: if directory { 0 } else { stat.st_size as u64 },
+    }
+}
+
+#[inline]
+fn look_x(stat: Statx) -> Look {
+    let stat = black_box(&stat);
+    let mode = u32::from(stat.stx_mode);
+    let directory = FileType::from_mode(mode) == Some(FileType::Directory);
+    Look {
+        mode,
+        nlink: if directory { 0 } else { stat.stx_nlink },
+        size: if directory { 0 } else { stat.stx_size },
     }
 }

@@ -1,10 +1,10 @@
 //! A contender in another process: another build of this program, told by lines what to do.
 //!
 //! ```text
-//!   order                      answer
-//!   check                      answers 0 2 0 …      the errno of each call, 0 for success
-//!   sample THREADS ROUNDS      nanoseconds 5012345
-//!   (anything)                 error WHY
+//!   order                        answer
+//!   check CASE THREAD            answers 0 2 =1f …    of each call the errno; 0, or a word, for success
+//!   sample CASE THREADS ROUNDS   nanoseconds 5012345
+//!   (anything)                   error WHY
 //! ```
 //!
 //! The worker ends when its standard input does, so it never outlives the run.
@@ -17,8 +17,8 @@ use std::time::Duration;
 use pathwalk_abi::Errno;
 
 use crate::Error;
-use crate::calls::Answer;
-use crate::subject::Subject;
+use crate::recorder::Answer;
+use crate::subject::{Heard, Subject};
 
 /// The other process, as the run sees it.
 pub(crate) struct Remote {
@@ -34,12 +34,13 @@ impl Remote {
     pub(crate) fn start(
         name: &str,
         program: &Path,
-        bench: &str,
+        (bench, quick): (&str, bool),
         threads: usize,
     ) -> Result<Remote, Error> {
         let failed = |cause| Error::doing(format_args!("{name}: starting {program:?}"), cause);
         let mut child = Command::new(program)
             .args(["bench", bench, "--worker", "--threads", &threads.to_string()])
+            .args(quick.then_some("--quick"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -74,17 +75,17 @@ impl Subject for Remote {
         &self.name
     }
 
-    fn check(&mut self) -> Result<Option<Vec<Answer>>, Error> {
-        let answers = self.ask("check", "answers")?;
+    fn check(&mut self, case: usize, thread: usize) -> Result<Option<Heard>, Error> {
+        let answers = self.ask(&format!("check {case} {thread}"), "answers")?;
         let answers: Option<Vec<Answer>> = answers.split(' ').map(parse_answer).collect();
         match answers {
-            Some(answers) => Ok(Some(answers)),
+            Some(answers) => Ok(Some(Heard::Answers(answers))),
             None => Err(Error::doing(&self.name, "an answer is not an errno")),
         }
     }
 
-    fn sample(&mut self, threads: usize, rounds: u64) -> Result<Duration, Error> {
-        let time = self.ask(&format!("sample {threads} {rounds}"), "nanoseconds")?;
+    fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
+        let time = self.ask(&format!("sample {case} {threads} {rounds}"), "nanoseconds")?;
         time.parse()
             .map(Duration::from_nanos)
             .map_err(|cause| Error::doing(&self.name, format_args!("{time:?}: {cause}")))
@@ -119,26 +120,41 @@ fn obey(subject: &mut dyn Subject, order: &str) -> Result<String, Error> {
     let unknown = || Error::new(format!("no such order: {order:?}"));
     let words: Vec<&str> = order.split(' ').collect();
     match words[..] {
-        ["check"] => {
-            let answers = subject.check()?.ok_or_else(|| Error::new("it has no answers"))?;
-            let numbers = answers.iter().map(|answer| match answer.0 {
-                Ok(()) => "0".to_owned(),
-                Err(errno) => errno.raw().to_string(),
-            });
-            Ok(format!("answers {}", numbers.collect::<Vec<String>>().join(" ")))
+        ["check", case, thread] => {
+            let case = case.parse().map_err(|_| unknown())?;
+            let thread = thread.parse().map_err(|_| unknown())?;
+            let answers = match subject.check(case, thread)? {
+                Some(Heard::All(log)) => log.into_iter().map(|said| said.answer).collect(),
+                Some(Heard::Answers(answers)) => answers,
+                None => return Err(Error::new("it has no answers")),
+            };
+            let words: Vec<String> = answers.iter().map(written).collect();
+            Ok(format!("answers {}", words.join(" ")))
         }
-        ["sample", threads, rounds] => {
+        ["sample", case, threads, rounds] => {
+            let case = case.parse().map_err(|_| unknown())?;
             let threads = threads.parse().map_err(|_| unknown())?;
             let rounds = rounds.parse().map_err(|_| unknown())?;
-            Ok(format!("nanoseconds {}", subject.sample(threads, rounds)?.as_nanos()))
+            Ok(format!("nanoseconds {}", subject.sample(case, threads, rounds)?.as_nanos()))
         }
         _ => Err(unknown()),
     }
 }
 
-fn parse_answer(number: &str) -> Option<Answer> {
-    match number.parse().ok()? {
-        0 => Some(Answer(Ok(()))),
+fn written(answer: &Answer) -> String {
+    match answer.0 {
+        Ok(0) => "0".to_owned(),
+        Ok(word) => format!("={word:x}"),
+        Err(errno) => errno.raw().to_string(),
+    }
+}
+
+fn parse_answer(text: &str) -> Option<Answer> {
+    if let Some(word) = text.strip_prefix('=') {
+        return u64::from_str_radix(word, 16).ok().map(|word| Answer(Ok(word)));
+    }
+    match text.parse().ok()? {
+        0 => Some(Answer(Ok(0))),
         errno => Errno::from_raw(errno).map(|errno| Answer(Err(errno))),
     }
 }
@@ -155,11 +171,12 @@ mod tests {
             "clockwork"
         }
 
-        fn check(&mut self) -> Result<Option<Vec<Answer>>, Error> {
-            Ok(Some(vec![Answer(Ok(())), Answer(Err(Errno::ENOENT))]))
+        fn check(&mut self, _case: usize, _thread: usize) -> Result<Option<Heard>, Error> {
+            let answers = [Ok(0), Err(Errno::ENOENT), Ok(0x1f)].map(Answer);
+            Ok(Some(Heard::Answers(answers.to_vec())))
         }
 
-        fn sample(&mut self, threads: usize, rounds: u64) -> Result<Duration, Error> {
+        fn sample(&mut self, _case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
             match threads {
                 1 => Ok(Duration::from_micros(rounds)),
                 _ => Err(Error::new("there is one thread")),
@@ -169,15 +186,15 @@ mod tests {
 
     #[test]
     fn each_order_has_one_line_of_answer() {
-        let orders = "check\nsample 1 7\nsample 2 7\nsample 1 x\nstop\n\n";
+        let orders = "check 0 0\nsample 0 1 7\nsample 0 2 7\nsample 0 1 x\nstop\n\n";
         let mut said = Vec::new();
         serve(&mut Clockwork, orders.as_bytes(), &mut said).expect("six answers");
         let said = String::from_utf8(said).expect("text");
         let want = [
-            "answers 0 2",
+            "answers 0 2 =1f",
             "nanoseconds 7000",
             "error there is one thread",
-            "error no such order: \"sample 1 x\"",
+            "error no such order: \"sample 0 1 x\"",
             "error no such order: \"stop\"",
             "error no such order: \"\"",
         ];
@@ -186,16 +203,16 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_worker_is_an_error() {
-        let mut silent = Remote::start("silent", Path::new("true"), "gcc-205", 1).expect("started");
-        let error = silent.check().expect_err("true answers nothing").to_string();
+        let start = |name, program| Remote::start(name, Path::new(program), ("gcc-205", true), 1);
+        let mut silent = start("silent", "true").expect("started");
+        let error = silent.check(0, 0).err().expect("true answers nothing").to_string();
         assert!(error.starts_with("silent: "), "{error}");
 
-        let mut echo = Remote::start("echo", Path::new("echo"), "gcc-205", 1).expect("started");
-        let error = echo.check().expect_err("echo answers nonsense").to_string();
+        let mut echo = start("echo", "echo").expect("started");
+        let error = echo.check(0, 0).err().expect("echo answers nonsense").to_string();
         assert!(error.starts_with("echo: "), "{error}");
 
-        let missing = Remote::start("missing", Path::new("/no/such"), "gcc-205", 1);
-        let error = missing.err().expect("nothing to start").to_string();
+        let error = start("missing", "/no/such").err().expect("nothing to start").to_string();
         assert_eq!(error, "missing: starting \"/no/such\": No such file or directory (os error 2)");
     }
 }

@@ -3,48 +3,42 @@
 use std::fs;
 use std::io::{self, Write};
 
-use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
+use crate::Error;
+use crate::run::Outcome;
 use crate::stats::Summary;
 use crate::timing::Cell;
-use crate::{Bench, Error};
+use crate::workload::{ALL, Case, Workload};
 
-/// One row: a subject with a number of threads.
+/// One row: a subject in a case, with a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    bench: &'static str,
-    subject: String,
-    threads: usize,
-    ns_per_op: Option<f64>,
-    spread: Option<f64>,
-    ratio_to_kernel: Option<f64>,
-    mismatches: usize,
+    pub(crate) bench: &'static str,
+    pub(crate) case: String,
+    pub(crate) subject: String,
+    pub(crate) threads: usize,
+    pub(crate) ns_per_op: Option<f64>,
+    pub(crate) spread: Option<f64>,
+    pub(crate) ratio_to_kernel: Option<f64>,
+    pub(crate) mismatches: usize,
 }
 
-/// The rows of a run, and which of them are the kernel's.
-pub(crate) struct Report {
-    rows: Vec<Row>,
-    /// How many rows each number of threads has.
-    subjects: usize,
-    /// How many of those, at their beginning, are file systems of the kernel.
-    kernels: usize,
-}
-
-impl Report {
+impl Row {
     /// Sums up a run; the first `kernels` names are file systems of the kernel.
-    pub(crate) fn of_times(
-        bench: &'static str,
+    pub(crate) fn of_times<W: Workload>(
         names: &[String],
         kernels: usize,
+        cases: &[Case],
         cells: &[Cell],
-    ) -> Report {
+    ) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::with_capacity(cells.len());
         for cell in cells {
             let summary = Summary::of(&cell.ns_per_op);
             rows.push(Row {
-                bench,
+                bench: W::NAME,
+                case: cases[cell.case].name.clone(),
                 subject: names[cell.subject].clone(),
                 threads: cell.threads,
                 ns_per_op: summary.map(|summary| summary.median),
@@ -59,18 +53,18 @@ impl Report {
                 row.ratio_to_kernel = kernel.zip(row.ns_per_op).map(|(kernel, own)| kernel / own);
             }
         }
-        Report { rows, subjects: names.len(), kernels }
+        rows
     }
 
     /// Makes the rows of a run that ended with wrong answers, before anything was timed.
-    pub(crate) fn of_mismatches(
-        bench: &'static str,
+    pub(crate) fn of_mismatches<W: Workload>(
         names: &[String],
         mismatches: &[usize],
         threads: usize,
-    ) -> Report {
+    ) -> Vec<Row> {
         let rows = names.iter().zip(mismatches).map(|(name, &mismatches)| Row {
-            bench,
+            bench: W::NAME,
+            case: String::new(),
             subject: name.clone(),
             threads,
             ns_per_op: None,
@@ -78,13 +72,75 @@ impl Report {
             ratio_to_kernel: None,
             mismatches,
         });
-        Report { rows: rows.collect(), subjects: names.len(), kernels: 0 }
+        rows.collect()
+    }
+}
+
+/// The rows of a run, to look figures up; the subject `kernel` is the fastest of the kernel's.
+pub(crate) struct Figures<'r> {
+    pub(crate) rows: &'r [Row],
+}
+
+impl Figures<'_> {
+    /// The time of an operation.
+    pub(crate) fn ns(&self, case: &str, subject: &str, threads: usize) -> Option<f64> {
+        let rows = self.rows.iter().filter(|row| row.case == case && row.threads == threads);
+        match subject {
+            "kernel" => rows
+                .filter(|row| row.subject.starts_with("kernel-"))
+                .filter_map(|row| row.ns_per_op)
+                .min_by(f64::total_cmp),
+            _ => rows.filter(|row| row.subject == subject).find_map(|row| row.ns_per_op),
+        }
+    }
+
+    /// How many times the rate of one subject is that of another one.
+    pub(crate) fn ratio(&self, case: &str, of: &str, to: &str, threads: usize) -> Option<f64> {
+        Some(self.ns(case, of, threads)? / self.ns(case, to, threads)?)
+    }
+
+    /// How many times the rate with one thread is that with several.
+    pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<f64> {
+        Some(self.ns(case, subject, 1)? / self.ns(case, subject, threads)?)
+    }
+}
+
+/// Says whether a figure reaches its target, where there is a figure.
+pub(crate) fn at_least(what: &str, got: Option<f64>, want: f64) -> Option<String> {
+    against(what, got?, "at least", want, got? >= want)
+}
+
+/// Says whether a figure stays below its target, where there is a figure.
+pub(crate) fn at_most(what: &str, got: Option<f64>, want: f64) -> Option<String> {
+    against(what, got?, "at most", want, got? <= want)
+}
+
+fn against(what: &str, got: f64, side: &str, want: f64, met: bool) -> Option<String> {
+    let verdict = if met { "met" } else { "missed" };
+    Some(format!("{what}: {got:.2}; target {side} {want}: {verdict}."))
+}
+
+impl Outcome {
+    /// Ends the run where an answer was wrong.
+    pub(crate) fn verdict(&self) -> Result<(), Error> {
+        let count = self.verdict.wrong;
+        if count == 0 {
+            return Ok(());
+        }
+        for line in &self.verdict.lines {
+            eprintln!("wrong answer: {line}");
+        }
+        let calls = self.verdict.calls;
+        Err(Error::new(format!("{}: {count} of {calls} calls got a wrong answer", self.name)))
     }
 
     /// Prints one object per row, and first in each group the row `kernel`.
     pub(crate) fn print_json(&self) -> Result<(), Error> {
+        for note in &self.notes {
+            eprintln!("pathwalk bench: {note}");
+        }
         let mut out = io::stdout().lock();
-        for group in self.rows.chunks(self.subjects) {
+        for group in self.rows.chunks(self.names.len()) {
             let kernel = fastest(&group[..self.kernels])
                 .map(|at| Row { subject: "kernel".to_owned(), ..group[at].clone() });
             for row in kernel.iter().chain(group) {
@@ -96,69 +152,136 @@ impl Report {
     }
 
     /// Prints the table between a title and its notes.
-    pub(crate) fn print_table(&self, title: &str, notes: &[String]) -> Result<(), Error> {
+    pub(crate) fn print(&self) -> Result<(), Error> {
         let mut out = io::stdout().lock();
-        let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
-        writeln!(out, "{title}\n\n{}\n\n{notes}", self.table()).map_err(unprintable)
+        let title = format!("{}: {}", self.name, self.about);
+        writeln!(out, "{title}\n{}\n\n{}", machine(), self.markdown()).map_err(unprintable)
+    }
+
+    /// The table, what follows from it, and the notes.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = format!("{}\n", self.table());
+        for finding in &self.findings {
+            text += &format!("\n- {finding}");
+        }
+        if !self.findings.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text += &format!("\n{note}\n");
+        }
+        if let Some(cell) = self.cells.first() {
+            let (passes, calls) = (cell.ns_per_op.len(), self.verdict.calls);
+            let turn_ms = self.plan.sample.as_secs_f64() * 1e3;
+            text += &format!(
+                "\nEvery contender gave the same {calls} answers. Times are medians of {passes} interleaved turns of at \
+                 least {turn_ms} ms; half of the turns lie within the spread.\n",
+            );
+        }
+        text
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header([
-            "threads",
-            "subject",
-            "ns per access",
-            "accesses per second",
-            "ratio to kernel",
-            "ratio to 1 thread",
-            "spread",
-        ]);
-        for group in self.rows.chunks(self.subjects) {
+        if self.cases.len() == 1 { self.long_table() } else { self.wide_table() }
+    }
+
+    /// A row for each subject.
+    fn long_table(&self) -> Table {
+        let head = [
+            "threads".to_owned(),
+            "subject".to_owned(),
+            format!("ns per {}", self.op),
+            "per second".to_owned(),
+            "ratio to kernel".to_owned(),
+            "ratio to 1 thread".to_owned(),
+            "spread".to_owned(),
+        ];
+        let mut table = table(&head, &[1]);
+        for group in self.rows.chunks(self.names.len()) {
             let kernel = fastest(&group[..self.kernels]);
             for (at, row) in group.iter().enumerate() {
                 let is_kernel = if kernel == Some(at) { " = kernel" } else { "" };
-                let alone = self.rows[at].ns_per_op.zip(row.ns_per_op);
                 table.add_row([
                     row.threads.to_string(),
                     format!("{}{is_kernel}", row.subject),
                     shown(row.ns_per_op, |ns| format!("{ns:.1}")),
                     shown(row.ns_per_op, |ns| grouped(1e9 / ns)),
                     shown(row.ratio_to_kernel, |ratio| format!("{ratio:.2}")),
-                    shown(alone, |(alone, ns)| format!("{:.2}", alone / ns)),
+                    shown(self.to_one_thread(row), |ratio| format!("{ratio:.2}")),
                     shown(row.spread, |spread| format!("{:.1} %", spread * 100.0)),
                 ]);
             }
         }
-        for at in (0..7).filter(|&at| at != 1) {
-            if let Some(column) = table.column_mut(at) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        table
+    }
+
+    /// A row for each case and number of threads, a column for each subject's nanoseconds, and what is said of
+    /// pathwalk; the spread is the worst of the row.
+    fn wide_table(&self) -> Table {
+        let mut head = vec![format!("ns per {}", self.op), "threads".to_owned()];
+        head.extend(self.names.iter().cloned());
+        head.extend(["kernel : pathwalk", "1 thread : this", "worst spread"].map(str::to_owned));
+        let mut table = table(&head, &[0]);
+        for group in self.rows.chunks(self.names.len()) {
+            let mut cells = vec![group[0].case.clone(), group[0].threads.to_string()];
+            cells.extend(group.iter().map(|row| shown(row.ns_per_op, |ns| format!("{ns:.1}"))));
+            let own = group.get(self.kernels);
+            let ratio = own.and_then(|row| row.ratio_to_kernel);
+            cells.push(shown(ratio, |ratio| format!("{ratio:.2}")));
+            cells.push(shown(own.and_then(|row| self.to_one_thread(row)), |r| format!("{r:.2}")));
+            let worst = group.iter().filter_map(|row| row.spread).max_by(f64::total_cmp);
+            cells.push(shown(worst, |spread| format!("{:.0} %", spread * 100.0)));
+            table.add_row(cells);
         }
         table
     }
+
+    /// How many times the rate with one thread is that of a row.
+    fn to_one_thread(&self, row: &Row) -> Option<f64> {
+        let same = |other: &&Row| {
+            other.threads == 1 && other.case == row.case && other.subject == row.subject
+        };
+        Some(self.rows.iter().find(same)?.ns_per_op? / row.ns_per_op?)
+    }
+}
+
+/// An empty table, numbers to the right; the columns of `words` hold none.
+fn table(head: &[String], words: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(head);
+    for at in (0..head.len()).filter(|at| !words.contains(at)) {
+        if let Some(column) = table.column_mut(at) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }
 
 /// Says on what machine the run took place: kernel, processor, cores.
 pub(crate) fn machine() -> String {
     let kernel = rustix::system::uname();
-    let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
-        let line = info.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
     format!(
         "{} {}, {}",
         kernel.sysname().to_string_lossy(),
         kernel.release().to_string_lossy(),
-        processor.unwrap_or_else(|| kernel.machine().to_string_lossy().into_owned()),
+        processor()
     )
+}
+
+/// The processor by its name.
+pub(crate) fn processor() -> String {
+    let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
+        let line = info.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    name.unwrap_or_else(|| rustix::system::uname().machine().to_string_lossy().into_owned())
 }
 
 /// Prints the benchmarks, one a line.
 pub(crate) fn list() -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    for value in Bench::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
-        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-        writeln!(out, "{:<12} {help}", value.get_name()).map_err(unprintable)?;
+    for entry in ALL {
+        writeln!(out, "{:<16} {}", entry.name, entry.about).map_err(unprintable)?;
     }
     Ok(())
 }

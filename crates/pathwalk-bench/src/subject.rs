@@ -2,60 +2,117 @@
 //!
 //! These calls are dynamic, since there is one of them for thousands of timed calls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Error;
-use crate::calls::{Answer, Call};
+use crate::recorder::{Answer, Said};
 
 /// A contender with its threads, in this process or in another one.
 pub(crate) trait Subject {
     /// Returns the name of its rows in the report.
     fn name(&self) -> &str;
 
-    /// Makes every call once in every thread and returns the answers, or `None` of one that has no
-    /// answers to give.
-    fn check(&mut self) -> Result<Option<Vec<Answer>>, Error>;
+    /// Makes the calls of a case once in one thread and returns what was answered, or `None` of one that
+    /// has no answers to give.
+    fn check(&mut self, case: usize, thread: usize) -> Result<Option<Heard>, Error>;
 
-    /// Makes every call `rounds` times in each of `threads` threads at once and returns the time that
-    /// a thread took: the harmonic mean, so that the rates of the threads add up.
-    fn sample(&mut self, threads: usize, rounds: u64) -> Result<Duration, Error>;
+    /// Makes the calls of a case `rounds` times in each of `threads` threads at once and returns the time
+    /// that a thread took: the harmonic mean, so that the rates of the threads add up.
+    fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error>;
+}
+
+/// What a subject answered in a check, in the order of the paths.
+pub(crate) enum Heard {
+    /// With the calls.
+    All(Vec<Said>),
+    /// By another process, which says only the answers.
+    Answers(Vec<Answer>),
+}
+
+impl Heard {
+    fn len(&self) -> usize {
+        match self {
+            Heard::All(log) => log.len(),
+            Heard::Answers(answers) => answers.len(),
+        }
+    }
+
+    /// The answer to one call of the reference, `None` if it made another call there.
+    fn answer(&self, at: usize, call: &Said) -> Option<Answer> {
+        match self {
+            Heard::All(log) => {
+                let said = &log[at];
+                (said.path == call.path && said.call == call.call).then_some(said.answer)
+            }
+            Heard::Answers(answers) => Some(answers[at]),
+        }
+    }
 }
 
 /// What a check of all subjects found.
+#[derive(Default)]
 pub(crate) struct Verdict {
-    /// How many answers of each subject differ from the recorded ones.
+    /// How many answers of each subject differ from the reference.
     pub(crate) mismatches: Vec<usize>,
-    /// One line for each call that somebody answered wrongly: the path, and what each one said.
-    pub(crate) wrong: Vec<String>,
+    /// How many calls were compared.
+    pub(crate) calls: usize,
+    /// How many of them somebody answered wrongly.
+    pub(crate) wrong: usize,
+    /// One line for each of the first of those: the call, and what each one said.
+    pub(crate) lines: Vec<String>,
 }
 
-/// Asks every subject for every answer and compares them with the recorded ones.
-pub(crate) fn check(subjects: &mut [Box<dyn Subject>], calls: &[Call]) -> Result<Verdict, Error> {
-    let mut answers = Vec::with_capacity(subjects.len());
-    for subject in &mut *subjects {
-        let given = subject.check()?;
-        if given.as_ref().is_some_and(|given| given.len() != calls.len()) {
-            let what = format!("{} did not answer each of {} calls", subject.name(), calls.len());
-            return Err(Error::new(what));
-        }
-        answers.push(given);
-    }
-    let mut mismatches = vec![0; subjects.len()];
-    let mut wrong = Vec::new();
-    for (index, call) in calls.iter().enumerate() {
-        let mut line = format!("{}: recorded {}", String::from_utf8_lossy(&call.path), call.answer);
-        let mut differs = false;
-        for (at, (subject, given)) in subjects.iter().zip(&answers).enumerate() {
-            let Some(given) = given else { continue };
-            line += &format!(", {} {}", subject.name(), given[index]);
-            if given[index] != call.answer {
-                mismatches[at] += 1;
-                differs = true;
+/// So many wrong answers of a case are spelt out.
+const SPELT: usize = 20;
+
+impl Verdict {
+    /// Asks every subject for every answer of a case in one thread and compares them with what was
+    /// recorded, or else with what the first one said.
+    pub(crate) fn check(
+        &mut self,
+        subjects: &mut [Box<dyn Subject>],
+        (case, thread): (usize, usize),
+        recorded: Option<Vec<Said>>,
+    ) -> Result<(), Error> {
+        self.mismatches.resize(subjects.len(), 0);
+        let mut by = "recorded".to_owned();
+        self.calls += recorded.as_ref().map_or(0, Vec::len);
+        let mut reference = recorded;
+        let mut wrong: BTreeMap<usize, String> = BTreeMap::new();
+        for (who, subject) in subjects.iter_mut().enumerate() {
+            let Some(heard) = subject.check(case, thread)? else { continue };
+            let Some(reference) = &reference else {
+                if let Heard::All(log) = heard {
+                    self.calls += log.len();
+                    subject.name().clone_into(&mut by);
+                    reference = Some(log);
+                }
+                continue;
+            };
+            if heard.len() != reference.len() {
+                let (name, count, want) = (subject.name(), heard.len(), reference.len());
+                return Err(Error::new(format!("{name} answered {count} calls, {by} {want}")));
+            }
+            for (at, call) in reference.iter().enumerate() {
+                let answer = heard.answer(at, call);
+                if answer == Some(call.answer) {
+                    continue;
+                }
+                self.mismatches[who] += 1;
+                let said = match answer {
+                    Some(answer) => format!(", {} {answer}", subject.name()),
+                    None => format!(", {} made another call", subject.name()),
+                };
+                let line = wrong.entry(at).or_insert_with(|| {
+                    let path = String::from_utf8_lossy(&call.path);
+                    format!("{} {path}: {by} {}", call.call, call.answer)
+                });
+                line.push_str(&said);
             }
         }
-        if differs {
-            wrong.push(line);
-        }
+        self.wrong += wrong.len();
+        self.lines.extend(wrong.into_values().take(SPELT));
+        Ok(())
     }
-    Ok(Verdict { mismatches, wrong })
 }

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Error;
 use crate::subject::Subject;
+use crate::workload::Case;
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// A plan whose times can be relied on.
     pub(crate) fn full(time: Duration) -> Plan {
-        Plan { time, sample: Duration::from_millis(5), least: 11 }
+        Plan { time, sample: Duration::from_millis(5), least: 7 }
     }
 
     /// A plan that only shows that everything runs.
@@ -34,40 +35,50 @@ impl Plan {
     }
 }
 
-/// The samples of one subject with one number of threads.
+/// The samples of one subject in one case with one number of threads.
 pub(crate) struct Cell {
+    /// The case, as an index.
+    pub(crate) case: usize,
     /// The subject, as an index.
     pub(crate) subject: usize,
     /// The threads that ran at once.
     pub(crate) threads: usize,
-    /// For each sample the time over all calls of all threads.
+    /// For each sample the time over all operations of all threads.
     pub(crate) ns_per_op: Vec<f64>,
     rounds: u64,
 }
 
-/// Times each subject with 1 to `threads` threads; `calls` is the number of calls of a round.
+/// Times each subject in each case with 1 to `threads` threads.
 pub(crate) fn time(
     subjects: &mut [Box<dyn Subject>],
-    calls: usize,
+    cases: &[Case],
     threads: usize,
     plan: Plan,
 ) -> Result<Vec<Cell>, Error> {
     let mut cells = Vec::new();
-    for threads in 1..=threads {
-        for (index, subject) in subjects.iter_mut().enumerate() {
-            let rounds = rounds_for(subject.as_mut(), threads, plan.sample)?;
-            cells.push(Cell { subject: index, threads, ns_per_op: Vec::new(), rounds });
+    // What one sample of each takes.
+    let mut pass_time = Duration::ZERO;
+    for case in 0..cases.len() {
+        for threads in 1..=threads {
+            for (index, subject) in subjects.iter_mut().enumerate() {
+                let turn = (case, threads);
+                let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
+                pass_time += time;
+                let ns_per_op = Vec::new();
+                cells.push(Cell { case, subject: index, threads, ns_per_op, rounds });
+            }
         }
     }
-    let passes = plan.time.as_nanos() / (plan.sample.as_nanos() * cells.len().max(1) as u128);
+    let passes = plan.time.as_nanos() / pass_time.as_nanos().max(1);
     let passes = plan.least.max(passes as usize);
     let bar = progress(passes * cells.len());
     for pass in 0..passes {
         for turn in 0..cells.len() {
             let at = (pass + turn) % cells.len();
             let cell = &mut cells[at];
-            let time = subjects[cell.subject].sample(cell.threads, cell.rounds)?;
-            let ops = cell.rounds as f64 * calls as f64 * cell.threads as f64;
+            let subject = &mut subjects[cell.subject];
+            let time = subject.sample(cell.case, cell.threads, cell.rounds)?;
+            let ops = cell.rounds as f64 * cases[cell.case].ops as f64 * cell.threads as f64;
             cell.ns_per_op.push(time.as_nanos() as f64 / ops);
             bar.inc(1);
         }
@@ -76,14 +87,19 @@ pub(crate) fn time(
     Ok(cells)
 }
 
-/// Finds how many rounds take the time of a sample, which also warms the subject up.
-fn rounds_for(subject: &mut dyn Subject, threads: usize, sample: Duration) -> Result<u64, Error> {
+/// Finds how many rounds take the time of a sample, and how long that is; it also warms the subject up.
+fn rounds_for(
+    subject: &mut dyn Subject,
+    (case, threads): (usize, usize),
+    sample: Duration,
+) -> Result<(u64, Duration), Error> {
     let mut rounds = 1;
     loop {
-        let time = subject.sample(threads, rounds)?;
+        let time = subject.sample(case, threads, rounds)?;
         if time >= sample {
-            let fitting = rounds as f64 * sample.as_secs_f64() / time.as_secs_f64();
-            return Ok((fitting.ceil() as u64).max(1));
+            let one = time.as_secs_f64() / rounds as f64;
+            let fitting = (sample.as_secs_f64() / one).ceil().max(1.0);
+            return Ok((fitting as u64, Duration::from_secs_f64(fitting * one)));
         }
         rounds *= 2;
     }
@@ -104,7 +120,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::calls::Answer;
+    use crate::subject::Heard;
 
     /// Takes as long as it is told and writes down when it was asked.
     struct Sundial {
@@ -118,13 +134,13 @@ mod tests {
             self.name
         }
 
-        fn check(&mut self) -> Result<Option<Vec<Answer>>, Error> {
+        fn check(&mut self, _case: usize, _thread: usize) -> Result<Option<Heard>, Error> {
             Ok(None)
         }
 
-        fn sample(&mut self, _threads: usize, rounds: u64) -> Result<Duration, Error> {
+        fn sample(&mut self, case: usize, _threads: usize, rounds: u64) -> Result<Duration, Error> {
             self.log.borrow_mut().push_str(self.name);
-            Ok(Duration::from_nanos(self.ns_per_round * rounds))
+            Ok(Duration::from_nanos(self.ns_per_round * rounds * (case as u64 + 1)))
         }
     }
 
@@ -137,7 +153,7 @@ mod tests {
         // Each takes a whole sample for a round, so that one look is enough to fit the rounds.
         let mut subjects = [sundial("a", 1000), sundial("b", 2000), sundial("c", 4000)];
         let plan = Plan { time: Duration::ZERO, sample: Duration::from_nanos(1000), least: 3 };
-        let cells = time(&mut subjects, 10, 1, plan).expect("times");
+        let cells = time(&mut subjects, &[Case::new("", 10)], 1, plan).expect("times");
         assert_eq!(*log.borrow(), "abc".to_owned() + "abc" + "bca" + "cab");
         let times: Vec<&[f64]> = cells.iter().map(|cell| &cell.ns_per_op[..]).collect();
         assert_eq!(times, [[100.0; 3], [200.0; 3], [400.0; 3]]);
@@ -149,17 +165,18 @@ mod tests {
         let mut subjects: [Box<dyn Subject>; 1] =
             [Box::new(Sundial { name: "a", ns_per_round: 10, log })];
         let plan = Plan { time: Duration::ZERO, sample: Duration::from_nanos(1000), least: 1 };
-        let cells = time(&mut subjects, 5, 2, plan).expect("times");
-        let times: Vec<(usize, f64)> =
-            cells.iter().map(|cell| (cell.threads, cell.ns_per_op[0])).collect();
-        assert_eq!(times, [(1, 2.0), (2, 1.0)]);
+        let cases = [Case::new("short", 5), Case::new("long", 5)];
+        let cells = time(&mut subjects, &cases, 2, plan).expect("times");
+        let times: Vec<(usize, usize, f64)> =
+            cells.iter().map(|cell| (cell.case, cell.threads, cell.ns_per_op[0])).collect();
+        assert_eq!(times, [(0, 1, 2.0), (0, 2, 1.0), (1, 1, 4.0), (1, 2, 2.0)]);
     }
 
     #[test]
     fn the_rounds_fill_a_sample() {
         let log = Rc::default();
         let mut subject = Sundial { name: "a", ns_per_round: 300, log };
-        let rounds = rounds_for(&mut subject, 1, Duration::from_nanos(1000));
-        assert_eq!(rounds, Ok(4));
+        let rounds = rounds_for(&mut subject, (0, 1), Duration::from_nanos(1000));
+        assert_eq!(rounds, Ok((4, Duration::from_nanos(1200))));
     }
 }

@@ -14,9 +14,13 @@
 //! loaded in one pass, and loading it follows no symlink: nothing is ever made outside its root.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fmt;
 
-use pathwalk_abi::FileType;
+use pathwalk_abi::{Errno, FileType, OpenFlags};
+
+use crate::Error;
+use crate::contender::Worker;
 
 /// A file tree, in an order in which it can be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,9 +74,48 @@ impl Tree {
         }
         Ok(Tree { entries })
     }
+
+    /// Makes every file of the tree, empty.
+    ///
+    /// # Errors
+    ///
+    /// The first entry that cannot be made, and why.
+    pub fn load<W: Worker>(&self, worker: &mut W) -> Result<(), Error> {
+        let failed = |entry: &Entry, errno| {
+            Error::doing(format_args!("making {}", String::from_utf8_lossy(&entry.path)), errno)
+        };
+        for entry in self.entries.iter().filter(|entry| entry.path != b"/") {
+            entry.load(worker).map_err(|errno| failed(entry, errno))?;
+        }
+        // Last, and what is deepest first: a mode may forbid its owner to go on, and a umask may have
+        // taken bits away.
+        for entry in self.entries.iter().rev().filter(|entry| entry.kind != FileType::Symlink) {
+            worker
+                .chmod(&c_string(&entry.path), entry.mode)
+                .map_err(|errno| failed(entry, errno))?;
+        }
+        Ok(())
+    }
+}
+
+/// A path as the calls take it.
+fn c_string(path: &[u8]) -> CString {
+    CString::new(path).expect("no line of a tree has a NUL")
 }
 
 impl Entry {
+    fn load<W: Worker>(&self, worker: &mut W) -> Result<(), Errno> {
+        let path = c_string(&self.path);
+        match self.kind {
+            FileType::Directory => worker.mkdir(&path, 0o700),
+            FileType::Symlink => worker.symlink(&c_string(&self.target), &path),
+            _ => {
+                let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::WRONLY;
+                worker.open(&path, flags, 0o600).map(drop)
+            }
+        }
+    }
+
     fn parse(line: &[u8]) -> Result<Entry, String> {
         let fields: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
         let [kind, mode, path, target] = fields[..] else {

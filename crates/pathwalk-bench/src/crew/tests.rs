@@ -3,17 +3,46 @@
 use std::ffi::CStr;
 use std::sync::atomic::AtomicBool;
 
-use pathwalk_abi::Errno;
+use pathwalk_abi::{Errno, OpenFlags};
 
 use super::*;
-use crate::calls;
+use crate::contender::{Look, Mounted};
 use crate::floor::Floor;
-use crate::subject::check;
+use crate::recorder::Answer;
+use crate::subject::Verdict;
+use crate::workload::Case;
 
-const CALLS: &[u8] = b"/here\tOK\n/gone\tENOENT\n/there\tOK\n";
+const PATHS: [&CStr; 3] = [c"/here", c"/gone", c"/there"];
 
-fn three_calls() -> Vec<Call> {
-    calls::parse(CALLS).expect("three calls")
+/// Asks for three files, one of which is not there.
+struct ThreeCalls;
+
+impl Workload for ThreeCalls {
+    const NAME: &'static str = "three";
+    const ABOUT: &'static str = "three calls";
+
+    fn new(_quick: bool) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        vec![Case::new("", PATHS.len())]
+    }
+
+    fn setup<W: Worker>(&self, _worker: &mut W, _threads: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn round<W: Worker>(&self, _case: usize, _thread: usize, worker: &mut W) -> u64 {
+        PATHS.iter().map(|path| u64::from(worker.access(path).is_ok())).sum()
+    }
+}
+
+/// What Linux would answer.
+fn recorded() -> Vec<Said> {
+    let said = |path: &CStr, answer| Said { path: path.to_bytes().into(), call: "access", answer };
+    let gone = said(c"/gone", Answer(Err(Errno::ENOENT)));
+    vec![gone, said(c"/here", Answer(Ok(0))), said(c"/there", Answer(Ok(0)))]
 }
 
 /// Knows the answers by heart, except where it is told not to.
@@ -52,68 +81,109 @@ impl Contender for Parrot {
     }
 }
 
+/// Writes calls that nobody makes.
+macro_rules! unasked {
+    ($($call:ident($($type:ty),*) -> $out:ty;)*) => {$(
+        fn $call(&mut self, $(_: $type),*) -> Result<$out, Errno> {
+            Err(Errno::ENOSYS)
+        }
+    )*};
+}
+
 impl Worker for ParrotWorker {
+    type File = ();
+
     fn access(&mut self, path: &CStr) -> Result<(), Errno> {
         self.asked += 1;
         assert!(self.asked <= self.panics_after, "the parrot has had enough");
         let lie = self.asked > self.lies_after && self.denies == Some(path);
         if lie || path == c"/gone" { Err(Errno::ENOENT) } else { Ok(()) }
     }
+
+    unasked! {
+        stat(&CStr) -> Look;
+        statx(&CStr) -> Look;
+        open(&CStr, OpenFlags, u32) -> ();
+        fstat(&()) -> Look;
+        fstatat_empty(&()) -> Look;
+        statx_empty(&()) -> Look;
+        mkdir(&CStr, u32) -> ();
+        symlink(&CStr, &CStr) -> ();
+        rmdir(&CStr) -> ();
+        unlink(&CStr) -> ();
+        rename(&CStr, &CStr) -> ();
+        chmod(&CStr, u32) -> ();
+        chown(&CStr, u32, u32) -> ();
+        setxattr(&CStr, &CStr, &[u8]) -> ();
+        mount(Mounted, &CStr) -> ();
+        umount(&CStr) -> ();
+    }
 }
 
 fn crew(parrot: Parrot, threads: usize) -> Crew {
-    Crew::start(parrot, &three_calls(), threads).expect("a crew")
+    Crew::start(parrot, &Arc::new(ThreeCalls), threads).expect("a crew")
 }
 
 #[test]
-fn all_threads_work_at_once_and_the_slowest_counts() {
+fn all_threads_work_at_once_and_no_more_than_there_are() {
     let mut crew = crew(Parrot::default(), 2);
-    assert_eq!(crew.check().expect("answers").expect("some").len(), 3);
-    assert!(crew.sample(1, 1000).expect("a sample") > Duration::ZERO);
-    assert!(crew.sample(2, 1000).expect("a sample") > Duration::ZERO);
+    for thread in 0..2 {
+        let heard = crew.check(0, thread).expect("answers").expect("some");
+        assert!(matches!(heard, Heard::All(log) if log == recorded()));
+    }
+    assert!(crew.sample(0, 1, 1000).expect("a sample") > Duration::ZERO);
+    assert!(crew.sample(0, 2, 1000).expect("a sample") > Duration::ZERO);
     assert_eq!(
-        crew.sample(3, 1).map_err(|error| error.to_string()),
-        Err("parrot has 2 threads, not 3".into())
+        crew.sample(0, 3, 1).map_err(|error| error.to_string()),
+        Err("parrot has 2 threads, not more".into())
     );
 }
 
 #[test]
 fn a_wrong_answer_is_named_with_what_each_one_said() {
-    let calls = three_calls();
-    let liar = Parrot { denies: Some(c"/there"), ..Parrot::default() };
+    let liar = || Parrot { denies: Some(c"/there"), ..Parrot::default() };
     let mut subjects: Vec<Box<dyn Subject>> = vec![
-        Box::new(Crew::start(Floor, &calls, 1).expect("a crew")),
+        Box::new(Crew::start(Floor, &Arc::new(ThreeCalls), 1).expect("a crew")),
         Box::new(crew(Parrot::default(), 1)),
-        Box::new(crew(liar, 1)),
+        Box::new(crew(liar(), 1)),
+        Box::new(crew(liar(), 1)),
     ];
-    let verdict = check(&mut subjects, &calls).expect("a verdict");
-    assert_eq!(verdict.mismatches, [0, 0, 1]);
-    assert_eq!(verdict.wrong, ["/there: recorded OK, parrot OK, parrot ENOENT"]);
+    for recorded in [Some(recorded()), None] {
+        let by = if recorded.is_some() { "recorded" } else { "parrot" };
+        let mut verdict = Verdict::default();
+        verdict.check(&mut subjects, (0, 0), recorded).expect("a verdict");
+        assert_eq!(verdict.mismatches, [0, 0, 1, 1]);
+        assert_eq!((verdict.wrong, verdict.calls), (1, 3));
+        let line = format!("access /there: {by} OK, parrot ENOENT, parrot ENOENT");
+        assert_eq!(verdict.lines, [line]);
+    }
 }
 
 #[test]
-fn threads_that_disagree_fail_the_check() {
+fn a_thread_that_differs_is_found_by_its_check() {
     let liar = Parrot { denies: Some(c"/here"), only_one_thread: true, ..Parrot::default() };
-    let error = crew(liar, 2).check().expect_err("one thread lies").to_string();
-    assert!(
-        error == "parrot: /here: ENOENT in one thread, OK in another"
-            || error == "parrot: /here: OK in one thread, ENOENT in another",
-        "{error}"
-    );
+    let mut subjects: Vec<Box<dyn Subject>> =
+        vec![Box::new(crew(Parrot::default(), 2)), Box::new(crew(liar, 2))];
+    let mut verdict = Verdict::default();
+    for thread in 0..2 {
+        verdict.check(&mut subjects, (0, thread), None).expect("a verdict");
+    }
+    assert_eq!(verdict.mismatches, [0, 1]);
 }
 
 #[test]
 fn an_answer_that_turns_wrong_in_time_fails_the_sample() {
     let mut crew = crew(Parrot { denies: Some(c"/here"), only_once: true, ..Parrot::default() }, 1);
-    crew.check().expect("the first three answers are right");
-    let error = crew.sample(1, 10).expect_err("then it lies").to_string();
-    assert_eq!(error, "parrot found 10 files in time, not 20");
+    crew.check(0, 0).expect("the first three answers are right");
+    let error = crew.sample(0, 1, 10).expect_err("then it lies").to_string();
+    assert_eq!(error, "parrot: 10 calls succeeded in time, not 20");
 }
 
 #[test]
 fn a_thread_that_dies_fails_the_sample() {
     let mut crew = crew(Parrot { panics_in_time: true, ..Parrot::default() }, 2);
-    crew.check().expect("the first three answers come");
-    let error = crew.sample(2, 1).expect_err("the threads panic").to_string();
+    crew.check(0, 0).expect("the first three answers come");
+    crew.check(0, 1).expect("in each thread");
+    let error = crew.sample(0, 2, 1).expect_err("the threads panic").to_string();
     assert_eq!(error, "a thread of parrot died");
 }

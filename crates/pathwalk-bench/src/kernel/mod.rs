@@ -1,165 +1,150 @@
 //! The running kernel as a contender: the answers everyone else must give, and the rate to beat.
 //!
 //! ```text
-//!  Chroot::tmpfs ─┐ detached mount ─ load ─► each thread: unshare(CLONE_FS), fchdir, chroot
-//!  Chroot::ext4 ──┘
-//!  Prefixed ──────── temporary directory ─► every path with the directory before it
+//!  Kernel::tmpfs ─┐ mounted in a namespace of its own ─► each thread enters it and chroots
+//!  Kernel::ext4 ──┘
+//!  Kernel::tmpdir ─ temporary directory ───────────────► every path relative to its descriptor
 //! ```
 //!
 //! There are two file systems because they differ: ext4 keeps negative dentries, tmpfs asks its
 //! directory again for every name that is not there.
 
-mod load;
 mod mounts;
+mod worker;
 
-use std::ffi::{CStr, OsStr};
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::thread;
 
-use pathwalk_abi::Errno;
-use rustix::fs::Access;
-use rustix::thread::UnshareFlags;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, MoveMountFlags, mount_change, move_mount};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use tempfile::TempDir;
 
 use crate::Error;
-use crate::contender::{Contender, Worker};
-use crate::tree::Tree;
+use crate::contender::Contender;
 
-/// The kernel, each thread chrooted into a file system that holds the tree and nothing else.
-///
-/// The file system is mounted for this value alone, in no mount namespace, and goes with it, also
-/// if the process is killed.
+pub use worker::KernelWorker;
+
+/// The kernel with an empty file system.
 #[derive(Debug)]
-pub struct Chroot {
+pub struct Kernel {
     name: &'static str,
-    root: OwnedFd,
+    place: Arc<Place>,
 }
 
-impl Chroot {
-    /// Loads the tree into a new tmpfs: the contender `kernel-tmpfs`.
+/// Where its files are.
+#[derive(Debug)]
+enum Place {
+    /// A file system that is the root in a mount namespace; both go with this value and its threads,
+    /// also if the process is killed.
+    Mount { namespace: OwnedFd, root: OwnedFd },
+    /// A directory, for those who may not mount.
+    Directory { dir: TempDir, root: OwnedFd },
+}
+
+impl Kernel {
+    /// Mounts a new tmpfs: the contender `kernel-tmpfs`.
     ///
     /// # Errors
     ///
     /// Without the right to mount or to chroot, and for anything that fails on the way.
-    pub fn tmpfs(tree: &Tree) -> Result<Chroot, Error> {
-        Chroot::load("kernel-tmpfs", mounts::tmpfs()?, tree)
+    pub fn tmpfs() -> Result<Kernel, Error> {
+        Kernel::mounted("kernel-tmpfs", mounts::tmpfs()?)
     }
 
-    /// Loads the tree into a new ext4 on a loop device: the contender `kernel-ext4`.
+    /// Mounts a new ext4 on a loop device, with room for so many files: the contender `kernel-ext4`.
     ///
     /// # Errors
     ///
     /// Without the right to mount or to chroot, without `losetup` or `mkfs.ext4`, and for anything
     /// that fails on the way.
-    pub fn ext4(tree: &Tree) -> Result<Chroot, Error> {
-        Chroot::load("kernel-ext4", mounts::ext4()?, tree)
+    pub fn ext4(files: u64) -> Result<Kernel, Error> {
+        Kernel::mounted("kernel-ext4", mounts::ext4(files)?)
     }
 
-    fn load(name: &'static str, root: OwnedFd, tree: &Tree) -> Result<Chroot, Error> {
-        load::load(tree, &root, b"")?;
-        Ok(Chroot { name, root })
+    /// Makes a new temporary directory: the contender `kernel-tmpdir`. It cannot mount, and its
+    /// absolute symlinks are longer by the directory's path.
+    ///
+    /// # Errors
+    ///
+    /// For anything that fails on the way.
+    pub fn tmpdir() -> Result<Kernel, Error> {
+        let dir = tempfile::Builder::new()
+            .prefix("pathwalk-bench-")
+            .tempdir()
+            .map_err(|cause| Error::doing("making a temporary directory", cause))?;
+        let root = rustix::fs::open(
+            dir.path(),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|cause| Error::doing("opening a temporary directory", cause))?;
+        Ok(Kernel { name: "kernel-tmpdir", place: Arc::new(Place::Directory { dir, root }) })
+    }
+
+    /// Hangs a mount over the root of a new mount namespace, in a thread that is gone afterwards.
+    fn mounted(name: &'static str, root: OwnedFd) -> Result<Kernel, Error> {
+        let make = || {
+            unshare(UnshareFlags::FS | UnshareFlags::NEWNS)?;
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+            move_mount(&root, c"", CWD, c"/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            rustix::fs::open("/proc/thread-self/ns/mnt", flags, Mode::empty())
+        };
+        let made = thread::scope(|scope| scope.spawn(make).join());
+        let namespace = made
+            .map_err(|_| Error::new("the thread that makes a mount namespace died"))?
+            .map_err(|cause| Error::doing("making a mount namespace", cause))?;
+        Ok(Kernel { name, place: Arc::new(Place::Mount { namespace, root }) })
     }
 }
 
-impl Contender for Chroot {
-    type Worker = ChrootWorker;
+impl Contender for Kernel {
+    type Worker = KernelWorker;
 
     fn name(&self) -> &str {
         self.name
     }
 
-    fn worker(&self) -> Result<ChrootWorker, Error> {
-        unshare_fs().map_err(|cause| Error::doing("unshare(CLONE_FS)", cause))?;
-        rustix::process::fchdir(&self.root).map_err(|cause| Error::doing("fchdir", cause))?;
-        rustix::process::chroot(".").map_err(|cause| Error::doing("chroot", cause))?;
-        Ok(ChrootWorker(PhantomData))
+    fn worker(&self) -> Result<KernelWorker, Error> {
+        if let Place::Mount { namespace, root } = &*self.place {
+            let enter = || {
+                unshare(UnshareFlags::FS)?;
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
+                rustix::process::fchdir(root)?;
+                rustix::process::chroot(".")
+            };
+            enter().map_err(|cause| Error::doing("entering a mount namespace", cause))?;
+        }
+        Ok(KernelWorker { place: Arc::clone(&self.place), stays: PhantomData })
     }
 }
 
-/// Gives the calling thread a root and a working directory of its own.
+impl Place {
+    /// What relative paths begin at; paths stay absolute in a file system that is the root.
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Place::Mount { .. } => None,
+            Place::Directory { root, .. } => Some(root.as_fd()),
+        }
+    }
+
+    /// What stands before the absolute symlinks.
+    fn prefix(&self) -> &[u8] {
+        match self {
+            Place::Mount { .. } => b"",
+            Place::Directory { dir, .. } => dir.path().as_os_str().as_bytes(),
+        }
+    }
+}
+
+/// Gives the calling thread a root, a working directory and perhaps mounts of its own.
 #[expect(unsafe_code, reason = "rustix marks unshare unsafe for the sake of other flags")]
-fn unshare_fs() -> rustix::io::Result<()> {
+fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: only CLONE_FILES needs care, since it lets descriptors mean different files in
-    // different threads; CLONE_FS leaves the descriptors shared.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
-}
-
-/// Calls access(2) in a thread whose root is the contender's; it stays in that thread.
-#[derive(Debug)]
-pub struct ChrootWorker(PhantomData<*const ()>);
-
-impl Worker for ChrootWorker {
-    #[inline]
-    fn access(&mut self, path: &CStr) -> Result<(), Errno> {
-        access(path)
-    }
-}
-
-/// The kernel for those who may not mount: a temporary directory, named at the head of every path.
-///
-/// Its walks are longer by the components of that directory, so its times flatter whoever is
-/// compared with it.
-#[derive(Debug)]
-pub struct Prefixed {
-    root: TempDir,
-}
-
-impl Prefixed {
-    /// Loads the tree into a new temporary directory: the contender `kernel-tmpdir`.
-    ///
-    /// # Errors
-    ///
-    /// For anything that fails on the way.
-    pub fn tmpdir(tree: &Tree) -> Result<Prefixed, Error> {
-        let root = tempfile::Builder::new()
-            .prefix("pathwalk-bench-")
-            .tempdir()
-            .map_err(|cause| Error::doing("making a temporary directory", cause))?;
-        let dir = rustix::fs::open(
-            root.path(),
-            rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY,
-            rustix::fs::Mode::empty(),
-        )
-        .map_err(|cause| Error::doing("opening a temporary directory", cause))?;
-        load::load(tree, &dir, root.path().as_os_str().as_bytes())?;
-        Ok(Prefixed { root })
-    }
-}
-
-impl Contender for Prefixed {
-    type Worker = PrefixedWorker;
-
-    fn name(&self) -> &str {
-        "kernel-tmpdir"
-    }
-
-    fn spell(&self, path: &[u8]) -> Vec<u8> {
-        let mut spelt = self.root.path().to_owned().into_os_string();
-        spelt.push(OsStr::from_bytes(path));
-        spelt.into_encoded_bytes()
-    }
-
-    fn worker(&self) -> Result<PrefixedWorker, Error> {
-        Ok(PrefixedWorker(()))
-    }
-}
-
-/// Calls access(2) in any thread.
-#[derive(Debug)]
-pub struct PrefixedWorker(());
-
-impl Worker for PrefixedWorker {
-    #[inline]
-    fn access(&mut self, path: &CStr) -> Result<(), Errno> {
-        access(path)
-    }
-}
-
-/// `access(path, F_OK)`: one system call instruction, without the C library and without a copy.
-#[inline]
-fn access(path: &CStr) -> Result<(), Errno> {
-    rustix::fs::access(path, Access::EXISTS)
-        // A number outside the errors of Linux cannot come from the kernel.
-        .map_err(|errno| Errno::from_raw(errno.raw_os_error()).unwrap_or(Errno::EIO))
+    // different threads; the flags given here leave the descriptors shared.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
 }

@@ -17,29 +17,31 @@ use rustix::mount::{
 
 use crate::Error;
 
-/// The room of the ext4; the file is sparse, so the tree takes a few hundred kilobytes of it.
+/// The least room of an ext4; the file is sparse, so a small tree takes a few hundred kilobytes of it.
 const EXT4_BYTES: u64 = 64 << 20;
+/// The room for a file: its inode, twice its name, and what the tables want.
+const BYTES_PER_FILE: u64 = 512;
 
-/// Mounts a new tmpfs.
+/// Mounts a new tmpfs that may hold any number of files.
 pub(super) fn tmpfs() -> Result<OwnedFd, Error> {
-    mount("tmpfs", None)
+    mount("tmpfs", "nr_inodes", Path::new("0"))
 }
 
-/// Makes an ext4 on a loop device and mounts it.
-pub(super) fn ext4() -> Result<OwnedFd, Error> {
-    let device = LoopDevice::attach(EXT4_BYTES)?;
+/// Makes an ext4 for so many files on a loop device and mounts it.
+pub(super) fn ext4(files: u64) -> Result<OwnedFd, Error> {
+    let device = LoopDevice::attach(EXT4_BYTES + files * BYTES_PER_FILE)?;
+    let mut mkfs = Command::new("mkfs.ext4");
     // Without lazy initialisation: a kernel thread would go on writing tables during the run.
-    let lazy_off = "lazy_itable_init=0,lazy_journal_init=0";
-    output(Command::new("mkfs.ext4").args(["-q", "-F", "-E", lazy_off]).arg(&device.path))?;
-    mount("ext4", Some(&device.path))
+    mkfs.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+    mkfs.args(["-N", &(files + 4096).to_string()]).arg(&device.path);
+    output(&mut mkfs)?;
+    mount("ext4", "source", &device.path)
 }
 
-fn mount(kind: &str, source: Option<&Path>) -> Result<OwnedFd, Error> {
+fn mount(kind: &str, option: &str, value: &Path) -> Result<OwnedFd, Error> {
     let failed = |cause| Error::doing(format_args!("mounting {kind}"), cause);
     let config = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
-    if let Some(source) = source {
-        fsconfig_set_string(&config, "source", source).map_err(failed)?;
-    }
+    fsconfig_set_string(&config, option, value).map_err(failed)?;
     fsconfig_create(&config).map_err(failed)?;
     fsmount(&config, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).map_err(failed)
 }

@@ -61,8 +61,8 @@ impl Source {
             let text = fs::read(load).map_err(|cause| Error::at(load, &cause))?;
             let failed = |cause: &dyn std::fmt::Display| Error::doing(load.display(), cause);
             let tree = Tree::parse(&text).map_err(|cause| failed(&cause))?;
-            let task = machine()?;
-            pathwalk_bench::pathwalk::load(&tree, &task).map_err(|cause| failed(&cause))?;
+            let mut task = machine()?;
+            tree.load(&mut task).map_err(|cause| failed(&cause))?;
             Loaded { task, skipped: Vec::new() }
         };
         if let Some(cwd) = cwd {

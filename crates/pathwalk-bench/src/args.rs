@@ -1,0 +1,102 @@
+//! The command line of `pathwalk bench`.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+
+use crate::workload::ALL;
+
+/// The arguments of `pathwalk bench`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+A run first asks every contender for every answer and compares them with the recorded ones; one wrong \
+answer ends it with exit status 1. Then it times the contenders in turns, so that a noisy machine is \
+noisy for all of them. Read the ratio: nanoseconds differ from machine to machine, ratios hardly.
+
+The kernel's tmpfs and ext4 are mounted for the run alone, which needs root; without root a temporary \
+directory stands in for them, and the table says so.
+
+Examples:
+  pathwalk bench gcc-205
+  pathwalk bench all                        every benchmark, written to results/
+  pathwalk bench scale --plot plots
+  pathwalk bench gcc-205 --threads 1 --seconds 30
+  pathwalk bench gcc-205 --json | jq 'select(.subject == \"pathwalk\").ratio_to_kernel'")]
+pub struct Args {
+    /// The benchmark to run, or "all"; --list says what each one measures
+    #[arg(value_name = "BENCH", required_unless_present = "list", value_parser = names())]
+    pub(crate) bench: Option<String>,
+
+    /// List the benchmarks and end
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Print one JSON object per line instead of the table
+    ///
+    /// The members are bench, case, subject, threads, ns_per_op (the median), spread (the distance of the
+    /// quartiles over the median), ratio_to_kernel (the kernel's ns_per_op divided by this
+    /// subject's: higher is better) and mismatches. The subject "kernel" is the faster of the
+    /// kernel's file systems.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Time with 1 to N threads, each count reported; each thread gets a core of its own
+    ///
+    /// The default is 2, or 1 on a machine with one core. All threads of a contender run the same
+    /// calls at the same time.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+
+    /// How long to measure a benchmark, all contenders together; a few samples of each are taken
+    /// however long that is
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+
+    /// Measure for a moment only: the answers are checked in full, the times mean little
+    #[arg(long, conflicts_with = "seconds")]
+    pub(crate) quick: bool,
+
+    /// Draw the figures of each benchmark into DIR, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// Where "all" writes its results, instead of results/DATE-MACHINE
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Add another build of this program to the contenders (repeatable)
+    ///
+    /// The program is started once and takes its turns like the others. This is how a build with an
+    /// improvement switched off is compared: RUSTFLAGS='--cfg pathwalk_ablate="step_into"' cargo
+    /// build --release --target-dir target/without, then --contender
+    /// without-step_into=target/without/release/pathwalk.
+    #[arg(long = "contender", value_name = "NAME=PROGRAM", value_parser = named_program)]
+    pub(crate) contenders: Vec<(String, PathBuf)>,
+
+    /// Be such a contender: read orders from standard input
+    #[arg(long, hide = true, conflicts_with_all = ["json", "contenders"])]
+    pub(crate) worker: bool,
+}
+
+/// What stands for every benchmark.
+pub(crate) const EVERY: &str = "all";
+
+fn names() -> PossibleValuesParser {
+    ALL.iter().map(|entry| entry.name).chain([EVERY]).collect::<Vec<_>>().into()
+}
+
+fn positive(seconds: &str) -> Result<f64, String> {
+    match seconds.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(seconds),
+        _ => Err("not a positive number of seconds".into()),
+    }
+}
+
+fn named_program(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, program)) if !name.is_empty() && !program.is_empty() => {
+            Ok((name.into(), program.into()))
+        }
+        _ => Err("not of the form NAME=PROGRAM".into()),
+    }
+}

@@ -1,0 +1,137 @@
+//! A worker that writes down what every call answered, so that contenders can be compared.
+//!
+//! A workload runs through it once before anything is timed. What it wrote is put in the order of the
+//! paths, and stays in the order of the calls for each path: two contenders may list a directory in
+//! different orders, and then go on in different orders.
+
+use std::ffi::CStr;
+use std::fmt;
+
+use pathwalk_abi::{Errno, OpenFlags};
+
+use crate::contender::{Look, Mounted, Worker};
+
+/// What a call answered: an error, or a word made of its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer(pub Result<u64, Errno>);
+
+/// Writes `OK`, `OK` and the word, or the name of the error.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Ok(0) => f.write_str("OK"),
+            Ok(word) => write!(f, "OK {word:x}"),
+            Err(errno) => f.write_str(errno.name()),
+        }
+    }
+}
+
+/// One call and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) path: Box<[u8]>,
+    pub(crate) call: &'static str,
+    pub(crate) answer: Answer,
+}
+
+/// Puts answers in the order in which those of all contenders can be compared.
+pub(crate) fn sort(log: &mut [Said]) {
+    log.sort_by(|one, other| one.path.cmp(&other.path));
+}
+
+/// A worker, and what it was heard to answer.
+pub(crate) struct Recorder<'w, W> {
+    worker: &'w mut W,
+    log: Vec<Said>,
+}
+
+/// An open file and the path by which it was opened.
+pub(crate) struct Opened<F> {
+    file: F,
+    path: Box<[u8]>,
+}
+
+impl<'w, W: Worker> Recorder<'w, W> {
+    pub(crate) fn new(worker: &'w mut W) -> Self {
+        Self { worker, log: Vec::new() }
+    }
+
+    /// What it heard, in the order of the paths.
+    pub(crate) fn into_log(mut self) -> Vec<Said> {
+        sort(&mut self.log);
+        self.log
+    }
+
+    fn note<T>(
+        &mut self,
+        call: &'static str,
+        path: &[u8],
+        result: Result<T, Errno>,
+        word: impl FnOnce(&T) -> u64,
+    ) -> Result<T, Errno> {
+        let answer = Answer(result.as_ref().map(word).map_err(|&errno| errno));
+        self.log.push(Said { path: path.into(), call, answer });
+        result
+    }
+}
+
+/// A look as one word.
+fn word(look: &Look) -> u64 {
+    u64::from(look.mode) << 48 | u64::from(look.nlink as u16) << 32 | look.size & 0xffff_ffff
+}
+
+/// Writes calls that ask the worker and note the answer.
+macro_rules! note {
+    ($($call:ident($path:ident $(, $arg:ident: $type:ty)*) -> $out:ty, $word:expr;)*) => {$(
+        fn $call(&mut self, $path: &CStr $(, $arg: $type)*) -> Result<$out, Errno> {
+            let result = self.worker.$call($path $(, $arg)*);
+            self.note(stringify!($call), $path.to_bytes(), result, $word)
+        }
+    )*};
+}
+
+/// The same of calls about open files.
+macro_rules! note_file {
+    ($($call:ident -> $out:ty, $word:expr;)*) => {$(
+        fn $call(&mut self, file: &Self::File) -> Result<$out, Errno> {
+            let result = self.worker.$call(&file.file);
+            self.note(stringify!($call), &file.path, result, $word)
+        }
+    )*};
+}
+
+impl<W: Worker> Worker for Recorder<'_, W> {
+    type File = Opened<W::File>;
+
+    note! {
+        access(path) -> (), |()| 0;
+        stat(path) -> Look, word;
+        statx(path) -> Look, word;
+        mkdir(path, mode: u32) -> (), |()| 0;
+        symlink(target, path: &CStr) -> (), |()| 0;
+        rmdir(path) -> (), |()| 0;
+        unlink(path) -> (), |()| 0;
+        rename(old, new: &CStr) -> (), |()| 0;
+        chmod(path, mode: u32) -> (), |()| 0;
+        chown(path, uid: u32, gid: u32) -> (), |()| 0;
+        setxattr(path, name: &CStr, value: &[u8]) -> (), |()| 0;
+        umount(path) -> (), |()| 0;
+    }
+
+    note_file! {
+        fstat -> Look, word;
+        fstatat_empty -> Look, word;
+        statx_empty -> Look, word;
+    }
+
+    fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<Self::File, Errno> {
+        let result = self.worker.open(path, flags, mode);
+        let file = self.note("open", path.to_bytes(), result, |_| 0)?;
+        Ok(Opened { file, path: path.to_bytes().into() })
+    }
+
+    fn mount(&mut self, what: Mounted, path: &CStr) -> Result<(), Errno> {
+        let result = self.worker.mount(what, path);
+        self.note("mount", path.to_bytes(), result, |()| 0)
+    }
+}
