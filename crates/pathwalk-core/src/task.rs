@@ -16,7 +16,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
-use pathwalk_sync::{Cell32, Sample, Seq, Spin};
+use pathwalk_sync::{Cell32, Cell64, Seq, Spin};
 use std::sync::Arc;
 
 /// Where a relative path begins, and within what bounds it is resolved.
@@ -267,26 +267,25 @@ impl std::fmt::Debug for Task {
 pub(crate) struct FsStruct {
     pub(crate) vfs: Arc<Vfs>,
     seq: Seq,
-    root: PlaceCells,
-    cwd: PlaceCells,
+    root: PlaceCell,
+    cwd: PlaceCell,
     umask: Cell32,
     change: Mutex<()>,
 }
 
+/// A mount and a dentry in one word, so that both are read at once.
 #[derive(Default)]
-struct PlaceCells {
-    mnt: Cell32,
-    dentry: Cell32,
-}
+struct PlaceCell(Cell64);
 
-impl PlaceCells {
+impl PlaceCell {
+    #[inline(always)]
     fn get(&self) -> (MountId, DentryId) {
-        (MountId(self.mnt.get()), DentryId(self.dentry.get()))
+        let word = self.0.get();
+        (MountId((word >> 32) as u32), DentryId(word as u32))
     }
 
     fn set(&self, (mnt, dentry): (MountId, DentryId)) {
-        self.mnt.set(mnt.0);
-        self.dentry.set(dentry.0);
+        self.0.set(u64::from(mnt.0) << 32 | u64::from(dentry.0));
     }
 }
 
@@ -301,8 +300,8 @@ impl FsStruct {
         let fs = Self {
             vfs: Arc::clone(vfs),
             seq: Seq::default(),
-            root: PlaceCells::default(),
-            cwd: PlaceCells::default(),
+            root: PlaceCell::default(),
+            cwd: PlaceCell::default(),
             umask: Cell32::default(),
             change: Mutex::default(),
         };
@@ -328,7 +327,7 @@ impl FsStruct {
     }
 
     #[inline(always)]
-    fn sample_cells(&self, vfs: &Vfs, cells: &PlaceCells) -> Place {
+    fn sample_cells(&self, vfs: &Vfs, cells: &PlaceCell) -> Place {
         let mut spin = Spin::default();
         loop {
             let seq = self.seq.sample();
@@ -348,19 +347,10 @@ impl FsStruct {
         self.sample_cells(vfs, &self.root)
     }
 
-    /// The root's mount, its count, and the root: as they are now, without a look at the dentry.
+    /// The root, without a look at it: it may be another one by now.
     #[inline(always)]
-    pub(crate) fn sample_root_mount(&self, vfs: &Vfs) -> (MountId, Sample, DentryId) {
-        let mut spin = Spin::default();
-        loop {
-            let seq = self.seq.sample();
-            let (mnt, dentry) = self.root.get();
-            let mnt_seq = vfs.mount_slot(mnt).seq.sample();
-            if self.seq.unchanged(seq) {
-                return (mnt, mnt_seq, dentry);
-            }
-            spin.turn();
-        }
+    pub(crate) fn peek_root(&self) -> (MountId, DentryId) {
+        self.root.get()
     }
 
     /// The current directory as it is now.
@@ -391,7 +381,7 @@ impl FsStruct {
         self.set(&self.cwd, path);
     }
 
-    fn set(&self, cells: &PlaceCells, path: HeldPath<'_>) {
+    fn set(&self, cells: &PlaceCell, path: HeldPath<'_>) {
         let (mnt, dentry) = {
             let _change = self.change.lock();
             let old = cells.get();

@@ -73,6 +73,13 @@ impl Seq {
         self.0.load(Relaxed) == sample.0
     }
 
+    /// Says whether the count is still `sample`, of before: for who begins to read only then.
+    #[inline(always)]
+    pub fn is(&self, sample: Sample) -> bool {
+        // Acquire: as in `sample`.
+        self.0.load(Acquire) == sample.0
+    }
+
     /// Begins a change; the slot is stable again when the returned value is dropped.
     ///
     /// The caller holds the lock under which the slot is written: two changes at a time are a bug.

@@ -30,7 +30,7 @@ impl Task {
     /// As [`Task::faccessat2`].
     #[inline]
     pub fn access(&self, path: impl AsRef<[u8]>, mode: AccessMode) -> Result<()> {
-        self.do_faccessat(At::Cwd, path.as_ref(), mode, AtFlags::empty())
+        self.do_access(path.as_ref(), mode)
     }
 
     /// `faccessat2(dir, path, mode, flags)`: asks whether a file may be used so, by the real user or, with `AT_EACCESS`, by
@@ -51,11 +51,28 @@ impl Task {
         mode: AccessMode,
         flags: AtFlags,
     ) -> Result<()> {
-        self.do_faccessat(dir.into(), path.as_ref(), mode, flags)
+        self.do_faccessat2(dir.into(), path.as_ref(), mode, flags)
     }
 
     #[inline]
-    fn do_faccessat(
+    fn do_access(&self, path: &[u8], mode: AccessMode) -> Result<()> {
+        self.do_faccessat::<false>(At::Cwd, path, mode, AtFlags::empty())
+    }
+
+    #[inline]
+    fn do_faccessat2(
+        &self,
+        dir: At<'_>,
+        path: &[u8],
+        mode: AccessMode,
+        flags: AtFlags,
+    ) -> Result<()> {
+        self.do_faccessat::<true>(dir, path, mode, flags)
+    }
+
+    /// In line in both, so that the lookup of each is, and `access` is told at compile time that there are no flags.
+    #[inline(always)]
+    fn do_faccessat<const AT: bool>(
         &self,
         dir: At<'_>,
         path: &[u8],
@@ -72,14 +89,14 @@ impl Task {
             Asker::Real(&self.cred)
         };
         let request = Request { asker, ..self.request(dir, path, lookup_flags(flags))? };
-        lookup(request, MayAccess(Access::from_bits_truncate(mode.bits())))
+        lookup(request, MayAccess::<AT>(Access::from_bits_truncate(mode.bits())))
     }
 }
 
 /// Asks about access where a walk ends.
-pub(crate) struct MayAccess(pub(crate) Access);
+pub(crate) struct MayAccess<const AT: bool>(pub(crate) Access);
 
-impl<'a> Terminal<'a> for MayAccess {
+impl<'a, const AT: bool> Terminal<'a> for MayAccess<AT> {
     type Out = ();
 
     #[inline(always)]
@@ -96,7 +113,7 @@ impl<'a> Terminal<'a> for MayAccess {
     }
 }
 
-impl MayAccess {
+impl<const AT: bool> MayAccess<AT> {
     fn ask<const RCU: bool>(&self, end: &End<'_, RCU>) -> Result<(), Stop> {
         let vfs = end.vfs;
         let inode = vfs.inode(end.inode());

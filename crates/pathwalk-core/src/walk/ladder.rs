@@ -132,7 +132,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         && memo::can_be(request.path, request.vfs.remembered)
     {
         let vfs = request.vfs;
-        let root = request.fs.sample_root_mount(vfs);
+        let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall::<T>(vfs, root, request.path) {
             // It was made following the last symlink, too.
@@ -212,7 +212,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let mut links = 0;
     if let (Some(root), Some(directory)) = (&root, memo::directory_of(path, vfs.remembered)) {
-        match memo::recall::<(T,)>(vfs, (root.mnt, root.mnt_seq, root.dentry), directory) {
+        match memo::recall::<(T,)>(vfs, (root.mnt, root.dentry), directory) {
             Some(known) if known.absent => return Express::Answer(Err(Errno::ENOENT)),
             Some(known) => {
                 let there = known.place(vfs);

@@ -212,7 +212,7 @@ impl<'a> Terminal<'a> for Arrive<'_> {
     type Out = ();
 
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
-        let answer = MayAccess(self.access).finish(end);
+        let answer = MayAccess::<true>(self.access).finish(end);
         if !self.access.is_empty() && !matches!(answer, Err(Stop::Leave(_))) {
             let rule = end.vfs.deciding_rule(end.inode(), self.access, &end.who);
             // Only the file system itself knows what it would answer; it was asked.

@@ -51,7 +51,8 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     }
     let mut memo = Memo {
         vfs: request.vfs.number,
-        root: (root.mnt, root.mnt_seq, root.dentry),
+        root: (root.mnt, root.dentry),
+        mnt_seq: root.mnt_seq,
         at: (at.dentry, at.seq),
         children: noter.children,
         len: u8::try_from(text.len()).ok()?,

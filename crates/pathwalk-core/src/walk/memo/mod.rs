@@ -48,13 +48,13 @@ const LINKS: usize = 4;
 /// The longest text that is remembered.
 pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
 
-/// Where walks begin: the root's mount with its count, and its dentry.
-pub(crate) type Root = (MountId, Sample, DentryId);
+/// Where walks begin: the root's mount, and its dentry.
+pub(crate) type Root = (MountId, DentryId);
 
 /// Where a remembered walk ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
-    root: Root,
+    mnt: Step<MountId>,
     at: Step<DentryId>,
     /// A name is absent.
     pub(crate) absent: bool,
@@ -68,7 +68,7 @@ impl Known {
     /// The place, unless a name is absent.
     #[inline(always)]
     pub(crate) fn place(&self, vfs: &Vfs) -> Place {
-        let ((mnt, mnt_seq, _), (dentry, seq)) = (self.root, self.at);
+        let ((mnt, mnt_seq), (dentry, seq)) = (self.mnt, self.at);
         // Whoever goes on from the place looks at the count again, so these are the flags under it.
         Place { mnt, mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
     }
@@ -91,6 +91,8 @@ struct Memo {
     vfs: u32,
     /// Where the walk began, which must be the task's root still.
     root: Root,
+    /// The count of the root's mount.
+    mnt_seq: Sample,
     /// Where the walk ended.
     at: Step<DentryId>,
     /// A directory whose set of children decides, and its count.
@@ -125,7 +127,7 @@ struct Thread {
 /// The memos of a thread. What is looked at lies together: the tags of all sets, then the first memo of each.
 struct Memos {
     /// More of the hash of each text.
-    tags: [[u32; WAYS]; SETS],
+    tags: [Tags; SETS],
     memos: [[Memo; SETS]; WAYS],
     /// The way that goes next.
     next: [u8; SETS],
@@ -164,29 +166,48 @@ impl Thread {
 
 impl Memos {
     const NONE: Self =
-        Self { tags: [[0; WAYS]; SETS], memos: [[Memo::NONE; SETS]; WAYS], next: [0; SETS] };
+        Self { tags: [Tags(0); SETS], memos: [[Memo::NONE; SETS]; WAYS], next: [0; SETS] };
 
     #[inline(always)]
     fn find(&self, hash: u64) -> Option<&Memo> {
         let set = hash as usize % SETS;
-        // All are compared before anything is decided: which one it is cannot be predicted.
-        let tags = self.tags[set];
-        let hits = (0..WAYS).fold(0, |hits, way| hits | u32::from(tags[way] == tag(hash)) << way);
-        let way = hits.trailing_zeros() as usize;
+        let way = self.tags[set].way(hash);
         self.memos.get(way).map(|memos| &memos[set])
     }
 
     fn put(&mut self, hash: u64, memo: Memo) {
         let set = hash as usize % SETS;
-        let same = self.tags[set].iter().position(|&other| other == tag(hash));
-        let way = same.unwrap_or_else(|| {
+        let mut way = self.tags[set].way(hash);
+        if way >= WAYS {
             let next = &mut self.next[set];
-            let way = usize::from(*next) % WAYS;
+            way = usize::from(*next) % WAYS;
             *next = next.wrapping_add(1);
-            way
-        });
-        self.tags[set][way] = tag(hash);
+        }
+        self.tags[set].put(way, hash);
         self.memos[way][set] = memo;
+    }
+}
+
+/// What tells the texts of a set apart, mostly: sixteen bits of each one's hash.
+#[derive(Clone, Copy)]
+struct Tags(u64);
+
+impl Tags {
+    const LOW: u64 = 0x0001_0001_0001_0001;
+    const HIGH: u64 = Self::LOW << 15;
+
+    /// The way of the first text with that hash, if there is one. All are compared before anything is decided: which one
+    /// it is cannot be predicted.
+    #[inline(always)]
+    fn way(self, hash: u64) -> usize {
+        let differ = self.0 ^ (hash >> 48).wrapping_mul(Self::LOW);
+        // The top bits of those that are zero, and maybe of some behind the first of them.
+        let same = differ.wrapping_sub(Self::LOW) & !differ & Self::HIGH;
+        same.trailing_zeros() as usize / 16
+    }
+
+    fn put(&mut self, way: usize, hash: u64) {
+        self.0 = self.0 & !(0xffff << (16 * way)) | hash >> 48 << (16 * way);
     }
 }
 
@@ -199,7 +220,8 @@ fn tag(hash: u64) -> u32 {
 impl Memo {
     const NONE: Self = Self {
         vfs: 0,
-        root: (MountId(0), Sample::NONE, DentryId::NONE),
+        root: (MountId(0), DentryId::NONE),
+        mnt_seq: Sample::NONE,
         at: NO_STEP,
         children: NO_STEP,
         len: 0,
@@ -219,34 +241,34 @@ impl Memo {
         usize::from(self.len) == text.len()
             && self.vfs == vfs.number
             && self.root == root
-            && self.text.get(..text.len()).is_some_and(|own| text::same(own, text))
+            && text::same(&self.text, text)
     }
 
-    /// Whether nothing moved since. The mount's count was compared with the root's; it is looked at again.
+    /// Whether nothing moved since.
     #[inline(always)]
     fn holds(&self, vfs: &Vfs) -> bool {
         let dentries = vfs.dentries.slots();
-        let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.unchanged(seq);
+        let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.is(seq);
         let (directory, children) = self.children;
-        let (mnt, mnt_seq, _) = self.root;
+        let (mnt, _) = self.root;
         self.few.iter().all(holds)
+            && dentries.get(directory.0).children_seq.is(children)
+            && vfs.mount_slot(mnt).seq.is(self.mnt_seq)
             && (!self.long || self.more.iter().all(holds))
-            && dentries.get(directory.0).children_seq.unchanged(children)
-            && vfs.mount_slot(mnt).seq.unchanged(mnt_seq)
             && (self.links == 0 || self.links_hold(vfs))
     }
 
     /// Whether the symlinks on the way are what they were, and need no note of their use.
     #[inline(always)]
     fn links_hold(&self, vfs: &Vfs) -> bool {
-        self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.unchanged(seq))
+        self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
             && (self.until == i64::MAX || vfs.now_seconds() < self.until)
     }
 
     #[inline(always)]
     fn known(&self) -> Known {
         Known {
-            root: self.root,
+            mnt: (self.root.0, self.mnt_seq),
             at: self.at,
             absent: self.absent,
             link: self.link,

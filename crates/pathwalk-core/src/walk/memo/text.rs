@@ -25,54 +25,35 @@ pub(crate) fn directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
     (last > 1).then(|| &path[..last]).filter(|text| can_be(text, longest))
 }
 
-/// A text as chunks.
-#[derive(Clone, Copy)]
-struct Chunks<'t> {
-    text: &'t [u8],
-}
-
-impl<'t> Chunks<'t> {
-    /// None if the text is shorter than a chunk.
-    #[inline(always)]
-    fn of(text: &'t [u8]) -> Option<Self> {
-        (text.len() >= CHUNK).then_some(Self { text })
-    }
-
-    /// The chunk that begins there, or the last one.
-    #[inline(always)]
-    fn at(self, start: usize) -> u128 {
-        let start = start.min(self.text.len().wrapping_sub(CHUNK));
-        let chunk = self.text.get(start..).and_then(<[u8]>::first_chunk);
-        chunk.map_or(0, |chunk| u128::from_le_bytes(*chunk))
-    }
-
-    #[inline(always)]
-    fn first(self) -> [u128; 4] {
-        [self.at(0), self.at(CHUNK), self.at(2 * CHUNK), self.at(3 * CHUNK)]
-    }
-
-    /// What lies behind the first ones.
-    #[inline(always)]
-    fn rest(self) -> [u128; 3] {
-        [self.at(SHORT), self.at(SHORT + CHUNK), self.at(SHORT + 2 * CHUNK)]
-    }
-}
-
-/// Whether two texts of one length are the same. In registers: the comparison of arrays is a call.
+/// Where a chunk of a text of at least one begins; one that the text does not reach lies on its last one.
 #[inline(always)]
-pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
-    let (Some(a), Some(b)) = (Chunks::of(a), Chunks::of(b)) else {
-        return tiny(a) == tiny(b);
+fn start(text: &[u8], number: usize) -> usize {
+    (number * CHUNK).min(text.len().wrapping_sub(CHUNK))
+}
+
+/// The chunk of a text that begins there.
+#[inline(always)]
+fn chunk(text: &[u8], start: usize) -> u128 {
+    let chunk = text.get(start..).and_then(<[u8]>::first_chunk);
+    chunk.map_or(0, |chunk| u128::from_le_bytes(*chunk))
+}
+
+/// Whether `text` is what `own` begins with, which goes on with zeroes; the lengths are compared elsewhere. In registers:
+/// the comparison of arrays is a call.
+#[inline(always)]
+pub(super) fn same(own: &[u8; LONG], text: &[u8]) -> bool {
+    let len = text.len();
+    if len < CHUNK {
+        return tiny(own.get(..len).unwrap_or_default()) == tiny(text);
+    }
+    let differ = |number| {
+        let start = start(text, number);
+        chunk(own, start) ^ chunk(text, start)
     };
-    let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a.first(), b.first());
-    if (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3) != 0 {
+    if differ(0) | differ(1) | differ(2) | differ(3) != 0 {
         return false;
     }
-    if a.text.len() <= SHORT {
-        return true;
-    }
-    let ([a0, a1, a2], [b0, b1, b2]) = (a.rest(), b.rest());
-    (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) == 0
+    len <= SHORT || differ(4) | differ(5) | differ(6) == 0
 }
 
 /// All of a text that is shorter than a chunk; its length is told elsewhere.
@@ -88,24 +69,30 @@ fn tiny(text: &[u8]) -> u128 {
 /// A quick hash of a text that can be remembered, which is compared afterwards. The chunks do not wait for each other.
 #[inline(always)]
 pub(super) fn hash(text: &[u8]) -> u64 {
-    let len = text.len() as u64;
-    let Some(chunks) = Chunks::of(text) else {
-        return mix(len, tiny(text));
-    };
-    let [a, b, c, d] = chunks.first();
-    let first = mix(mix(mix(mix(len, a), b), c), d);
-    if text.len() <= SHORT {
+    let len = text.len();
+    if len < CHUNK {
+        return mix(len as u64, tiny(text));
+    }
+    let chunk = |number| chunk(text, start(text, number));
+    let first =
+        mix(len as u64, chunk(0) ^ turn(chunk(1), 5) ^ turn(chunk(2), 11) ^ turn(chunk(3), 23));
+    if len <= SHORT {
         return first;
     }
-    let [a, b, c] = chunks.rest();
-    mix(mix(mix(first, a), b), c)
+    mix(first, chunk(4) ^ turn(chunk(5), 5) ^ turn(chunk(6), 11))
+}
+
+/// Turns each half of a chunk, so that what is the same in two chunks does not cancel.
+#[inline(always)]
+fn turn(chunk: u128, bits: u32) -> u128 {
+    let turned = |half: u128| u128::from((half as u64).rotate_left(bits));
+    turned(chunk >> 64) << 64 | turned(chunk)
 }
 
 #[inline(always)]
 fn mix(sum: u64, chunk: u128) -> u64 {
     let (low, high) = (chunk as u64, (chunk >> 64) as u64);
-    // A path has no NUL bytes, so the second factor is not zero.
-    sum.rotate_left(21) ^ fold(low ^ 0x9e37_79b9_7f4a_7c15, high)
+    sum.rotate_left(21) ^ fold(low ^ 0x9e37_79b9_7f4a_7c15, high ^ 0xd1b5_4a32_d192_ed03)
 }
 
 #[cfg(test)]
@@ -117,11 +104,13 @@ mod tests {
     fn every_byte_of_a_text_counts() {
         for len in 1..=LONG {
             let text: Vec<u8> = (0..len).map(|at| b'a' + (at % 23) as u8).collect();
-            assert!(same(&text, &text.clone()), "{len}");
+            let mut own = [0; LONG];
+            own[..len].copy_from_slice(&text);
+            assert!(same(&own, &text), "{len}");
             for at in 0..len {
                 let mut other = text.clone();
                 other[at] ^= 1;
-                assert!(!same(&text, &other), "byte {at} of {len} is compared");
+                assert!(!same(&own, &other), "byte {at} of {len} is compared");
                 assert_ne!(hash(&text), hash(&other), "byte {at} of {len} is hashed");
             }
         }
