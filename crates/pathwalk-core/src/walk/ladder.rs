@@ -11,7 +11,7 @@
 //! Linux: `filename_lookup`, `path_lookupat`.
 
 use super::{
-    Event, Follow, HeldPath, Lookup, Place, Request, Step, Stop, Walk,
+    Event, Follow, HeldPath, Lookup, Place, Request, Start, Step, Stop, Walk,
     end::End,
     hold::{Hold, Rcu, Ref, miss},
     memo,
@@ -197,15 +197,12 @@ enum Express<T> {
 fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Express<T::Out> {
     let vfs = request.vfs;
     let path = request.path;
-    let absolute = path[0] == b'/';
-    let (mut at, root) = match request.dir {
-        _ if absolute => {
-            let root = request.fs.sample_root(vfs);
-            (root, Some(root))
-        }
-        Some((mnt, dentry)) => (vfs.sample(mnt, dentry), None),
-        None => (request.fs.sample_cwd(vfs), None),
+    let start = match request.start() {
+        Ok(start) => start,
+        Err(errno) => return Express::Answer(Err(errno)),
     };
+    let (mut at, Rcu) = Rcu::start(vfs, request.fs, start, false);
+    let root = matches!(start, Start::Root).then_some(at);
     let mut pos = skip_slashes(path, 0);
     if at.flags & DIRECTORY == 0 || pos == path.len() {
         return Express::Refused;

@@ -213,16 +213,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     #[inline(always)]
     pub(crate) fn path_init(request: &super::Request<'a>, observer: O) -> Result<Self, (Errno, O)> {
         let flags = request.flags;
-        let absolute = request.path.first() == Some(&b'/');
-        let start = match request.dir {
-            _ if absolute && !flags.contains(Lookup::IN_ROOT) => {
-                if flags.contains(Lookup::BENEATH) {
-                    return Err((Errno::EXDEV, observer));
-                }
-                Start::Root
-            }
-            Some((mnt, dentry)) => Start::Dir(mnt, dentry),
-            None => Start::Cwd,
+        let start = match request.start() {
+            Ok(start) => start,
+            Err(errno) => return Err((errno, observer)),
         };
         let keep = matches!(start, Start::Root) || flags.is_scoped();
         let (at, hold) = H::start(request.vfs, request.fs, start, keep);

@@ -67,7 +67,7 @@ use crate::{
 use bitflags::bitflags;
 use hold::Hold;
 use observe::{Left, Observer};
-use pathwalk_abi::{Errno, mode::S_IXUGO};
+use pathwalk_abi::{Errno, Result, mode::S_IXUGO};
 use pathwalk_sync::Sample;
 use run::{Runner, Stopped, Until};
 
@@ -163,6 +163,29 @@ pub(crate) enum Start {
     Cwd,
     /// A directory that the caller holds.
     Dir(MountId, DentryId),
+}
+
+impl Request<'_> {
+    /// Where the path begins.
+    ///
+    /// # Errors
+    ///
+    /// `EXDEV`: an absolute path must not leave the starting place.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> Result<Start> {
+        let absolute = self.path.first() == Some(&b'/');
+        match self.dir {
+            _ if absolute && !self.flags.contains(Lookup::IN_ROOT) => {
+                if self.flags.contains(Lookup::BENEATH) {
+                    Err(Errno::EXDEV)
+                } else {
+                    Ok(Start::Root)
+                }
+            }
+            Some((mnt, dentry)) => Ok(Start::Dir(mnt, dentry)),
+            None => Ok(Start::Cwd),
+        }
+    }
 }
 
 /// A walk under way.
