@@ -2,7 +2,10 @@
 //!
 //! An answer is one number: the errno, or what is there. That makes hundreds of thousands of comparisons a second.
 
-use crate::kernel::sys::{self, Arg};
+use crate::kernel::{
+    root_of_ones_own,
+    sys::{self, Arg},
+};
 use pathwalk::{
     AccessMode, AtFlags, Cred, File, MemFs, MountFlags, OpenFlags, RenameFlags, Result, Stat, Task,
     UmountFlags, Vfs, abi::AT_FDCWD,
@@ -10,8 +13,8 @@ use pathwalk::{
 use std::{ffi::CStr, os::fd::AsRawFd, sync::Arc};
 
 /// Who calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum As {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum As {
     /// User 0, who builds.
     Root,
     /// User 1000, to whom all belongs.
@@ -21,7 +24,7 @@ pub(crate) enum As {
 }
 
 /// Calls by one who stays the same until [`Hands::become_user`].
-pub(crate) trait Hands {
+pub(super) trait Hands {
     /// Goes on as another.
     fn become_user(&mut self, who: As);
     /// Makes a call.
@@ -30,7 +33,7 @@ pub(crate) trait Hands {
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ask<'p> {
+pub(super) enum Ask<'p> {
     /// fstatat(2)
     Stat(&'p CStr, AtFlags),
     /// faccessat2(2) for reading and writing, by the effective user.
@@ -56,7 +59,7 @@ pub(crate) enum Ask<'p> {
 }
 
 /// The flags of [`Ask::Open`], beside those that it has.
-pub(crate) const OPEN: OpenFlags = OpenFlags::RDWR.union(OpenFlags::CREAT);
+pub(super) const OPEN: OpenFlags = OpenFlags::RDWR.union(OpenFlags::CREAT);
 
 /// Reading and writing.
 const BOTH: AccessMode = AccessMode::R_OK.union(AccessMode::W_OK);
@@ -72,7 +75,20 @@ fn identity(stat: &Stat) -> u64 {
 }
 
 /// The running kernel, whose root is the thread's.
-pub(crate) struct Kernel;
+pub(super) struct Kernel {
+    _made: (),
+}
+
+impl Kernel {
+    /// Gives the calling thread a root of its own, for good.
+    pub(super) fn new() -> Self {
+        root_of_ones_own().expect("a root of one's own");
+        sys::syscall(libc::SYS_umask, [Arg::Int(0)]).expect("umask cannot fail");
+        let none = [Arg::Int(0), Arg::Ids(&[])];
+        sys::syscall(libc::SYS_setgroups, none).expect("root leaves its groups");
+        Self { _made: () }
+    }
+}
 
 impl Hands for Kernel {
     fn become_user(&mut self, who: As) {
@@ -141,14 +157,14 @@ impl Hands for Kernel {
 }
 
 /// pathwalk.
-pub(crate) struct Ours {
+pub(super) struct Ours {
     tasks: [Task; 3],
     who: As,
 }
 
 impl Ours {
     /// Tasks of a machine.
-    pub(crate) fn new(vfs: &Arc<Vfs>) -> Self {
+    pub(super) fn new(vfs: &Arc<Vfs>) -> Self {
         let user = |who: As| match who.id() {
             0 => Cred::root(),
             id => Cred::user(id, id),
@@ -209,7 +225,7 @@ impl Hands for Ours {
 
 impl As {
     /// The number of the user.
-    pub(crate) fn id(self) -> u32 {
+    pub(super) fn id(self) -> u32 {
         match self {
             Self::Root => 0,
             Self::Owner => 1000,
@@ -218,7 +234,7 @@ impl As {
     }
 
     /// The name in scenarios.
-    pub(crate) fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Root => "root",
             Self::Owner => "u",
@@ -228,19 +244,16 @@ impl As {
 }
 
 /// An answer for people.
-pub(crate) fn shown(answer: Result<u64>) -> String {
+pub(super) fn shown(answer: Result<u64>) -> String {
     match answer {
         Err(errno) => errno.name().to_owned(),
         Ok(0) => "ok".to_owned(),
         Ok(what) => format!(
-            "ok: node {} mode {:o} links {} size {}",
-            (what >> 48) as i64 - FIRST_GROUP as i64,
+            "ok: group {} mode {:o} links {} size {}",
+            what >> 48,
             what >> 20 & 0xffff,
             what >> 12 & 0xff,
             what & 0xfff
         ),
     }
 }
-
-/// The group of the root; that of a node is its number more.
-pub(crate) const FIRST_GROUP: u32 = 100;

@@ -3,7 +3,7 @@
 //! A tree is a list of nodes, parents before children; each has its place and what it is. The root is no node.
 
 /// What a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A directory.
     Dir,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 }
 
 /// A node of a tree.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Node {
     /// From the root, beginning with a slash.
     pub(crate) path: String,
@@ -25,17 +25,20 @@ pub(crate) struct Node {
 }
 
 /// The bodies of symlinks: whatever two characters can say.
-pub(crate) const BODIES: [&str; 9] = ["a", "b", ".", "..", "/", "/a", "/b", "a/", "b/"];
+pub(super) const BODIES: [&str; 9] = ["a", "b", ".", "..", "/", "/a", "/b", "a/", "b/"];
 
-/// All trees of up to so many nodes beside the root, the smaller ones first.
-pub(crate) fn trees(nodes: usize) -> Vec<Vec<Node>> {
+/// All trees of up to so many nodes beside the root, the smaller ones first; of twins the first.
+pub(super) fn trees(nodes: usize) -> Vec<Vec<Node>> {
+    let mut trees = all_trees(nodes);
+    trees.retain(|tree| is_first_of_its_twins(tree));
+    trees
+}
+
+/// All of them, with their twins.
+pub(super) fn all_trees(nodes: usize) -> Vec<Vec<Node>> {
     let mut trees = Vec::new();
     for size in 0..=nodes {
-        below("", size, &mut |tree: &[Node]| {
-            if is_first_of_its_twins(tree) {
-                trees.push(tree.to_vec());
-            }
-        });
+        below("", size, &mut |tree: &[Node]| trees.push(tree.to_vec()));
     }
     trees
 }
@@ -75,15 +78,8 @@ fn is_first_of_its_twins(tree: &[Node]) -> bool {
     own <= twin
 }
 
-fn swapped(node: &Node) -> Node {
-    let swap = |text: &str| -> String {
-        let other = |char| match char {
-            'a' => 'b',
-            'b' => 'a',
-            char => char,
-        };
-        text.chars().map(other).collect()
-    };
+/// The node in the tree's twin.
+pub(super) fn swapped(node: &Node) -> Node {
     let kind = match node.kind {
         Kind::Link(body) => {
             let twin = swap(BODIES[body]);
@@ -95,8 +91,18 @@ fn swapped(node: &Node) -> Node {
     Node { path: swap(&node.path), kind }
 }
 
+/// The text with `a` for `b` and `b` for `a`.
+pub(super) fn swap(text: &str) -> String {
+    let other = |char| match char {
+        'a' => 'b',
+        'b' => 'a',
+        char => char,
+    };
+    text.chars().map(other).collect()
+}
+
 /// All paths of up to so many components, with and without slashes in front and behind; and none, and the root.
-pub(crate) fn paths(components: usize) -> Vec<String> {
+pub(super) fn paths(components: usize) -> Vec<String> {
     let mut paths = vec![String::new(), "/".to_owned()];
     let mut last = vec![String::new()];
     for _ in 0..components {

@@ -1,276 +1,246 @@
-//! One tree in both, asked everything.
+//! One tree in both, asked.
 
 use super::{
-    hands::{As, Ask, FIRST_GROUP, Hands, Kernel, Ours, shown},
+    hands::{As, Ask, Hands, Ours},
+    places::Places,
+    questions::{Asking, FIRST, Question},
+    tell::scenario,
     trees::{BODIES, Kind, Node},
 };
-use crate::{
-    kernel::sys::{Arg, syscall},
-    ours::Settings,
-};
-use pathwalk::{AtFlags, Errno, MemFs, OpenFlags, Result, Vfs};
+use crate::ours::Settings;
+use pathwalk::{AtFlags, MemFs, OpenFlags, Result, Vfs};
 use std::{
     ffi::{CStr, CString},
     fmt::Write,
 };
 
 /// The two, each with a root that holds nothing but the tree.
-pub(crate) struct World {
-    kernel: Kernel,
-    ours: Ours,
-    tree: Vec<Placed>,
-    calls: u64,
-    found: Vec<String>,
+pub(super) struct World {
+    kernel: Box<dyn Hands>,
+    ours: Box<dyn Hands>,
+    who: As,
+    places: Places,
+    tree: Vec<Node>,
+    /// What is where before a call.
+    before: Vec<(u16, u64)>,
+    /// What came of it.
+    pub(super) done: Done,
 }
 
-/// A node, and the texts that calls want.
-struct Placed {
-    node: Node,
-    path: CString,
-    group: u32,
+/// What was asked of a world.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Calls that were compared.
+    pub(super) calls: u64,
+    /// Where the two differ.
+    pub(super) found: Vec<String>,
 }
 
-/// A name that no tree has: what is moved goes there.
-const ASIDE: &CStr = c"/z";
-/// What is moved to other places, if it is there.
-const FIRST: &CStr = c"/a";
-
-const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+/// Of one world no more findings are shown.
+const ENOUGH: usize = 3;
 
 impl World {
-    /// The kernel's root is the calling thread's.
-    pub(crate) fn new(settings: Settings) -> Self {
-        let vfs = Vfs::new(settings.config(), MemFs::new()).expect("a machine fits");
-        let (kernel, ours) = (Kernel, Ours::new(&vfs));
-        let mut world = Self { kernel, ours, tree: vec![], calls: 0, found: vec![] };
-        syscall(libc::SYS_umask, [Arg::Int(0)]).expect("umask cannot fail");
-        syscall(libc::SYS_setgroups, [Arg::Int(0), Arg::Ids(&[])]).expect("root leaves its groups");
+    /// `kernel` is asked first; what it makes lies in the calling thread's root, if it is the kernel.
+    pub(super) fn new(settings: Settings, kernel: Box<dyn Hands>) -> Self {
+        let ours = Box::new(Ours::new(&machine(settings)));
+        let mut world = Self {
+            kernel,
+            ours,
+            who: As::Root,
+            places: Places::new(),
+            tree: Vec::new(),
+            before: Vec::new(),
+            done: Done::default(),
+        };
         world.must(Ask::Chmod(c"/", 0o755));
-        world.must(Ask::Chown(c"/", FIRST_GROUP));
+        world.must(Ask::Chown(c"/", Places::group("")));
         world
     }
 
-    /// Asks everything about a tree: how many calls were compared, and where the two differ.
-    pub(crate) fn ask(&mut self, tree: &[Node], paths: &[CString]) -> (u64, Vec<String>) {
+    /// Asks about a tree by its owner and by a stranger; `hear` is told what the kernel answered.
+    pub(super) fn ask(
+        &mut self,
+        tree: &[Node],
+        questions: &[Asking<'_>],
+        mut hear: impl FnMut(As, &Asking<'_>, Result<u64>),
+    ) {
+        self.done = Done::default();
+        self.become_user(As::Root);
         self.clear(true);
-        let place = |(index, node): (usize, &Node)| Placed {
-            node: node.clone(),
-            path: CString::new(node.path.as_str()).expect("paths have no NUL"),
-            group: FIRST_GROUP + 1 + index as u32,
-        };
-        self.tree = tree.iter().enumerate().map(place).collect();
-        self.calls = 0;
+        self.tree = tree.to_vec();
         self.build();
+        self.before = self.places.snapshot(&mut *self.kernel);
         for who in [As::Owner, As::Stranger] {
-            self.become_user(who);
-            for path in paths {
-                for flags in [AtFlags::empty(), NOFOLLOW] {
-                    let _ = self.compare(who, Ask::Stat(path, flags));
-                    let _ = self.compare(who, Ask::Access(path, flags));
+            for asking in questions {
+                self.become_user(who);
+                let ask = asking.question.about(asking.path);
+                let kernel = self.kernel.call(ask);
+                let ours = self.ours.call(ask);
+                hear(who, asking, kernel);
+                self.done.calls += 1;
+                if kernel != ours && self.done.found.len() < ENOUGH {
+                    self.done.found.push(scenario(&self.tree, who, ask, kernel, ours));
+                }
+                // What was changed by one alone has to be taken back too.
+                if changed(who, asking, kernel) || changed(who, asking, ours) {
+                    self.look(ask);
+                    self.take_back(asking);
                 }
             }
-            for path in paths {
-                self.change(who, Ask::Open(path, OpenFlags::empty()));
-                self.change(who, Ask::Open(path, OpenFlags::NOFOLLOW));
-                self.change(who, Ask::Mkdir(path));
-                self.change(who, Ask::Unlink(path, AtFlags::empty()));
-                self.change(who, Ask::Rename(path, ASIDE));
-                self.change(who, Ask::Rename(FIRST, path));
-            }
         }
-        self.become_user(As::Root);
-        (self.calls, std::mem::take(&mut self.found))
     }
 
     fn become_user(&mut self, who: As) {
-        self.kernel.become_user(who);
-        self.ours.become_user(who);
-    }
-
-    /// Asks both, and notes where they differ; what the kernel answered, or pathwalk where the kernel failed.
-    fn compare(&mut self, who: As, ask: Ask<'_>) -> Result<u64> {
-        let kernel = self.kernel.call(ask);
-        let ours = self.ours.call(ask);
-        self.calls += 1;
-        if kernel != ours && self.found.len() < 3 {
-            let scenario = self.scenario(who, ask, kernel, ours);
-            self.found.push(scenario);
+        if self.who != who {
+            self.who = who;
+            self.kernel.become_user(who);
+            self.ours.become_user(who);
         }
-        // What went wrong in one only has to be taken back too.
-        kernel.or(ours)
-    }
-
-    /// Asks both for something that changes the tree, and takes it back.
-    fn change(&mut self, who: As, ask: Ask<'_>) {
-        // Whether an open makes something shows in what it opened.
-        let new = |opened: u64| (opened >> 48) as u32 == who.id();
-        match self.compare(who, ask) {
-            Err(_) => return,
-            Ok(opened) if matches!(ask, Ask::Open(..)) && !new(opened) => return,
-            Ok(_) => {}
-        }
-        self.become_user(As::Root);
-        self.look(who, ask);
-        let back = match ask {
-            // Through a symlink something was made elsewhere.
-            Ask::Open(path, OpenFlags::NOFOLLOW) => Some(Ask::Unlink(path, AtFlags::empty())),
-            Ask::Mkdir(path) => Some(Ask::Unlink(path, AtFlags::REMOVEDIR)),
-            Ask::Rename(path, new) if new == ASIDE => Some(Ask::Rename(ASIDE, path)),
-            _ => None,
-        };
-        if back.is_none_or(|back| self.compare(As::Root, back).is_err()) {
-            self.clear(false);
-            self.build();
-        }
-        self.become_user(who);
     }
 
     /// Compares the whole trees.
-    fn look(&mut self, who: As, ask: Ask<'_>) {
-        let kernel = snapshot(&mut self.kernel);
-        let ours = snapshot(&mut self.ours);
-        self.calls += 1;
-        if kernel != ours && self.found.len() < 3 {
-            let mut scenario = self.scenario(who, ask, Ok(0), Ok(0));
-            let _ = writeln!(scenario, "# and then:\n# kernel:   {kernel:?}\n# pathwalk: {ours:?}");
-            self.found.push(scenario);
+    fn look(&mut self, ask: Ask<'_>) {
+        let kernel = self.places.snapshot(&mut *self.kernel);
+        let ours = self.places.snapshot(&mut *self.ours);
+        self.done.calls += 1;
+        if kernel != ours && self.done.found.len() < ENOUGH {
+            let mut scenario = scenario(&self.tree, self.who, ask, Ok(0), Ok(0));
+            let [kernel, ours] = [kernel, ours].map(|seen| self.places.shown(&seen));
+            let _ = writeln!(scenario, "# and then:\n# kernel:   {kernel}\n# pathwalk: {ours}");
+            self.done.found.push(scenario);
+        }
+    }
+
+    /// Makes both as they were before a call.
+    fn take_back(&mut self, asking: &Asking<'_>) {
+        self.call_back(asking);
+        let is_as_before = |world: &mut Self| {
+            let kernel = world.places.snapshot(&mut *world.kernel);
+            kernel == world.before && world.places.snapshot(&mut *world.ours) == world.before
+        };
+        if !is_as_before(self) {
+            self.become_user(As::Root);
+            self.clear(false);
+            self.build();
+            assert!(is_as_before(self), "{:?} was built as it had been", self.tree);
+        }
+    }
+
+    /// Tries the opposite of a call, at the place to which its path led.
+    fn call_back(&mut self, asking: &Asking<'_>) {
+        let reach = asking.reach;
+        let path = |node: usize| match node {
+            0 => "",
+            node => &self.tree[node - 1].path,
+        };
+        let end = reach.end.map(|node| text(path(node)));
+        let new = reach.missing.map(|name| {
+            text(&format!("{}{}", path(reach.dir), FIRST[name].to_str().expect("names are text")))
+        });
+        match asking.question {
+            Question::Stat(_) | Question::Access(_) => {}
+            Question::Open(_) => self.both(new.as_deref().map(unlink)),
+            Question::Mkdir => self.both(new.as_deref().map(rmdir)),
+            Question::Unlink | Question::Rmdir => self.build_again(reach.end),
+            Question::RenameFrom => {
+                let old = end.as_deref();
+                self.both(old.map(|old| Ask::Rename(super::questions::ASIDE, old)));
+            }
+            Question::RenameTo(first) => {
+                let at = new.as_deref().or(end.as_deref());
+                self.both(at.map(|at| Ask::Rename(at, FIRST[first])));
+                self.build_again(reach.end);
+            }
+        }
+    }
+
+    /// Has both do something; whether it is done shows later.
+    fn both(&mut self, ask: Option<Ask<'_>>) {
+        if let Some(ask) = ask {
+            let _ = (self.kernel.call(ask), self.ours.call(ask));
         }
     }
 
     /// Has both do what must be done.
     fn must(&mut self, ask: Ask<'_>) {
         let done = (self.kernel.call(ask), self.ours.call(ask));
-        assert_eq!(done, (Ok(0), Ok(0)), "{ask:?}");
+        assert_eq!(done, (Ok(0), Ok(0)), "{ask:?} in {:?}", self.tree);
+    }
+
+    /// Makes a node anew, if it is one.
+    fn build_again(&mut self, node: Option<usize>) {
+        if let Some(node) = node.filter(|&node| node != 0) {
+            self.become_user(As::Root);
+            self.build_node(node - 1);
+        }
     }
 
     /// Builds the tree; its mounts, and the directories that lead to them, may still be there.
     fn build(&mut self) {
-        for index in 0..self.tree.len() {
-            let Placed { node, path, group } = &self.tree[index];
-            let (kind, path, group) = (node.kind, path.clone(), *group);
-            match kind {
-                Kind::Dir | Kind::Mount => {
-                    let made =
-                        [self.kernel.call(Ask::Mkdir(&path)), self.ours.call(Ask::Mkdir(&path))];
-                    if made == [Err(Errno::EEXIST); 2] {
-                        continue;
-                    }
-                    assert_eq!(made, [Ok(0); 2], "{path:?}");
-                    if kind == Kind::Mount {
-                        self.must(Ask::Mount(&path));
-                    }
-                }
-                Kind::File => {
-                    // O_EXCL: whatever was there is gone.
-                    let open = Ask::Open(&path, OpenFlags::EXCL);
-                    assert_eq!(self.kernel.call(open), self.ours.call(open), "{path:?}");
-                }
-                Kind::Link(body) => {
-                    let body = CString::new(BODIES[body]).expect("bodies have no NUL");
-                    self.must(Ask::Symlink(&body, &path));
-                }
+        (0..self.tree.len()).for_each(|index| self.build_node(index));
+    }
+
+    fn build_node(&mut self, index: usize) {
+        let node = &self.tree[index];
+        let (kind, path, group) = (node.kind, text(&node.path), Places::group(&node.path));
+        let make = match kind {
+            Kind::Dir | Kind::Mount => Ask::Mkdir(&path),
+            // O_EXCL: whatever was there is gone.
+            Kind::File => Ask::Open(&path, OpenFlags::EXCL),
+            Kind::Link(body) => {
+                let body = text(BODIES[body]);
+                let made = [&mut self.kernel, &mut self.ours]
+                    .map(|hands| hands.call(Ask::Symlink(&body, &path)));
+                return self.own(made, &path, group);
             }
-            self.must(Ask::Chown(&path, group));
+        };
+        let made = [&mut self.kernel, &mut self.ours].map(|hands| hands.call(make));
+        if kind == Kind::Mount && made.iter().all(Result::is_ok) {
+            self.must(Ask::Mount(&path));
+        }
+        self.own(made, &path, group);
+    }
+
+    /// Gives what both made to its owner; what was there is his.
+    fn own(&mut self, made: [Result<u64>; 2], path: &CStr, group: u32) {
+        if made.iter().all(Result::is_ok) {
+            self.must(Ask::Chown(path, group));
         }
     }
 
     /// Removes what there is; mounts that are where they belong only if all is to go.
     fn clear(&mut self, all: bool) {
-        let stay: Vec<&CStr> = self
-            .tree
-            .iter()
-            .filter(|placed| !all && placed.node.kind == Kind::Mount)
-            .map(|placed| &*placed.path)
-            .collect();
-        clear_below(&mut self.kernel, c"", &stay);
-        clear_below(&mut self.ours, c"", &stay);
-    }
-
-    /// The calls that show it.
-    fn scenario(&self, who: As, ask: Ask<'_>, kernel: Result<u64>, ours: Result<u64>) -> String {
-        let mut text =
-            String::from("== a small world\numask 0\nfchmodat2 / 0755 0\nfchownat / 1000 100 0\n");
-        for Placed { node, group, .. } in &self.tree {
-            let path = &node.path;
-            let _ = match node.kind {
-                Kind::Dir => writeln!(text, "mkdirat {path} 0755"),
-                Kind::Mount => {
-                    writeln!(text, "mkdirat {path} 0755\nmount {path} 0\nfchmodat2 {path} 0755 0")
-                }
-                Kind::File => writeln!(text, "mknodat {path} 0100644 0"),
-                Kind::Link(body) => writeln!(text, "symlinkat {} {path}", BODIES[body]),
-            };
-            let _ = writeln!(text, "fchownat {path} 1000 {group} SYMLINK_NOFOLLOW");
-        }
-        let path = |path: &CStr| match path.to_str() {
-            Ok("") | Err(_) => "''".to_owned(),
-            Ok(path) => path.to_owned(),
-        };
-        let flags = |follow: bool| if follow { "0" } else { "SYMLINK_NOFOLLOW" };
-        let call = match ask {
-            Ask::Stat(at, at_flags) => {
-                format!("fstatat {} {}", path(at), flags(at_flags.is_empty()))
-            }
-            Ask::Access(at, at_flags) => {
-                let more = if at_flags.is_empty() { "" } else { "|SYMLINK_NOFOLLOW" };
-                format!("faccessat2 {} R_OK|W_OK EACCESS{more}", path(at))
-            }
-            Ask::Open(at, flags) => {
-                let more = if flags.is_empty() { "" } else { "|NOFOLLOW" };
-                format!("openat h0 {} RDWR|CREAT{more} 0644", path(at))
-            }
-            Ask::Mkdir(at) => format!("mkdirat {} 0755", path(at)),
-            Ask::Unlink(at, at_flags) => {
-                let how = if at_flags.is_empty() { "0" } else { "REMOVEDIR" };
-                format!("unlinkat {} {how}", path(at))
-            }
-            Ask::Rename(old, new) => format!("renameat2 {} {} 0", path(old), path(new)),
-            other => format!("# {other:?}"),
-        };
-        let _ = writeln!(text, "{}: {call}", who.name());
-        let _ = writeln!(text, "# kernel:   {}\n# pathwalk: {}", shown(kernel), shown(ours));
-        text
+        let stays = |node: &&Node| !all && node.kind == Kind::Mount;
+        let stay: Vec<CString> =
+            self.tree.iter().filter(stays).map(|node| text(&node.path)).collect();
+        self.places.clear(&mut *self.kernel, &stay);
+        self.places.clear(&mut *self.ours, &stay);
     }
 }
 
-/// The names that anything can have.
-const NAMES: [&str; 3] = ["a", "b", "z"];
-
-fn each_child(dir: &CStr) -> [CString; 3] {
-    let dir = dir.to_str().expect("paths are text");
-    NAMES.map(|name| CString::new(format!("{dir}/{name}")).expect("paths have no NUL"))
+/// A machine set as the kernel is.
+pub(super) fn machine(settings: Settings) -> std::sync::Arc<Vfs> {
+    Vfs::new(settings.config(), MemFs::new()).expect("a machine fits")
 }
 
-/// What is where.
-fn snapshot(hands: &mut impl Hands) -> Vec<(CString, u64)> {
-    let mut seen = Vec::new();
-    let mut todo = vec![CString::default()];
-    while let Some(dir) = todo.pop() {
-        for path in each_child(&dir) {
-            if let Ok(what) = hands.call(Ask::Stat(&path, NOFOLLOW)) {
-                if what >> 20 & 0o170_000 == 0o040_000 {
-                    todo.push(path.clone());
-                }
-                seen.push((path, what));
-            }
-        }
+/// Whether the call changed the tree.
+fn changed(who: As, asking: &Asking<'_>, answer: Result<u64>) -> bool {
+    match (asking.question, answer) {
+        (_, Err(_)) | (Question::Stat(_) | Question::Access(_), _) => false,
+        // Whether an open made something shows in what it opened.
+        (Question::Open(_), Ok(opened)) => (opened >> 48) as u32 == who.id(),
+        _ => true,
     }
-    seen
 }
 
-fn clear_below(hands: &mut impl Hands, dir: &CStr, stay: &[&CStr]) {
-    for path in each_child(dir) {
-        match hands.call(Ask::Unlink(&path, AtFlags::empty())) {
-            Err(Errno::EISDIR) => {}
-            _ => continue,
-        }
-        clear_below(hands, &path, stay);
-        if hands.call(Ask::Unlink(&path, AtFlags::REMOVEDIR)) == Err(Errno::EBUSY)
-            && !stay.contains(&&*path)
-        {
-            hands.call(Ask::Umount(&path)).expect("a mountpoint has a mount");
-            clear_below(hands, &path, stay);
-            hands.call(Ask::Unlink(&path, AtFlags::REMOVEDIR)).expect("nothing is left in it");
-        }
-    }
+fn unlink(path: &CStr) -> Ask<'_> {
+    Ask::Unlink(path, AtFlags::empty())
+}
+
+fn rmdir(path: &CStr) -> Ask<'_> {
+    Ask::Unlink(path, AtFlags::REMOVEDIR)
+}
+
+fn text(path: &str) -> CString {
+    CString::new(path).expect("paths have no NUL")
 }
