@@ -32,6 +32,11 @@ pub trait Contender: Send + Sync + 'static {
     ///
     /// Where the thread cannot be given what the calls need.
     fn worker(&self) -> Result<Self::Worker, Error>;
+
+    /// Bytes of memory behind the names and inodes, where it can tell.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What a call that tells about a file told, as far as file systems must agree.
@@ -79,6 +84,18 @@ pub trait Worker {
     /// `statx(file, "", AT_EMPTY_PATH)`.
     fn statx_empty(&mut self, file: &Self::File) -> Result<Look, Errno>;
 
+    /// `openat(dir, name, flags)`.
+    fn openat(
+        &mut self,
+        dir: &Self::File,
+        name: &CStr,
+        flags: OpenFlags,
+    ) -> Result<Self::File, Errno>;
+    /// `statx(dir, name, AT_SYMLINK_NOFOLLOW)`.
+    fn statx_at(&mut self, dir: &Self::File, name: &CStr) -> Result<Look, Errno>;
+    /// `getdents64(dir, buf)`: returns how many bytes.
+    fn getdents(&mut self, dir: &Self::File, buf: &mut [u8]) -> Result<usize, Errno>;
+
     fn mkdir(&mut self, path: &CStr, mode: u32) -> Result<(), Errno>;
     fn symlink(&mut self, target: &CStr, path: &CStr) -> Result<(), Errno>;
     fn rmdir(&mut self, path: &CStr) -> Result<(), Errno>;
@@ -91,4 +108,11 @@ pub trait Worker {
     fn mount(&mut self, what: Mounted, path: &CStr) -> Result<(), Errno>;
     /// `umount2(path, MNT_DETACH)`.
     fn umount(&mut self, path: &CStr) -> Result<(), Errno>;
+
+    fn umask(&mut self, mask: u32) -> u32;
+
+    /// Whether a walk along the path had to hold its place, where that can be seen.
+    fn held(&mut self, _path: &CStr) -> Option<bool> {
+        None
+    }
 }

@@ -6,8 +6,9 @@
 //! Invariant: between the two looks at the clock a thread makes the calls and does nothing else; it
 //! allocates nothing and speaks with nobody.
 
+use std::ffi::CStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use rustix::thread::CpuSet;
 use crate::Error;
 use crate::contender::{Contender, Worker};
 use crate::recorder::{Recorder, Said};
-use crate::subject::{Heard, Subject};
+use crate::subject::{Heard, Loading, Subject};
 use crate::workload::Workload;
 
 /// A contender and its threads.
@@ -25,7 +26,11 @@ pub(crate) struct Crew {
     name: String,
     answers: bool,
     members: Vec<Member>,
+    /// Who disturbs, if a case wants it, and which cases those are.
+    disturber: Option<Member>,
+    disturbed: Vec<bool>,
     meeting: Arc<Meeting>,
+    loading: Loading,
 }
 
 impl Crew {
@@ -36,28 +41,34 @@ impl Crew {
         workload: &Arc<W>,
         threads: usize,
     ) -> Result<Crew, Error> {
+        let disturbed: Vec<bool> = workload.cases().iter().map(|case| case.disturbed).collect();
+        let more = usize::from(C::ANSWERS && disturbed.contains(&true));
         let mut crew = Crew {
             name: contender.name().to_owned(),
             answers: C::ANSWERS,
-            members: Vec::with_capacity(threads),
+            members: Vec::with_capacity(threads + more),
+            disturber: None,
+            disturbed,
             meeting: Arc::default(),
+            loading: Loading { time: Duration::ZERO, bytes: None },
         };
         let contender = Arc::new(contender);
-        for (number, core) in cores().into_iter().cycle().take(threads).enumerate() {
+        for (number, core) in cores().into_iter().cycle().take(threads + more).enumerate() {
             let (contender, workload) = (Arc::clone(&contender), Arc::clone(workload));
             let meeting = Arc::clone(&crew.meeting);
-            let cases = workload.cases().len();
+            let cases = crew.disturbed.len();
             crew.members.push(Member::start(cases, move |orders, ready| {
-                let worker = pin(core).and_then(|()| {
+                let begun = pin(core).and_then(|()| {
                     let mut worker = contender.worker()?;
+                    let start = Instant::now();
                     if number == 0 && C::ANSWERS {
                         workload.setup(&mut worker, threads)?;
                     }
-                    Ok(worker)
+                    Ok((worker, start.elapsed()))
                 });
-                match worker {
-                    Ok(worker) => {
-                        let _ = ready.send(Ok(()));
+                match begun {
+                    Ok((worker, time)) => {
+                        let _ = ready.send(Ok(time));
                         obey(worker, &*workload, number, &orders, &meeting);
                     }
                     Err(error) => drop(ready.send(Err(error))),
@@ -66,9 +77,32 @@ impl Crew {
         }
         for member in &crew.members {
             let ready = member.ready.recv().map_err(|_| died(&crew.name))?;
-            ready.map_err(|cause| Error::doing(&crew.name, cause))?;
+            let time = ready.map_err(|cause| Error::doing(&crew.name, cause))?;
+            crew.loading.time = crew.loading.time.max(time);
+        }
+        crew.loading.bytes = contender.bytes();
+        if more > 0 {
+            crew.disturber = crew.members.pop();
         }
         Ok(crew)
+    }
+
+    /// Does something while the disturber is at work, if the case has one.
+    fn beside_disturbance<T>(
+        &mut self,
+        case: usize,
+        body: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let disturber = self.disturber.as_ref().filter(|_| self.disturbed[case]);
+        let Some(disturber) = disturber else { return body(self) };
+        let (stop, (reply, laps)) = (Arc::new(AtomicBool::new(false)), channel());
+        self.order(disturber, Order::Disturb { case, stop: Arc::clone(&stop), reply })?;
+        // The first lap is over: from here on he is at work.
+        laps.recv().map_err(|_| died(&self.name))?;
+        let done = body(self);
+        stop.store(true, Ordering::Relaxed);
+        laps.recv().map_err(|_| died(&self.name))?;
+        done
     }
 
     fn order(&self, member: &Member, order: Order) -> Result<(), Error> {
@@ -101,6 +135,27 @@ impl Subject for Crew {
     }
 
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
+        self.beside_disturbance(case, |crew| crew.sample_once(case, threads, rounds))
+    }
+
+    fn watch(&mut self, case: usize) -> Result<Option<(u64, u64)>, Error> {
+        if !self.answers || !self.disturbed[case] {
+            return Ok(None);
+        }
+        self.beside_disturbance(case, |crew| {
+            let (reply, counts) = channel();
+            crew.order(crew.member(0)?, Order::Watch(reply))?;
+            counts.recv().map_err(|_| died(&crew.name))
+        })
+    }
+
+    fn loading(&self) -> Option<Loading> {
+        self.answers.then_some(self.loading)
+    }
+}
+
+impl Crew {
+    fn sample_once(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
         let last = threads.checked_sub(1).ok_or_else(|| Error::new("no thread"))?;
         self.member(last)?;
         let everyone = self.meeting.arrivals() + threads as u64;
@@ -132,6 +187,7 @@ impl Subject for Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
+        self.members.extend(self.disturber.take());
         for member in &mut self.members {
             member.orders = None;
         }
@@ -148,7 +204,8 @@ impl Drop for Crew {
 struct Member {
     /// Closed by `None`, which ends the thread.
     orders: Option<Sender<Order>>,
-    ready: Receiver<Result<(), Error>>,
+    /// What it took to begin.
+    ready: Receiver<Result<Duration, Error>>,
     thread: Option<JoinHandle<()>>,
     /// For each case how many calls of a round succeed, once it was checked.
     done_per_round: Vec<Option<u64>>,
@@ -157,7 +214,7 @@ struct Member {
 impl Member {
     fn start(
         cases: usize,
-        body: impl FnOnce(Receiver<Order>, Sender<Result<(), Error>>) + Send + 'static,
+        body: impl FnOnce(Receiver<Order>, Sender<Result<Duration, Error>>) + Send + 'static,
     ) -> Result<Member, Error> {
         let (orders, inbox) = channel();
         let (ready_reply, ready) = channel();
@@ -183,7 +240,14 @@ enum Order {
         everyone: u64,
         reply: Sender<Batch>,
     },
+    /// Disturb until told to stop, and say so after the first lap and at the end.
+    Disturb { case: usize, stop: Arc<AtomicBool>, reply: Sender<()> },
+    /// Walk, and tell how many walks had to hold their place, of how many.
+    Watch(Sender<Option<(u64, u64)>>),
 }
+
+/// How many walks are looked at.
+const WATCHED: u64 = 20_000;
 
 /// What a thread did in its turn.
 struct Batch {
@@ -212,8 +276,28 @@ fn obey<K: Worker, W: Workload>(
                 let (time, done) = timed(&mut worker, workload, (case, thread), rounds);
                 let _ = reply.send(Batch { number, time, done });
             }
+            Order::Disturb { case, stop, reply } => {
+                workload.disturb(case, &mut worker);
+                let _ = reply.send(());
+                while !stop.load(Ordering::Relaxed) {
+                    workload.disturb(case, &mut worker);
+                }
+                let _ = reply.send(());
+            }
+            Order::Watch(reply) => {
+                let _ = reply.send(workload.watched().and_then(|path| watch(&mut worker, path)));
+            }
         }
     }
+}
+
+/// Walks along a path many times.
+fn watch<K: Worker>(worker: &mut K, path: &CStr) -> Option<(u64, u64)> {
+    let mut held = 0;
+    for _ in 0..WATCHED {
+        held += u64::from(worker.held(path)?);
+    }
+    Some((held, WATCHED))
 }
 
 /// The timed part.

@@ -60,6 +60,22 @@ impl Worker for Floor {
         umount(path;) -> ();
     }
 
+    fn openat(&mut self, _dir: &(), name: &CStr, _flags: OpenFlags) -> Result<(), Errno> {
+        self.access(name)
+    }
+
+    fn statx_at(&mut self, _dir: &(), name: &CStr) -> Result<Look, Errno> {
+        self.stat(name)
+    }
+
+    fn getdents(&mut self, _dir: &(), _buf: &mut [u8]) -> Result<usize, Errno> {
+        Ok(0)
+    }
+
+    fn umask(&mut self, mask: u32) -> u32 {
+        mask
+    }
+
     fn mount(&mut self, _what: Mounted, path: &CStr) -> Result<(), Errno> {
         self.access(path)
     }

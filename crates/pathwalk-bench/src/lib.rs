@@ -26,6 +26,7 @@ mod asked;
 
 mod run;
 
+mod dirents;
 mod recorder;
 mod subject;
 

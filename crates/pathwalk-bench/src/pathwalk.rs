@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use pathwalk::explain::ExplainHow;
 use pathwalk::{
     AccessMode, AtFlags, Config, Cred, Errno, File, FileType, MemFs, MountFlags, OpenFlags, Stat,
     Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
@@ -69,6 +70,10 @@ impl Contender for Pathwalk {
     fn worker(&self) -> Result<Task, Error> {
         Ok(self.vfs.task(Cred::root()))
     }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.vfs.usage().bytes)
+    }
 }
 
 impl Worker for Task {
@@ -108,6 +113,22 @@ impl Worker for Task {
     #[inline]
     fn statx_empty(&mut self, file: &File) -> Result<Look, Errno> {
         Task::statx(self, file, b"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).map(look_x)
+    }
+
+    #[inline]
+    fn openat(&mut self, dir: &File, name: &CStr, flags: OpenFlags) -> Result<File, Errno> {
+        Task::openat(self, dir, name.to_bytes(), flags, 0)
+    }
+
+    #[inline]
+    fn statx_at(&mut self, dir: &File, name: &CStr) -> Result<Look, Errno> {
+        let (flags, all) = (AtFlags::SYMLINK_NOFOLLOW, StatxMask::BASIC_STATS);
+        Task::statx(self, dir, name.to_bytes(), flags, all).map(look_x)
+    }
+
+    #[inline]
+    fn getdents(&mut self, dir: &File, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.getdents64(dir, buf)
     }
 
     #[inline]
@@ -162,6 +183,14 @@ impl Worker for Task {
     #[inline]
     fn umount(&mut self, path: &CStr) -> Result<(), Errno> {
         Task::umount2(self, path.to_bytes(), UmountFlags::DETACH)
+    }
+
+    fn umask(&mut self, mask: u32) -> u32 {
+        Task::umask(self, mask)
+    }
+
+    fn held(&mut self, path: &CStr) -> Option<bool> {
+        Some(self.explain(path.to_bytes(), ExplainHow::default()).left.is_some())
     }
 }
 

@@ -4,12 +4,15 @@
 //! paths, and stays in the order of the calls for each path: two contenders may list a directory in
 //! different orders, and then go on in different orders.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pathwalk_abi::{Errno, OpenFlags};
 
 use crate::contender::{Look, Mounted, Worker};
+use crate::dirents::Dirents;
 
 /// What a call answered: an error, or a word made of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,19 @@ pub(crate) struct Recorder<'w, W> {
 pub(crate) struct Opened<F> {
     file: F,
     path: Box<[u8]>,
+    /// What was listed so far: a sum, since the order is anybody's.
+    listed: Cell<u64>,
+}
+
+impl<F> Opened<F> {
+    fn new(file: F, path: &[u8]) -> Self {
+        Self { file, path: path.into(), listed: Cell::new(0) }
+    }
+
+    /// The path of a name in a directory.
+    fn join(&self, name: &CStr) -> Vec<u8> {
+        [&self.path, &b"/"[..], name.to_bytes()].concat()
+    }
 }
 
 impl<'w, W: Worker> Recorder<'w, W> {
@@ -78,6 +94,13 @@ impl<'w, W: Worker> Recorder<'w, W> {
 /// A look as one word.
 fn word(look: &Look) -> u64 {
     u64::from(look.mode) << 48 | u64::from(look.nlink as u16) << 32 | look.size & 0xffff_ffff
+}
+
+/// An entry of a directory as one word.
+fn hash((name, directory): (&CStr, bool)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (name, directory).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Writes calls that ask the worker and note the answer.
@@ -127,7 +150,39 @@ impl<W: Worker> Worker for Recorder<'_, W> {
     fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<Self::File, Errno> {
         let result = self.worker.open(path, flags, mode);
         let file = self.note("open", path.to_bytes(), result, |_| 0)?;
-        Ok(Opened { file, path: path.to_bytes().into() })
+        Ok(Opened::new(file, path.to_bytes()))
+    }
+
+    fn openat(
+        &mut self,
+        dir: &Self::File,
+        name: &CStr,
+        flags: OpenFlags,
+    ) -> Result<Self::File, Errno> {
+        let result = self.worker.openat(&dir.file, name, flags);
+        let path = dir.join(name);
+        let file = self.note("openat", &path, result, |_| 0)?;
+        Ok(Opened::new(file, &path))
+    }
+
+    fn statx_at(&mut self, dir: &Self::File, name: &CStr) -> Result<Look, Errno> {
+        let result = self.worker.statx_at(&dir.file, name);
+        self.note("statx", &dir.join(name), result, word)
+    }
+
+    /// Noted when the end is reached: how much comes at once is anybody's.
+    fn getdents(&mut self, dir: &Self::File, buf: &mut [u8]) -> Result<usize, Errno> {
+        let result = self.worker.getdents(&dir.file, buf);
+        if let Ok(len @ 1..) = result {
+            let sum = Dirents::of(&buf[..len]).fold(0, |sum, entry| hash(entry).wrapping_add(sum));
+            dir.listed.set(dir.listed.get().wrapping_add(sum));
+            return result;
+        }
+        self.note("getdents", &dir.path, result, |_| dir.listed.get())
+    }
+
+    fn umask(&mut self, mask: u32) -> u32 {
+        self.worker.umask(mask)
     }
 
     fn mount(&mut self, what: Mounted, path: &CStr) -> Result<(), Errno> {

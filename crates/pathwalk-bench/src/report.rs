@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::run::Outcome;
 use crate::stats::Summary;
+use crate::subject::Loading;
 use crate::timing::Cell;
 use crate::workload::{ALL, Case, Workload};
 
@@ -79,6 +80,9 @@ impl Row {
 /// The rows of a run, to look figures up; the subject `kernel` is the fastest of the kernel's.
 pub(crate) struct Figures<'r> {
     pub(crate) rows: &'r [Row],
+    pub(crate) names: &'r [String],
+    /// What it took each subject to make the files.
+    pub(crate) loading: Vec<Option<Loading>>,
 }
 
 impl Figures<'_> {
@@ -102,6 +106,16 @@ impl Figures<'_> {
     /// How many times the rate with one thread is that with several.
     pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<f64> {
         Some(self.ns(case, subject, 1)? / self.ns(case, subject, threads)?)
+    }
+
+    /// How many times the time of one case is that of another.
+    pub(crate) fn beside(&self, case: &str, quiet: &str, subject: &str) -> Option<f64> {
+        Some(self.ns(case, subject, 1)? / self.ns(quiet, subject, 1)?)
+    }
+
+    /// What it took a subject to make the files.
+    pub(crate) fn loading(&self, subject: &str) -> Option<Loading> {
+        self.loading[self.names.iter().position(|name| name == subject)?]
     }
 }
 

@@ -51,9 +51,9 @@ pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, E
         if args.quick { Plan::quick() } else { Plan::full(Duration::from_secs_f64(args.seconds)) };
 
     let mut verdict = Verdict::default();
-    for case in 0..cases.len() {
-        for thread in 0..threads {
-            verdict.check(&mut subjects, (case, thread), workload.recorded(case))?;
+    for (at, case) in cases.iter().enumerate() {
+        for thread in 0..case.threads(threads) {
+            verdict.check(&mut subjects, (at, thread), workload.recorded(at))?;
         }
     }
     let cells = if verdict.wrong == 0 {
@@ -66,10 +66,12 @@ pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, E
     } else {
         Row::of_mismatches::<W>(&names, &verdict.mismatches, threads)
     };
-    let findings = match verdict.wrong {
-        0 => workload.findings(&Figures { rows: &rows }),
-        _ => Vec::new(),
-    };
+    let mut findings = Vec::new();
+    if verdict.wrong == 0 {
+        findings = watch(&mut subjects, &cases)?;
+        let loading = subjects.iter().map(|subject| subject.loading()).collect();
+        findings.extend(workload.findings(&Figures { rows: &rows, names: &names, loading }));
+    }
     Ok(Outcome {
         name: W::NAME,
         about: W::ABOUT,
@@ -84,6 +86,21 @@ pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, E
         findings,
         notes,
     })
+}
+
+/// Looks at walks beside each disturbance.
+fn watch(subjects: &mut [Box<dyn Subject>], cases: &[Case]) -> Result<Vec<String>, Error> {
+    let mut findings = Vec::new();
+    for (at, case) in cases.iter().enumerate().filter(|(_, case)| case.disturbed) {
+        for subject in &mut *subjects {
+            if let Some((held, walks)) = subject.watch(at)? {
+                let name = subject.name();
+                findings
+                    .push(format!("{}: {held} of {walks} walks of {name} had to hold.", case.name));
+            }
+        }
+    }
+    Ok(findings)
 }
 
 /// Is a contender of another process's run: this build of pathwalk.

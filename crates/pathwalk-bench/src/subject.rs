@@ -20,6 +20,25 @@ pub(crate) trait Subject {
     /// Makes the calls of a case `rounds` times in each of `threads` threads at once and returns the time
     /// that a thread took: the harmonic mean, so that the rates of the threads add up.
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error>;
+
+    /// Walks many times beside the disturbance of a case and returns how many walks had to hold their
+    /// place, of how many; `None` where that cannot be seen.
+    fn watch(&mut self, _case: usize) -> Result<Option<(u64, u64)>, Error> {
+        Ok(None)
+    }
+
+    /// What it took to make the files, where that is known.
+    fn loading(&self) -> Option<Loading> {
+        None
+    }
+}
+
+/// What it took to make the files of a workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loading {
+    pub(crate) time: Duration,
+    /// Bytes of memory behind them, where the contender can tell.
+    pub(crate) bytes: Option<u64>,
 }
 
 /// What a subject answered in a check, in the order of the paths.

@@ -58,14 +58,14 @@ pub(crate) fn time(
     let mut cells = Vec::new();
     // What one sample of each takes.
     let mut pass_time = Duration::ZERO;
-    for case in 0..cases.len() {
-        for threads in 1..=threads {
+    for (at, case) in cases.iter().enumerate() {
+        for threads in 1..=case.threads(threads) {
             for (index, subject) in subjects.iter_mut().enumerate() {
-                let turn = (case, threads);
+                let turn = (at, threads);
                 let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
                 pass_time += time;
                 let ns_per_op = Vec::new();
-                cells.push(Cell { case, subject: index, threads, ns_per_op, rounds });
+                cells.push(Cell { case: at, subject: index, threads, ns_per_op, rounds });
             }
         }
     }

@@ -14,7 +14,7 @@
 //! loaded in one pass, and loading it follows no symlink: nothing is ever made outside its root.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fmt;
 
 use pathwalk_abi::{Errno, FileType, OpenFlags};
@@ -81,37 +81,56 @@ impl Tree {
     ///
     /// The first entry that cannot be made, and why.
     pub fn load<W: Worker>(&self, worker: &mut W) -> Result<(), Error> {
+        let umask = worker.umask(0);
+        let loaded = self.load_as_it_is(worker);
+        worker.umask(umask);
+        loaded
+    }
+
+    fn load_as_it_is<W: Worker>(&self, worker: &mut W) -> Result<(), Error> {
         let failed = |entry: &Entry, errno| {
             Error::doing(format_args!("making {}", String::from_utf8_lossy(&entry.path)), errno)
         };
-        for entry in self.entries.iter().filter(|entry| entry.path != b"/") {
-            entry.load(worker).map_err(|errno| failed(entry, errno))?;
+        let mut text = Vec::new();
+        for entry in &self.entries {
+            entry.load(worker, &mut text).map_err(|errno| failed(entry, errno))?;
         }
-        // Last, and what is deepest first: a mode may forbid its owner to go on, and a umask may have
-        // taken bits away.
-        for entry in self.entries.iter().rev().filter(|entry| entry.kind != FileType::Symlink) {
+        // Last, and what is deepest first: a mode may forbid its owner to go on.
+        for entry in self.entries.iter().rev().filter(|entry| entry.is_closed()) {
             worker
-                .chmod(&c_string(&entry.path), entry.mode)
+                .chmod(c_string(&entry.path, &mut text), entry.mode)
                 .map_err(|errno| failed(entry, errno))?;
         }
         Ok(())
     }
 }
 
-/// A path as the calls take it.
-fn c_string(path: &[u8]) -> CString {
-    CString::new(path).expect("no line of a tree has a NUL")
+/// A path as the calls take it, written into a buffer.
+fn c_string<'b>(path: &[u8], text: &'b mut Vec<u8>) -> &'b CStr {
+    text.clear();
+    text.extend_from_slice(path);
+    text.push(0);
+    CStr::from_bytes_with_nul(text).expect("no line of a tree has a NUL")
 }
 
 impl Entry {
-    fn load<W: Worker>(&self, worker: &mut W) -> Result<(), Errno> {
-        let path = c_string(&self.path);
+    /// Whether a directory gets its mode only when it is full: the root, which is there already, those whose owner
+    /// could not make anything in them, and those with bits that mkdir(2) takes away.
+    fn is_closed(&self) -> bool {
+        self.kind == FileType::Directory && (self.path == b"/" || self.mode & 0o6300 != 0o300)
+    }
+
+    fn load<W: Worker>(&self, worker: &mut W, text: &mut Vec<u8>) -> Result<(), Errno> {
+        if self.path == b"/" {
+            return Ok(());
+        }
+        let path = c_string(&self.path, text);
         match self.kind {
-            FileType::Directory => worker.mkdir(&path, 0o700),
-            FileType::Symlink => worker.symlink(&c_string(&self.target), &path),
+            FileType::Directory => worker.mkdir(path, self.mode | 0o300),
+            FileType::Symlink => worker.symlink(c_string(&self.target, &mut Vec::new()), path),
             _ => {
                 let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::WRONLY;
-                worker.open(&path, flags, 0o600).map(drop)
+                worker.open(path, flags, self.mode).map(drop)
             }
         }
     }

@@ -4,6 +4,9 @@
 //! It is written once, generic over who answers; so the check of the answers and the timed rounds of
 //! every contender are the same code.
 
+use std::ffi::CStr;
+use std::thread;
+
 use crate::Error;
 use crate::args::Args;
 use crate::contender::Worker;
@@ -11,7 +14,9 @@ use crate::recorder::Said;
 use crate::report::Figures;
 use crate::run;
 use crate::workloads::{
-    depth::Depth, gcc_205::Gcc205, may_exec::MayExec, misses::Misses, scale::Scale, statx::StatxOf,
+    big_tree::BigTree, changes::Changes, creat_mounts::CreatMounts, depth::Depth, gcc_205::Gcc205,
+    load::Load, may_exec::MayExec, misses::Misses, mount_storm::MountStorm, scale::Scale,
+    statx::StatxOf, tree_walk::TreeWalk, wide::Wide, writer_elsewhere::WriterElsewhere,
 };
 
 /// One benchmark.
@@ -45,6 +50,14 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     /// behind what it found, so that the next round is the same.
     fn round<W: Worker>(&self, case: usize, thread: usize, worker: &mut W) -> u64;
 
+    /// What somebody else does, again and again, beside the threads of a case that is disturbed.
+    fn disturb<W: Worker>(&self, _case: usize, _worker: &mut W) {}
+
+    /// The path whose walks are looked at beside the disturbance, for those that had to hold their place.
+    fn watched(&self) -> Option<&CStr> {
+        None
+    }
+
     /// The recorded answers of a case, where they do not come from the running kernel.
     fn recorded(&self, _case: usize) -> Option<Vec<Said>> {
         None
@@ -63,11 +76,32 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// How many operations a round has.
     pub(crate) ops: u64,
+    /// Whether there is one thread more, which disturbs.
+    pub(crate) disturbed: bool,
+    /// It means nothing with more threads.
+    pub(crate) most_threads: usize,
 }
 
 impl Case {
     pub(crate) fn new(name: impl Into<String>, ops: usize) -> Case {
-        Case { name: name.into(), ops: ops as u64 }
+        let (disturbed, most_threads) = (false, usize::MAX);
+        Case { name: name.into(), ops: ops as u64, disturbed, most_threads }
+    }
+
+    /// The same with somebody who disturbs; he wants a core of his own.
+    pub(crate) fn disturbed(self) -> Case {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Case { disturbed: true, most_threads: cores.saturating_sub(1).max(1), ..self }
+    }
+
+    /// The same with one thread only.
+    pub(crate) fn alone(self) -> Case {
+        Case { most_threads: 1, ..self }
+    }
+
+    /// How many threads run at most, where there are so many.
+    pub(crate) fn threads(&self, threads: usize) -> usize {
+        self.most_threads.min(threads)
     }
 }
 
@@ -92,7 +126,17 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<Gcc205>(),
     Entry::of::<MayExec>(),
     Entry::of::<StatxOf>(),
+    Entry::of::<CreatMounts>(),
     Entry::of::<Scale>(),
+    Entry::of::<WriterElsewhere>(),
     Entry::of::<Depth>(),
     Entry::of::<Misses>(),
+    Entry::of::<BigTree>(),
+    Entry::of::<Wide>(),
+    Entry::of::<Changes<0>>(),
+    Entry::of::<Changes<1>>(),
+    Entry::of::<Changes<2>>(),
+    Entry::of::<MountStorm>(),
+    Entry::of::<TreeWalk>(),
+    Entry::of::<Load>(),
 ];

@@ -107,6 +107,9 @@ impl Worker for ParrotWorker {
         fstat(&()) -> Look;
         fstatat_empty(&()) -> Look;
         statx_empty(&()) -> Look;
+        openat(&(), &CStr, OpenFlags) -> ();
+        statx_at(&(), &CStr) -> Look;
+        getdents(&(), &mut [u8]) -> usize;
         mkdir(&CStr, u32) -> ();
         symlink(&CStr, &CStr) -> ();
         rmdir(&CStr) -> ();
@@ -117,6 +120,10 @@ impl Worker for ParrotWorker {
         setxattr(&CStr, &CStr, &[u8]) -> ();
         mount(Mounted, &CStr) -> ();
         umount(&CStr) -> ();
+    }
+
+    fn umask(&mut self, mask: u32) -> u32 {
+        mask
     }
 }
 

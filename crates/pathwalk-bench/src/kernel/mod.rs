@@ -13,7 +13,7 @@ mod mounts;
 mod worker;
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
@@ -147,4 +147,16 @@ fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: only CLONE_FILES needs care, since it lets descriptors mean different files in
     // different threads; the flags given here leave the descriptors shared.
     unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// `getdents64(dir, buf)`: lists a directory into a buffer; rustix has only an iterator of its own.
+#[expect(unsafe_code, reason = "a system call that nobody wraps")]
+fn getdents64(dir: BorrowedFd<'_>, buf: &mut [u8]) -> rustix::io::Result<usize> {
+    let (fd, at, len) = (dir.as_raw_fd(), buf.as_mut_ptr(), buf.len());
+    // SAFETY: the kernel writes at most `len` bytes at `at`, which the slice lends for the call.
+    let got = unsafe { libc::syscall(libc::SYS_getdents64, fd, at, len) };
+    usize::try_from(got).map_err(|_| {
+        let error = std::io::Error::last_os_error();
+        rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)
+    })
 }

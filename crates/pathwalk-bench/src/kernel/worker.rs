@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::hint::black_box;
 use std::marker::PhantomData;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use pathwalk_abi::{Errno, FileType, OpenFlags};
@@ -97,6 +97,24 @@ impl Worker for KernelWorker {
     }
 
     #[inline]
+    fn openat(&mut self, dir: &OwnedFd, name: &CStr, flags: OpenFlags) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::from_bits_retain(flags.bits() as u32) | OFlags::CLOEXEC;
+        rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(errno)
+    }
+
+    #[inline]
+    fn statx_at(&mut self, dir: &OwnedFd, name: &CStr) -> Result<Look, Errno> {
+        rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
+            .map(look_x)
+            .map_err(errno)
+    }
+
+    #[inline]
+    fn getdents(&mut self, dir: &OwnedFd, buf: &mut [u8]) -> Result<usize, Errno> {
+        super::getdents64(dir.as_fd(), buf).map_err(errno)
+    }
+
+    #[inline]
     fn mkdir(&mut self, path: &CStr, mode: u32) -> Result<(), Errno> {
         let (at, path) = self.at(path);
         rustix::fs::mkdirat(at, path, Mode::from_raw_mode(mode)).map_err(errno)
@@ -158,6 +176,10 @@ impl Worker for KernelWorker {
             return Err(Errno::EPERM);
         }
         rustix::mount::unmount(path, UnmountFlags::DETACH).map_err(errno)
+    }
+
+    fn umask(&mut self, mask: u32) -> u32 {
+        rustix::process::umask(Mode::from_raw_mode(mask)).as_raw_mode()
     }
 }
 

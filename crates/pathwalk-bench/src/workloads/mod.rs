@@ -1,11 +1,19 @@
 //! The workloads, a file each.
 
+pub(crate) mod big_tree;
+pub(crate) mod changes;
+pub(crate) mod creat_mounts;
 pub(crate) mod depth;
 pub(crate) mod gcc_205;
+pub(crate) mod load;
 pub(crate) mod may_exec;
 pub(crate) mod misses;
+pub(crate) mod mount_storm;
 pub(crate) mod scale;
 pub(crate) mod statx;
+pub(crate) mod tree_walk;
+pub(crate) mod wide;
+pub(crate) mod writer_elsewhere;
 
 use std::ffi::{CStr, CString};
 use std::fmt::Display;

@@ -169,6 +169,23 @@ impl Vfs {
         }
     }
 
+    /// Writes the name into a buffer of its length. A guess until the dentry's seq is checked.
+    #[inline]
+    pub(crate) fn copy_name_to(&self, dentry: &Dentry, out: &mut [u8]) {
+        let (len, mut at) = (out.len(), 0);
+        let mut put = |piece: &[u8]| {
+            out[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        };
+        if len > INLINE_LEN {
+            self.names.copy(dentry.blob(), len, put);
+        } else {
+            for (word, left) in dentry.name.iter().zip((1..=len).rev().step_by(8)) {
+                put(&word.get().to_le_bytes()[..left.min(8)]);
+            }
+        }
+    }
+
     /// Takes a count unless the dentry is dead.
     #[inline]
     pub(crate) fn dget_not_dead(&self, id: DentryId) -> bool {

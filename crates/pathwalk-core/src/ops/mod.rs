@@ -2,6 +2,8 @@
 
 pub(crate) mod stat;
 
+pub(crate) mod realpath;
+
 pub(crate) mod access;
 
 pub(crate) mod open;

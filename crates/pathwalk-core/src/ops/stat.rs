@@ -25,7 +25,7 @@ use pathwalk_abi::{
 
 /// What a mount adds to an inode's attributes.
 #[derive(Clone, Copy)]
-struct MountStat {
+pub(super) struct MountStat {
     id: u64,
     dev: Dev,
     blksize: u32,
@@ -48,7 +48,7 @@ impl MountStat {
 }
 
 /// Reads attributes where a walk ends.
-struct GetAttr<F>(F);
+pub(super) struct GetAttr<F>(pub(super) F);
 
 impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
     type Out = R;
@@ -351,7 +351,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
 }
 
 #[inline]
-fn fill_stat(attr: &Attr, mount: &MountStat) -> Stat {
+pub(super) fn fill_stat(attr: &Attr, mount: &MountStat) -> Stat {
     Stat {
         st_dev: mount.dev.to_stat(),
         st_ino: attr.ino,

@@ -1,0 +1,86 @@
+//! realpath: the one path of a file that has no symlink, no `.` and no `..` in it.
+//!
+//! Linux has no such call: a C library asks for each prefix whether it is a symlink, realpath(3). Here the walk has been
+//! wherever the symlinks lead; from its end the names are read upwards, under the counts by which it is believed.
+
+use super::{
+    lookup_flags,
+    stat::{GetAttr, fill_stat},
+};
+use crate::{
+    task::{At, Task},
+    walk::{
+        HeldPath, Stop,
+        end::End,
+        ladder::{Terminal, lookup},
+        observe::Left,
+    },
+};
+use pathwalk_abi::{AtFlags, Errno, Result, Stat};
+
+impl Task {
+    /// `realpath(path, buf)`: writes the canonical path of a file into `buf`, without NUL; returns how many bytes, and the
+    /// file's attributes. realpath(3)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::realpathat`].
+    pub fn realpath(&self, path: impl AsRef<[u8]>, buf: &mut [u8]) -> Result<(usize, Stat)> {
+        self.realpathat(At::Cwd, path, AtFlags::empty(), buf)
+    }
+
+    /// `realpathat(dir, path, flags, buf)`: writes the canonical path of a file into `buf`, without NUL; returns how many
+    /// bytes, and the file's attributes, of one moment. Linux has no such call.
+    ///
+    /// With `AT_SYMLINK_NOFOLLOW` a symlink that stands last is the file; with `AT_EMPTY_PATH` and an empty path `dir` is.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: another flag.
+    /// - those of the lookup; `ENOENT`: the path is empty, and may not be.
+    /// - `ENOENT`: the file does not lie below the task's root, or its name is gone.
+    /// - `ERANGE`: the buffer is too small; no path has more than 4095 bytes, a longer one is `ENAMETOOLONG`.
+    pub fn realpathat<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: AtFlags,
+        buf: &mut [u8],
+    ) -> Result<(usize, Stat)> {
+        super::only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
+        let request = self.request(dir.into(), path.as_ref(), lookup_flags(flags))?;
+        lookup(request, RealPath { task: self, buf })
+    }
+}
+
+/// Writes the path of the place where a walk ends.
+struct RealPath<'b> {
+    task: &'b Task,
+    buf: &'b mut [u8],
+}
+
+impl<'a> Terminal<'a> for RealPath<'_> {
+    type Out = (usize, Stat);
+
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
+        let vfs = end.vfs;
+        let len = if RCU {
+            let (root, at) = (self.task.fs.sample_root(vfs), &end.at);
+            let path = vfs.path_below_rcu((at.mnt, at.dentry), (root.mnt, root.dentry), self.buf);
+            path.ok_or(Stop::Leave(Left::Changed))
+        } else {
+            let (mnt, dentry) = self.task.fs.hold_root(vfs);
+            let path = vfs.path_below(&end.hold()?, &HeldPath::new(vfs, mnt, dentry))?;
+            Ok(match self.buf.get_mut(..path.len()) {
+                Some(buf) => {
+                    buf.copy_from_slice(&path);
+                    Ok(path.len())
+                }
+                None => Err(Errno::ERANGE),
+            })
+        }?;
+        // It checks the end, and with it what was read above.
+        let stat = GetAttr(fill_stat).finish(end)?;
+        Ok((len?, stat))
+    }
+}
