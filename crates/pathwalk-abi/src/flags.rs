@@ -219,6 +219,75 @@ bitflags! {
 }
 
 bitflags! {
+    /// How a place in the tree of mounts is opened: `OPEN_TREE_*` and `AT_*`, open_tree(2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct OpenTreeFlags: u32 {
+        /// Copy what is mounted there, instead of opening it.
+        const CLONE = general::OPEN_TREE_CLONE;
+        /// Close the descriptor on execve(2).
+        const CLOEXEC = general::O_CLOEXEC;
+        /// Do not follow a symbolic link in the last component.
+        const SYMLINK_NOFOLLOW = general::AT_SYMLINK_NOFOLLOW;
+        /// Do not mount at an automount point in the last component.
+        const NO_AUTOMOUNT = general::AT_NO_AUTOMOUNT;
+        /// An empty path means the directory descriptor itself.
+        const EMPTY_PATH = general::AT_EMPTY_PATH;
+        /// With `CLONE`: include all mounts below.
+        const RECURSIVE = general::AT_RECURSIVE;
+    }
+}
+
+bitflags! {
+    /// How a mount is moved: `MOVE_MOUNT_*`, move_mount(2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MoveMountFlags: u32 {
+        /// Follow a symbolic link at the end of the source.
+        const F_SYMLINKS = general::MOVE_MOUNT_F_SYMLINKS;
+        /// Mount at an automount point at the end of the source.
+        const F_AUTOMOUNTS = general::MOVE_MOUNT_F_AUTOMOUNTS;
+        /// An empty source means its directory descriptor itself.
+        const F_EMPTY_PATH = general::MOVE_MOUNT_F_EMPTY_PATH;
+        /// Follow a symbolic link at the end of the target.
+        const T_SYMLINKS = general::MOVE_MOUNT_T_SYMLINKS;
+        /// Mount at an automount point at the end of the target.
+        const T_AUTOMOUNTS = general::MOVE_MOUNT_T_AUTOMOUNTS;
+        /// An empty target means its directory descriptor itself.
+        const T_EMPTY_PATH = general::MOVE_MOUNT_T_EMPTY_PATH;
+        /// Do not move, but make the target take part in propagation as the source does.
+        const SET_GROUP = general::MOVE_MOUNT_SET_GROUP;
+        /// Mount beneath the topmost mount of the target.
+        const BENEATH = general::MOVE_MOUNT_BENEATH;
+    }
+}
+
+bitflags! {
+    /// What mount_setattr(2) sets or clears: `MOUNT_ATTR_*`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MountAttrFlags: u64 {
+        /// Refuse writes.
+        const RDONLY = general::MOUNT_ATTR_RDONLY as u64;
+        /// Ignore set-id bits and file capabilities.
+        const NOSUID = general::MOUNT_ATTR_NOSUID as u64;
+        /// Refuse to open device files.
+        const NODEV = general::MOUNT_ATTR_NODEV as u64;
+        /// Refuse to execute files.
+        const NOEXEC = general::MOUNT_ATTR_NOEXEC as u64;
+        /// Do not update access times.
+        const NOATIME = general::MOUNT_ATTR_NOATIME as u64;
+        /// Update access times always.
+        const STRICTATIME = general::MOUNT_ATTR_STRICTATIME as u64;
+        /// The bits of which `NOATIME`, `STRICTATIME` or, as none, relatime are the values.
+        const _ATIME = general::MOUNT_ATTR__ATIME as u64;
+        /// Do not update access times of directories.
+        const NODIRATIME = general::MOUNT_ATTR_NODIRATIME as u64;
+        /// Map owners.
+        const IDMAP = general::MOUNT_ATTR_IDMAP as u64;
+        /// Do not follow symbolic links.
+        const NOSYMFOLLOW = general::MOUNT_ATTR_NOSYMFOLLOW as u64;
+    }
+}
+
+bitflags! {
     /// Which fields statx(2) is asked for and fills: `STATX_*`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct StatxMask: u32 {

@@ -21,6 +21,8 @@ pub(crate) enum Raw<F> {
     Events(Vec<Event>),
     /// The value of an extended attribute.
     Value(Vec<u8>),
+    /// mountinfo of each task.
+    Mounts(Vec<(&'static str, Vec<u8>)>),
     /// What stat tells.
     Stat(Box<Stat>),
     /// What statx tells.
@@ -53,6 +55,8 @@ pub(crate) enum Answer {
     Events(Vec<Event>),
     /// An answer, and the events that the first queue got meanwhile.
     Told(Box<Self>, Vec<Event>),
+    /// See [`crate::mounts`].
+    Mounts(String),
     /// See [`Facts`].
     Facts(Box<Facts>),
     /// The call failed.
@@ -131,6 +135,7 @@ impl fmt::Display for Answer {
                 write!(f, "{answer} | ")?;
                 write_events(events, f)
             }
+            Self::Mounts(text) => f.write_str(text),
             Self::Facts(facts) => write!(f, "{facts}"),
             Self::Failed(errno) => f.write_str(errno.name()),
             Self::NotAsked => f.write_str("(not asked)"),

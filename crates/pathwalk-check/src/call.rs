@@ -17,8 +17,9 @@ use crate::{
     value::Value,
 };
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
-    ResolveFlags, StatxMask, UmountFlags, XattrFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountAttrFlags, MountFlags,
+    MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
+    XattrFlags,
 };
 use std::fmt;
 
@@ -198,6 +199,14 @@ calls! {
     InotifyAddWatch "inotify_add_watch" { queue: Queue, path: Text, mask: InotifyMask }
     InotifyRmWatch "inotify_rm_watch" { queue: Queue, wd: Int }
     InotifyRead "inotify_read" { queue: Queue, len: Int }
+    MountTree "mount_tree" { source: Text, path: Text, flags: MountFlags }
+    PivotRoot "pivot_root" { new_root: Text, put_old: Text }
+    OpenTree "open_tree" { slot: Fills, path: Where, flags: OpenTreeFlags }
+    MoveMount "move_mount" { from: Where, to: Where, flags: MoveMountFlags }
+    MountSetattr "mount_setattr" { path: Where, flags: OpenTreeFlags, set: MountAttrFlags, clear: MountAttrFlags, propagation: MountFlags }
+    UnshareMounts "unshare_mounts" { }
+    Setns "setns" { of: Who }
+    Mounts "mounts" { }
 }
 
 /// The number of the descriptor that a slot has.

@@ -1,10 +1,11 @@
 //! The words that calls are written with: slots, paths, numbers, flags.
 
-use crate::call::{QUEUES, SLOTS};
+use crate::call::{QUEUES, SLOTS, Who};
 use bitflags::Flags;
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountFlags, OpenFlags, RenameFlags,
-    ResolveFlags, SetTime, StatxMask, Timespec, UmountFlags, XattrFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountAttrFlags, MountFlags,
+    MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
+    Timespec, UmountFlags, XattrFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -230,6 +231,18 @@ impl Word for Where {
     }
 }
 
+impl Field for Who {
+    fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|who| who.name() == word)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Word for Who {}
+
 /// A number; -1 where a call has that for "as it is".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Int(pub(crate) i64);
@@ -352,5 +365,5 @@ macro_rules! flags {
 
 flags! {
     OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags InotifyFlags
-    InotifyMask XattrFlags
+    InotifyMask XattrFlags OpenTreeFlags MoveMountFlags MountAttrFlags
 }

@@ -3,6 +3,7 @@
 //! The alphabet is so small that most names were made, moved and removed several times in a run. Half of the paths are such
 //! as were made before, and slots are mostly those that something was opened into: what is asked is seldom just missing.
 
+mod mounts;
 mod tasks;
 mod xattr;
 
@@ -56,6 +57,7 @@ impl Generator {
         // What is immutable stops most of what follows.
         let mut flavour = Flavour {
             mounts: self.rng.u8(..3) != 0,
+            mostly_mounts: self.rng.u8(..3) == 0,
             roots: self.rng.u8(..8) == 0,
             watches: self.rng.u8(..4) != 0,
             fixed: self.rng.u8(..5) == 0,
@@ -128,6 +130,9 @@ impl Generator {
     }
 
     fn call(&mut self, flavour: Flavour) -> Call {
+        if flavour.mostly_mounts && self.rng.u8(..5) < 3 {
+            return self.mount_call();
+        }
         loop {
             let mut at = self.rng.u32(..WEIGHTS);
             let drawn = DRAWN.iter().find(|drawn| {
@@ -552,6 +557,7 @@ const WEIGHTS: u32 = {
 #[derive(Clone, Copy)]
 struct Flavour {
     mounts: bool,
+    mostly_mounts: bool,
     roots: bool,
     fixed: bool,
     watches: bool,

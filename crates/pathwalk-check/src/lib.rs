@@ -42,6 +42,8 @@ mod answer;
 
 mod normal;
 
+mod mounts;
+
 mod subject;
 
 mod ours;

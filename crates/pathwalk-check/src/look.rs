@@ -28,7 +28,7 @@ pub(crate) fn look_at_all<E>(
             Call::Close { slot },
         ]
     });
-    judge(&steps(slots.collect()))?;
+    judge(&steps(slots.chain([Call::Mounts {}]).collect()))?;
     let mut level = vec![b"/".to_vec()];
     while !level.is_empty() {
         let calls: Vec<_> = level.iter().map(|path| look_at(path)).collect();

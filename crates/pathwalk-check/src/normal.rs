@@ -51,6 +51,7 @@ impl Normal {
                 Answer::Names(names)
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
+            Raw::Mounts(texts) => Answer::Mounts(crate::mounts::normal(texts)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }

@@ -9,10 +9,10 @@ use crate::{
 };
 use pathwalk::{
     At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, Inotify, InotifyEvent,
-    InotifyFlags, InotifyLimits, MemFs, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs,
-    Task, Timespec, Vfs,
+    InotifyFlags, InotifyLimits, MemFs, MountAttr, OpenHow, ProcFs, ResolveFlags, Result, Seek,
+    Stat, Statfs, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
-    system_time,
+    mountinfo, system_time,
 };
 use std::{cell::Cell, sync::Arc};
 
@@ -52,6 +52,18 @@ impl Ours {
         }
     }
 
+    /// The calls that put a task into another mount namespace.
+    fn enter(&mut self, who: Who, call: &Call) -> Result<Raw<File>> {
+        match call {
+            Call::Setns { of } => {
+                let ns = self.tasks[*of as usize].mount_namespace().clone();
+                self.tasks[who as usize].setns(&ns)?;
+            }
+            _ => self.tasks[who as usize].unshare_mounts()?,
+        }
+        Ok(Raw::Done)
+    }
+
     /// Makes a call that is about no slot; what it opens is closed.
     pub(crate) fn ask_as(&self, who: Who, call: &Call) -> Said<File> {
         Said::Answer(self.ask(&self.tasks[who as usize], call))
@@ -70,7 +82,14 @@ impl Ours {
                 Raw::Done
             }));
         }
-        let answer = self.ask(&self.tasks[step.who as usize], call);
+        let answer = match call {
+            Call::UnshareMounts {} | Call::Setns { .. } => self.enter(step.who, call),
+            Call::Mounts {} => {
+                let text = |who: Who| (who.name(), mountinfo(&self.tasks[who as usize]));
+                Ok(Raw::Mounts(Who::ALL.map(text).into()))
+            }
+            _ => self.ask(&self.tasks[step.who as usize], call),
+        };
         if let Call::Close { slot } = call {
             self.slots[slot.0] = None;
             self.files.close(number(*slot)).expect("it was in its slot");
@@ -262,6 +281,26 @@ impl Asking<'_> {
                 let mut buf = vec![0; *len as usize];
                 let read = self.queue(*queue)?.read(&mut buf)?;
                 Raw::Events(parse_events(&buf[..read]))
+            }
+            Call::MountTree { source: Text(source), path: Text(path), flags } => {
+                task.mount_tree(source, path, *flags).map(done)?
+            }
+            Call::PivotRoot { new_root: Text(new_root), put_old: Text(put_old) } => {
+                task.pivot_root(new_root, put_old).map(done)?
+            }
+            Call::OpenTree { path, flags, .. } => {
+                Raw::File(task.open_tree(self.at(path)?, &path.path, *flags)?)
+            }
+            Call::MoveMount { from, to, flags } => task
+                .move_mount(self.at(from)?, &from.path, self.at(to)?, &to.path, *flags)
+                .map(done)?,
+            Call::MountSetattr { path, flags, set, clear, propagation } => {
+                let (attr_set, attr_clr, propagation) = (*set, *clear, *propagation);
+                let attr = MountAttr { attr_set, attr_clr, propagation };
+                task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
+            }
+            Call::UnshareMounts {} | Call::Setns { .. } | Call::Mounts {} => {
+                unreachable!("these are about all tasks: see `Ours::make`")
             }
             _ => unreachable!("the calls about extended attributes were made above"),
         })

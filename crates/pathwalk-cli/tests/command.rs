@@ -59,18 +59,18 @@ fn a_path_through_symlinks_is_explained() {
 /bin/cc as user 1000, group 1000
 
   component  mode        owner  inode  mount  walk  what happened
-  /          drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-  bin        lrwxrwxrwx  0:0        4      0  rcu   symlink 1 of 40 to usr/bin
-    usr      drwxr-xr-x  0:0        2      0  rcu   search: everyone may
-    bin      drwxr-xr-x  0:0        3      0  rcu   search: everyone may
-  cc         lrwxrwxrwx  0:0        5      0  rcu   symlink 2 of 40 to /etc/cc
-    /        drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-    etc      drwxr-xr-x  0:0        6      0  rcu   search: everyone may
-    cc       lrwxrwxrwx  0:0        7      0  rcu   symlink 3 of 40 to ../usr/bin/gcc
-    ..       drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-    usr      drwxr-xr-x  0:0        2      0  rcu   search: everyone may
-    bin      drwxr-xr-x  0:0        3      0  rcu   search: everyone may
-    gcc      -rwxr-xr-x  0:0        8      0  rcu   arrived
+  /          drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+  bin        lrwxrwxrwx  0:0        4      2  rcu   symlink 1 of 40 to usr/bin
+    usr      drwxr-xr-x  0:0        2      2  rcu   search: everyone may
+    bin      drwxr-xr-x  0:0        3      2  rcu   search: everyone may
+  cc         lrwxrwxrwx  0:0        5      2  rcu   symlink 2 of 40 to /etc/cc
+    /        drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+    etc      drwxr-xr-x  0:0        6      2  rcu   search: everyone may
+    cc       lrwxrwxrwx  0:0        7      2  rcu   symlink 3 of 40 to ../usr/bin/gcc
+    ..       drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+    usr      drwxr-xr-x  0:0        2      2  rcu   search: everyone may
+    bin      drwxr-xr-x  0:0        3      2  rcu   search: everyone may
+    gcc      -rwxr-xr-x  0:0        8      2  rcu   arrived
 
 It is /usr/bin/gcc, a regular file.
 The access is granted: everyone may.

@@ -26,11 +26,20 @@ pub(crate) struct OpenFile {
     mnt: MountId,
     dentry: DentryId,
     flags: OpenFlags,
-    /// Whether it counts as one who writes to its inode.
-    writes: bool,
+    goes_with: GoesWith,
     /// The security module's word.
     security: u64,
     position: Mutex<Position>,
+}
+
+/// What an open file gives back, beside its place, when it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GoesWith {
+    Nothing,
+    /// It counts as a writer of its inode and of its mount.
+    WriteAccess,
+    /// It is the root of a tree that hangs nowhere.
+    Tree,
 }
 
 /// Where the next read, write or listing begins.
@@ -44,24 +53,44 @@ pub(crate) struct Position {
 impl File {
     /// Opens a place; takes over its counts.
     pub(crate) fn new(anchor: &Arc<Anchor>, path: HeldPath<'_>, flags: OpenFlags) -> Self {
+        Self::with_goes_with(anchor, path, flags, GoesWith::Nothing)
+    }
+
+    /// Opens the root of a tree that hangs nowhere; it is dropped when the last of the file's clones goes.
+    pub(crate) fn new_tree(anchor: &Arc<Anchor>, path: HeldPath<'_>) -> Self {
+        Self::with_goes_with(anchor, path, OpenFlags::PATH, GoesWith::Tree)
+    }
+
+    fn with_goes_with(
+        anchor: &Arc<Anchor>,
+        path: HeldPath<'_>,
+        flags: OpenFlags,
+        goes_with: GoesWith,
+    ) -> Self {
         let (mnt, dentry) = path.into_raw();
         Self(Arc::new(OpenFile {
             anchor: Arc::clone(anchor),
             mnt,
             dentry,
             flags,
-            writes: false,
+            goes_with,
             security: 0,
             position: Mutex::default(),
         }))
     }
 
-    /// The same file, which has not been shared yet, with the right to write to it until it is closed.
-    pub(crate) fn with_write_access(mut self, access: WriteAccess<'_>) -> Self {
+    /// The same file, which has not been shared yet, with the right to write to it until it is closed; it counts as a writer
+    /// of its mount too.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`: its mount has been made read-only meanwhile.
+    pub(crate) fn with_write_access(mut self, access: WriteAccess<'_>) -> Result<Self> {
+        self.vfs().mnt_get_write_access(self.0.mnt)?;
         let file = Arc::get_mut(&mut self.0).expect("it has not been shared yet");
-        file.writes = true;
+        file.goes_with = GoesWith::WriteAccess;
         std::mem::forget(access);
-        self
+        Ok(self)
     }
 
     /// The same with the security module's word; nobody else has the file yet.
@@ -94,9 +123,9 @@ impl File {
         self.0.position.lock().offset
     }
 
-    /// The number of the mount that it was opened in, as statx(2) gives it.
+    /// The number of the mount that it was opened in, as statx(2) gives it with `STATX_MNT_ID`.
     pub fn mount_id(&self) -> u64 {
-        self.vfs().mount_slot(self.0.mnt).id.get()
+        self.vfs().mount_slot(self.0.mnt).mnt_id.get().into()
     }
 
     /// The inode number.
@@ -178,8 +207,13 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         let vfs = &self.anchor.vfs;
         vfs.fsnotify_close(self.dentry, self.flags);
-        if self.writes {
-            vfs.put_write_access(InodeId(vfs.dentry(self.dentry).inode.get()));
+        match self.goes_with {
+            GoesWith::Nothing => {}
+            GoesWith::WriteAccess => {
+                vfs.put_write_access(InodeId(vfs.dentry(self.dentry).inode.get()));
+                vfs.mnt_put_write_access(self.mnt);
+            }
+            GoesWith::Tree => vfs.dissolve(self.mnt),
         }
         drop(HeldPath::new(vfs, self.mnt, self.dentry));
     }

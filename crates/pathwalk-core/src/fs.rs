@@ -156,6 +156,11 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The type's name, as /proc/filesystems has it.
     fn kind(&self) -> &str;
 
+    /// What was mounted, as /proc/mounts has it.
+    fn source(&self) -> &[u8] {
+        b"none"
+    }
+
     /// What it is like.
     fn features(&self) -> Features;
 

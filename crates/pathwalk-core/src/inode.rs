@@ -261,6 +261,11 @@ impl Inode {
         &self.special
     }
 
+    /// Whether the slot is that of something.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.mode.get() != 0
+    }
+
     /// The blob of the symlink's body; none where it was never read. It ends with a zero: the size is the file system's
     /// business.
     pub(crate) fn body(&self) -> Option<Blob> {

@@ -139,7 +139,7 @@ impl Vfs {
             let matters =
                 matches!(kind, Some(FileType::Regular | FileType::Directory | FileType::Symlink));
             let sb = self.superblock(self.inode(inode).sb.get());
-            if matters && sb.is_some_and(|sb| sb.read_only) {
+            if matters && sb.is_some_and(|sb| sb.is_read_only()) {
                 return Err(Errno::EROFS);
             }
             if flags & I_IMMUTABLE != 0 {

@@ -295,7 +295,8 @@ hooks! {
     fn path_chown(file: &PathRef<'_>, uid: Option<u32>, gid: Option<u32>);
     /// A task is to get another root.
     fn path_chroot(root: &PathRef<'_>);
-    /// Something is to be mounted on a place, be it a file system or what is shown elsewhere.
+    /// Something is to be mounted on a place, be it a file system or what is shown elsewhere; or what is mounted there is to
+    /// be changed, or to become the root: mount(2), move_mount(2), pivot_root(2).
     fn sb_mount(at: &PathRef<'_>);
     /// What is mounted at a place, whose root this is, is to be taken away.
     fn sb_umount(root: &PathRef<'_>);

@@ -8,14 +8,14 @@ use crate::{
     dcache::DentryId,
     fdtable::FdTable,
     file::File,
-    mount::MountId,
+    mount::{MountId, namespace::MountNamespace},
     ops,
     tasks::{Kind, Registered, TaskInfo},
     vfs::Vfs,
     walk::{HeldPath, Lookup, Place, Request, road},
 };
 use parking_lot::Mutex;
-use pathwalk_abi::{Errno, PATH_MAX, ResolveFlags, Result};
+use pathwalk_abi::{CapSet, Errno, PATH_MAX, ResolveFlags, Result};
 use pathwalk_sync::{Cell32, Cell64, Seq, Spin};
 use std::sync::Arc;
 
@@ -93,6 +93,7 @@ pub struct Task {
     pub(crate) fs: Arc<FsStruct>,
     pub(crate) cred: TaskCred,
     pub(crate) registered: Registered,
+    ns: MountNamespace,
 }
 
 /// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter, and a new one when
@@ -103,10 +104,12 @@ pub(crate) struct Anchor {
 
 impl Task {
     pub(crate) fn new(vfs: &Arc<Vfs>, cred: Cred) -> Self {
-        let root = vfs.root();
+        let ns = MountNamespace::initial(vfs);
+        let root = vfs.hold_ns_root(ns.ns());
         let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
+        drop(HeldPath::new(vfs, root.0, root.1));
         let registered = Registered::first(vfs, &fs, &cred);
-        Self::of(registered, fs, cred)
+        Self::of(registered, fs, cred, ns)
     }
 
     /// The machine.
@@ -114,14 +117,14 @@ impl Task {
         &self.anchor.vfs
     }
 
-    fn of(registered: Registered, fs: Arc<FsStruct>, cred: Cred) -> Self {
+    fn of(registered: Registered, fs: Arc<FsStruct>, cred: Cred, ns: MountNamespace) -> Self {
         let vfs = Arc::clone(&fs.vfs);
         let cred = TaskCred { cred, task: registered.info.number() };
-        Self { anchor: Arc::new(Anchor { vfs }), fs, cred, registered }
+        Self { anchor: Arc::new(Anchor { vfs }), fs, cred, registered, ns }
     }
 
     fn child(&self, fs: Arc<FsStruct>, kind: Kind) -> Self {
-        Self::of(self.registered.child(&fs, kind), fs, self.cred().clone())
+        Self::of(self.registered.child(&fs, kind), fs, self.cred().clone(), self.ns.clone())
     }
 
     /// A process with the same root, current directory, umask and credentials, all its own: fork(2).
@@ -173,6 +176,66 @@ impl Task {
     /// Gives the task a name, of which 15 bytes are kept: prctl(2) with `PR_SET_NAME`.
     pub fn set_comm(&self, comm: impl AsRef<[u8]>) {
         self.registered.set_comm(comm.as_ref());
+    }
+
+    /// The mount namespace that the task is in.
+    pub fn mount_namespace(&self) -> &MountNamespace {
+        &self.ns
+    }
+
+    /// `unshare(CLONE_NEWNS)`: copies the task's mount namespace and goes into the copy. Root and current directory are then
+    /// those of the copy, and the task's own. unshare(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: without `CAP_SYS_ADMIN`.
+    /// - `ENOSPC`: there are as many mounts as there may be.
+    pub fn unshare_mounts(&mut self) -> Result<()> {
+        self.must_have(CapSet::SYS_ADMIN)?;
+        let vfs = Arc::clone(self.vfs());
+        let (ns, copies) = self.ns.copy()?;
+        let held = [self.fs.hold_root(&vfs), self.fs.hold_cwd(&vfs)];
+        let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
+        self.fs = Arc::new(FsStruct::new(&vfs, root, cwd, self.fs.umask()));
+        self.registered.set_fs(&self.fs);
+        for (mnt, dentry) in held {
+            drop(HeldPath::new(&vfs, mnt, dentry));
+        }
+        self.ns = ns;
+        Ok(())
+    }
+
+    /// `setns(ns, CLONE_NEWNS)`: goes into a mount namespace; its root becomes the task's root and current directory. setns(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it is of another machine.
+    /// - `EPERM`: without `CAP_SYS_ADMIN` and `CAP_SYS_CHROOT`.
+    /// - `EINVAL`: the task shares root and current directory with another.
+    pub fn setns(&mut self, ns: &MountNamespace) -> Result<()> {
+        if !Arc::ptr_eq(ns.vfs(), self.vfs()) {
+            return Err(Errno::EBADF);
+        }
+        self.must_have(CapSet::SYS_ADMIN | CapSet::SYS_CHROOT)?;
+        if self.vfs().shares_fs(&self.fs) {
+            return Err(Errno::EINVAL);
+        }
+        let vfs = Arc::clone(self.vfs());
+        self.ns = ns.clone();
+        let hold = || {
+            let (mnt, dentry) = vfs.hold_ns_root(ns.ns());
+            HeldPath::new(&vfs, mnt, dentry)
+        };
+        self.fs.set_cwd(hold());
+        self.fs.set_root(hold());
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// `EPERM`: the task lacks one of the capabilities.
+    pub(crate) fn must_have(&self, caps: CapSet) -> Result<()> {
+        if self.cred.subject().capable(caps) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     /// The credentials.
@@ -326,6 +389,21 @@ impl FsStruct {
         Arc::new(copy)
     }
 
+    /// Moves who stands exactly at one place to another.
+    fn replace(&self, old: &HeldPath<'_>, new: &HeldPath<'_>) {
+        for cells in [&self.root, &self.cwd] {
+            let _change = self.change.lock();
+            if cells.get() == (old.mnt(), old.dentry()) {
+                let _seq = self.seq.change();
+                self.vfs.hold_both((new.mnt(), new.dentry()));
+                cells.set((new.mnt(), new.dentry()));
+                // `old` holds it too, so this is not the last count.
+                self.vfs.dput(old.dentry());
+                self.vfs.mntput(old.mnt());
+            }
+        }
+    }
+
     #[inline(always)]
     fn sample_cells(&self, vfs: &Vfs, cells: &PlaceCell) -> Place {
         let mut spin = Spin::default();
@@ -401,6 +479,17 @@ impl FsStruct {
         let old = self.umask.get();
         self.umask.set(mask);
         old
+    }
+}
+
+impl Vfs {
+    /// Moves all who have a place for their root or current directory to another.
+    ///
+    /// Linux: `chroot_fs_refs`.
+    pub(crate) fn chroot_fs_refs(&self, old: &HeldPath<'_>, new: &HeldPath<'_>) {
+        for fs in self.all_fs() {
+            fs.replace(old, new);
+        }
     }
 }
 

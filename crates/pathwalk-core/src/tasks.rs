@@ -97,6 +97,21 @@ impl Vfs {
     }
 }
 
+impl Vfs {
+    /// Root and current directory of all tasks.
+    pub(crate) fn all_fs(&self) -> Vec<Arc<FsStruct>> {
+        self.tasks.0.lock().tasks.values().filter_map(|task| task.fs()).collect()
+    }
+
+    /// Whether several tasks have the same root and current directory.
+    pub(crate) fn shares_fs(&self, fs: &Arc<FsStruct>) -> bool {
+        let fs = Arc::downgrade(fs);
+        let numbers = self.tasks.0.lock();
+        let shared = numbers.tasks.values().filter(|task| task.seen.lock().fs.ptr_eq(&fs));
+        shared.take(2).count() == 2
+    }
+}
+
 /// What a new task is to the one that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -11,7 +11,8 @@ use crate::{
     lock,
     mount::{
         MntFlags, Mount, MountId,
-        tree::{MOUNT_MAX, MountTree},
+        remount::sb_flags,
+        tree::{MOUNT_SLOTS, MountTree},
     },
     name::Secret,
     notify::{InotifyLimits, Notify},
@@ -100,6 +101,7 @@ pub struct Vfs {
     pub(crate) mounts: Arena<Mount>,
     pub(crate) mhash: Table,
     pub(crate) mount_counts: Arena<Striped>,
+    pub(crate) mount_writers: Arena<Striped>,
     pub(crate) names: BlobArena,
     pub(crate) secret: Secret,
     pub(crate) config: Config,
@@ -107,14 +109,12 @@ pub struct Vfs {
     pub(crate) tasks: TaskTable,
     superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
     next_sb: Mutex<u32>,
-    pub(crate) next_mount_id: Cell64,
     pub(crate) clock: Clock,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     publishing: [Mutex<()>; 16],
-    root_mount: OnceLock<MountId>,
 }
 
 /// How many machines were made.
@@ -127,7 +127,8 @@ const SBS: usize = 256;
 pub(crate) struct SuperBlock {
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) dev: Dev,
-    pub(crate) read_only: bool,
+    /// [`MountFlags`], as far as they are the superblock's; under the lock of the tree of mounts.
+    flags: Cell64,
     pub(crate) root: OnceLock<DentryId>,
     pub(crate) features: Features,
     /// The flags of its dentries.
@@ -149,6 +150,20 @@ impl Deref for SbRef {
     }
 }
 
+impl SuperBlock {
+    pub(crate) fn flags(&self) -> MountFlags {
+        MountFlags::from_bits_retain(self.flags.get())
+    }
+
+    pub(crate) fn set_flags(&self, flags: MountFlags) {
+        self.flags.set(flags.bits());
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.flags().contains(MountFlags::RDONLY)
+    }
+}
+
 impl Vfs {
     /// Makes a machine whose root is `root`.
     ///
@@ -158,8 +173,7 @@ impl Vfs {
     /// - whatever keeps `root` from being mounted.
     pub fn new(config: Config, root: Arc<dyn FileSystem>) -> Result<Arc<Self>> {
         let vfs = Arc::new(Self::reserve_tables(config).map_err(|_| Errno::ENOMEM)?);
-        let mount = vfs.new_mount(root, MountFlags::empty())?;
-        vfs.root_mount.set(mount).expect("set once");
+        vfs.mount_root(root)?;
         Ok(vfs)
     }
 
@@ -174,9 +188,10 @@ impl Vfs {
             dhash: Table::new(dentries, lock::BUCKET)?,
             inodes: Arena::new(inodes)?,
             ihash: Table::new(inodes, lock::BUCKET)?,
-            mounts: Arena::new(MOUNT_MAX)?,
-            mhash: Table::new(MOUNT_MAX, lock::BUCKET)?,
-            mount_counts: Arena::new(MOUNT_MAX)?,
+            mounts: Arena::new(MOUNT_SLOTS)?,
+            mhash: Table::new(MOUNT_SLOTS, lock::BUCKET)?,
+            mount_counts: Arena::new(MOUNT_SLOTS)?,
+            mount_writers: Arena::new(MOUNT_SLOTS)?,
             names: BlobArena::new(config.name_bytes)?,
             secret: Secret([random(0), random(1)]),
             config,
@@ -184,25 +199,17 @@ impl Vfs {
             tasks: TaskTable::default(),
             superblocks: [const { OnceLock::new() }; SBS],
             next_sb: Mutex::new(1),
-            next_mount_id: Cell64::default(),
             clock: Clock::default(),
             notify: Notify::default(),
             security: Security::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
-            root_mount: OnceLock::new(),
         })
     }
 
     /// A task at the root, with these credentials and umask 022.
     pub fn task(self: &Arc<Self>, cred: Cred) -> Task {
         Task::new(self, cred)
-    }
-
-    /// The root of the tree of mounts.
-    pub(crate) fn root(&self) -> (MountId, DentryId) {
-        let mount = *self.root_mount.get().expect("a machine has a root");
-        (mount, DentryId(self.mount_slot(mount).root.get()))
     }
 
     /// The time by which files are stamped: [`Config::clock`].
@@ -219,7 +226,7 @@ impl Vfs {
         }
     }
 
-    /// Mounts a file system, nowhere yet; the mount has one count.
+    /// Mounts a file system, nowhere yet.
     ///
     /// # Errors
     ///
@@ -241,7 +248,7 @@ impl Vfs {
         let sb = SuperBlock {
             fs,
             dev: Dev::new(0, id),
-            read_only: ms.contains(MountFlags::RDONLY),
+            flags: Cell64::default(),
             root: OnceLock::new(),
             features,
             kind: (complete | revalidate) & KIND,
@@ -255,6 +262,7 @@ impl Vfs {
                 },
             rename: Mutex::default(),
         };
+        sb.set_flags(sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
         self.sb_slot(id).expect("just made").store(Some(Arc::new(sb)));
         let made = self
@@ -378,12 +386,12 @@ impl Vfs {
         InodeRef { vfs: self, id }
     }
 
-    /// How much the tables hold.
+    /// How much the tables hold, without the empty directory that the root is mounted on.
     pub fn usage(&self) -> Usage {
         Usage {
-            dentries: self.dentries.in_use(),
-            inodes: self.inodes.in_use(),
-            mounts: self.mounts.in_use(),
+            dentries: self.dentries.in_use().saturating_sub(1),
+            inodes: self.inodes.in_use().saturating_sub(1),
+            mounts: self.mounts.in_use().saturating_sub(1),
             name_bytes: self.names.bytes(),
             bytes: self.dentries.bytes()
                 + self.inodes.bytes()
@@ -391,6 +399,7 @@ impl Vfs {
                 + self.names.overhead()
                 + self.mounts.bytes()
                 + self.mount_counts.bytes()
+                + self.mount_writers.bytes()
                 + self.dhash.bytes()
                 + self.ihash.bytes()
                 + self.mhash.bytes(),
@@ -476,12 +485,7 @@ impl Drop for Vfs {
     /// Unmounts everything, so that every file system hears the last of its inodes. Nobody holds anything any more:
     /// tasks and files hold the machine.
     fn drop(&mut self) {
-        let Some(&root) = self.root_mount.get() else { return };
-        for id in 1..=self.mounts.high_water() {
-            // `EINVAL`: it is the root, or went with the one that it hung in.
-            let _: Result<()> = self.detach(MountId(id), true);
-        }
-        self.mount_abandon(root);
+        self.umount_all();
     }
 }
 

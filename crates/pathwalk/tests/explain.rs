@@ -72,19 +72,19 @@ fn a_walk_through_symlinks_is_told_step_by_step() {
 /bin/cc as user 1000, group 1000 and 4
 
   component  mode        owner  inode  mount  walk  what happened
-  /          drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-  bin        lrwxrwxrwx  0:0        9      0  rcu   symlink 1 of 40 to usr/bin
-    usr      drwxr-xr-x  0:0        4      0  rcu   search: everyone may
-    bin      drwxr-xr-x  0:0        5      0  rcu   search: everyone may
-  cc         lrwxrwxrwx  0:0        8      0  rcu   symlink 2 of 40 to /etc/cc
-    /        drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-    etc      drwxr-xr-x  0:0        2      0  rcu   search: everyone may
-    cc       lrwxrwxrwx  0:0        3      0  rcu   symlink 3 of 40 to /usr/bin/gcc
-    /        drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-    usr      drwxr-xr-x  0:0        4      0  rcu   search: everyone may
-    bin      drwxr-xr-x  0:0        5      0  rcu   search: everyone may
-    gcc      lrwxrwxrwx  0:0        7      0  rcu   symlink 4 of 40 to gcc-12
-    gcc-12   -rwxr-xr-x  0:0        6      0  rcu   arrived
+  /          drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+  bin        lrwxrwxrwx  0:0        9      2  rcu   symlink 1 of 40 to usr/bin
+    usr      drwxr-xr-x  0:0        4      2  rcu   search: everyone may
+    bin      drwxr-xr-x  0:0        5      2  rcu   search: everyone may
+  cc         lrwxrwxrwx  0:0        8      2  rcu   symlink 2 of 40 to /etc/cc
+    /        drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+    etc      drwxr-xr-x  0:0        2      2  rcu   search: everyone may
+    cc       lrwxrwxrwx  0:0        3      2  rcu   symlink 3 of 40 to /usr/bin/gcc
+    /        drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+    usr      drwxr-xr-x  0:0        4      2  rcu   search: everyone may
+    bin      drwxr-xr-x  0:0        5      2  rcu   search: everyone may
+    gcc      lrwxrwxrwx  0:0        7      2  rcu   symlink 4 of 40 to gcc-12
+    gcc-12   -rwxr-xr-x  0:0        6      2  rcu   arrived
 
 It is /usr/bin/gcc-12, a regular file.
 4 symlinks of 40 were followed; the walk held nothing (RCU-walk).
@@ -102,10 +102,10 @@ fn a_refused_directory_is_named_with_the_class_and_its_bits() {
 /usr/../secret/text as user 1000, group 1000 and 4
 
   component  mode        owner  inode  mount  walk  what happened
-  /          drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-  usr        drwxr-xr-x  0:0        4      0  rcu   search: everyone may
-  ..         drwxr-xr-x  0:0        1      0  rcu   search: everyone may
-  secret     drwx------  0:0       11      0  rcu   no search: others' bits; EACCES
+  /          drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+  usr        drwxr-xr-x  0:0        4      2  rcu   search: everyone may
+  ..         drwxr-xr-x  0:0        1      2  rcu   search: everyone may
+  secret     drwx------  0:0       11      2  rcu   no search: others' bits; EACCES
 
 EACCES (Permission denied): /secret may not be searched: user 1000 is not the owner 0, group 0 is none of its \
 groups, and others' bits --- lack x.

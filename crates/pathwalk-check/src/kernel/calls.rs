@@ -1,6 +1,9 @@
 //! Each call as the kernel wants it.
 
-use super::sys::{Arg, own, syscall};
+use super::{
+    sys::{Arg, own, parent_mount, syscall},
+    tasks::Tasks,
+};
 use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
@@ -10,9 +13,12 @@ use crate::{
 use pathwalk::{
     AtFlags, InotifyFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx, StatxMask,
     UmountFlags,
-    abi::{AT_FDCWD, PATH_MAX, StatxAttributes, UTIME_NOW, UTIME_OMIT},
+    abi::{AT_FDCWD, PATH_MAX, UTIME_NOW, UTIME_OMIT},
 };
-use std::{ffi::CString, os::fd::OwnedFd};
+use std::{
+    ffi::CString,
+    os::fd::{AsRawFd, OwnedFd},
+};
 
 /// ioctl_iflags(2); the argument is a `long *`, of which an `int` is looked at.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
@@ -24,38 +30,31 @@ const AT_EXECVE_CHECK: u32 = 0x1_0000;
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS + QUEUES];
 
-/// Whether it is an umount that the library has no place for, and not to be made.
-///
-/// - Of the task's own root: the kernel takes it for "make it read-only", a relic of shutdown scripts.
-/// - Of the root of all, lazily: the kernel lets it go and is left without a tree.
-pub(crate) fn unmounts_root(call: &Call, root_of_all: u64) -> bool {
+/// Whether it is a lazy umount of the root of all, and not to be made: below it the kernel has a file system that belongs to
+/// the whole machine, which setns(2) would then lead to.
+pub(crate) fn shows_what_is_below_all(call: &Call, tasks: &Tasks) -> bool {
     let Call::Umount2 { path, flags } = call else { return false };
-    let mount = |path: &[u8], flags: AtFlags| {
-        let path = Where { dir: None, path: path.to_vec() };
-        let statx =
-            Caller { fds: [-1; SLOTS + QUEUES] }.statx(&path, flags, StatxMask::MNT_ID_UNIQUE);
-        let root = StatxAttributes::MOUNT_ROOT.bits();
-        statx.ok().filter(|statx| statx.stx_attributes & root != 0).map(|statx| statx.stx_mnt_id)
-    };
+    if !flags.contains(UmountFlags::DETACH) {
+        // To look at it would be to use it: see `MNT_EXPIRE`.
+        return false;
+    }
     let mut at = AtFlags::empty();
     at.set(AtFlags::SYMLINK_NOFOLLOW, flags.contains(UmountFlags::NOFOLLOW));
-    let own_root = mount(b"/", AtFlags::empty()).filter(|_| !flags.contains(UmountFlags::DETACH));
-    mount(&path.0, at).is_some_and(|id| id == root_of_all || Some(id) == own_root)
-}
-
-/// The number of the mount that the calling thread has for its root.
-pub(crate) fn root_mount() -> Result<u64> {
-    let root = Where { dir: None, path: b"/".to_vec() };
-    let caller = Caller { fds: [-1; SLOTS + QUEUES] };
-    caller.statx(&root, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE).map(|statx| statx.stx_mnt_id)
+    let path = Where { dir: None, path: path.0.clone() };
+    let statx =
+        Caller { fds: [-1; SLOTS + QUEUES], tasks }.statx(&path, at, StatxMask::MNT_ID_UNIQUE);
+    let parent = |mount| parent_mount(mount).ok();
+    let above = statx.ok().and_then(|statx| parent(statx.stx_mnt_id));
+    above.is_some_and(|bottom| parent(bottom) == Some(bottom))
 }
 
 /// Makes calls with these descriptors in the slots.
-pub(crate) struct Caller {
+pub(crate) struct Caller<'t> {
     pub(crate) fds: Fds,
+    pub(crate) tasks: &'t Tasks,
 }
 
-impl Caller {
+impl Caller<'_> {
     pub(super) fn fd(&self, slot: Slot) -> Arg<'static> {
         Arg::Int(self.fds[slot.0].into())
     }
@@ -304,6 +303,45 @@ impl Caller {
                 let args = [Arg::Str(&source), Arg::Str(&path), int(0), flags, int(0)];
                 syscall(libc::SYS_mount, args).map(done)
             }
+            Call::MountTree { source, path, flags } => {
+                let (source, path) = (text(&source.0), text(&path.0));
+                let flags = int(flags.bits() as i64);
+                let args = [Arg::Str(&source), Arg::Str(&path), int(0), flags, int(0)];
+                syscall(libc::SYS_mount, args).map(done)
+            }
+            Call::PivotRoot { new_root, put_old } => {
+                let (new_root, put_old) = (text(&new_root.0), text(&put_old.0));
+                syscall(libc::SYS_pivot_root, [Arg::Str(&new_root), Arg::Str(&put_old)]).map(done)
+            }
+            Call::OpenTree { path, flags, .. } => {
+                let args = [self.dir(path), Arg::Str(&text(&path.path)), int(flags.bits().into())];
+                syscall(libc::SYS_open_tree, args).map(|fd| Raw::File(own(fd)))
+            }
+            Call::MoveMount { from, to, flags } => {
+                let (source, target) = (text(&from.path), text(&to.path));
+                let flags = int(flags.bits().into());
+                let (from, to) = (self.dir(from), self.dir(to));
+                let args = [from, Arg::Str(&source), to, Arg::Str(&target), flags];
+                syscall(libc::SYS_move_mount, args).map(done)
+            }
+            Call::MountSetattr { path, flags, set, clear, propagation } => {
+                let name = text(&path.path);
+                // struct mount_attr: attr_set, attr_clr, propagation, userns_fd.
+                let mut attr = [set.bits(), clear.bits(), propagation.bits(), 0];
+                let flags = int(flags.bits().into());
+                let (attr, size) = (Arg::Words(&mut attr), int(32));
+                let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
+                syscall(libc::SYS_mount_setattr, args).map(done)
+            }
+            Call::UnshareMounts {} => {
+                syscall(libc::SYS_unshare, [int(libc::CLONE_NEWNS.into())]).map(done)
+            }
+            Call::Setns { of } => {
+                let fd = self.tasks.namespace_of(*of);
+                let args = [int(fd.as_raw_fd().into()), int(libc::CLONE_NEWNS.into())];
+                syscall(libc::SYS_setns, args).map(done)
+            }
+            Call::Mounts {} => Ok(Raw::Mounts(self.tasks.mounts())),
             Call::Umount2 { path, flags } => {
                 let args = [Arg::Str(&text(&path.0)), int(flags.bits().into())];
                 syscall(libc::SYS_umount2, args).map(done)

@@ -12,6 +12,7 @@
 mod calls;
 mod serve;
 pub(crate) mod sys;
+mod tasks;
 mod within;
 mod world;
 mod xattr;
@@ -19,7 +20,7 @@ mod xattr;
 pub(crate) use world::{Nursery, may_mount, root_of_ones_own};
 
 use crate::{
-    call::{Step, Who},
+    call::Step,
     normal::Pace,
     subject::{Outcome, Subject},
 };
@@ -46,16 +47,12 @@ impl Subject for Kernel {
         let mut outcomes: Vec<Outcome<OwnedFd>> = Vec::with_capacity(steps.len());
         while let Some(next) = steps.get(outcomes.len()) {
             let job = Job::Steps { steps: Arc::clone(&steps), from: outcomes.len(), pace };
-            let Reply::Outcomes(made) = self.world.ask(next.who, job) else {
-                unreachable!("calls have outcomes")
-            };
+            let Reply::Outcomes(made) = self.world.ask(next.who, job);
             outcomes.extend(made);
             let made = outcomes.len() - 1;
             if serve::mounted(&steps[made].call, &outcomes[made].said) {
-                let Reply::Device(dev) = self.world.ask(Who::Judge, Job::NewestDevice) else {
-                    unreachable!("a question about a device is answered with one")
-                };
-                outcomes[made].new_device = Some(dev);
+                let namespace = self.world.tasks().namespace_of(steps[made].who);
+                outcomes[made].new_device = Some(sys::newest_device(&namespace));
             }
         }
         outcomes

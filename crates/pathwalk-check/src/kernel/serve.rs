@@ -1,8 +1,9 @@
 //! What a worker does with the calls that are handed to it.
 
 use super::{
-    calls::{Caller, Fds, unmounts_root},
+    calls::{Caller, Fds, shows_what_is_below_all},
     sys,
+    tasks::Tasks,
 };
 use crate::{
     answer::{Raw, Said},
@@ -11,7 +12,7 @@ use crate::{
     ours::parse_events,
     subject::Outcome,
 };
-use pathwalk::{Dev, Event, FileType, InotifyMask};
+use pathwalk::{Event, FileType, InotifyMask};
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -31,29 +32,24 @@ pub(crate) enum Job {
         /// How fast.
         pace: Pace,
     },
-    /// The device of the newest mount.
-    NewestDevice,
 }
 
 /// What it replies.
 pub(crate) enum Reply {
     /// Of the calls that it made.
     Outcomes(Vec<Outcome<OwnedFd>>),
-    /// The device.
-    Device(Dev),
 }
 
 /// Does what is asked, in the calling thread.
-pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, root_of_all: u64) -> Reply {
+pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
     match job {
-        Job::NewestDevice => Reply::Device(sys::newest_device().expect("the mounts can be listed")),
         Job::Steps { steps, from, pace } => {
             let mut slots = slots.lock().expect("nobody panics with the slots");
             let who = steps[from].who;
             let mut outcomes = Vec::new();
             for step in steps[from..].iter().take_while(|step| step.who == who) {
                 pace.wait();
-                let said = make(&step.call, &mut slots, root_of_all);
+                let said = make(&step.call, &mut slots, tasks);
                 let stop = mounted(&step.call, &said);
                 let events = listen(&slots, &said);
                 outcomes.push(Outcome { said, events, slots: look(&slots), new_device: None });
@@ -72,17 +68,18 @@ pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
     mounts && matches!(said, Said::Answer(Ok(_)))
 }
 
-fn make(call: &Call, slots: &mut Slots, root_of_all: u64) -> Said<OwnedFd> {
+fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
     let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
     let call = &call.with_numbers();
-    if call.uses().iter().any(|slot| slots[slot.0].is_none()) || unmounts_root(call, root_of_all) {
+    let missing = call.uses().iter().any(|slot| slots[slot.0].is_none());
+    if missing || shows_what_is_below_all(call, tasks) {
         return Said::NotAsked;
     }
     if let Call::Close { slot } = call {
         slots[slot.0] = None;
         return Said::Answer(Ok(Raw::Done));
     }
-    let answer = Caller { fds }.call(call);
+    let answer = Caller { fds, tasks }.call(call);
     match (call.fills(), answer) {
         (Some(slot), Ok(Raw::File(fd))) => {
             let opened = sys::fstat(fd.as_raw_fd()).expect("an open file has attributes");

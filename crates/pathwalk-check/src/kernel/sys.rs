@@ -2,8 +2,9 @@
 
 use pathwalk::{Dev, Errno, OpenHow, Result, Stat, Statfs, Statx, abi::XattrArgs};
 use std::{
-    ffi::{CStr, c_long},
+    ffi::{CStr, CString, c_long},
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    sync::OnceLock,
 };
 
 /// An argument.
@@ -100,29 +101,79 @@ pub(crate) fn is_path(fd: i32) -> bool {
     flags.is_ok_and(|flags| flags as i32 & libc::O_PATH != 0)
 }
 
-/// The device of the file system that was mounted last in the caller's namespace.
+/// The device of the file system that was mounted last in a mount namespace, which is not the caller's.
 ///
-/// Manual: listmount(2), statmount(2).
-pub(crate) fn newest_device() -> Result<Dev> {
-    const SYS_STATMOUNT: c_long = 457;
+/// Manual: listmount(2), statmount(2), ioctl_nsfs(2).
+pub(crate) fn newest_device(namespace: &OwnedFd) -> Dev {
     const SYS_LISTMOUNT: c_long = 458;
     const LSMT_ROOT: u64 = u64::MAX;
     const LISTMOUNT_REVERSE: i64 = 1;
     const STATMOUNT_SB_BASIC: u64 = 1;
-    // struct mnt_id_req: size and spare, mnt_id, param.
-    let mut request = [24, LSMT_ROOT, 0];
+    const NS_GET_MNTNS_ID: i64 = 0x8008_b705;
+    let mut ns = [0];
+    let fd = Arg::Int(namespace.as_raw_fd().into());
+    syscall(libc::SYS_ioctl, [fd, Arg::Int(NS_GET_MNTNS_ID), Arg::Words(&mut ns)])
+        .expect("a mount namespace has a number");
+    // struct mnt_id_req: size and spare, mnt_id, param, mnt_ns_id.
+    let mut request = [32, LSMT_ROOT, 0, ns[0]];
     let mut id = [0];
-    let got = syscall(
-        SYS_LISTMOUNT,
-        [Arg::Words(&mut request), Arg::Words(&mut id), Arg::Int(1), Arg::Int(LISTMOUNT_REVERSE)],
-    )?;
+    let reverse = Arg::Int(LISTMOUNT_REVERSE);
+    let args = [Arg::Words(&mut request), Arg::Words(&mut id), Arg::Int(1), reverse];
+    let got = syscall(SYS_LISTMOUNT, args).expect("the mounts can be listed");
     assert_eq!(got, 1, "there is a newest mount");
-    let mut request = [24, id[0], STATMOUNT_SB_BASIC];
-    // struct statmount: size and mnt_opts, mask, sb_dev_major and sb_dev_minor, …
+    let answer = statmount(id[0], STATMOUNT_SB_BASIC, ns[0]).expect("a mount can be asked about");
+    Dev::new(answer[2] as u32, (answer[2] >> 32) as u32)
+}
+
+/// The mount that a mount hangs in.
+pub(crate) fn parent_mount(id: u64) -> Result<u64> {
+    const STATMOUNT_MNT_BASIC: u64 = 2;
+    statmount(id, STATMOUNT_MNT_BASIC, 0).map(|answer| answer[6])
+}
+
+/// What statmount(2) tells; the caller's namespace is 0.
+fn statmount(id: u64, mask: u64, ns: u64) -> Result<[u64; 64]> {
+    const SYS_STATMOUNT: c_long = 457;
+    let mut request = [32, id, mask, ns];
+    // struct statmount: size and mnt_opts, mask, sb_dev_major and sb_dev_minor, sb_magic, sb_flags and fs_type, mnt_id,
+    // mnt_parent_id, …
     let mut answer = [0; 64];
-    syscall(
-        SYS_STATMOUNT,
-        [Arg::Words(&mut request), Arg::Words(&mut answer), Arg::Int(8 * 64), Arg::Int(0)],
-    )?;
-    Ok(Dev::new(answer[2] as u32, (answer[2] >> 32) as u32))
+    let size = Arg::Int(8 * 64);
+    let args = [Arg::Words(&mut request), Arg::Words(&mut answer), size, Arg::Int(0)];
+    syscall(SYS_STATMOUNT, args)?;
+    Ok(answer)
+}
+
+/// Finds procfs, so that threads that leave the host can open its files.
+pub(crate) fn find_proc() {
+    drop(open_proc("self/mountinfo"));
+}
+
+/// Opens a file of procfs, wherever the caller's root is.
+pub(crate) fn open_proc(path: &str) -> OwnedFd {
+    static PROC: OnceLock<OwnedFd> = OnceLock::new();
+    let open = |dir: i64, path: &CStr, flags: i32| {
+        let flags = Arg::Int((flags | libc::O_CLOEXEC).into());
+        syscall(libc::SYS_openat, [Arg::Int(dir), Arg::Str(path), flags, Arg::Int(0)]).map(own)
+    };
+    let proc = PROC.get_or_init(|| {
+        open(libc::AT_FDCWD.into(), c"/proc", libc::O_PATH | libc::O_DIRECTORY)
+            .expect("procfs is mounted on /proc")
+    });
+    let path = CString::new(path).expect("a path has no NUL");
+    open(proc.as_raw_fd().into(), &path, libc::O_RDONLY).expect("a task has its files in procfs")
+}
+
+/// Reads a file to its end.
+pub(crate) fn read_all(fd: &OwnedFd) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut buf = vec![0; 1 << 16];
+    loop {
+        let size = Arg::Int(buf.len() as i64);
+        let args = [Arg::Int(fd.as_raw_fd().into()), Arg::Out(&mut buf), size];
+        match syscall(libc::SYS_read, args).expect("it can be read") {
+            0 => return all,
+            len => all.extend_from_slice(&buf[..len as usize]),
+        }
+    }
 }

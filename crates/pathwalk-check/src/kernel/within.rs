@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const FIRST: Slot = Slot(0);
 const SECOND: Slot = Slot(1);
 
-impl Caller {
+impl Caller<'_> {
     /// Makes a call within bounds.
     pub(super) fn within(&self, resolve: ResolveFlags, call: &Call) -> Result<Raw<OwnedFd>> {
         let bounds = Bounds { caller: self, resolve };
@@ -106,18 +106,18 @@ impl Caller {
 
 /// Bounds, and from where.
 struct Bounds<'c> {
-    caller: &'c Caller,
+    caller: &'c Caller<'c>,
     resolve: ResolveFlags,
 }
 
 impl Bounds<'_> {
     /// A caller that has these descriptors in the first slots.
-    fn beside(&self, fds: &[OwnedFd]) -> Caller {
+    fn beside(&self, fds: &[OwnedFd]) -> Caller<'_> {
         let mut slots = [-1; SLOTS + QUEUES];
         for (slot, fd) in slots.iter_mut().zip(fds) {
             *slot = fd.as_raw_fd();
         }
-        Caller { fds: slots }
+        Caller { fds: slots, tasks: self.caller.tasks }
     }
 
     fn open(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {

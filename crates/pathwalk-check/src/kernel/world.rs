@@ -1,9 +1,9 @@
 //! Namespaces, roots and threads.
 
 use super::{
-    calls::root_mount,
     serve::{Job, Reply, Slots, serve},
-    sys::{Arg, syscall},
+    sys::{Arg, find_proc, syscall},
+    tasks::Tasks,
 };
 use crate::call::Who;
 use pathwalk::Result;
@@ -35,6 +35,7 @@ pub(crate) struct Nursery {
 impl Nursery {
     /// Makes the namespace.
     pub(crate) fn new() -> Self {
+        find_proc();
         let (orders, wanted) = channel::<Sender<World>>();
         thread::spawn(move || {
             leave_host().expect("a namespace of one's own");
@@ -57,6 +58,7 @@ impl Nursery {
 /// A root and its tasks.
 pub(crate) struct World {
     workers: Vec<Worker>,
+    tasks: Arc<Tasks>,
 }
 
 /// Whether anybody may look into the process, which the tasks of all worlds share: who changes it is alone.
@@ -73,11 +75,18 @@ impl World {
     fn new() -> Self {
         let made = thread::spawn(|| {
             new_root().expect("a root of one's own");
-            let root = root_mount().expect("a root has attributes");
             let slots = Arc::new(Mutex::new(Slots::default()));
-            Self { workers: Who::ALL.map(|who| Worker::new(who, root, Arc::clone(&slots))).into() }
+            let tasks = Arc::new(Tasks::default());
+            let worker = |who| Worker::new(who, Arc::clone(&tasks), Arc::clone(&slots));
+            let workers = Who::ALL.map(worker).into();
+            Self { workers, tasks }
         });
         made.join().expect("a world is made or this panicked")
+    }
+
+    /// The threads.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Has one of the tasks do something.
@@ -91,15 +100,16 @@ impl World {
 }
 
 impl Worker {
-    fn new(who: Who, root: u64, slots: Arc<Mutex<Slots>>) -> Self {
+    fn new(who: Who, tasks: Arc<Tasks>, slots: Arc<Mutex<Slots>>) -> Self {
         let (jobs, todo) = channel();
         let (done, replies) = channel();
         let (ready, started) = channel();
         let thread = thread::spawn(move || {
             become_task(who).expect("ids of one's own");
+            tasks.set(who, syscall(libc::SYS_gettid, []).expect("every thread has a number"));
             let _ = ready.send(());
             for job in todo {
-                let _ = done.send(serve(job, &slots, root));
+                let _ = done.send(serve(job, &slots, &tasks));
             }
         });
         // The thread that makes the world ends: whoever is to inherit its namespace must be there by then.

@@ -28,7 +28,7 @@ enum By<'c> {
     At(&'c Where, AtFlags),
 }
 
-impl Caller {
+impl Caller<'_> {
     /// Makes the call if it is one about extended attributes.
     pub(super) fn xattr_call(&self, call: &Call) -> Option<Result<Raw<OwnedFd>>> {
         Some(match call {

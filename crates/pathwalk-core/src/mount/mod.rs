@@ -11,10 +11,27 @@
 //! - Mounting on a dentry or unmounting from it also moves the *dentry's* `seq`: who found nothing mounted there and
 //!   sees the count unmoved was right. So no walk needs a count that all mounts share.
 //! - A mount's holders are counted in stripes; a detached mount is freed by whoever finds the sum zero.
+//! - A mount without a namespace is in no tree: unmounted, or not mounted yet.
 //!
 //! Linux: `struct mount`, `__lookup_mnt`, `legitimize_mnt`; mount_namespaces(7).
 
 pub(crate) mod tree;
+
+pub(crate) mod graft;
+
+pub(crate) mod propagate;
+
+pub(crate) mod umount;
+
+pub(crate) mod change;
+
+pub(crate) mod remount;
+
+pub(crate) mod namespace;
+
+pub(crate) mod show;
+
+mod rootfs;
 
 use crate::{dcache::DentryId, name::fold, vfs::Vfs};
 use bitflags::bitflags;
@@ -27,6 +44,16 @@ pub(crate) struct MountId(pub(crate) u32);
 
 impl MountId {
     pub(crate) const NONE: Self = Self(0);
+}
+
+/// The number of a mount namespace; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NsId(pub(crate) u32);
+
+impl NsId {
+    pub(crate) const NONE: Self = Self(0);
+    /// The namespace that a machine begins with.
+    pub(crate) const INIT: Self = Self(1);
 }
 
 bitflags! {
@@ -45,11 +72,25 @@ bitflags! {
         const DETACHED = 1 << 16;
         /// The superblock itself is read-only.
         const SB_RDONLY = 1 << 17;
+        /// `MNT_EXPIRE` was asked for once and nobody let go of the mount since.
+        const EXPIRY_MARK = 1 << 18;
+        /// `SB_MANDLOCK`, `SB_SYNCHRONOUS` and the like are the superblock's; what is here is the mount's own and may be
+        /// changed by remounting.
+        const USER_SETTABLE = Self::RDONLY.bits()
+            | Self::NOSUID.bits()
+            | Self::NODEV.bits()
+            | Self::NOEXEC.bits()
+            | Self::ATIME.bits()
+            | Self::NOSYMFOLLOW.bits();
+        /// What is said about times of last access.
+        const ATIME = Self::NOATIME.bits() | Self::NODIRATIME.bits() | Self::RELATIME.bits();
     }
 }
 
 impl MntFlags {
     /// The flags that mount(2) asks for; relatime unless something else is said.
+    ///
+    /// Linux: the first half of `path_mount`.
     pub(crate) fn from_ms(ms: MountFlags) -> Self {
         let mut flags = Self::empty();
         for (bit, flag) in [
@@ -57,13 +98,16 @@ impl MntFlags {
             (MountFlags::NOSUID, Self::NOSUID),
             (MountFlags::NODEV, Self::NODEV),
             (MountFlags::NOEXEC, Self::NOEXEC),
-            (MountFlags::NOATIME, Self::NOATIME),
             (MountFlags::NODIRATIME, Self::NODIRATIME),
             (MountFlags::NOSYMFOLLOW, Self::NOSYMFOLLOW),
         ] {
             flags.set(flag, ms.contains(bit));
         }
-        flags.set(Self::RELATIME, !ms.intersects(MountFlags::NOATIME | MountFlags::STRICTATIME));
+        // `MS_STRICTATIME` has the last word; `MS_RELATIME` says nothing.
+        let noatime = ms.contains(MountFlags::NOATIME);
+        let strict = ms.contains(MountFlags::STRICTATIME);
+        flags.set(Self::NOATIME, noatime && !strict);
+        flags.set(Self::RELATIME, !noatime && !strict);
         flags
     }
 
@@ -90,13 +134,20 @@ slot! {
         /// The root of the superblock; another than `root` in a bind mount of a subdirectory.
         pub(crate) sb_root: Cell32,
         link: Link,
-        /// Never given twice.
-        pub(crate) id: Cell64,
+        /// Never given twice, from 2³¹ + 1 up.
+        pub(crate) unique_id: Cell64,
         /// The device that stat shows, and its block size with [`COARSE_TIMES`].
         pub(crate) dev: Cell32,
         pub(crate) blksize: Cell32,
+        /// The namespace that it is mounted in; 0 is none.
+        pub(crate) ns: Cell32,
+        /// The lowest number that was free when it was made.
+        pub(crate) mnt_id: Cell32,
+        spare: Cell64,
     }
 }
+
+const _: () = assert!(size_of::<Mount>() == 64);
 
 impl Linked for Mount {
     fn link(&self) -> &Link {
@@ -118,6 +169,21 @@ fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
 impl Mount {
     pub(crate) fn flags(&self) -> MntFlags {
         MntFlags::from_bits_retain(self.flags.get())
+    }
+
+    /// The namespace that it is mounted in.
+    pub(crate) fn ns(&self) -> NsId {
+        NsId(self.ns.get())
+    }
+
+    /// What it covers; no mount where it hangs nowhere.
+    pub(crate) fn place(&self) -> (MountId, DentryId) {
+        (MountId(self.parent.get()), DentryId(self.mountpoint.get()))
+    }
+
+    /// Its root.
+    pub(crate) fn root(&self) -> DentryId {
+        DentryId(self.root.get())
     }
 
     /// Whether the mount shows only a part of its file system.
@@ -148,11 +214,18 @@ impl Vfs {
         parent: MountId,
         mountpoint: DentryId,
     ) -> Absent<SeenMount> {
-        self.mhash.find_sure(&self.mounts, mount_hash(parent, mountpoint), |id, mount| {
-            let seq = mount.seq.sample();
-            let it = mount.parent.get() == parent.0 && mount.mountpoint.get() == mountpoint.0;
-            (it && mount.seq.unchanged(seq)).then_some(SeenMount { id: MountId(id), seq })
-        })
+        let found =
+            self.mhash.find_sure(&self.mounts, mount_hash(parent, mountpoint), |id, mount| {
+                let seq = mount.seq.sample();
+                let it = mount.place() == (parent, mountpoint);
+                // One that is just being changed is there all the same.
+                it.then(|| mount.seq.unchanged(seq).then_some(SeenMount { id: MountId(id), seq }))
+            });
+        match found {
+            Absent::Found(Some(seen)) => Absent::Found(seen),
+            Absent::Found(None) | Absent::Unsure => Absent::Unsure,
+            Absent::Sure => Absent::Sure,
+        }
     }
 
     /// What is mounted on a dentry as seen in a mount, held: the mount and its root, both counted.
@@ -201,7 +274,8 @@ impl Vfs {
         self.mount_counts.get(id.0).get();
     }
 
-    /// Gives a count of a mount back; the last one of a detached mount frees it.
+    /// Gives a count of a mount back; the last one of a detached mount frees it. Who gives one back has used the mount, so
+    /// it is not expired.
     #[inline]
     pub(crate) fn mntput(&self, id: MountId) {
         self.mount_counts.get(id.0).put_then_look();
@@ -210,8 +284,9 @@ impl Vfs {
 
     #[inline]
     fn mount_look(&self, id: MountId) {
-        if self.mount_slot(id).flags().contains(MntFlags::DETACHED) {
-            self.mount_free_if_unused(id);
+        let flags = self.mount_slot(id).flags();
+        if flags.intersects(MntFlags::DETACHED | MntFlags::EXPIRY_MARK) {
+            self.mount_let_go(id, flags);
         }
     }
 }

@@ -1,14 +1,25 @@
-//! Changing the tree of mounts.
+//! The tree of mounts under its lock: hanging one up, taking one down, finding what is where.
 //!
-//! Linux: `do_add_mount`, `do_loopback`, `do_umount`, `umount_tree`; mount(2), umount(2).
+//! ```text
+//!   Vfs::mount_tree() ─► TreeGuard     lookups, attach, unhook                    here
+//!                           ├ graft       copies, and hanging whole trees up
+//!                           ├ propagate   who else gets it
+//!                           ├ umount      taking whole trees down
+//!                           └ remount     flags
+//! ```
+//!
+//! What only writers look at is in maps here; what walks look at is in the slots. Dentries and mounts that the tree lets go
+//! of are given back after the lock: file systems may hear of it.
+//!
+//! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
-use super::{COARSE_TIMES, MntFlags, MountId, mount_hash};
+use super::{COARSE_TIMES, MntFlags, MountId, NsId, mount_hash, propagate::Groups};
 use crate::{
-    dcache::{DIRECTORY, DentryId, MOUNTED},
+    dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
     fs::Features,
     lock,
+    topology::Moving,
     vfs::Vfs,
-    walk::HeldPath,
 };
 use parking_lot::MutexGuard;
 use pathwalk_abi::{Errno, Result};
@@ -16,292 +27,434 @@ use pathwalk_sync::{
     Change,
     lock_order::{self, Held},
 };
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap, HashMap},
+    ops::{Deref, DerefMut},
+};
 
-/// As many mounts as `fs.mount-max` allows.
+/// As many mounts as `fs.mount-max` allows in a namespace.
 pub(crate) const MOUNT_MAX: u32 = 100_000;
+
+/// The mounts of all namespaces together.
+pub(crate) const MOUNT_SLOTS: u32 = 1 << 20;
+
+/// The first unique number of a mount is the next.
+const UNIQUE_IDS: u64 = 1 << 31;
 
 /// What only writers of the tree look at.
 #[derive(Debug, Default)]
 pub(crate) struct MountTree {
-    /// The mounts that hang in a mount.
-    children: HashMap<MountId, BTreeSet<MountId>>,
-    /// How many mounts cover a dentry, in all parents.
-    covers: HashMap<DentryId, u32>,
+    pub(super) nodes: HashMap<MountId, Node>,
+    /// The mounts that cover a dentry, in all parents.
+    on: HashMap<DentryId, BTreeSet<MountId>>,
     /// How many mounts a superblock has.
     of_sb: HashMap<u32, u32>,
+    pub(super) groups: Groups,
+    pub(super) namespaces: HashMap<NsId, Namespace>,
+    pub(super) last_ns: u32,
+    mnt_ids: Ids,
+    last_unique_id: u64,
+}
+
+/// What only writers of the tree know of a mount.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// The mounts that hang in it.
+    pub(super) children: BTreeSet<MountId>,
+    /// The peer group it is in; 0 is none.
+    pub(super) shared: u32,
+    /// The peer group that it receives from; 0 is none.
+    pub(super) master: u32,
+    /// Whether it may not be bound.
+    pub(super) unbindable: bool,
+}
+
+/// A mount namespace.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    /// The mount at the bottom.
+    pub(super) root: MountId,
+    /// How many mounts it has.
+    pub(super) mounts: u32,
+    /// Of the namespace of a tree that hangs nowhere: the one that it was copied in.
+    pub(super) anonymous: Option<NsId>,
+}
+
+/// Small numbers, the lowest free one first.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    last: u32,
+    free: BinaryHeap<Reverse<u32>>,
+}
+
+impl Ids {
+    pub(super) fn take(&mut self) -> u32 {
+        if let Some(Reverse(id)) = self.free.pop() {
+            return id;
+        }
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn give(&mut self, id: u32) {
+        self.free.push(Reverse(id));
+    }
 }
 
 /// The tree's lock, held.
-pub(crate) struct TreeGuard<'a> {
-    tree: MutexGuard<'a, MountTree>,
-    _held: Held,
+pub(crate) struct TreeGuard<'v> {
+    pub(super) vfs: &'v Vfs,
+    locked: Option<(MutexGuard<'v, MountTree>, Held)>,
+    /// From the first move of a mount on.
+    moving: Option<Moving<'v>>,
+    /// Mounts that were found unused: their counts stay odd, so that nobody holds one before it is taken down.
+    pub(super) unused: HashMap<MountId, Change<'v>>,
+    /// Counts to be given back after the lock.
+    pub(super) dentries: Vec<DentryId>,
+    /// Detached mounts to be freed after the lock, if nobody holds them.
+    pub(super) detached: Vec<MountId>,
 }
 
-/// How often an unmount looks whether a mount is still in use: a late reader lets go at once.
-const LOOKS: u32 = 8;
+impl Deref for TreeGuard<'_> {
+    type Target = MountTree;
+
+    fn deref(&self) -> &MountTree {
+        &self.locked.as_ref().expect("locked until it is dropped").0
+    }
+}
+
+impl DerefMut for TreeGuard<'_> {
+    fn deref_mut(&mut self) -> &mut MountTree {
+        &mut self.locked.as_mut().expect("locked until it is dropped").0
+    }
+}
+
+impl Drop for TreeGuard<'_> {
+    fn drop(&mut self) {
+        self.moving = None;
+        self.unused.clear();
+        self.locked = None;
+        for dentry in self.dentries.drain(..) {
+            self.vfs.dput(dentry);
+        }
+        self.vfs.free_detached(std::mem::take(&mut self.detached));
+    }
+}
 
 impl Vfs {
-    fn mount_tree(&self) -> TreeGuard<'_> {
+    /// Locks the tree.
+    pub(crate) fn mount_tree(&self) -> TreeGuard<'_> {
         let held = lock_order::acquire(lock::MOUNTS, false);
-        TreeGuard { tree: self.tree.lock(), _held: held }
+        let locked = Some((self.tree.lock(), held));
+        TreeGuard {
+            vfs: self,
+            locked,
+            moving: None,
+            unused: HashMap::new(),
+            dentries: Vec::new(),
+            detached: Vec::new(),
+        }
     }
 
-    /// Makes a mount of `root` that hangs nowhere yet, with one count. It takes over the caller's count of `root`.
+    /// Whether something is mounted on the dentry in a namespace.
+    ///
+    /// Linux: `is_local_mountpoint`.
+    pub(crate) fn is_local_mountpoint(&self, dentry: DentryId, ns: NsId) -> bool {
+        self.dentry(dentry).is(MOUNTED)
+            && self.mount_tree().on(dentry).any(|id| self.mount_slot(id).ns() == ns)
+    }
+}
+
+impl MountTree {
+    pub(super) fn node(&self, id: MountId) -> &Node {
+        self.nodes.get(&id).expect("a mount has a node until it is freed")
+    }
+
+    pub(super) fn node_mut(&mut self, id: MountId) -> &mut Node {
+        self.nodes.get_mut(&id).expect("a mount has a node until it is freed")
+    }
+
+    /// The mounts that cover a dentry, in all parents.
+    pub(super) fn on(&self, dentry: DentryId) -> impl Iterator<Item = MountId> {
+        self.on.get(&dentry).into_iter().flatten().copied()
+    }
+
+    /// A mount and all below it, parents first.
+    ///
+    /// Linux: `next_mnt`.
+    pub(super) fn subtree(&self, root: MountId) -> Vec<MountId> {
+        let mut todo = vec![root];
+        let mut found = Vec::new();
+        while let Some(at) = todo.pop() {
+            found.push(at);
+            todo.extend(self.node(at).children.iter().rev());
+        }
+        found
+    }
+}
+
+impl<'v> TreeGuard<'v> {
+    /// Makes a mount that hangs nowhere yet. It takes over the caller's count of `root`.
     ///
     /// # Errors
     ///
     /// `ENOSPC`: there are as many mounts as there may be.
-    pub(crate) fn mount_alloc(&self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
-        let superblock = self.superblock(sb).ok_or(Errno::ENODEV)?;
-        let id = self.mounts.alloc().ok_or(Errno::ENOSPC)?;
-        self.mhash.grow(&self.mounts, self.mounts.high_water());
-        let mount = self.mounts.get(id);
+    pub(super) fn alloc(&mut self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
+        let vfs = self.vfs;
+        let superblock = vfs.superblock(sb).ok_or(Errno::ENODEV)?;
         let coarse = superblock.fs.features().contains(Features::COARSE_TIMES);
         let blksize = superblock.fs.blksize() | if coarse { COARSE_TIMES } else { 0 };
-        let mut guard = self.mount_tree();
-        *guard.tree.of_sb.entry(sb).or_default() += 1;
+        let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
+        vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
+        *self.of_sb.entry(sb).or_default() += 1;
+        self.last_unique_id += 1;
+        let unique_id = UNIQUE_IDS + self.last_unique_id;
+        let mnt_id = self.mnt_ids.take();
+        let mount = vfs.mounts.get(id);
         let _change = mount.seq.change();
-        let sb_flags = if superblock.read_only { MntFlags::SB_RDONLY } else { MntFlags::empty() };
+        let sb_flags =
+            if superblock.is_read_only() { MntFlags::SB_RDONLY } else { MntFlags::empty() };
         mount.flags.set((flags | sb_flags).bits());
         mount.parent.set(0);
         mount.mountpoint.set(0);
         mount.root.set(root.0);
         mount.sb.set(sb);
         mount.sb_root.set(superblock.root.get().map_or(root.0, |sb_root| sb_root.0));
-        mount.id.set(self.next_mount_id.add(1));
+        mount.unique_id.set(unique_id);
+        mount.mnt_id.set(mnt_id);
         mount.dev.set(superblock.dev.to_u32());
         mount.blksize.set(blksize);
-        self.mount_counts.get(id).get();
+        mount.ns.set(0);
+        self.nodes.insert(MountId(id), Node::default());
         Ok(MountId(id))
     }
 
-    /// Hangs a mount over a place; the caller holds both.
-    ///
-    /// # Errors
-    ///
-    /// - `ENOENT`: the place was removed, or lies in a mount that hangs nowhere any more.
-    /// - `ENOTDIR`: one is a directory and the other is not.
-    pub(crate) fn attach(&self, id: MountId, at: &HeldPath<'_>) -> Result<()> {
-        loop {
-            let (parent, mountpoint) = self.hold_top(&self.mount_tree(), at);
-            let attached = self.attach_at(id, at, parent, mountpoint);
-            self.dput(mountpoint);
-            if let Some(attached) = attached {
-                return attached;
-            }
+    /// Forgets a mount that is in no tree; returns its root and, if it was the last one of it, its superblock.
+    pub(super) fn forget(&mut self, id: MountId) -> (DentryId, Option<u32>) {
+        let mount = self.vfs.mount_slot(id);
+        self.nodes.remove(&id);
+        self.mnt_ids.give(mount.mnt_id.get());
+        let sb = mount.sb.get();
+        let count = self.of_sb.get_mut(&sb).expect("a mount's superblock counts it");
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            self.of_sb.remove(&sb);
         }
+        (mount.root(), last.then_some(sb))
     }
 
-    /// What the place shows: the root of what is mounted on top of it, counted, as seen in that mount.
-    fn hold_top(&self, guard: &TreeGuard<'_>, at: &HeldPath<'_>) -> (MountId, DentryId) {
-        let (mut parent, mut mountpoint) = (at.mnt(), at.dentry());
-        while let Some(top) = self.mounted_on_locked(guard, parent, mountpoint) {
-            (parent, mountpoint) = (top, DentryId(self.mount_slot(top).root.get()));
-        }
-        self.dget(mountpoint);
-        (parent, mountpoint)
-    }
-
-    /// What is mounted on a dentry as seen in a mount; the tree's lock makes it exact.
-    fn mounted_on_locked(
-        &self,
-        _guard: &TreeGuard<'_>,
-        parent: MountId,
-        mountpoint: DentryId,
-    ) -> Option<MountId> {
-        self.mhash.find_locked(&self.mounts, mount_hash(parent, mountpoint), |id, mount| {
-            let it = mount.parent.get() == parent.0 && mount.mountpoint.get() == mountpoint.0;
-            it.then_some(MountId(id))
+    /// What is mounted on a dentry as seen in a mount.
+    ///
+    /// Linux: `__lookup_mnt`.
+    pub(super) fn child_at(&self, parent: MountId, mountpoint: DentryId) -> Option<MountId> {
+        let vfs = self.vfs;
+        vfs.mhash.find_locked(&vfs.mounts, mount_hash(parent, mountpoint), |id, mount| {
+            (mount.place() == (parent, mountpoint)).then_some(MountId(id))
         })
     }
 
-    /// Hangs a mount over a dentry; none where something else was mounted there meanwhile.
-    fn attach_at(
-        &self,
-        id: MountId,
-        at: &HeldPath<'_>,
-        parent: MountId,
-        mountpoint: DentryId,
-    ) -> Option<Result<()>> {
-        let mount = self.mount_slot(id);
-        // Nobody removes or moves it from here on: whoever does reserves its name and then looks whether it is a
-        // mountpoint.
-        let _name = match self.reserve_held(mountpoint) {
-            Ok(name) => name,
-            Err(errno) => return Some(Err(errno)),
-        };
-        let mut guard = self.mount_tree();
-        // What was mounted there since is covered too.
-        let top = self.hold_top(&guard, at);
-        self.dput(top.1);
-        if top != (parent, mountpoint) {
-            return None;
+    /// What covers a mount's root.
+    pub(super) fn overmount(&self, id: MountId) -> Option<MountId> {
+        self.child_at(id, self.vfs.mount_slot(id).root())
+    }
+
+    /// The mount on top of the stack that stands on a mount's root.
+    pub(super) fn topmost(&self, mut id: MountId) -> MountId {
+        while let Some(over) = self.overmount(id) {
+            id = over;
         }
-        if self.mount_slot(parent).flags().contains(MntFlags::DETACHED) {
-            return Some(Err(Errno::ENOENT));
+        id
+    }
+
+    /// What a place shows: the root of what is mounted on top of it, in that mount; or the place itself.
+    pub(super) fn top_of(&self, parent: MountId, dentry: DentryId) -> (MountId, DentryId) {
+        match self.child_at(parent, dentry) {
+            Some(child) => {
+                let top = self.topmost(child);
+                (top, self.vfs.mount_slot(top).root())
+            }
+            None => (parent, dentry),
         }
-        let is_directory = |dentry: u32| self.dentries.get(dentry).is(DIRECTORY);
-        if is_directory(mount.root.get()) != is_directory(mountpoint.0) {
-            return Some(Err(Errno::ENOTDIR));
+    }
+
+    /// Whether `ancestor` is `of` or `of` hangs below it.
+    pub(super) fn mount_is_ancestor(&self, ancestor: MountId, mut of: MountId) -> bool {
+        loop {
+            if of == ancestor {
+                return true;
+            }
+            let (parent, _) = self.vfs.mount_slot(of).place();
+            if parent == MountId::NONE {
+                return false;
+            }
+            of = parent;
         }
-        let covered = self.dentry(mountpoint);
+    }
+
+    /// Whether a place lies below another, across mounts.
+    ///
+    /// Linux: `is_path_reachable`.
+    pub(super) fn is_reachable(&self, at: (MountId, DentryId), root: (MountId, DentryId)) -> bool {
+        self.vfs.while_still(|still| Some(self.vfs.is_under(at, root, still)))
+    }
+
+    /// Whether a dentry is another or lies below it.
+    ///
+    /// Linux: `is_subdir`.
+    pub(super) fn is_subdir(&self, of: DentryId, ancestor: DentryId) -> bool {
+        self.vfs.while_still(|still| Some(self.vfs.is_ancestor(ancestor, of, still)))
+    }
+
+    pub(super) fn is_directory(&self, dentry: DentryId) -> bool {
+        self.vfs.dentry(dentry).is(DIRECTORY)
+    }
+
+    /// Whether a name, or a root, leads to the dentry.
+    pub(super) fn is_linked(&self, dentry: DentryId) -> bool {
+        self.vfs.dentry(dentry).is(HASHED | IS_ROOT)
+    }
+
+    /// Hangs a mount over a dentry, with all that hangs in it.
+    ///
+    /// Linux: `attach_mnt`.
+    pub(super) fn attach(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) {
+        self.begin_to_move();
+        self.attach_unseen(id, parent, mountpoint);
+    }
+
+    /// As [`TreeGuard::attach`], in a tree that nobody has seen yet.
+    pub(super) fn attach_unseen(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) {
+        let _mount = self.change(id);
+        self.hook(id, parent, mountpoint);
+    }
+
+    /// Mounts change their places from here on, until the lock is given up. Nobody climbs meanwhile.
+    fn begin_to_move(&mut self) {
+        if self.moving.is_none() {
+            self.moving = Some(self.vfs.moving());
+        }
+    }
+
+    /// Makes a mount's count odd, unless it is.
+    fn change(&self, id: MountId) -> Option<Change<'v>> {
+        (!self.unused.contains_key(&id)).then(|| self.vfs.mount_slot(id).seq.change())
+    }
+
+    /// As [`TreeGuard::attach`], while the mount's count is odd.
+    fn hook(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) {
+        let covered = self.vfs.dentry(mountpoint);
         {
-            let _moving = self.moving();
             let _dentry = covered.lockref.lock(lock::DENTRY);
             covered.lockref.get_locked();
-            {
-                let _mount = mount.seq.change();
-                mount.parent.set(parent.0);
-                mount.mountpoint.set(mountpoint.0);
-            }
-            self.mhash.insert(id.0, mount);
             let _change = covered.seq.change();
             covered.flags.set(covered.flags.get() | MOUNTED);
+            self.hash(id, parent, mountpoint);
         }
-        *guard.tree.covers.entry(mountpoint).or_default() += 1;
-        guard.tree.children.entry(parent).or_default().insert(id);
-        Some(Ok(()))
+        self.on.entry(mountpoint).or_default().insert(id);
+        self.node_mut(parent).children.insert(id);
     }
 
-    /// Takes a mount out of the tree. The caller holds one count of it.
-    ///
-    /// # Errors
-    ///
-    /// - `EINVAL`: it hangs nowhere: it is the root, or was unmounted meanwhile.
-    /// - `EBUSY`: something is mounted in it, or somebody else holds it; unless `lazy`.
-    pub(crate) fn detach(&self, id: MountId, lazy: bool) -> Result<()> {
-        let mut guard = self.mount_tree();
-        if self.mount_slot(id).parent.get() == 0 {
-            return Err(Errno::EINVAL);
-        }
-        if !lazy {
-            if guard.tree.children.get(&id).is_some_and(|children| !children.is_empty()) {
-                return Err(Errno::EBUSY);
-            }
-            // Looked at before anything is changed, so that a refusal costs no walk its sample.
-            if !self.is_unused(id) {
-                return Err(Errno::EBUSY);
-            }
-        }
-        // From here on readers that come by see the count odd and hold nothing, until the mount is detached. It must not be
-        // even in between: who waits for that would hold a mount that nobody was seen to use.
-        let change = self.mount_slot(id).seq.change();
-        if !lazy && !self.is_unused(id) {
-            return Err(Errno::EBUSY);
-        }
-        // Leaves first; each becomes a tree of its own and goes with its last holder.
-        let mut subtree = vec![id];
-        let mut next = 0;
-        while let Some(&at) = subtree.get(next) {
-            subtree.extend(guard.tree.children.get(&at).into_iter().flatten());
-            next += 1;
-        }
-        let mut uncovered = Vec::new();
-        {
-            let _moving = self.moving();
-            for &at in subtree[1..].iter().rev() {
-                let change = self.mount_slot(at).seq.change();
-                uncovered.push(self.detach_one(&mut guard.tree, at, change));
-            }
-            uncovered.push(self.detach_one(&mut guard.tree, id, change));
-        }
-        drop(guard);
-        for (mount, mountpoint) in uncovered {
-            self.dput(mountpoint);
-            self.mount_free_if_unused(mount);
-        }
-        Ok(())
+    fn hash(&self, id: MountId, parent: MountId, mountpoint: DentryId) {
+        let mount = self.vfs.mount_slot(id);
+        mount.parent.set(parent.0);
+        mount.mountpoint.set(mountpoint.0);
+        self.vfs.mhash.insert(id.0, mount);
     }
 
-    /// Whether nobody but the caller, who has one count, holds a mount.
-    fn is_unused(&self, id: MountId) -> bool {
-        (0..LOOKS).any(|look| {
-            if look != 0 {
-                std::thread::yield_now();
-            }
-            self.mount_counts.get(id.0).sum_after() <= 1
-        })
-    }
-
-    /// Takes one mount out of the tree. It takes over the change of the mount's slot.
-    fn detach_one(
-        &self,
-        tree: &mut MountTree,
-        id: MountId,
-        change: Change<'_>,
-    ) -> (MountId, DentryId) {
-        let mount = self.mount_slot(id);
-        let (parent, mountpoint) = (MountId(mount.parent.get()), DentryId(mount.mountpoint.get()));
-        let children =
-            tree.children.get_mut(&parent).expect("an attached mount is its parent's child");
-        children.remove(&id);
-        if children.is_empty() {
-            tree.children.remove(&parent);
-        }
-        let covers = tree.covers.get_mut(&mountpoint).expect("an attached mount covers a dentry");
-        *covers -= 1;
-        let last = *covers == 0;
-        if last {
-            tree.covers.remove(&mountpoint);
-        }
-        self.mhash.remove(&self.mounts, id.0, mount);
+    fn unhash(&self, id: MountId) {
+        let mount = self.vfs.mount_slot(id);
+        self.vfs.mhash.remove(&self.vfs.mounts, id.0, mount);
         mount.parent.set(0);
         mount.mountpoint.set(0);
-        mount.flags.set((mount.flags() | MntFlags::DETACHED).bits());
-        drop(change);
-        let covered = self.dentry(mountpoint);
-        let _dentry = covered.lockref.lock(lock::DENTRY);
-        let _change = covered.seq.change();
-        if last {
-            covered.flags.set(covered.flags.get() & !MOUNTED);
-        }
-        (id, mountpoint)
     }
 
-    /// Frees a detached mount that nobody holds, and its file system if it was the last one of it.
-    #[cold]
-    pub(crate) fn mount_free_if_unused(&self, id: MountId) {
-        let mount = self.mount_slot(id);
-        let (sb, root, last) = {
-            let mut guard = self.mount_tree();
-            if !mount.flags().contains(MntFlags::DETACHED)
-                || self.mount_counts.get(id.0).sum_after() != 0
-            {
-                return;
-            }
-            let _change = mount.seq.change();
-            // Whoever else saw the sum zero finds the flag gone.
-            mount.flags.set(0);
-            let sb = mount.sb.get();
-            let count = guard.tree.of_sb.get_mut(&sb).expect("a mount's superblock counts it");
-            *count -= 1;
-            let last = *count == 0;
-            if last {
-                guard.tree.of_sb.remove(&sb);
-            }
-            (sb, DentryId(mount.root.get()), last)
-        };
-        self.mounts.free(id.0);
-        self.dput(root);
-        if last {
-            self.kill_sb(sb);
-        }
+    /// Takes a mount down from what it covers, with all that hangs in it.
+    ///
+    /// Linux: `umount_mnt`.
+    pub(super) fn unhook(&mut self, id: MountId) {
+        self.begin_to_move();
+        self.unhook_unseen(id);
     }
 
-    /// Marks a mount that hangs nowhere as detached, so that its last holder frees it.
-    pub(crate) fn mount_abandon(&self, id: MountId) {
+    /// As [`TreeGuard::unhook`], in a tree that nobody has seen yet.
+    pub(super) fn unhook_unseen(&mut self, id: MountId) {
+        let _mount = self.change(id);
+        self.unhook_changing(id);
+    }
+
+    /// As [`TreeGuard::unhook`], while the mount's count is odd.
+    fn unhook_changing(&mut self, id: MountId) {
+        let (parent, mountpoint) = self.vfs.mount_slot(id).place();
+        self.node_mut(parent).children.remove(&id);
+        let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
+        on.remove(&id);
+        let last = on.is_empty();
+        if last {
+            self.on.remove(&mountpoint);
+        }
+        let covered = self.vfs.dentry(mountpoint);
         {
-            let _guard = self.mount_tree();
-            let mount = self.mount_slot(id);
-            let _change = mount.seq.change();
-            mount.flags.set((mount.flags() | MntFlags::DETACHED).bits());
+            let _dentry = covered.lockref.lock(lock::DENTRY);
+            let _change = covered.seq.change();
+            self.unhash(id);
+            if last {
+                covered.flags.set(covered.flags.get() & !MOUNTED);
+            }
         }
-        self.mntput(id);
+        self.dentries.push(mountpoint);
     }
 
-    /// Whether something is mounted on the dentry.
-    pub(crate) fn is_mountpoint(&self, dentry: DentryId) -> bool {
-        self.dentry(dentry).is(MOUNTED)
+    /// Puts a mount in the place of another, which goes elsewhere or nowhere. No walk sees what is in between, or what
+    /// both cover: it finds one of them changing, or the count of what they cover moved.
+    pub(super) fn replace(
+        &mut self,
+        old: MountId,
+        new: MountId,
+        old_to: Option<(MountId, DentryId)>,
+    ) {
+        self.begin_to_move();
+        let (old_slot, new_slot) = (self.vfs.mount_slot(old), self.vfs.mount_slot(new));
+        let (_old, _new) = (self.change(old), self.change(new));
+        if new_slot.place().0 != MountId::NONE {
+            self.unhook_changing(new);
+        }
+        let (parent, mountpoint) = old_slot.place();
+        let covered = self.vfs.dentry(mountpoint);
+        {
+            let _dentry = covered.lockref.lock(lock::DENTRY);
+            let _change = covered.seq.change();
+            self.unhash(old);
+            self.hash(new, parent, mountpoint);
+        }
+        let swap = |ids: &mut BTreeSet<MountId>| {
+            ids.remove(&old);
+            ids.insert(new);
+        };
+        swap(self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry"));
+        swap(&mut self.node_mut(parent).children);
+        if let Some((parent, mountpoint)) = old_to {
+            self.hook(old, parent, mountpoint);
+        }
+    }
+
+    /// Changes the flags of a mount.
+    pub(super) fn set_flags(&self, id: MountId, flags: MntFlags) {
+        let _change = self.change(id);
+        self.vfs.mount_slot(id).flags.set(flags.bits());
+    }
+
+    /// Puts a mount into a namespace, or out of the one it is in.
+    pub(super) fn set_ns(&mut self, id: MountId, ns: NsId) {
+        let mount = self.vfs.mount_slot(id);
+        if let Some(old) = self.namespaces.get_mut(&mount.ns()) {
+            old.mounts -= 1;
+        }
+        if let Some(new) = self.namespaces.get_mut(&ns) {
+            new.mounts += 1;
+        }
+        let _change = self.change(id);
+        mount.ns.set(ns.0);
     }
 }

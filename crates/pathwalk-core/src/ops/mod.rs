@@ -34,6 +34,10 @@ pub(crate) mod dir;
 
 pub(crate) mod mounts;
 
+pub(crate) mod move_mount;
+
+pub(crate) mod mount_setattr;
+
 pub mod explain;
 
 use crate::walk::Lookup;

@@ -1,10 +1,11 @@
-//! mount, bind mounts, umount2.
+//! mount and umount2, and pivot_root.
 //!
-//! Linux: `path_mount`, `do_loopback`, `path_umount`.
+//! Linux: `path_mount`, `do_new_mount`, `do_loopback`, `do_move_mount_old`, `do_change_type`, `path_umount`,
+//! `SYSCALL_DEFINE2(pivot_root)`.
 
 use crate::{
     fs::FileSystem,
-    mount::{MntFlags, MountId},
+    mount::{MntFlags, graft::Side, propagate::Propagation},
     security::{Hooks, PathRef},
     task::{At, Task},
     walk::{HeldPath, Lookup, ladder::keep},
@@ -12,20 +13,46 @@ use crate::{
 use pathwalk_abi::{CapSet, Errno, MountFlags, PATH_MAX, Result, UmountFlags};
 use std::sync::Arc;
 
+/// What is to be mounted.
+enum What<'s> {
+    /// A file system.
+    New(Arc<dyn FileSystem>),
+    /// What a path leads to.
+    Source(&'s [u8]),
+}
+
+impl What<'_> {
+    /// The source as a path.
+    fn path(&self) -> &[u8] {
+        match self {
+            Self::New(fs) => fs.source(),
+            Self::Source(source) => source,
+        }
+    }
+}
+
+/// The kernel's own: no user may set it.
+const MS_NOUSER: u64 = 1 << 31;
+/// The upper half of the flags, which once had to say that the call is of the new kind.
+const MS_MGC_MSK: u64 = 0xffff_0000;
+/// What it said.
+const MS_MGC_VAL: u64 = 0xc0ed_0000;
+
 impl Task {
-    /// `mount(fs, path, flags)`: mounts a file system on a path. mount(2)
+    /// `mount(source, path, type, flags)`: mounts a file system on a path. mount(2)
     ///
-    /// Of the flags it knows `MS_RDONLY`, `MS_NOSUID`, `MS_NODEV`, `MS_NOEXEC`, `MS_NOSYMFOLLOW` and those about times of
-    /// last access.
+    /// With `MS_REMOUNT`, `MS_BIND`, `MS_MOVE` or a type of propagation it does what [`Task::mount_tree`] does, with the
+    /// file system's source as the path that one takes. Flags that nobody knows are ignored, as mount(2) does.
     ///
     /// # Errors
     ///
     /// - those of the lookup.
+    /// - `EINVAL`: the flag 1 << 31.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
-    /// - `EINVAL`: another flag.
     /// - whatever keeps the file system from being mounted.
     /// - `ENOENT`: the mountpoint was removed, or lies in a mount that was unmounted.
-    /// - `ENOTDIR`: the mountpoint is no directory.
+    /// - `EINVAL`: it lies in another mount namespace.
+    /// - `ENOTDIR`: it is no directory.
     /// - `ENOSPC`, `ENOMEM`: there is no room for one more mount.
     pub fn mount(
         &self,
@@ -33,12 +60,54 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        let at = self.mountpoint(path.as_ref())?;
-        if !KNOWN.contains(flags) {
+        self.path_mount(What::New(fs), path.as_ref(), flags)
+    }
+
+    /// `mount(source, path, NULL, flags)`: changes what is mounted: mount(2) with a flag that says how.
+    ///
+    /// | flags | what happens at `path` |
+    /// |---|---|
+    /// | `MS_REMOUNT` with `MS_BIND` | the flags of the mount change |
+    /// | `MS_REMOUNT` | the flags of the file system change, and those of the mount |
+    /// | `MS_BIND` | `source` is shown there too; with `MS_REC`, with all that is mounted below it |
+    /// | `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE` | the propagation changes; with `MS_REC`, of all below it too |
+    /// | `MS_MOVE` | what is mounted at `source` moves there |
+    ///
+    /// The first that is given is done.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the source has more than 4095 bytes.
+    /// - those of the lookup of the path.
+    /// - `EINVAL`: the flag 1 << 31. `EPERM`: without `CAP_SYS_ADMIN`.
+    ///
+    /// Remounting: `EINVAL`: the path is no mount's root, or lies in another mount namespace; `EBUSY`: it would become
+    /// read-only, and files are open for writing there.
+    ///
+    /// Binding: `EINVAL`: the source is empty; those of its lookup; `ENOENT`: the path was removed, or lies in a mount that
+    /// was unmounted; `EINVAL`: one of the two lies in another mount namespace, or the source may not be bound; `ENOTDIR`: one
+    /// is a directory and the other is not; `ENOENT`: the source was removed; `ENOSPC`: there is no room.
+    ///
+    /// Propagation: `EINVAL`: several types, or another flag beside them; the path is no mount's root, or was unmounted.
+    ///
+    /// Moving: `EINVAL`: the source is empty; those of its lookup; `EINVAL`: it is no mount's root, or one is a directory and
+    /// the other is not; `ENOENT`: the path was removed; `EINVAL`: one of the two lies in another mount namespace, the source
+    /// is at the bottom or in a shared mount, or has unbindable mounts and the path is shared; `ELOOP`: the path lies in the
+    /// source.
+    ///
+    /// Else: `EINVAL`: a new mount has a type.
+    pub fn mount_tree(
+        &self,
+        source: impl AsRef<[u8]>,
+        path: impl AsRef<[u8]>,
+        flags: MountFlags,
+    ) -> Result<()> {
+        let source = source.as_ref();
+        // mount(2) takes its source for a string of any kind, whose length it checks before all else.
+        if source.len() >= PATH_MAX {
             return Err(Errno::EINVAL);
         }
-        let id = self.vfs().new_mount(fs, flags)?;
-        self.hang(id, &at)
+        self.path_mount(What::Source(source), path.as_ref(), flags)
     }
 
     /// `bind(source, path)`: shows a directory or file at another path too: mount(2) with `MS_BIND`.
@@ -47,113 +116,180 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: the source has more than 4095 bytes.
-    /// - those of the lookup of the path.
-    /// - `EPERM`: without `CAP_SYS_ADMIN`.
-    /// - `EINVAL`: the source is empty; else those of its lookup.
-    /// - `ENOENT`: the mountpoint lies in a mount that was unmounted. `EINVAL`: the source does.
-    /// - `ENOENT`: the mountpoint was removed.
-    /// - `ENOTDIR`: one is a directory and the other is not.
-    /// - `ENOSPC`: there is no room for one more mount.
+    /// As [`Task::mount_tree`].
     pub fn bind(&self, source: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> Result<()> {
-        let source = source.as_ref();
-        // mount(2) takes its source for a string of any kind, whose length it checks before all else.
-        if source.len() >= PATH_MAX {
+        self.mount_tree(source, path, MountFlags::BIND)
+    }
+
+    /// Linux: `path_mount`.
+    fn path_mount(&self, what: What<'_>, path: &[u8], flags: MountFlags) -> Result<()> {
+        let at = keep(&self.request(At::Cwd, path, Lookup::FOLLOW)?)?;
+        let mut bits = flags.bits();
+        if bits & MS_MGC_MSK == MS_MGC_VAL {
+            bits &= !MS_MGC_MSK;
+        }
+        if bits & MS_NOUSER != 0 {
             return Err(Errno::EINVAL);
         }
-        let at = self.mountpoint(path.as_ref())?;
+        self.security_sb_mount(&at)?;
+        self.must_have(CapSet::SYS_ADMIN)?;
+        let ms = MountFlags::from_bits_retain(bits);
+        if ms.contains(MountFlags::REMOUNT) {
+            self.do_remount(&at, ms)
+        } else if ms.contains(MountFlags::BIND) {
+            self.do_loopback(what.path(), &at, ms)
+        } else if ms.intersects(Propagation::FLAGS) {
+            self.do_change_type(&at, ms)
+        } else if ms.contains(MountFlags::MOVE) {
+            self.do_move_mount_old(what.path(), &at)
+        } else {
+            self.do_new_mount(what, &at, ms)
+        }
+    }
+
+    fn do_new_mount(&self, what: What<'_>, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
+        let What::New(fs) = what else { return Err(Errno::EINVAL) };
+        let vfs = self.vfs();
+        let id = vfs.new_mount(fs, ms)?;
+        vfs.do_add_mount(id, at, self.mount_namespace().ns()).inspect_err(|_| vfs.mount_abandon(id))
+    }
+
+    /// Linux: `do_remount`, `do_reconfigure_mnt`.
+    fn do_remount(&self, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
+        if !self.is_ours(at) || !at.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        let mut flags = MntFlags::from_ms(ms);
+        let says_atime = MountFlags::NOATIME
+            | MountFlags::NODIRATIME
+            | MountFlags::RELATIME
+            | MountFlags::STRICTATIME;
+        if !ms.intersects(says_atime) {
+            flags = flags.difference(MntFlags::ATIME) | at.mnt_flags() & MntFlags::ATIME;
+        }
+        if ms.contains(MountFlags::BIND) {
+            self.vfs().reconfigure_mnt(at, flags)
+        } else {
+            self.vfs().remount(at, ms, flags)
+        }
+    }
+
+    fn do_loopback(&self, source: &[u8], at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
         if source.is_empty() {
             return Err(Errno::EINVAL);
         }
         let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
-        let vfs = self.vfs();
-        if at.mnt_flags().contains(MntFlags::DETACHED) {
-            return Err(Errno::ENOENT);
-        }
-        if source.mnt_flags().contains(MntFlags::DETACHED) {
+        self.vfs().do_loopback(
+            &source,
+            at,
+            self.mount_namespace().ns(),
+            ms.contains(MountFlags::REC),
+        )
+    }
+
+    fn do_change_type(&self, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
+        let propagation = Propagation::from_ms(ms).ok_or(Errno::EINVAL)?;
+        if !at.is_mount_root() {
             return Err(Errno::EINVAL);
         }
-        vfs.dget(source.dentry());
-        let flags = source.mnt_flags().difference(MntFlags::SB_RDONLY);
-        let sb = source.slot().sb.get();
-        let id = vfs
-            .mount_alloc(sb, source.dentry(), flags)
-            .inspect_err(|_| vfs.dput(source.dentry()))?;
-        self.hang(id, &at)
+        self.vfs().do_change_type(at, propagation, ms.contains(MountFlags::REC))
+    }
+
+    fn do_move_mount_old(&self, source: &[u8], at: &HeldPath<'_>) -> Result<()> {
+        if source.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
+        self.do_move_mount(&source, at, Side::OnTop)
     }
 
     /// `umount2(path, flags)`: takes away what is mounted at a path. umount(2)
     ///
-    /// With `MNT_DETACH` it goes at once, with all below it, and who uses it goes on to; else only if nobody does.
+    /// With `MNT_DETACH` it goes at once, with all below it, and who uses it goes on to; else only if nobody does. Where the
+    /// mount that it hangs in is shared, what is mounted there in those who receive goes too. The mount of the task's own
+    /// root is not taken away but made read-only, unless lazily.
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: a flag other than `MNT_DETACH` and `UMOUNT_NOFOLLOW`.
+    /// - `EINVAL`: another flag than `MNT_FORCE`, `MNT_DETACH`, `MNT_EXPIRE` and `UMOUNT_NOFOLLOW`.
     /// - those of the lookup.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
-    /// - `EINVAL`: nothing is mounted there, or it is the root of the tree.
+    /// - `EINVAL`: nothing is mounted there, it is the bottom of the tree, or it lies in another mount namespace.
+    /// - with `MNT_EXPIRE`: `EINVAL`: it is the task's root, or `MNT_FORCE` or `MNT_DETACH` is given; `EBUSY`: somebody uses it;
+    ///   `EAGAIN`: somebody did since this was last asked, or it never was.
     /// - `EBUSY`: somebody uses it, or something is mounted in it.
     pub fn umount2(&self, path: impl AsRef<[u8]>, flags: UmountFlags) -> Result<()> {
-        const KNOWN: UmountFlags = UmountFlags::DETACH.union(UmountFlags::NOFOLLOW);
-        if !KNOWN.contains(flags) {
+        if flags.bits() & !UmountFlags::all().bits() != 0 {
             return Err(Errno::EINVAL);
         }
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
+        let vfs = self.vfs();
         let mut held = keep(&self.request(At::Cwd, path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
-        while let Some((mnt, root)) = self.vfs().lookup_mnt(held.mnt(), held.dentry()) {
-            held = HeldPath::new(self.vfs(), mnt, root);
+        while let Some((mnt, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
+            held = HeldPath::new(vfs, mnt, root);
         }
-        self.may_mount()?;
-        if held.mount().root.get() != held.dentry().0 {
-            return Err(Errno::EINVAL);
-        }
-        let vfs = self.vfs();
-        vfs.ask(Hooks::SB_UMOUNT, |module| {
-            module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held))
-        })?;
-        vfs.detach(held.mnt(), flags.contains(UmountFlags::DETACH))
+        let root = self.fs.sample_root(vfs).mnt;
+        let umount = || {
+            self.must_have(CapSet::SYS_ADMIN)?;
+            if !held.is_mount_root() || !self.is_ours(&held) {
+                return Err(Errno::EINVAL);
+            }
+            vfs.ask(Hooks::SB_UMOUNT, |module| {
+                module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held))
+            })?;
+            vfs.do_umount(&held, root, flags)
+        };
+        let result = umount();
+        vfs.put_no_expire(held);
+        result
     }
 
-    fn mountpoint<'a>(&'a self, path: &'a [u8]) -> Result<HeldPath<'a>> {
-        let at = keep(&self.request(At::Cwd, path, Lookup::FOLLOW)?)?;
+    /// `pivot_root(new_root, put_old)`: moves the task's root mount to `put_old` and `new_root` into its place. All tasks of
+    /// the machine whose root or current directory was the old root go to the new one. pivot_root(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: without `CAP_SYS_ADMIN`.
+    /// - those of the lookup of the new root, then of the old root's place; `ENOTDIR`: one is no directory.
+    /// - `ENOENT`: the old root's place was removed, or lies in a mount that was unmounted.
+    /// - `EINVAL`: the mount of the old root's place is shared, or that which the new root or the root hangs in; the root or
+    ///   the new root lies in another mount namespace.
+    /// - `ENOENT`: the new root was removed.
+    /// - `EBUSY`: the new root, or the old root's place, is on the root mount.
+    /// - `EINVAL`: the task's root or the new root is no mount's root, or at the bottom; the old root's place is not below
+    ///   the new root; the new root is not below the root.
+    pub fn pivot_root(&self, new_root: impl AsRef<[u8]>, put_old: impl AsRef<[u8]>) -> Result<()> {
+        self.must_have(CapSet::SYS_ADMIN)?;
+        let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
+        let new = keep(&self.request(At::Cwd, new_root.as_ref(), flags)?)?;
+        let old = keep(&self.request(At::Cwd, put_old.as_ref(), flags)?)?;
+        self.security_sb_mount(&new)?;
+        let vfs = self.vfs();
+        let (mnt, dentry) = self.fs.hold_root(vfs);
+        let root = HeldPath::new(vfs, mnt, dentry);
+        vfs.pivot_root(&root, &new, &old, self.mount_namespace().ns())?;
+        vfs.chroot_fs_refs(&root, &new);
+        Ok(())
+    }
+
+    /// Asks the security module whether something may be mounted, or moved, there.
+    ///
+    /// # Errors
+    ///
+    /// What it answers.
+    pub(crate) fn security_sb_mount(&self, at: &HeldPath<'_>) -> Result<()> {
         let vfs = self.vfs();
         vfs.ask(Hooks::SB_MOUNT, |module| {
-            module.sb_mount(&self.cred.subject(), &PathRef::of(vfs, &at))
-        })?;
-        self.may_mount()?;
-        Ok(at)
+            module.sb_mount(&self.cred.subject(), &PathRef::of(vfs, at))
+        })
     }
 
-    fn may_mount(&self) -> Result<()> {
-        if self.cred.subject().capable(CapSet::SYS_ADMIN) { Ok(()) } else { Err(Errno::EPERM) }
-    }
-
-    /// Hangs a new mount up, or drops it.
-    fn hang(&self, id: MountId, at: &HeldPath<'_>) -> Result<()> {
-        let vfs = self.vfs();
-        match vfs.attach(id, at) {
-            Ok(()) => {
-                vfs.mntput(id);
-                Ok(())
-            }
-            Err(errno) => {
-                vfs.mount_abandon(id);
-                Err(errno)
-            }
-        }
+    /// Whether a place lies in the task's mount namespace.
+    ///
+    /// Linux: `check_mnt`.
+    pub(crate) fn is_ours(&self, at: &HeldPath<'_>) -> bool {
+        at.mount().ns() == self.mount_namespace().ns()
     }
 }
-
-/// What a new mount knows of mount(2)'s flags.
-const KNOWN: MountFlags = MountFlags::RDONLY
-    .union(MountFlags::NOSUID)
-    .union(MountFlags::NODEV)
-    .union(MountFlags::NOEXEC)
-    .union(MountFlags::NOSYMFOLLOW)
-    .union(MountFlags::NOATIME)
-    .union(MountFlags::NODIRATIME)
-    .union(MountFlags::RELATIME)
-    .union(MountFlags::STRICTATIME)
-    .union(MountFlags::SILENT);

@@ -151,7 +151,7 @@ impl Task {
         let flags = op.flags.difference(OPENING);
         let mut file = File::new(&self.anchor, held, flags).with_security(word);
         if let Some(access) = access {
-            file = file.with_write_access(access);
+            file = file.with_write_access(access)?;
         }
         file.fsnotify_open();
         Ok(file)
@@ -276,7 +276,7 @@ impl Task {
         let flags = op.flags.difference(OPENING);
         let mut file = File::new(&self.anchor, held, flags).with_security(word);
         if let Some(access) = access {
-            file = file.with_write_access(access);
+            file = file.with_write_access(access)?;
         }
         file.fsnotify_open();
         if truncates {

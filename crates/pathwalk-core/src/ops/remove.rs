@@ -49,7 +49,7 @@ impl Task {
     /// - `EPERM`: the directory is immutable or append-only; or it is sticky, and neither it nor the file is one's own; or the
     ///   file is immutable or append-only.
     /// - `EISDIR`: it is a directory. With `AT_REMOVEDIR`, `ENOTDIR`: it is none.
-    /// - `EBUSY`: something is mounted on it.
+    /// - `EBUSY`: something is mounted on it in the task's mount namespace; in others it is taken down.
     /// - `ENOTEMPTY`: the directory has entries.
     pub fn unlinkat<'a>(
         &self,
@@ -89,7 +89,7 @@ impl Task {
             vfs.ask(Hooks::PATH_UNLINK, |module| module.path_unlink(&who, &entry()))?;
         }
         vfs.may_delete(&parent.dir, victim, &who, rmdir)?;
-        if vfs.is_mountpoint(name.id) {
+        if vfs.is_local_mountpoint(name.id, self.mount_namespace().ns()) {
             return Err(Errno::EBUSY);
         }
         if rmdir {
@@ -106,6 +106,7 @@ impl Task {
             sb.fs.unlink(dir, parent.name(), inode, now)?;
         }
         vfs.d_delete(parent.dir.dentry(), name.id, rmdir);
+        vfs.detach_mounts(name.id);
         if rmdir {
             vfs.fsnotify_rmdir(parent.dir.inode(), parent.name(), name.id);
         } else {

@@ -51,7 +51,8 @@ impl Task {
     /// - those of [`Task::unlinkat`] about the old name, up to `EPERM`.
     /// - of the new name those of [`Task::mkdirat`] about permission, or those of [`Task::unlinkat`] if it is there.
     /// - `EACCES`: a directory changes its parent and may not be written itself.
-    /// - `EBUSY`: something is mounted on one of the two.
+    /// - `EBUSY`: something is mounted on one of the two in the task's mount namespace; in others it goes along, or is taken
+    ///   down with what is replaced.
     /// - `ENOTEMPTY`: what would be replaced has entries.
     /// - `EINVAL`: the file system cannot exchange, or has no whiteouts.
     /// - `ENOMEM`, `ENOSPC`, `EMLINK`: there is no room.
@@ -178,7 +179,8 @@ impl Vfs {
             }
             module.inode_rename(&who, &old_entry(), &new_entry())
         })?;
-        if self.is_mountpoint(source.id) || self.is_mountpoint(target.id) {
+        let ns = task.mount_namespace().ns();
+        if self.is_local_mountpoint(source.id, ns) || self.is_local_mountpoint(target.id, ns) {
             return Err(Errno::EBUSY);
         }
         // Room first: what the file system did must find its place.
@@ -230,6 +232,9 @@ impl Vfs {
         drop(held);
         if let Some(left) = left {
             self.dput(left);
+        }
+        if replaced.is_some() && !exchange {
+            self.detach_mounts(target.id);
         }
         let (from, to) = ((old.dir.inode(), old.name()), (new.dir.inode(), new.name()));
         self.fsnotify_move(from, to, inode, replaced.filter(|_| !exchange));

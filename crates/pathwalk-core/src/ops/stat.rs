@@ -19,14 +19,15 @@ use crate::{
     },
 };
 use pathwalk_abi::{
-    AtFlags, Dev, Errno, InodeFlags, Result, Stat, Statfs, StatfsFlags, Statx, StatxAttributes,
-    StatxMask,
+    AtFlags, Dev, Errno, InodeFlags, MountFlags, Result, Stat, Statfs, StatfsFlags, Statx,
+    StatxAttributes, StatxMask,
 };
 
 /// What a mount adds to an inode's attributes.
 #[derive(Clone, Copy)]
 pub(super) struct MountStat {
     id: u64,
+    mnt_id: u32,
     dev: Dev,
     blksize: u32,
     coarse: bool,
@@ -38,7 +39,8 @@ impl MountStat {
     fn of(mount: &Mount, dentry: DentryId) -> Self {
         let blksize = mount.blksize.get();
         Self {
-            id: mount.id.get(),
+            id: mount.unique_id.get(),
+            mnt_id: mount.mnt_id.get(),
             dev: Dev::from_u32(mount.dev.get()),
             blksize: blksize & !COARSE_TIMES,
             coarse: blksize & COARSE_TIMES != 0,
@@ -256,6 +258,9 @@ impl Vfs {
                 flags |= shown;
             }
         }
+        let sb_flags = sb.flags();
+        flags.set(StatfsFlags::SYNCHRONOUS, sb_flags.contains(MountFlags::SYNCHRONOUS));
+        flags.set(StatfsFlags::MANDLOCK, sb_flags.contains(MountFlags::MANDLOCK));
         Ok(Statfs {
             f_type: stat.magic as i64,
             f_bsize: stat.bsize as i64,
@@ -345,7 +350,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         stx_rdev_minor: attr.rdev.minor(),
         stx_dev_major: mount.dev.major(),
         stx_dev_minor: mount.dev.minor(),
-        stx_mnt_id: if unique { mount.id + (1 << 31) } else { mount.id },
+        stx_mnt_id: if unique { mount.id } else { u64::from(mount.mnt_id) },
         ..Statx::ZERO
     }
 }

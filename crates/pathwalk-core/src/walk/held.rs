@@ -64,6 +64,13 @@ impl<'a> HeldPath<'a> {
         self.vfs.superblock(self.slot().sb.get()).expect("a held mount keeps its superblock")
     }
 
+    /// Whether the place is the root of its mount.
+    ///
+    /// Linux: `path_mounted`.
+    pub(crate) fn is_mount_root(&self) -> bool {
+        self.mount().root() == self.dentry
+    }
+
     /// Asks whether something may be changed through the mount.
     ///
     /// # Errors

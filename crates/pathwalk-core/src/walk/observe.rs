@@ -53,7 +53,7 @@ impl Left {
 /// What a walk tells of a place that it stands on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
-    /// The mount's unique number.
+    /// The mount's number, as mountinfo has it.
     pub mount: u64,
     /// The attributes, if they could be read in one piece.
     pub attr: Option<Attr>,
@@ -144,7 +144,7 @@ impl Spot<'_> {
         let seq = dentry.seq.sample();
         let attr = self.vfs.inode(InodeId(dentry.inode.get())).try_attr();
         Stand {
-            mount: self.vfs.mount_slot(self.place.mnt).id.get(),
+            mount: self.vfs.mount_slot(self.place.mnt).mnt_id.get().into(),
             attr: attr.filter(|_| dentry.seq.unchanged(seq)),
         }
     }

@@ -1,7 +1,7 @@
 //! Checking a tree whole: what is listed can be looked up, what is counted is there.
 
 use pathwalk::{
-    AtFlags, Errno, File, FileType, OpenFlags, Result, Seek, StatxMask, Task, UmountFlags,
+    At, AtFlags, Errno, File, FileType, OpenFlags, Result, Seek, StatxMask, Task, UmountFlags,
     abi::dirent,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,10 +59,33 @@ pub(crate) struct Census {
     pub(crate) inodes: u32,
 }
 
+/// `umount2`, but of the mount of the task's root, which would leave the task without a tree.
+///
+/// # Errors
+///
+/// - `EINVAL`: it is that.
+/// - those of `umount2`.
+pub(crate) fn umount_but_root(task: &Task, path: &[u8], flags: UmountFlags) -> Result<()> {
+    let mount = |path: &[u8], at: AtFlags| {
+        let statx = task.statx(At::Cwd, path, at, StatxMask::MNT_ID_UNIQUE);
+        statx.map(|statx| statx.stx_mnt_id)
+    };
+    let at = if flags.contains(UmountFlags::NOFOLLOW) {
+        AtFlags::SYMLINK_NOFOLLOW
+    } else {
+        AtFlags::empty()
+    };
+    if mount(path, at).is_ok_and(|mount_id| Ok(mount_id) == mount(b"/", AtFlags::empty())) {
+        return Err(Errno::EINVAL);
+    }
+    task.umount2(path, flags)
+}
+
 /// Takes away all mounts but the root. The task is at the root afterwards.
 pub(crate) fn umount_all(task: &Task) {
     let umount = |path: &[u8]| {
-        while task.umount2(path, UmountFlags::DETACH | UmountFlags::NOFOLLOW).is_ok() {}
+        let flags = UmountFlags::DETACH | UmountFlags::NOFOLLOW;
+        while umount_but_root(task, path, flags).is_ok() {}
     };
     task.chdir("/").unwrap();
     // What is mounted on the root itself is crossed only on the way back to it.

@@ -9,10 +9,10 @@ use pathwalk::{Errno, MemFs, MountFlags, OpenFlags, Result, Task, UmountFlags};
 use std::{thread, time::Instant};
 
 /// What a thread does again and again; it is told the number of the round.
-type Turn<'a> = &'a (dyn Fn(&Task, u64) + Sync);
+pub(crate) type Turn<'a> = &'a (dyn Fn(&Task, u64) + Sync);
 
 /// Gives each of the turns to a thread of its own.
-fn meet(task: &Task, turns: &[Turn<'_>]) {
+pub(crate) fn meet(task: &Task, turns: &[Turn<'_>]) {
     let end = deadline();
     thread::scope(|scope| {
         for turn in turns {
@@ -29,7 +29,7 @@ fn meet(task: &Task, turns: &[Turn<'_>]) {
     });
 }
 
-fn is_one_of(answer: Result<()>, errnos: &[Errno]) {
+pub(crate) fn is_one_of(answer: Result<()>, errnos: &[Errno]) {
     if let Err(errno) = answer {
         assert!(errnos.contains(&errno), "{errno}");
     }

@@ -65,8 +65,10 @@ fn change(task: &Task, which: u8, rng: &mut Rng) -> Result<()> {
         },
         12 => task.mount(MemFs::new(), path, MountFlags::empty()),
         13 => task.bind(path, self::path(rng)),
-        14 => task.umount2(path, UmountFlags::empty()),
-        _ => task.umount2(path, UmountFlags::DETACH),
+        // Nor the root itself, which would leave the tasks without a tree.
+        _ if path.ends_with("..") => Ok(()),
+        14 => task.umount2(path, UmountFlags::NOFOLLOW),
+        _ => task.umount2(path, UmountFlags::DETACH | UmountFlags::NOFOLLOW),
     }
 }
 

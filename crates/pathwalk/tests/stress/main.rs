@@ -10,6 +10,8 @@ mod everything;
 
 mod circles;
 
+mod mounts;
+
 mod atomic;
 
 mod moves;

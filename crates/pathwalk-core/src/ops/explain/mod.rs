@@ -71,7 +71,7 @@ pub struct Step {
     pub depth: u32,
     /// What is there; none where the walk ended before it knew.
     pub stand: Option<Stand>,
-    /// The mounts that were crossed into on the way, by their unique numbers.
+    /// The mounts that were crossed into on the way, by their numbers in mountinfo.
     pub crossed: Vec<u64>,
     /// The rule that let the directory be searched, or did not; none where it was not searched.
     pub search: Option<Result<Rule, Rule>>,

@@ -1,0 +1,211 @@
+//! Draws calls about mounts.
+
+use super::Generator;
+use crate::{
+    call::{Call, Who},
+    field::{Text, Where},
+};
+use pathwalk::{MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UmountFlags};
+
+/// What mount(2) can be told beside what it is to do.
+const MODIFIERS: [MountFlags; 14] = [
+    MountFlags::RDONLY,
+    MountFlags::RDONLY,
+    MountFlags::NOSUID,
+    MountFlags::NODEV,
+    MountFlags::NOEXEC,
+    MountFlags::NOATIME,
+    MountFlags::NODIRATIME,
+    MountFlags::RELATIME,
+    MountFlags::STRICTATIME,
+    MountFlags::NOSYMFOLLOW,
+    MountFlags::SYNCHRONOUS,
+    MountFlags::DIRSYNC,
+    MountFlags::LAZYTIME,
+    MountFlags::SILENT,
+];
+
+impl Generator {
+    /// A call that changes what is mounted.
+    pub(super) fn mount_call(&mut self) -> Call {
+        match self.rng.u8(..40) {
+            0..6 => {
+                let flags = self.mount_modifiers();
+                Call::Mount { path: self.mountpoint(), flags }
+            }
+            6..11 => self.bind(),
+            11..13 => {
+                let flags = self.pick(&[MountFlags::BIND, MountFlags::empty()]);
+                let flags = MountFlags::REMOUNT | flags | self.mount_modifiers();
+                self.mount_tree(flags)
+            }
+            13..19 => {
+                let flags = self.pick(&[
+                    MountFlags::SHARED,
+                    MountFlags::SHARED,
+                    MountFlags::SHARED,
+                    MountFlags::SLAVE,
+                    MountFlags::SLAVE,
+                    MountFlags::PRIVATE,
+                    MountFlags::UNBINDABLE,
+                ]);
+                let all = if self.one_in(3) { MountFlags::REC } else { MountFlags::empty() };
+                self.mount_tree(flags | all)
+            }
+            19..21 => {
+                let source = self.mounted_path();
+                let path = self.mountpoint();
+                Call::MountTree { source, path, flags: MountFlags::MOVE }
+            }
+            21 => {
+                // Whatever: mount(2) looks at some bits before others.
+                let bits = self.rng.u64(..) & self.rng.u64(..) & self.rng.u64(..) & 0xffff_ffff;
+                let bits = if self.one_in(3) { bits & 0xffff | 0xc0ed_0000 } else { bits };
+                self.mount_tree(MountFlags::from_bits_retain(bits))
+            }
+            22..26 => {
+                let none = UmountFlags::empty();
+                let flags = self.pick(&[
+                    none,
+                    none,
+                    none,
+                    UmountFlags::DETACH,
+                    UmountFlags::DETACH,
+                    UmountFlags::NOFOLLOW,
+                    UmountFlags::FORCE,
+                    UmountFlags::from_bits_retain(16),
+                ]);
+                Call::Umount2 { path: self.mounted_path(), flags }
+            }
+            26 => Call::PivotRoot { new_root: self.mounted_path(), put_old: self.path() },
+            27 if self.one_in(3) => Call::UnshareMounts {},
+            27..29 => Call::Setns { of: self.pick(&Who::ALL) },
+            29..32 => Call::Mounts {},
+            32..34 => self.open_tree(),
+            34..37 => self.move_mount(),
+            _ => self.mount_setattr(),
+        }
+    }
+
+    fn open_tree(&mut self) -> Call {
+        let mut flags =
+            self.pick(&[OpenTreeFlags::CLONE, OpenTreeFlags::CLONE, OpenTreeFlags::empty()]);
+        for (flag, times) in [
+            (OpenTreeFlags::RECURSIVE, 2),
+            (OpenTreeFlags::SYMLINK_NOFOLLOW, 5),
+            (OpenTreeFlags::EMPTY_PATH, 4),
+            (OpenTreeFlags::NO_AUTOMOUNT, 8),
+            (OpenTreeFlags::from_bits_retain(2), 20),
+        ] {
+            if self.one_in(times) {
+                flags |= flag;
+            }
+        }
+        let path = self.mounted_place();
+        Call::OpenTree { slot: self.slot_to_fill(), path, flags }
+    }
+
+    fn move_mount(&mut self) -> Call {
+        let mut flags = MoveMountFlags::empty();
+        for (flag, times) in [
+            (MoveMountFlags::F_EMPTY_PATH, 2),
+            (MoveMountFlags::T_EMPTY_PATH, 6),
+            (MoveMountFlags::F_SYMLINKS, 4),
+            (MoveMountFlags::T_SYMLINKS, 4),
+            (MoveMountFlags::BENEATH, 4),
+            (MoveMountFlags::SET_GROUP, 6),
+            (MoveMountFlags::from_bits_retain(8), 20),
+        ] {
+            if self.one_in(times) {
+                flags |= flag;
+            }
+        }
+        let from = if self.rng.bool() {
+            Where { dir: Some(self.slot()), path: Vec::new() }
+        } else {
+            self.mounted_place()
+        };
+        let to = if self.one_in(3) { self.mounted_place() } else { self.place() };
+        self.mounted.push(to.path.clone());
+        Call::MoveMount { from, to, flags }
+    }
+
+    fn mount_setattr(&mut self) -> Call {
+        let all = [OpenTreeFlags::empty(), OpenTreeFlags::RECURSIVE, OpenTreeFlags::EMPTY_PATH];
+        let flags = self.pick(&all);
+        let attrs = [
+            MountAttrFlags::RDONLY,
+            MountAttrFlags::RDONLY,
+            MountAttrFlags::NOSUID,
+            MountAttrFlags::NODEV,
+            MountAttrFlags::NOEXEC,
+            MountAttrFlags::NODIRATIME,
+            MountAttrFlags::NOSYMFOLLOW,
+            MountAttrFlags::from_bits_retain(0x40),
+        ];
+        let (mut set, mut clear) = (MountAttrFlags::empty(), MountAttrFlags::empty());
+        for _ in 0..self.rng.u8(..3) {
+            set |= self.pick(&attrs);
+        }
+        for _ in 0..self.rng.u8(..3) {
+            clear |= self.pick(&attrs);
+        }
+        if self.one_in(3) {
+            clear |= MountAttrFlags::_ATIME;
+            set |= self.pick(&[
+                MountAttrFlags::empty(),
+                MountAttrFlags::NOATIME,
+                MountAttrFlags::STRICTATIME,
+                MountAttrFlags::_ATIME,
+            ]);
+        }
+        let none = MountFlags::empty();
+        let propagation = self.pick(&[
+            none,
+            none,
+            none,
+            none,
+            MountFlags::SHARED,
+            MountFlags::SLAVE,
+            MountFlags::PRIVATE,
+            MountFlags::UNBINDABLE,
+            MountFlags::SHARED | MountFlags::SLAVE,
+            MountFlags::REC,
+        ]);
+        Call::MountSetattr { path: self.mounted_place(), flags, set, clear, propagation }
+    }
+
+    /// A place where something was mounted, mostly.
+    fn mounted_place(&mut self) -> Where {
+        if self.one_in(3) { self.place() } else { Where { dir: None, path: self.mounted_path().0 } }
+    }
+
+    fn bind(&mut self) -> Call {
+        let all = if self.rng.bool() { MountFlags::REC } else { MountFlags::empty() };
+        let source = if self.rng.bool() { self.mounted_path() } else { self.path() };
+        Call::MountTree { source, path: self.mountpoint(), flags: MountFlags::BIND | all }
+    }
+
+    fn mount_tree(&mut self, flags: MountFlags) -> Call {
+        let source = if self.one_in(8) { self.path() } else { Text(b"none".to_vec()) };
+        Call::MountTree { source, path: self.mounted_path(), flags }
+    }
+
+    fn mount_modifiers(&mut self) -> MountFlags {
+        let mut flags = MountFlags::empty();
+        for _ in 0..self.pick(&[0, 0, 0, 1, 1, 2, 3]) {
+            flags |= self.pick(&MODIFIERS);
+        }
+        flags
+    }
+
+    /// A path that something was mounted on, mostly.
+    fn mounted_path(&mut self) -> Text {
+        match self.mounted.len() {
+            mounted @ 1.. if !self.one_in(4) => {
+                Text(self.mounted[self.rng.usize(..mounted)].clone())
+            }
+            _ => self.path(),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The threads that stand for tasks, as procfs shows them.
+
+use super::sys::{open_proc, read_all};
+use crate::call::Who;
+use std::{
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+/// The numbers of the threads.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks([AtomicI64; Who::ALL.len()]);
+
+impl Tasks {
+    /// Notes a thread.
+    pub(crate) fn set(&self, who: Who, tid: i64) {
+        self.0[who as usize].store(tid, Relaxed);
+    }
+
+    /// mountinfo of each task.
+    pub(crate) fn mounts(&self) -> Vec<(&'static str, Vec<u8>)> {
+        Who::ALL.map(|who| (who.name(), read_all(&self.open_proc(who, "mountinfo")))).into()
+    }
+
+    /// The mount namespace of a task.
+    pub(crate) fn namespace_of(&self, who: Who) -> OwnedFd {
+        self.open_proc(who, "ns/mnt")
+    }
+
+    fn open_proc(&self, who: Who, name: &str) -> OwnedFd {
+        open_proc(&format!("self/task/{}/{name}", self.0[who as usize].load(Relaxed)))
+    }
+}

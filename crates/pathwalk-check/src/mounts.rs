@@ -1,0 +1,119 @@
+//! What is mounted, made comparable: `/proc/PID/mountinfo` of all tasks in one answer.
+//!
+//! ```text
+//!   root u v s judge: 1<0 / / rw,relatime - tmpfs none rw | 2<1 / /m ro shared:1 - tmpfs none rw
+//!   └ tasks that      │ │ │ │ │            └ type, source and options of the superblock
+//!     see the same    │ │ │ │ └ options and propagation of the mount
+//!                     │ │ │ └ where
+//!                     │ │ └ what of its file system
+//!                     mount, parent
+//! ```
+
+use crate::normal::without_numbers;
+use std::{collections::HashMap, fmt::Write};
+
+/// Makes the texts of all tasks one line.
+///
+/// - Mounts are listed a parent before its children and those by path: the order in which copies are made cannot be told
+///   from the manual.
+/// - The numbers of mounts and of peer groups are the machine's: they are counted as they come.
+/// - So are the numbers of tasks in the paths of a procfs.
+/// - Options of the superblock that only tmpfs has are dropped, and so are devices: stat shows them.
+pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
+    let mut groups = HashMap::new();
+    let mut shown: Vec<(String, String)> = Vec::new();
+    for (who, text) in texts {
+        let text = String::from_utf8_lossy(text);
+        let lines = in_order(text.lines().filter_map(Line::read).collect());
+        let line = write(&lines, &mut groups);
+        match shown.iter_mut().find(|(_, other)| *other == line) {
+            Some((names, _)) => {
+                names.push(' ');
+                names.push_str(who);
+            }
+            None => shown.push(((*who).to_owned(), line)),
+        }
+    }
+    let shown: Vec<_> = shown.into_iter().map(|(who, line)| format!("{who}: {line}")).collect();
+    shown.join(" || ")
+}
+
+struct Line<'t> {
+    id: u32,
+    parent: u32,
+    root: String,
+    path: String,
+    options: &'t str,
+    propagation: Vec<&'t str>,
+    superblock: Vec<&'t str>,
+}
+
+impl<'t> Line<'t> {
+    fn read(line: &'t str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let id = words.next()?.parse().ok()?;
+        let parent = words.next()?.parse().ok()?;
+        words.next()?;
+        let mut path = || {
+            let text = without_numbers(words.next()?.as_bytes());
+            Some(String::from_utf8_lossy(&text).into_owned())
+        };
+        let (root, path) = (path()?, path()?);
+        let options = words.next()?;
+        let propagation = words.by_ref().take_while(|&word| word != "-").collect();
+        Some(Self { id, parent, root, path, options, propagation, superblock: words.collect() })
+    }
+}
+
+/// Parents before their children, and those by path.
+fn in_order(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
+    let known: Vec<u32> = lines.iter().map(|line| line.id).collect();
+    let is_top = |line: &Line<'_>| line.parent == line.id || !known.contains(&line.parent);
+    let (mut todo, mut rest): (Vec<_>, Vec<_>) = lines.into_iter().partition(is_top);
+    todo.sort_by(|a, b| b.path.cmp(&a.path));
+    let mut ordered = Vec::new();
+    while let Some(line) = todo.pop() {
+        let is_child = |child: &Line<'_>| child.parent == line.id;
+        let (mut children, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_child);
+        rest = others;
+        children.sort_by(|a, b| (&b.path, &b.root).cmp(&(&a.path, &a.root)));
+        todo.extend(children);
+        ordered.push(line);
+    }
+    ordered
+}
+
+fn write(lines: &[Line<'_>], groups: &mut HashMap<String, usize>) -> String {
+    let number = |id| lines.iter().position(|line| line.id == id).map_or(0, |index| index + 1);
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        if index != 0 {
+            out.push_str(" | ");
+        }
+        let Line { root, path, options, .. } = line;
+        let _ = write!(out, "{}<{} {root} {path} {options}", index + 1, number(line.parent));
+        for word in &line.propagation {
+            match word.split_once(':') {
+                Some((kind, group)) => {
+                    let next = groups.len() + 1;
+                    let group = *groups.entry(group.to_owned()).or_insert(next);
+                    let _ = write!(out, " {kind}:{group}");
+                }
+                None => {
+                    let _ = write!(out, " {word}");
+                }
+            }
+        }
+        out.push_str(" -");
+        for (index, word) in line.superblock.iter().enumerate() {
+            if index != 2 {
+                let _ = write!(out, " {word}");
+                continue;
+            }
+            let known = ["ro", "rw", "sync", "dirsync", "mand", "lazytime"];
+            let options: Vec<_> = word.split(',').filter(|option| known.contains(option)).collect();
+            let _ = write!(out, " {}", options.join(","));
+        }
+    }
+    out
+}

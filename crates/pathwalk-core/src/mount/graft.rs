@@ -1,0 +1,312 @@
+//! Hanging trees up: copies of mounts, and a whole tree over a place and over all places that receive it.
+//!
+//! Linux: `lock_mount`, `clone_mnt`, `copy_tree`, `attach_recursive_mnt`, `graft_tree`.
+
+use super::{
+    MntFlags, MountId, NsId,
+    propagate::Propagation,
+    tree::{MOUNT_MAX, TreeGuard},
+};
+use crate::{
+    dcache::{DentryId, reserve::Reserved},
+    vfs::Vfs,
+    walk::HeldPath,
+};
+use pathwalk_abi::{Errno, Result};
+use std::collections::{HashMap, HashSet};
+
+/// How a copy of a mount takes part in propagation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copy {
+    /// As the original: in its group, with its master.
+    Peer,
+    /// It receives from the original.
+    Slave,
+    /// It receives from the original and sends on.
+    SharedSlave,
+    /// As the original, and unbindable mounts are copied too, which then may be bound: a namespace.
+    All,
+}
+
+/// A count of a dentry.
+struct HeldDentry<'v>(&'v Vfs, DentryId);
+
+impl Drop for HeldDentry<'_> {
+    fn drop(&mut self) {
+        self.0.dput(self.1);
+    }
+}
+
+/// The tree's lock, and a place in it where something is to be mounted: what is on top there, which nobody removes or
+/// renames meanwhile.
+pub(crate) struct LockedMount<'v> {
+    pub(crate) tree: TreeGuard<'v>,
+    pub(crate) parent: MountId,
+    pub(crate) mountpoint: DentryId,
+    _name: Option<Reserved<'v>>,
+    _held: HeldDentry<'v>,
+}
+
+/// Where something is to be mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// On top of all that is there.
+    OnTop,
+    /// Below the topmost mount that is there.
+    Beneath,
+}
+
+impl Vfs {
+    /// Locks the tree and a place in it.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: beneath what is no mount's root, or beneath the mount at the bottom.
+    /// - `ENOENT`: the place was removed, or lies in a mount that was unmounted.
+    ///
+    /// Linux: `do_lock_mount`.
+    pub(crate) fn lock_mount<'v>(
+        &'v self,
+        at: &HeldPath<'v>,
+        side: Side,
+    ) -> Result<LockedMount<'v>> {
+        if side == Side::Beneath && at.mount().root() != at.dentry() {
+            return Err(Errno::EINVAL);
+        }
+        loop {
+            let (place, held) = {
+                let tree = self.mount_tree();
+                let place = tree.place_for(at, side)?;
+                self.dget(place.1);
+                (place, HeldDentry(self, place.1))
+            };
+            // Nobody removes or moves it from here on: whoever does reserves its name and then looks whether it is a
+            // mountpoint.
+            let name = self.reserve_held(place.1)?;
+            let tree = self.mount_tree();
+            // What was mounted there since is covered too.
+            if tree.place_for(at, side)? == place {
+                let (parent, mountpoint) = place;
+                return Ok(LockedMount { tree, parent, mountpoint, _name: name, _held: held });
+            }
+        }
+    }
+}
+
+impl LockedMount<'_> {
+    /// Mounts a tree there.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOTDIR`: one is a directory and the other is not.
+    /// - those of [`TreeGuard::attach_recursive`].
+    ///
+    /// Linux: `graft_tree`.
+    pub(crate) fn graft(&mut self, source: MountId) -> Result<()> {
+        let root = self.tree.vfs.mount_slot(source).root();
+        if self.tree.is_directory(root) != self.tree.is_directory(self.mountpoint) {
+            return Err(Errno::ENOTDIR);
+        }
+        self.tree.attach_recursive(source, (self.parent, self.mountpoint))
+    }
+
+    /// The namespace of the place.
+    pub(crate) fn ns(&self) -> NsId {
+        self.tree.vfs.mount_slot(self.parent).ns()
+    }
+}
+
+impl TreeGuard<'_> {
+    fn place_for(&self, at: &HeldPath<'_>, side: Side) -> Result<(MountId, DentryId)> {
+        if at.mount().ns() == NsId::NONE {
+            return Err(Errno::ENOENT);
+        }
+        if side == Side::OnTop {
+            return Ok(self.top_of(at.mnt(), at.dentry()));
+        }
+        let place = self.vfs.mount_slot(self.topmost(at.mnt())).place();
+        if place.0 == MountId::NONE { Err(Errno::EINVAL) } else { Ok(place) }
+    }
+
+    /// How many more mounts a namespace can have.
+    pub(super) fn room_in(&self, ns: NsId) -> u32 {
+        self.namespaces.get(&ns).map_or(MOUNT_MAX, |ns| MOUNT_MAX.saturating_sub(ns.mounts))
+    }
+
+    /// Copies one mount, which may show only what is below `root`; the copy hangs nowhere.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: there are as many mounts as there may be.
+    ///
+    /// Linux: `clone_mnt`.
+    pub(super) fn clone_mnt(&mut self, old: MountId, root: DentryId, how: Copy) -> Result<MountId> {
+        let vfs = self.vfs;
+        let flags = vfs.mount_slot(old).flags() & MntFlags::USER_SETTABLE;
+        vfs.dget(root);
+        let sb = vfs.mount_slot(old).sb.get();
+        let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
+        let (shared, master) = (self.node(old).shared, self.node(old).master);
+        match how {
+            Copy::Peer | Copy::All => {
+                if shared != 0 {
+                    self.join(id, Some(shared));
+                }
+                self.enslave(id, master);
+            }
+            Copy::Slave => self.enslave(id, shared),
+            Copy::SharedSlave => {
+                self.enslave(id, shared);
+                self.join(id, None);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Copies a mount, as far as it lies below `root`, and all that is mounted there; the copy hangs nowhere. Mounts that may
+    /// not be bound are left out, with all below them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: it would be more mounts than `room`.
+    ///
+    /// Linux: `copy_tree`.
+    pub(super) fn copy_tree(
+        &mut self,
+        source: MountId,
+        root: DentryId,
+        how: Copy,
+        room: u32,
+    ) -> Result<MountId> {
+        let top = self.clone_mnt(source, root, how)?;
+        // Of a group of which the tree has several members the copies are one group too.
+        let mut groups = HashMap::from([(self.node(source).shared, top)]);
+        let mut copies = HashMap::from([(source, top)]);
+        let mut skipped = HashSet::new();
+        let mut made = 1;
+        for id in self.subtree(source).into_iter().skip(1) {
+            let (parent, mountpoint) = self.vfs.mount_slot(id).place();
+            let outside = parent == source && !self.is_subdir(mountpoint, root);
+            let unbindable = self.node(id).unbindable && how != Copy::All;
+            if skipped.contains(&parent) || outside || unbindable {
+                skipped.insert(id);
+                continue;
+            }
+            made += 1;
+            let copy = if made > room {
+                Err(Errno::ENOSPC)
+            } else {
+                let shared = self.node(id).shared;
+                let peer = groups.get(&shared).filter(|_| how == Copy::SharedSlave && shared != 0);
+                let (from, how) = peer.map_or((id, how), |&peer| (peer, Copy::Peer));
+                let root = self.vfs.mount_slot(id).root();
+                self.clone_mnt(from, root, how)
+            };
+            let copy = copy.inspect_err(|_| self.discard(top))?;
+            groups.entry(self.node(id).shared).or_insert(copy);
+            copies.insert(id, copy);
+            self.attach_unseen(copy, copies[&parent], mountpoint);
+        }
+        Ok(top)
+    }
+
+    /// Drops a tree that was never mounted.
+    pub(super) fn discard(&mut self, top: MountId) {
+        for id in self.subtree(top).into_iter().rev() {
+            self.change_propagation(id, Propagation::Private);
+            if self.vfs.mount_slot(id).place().0 != MountId::NONE {
+                self.unhook_unseen(id);
+            }
+            self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::DETACHED);
+            self.detached.push(id);
+        }
+    }
+
+    /// Mounts a tree on a place and, if that is shared, on all that receive it. What was mounted there before, as seen in
+    /// one of them, covers it. A tree that hangs elsewhere is moved.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the tree's root was removed.
+    /// - `ENOSPC`: one of the namespaces would have more mounts than it may.
+    ///
+    /// Linux: `attach_recursive_mnt`.
+    pub(super) fn attach_recursive(
+        &mut self,
+        source: MountId,
+        dest: (MountId, DentryId),
+    ) -> Result<()> {
+        let vfs = self.vfs;
+        if !self.is_linked(vfs.mount_slot(source).root()) {
+            return Err(Errno::ENOENT);
+        }
+        let tree = self.subtree(source);
+        let from = vfs.mount_slot(source).ns();
+        let moves_within = from == vfs.mount_slot(dest.0).ns();
+        if !moves_within && tree.len() > self.room_in(vfs.mount_slot(dest.0).ns()) as usize {
+            return Err(Errno::ENOSPC);
+        }
+        let mut copies = Vec::new();
+        if self.is_shared(dest.0) {
+            let made_shared: Vec<_> =
+                tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
+            let was_unbindable: Vec<_> =
+                made_shared.iter().copied().filter(|&id| self.node(id).unbindable).collect();
+            for &id in &made_shared {
+                self.join(id, None);
+            }
+            if let Err(errno) = self.propagate_mnt(dest, source, &mut copies) {
+                for (copy, _) in copies {
+                    self.discard(copy);
+                }
+                for id in made_shared {
+                    self.leave_new_group(id);
+                }
+                for id in was_unbindable {
+                    self.node_mut(id).unbindable = true;
+                }
+                return Err(errno);
+            }
+        }
+        if vfs.mount_slot(source).place().0 != MountId::NONE {
+            self.unhook(source);
+        }
+        self.commit(source, dest);
+        for (copy, receiver) in copies {
+            self.commit(copy, (receiver, dest.1));
+        }
+        if let Some(namespace) = self.namespaces.get(&from)
+            && namespace.anonymous.is_some()
+            && namespace.mounts == 0
+        {
+            self.namespaces.remove(&from);
+        }
+        Ok(())
+    }
+
+    /// Hangs a tree up where nobody has seen it yet, below what is mounted there.
+    ///
+    /// Linux: `commit_tree`.
+    fn commit(&mut self, top: MountId, dest: (MountId, DentryId)) {
+        let covering = self.child_at(dest.0, dest.1);
+        let ns = self.vfs.mount_slot(dest.0).ns();
+        for id in self.subtree(top) {
+            self.set_ns(id, ns);
+        }
+        match covering {
+            Some(covering) => {
+                let on = self.topmost(top);
+                let root = self.vfs.mount_slot(on).root();
+                self.replace(covering, top, Some((on, root)));
+            }
+            None => self.attach(top, dest.0, dest.1),
+        }
+    }
+
+    /// Makes a mount that was made shared what it was before, a slave included.
+    fn leave_new_group(&mut self, id: MountId) {
+        let master = self.node(id).master;
+        self.change_propagation(id, Propagation::Private);
+        self.enslave(id, master);
+    }
+}

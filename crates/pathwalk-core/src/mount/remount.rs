@@ -1,0 +1,214 @@
+//! Changing the flags of mounts and of superblocks, and who is in the way of making them read-only.
+//!
+//! Each mount counts, in stripes, the files that are open for writing through it. Who makes it read-only writes the flag
+//! first and sums after; who opens counts first and looks after: one of the two sees the other.
+//!
+//! Linux: `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`, `mnt_hold_writers`.
+
+use super::{MntFlags, MountId, NsId, tree::TreeGuard};
+use crate::{
+    ops::mount_setattr::Change,
+    vfs::{SuperBlock, Vfs},
+    walk::HeldPath,
+};
+use pathwalk_abi::{Errno, MountFlags, Result};
+
+/// What a superblock keeps of mount(2)'s flags.
+const SB_FLAGS: MountFlags = MountFlags::RDONLY
+    .union(MountFlags::SYNCHRONOUS)
+    .union(MountFlags::MANDLOCK)
+    .union(MountFlags::DIRSYNC)
+    .union(MountFlags::LAZYTIME);
+
+/// What remounting changes of it.
+const REMOUNT: MountFlags = SB_FLAGS.difference(MountFlags::DIRSYNC);
+
+/// The superblock's flags of a new mount.
+pub(crate) fn sb_flags(flags: MountFlags) -> MountFlags {
+    flags & SB_FLAGS
+}
+
+impl Vfs {
+    /// Notes that a file is open for writing through a mount.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`: the mount or its file system has been made read-only meanwhile.
+    ///
+    /// Linux: `mnt_get_write_access`.
+    pub(crate) fn mnt_get_write_access(&self, id: MountId) -> Result<()> {
+        let mount = self.mount_slot(id);
+        let writers = self.mount_writers.get(id.0);
+        if writers.get_if(|| !mount.flags().read_only()) { Ok(()) } else { Err(Errno::EROFS) }
+    }
+
+    /// Linux: `mnt_put_write_access`.
+    pub(crate) fn mnt_put_write_access(&self, id: MountId) {
+        self.mount_writers.get(id.0).put();
+    }
+
+    /// Changes the flags of the mount whose root the place is: `MS_REMOUNT` with `MS_BIND`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: it would become read-only, and files are open for writing through it.
+    pub(crate) fn reconfigure_mnt(&self, at: &HeldPath<'_>, flags: MntFlags) -> Result<()> {
+        let tree = self.mount_tree();
+        let to_read_only = flags.contains(MntFlags::RDONLY) && !at.mnt_flags().read_only();
+        if to_read_only {
+            tree.make_read_only(&[at.mnt()])?;
+        }
+        tree.set_attributes(at.mnt(), flags);
+        Ok(())
+    }
+
+    /// Changes the flags of a superblock, and then those of the mount whose root the place is: `MS_REMOUNT`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: the file system would become read-only, and files are open for writing in it, or are there without a name.
+    pub(crate) fn remount(&self, at: &HeldPath<'_>, ms: MountFlags, flags: MntFlags) -> Result<()> {
+        self.reconfigure_super(at, ms & REMOUNT, REMOUNT)?;
+        self.mount_tree().set_attributes(at.mnt(), flags);
+        Ok(())
+    }
+
+    /// Makes the file system of the root read-only: what umount(2) does to the caller's root.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::remount`].
+    pub(super) fn umount_root(&self, at: &HeldPath<'_>) -> Result<()> {
+        self.reconfigure_super(at, MountFlags::RDONLY, MountFlags::RDONLY)
+    }
+
+    /// Changes the flags of the mount whose root the place is, and perhaps of all below it; all or none.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
+    /// - `EBUSY`: one would become read-only, and files are open for writing through it.
+    ///
+    /// Linux: `do_mount_setattr`.
+    pub(crate) fn do_mount_setattr(
+        &self,
+        at: &HeldPath<'_>,
+        ns: NsId,
+        change: Change,
+    ) -> Result<()> {
+        let mut tree = self.mount_tree();
+        if !tree.is_anonymous_root(at.mnt()) && at.mount().ns() != ns {
+            return Err(Errno::EINVAL);
+        }
+        let changed = if change.all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
+        if change.set.contains(MntFlags::RDONLY) {
+            let writable = |id: &MountId| !self.mount_slot(*id).flags().contains(MntFlags::RDONLY);
+            let asked: Vec<_> = changed.iter().copied().filter(writable).collect();
+            tree.make_read_only(&asked)?;
+        }
+        for id in changed {
+            let flags = self.mount_slot(id).flags();
+            tree.set_flags(id, flags.difference(change.clear) | change.set);
+            if let Some(propagation) = change.propagation {
+                tree.change_propagation(id, propagation);
+            }
+        }
+        Ok(())
+    }
+
+    fn reconfigure_super(
+        &self,
+        at: &HeldPath<'_>,
+        flags: MountFlags,
+        mask: MountFlags,
+    ) -> Result<()> {
+        let sb = at.sb();
+        let id = at.mount().sb.get();
+        let tree = self.mount_tree();
+        let mounts = tree.mounts_of(id);
+        let read_only = flags.contains(MountFlags::RDONLY);
+        if read_only && !sb.is_read_only() {
+            tree.make_read_only_sb(&sb, id, &mounts)?;
+        } else if !read_only {
+            for &mount in &mounts {
+                let flags = self.mount_slot(mount).flags();
+                tree.set_flags(mount, flags.difference(MntFlags::SB_RDONLY));
+            }
+        }
+        let kept = sb.flags().difference(mask);
+        sb.set_flags(kept | flags);
+        Ok(())
+    }
+
+    /// Whether a file system has files that lost their last name and are in use.
+    fn has_unlinked(&self, sb: u32) -> bool {
+        (1..=self.inodes.high_water()).any(|id| {
+            let inode = self.inodes.get(id);
+            inode.sb.get() == sb && inode.is_in_use() && inode.attr().nlink == 0
+        })
+    }
+}
+
+impl TreeGuard<'_> {
+    /// The mounts of a superblock.
+    fn mounts_of(&self, sb: u32) -> Vec<MountId> {
+        let of_sb = |id: &MountId| self.vfs.mount_slot(*id).sb.get() == sb;
+        self.nodes.keys().copied().filter(of_sb).collect()
+    }
+
+    /// Makes mounts read-only, all or none.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: files are open for writing through one of them.
+    pub(super) fn make_read_only(&self, ids: &[MountId]) -> Result<()> {
+        self.hold_writers(ids, MntFlags::RDONLY)
+    }
+
+    fn make_read_only_sb(&self, sb: &SuperBlock, id: u32, mounts: &[MountId]) -> Result<()> {
+        // A mount that is read-only itself has no writers, or had them before: nobody asks.
+        let asked = |id: &MountId| !self.vfs.mount_slot(*id).flags().contains(MntFlags::RDONLY);
+        let (asked, others): (Vec<_>, Vec<_>) = mounts.iter().copied().partition(asked);
+        self.hold_writers(&asked, MntFlags::SB_RDONLY)?;
+        sb.set_flags(sb.flags() | MountFlags::RDONLY);
+        if self.vfs.has_unlinked(id) {
+            sb.set_flags(sb.flags().difference(MountFlags::RDONLY));
+            self.release_writers(&asked, MntFlags::SB_RDONLY);
+            return Err(Errno::EBUSY);
+        }
+        for id in others {
+            self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::SB_RDONLY);
+        }
+        Ok(())
+    }
+
+    /// Sets a flag that keeps writers away, unless there are some.
+    ///
+    /// Linux: `mnt_hold_writers`.
+    fn hold_writers(&self, ids: &[MountId], flag: MntFlags) -> Result<()> {
+        for (index, &id) in ids.iter().enumerate() {
+            let flags = self.vfs.mount_slot(id).flags();
+            self.set_flags(id, flags | flag);
+            if self.vfs.mount_writers.get(id.0).sum_after() != 0 {
+                self.set_flags(id, flags);
+                self.release_writers(&ids[..index], flag);
+                return Err(Errno::EBUSY);
+            }
+        }
+        Ok(())
+    }
+
+    fn release_writers(&self, ids: &[MountId], flag: MntFlags) {
+        for &id in ids {
+            self.set_flags(id, self.vfs.mount_slot(id).flags().difference(flag));
+        }
+    }
+
+    /// Sets what remounting may change of a mount's flags.
+    ///
+    /// Linux: `set_mount_attributes`.
+    pub(super) fn set_attributes(&self, id: MountId, flags: MntFlags) {
+        let kept = self.vfs.mount_slot(id).flags().difference(MntFlags::USER_SETTABLE);
+        self.set_flags(id, kept | flags & MntFlags::USER_SETTABLE);
+    }
+}

@@ -1,0 +1,232 @@
+//! What is mounted, as text: `/proc/PID/mountinfo`.
+//!
+//! ```text
+//!   36 35 98:0 /part /mnt ro,noatime shared:1 master:2 - tmpfs none rw
+//!   │  │  │    │     │    │          │                   │     │    └ of the superblock
+//!   │  │  │    │     │    │          │                   │     └ source
+//!   │  │  │    │     │    │          │                   └ type
+//!   │  │  │    │     │    │          └ propagation
+//!   │  │  │    │     │    └ of the mount
+//!   │  │  │    │     └ where, as seen from the root
+//!   │  │  │    └ what of the file system
+//!   mount, parent, device
+//! ```
+//!
+//! Linux: `show_mountinfo`; proc_pid_mountinfo(5).
+
+use super::{MntFlags, MountId, tree::TreeGuard};
+use crate::{
+    dcache::{DentryId, IS_ROOT},
+    task::Task,
+    topology::Still,
+    walk::HeldPath,
+};
+use pathwalk_abi::MountFlags;
+use std::io::Write;
+
+/// The mounts of a task's namespace that it can reach, one a line, the oldest first: `/proc/PID/mountinfo`.
+pub fn mountinfo(task: &Task) -> Vec<u8> {
+    let vfs = task.vfs();
+    let (mnt, dentry) = task.fs.hold_root(vfs);
+    let root = HeldPath::new(vfs, mnt, dentry);
+    let root = (root.mnt(), root.dentry());
+    let tree = vfs.mount_tree();
+    let mounts = tree.mounts_in(task.mount_namespace().ns());
+    // Names and places are those of one moment.
+    vfs.while_still(|still| {
+        let mut out = Vec::new();
+        for &id in &mounts {
+            if vfs.is_under((id, vfs.mount_slot(id).root()), root, still) {
+                tree.mountinfo_line(id, root, still, &mut out)?;
+            }
+        }
+        Some(out)
+    })
+}
+
+impl TreeGuard<'_> {
+    /// The mounts of a namespace, the oldest first.
+    pub(super) fn mounts_in(&self, ns: super::NsId) -> Vec<MountId> {
+        let Some(namespace) = self.namespaces.get(&ns) else { return Vec::new() };
+        let mut mounts = self.subtree(namespace.root);
+        mounts.sort_by_key(|&id| self.vfs.mount_slot(id).unique_id.get());
+        mounts
+    }
+
+    /// Nothing where a name changed meanwhile.
+    fn mountinfo_line(
+        &self,
+        id: MountId,
+        root: (MountId, DentryId),
+        still: &Still,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let vfs = self.vfs;
+        let mount = vfs.mount_slot(id);
+        let sb = vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
+        let parent = vfs.mount_slot(mount.place().0).mnt_id.get();
+        let parent = if mount.place().0 == MountId::NONE { mount.mnt_id.get() } else { parent };
+        let dev = sb.dev;
+        let numbers = (mount.mnt_id.get(), parent, dev.major(), dev.minor());
+        put(out, format_args!("{} {} {}:{} ", numbers.0, numbers.1, numbers.2, numbers.3));
+        mangle(out, &self.dentry_path(mount.root())?, b" \t\n\\");
+        out.push(b' ');
+        mangle(out, &self.path_from((id, mount.root()), root)?, b" \t\n\\");
+        put(out, format_args!(" {}", mount.flags().options()));
+        let node = self.node(id);
+        if node.shared != 0 {
+            put(out, format_args!(" shared:{}", node.shared));
+        }
+        if node.master != 0 {
+            put(out, format_args!(" master:{}", node.master));
+            let from = self.dominating(id, root, still);
+            if from != 0 && from != node.master {
+                put(out, format_args!(" propagate_from:{from}"));
+            }
+        }
+        if node.unbindable {
+            out.extend_from_slice(b" unbindable");
+        }
+        out.extend_from_slice(b" - ");
+        mangle(out, sb.fs.kind().as_bytes(), b" \t\n\\#");
+        out.push(b' ');
+        mangle(out, sb.fs.source(), b" \t\n\\#");
+        let flags = sb.flags();
+        let mode = if flags.contains(MountFlags::RDONLY) { "ro" } else { "rw" };
+        put(out, format_args!(" {mode}"));
+        for (flag, name) in [
+            (MountFlags::SYNCHRONOUS, ",sync"),
+            (MountFlags::DIRSYNC, ",dirsync"),
+            (MountFlags::MANDLOCK, ",mand"),
+            (MountFlags::LAZYTIME, ",lazytime"),
+        ] {
+            if flags.contains(flag) {
+                out.extend_from_slice(name.as_bytes());
+            }
+        }
+        out.push(b'\n');
+        Some(())
+    }
+
+    /// The nearest group that a mount receives from, directly or not, of which a member lies below the root.
+    ///
+    /// Linux: `get_dominating_id`.
+    fn dominating(&self, id: MountId, root: (MountId, DentryId), still: &Still) -> u32 {
+        let mut group = self.node(id).master;
+        while group != 0 {
+            let ns = self.vfs.mount_slot(root.0).ns();
+            let visible = |&member: &MountId| {
+                let mount = self.vfs.mount_slot(member);
+                mount.ns() == ns && self.vfs.is_under((member, mount.root()), root, still)
+            };
+            if self.members(group).iter().any(visible) {
+                return group;
+            }
+            group = self.members(group).first().map_or(0, |&member| self.node(member).master);
+        }
+        0
+    }
+
+    /// The path of a dentry in its file system.
+    fn dentry_path(&self, dentry: DentryId) -> Option<Vec<u8>> {
+        let mut path = Vec::new();
+        self.names_up(dentry, None, &mut path)?;
+        let mut path = in_order(&path);
+        if !self.is_linked(dentry) {
+            path.extend_from_slice(b"//deleted");
+        }
+        Some(path)
+    }
+
+    /// The path of a place below another.
+    fn path_from(&self, at: (MountId, DentryId), root: (MountId, DentryId)) -> Option<Vec<u8>> {
+        let mut names = Vec::new();
+        let (mut mnt, mut dentry) = at;
+        while mnt != root.0 {
+            let mount = self.vfs.mount_slot(mnt);
+            self.names_up(dentry, Some(mount.root()), &mut names)?;
+            let (parent, mountpoint) = mount.place();
+            if parent == MountId::NONE {
+                break;
+            }
+            (mnt, dentry) = (parent, mountpoint);
+        }
+        if mnt == root.0 {
+            self.names_up(dentry, Some(root.1), &mut names)?;
+        }
+        Some(in_order(&names))
+    }
+
+    /// The names from a dentry up to another, or to the root.
+    fn names_up(
+        &self,
+        mut at: DentryId,
+        to: Option<DentryId>,
+        names: &mut Vec<Vec<u8>>,
+    ) -> Option<()> {
+        while Some(at) != to {
+            let dentry = self.vfs.dentry(at);
+            let seq = dentry.seq.sample();
+            if dentry.is(IS_ROOT) {
+                break;
+            }
+            let mut name = Vec::new();
+            self.vfs.copy_name(dentry, &mut name);
+            names.push(name);
+            at = DentryId(dentry.parent.get());
+            if !dentry.seq.unchanged(seq) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+impl MntFlags {
+    /// The options as mountinfo has them.
+    fn options(self) -> String {
+        let mut text = String::from(if self.contains(Self::RDONLY) { "ro" } else { "rw" });
+        for (flag, name) in [
+            (Self::NOSUID, ",nosuid"),
+            (Self::NODEV, ",nodev"),
+            (Self::NOEXEC, ",noexec"),
+            (Self::NOATIME, ",noatime"),
+            (Self::NODIRATIME, ",nodiratime"),
+            (Self::RELATIME, ",relatime"),
+            (Self::NOSYMFOLLOW, ",nosymfollow"),
+        ] {
+            if self.contains(flag) {
+                text.push_str(name);
+            }
+        }
+        text
+    }
+}
+
+/// Names from the last to the first, as a path.
+fn in_order(names: &[Vec<u8>]) -> Vec<u8> {
+    if names.is_empty() {
+        return b"/".to_vec();
+    }
+    let mut path = Vec::new();
+    for name in names.iter().rev() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    path
+}
+
+/// Appends a string, with what would break the line as octal numbers.
+fn mangle(out: &mut Vec<u8>, text: &[u8], escaped: &[u8]) {
+    for &byte in text {
+        if escaped.contains(&byte) {
+            put(out, format_args!("\\{byte:03o}"));
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory does not fail");
+}

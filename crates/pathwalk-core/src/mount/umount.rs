@@ -1,0 +1,268 @@
+//! Taking trees down, and freeing mounts that nobody holds.
+//!
+//! An unmounted mount goes with its last holder. It hangs nowhere, but for what was taken down with the directory that it
+//! stood on: such a tree stays in one piece until its root goes.
+//!
+//! Linux: `do_umount`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
+
+use super::{MntFlags, MountId, NsId, propagate::Propagation, tree::TreeGuard};
+use crate::{
+    dcache::{DentryId, MOUNTED},
+    vfs::Vfs,
+    walk::HeldPath,
+};
+use pathwalk_abi::{Errno, Result, UmountFlags};
+use std::collections::HashSet;
+
+/// How often an unmount looks whether a mount is still in use: a late reader lets go at once.
+const LOOKS: u32 = 8;
+
+/// What goes with a tree that is taken down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Umount {
+    /// Its copies in all who receive, too.
+    Propagated,
+    /// Nothing; it falls into single mounts.
+    Alone,
+    /// Nothing; it stays in one piece.
+    Connected,
+}
+
+impl Vfs {
+    /// Takes a mount that the caller holds once down, as umount(2) does.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: with `MNT_EXPIRE`: it is the mount of the caller's root, or `MNT_FORCE` or `MNT_DETACH` is given too.
+    /// - `EBUSY`: with `MNT_EXPIRE`: somebody uses it, or something is mounted in it.
+    /// - `EAGAIN`: with `MNT_EXPIRE`: it was used since it was last asked for.
+    /// - `EBUSY`: it is the mount of the caller's root, and files in it are open for writing.
+    /// - `EINVAL`: it hangs nowhere.
+    /// - `EBUSY`: somebody uses it, or one that goes with it, or something is mounted in it; unless `MNT_DETACH`.
+    pub(crate) fn do_umount(
+        &self,
+        at: &HeldPath<'_>,
+        root: MountId,
+        flags: UmountFlags,
+    ) -> Result<()> {
+        let id = at.mnt();
+        if flags.contains(UmountFlags::EXPIRE) {
+            if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
+                return Err(Errno::EINVAL);
+            }
+            self.expire(id)?;
+        }
+        if id == root && !flags.contains(UmountFlags::DETACH) {
+            // A relic of shutdown scripts: the root is not taken away but made read-only.
+            return self.umount_root(at);
+        }
+        let mut tree = self.mount_tree();
+        if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {
+            return Err(Errno::EINVAL);
+        }
+        if !flags.contains(UmountFlags::DETACH) && tree.is_busy(id, 1) {
+            return Err(Errno::EBUSY);
+        }
+        tree.umount_tree(&[id], Umount::Propagated);
+        Ok(())
+    }
+
+    /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
+    fn expire(&self, id: MountId) -> Result<()> {
+        let mut tree = self.mount_tree();
+        if !tree.node(id).children.is_empty() || tree.in_use(id, 1) {
+            return Err(Errno::EBUSY);
+        }
+        let flags = self.mount_slot(id).flags();
+        if flags.contains(MntFlags::EXPIRY_MARK) {
+            return Ok(());
+        }
+        tree.set_flags(id, flags | MntFlags::EXPIRY_MARK);
+        Err(Errno::EAGAIN)
+    }
+
+    /// Takes down whatever is mounted on a dentry that no name leads to any more, in all namespaces.
+    ///
+    /// Linux: `detach_mounts`.
+    pub(crate) fn detach_mounts(&self, dentry: DentryId) {
+        if !self.dentry(dentry).is(MOUNTED) {
+            return;
+        }
+        let mut tree = self.mount_tree();
+        loop {
+            let Some(id) = tree.on(dentry).next() else { return };
+            if self.mount_slot(id).ns() == NsId::NONE {
+                // It was taken down before, in one piece with what it hangs in.
+                tree.unhook(id);
+                tree.let_free(id);
+            } else {
+                tree.umount_tree(&[id], Umount::Connected);
+            }
+        }
+    }
+
+    /// Takes down a tree that was copied and hung up nowhere, if it still is: its handle was closed.
+    ///
+    /// Linux: `dissolve_on_fput`.
+    pub(crate) fn dissolve(&self, id: MountId) {
+        let mut tree = self.mount_tree();
+        if tree.is_anonymous_root(id) {
+            tree.umount_tree(&[id], Umount::Connected);
+        }
+    }
+
+    /// Drops a mount that was made and hung up nowhere.
+    pub(crate) fn mount_abandon(&self, id: MountId) {
+        self.mount_tree().discard(id);
+    }
+
+    /// What is left to do where a mount that is not plainly mounted was let go of.
+    #[cold]
+    pub(super) fn mount_let_go(&self, id: MountId, flags: MntFlags) {
+        if flags.contains(MntFlags::DETACHED) {
+            self.free_detached(vec![id]);
+            return;
+        }
+        let tree = self.mount_tree();
+        let flags = self.mount_slot(id).flags();
+        if flags.contains(MntFlags::EXPIRY_MARK) {
+            tree.set_flags(id, flags.difference(MntFlags::EXPIRY_MARK));
+        }
+    }
+
+    /// Gives a count of a mount back without counting as its user.
+    ///
+    /// Linux: `mntput_no_expire`.
+    pub(crate) fn put_no_expire(&self, at: HeldPath<'_>) {
+        let (id, dentry) = at.into_raw();
+        self.dput(dentry);
+        self.mount_counts.get(id.0).put_then_look();
+        let flags = self.mount_slot(id).flags();
+        if flags.contains(MntFlags::DETACHED) {
+            self.mount_let_go(id, flags);
+        }
+    }
+
+    /// Frees those of the detached mounts that nobody holds, their file systems if they were the last of them, and what
+    /// hung in them.
+    #[cold]
+    pub(super) fn free_detached(&self, mut todo: Vec<MountId>) {
+        while let Some(id) = todo.pop() {
+            let mount = self.mount_slot(id);
+            let (root, last_of) = {
+                let mut tree = self.mount_tree();
+                if !mount.flags().contains(MntFlags::DETACHED)
+                    || self.mount_counts.get(id.0).sum_after() != 0
+                {
+                    continue;
+                }
+                for child in tree.node(id).children.clone() {
+                    tree.unhook(child);
+                    tree.let_free(child);
+                }
+                todo.append(&mut tree.detached);
+                let forgotten = tree.forget(id);
+                // Whoever else saw the sum zero finds the flag gone.
+                tree.set_flags(id, MntFlags::empty());
+                forgotten
+            };
+            self.mounts.free(id.0);
+            self.dput(root);
+            if let Some(sb) = last_of {
+                self.kill_sb(sb);
+            }
+        }
+    }
+}
+
+impl TreeGuard<'_> {
+    /// Whether a mount is held by more than `counts`. If it is not, nobody comes to hold it until the tree's lock is given
+    /// up.
+    ///
+    /// Linux: `do_refcount_check`.
+    pub(super) fn in_use(&mut self, id: MountId, counts: u64) -> bool {
+        let counter = self.vfs.mount_counts.get(id.0);
+        let held = || {
+            (0..LOOKS).all(|look| {
+                if look != 0 {
+                    std::thread::yield_now();
+                }
+                counter.sum_after() > counts
+            })
+        };
+        // Looked at before anything is changed, so that a refusal costs no walk its sample.
+        if held() {
+            return true;
+        }
+        if self.unused.contains_key(&id) {
+            return false;
+        }
+        // From here on readers that come by see the count odd and hold nothing. It must not be even before the mount is
+        // taken down: who waits for that would hold a mount that nobody was seen to use.
+        let change = self.vfs.mount_slot(id).seq.change();
+        let held = held();
+        if !held {
+            self.unused.insert(id, change);
+        }
+        held
+    }
+
+    /// Takes down trees.
+    ///
+    /// Linux: `umount_tree`.
+    pub(super) fn umount_tree(&mut self, tops: &[MountId], how: Umount) {
+        let mut order: Vec<_> = tops.iter().flat_map(|&top| self.subtree(top)).collect();
+        let mut set: HashSet<_> = order.iter().copied().collect();
+        if how == Umount::Propagated {
+            let candidates = self.propagate_umount(&set);
+            self.slide_survivors(&candidates, &set);
+            order.extend(&candidates);
+            set.extend(candidates);
+        }
+        for &id in order.iter().rev() {
+            let (parent, _) = self.vfs.mount_slot(id).place();
+            self.set_ns(id, NsId::NONE);
+            self.change_propagation(id, Propagation::Private);
+            let stays = how == Umount::Connected && set.contains(&parent);
+            if parent != MountId::NONE && !stays {
+                self.unhook(id);
+            }
+            if !stays {
+                self.let_free(id);
+            }
+        }
+        self.namespaces
+            .retain(|_, namespace| namespace.anonymous.is_none() || namespace.mounts != 0);
+    }
+
+    /// What covers mounts that go, and does not go itself, takes the place of the lowest of them.
+    ///
+    /// Linux: `reparent`.
+    fn slide_survivors(&mut self, candidates: &HashSet<MountId>, set: &HashSet<MountId>) {
+        let goes = |id: &MountId| candidates.contains(id) || set.contains(id);
+        for &id in candidates {
+            let Some(over) = self.overmount(id).filter(|over| !goes(over)) else { continue };
+            let mut lowest = id;
+            loop {
+                let parent = self.vfs.mount_slot(lowest).place().0;
+                if !goes(&parent) {
+                    break;
+                }
+                lowest = parent;
+            }
+            self.replace(lowest, over, None);
+        }
+    }
+
+    /// Lets a mount that hangs nowhere go with its last holder.
+    fn let_free(&mut self, id: MountId) {
+        self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::DETACHED);
+        self.detached.push(id);
+    }
+
+    /// Whether a mount is the root of a tree that hangs nowhere.
+    pub(super) fn is_anonymous_root(&self, id: MountId) -> bool {
+        let namespace = self.namespaces.get(&self.vfs.mount_slot(id).ns());
+        namespace.is_some_and(|namespace| namespace.anonymous.is_some() && namespace.root == id)
+    }
+}

@@ -1,0 +1,120 @@
+//! mount_setattr.
+//!
+//! Linux: `SYSCALL_DEFINE5(mount_setattr)`, `build_mount_kattr`.
+
+use crate::{
+    mount::{MntFlags, propagate::Propagation},
+    task::{At, Task},
+    walk::{Lookup, ladder::keep},
+};
+use pathwalk_abi::{CapSet, Errno, MountAttrFlags, MountFlags, OpenTreeFlags, Result};
+
+/// What mount_setattr(2) is told: `struct mount_attr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountAttr {
+    /// What to set.
+    pub attr_set: MountAttrFlags,
+    /// What to clear, before.
+    pub attr_clr: MountAttrFlags,
+    /// `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`, or nothing.
+    pub propagation: MountFlags,
+}
+
+/// What is cleared, and what is set then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) set: MntFlags,
+    pub(crate) clear: MntFlags,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) all: bool,
+}
+
+impl Task {
+    /// `mount_setattr(dir, path, flags, attr)`: changes the flags of a mount and how it takes part in propagation; with
+    /// `AT_RECURSIVE`, of all below it too, all or none. mount_setattr(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: an unknown flag.
+    /// - `EPERM`: without `CAP_SYS_ADMIN`.
+    /// - nothing, where nothing is to be changed: the path is not even looked at.
+    /// - `EINVAL`: several types of propagation, or something else; an attribute that there is not; a kind of access times
+    ///   that is set without clearing all kinds; some of the kinds that are cleared; `MOUNT_ATTR_IDMAP`.
+    /// - those of the lookup.
+    /// - `EINVAL`: it is no mount's root; it lies in another mount namespace and is not the root of a tree that hangs nowhere.
+    /// - `EBUSY`: one would become read-only, and files are open for writing through it.
+    pub fn mount_setattr<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: OpenTreeFlags,
+        attr: &MountAttr,
+    ) -> Result<()> {
+        const KNOWN: OpenTreeFlags = OpenTreeFlags::EMPTY_PATH
+            .union(OpenTreeFlags::RECURSIVE)
+            .union(OpenTreeFlags::SYMLINK_NOFOLLOW)
+            .union(OpenTreeFlags::NO_AUTOMOUNT);
+        if flags.bits() & !KNOWN.bits() != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.must_have(CapSet::SYS_ADMIN)?;
+        let nothing = attr.attr_set.bits() | attr.attr_clr.bits() | attr.propagation.bits();
+        if nothing == 0 {
+            return Ok(());
+        }
+        let change = build(attr, flags.contains(OpenTreeFlags::RECURSIVE))?;
+        let mut lookup = Lookup::empty();
+        lookup.set(Lookup::FOLLOW, !flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW));
+        lookup.set(Lookup::EMPTY, flags.contains(OpenTreeFlags::EMPTY_PATH));
+        let held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
+        if !held.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        self.vfs().do_mount_setattr(&held, self.mount_namespace().ns(), change)
+    }
+}
+
+/// Linux: `build_mount_kattr`.
+fn build(attr: &MountAttr, all: bool) -> Result<Change> {
+    let propagation = match attr.propagation.bits() {
+        0 => None,
+        _ if !Propagation::FLAGS.contains(attr.propagation) => return Err(Errno::EINVAL),
+        _ => Some(Propagation::from_ms(attr.propagation).ok_or(Errno::EINVAL)?),
+    };
+    let known = MountAttrFlags::all().difference(MountAttrFlags::IDMAP);
+    if (attr.attr_set | attr.attr_clr).bits() & !known.bits() != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (mut set, mut clear) = (flags_of(attr.attr_set), flags_of(attr.attr_clr));
+    let kind = attr.attr_set & MountAttrFlags::_ATIME;
+    match attr.attr_clr & MountAttrFlags::_ATIME {
+        MountAttrFlags::_ATIME => {
+            clear |= MntFlags::RELATIME | MntFlags::NOATIME;
+            set |= match kind {
+                MountAttrFlags::NOATIME => MntFlags::NOATIME,
+                MountAttrFlags::STRICTATIME => MntFlags::empty(),
+                kind if kind.is_empty() => MntFlags::RELATIME,
+                _ => return Err(Errno::EINVAL),
+            };
+        }
+        cleared if cleared.is_empty() && kind.is_empty() => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(Change { set, clear, propagation, all })
+}
+
+/// The flags but for the kind of access times.
+fn flags_of(attr: MountAttrFlags) -> MntFlags {
+    let mut flags = MntFlags::empty();
+    for (bit, flag) in [
+        (MountAttrFlags::RDONLY, MntFlags::RDONLY),
+        (MountAttrFlags::NOSUID, MntFlags::NOSUID),
+        (MountAttrFlags::NODEV, MntFlags::NODEV),
+        (MountAttrFlags::NOEXEC, MntFlags::NOEXEC),
+        (MountAttrFlags::NODIRATIME, MntFlags::NODIRATIME),
+        (MountAttrFlags::NOSYMFOLLOW, MntFlags::NOSYMFOLLOW),
+    ] {
+        flags.set(flag, attr.contains(bit));
+    }
+    flags
+}
