@@ -274,19 +274,30 @@ impl Vfs {
         self.mount_counts.get(id.0).get();
     }
 
-    /// Gives a count of a mount back; the last one of a detached mount frees it. Who gives one back has used the mount, so
-    /// it is not expired.
+    /// Gives a count of a mount back; the last one of a detached mount frees it. It does not count as use of the mount.
+    ///
+    /// Linux: `mntput_no_expire`.
     #[inline]
     pub(crate) fn mntput(&self, id: MountId) {
         self.mount_counts.get(id.0).put_then_look();
         self.mount_look(id);
     }
 
+    /// Gives a count of a mount back by who used it: it is not expired.
+    ///
+    /// Linux: `mntput`.
+    #[inline]
+    pub(crate) fn mntput_used(&self, id: MountId) {
+        if self.mount_slot(id).flags().contains(MntFlags::EXPIRY_MARK) {
+            self.unmark_expired(id);
+        }
+        self.mntput(id);
+    }
+
     #[inline]
     fn mount_look(&self, id: MountId) {
-        let flags = self.mount_slot(id).flags();
-        if flags.intersects(MntFlags::DETACHED | MntFlags::EXPIRY_MARK) {
-            self.mount_let_go(id, flags);
+        if self.mount_slot(id).flags().contains(MntFlags::DETACHED) {
+            self.free_detached(vec![id]);
         }
     }
 }

@@ -116,13 +116,9 @@ impl Vfs {
         self.mount_tree().discard(id);
     }
 
-    /// What is left to do where a mount that is not plainly mounted was let go of.
+    /// Notes that somebody used a mount.
     #[cold]
-    pub(super) fn mount_let_go(&self, id: MountId, flags: MntFlags) {
-        if flags.contains(MntFlags::DETACHED) {
-            self.free_detached(vec![id]);
-            return;
-        }
+    pub(super) fn unmark_expired(&self, id: MountId) {
         let tree = self.mount_tree();
         let flags = self.mount_slot(id).flags();
         if flags.contains(MntFlags::EXPIRY_MARK) {
@@ -130,17 +126,11 @@ impl Vfs {
         }
     }
 
-    /// Gives a count of a mount back without counting as its user.
-    ///
-    /// Linux: `mntput_no_expire`.
+    /// Gives a place back without counting as a user of its mount.
     pub(crate) fn put_no_expire(&self, at: HeldPath<'_>) {
         let (id, dentry) = at.into_raw();
         self.dput(dentry);
-        self.mount_counts.get(id.0).put_then_look();
-        let flags = self.mount_slot(id).flags();
-        if flags.contains(MntFlags::DETACHED) {
-            self.mount_let_go(id, flags);
-        }
+        self.mntput(id);
     }
 
     /// Frees those of the detached mounts that nobody holds, their file systems if they were the last of them, and what

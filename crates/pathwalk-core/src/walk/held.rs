@@ -90,6 +90,6 @@ impl<'a> HeldPath<'a> {
 impl Drop for HeldPath<'_> {
     fn drop(&mut self) {
         self.vfs.dput(self.dentry);
-        self.vfs.mntput(self.mnt);
+        self.vfs.mntput_used(self.mnt);
     }
 }
