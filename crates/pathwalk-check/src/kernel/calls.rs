@@ -11,8 +11,8 @@ use crate::{
     ours::{describe, parse_dirents, parse_events},
 };
 use pathwalk::{
-    AtFlags, InotifyFlags, OpenFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx, StatxMask,
-    UmountFlags,
+    AtFlags, Errno, InotifyFlags, OpenFlags, OpenHow, ResolveFlags, Result, SetTime, Stat, Statfs,
+    Statx, StatxMask, UmountFlags,
     abi::{AT_FDCWD, PATH_MAX, UTIME_NOW, UTIME_OMIT},
 };
 use std::{
@@ -26,6 +26,9 @@ const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 
 /// execveat(2): only asks whether the file could be run; kernels before 6.14 refuse it.
 const AT_EXECVE_CHECK: u32 = 0x1_0000;
+
+/// So often a walk within bounds is asked for again.
+const MOVES: u32 = 1000;
 
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS + QUEUES];
@@ -99,9 +102,21 @@ impl Caller<'_> {
                 let flags = without_waiting(*flags).bits();
                 let how = OpenHow { flags, mode: mode.0.into(), resolve: resolve.bits() };
                 let (dir, path) = (self.dir(path), text(&path.path));
-                let size = int(size_of::<OpenHow>() as i64);
-                syscall(libc::SYS_openat2, [dir, Arg::Str(&path), Arg::How(&how), size])
-                    .map(|fd| Raw::File(own(fd)))
+                let Arg::Int(dir) = dir else { unreachable!("directories are numbers") };
+                let ask = || {
+                    let size = int(size_of::<OpenHow>() as i64);
+                    let args = [int(dir), Arg::Str(&path), Arg::How(&how), size];
+                    syscall(libc::SYS_openat2, args)
+                };
+                let mut answer = ask();
+                // A walk within bounds gives up where anything moved on the whole machine: other runs' mounts too.
+                for _ in 0..MOVES {
+                    if resolve.contains(ResolveFlags::CACHED) || answer != Err(Errno::EAGAIN) {
+                        break;
+                    }
+                    answer = ask();
+                }
+                answer.map(|fd| Raw::File(own(fd)))
             }
             Call::Close { .. } => unreachable!("slots are emptied by who has them"),
             Call::Read { slot, len } => {

@@ -178,6 +178,17 @@ impl TreeGuard<'_> {
         how: Copy,
         room: u32,
     ) -> Result<MountId> {
+        self.copy_tree_noting(source, root, how, room).map(|(top, _)| top)
+    }
+
+    /// As [`TreeGuard::copy_tree`]; says which mount is copied by which.
+    pub(super) fn copy_tree_noting(
+        &mut self,
+        source: MountId,
+        root: DentryId,
+        how: Copy,
+        room: u32,
+    ) -> Result<(MountId, HashMap<MountId, MountId>)> {
         let top = self.clone_mnt(source, root, how)?;
         // Of a group of which the tree has several members the copies are one group too.
         let mut groups = HashMap::from([(self.node(source).shared, top)]);
@@ -207,7 +218,7 @@ impl TreeGuard<'_> {
             copies.insert(id, copy);
             self.attach_unseen(copy, copies[&parent], mountpoint);
         }
-        Ok(top)
+        Ok((top, copies))
     }
 
     /// Drops a tree that was never mounted.

@@ -54,8 +54,7 @@ impl MountNamespace {
         let old = tree.namespaces[&self.0.id].root;
         let root = vfs.mount_slot(old).root();
         let room = tree.room_in(NsId::NONE);
-        let new = tree.copy_tree(old, root, Copy::All, room)?;
-        let copies = std::iter::zip(tree.subtree(old), tree.subtree(new)).collect();
+        let (new, copies) = tree.copy_tree_noting(old, root, Copy::All, room)?;
         let id = tree.new_namespace(new, None);
         drop(tree);
         Ok((Self(Arc::new(Handle { vfs: Arc::clone(vfs), id })), copies))

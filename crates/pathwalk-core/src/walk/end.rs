@@ -78,7 +78,11 @@ impl Vfs {
         }
         if self.dget_not_dead(place.dentry) {
             let held = HeldPath::new(self, place.mnt, place.dentry);
-            return self.dentry(place.dentry).seq.unchanged(place.seq).then_some(held);
+            if self.dentry(place.dentry).seq.unchanged(place.seq) {
+                return Some(held);
+            }
+            self.put_no_expire(held);
+            return None;
         }
         self.mntput(place.mnt);
         None

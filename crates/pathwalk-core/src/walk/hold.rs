@@ -324,13 +324,20 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             return Err((Errno::EAGAIN, self.observer));
         }
         let vfs = self.vfs;
-        let Some(at) = vfs.legitimize(&self.at).filter(|_| !road::has_changed(self.flags)) else {
+        let Some(at) = vfs.legitimize(&self.at) else {
             return Err((Errno::ECHILD, self.observer));
         };
+        if road::has_changed(self.flags) {
+            vfs.put_no_expire(at);
+            return Err((Errno::ECHILD, self.observer));
+        }
         let root = match &self.root {
             Some(root) => match vfs.legitimize(root) {
                 Some(root) => Some(root.into_raw()),
-                None => return Err((Errno::ECHILD, self.observer)),
+                None => {
+                    vfs.put_no_expire(at);
+                    return Err((Errno::ECHILD, self.observer));
+                }
             },
             None => None,
         };
