@@ -43,7 +43,9 @@ use crate::{
     walk::{HeldPath, ladder::Parent},
 };
 use bitflags::bitflags;
-use pathwalk_abi::{Dev, Errno, FileType, OpenFlags, RenameFlags, Result, SetTime};
+use pathwalk_abi::{
+    Dev, Errno, FileType, MountFlags, OpenFlags, RenameFlags, Result, SetTime, UmountFlags,
+};
 use pathwalk_sync::Cell64;
 use std::sync::{Arc, OnceLock};
 
@@ -111,6 +113,12 @@ bitflags! {
         const SB_MOUNT = 1 << 27;
         /// [`SecurityModule::sb_umount`]
         const SB_UMOUNT = 1 << 28;
+        /// [`SecurityModule::sb_remount`]
+        const SB_REMOUNT = 1 << 29;
+        /// [`SecurityModule::sb_pivotroot`]
+        const SB_PIVOTROOT = 1 << 30;
+        /// [`SecurityModule::move_mount`]
+        const MOVE_MOUNT = 1 << 31;
     }
 }
 
@@ -295,11 +303,18 @@ hooks! {
     fn path_chown(file: &PathRef<'_>, uid: Option<u32>, gid: Option<u32>);
     /// A task is to get another root.
     fn path_chroot(root: &PathRef<'_>);
-    /// Something is to be mounted on a place, be it a file system or what is shown elsewhere; or what is mounted there is to
-    /// be changed, or to become the root: mount(2), move_mount(2), pivot_root(2).
-    fn sb_mount(at: &PathRef<'_>);
+    /// mount(2) is to do what the flags say at a place: mount a file system, show there what `source` leads to, move it there,
+    /// or change what is mounted there.
+    fn sb_mount(source: &[u8], at: &PathRef<'_>, flags: MountFlags);
     /// What is mounted at a place, whose root this is, is to be taken away.
-    fn sb_umount(root: &PathRef<'_>);
+    fn sb_umount(root: &PathRef<'_>, flags: UmountFlags);
+    /// The flags of the file system are to be changed whose root, or part, this is: mount(2) with `MS_REMOUNT` and without
+    /// `MS_BIND`, and umount(2) of the caller's root.
+    fn sb_remount(root: &PathRef<'_>, flags: MountFlags);
+    /// The root mount is to move to `put_old`, and `new_root` into its place.
+    fn sb_pivotroot(put_old: &PathRef<'_>, new_root: &PathRef<'_>);
+    /// A mount is to be moved, or a tree that hangs nowhere hung up: move_mount(2).
+    fn move_mount(from: &PathRef<'_>, to: &PathRef<'_>);
     /// A file is to be watched.
     fn path_notify(file: &PathRef<'_>);
     /// The size is to be set: ftruncate(2) and `O_TRUNC`. `word` is what `file_open` answered.

@@ -2,8 +2,9 @@
 
 use pathwalk::{
     AccessMode, At, AtFlags, Config, Cred, Dev, Entry, Errno, Hooks, InodeRef, InotifyFlags,
-    InotifyMask, MemFs, MountFlags, OpenFlags, OpenHow, PathRef, RenameFlags, ResolveFlags, Result,
-    SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task, UmountFlags, Vfs, fs::Access,
+    InotifyMask, MemFs, MountFlags, MoveMountFlags, OpenFlags, OpenHow, PathRef, RenameFlags,
+    ResolveFlags, Result, SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task, UmountFlags,
+    Vfs, fs::Access,
 };
 use std::sync::{Arc, Mutex};
 
@@ -74,8 +75,11 @@ noted! {
     path_chown PATH_CHOWN (&PathRef<'_>, Option<u32>, Option<u32>)
     path_chroot PATH_CHROOT (&PathRef<'_>)
     path_notify PATH_NOTIFY (&PathRef<'_>)
-    sb_mount SB_MOUNT (&PathRef<'_>)
-    sb_umount SB_UMOUNT (&PathRef<'_>)
+    sb_mount SB_MOUNT (&[u8], &PathRef<'_>, MountFlags)
+    sb_umount SB_UMOUNT (&PathRef<'_>, UmountFlags)
+    sb_remount SB_REMOUNT (&PathRef<'_>, MountFlags)
+    sb_pivotroot SB_PIVOTROOT (&PathRef<'_>, &PathRef<'_>)
+    move_mount MOVE_MOUNT (&PathRef<'_>, &PathRef<'_>)
 }
 
 const WORD: u64 = 7;
@@ -360,6 +364,57 @@ fn what_is_not_about_a_name_is_asked_too() {
     assert_eq!(umount(&world.root), Err(Errno::EINVAL), "before the hook");
     assert_eq!(world.user.fork().chroot("/own"), Err(Errno::EPERM), "before the hook");
     assert_eq!(world.vfs.register_security(Arc::clone(&world.noter) as _), Err(Errno::EBUSY));
+}
+
+/// Each stands behind the lookups, and sb_mount before capabilities are looked at, the others after.
+#[test]
+fn hooks_of_mounts() {
+    let world = world(
+        Hooks::SB_MOUNT
+            | Hooks::SB_UMOUNT
+            | Hooks::SB_REMOUNT
+            | Hooks::SB_PIVOTROOT
+            | Hooks::MOVE_MOUNT,
+    );
+    let change = |task: &Task, flags| task.mount_tree("none", "/own", flags);
+    let moves =
+        |task: &Task| task.move_mount(At::Cwd, "/own", At::Cwd, "/own/d", MoveMountFlags::empty());
+    let mount = |task: &Task| task.mount(MemFs::new(), "/own", MountFlags::empty());
+    let umount = |task: &Task| task.umount2("/own", UmountFlags::empty());
+    let pivot = |task: &Task| task.pivot_root("/own", "/own/d");
+    let shut = |task: &Task| task.umount2("/", UmountFlags::empty());
+    mount(&world.root).unwrap();
+    world.root.mkdir("/own/d", 0o755).unwrap();
+    let remount = MountFlags::REMOUNT;
+    type Ask<'a> = Box<dyn Fn(&Task) -> Result<()> + 'a>;
+    let rows: &[(Ask<'_>, &[Hooks])] = &[
+        (Box::new(|task| change(task, remount)), &[Hooks::SB_MOUNT, Hooks::SB_REMOUNT]),
+        (Box::new(|task| change(task, remount | MountFlags::BIND)), &[Hooks::SB_MOUNT]),
+        (Box::new(|task| change(task, MountFlags::PRIVATE)), &[Hooks::SB_MOUNT]),
+        (Box::new(shut), &[Hooks::SB_UMOUNT, Hooks::SB_REMOUNT]),
+        (Box::new(umount), &[Hooks::SB_UMOUNT]),
+        (Box::new(moves), &[Hooks::MOVE_MOUNT]),
+        (Box::new(pivot), &[Hooks::SB_PIVOTROOT]),
+    ];
+    for (index, (call, hooks)) in rows.iter().enumerate() {
+        for &hook in *hooks {
+            *world.noter.refuses.lock().unwrap() = hook;
+            assert_eq!(call(&world.root), Err(NO), "{index}: {hook:?}");
+        }
+        *world.noter.refuses.lock().unwrap() = Hooks::empty();
+        // Of mount(2) the module is asked before it is asked who calls.
+        let early: Vec<_> = hooks.iter().copied().filter(|&hook| hook == Hooks::SB_MOUNT).collect();
+        assert_eq!(world.asked(|| call(&world.user)), (Err(Errno::EPERM), early), "{index}");
+    }
+    assert_eq!(world.asked(|| moves(&world.root)), (Err(Errno::ELOOP), vec![Hooks::MOVE_MOUNT]));
+    let asked = world.asked(|| umount(&world.root));
+    assert_eq!(asked, (Ok(()), vec![Hooks::SB_UMOUNT]));
+    assert_eq!(world.asked(|| umount(&world.root)), (Err(Errno::EINVAL), vec![]), "before it");
+    let asked = world.asked(|| pivot(&world.root));
+    assert_eq!(asked, (Err(Errno::EBUSY), vec![Hooks::SB_PIVOTROOT]));
+    let asked = world.asked(|| shut(&world.root));
+    assert_eq!(asked, (Ok(()), vec![Hooks::SB_UMOUNT, Hooks::SB_REMOUNT]));
+    assert_eq!(world.root.mkdir("/n", 0o755), Err(Errno::EROFS));
 }
 
 #[test]

@@ -228,14 +228,15 @@ impl Vfs {
         }
     }
 
-    /// What is mounted on a dentry as seen in a mount, held: the mount and its root, both counted.
+    /// What is mounted on a dentry as seen in a mount, held: the mount and its root, both counted. The mount's sample tells
+    /// later whether it still hangs there.
     ///
     /// The caller holds both arguments.
     pub(crate) fn lookup_mnt(
         &self,
         parent: MountId,
         mountpoint: DentryId,
-    ) -> Option<(MountId, DentryId)> {
+    ) -> Option<(SeenMount, DentryId)> {
         let mut spin = Spin::default();
         loop {
             let before = self.dentry(mountpoint).seq.sample();
@@ -245,7 +246,7 @@ impl Vfs {
                     if self.legitimize_mnt(seen.id, seen.seq) {
                         // The mount holds its root.
                         self.dget(root);
-                        return Some((seen.id, root));
+                        return Some((seen, root));
                     }
                 }
                 Absent::Sure if self.dentry(mountpoint).seq.unchanged(before) => return None,

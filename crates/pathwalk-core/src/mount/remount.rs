@@ -7,7 +7,9 @@
 
 use super::{MntFlags, MountId, NsId, tree::TreeGuard};
 use crate::{
+    cred::Subject,
     ops::mount_setattr::Change,
+    security::{Hooks, PathRef},
     vfs::{SuperBlock, Vfs},
     walk::HeldPath,
 };
@@ -66,9 +68,16 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// `EBUSY`: the file system would become read-only, and files are open for writing in it, or are there without a name.
-    pub(crate) fn remount(&self, at: &HeldPath<'_>, ms: MountFlags, flags: MntFlags) -> Result<()> {
-        self.reconfigure_super(at, ms & REMOUNT, REMOUNT)?;
+    /// - what the security module answers.
+    /// - `EBUSY`: the file system would become read-only, and files are open for writing in it, or are there without a name.
+    pub(crate) fn remount(
+        &self,
+        at: &HeldPath<'_>,
+        ms: MountFlags,
+        flags: MntFlags,
+        who: &Subject<'_>,
+    ) -> Result<()> {
+        self.reconfigure_super(at, ms & REMOUNT, REMOUNT, who)?;
         self.mount_tree().set_attributes(at.mnt(), flags);
         Ok(())
     }
@@ -78,8 +87,8 @@ impl Vfs {
     /// # Errors
     ///
     /// As [`Vfs::remount`].
-    pub(super) fn umount_root(&self, at: &HeldPath<'_>) -> Result<()> {
-        self.reconfigure_super(at, MountFlags::RDONLY, MountFlags::RDONLY)
+    pub(super) fn umount_root(&self, at: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        self.reconfigure_super(at, MountFlags::RDONLY, MountFlags::RDONLY, who)
     }
 
     /// Changes the flags of the mount whose root the place is, and perhaps of all below it; all or none.
@@ -121,7 +130,11 @@ impl Vfs {
         at: &HeldPath<'_>,
         flags: MountFlags,
         mask: MountFlags,
+        who: &Subject<'_>,
     ) -> Result<()> {
+        self.ask(Hooks::SB_REMOUNT, |module| {
+            module.sb_remount(who, &PathRef::of(self, at), flags)
+        })?;
         let sb = at.sb();
         let id = at.mount().sb.get();
         let tree = self.mount_tree();

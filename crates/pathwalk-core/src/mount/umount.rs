@@ -7,6 +7,7 @@
 
 use super::{MntFlags, MountId, NsId, propagate::Propagation, tree::TreeGuard};
 use crate::{
+    cred::Subject,
     dcache::{DentryId, MOUNTED},
     vfs::Vfs,
     walk::HeldPath,
@@ -36,7 +37,7 @@ impl Vfs {
     /// - `EINVAL`: with `MNT_EXPIRE`: it is the mount of the caller's root, or `MNT_FORCE` or `MNT_DETACH` is given too.
     /// - `EBUSY`: with `MNT_EXPIRE`: somebody uses it, or something is mounted in it.
     /// - `EAGAIN`: with `MNT_EXPIRE`: it was used since it was last asked for.
-    /// - `EBUSY`: it is the mount of the caller's root, and files in it are open for writing.
+    /// - those of [`Vfs::remount`]: it is the mount of the caller's root.
     /// - `EINVAL`: it hangs nowhere.
     /// - `EBUSY`: somebody uses it, or one that goes with it, or something is mounted in it; unless `MNT_DETACH`.
     pub(crate) fn do_umount(
@@ -44,6 +45,7 @@ impl Vfs {
         at: &HeldPath<'_>,
         root: MountId,
         flags: UmountFlags,
+        who: &Subject<'_>,
     ) -> Result<()> {
         let id = at.mnt();
         if flags.contains(UmountFlags::EXPIRE) {
@@ -54,7 +56,7 @@ impl Vfs {
         }
         if id == root && !flags.contains(UmountFlags::DETACH) {
             // A relic of shutdown scripts: the root is not taken away but made read-only.
-            return self.umount_root(at);
+            return self.umount_root(at, who);
         }
         let mut tree = self.mount_tree();
         if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {

@@ -131,9 +131,12 @@ impl Task {
         if bits & MS_NOUSER != 0 {
             return Err(Errno::EINVAL);
         }
-        self.security_sb_mount(&at)?;
-        self.must_have(CapSet::SYS_ADMIN)?;
         let ms = MountFlags::from_bits_retain(bits);
+        let vfs = self.vfs();
+        vfs.ask(Hooks::SB_MOUNT, |module| {
+            module.sb_mount(&self.cred.subject(), what.path(), &PathRef::of(vfs, &at), ms)
+        })?;
+        self.must_have(CapSet::SYS_ADMIN)?;
         if ms.contains(MountFlags::REMOUNT) {
             self.do_remount(&at, ms)
         } else if ms.contains(MountFlags::BIND) {
@@ -170,7 +173,7 @@ impl Task {
         if ms.contains(MountFlags::BIND) {
             self.vfs().reconfigure_mnt(at, flags)
         } else {
-            self.vfs().remount(at, ms, flags)
+            self.vfs().remount(at, ms, flags, &self.cred.subject())
         }
     }
 
@@ -227,8 +230,8 @@ impl Task {
         let vfs = self.vfs();
         let mut held = keep(&self.request(At::Cwd, path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
-        while let Some((mnt, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
-            held = HeldPath::new(vfs, mnt, root);
+        while let Some((seen, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
+            held = HeldPath::new(vfs, seen.id, root);
         }
         let root = self.fs.sample_root(vfs).mnt;
         let umount = || {
@@ -237,9 +240,9 @@ impl Task {
                 return Err(Errno::EINVAL);
             }
             vfs.ask(Hooks::SB_UMOUNT, |module| {
-                module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held))
+                module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held), flags)
             })?;
-            vfs.do_umount(&held, root, flags)
+            vfs.do_umount(&held, root, flags, &self.cred.subject())
         };
         let result = umount();
         vfs.put_no_expire(held);
@@ -265,25 +268,16 @@ impl Task {
         let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
         let new = keep(&self.request(At::Cwd, new_root.as_ref(), flags)?)?;
         let old = keep(&self.request(At::Cwd, put_old.as_ref(), flags)?)?;
-        self.security_sb_mount(&new)?;
         let vfs = self.vfs();
+        vfs.ask(Hooks::SB_PIVOTROOT, |module| {
+            let (old, new) = (PathRef::of(vfs, &old), PathRef::of(vfs, &new));
+            module.sb_pivotroot(&self.cred.subject(), &old, &new)
+        })?;
         let (mnt, dentry) = self.fs.hold_root(vfs);
         let root = HeldPath::new(vfs, mnt, dentry);
         vfs.pivot_root(&root, &new, &old, self.mount_namespace().ns())?;
         vfs.chroot_fs_refs(&root, &new);
         Ok(())
-    }
-
-    /// Asks the security module whether something may be mounted, or moved, there.
-    ///
-    /// # Errors
-    ///
-    /// What it answers.
-    pub(crate) fn security_sb_mount(&self, at: &HeldPath<'_>) -> Result<()> {
-        let vfs = self.vfs();
-        vfs.ask(Hooks::SB_MOUNT, |module| {
-            module.sb_mount(&self.cred.subject(), &PathRef::of(vfs, at))
-        })
     }
 
     /// Whether a place lies in the task's mount namespace.

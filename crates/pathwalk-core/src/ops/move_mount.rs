@@ -5,6 +5,7 @@
 use crate::{
     file::File,
     mount::graft::Side,
+    security::{Hooks, PathRef},
     task::{At, Task},
     walk::{Lookup, ladder::keep},
 };
@@ -86,9 +87,13 @@ impl Task {
         let to = keep(&self.request(to_dir, to.as_ref(), follow)?)?;
         let follow = lookup(MoveMountFlags::F_SYMLINKS, MoveMountFlags::F_EMPTY_PATH);
         let from = keep(&self.request(from_dir, from.as_ref(), follow)?)?;
-        self.security_sb_mount(&to)?;
+        let vfs = self.vfs();
+        vfs.ask(Hooks::MOVE_MOUNT, |module| {
+            let (from, to) = (PathRef::of(vfs, &from), PathRef::of(vfs, &to));
+            module.move_mount(&self.cred.subject(), &from, &to)
+        })?;
         if flags.contains(MoveMountFlags::SET_GROUP) {
-            return self.vfs().set_group(&from, &to);
+            return vfs.set_group(&from, &to);
         }
         let side =
             if flags.contains(MoveMountFlags::BENEATH) { Side::Beneath } else { Side::OnTop };

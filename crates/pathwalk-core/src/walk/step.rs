@@ -106,24 +106,63 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(place)
     }
 
-    fn traverse_mounts(&mut self, mut place: Place) -> Result<Place, Stop> {
+    fn traverse_mounts(&mut self, start: Place) -> Result<Place, Stop> {
         let vfs = self.vfs;
-        let mut crossed = place.mnt != self.at.mnt;
-        while vfs.dentry(place.dentry).is(MOUNTED) {
-            let Some((mnt, root)) = vfs.lookup_mnt(place.mnt, place.dentry) else { break };
+        // The walk's own mount is counted by the walk.
+        let put = |place: &Place, own: bool| {
             vfs.dput(place.dentry);
-            if crossed {
+            if own {
                 vfs.mntput(place.mnt);
             }
-            crossed = true;
-            place = vfs.sample(mnt, root);
+        };
+        let own = start.mnt != self.at.mnt;
+        loop {
+            // Counts for another try.
+            vfs.dget(start.dentry);
+            if own {
+                vfs.mntget(start.mnt);
+            }
+            let (end, crossed) = match self.traverse_mounts_once(start) {
+                Ok(end) => end,
+                Err(stop) => {
+                    put(&start, own);
+                    return Err(stop);
+                }
+            };
+            // Where nothing is mounted on a mount that was taken away meanwhile, that may be why: what covered it hangs in its
+            // place now, and what it covered was never to be seen.
+            if crossed && !vfs.mount_slot(end.mnt).seq.unchanged(end.mnt_seq) {
+                put(&end, true);
+                continue;
+            }
+            put(&start, own);
+            if crossed && end.mnt == self.at.mnt {
+                vfs.mntput(end.mnt);
+            }
+            return Ok(end);
+        }
+    }
+
+    /// Goes down once, with the counts of where it begins; gives where it ends, counted, and whether that is in another mount.
+    fn traverse_mounts_once(&mut self, mut place: Place) -> Result<(Place, bool), Stop> {
+        let vfs = self.vfs;
+        let mut own = place.mnt != self.at.mnt;
+        let mut crossed = false;
+        while vfs.dentry(place.dentry).is(MOUNTED) {
+            let Some((seen, root)) = vfs.lookup_mnt(place.mnt, place.dentry) else { break };
+            vfs.dput(place.dentry);
+            if own {
+                vfs.mntput(place.mnt);
+            }
+            (own, crossed) = (true, true);
+            place = Place { mnt_seq: seen.seq, ..vfs.sample(seen.id, root) };
             if self.flags.contains(Lookup::NO_XDEV) {
                 vfs.dput(root);
-                vfs.mntput(mnt);
+                vfs.mntput(seen.id);
                 return Err(Errno::EXDEV.into());
             }
             self.observer.mounted(Spot { vfs, place: &place });
         }
-        Ok(place)
+        Ok((place, crossed))
     }
 }
