@@ -5,8 +5,8 @@
 //! (`LANDLOCK_ACCESS_FS_REFER`): that is `EXDEV`. To mount is `EPERM` in a domain.
 
 use pathwalk::{
-    Config, Cred, Dev, Entry, Errno, FileType, Hooks, MemFs, OpenFlags, PathRef, RenameFlags,
-    Result, SecurityModule, Subject, Task, Vfs,
+    Config, Cred, Dev, Entry, Errno, FileType, Hooks, MemFs, MountFlags, OpenFlags, PathRef,
+    RenameFlags, Result, SecurityModule, Subject, Task, UmountFlags, Vfs,
 };
 use std::{
     collections::HashMap,
@@ -73,6 +73,11 @@ impl Landlock {
         if self.lacks(who, at, wanted) == 0 { Ok(()) } else { Err(Errno::EACCES) }
     }
 
+    /// What is mounted is not changed by who is in a sandbox.
+    fn unsandboxed(who: &Subject<'_>) -> Result<()> {
+        if who.security == 0 { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
     /// A file leaves one directory and comes into another, or the same.
     fn refer(&self, who: &Subject<'_>, [old, new]: [(&PathRef<'_>, u64); 2]) -> Result<()> {
         let id = |at: &PathRef<'_>| (at.dev(), at.inode().attr().ino);
@@ -134,11 +139,20 @@ impl SecurityModule for Landlock {
         let (from, to) = (removing(old) | back, removing(new) | comes(old));
         self.refer(who, [(&old.dir, from), (&new.dir, to)])
     }
-    fn sb_mount(&self, who: &Subject<'_>, _: &PathRef<'_>) -> Result<()> {
-        if who.security == 0 { Ok(()) } else { Err(Errno::EPERM) }
+    fn sb_mount(&self, who: &Subject<'_>, _: &[u8], _: &PathRef<'_>, _: MountFlags) -> Result<()> {
+        Self::unsandboxed(who)
     }
-    fn sb_umount(&self, who: &Subject<'_>, at: &PathRef<'_>) -> Result<()> {
-        self.sb_mount(who, at)
+    fn sb_umount(&self, who: &Subject<'_>, _: &PathRef<'_>, _: UmountFlags) -> Result<()> {
+        Self::unsandboxed(who)
+    }
+    fn sb_remount(&self, who: &Subject<'_>, _: &PathRef<'_>, _: MountFlags) -> Result<()> {
+        Self::unsandboxed(who)
+    }
+    fn sb_pivotroot(&self, who: &Subject<'_>, _: &PathRef<'_>, _: &PathRef<'_>) -> Result<()> {
+        Self::unsandboxed(who)
+    }
+    fn move_mount(&self, who: &Subject<'_>, _: &PathRef<'_>, _: &PathRef<'_>) -> Result<()> {
+        Self::unsandboxed(who)
     }
     fn path_truncate(&self, who: &Subject<'_>, file: &PathRef<'_>) -> Result<()> {
         self.need(who, file, TRUNCATE)

@@ -189,6 +189,48 @@ fn a_name_that_no_longer_holds_is_asked_for_anew() {
     assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(4));
 }
 
+/// What is mounted on or below a name that no longer holds goes with it, in all namespaces. Linux: `d_invalidate`.
+#[test]
+fn mounts_on_and_below_a_name_that_no_longer_holds_are_taken_down() {
+    let (fs, task) = machine(Features::REVALIDATE);
+    for name in ["dir", "file", "other"] {
+        fs.appear(name, if name == "file" { FILE } else { DIR }, 0o755, "");
+    }
+    task.mkdir("/dir/sub", 0o755).unwrap();
+    let mount = |path| task.mount(MemFs::new(), path, MountFlags::empty());
+    mount("/dir/sub").unwrap();
+    task.mkdir("/dir/sub/inner", 0o755).unwrap();
+    mount("/dir/sub/inner").unwrap();
+    mount("/other").unwrap();
+    task.creat("/other/f", 0o644).unwrap();
+    task.bind("/other/f", "/file").unwrap();
+    let mut elsewhere = task.fork();
+    elsewhere.unshare_mounts().unwrap();
+    let held = task.open("/dir/sub/inner", OpenFlags::PATH, 0).unwrap();
+    let inside = task.fork();
+    inside.chdir("/dir").unwrap();
+    let mounts = |task: &Task| pathwalk::mountinfo(task).iter().filter(|&&b| b == b'\n').count();
+    assert_eq!((mounts(&task), mounts(&elsewhere)), (5, 5));
+    fs.valid.store(false, Relaxed);
+    // A file.
+    assert_eq!(task.stat("/file").map(|stat| stat.st_size), Ok(0));
+    assert_eq!((mounts(&task), mounts(&elsewhere)), (4, 4));
+    // What lies below a directory; it is found anew, without what was cached of it.
+    assert_eq!(task.stat("/dir").map(drop), Ok(()));
+    assert_eq!((mounts(&task), mounts(&elsewhere)), (2, 2));
+    assert_eq!(task.fstatat(&held, "..", AtFlags::empty()).map(drop), Ok(()), "held, it goes on");
+    // The mountpoint itself, which is gone.
+    fs.vanish("other");
+    assert_eq!(elsewhere.stat("/other").map(drop), Err(Errno::ENOENT));
+    assert_eq!((mounts(&task), mounts(&elsewhere)), (1, 1));
+    // Below what was dropped nothing is mounted any more.
+    let new = inside.mount(MemFs::new(), "sub", MountFlags::empty());
+    assert_eq!(new, Err(Errno::ENOENT));
+    drop((held, inside));
+    // The two roots, and the bottom of the second namespace.
+    assert_eq!(task.vfs().usage().mounts, 3);
+}
+
 /// Calls that change a name ask whether what is cached of it still holds, as lookups do.
 #[test]
 fn changes_do_not_trust_a_name_that_no_longer_holds() {

@@ -220,13 +220,17 @@ impl Vfs {
         self.unhash_locked(parent, id);
     }
 
-    /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it.
+    /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it; what is mounted
+    /// there is taken down.
     ///
     /// Linux: `d_invalidate`.
     pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) {
         let parent = DentryId(name.dentry().parent.get());
-        let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
-        self.unhash_locked(parent, name.id);
+        {
+            let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
+            self.unhash_locked(parent, name.id);
+        }
+        self.detach_submounts(name.id);
     }
 
     /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that

@@ -62,9 +62,10 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EINVAL`: beneath what is no mount's root, or beneath the mount at the bottom.
-    /// - `ENOENT`: the place was removed, or lies in a mount that was unmounted.
+    /// - `ENOENT`: the place was removed, or a directory above it was dropped as stale; or it lies in a mount that was
+    ///   unmounted.
     ///
-    /// Linux: `do_lock_mount`.
+    /// Linux: `do_lock_mount`, `d_set_mounted`.
     pub(crate) fn lock_mount<'v>(
         &'v self,
         at: &HeldPath<'v>,
@@ -87,6 +88,10 @@ impl Vfs {
             // What was mounted there since is covered too.
             if tree.place_for(at, side)? == place {
                 let (parent, mountpoint) = place;
+                // Who drops a stale name takes down what is mounted below it after.
+                if !tree.is_linked_from_root(mountpoint) {
+                    return Err(Errno::ENOENT);
+                }
                 return Ok(LockedMount { tree, parent, mountpoint, _name: name, _held: held });
             }
         }

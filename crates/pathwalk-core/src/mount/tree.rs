@@ -316,6 +316,31 @@ impl<'v> TreeGuard<'v> {
         self.vfs.dentry(dentry).is(HASHED | IS_ROOT)
     }
 
+    /// Whether names lead from the file system's root to the dentry.
+    ///
+    /// Linux: the climb of `d_set_mounted`.
+    pub(super) fn is_linked_from_root(&self, dentry: DentryId) -> bool {
+        self.vfs.while_still(|_| {
+            let mut at = dentry;
+            while self.is_linked(at) {
+                let slot = self.vfs.dentry(at);
+                if slot.is(IS_ROOT) {
+                    return Some(true);
+                }
+                at = DentryId(slot.parent.get());
+            }
+            Some(false)
+        })
+    }
+
+    /// The dentries at or below a directory that something is mounted on.
+    pub(super) fn mountpoints_below(&self, top: DentryId) -> Vec<DentryId> {
+        let sb = self.vfs.dentry(top).sb.get();
+        let of_sb = |dentry: &DentryId| self.vfs.dentry(*dentry).sb.get() == sb;
+        let on = self.on.keys().copied().filter(of_sb);
+        on.filter(|&dentry| self.is_subdir(dentry, top)).collect()
+    }
+
     /// Hangs a mount over a dentry, with all that hangs in it.
     ///
     /// Linux: `attach_mnt`.

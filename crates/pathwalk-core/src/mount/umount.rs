@@ -8,7 +8,7 @@
 use super::{MntFlags, MountId, NsId, propagate::Propagation, tree::TreeGuard};
 use crate::{
     cred::Subject,
-    dcache::{DentryId, MOUNTED},
+    dcache::{DIRECTORY, DentryId, MOUNTED},
     vfs::Vfs,
     walk::HeldPath,
 };
@@ -87,19 +87,21 @@ impl Vfs {
     ///
     /// Linux: `detach_mounts`.
     pub(crate) fn detach_mounts(&self, dentry: DentryId) {
-        if !self.dentry(dentry).is(MOUNTED) {
-            return;
+        if self.dentry(dentry).is(MOUNTED) {
+            self.mount_tree().detach_all(dentry);
+        }
+    }
+
+    /// As [`Vfs::detach_mounts`], and what is mounted on anything below the dentry.
+    ///
+    /// Linux: the second half of `d_invalidate`.
+    pub(crate) fn detach_submounts(&self, top: DentryId) {
+        if !self.dentry(top).is(DIRECTORY) {
+            return self.detach_mounts(top);
         }
         let mut tree = self.mount_tree();
-        loop {
-            let Some(id) = tree.on(dentry).next() else { return };
-            if self.mount_slot(id).ns() == NsId::NONE {
-                // It was taken down before, in one piece with what it hangs in.
-                tree.unhook(id);
-                tree.let_free(id);
-            } else {
-                tree.umount_tree(&[id], Umount::Connected);
-            }
+        for dentry in tree.mountpoints_below(top) {
+            tree.detach_all(dentry);
         }
     }
 
@@ -168,6 +170,19 @@ impl Vfs {
 }
 
 impl TreeGuard<'_> {
+    fn detach_all(&mut self, dentry: DentryId) {
+        loop {
+            let Some(id) = self.on(dentry).next() else { return };
+            if self.vfs.mount_slot(id).ns() == NsId::NONE {
+                // It was taken down before, in one piece with what it hangs in.
+                self.unhook(id);
+                self.let_free(id);
+            } else {
+                self.umount_tree(&[id], Umount::Connected);
+            }
+        }
+    }
+
     /// Whether a mount is held by more than `counts`. If it is not, nobody comes to hold it until the tree's lock is given
     /// up.
     ///

@@ -120,3 +120,75 @@ fn long_and_short_texts_are_told_apart() {
         }
     }
 }
+
+/// What a mount allows is asked of it each time, however often its paths were walked before.
+#[test]
+fn a_remounted_mount_is_felt_at_once() {
+    use pathwalk::{MountAttr, MountAttrFlags, MountFlags, OpenTreeFlags};
+    let vfs = machine(Config::default());
+    let task = vfs.task(Cred::root());
+    task.mkdir("/m", 0o755).unwrap();
+    task.mount(MemFs::new(), "/m", MountFlags::empty()).unwrap();
+    for top in ["", "/m"] {
+        task.mkdir(format!("{top}/d"), 0o755).unwrap();
+        drop(task.open(format!("{top}/d/f"), OpenFlags::CREAT, 0o755).unwrap());
+        task.symlink("f", format!("{top}/d/l")).unwrap();
+        task.mknod(format!("{top}/d/null"), 0o020_666, pathwalk::Dev::new(1, 3)).unwrap();
+    }
+    let read_only = [Ok(()), Err(Errno::EROFS), Ok(()), Ok(()), Ok(()), Err(Errno::EROFS)];
+    let no_exec = [Ok(()), Ok(()), Err(Errno::EACCES), Ok(()), Ok(()), Ok(())];
+    let no_links = [Ok(()), Ok(()), Ok(()), Err(Errno::ELOOP), Ok(()), Ok(())];
+    let no_devices = [Ok(()), Ok(()), Ok(()), Ok(()), Err(Errno::EACCES), Ok(())];
+    let none = MountFlags::empty();
+    let bind = MountFlags::BIND;
+    for top in ["", "/m"] {
+        let answers = || {
+            let (f, l) = (format!("{top}/d/f"), format!("{top}/d/l"));
+            let access = |mode| task.access(&f, mode);
+            [
+                access(AccessMode::R_OK),
+                access(AccessMode::W_OK),
+                access(AccessMode::X_OK),
+                task.stat(&l).map(drop),
+                task.open(format!("{top}/d/null"), OpenFlags::RDONLY, 0).map(drop),
+                task.open(&f, OpenFlags::WRONLY, 0).map(drop),
+            ]
+        };
+        let path = if top.is_empty() { "/" } else { top };
+        let first = answers();
+        // No driver is behind the device: what matters is that it changes.
+        let plain = |mut want: [Result<(), Errno>; 6]| {
+            want[4] = if want[4].is_ok() { first[4] } else { want[4] };
+            want
+        };
+        let rows = [
+            (MountFlags::RDONLY | bind, read_only),
+            (MountFlags::NOEXEC | bind, no_exec),
+            (MountFlags::NOSYMFOLLOW | bind, no_links),
+            (MountFlags::NODEV | bind, no_devices),
+            (MountFlags::RDONLY, read_only),
+            (none, [Ok(()); 6]),
+            (MountFlags::NOSYMFOLLOW, no_links),
+            (bind, [Ok(()); 6]),
+        ];
+        for (flags, want) in rows {
+            let before = answers();
+            for _ in 0..4 {
+                assert_eq!(answers(), before);
+            }
+            task.mount_tree("none", path, MountFlags::REMOUNT | flags).unwrap();
+            assert_eq!(answers(), plain(want), "{path} {flags:?}");
+        }
+        let (attr_set, attr_clr) = (MountAttrFlags::RDONLY, MountAttrFlags::RDONLY);
+        let set = MountAttr { attr_set, ..MountAttr::default() };
+        let clear = MountAttr { attr_clr, ..MountAttr::default() };
+        for (attr, want) in [(set, read_only), (clear, [Ok(()); 6])] {
+            let before = answers();
+            for _ in 0..4 {
+                assert_eq!(answers(), before);
+            }
+            task.mount_setattr(pathwalk::At::Cwd, path, OpenTreeFlags::empty(), &attr).unwrap();
+            assert_eq!(answers(), plain(want), "{path} {attr:?}");
+        }
+    }
+}
