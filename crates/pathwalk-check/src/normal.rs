@@ -148,7 +148,7 @@ impl Normal {
 const SHOWS_TASKS: [&[u8]; 2] = [b"thread-self", b"fdinfo"];
 
 /// What the library's procfs shows.
-const SHOWN: [&[u8]; 12] = [
+const SHOWN: [&[u8]; 14] = [
     b".",
     b"..",
     b"self",
@@ -161,6 +161,8 @@ const SHOWN: [&[u8]; 12] = [
     b"exe",
     b"comm",
     b"status",
+    b"mounts",
+    b"mountinfo",
 ];
 
 fn is_directory(mode: u32) -> bool {

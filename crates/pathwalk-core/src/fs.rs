@@ -498,6 +498,15 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EIO)
     }
 
+    /// Whether something may be mounted on the inode; where not, mounting there answers `ENOENT`. It is asked with the name
+    /// reserved, and must not block.
+    ///
+    /// Linux: `dont_mount`.
+    fn may_be_covered(&self, inode: InodeRef<'_>) -> bool {
+        let _ = inode;
+        true
+    }
+
     /// Tells about the whole.
     ///
     /// # Errors

@@ -58,7 +58,10 @@ pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
 pub use inode::{Attr, InodeRef};
-pub use mount::{namespace::MountNamespace, show::mountinfo};
+pub use mount::{
+    namespace::MountNamespace,
+    show::{MountFormat, mountinfo},
+};
 pub use notify::{Event, Inotify, InotifyLimits};
 pub use ops::exec::Executable;
 pub use ops::rw::Seek;

@@ -108,7 +108,7 @@ impl Task {
         let root = vfs.hold_ns_root(ns.ns());
         let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
         drop(HeldPath::new(vfs, root.0, root.1));
-        let registered = Registered::first(vfs, &fs, &cred);
+        let registered = Registered::first(vfs, &fs, &cred, ns.ns());
         Self::of(registered, fs, cred, ns)
     }
 
@@ -198,6 +198,7 @@ impl Task {
         let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
         self.fs = Arc::new(FsStruct::new(&vfs, root, cwd, self.fs.umask()));
         self.registered.set_fs(&self.fs);
+        self.registered.set_ns(ns.ns());
         for (mnt, dentry) in held {
             drop(HeldPath::new(&vfs, mnt, dentry));
         }
@@ -222,6 +223,7 @@ impl Task {
         }
         let vfs = Arc::clone(self.vfs());
         self.ns = ns.clone();
+        self.registered.set_ns(ns.ns());
         let hold = || {
             let (mnt, dentry) = vfs.hold_ns_root(ns.ns());
             HeldPath::new(&vfs, mnt, dentry)

@@ -10,7 +10,15 @@
 //!
 //! Linux: `struct task_struct`, `alloc_pid`, `find_task_by_vpid`; pid_namespaces(7).
 
-use crate::{cred::Cred, fdtable::FdTable, file::File, task::FsStruct, vfs::Vfs, walk::HeldPath};
+use crate::{
+    cred::Cred,
+    fdtable::FdTable,
+    file::File,
+    mount::{NsId, show::MountFormat},
+    task::FsStruct,
+    vfs::Vfs,
+    walk::HeldPath,
+};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,8 +59,15 @@ pub struct TaskInfo {
 struct Seen {
     /// The task's own, which nobody else keeps alive.
     fs: Weak<FsStruct>,
+    ns: NsId,
     cred: Cred,
     comm: Vec<u8>,
+}
+
+impl Seen {
+    fn new(fs: &Arc<FsStruct>, ns: NsId, cred: Cred, comm: Vec<u8>) -> Self {
+        Self { fs: Arc::downgrade(fs), ns, cred, comm }
+    }
 }
 
 /// What the threads of a process share.
@@ -121,8 +136,9 @@ pub(crate) enum Kind {
 
 impl Registered {
     /// Enters the first task of a process that nobody made.
-    pub(crate) fn first(vfs: &Arc<Vfs>, fs: &Arc<FsStruct>, cred: &Cred) -> Self {
-        Self::enter(vfs, fs, cred, b"task".to_vec(), |number| {
+    pub(crate) fn first(vfs: &Arc<Vfs>, fs: &Arc<FsStruct>, cred: &Cred, ns: NsId) -> Self {
+        let seen = Seen::new(fs, ns, cred.clone(), b"task".to_vec());
+        Self::enter(vfs, seen, |number| {
             let (files, exe) = Default::default();
             Arc::new(Process { number, parent: 0, files, exe })
         })
@@ -131,8 +147,9 @@ impl Registered {
     /// Enters a task that another one makes.
     pub(crate) fn child(&self, fs: &Arc<FsStruct>, kind: Kind) -> Self {
         let parent = &self.info.process;
-        let (cred, comm) = (self.info.cred(), self.info.comm());
-        Self::enter(&self.vfs, fs, &cred, comm, |number| match kind {
+        let ns = self.info.seen.lock().ns;
+        let seen = Seen::new(fs, ns, self.info.cred(), self.info.comm());
+        Self::enter(&self.vfs, seen, |number| match kind {
             Kind::Thread => Arc::clone(parent),
             Kind::Process => {
                 let files = parent.files.lock().as_ref().map(|files| Arc::new(files.fork()));
@@ -143,14 +160,7 @@ impl Registered {
         })
     }
 
-    fn enter(
-        vfs: &Arc<Vfs>,
-        fs: &Arc<FsStruct>,
-        cred: &Cred,
-        comm: Vec<u8>,
-        process: impl FnOnce(u32) -> Arc<Process>,
-    ) -> Self {
-        let seen = Mutex::new(Seen { fs: Arc::downgrade(fs), cred: cred.clone(), comm });
+    fn enter(vfs: &Arc<Vfs>, seen: Seen, process: impl FnOnce(u32) -> Arc<Process>) -> Self {
         let mut numbers = vfs.tasks.0.lock();
         let mut number = numbers.last;
         loop {
@@ -162,7 +172,7 @@ impl Registered {
             }
         }
         numbers.last = number;
-        let info = Arc::new(TaskInfo { number, process: process(number), seen });
+        let info = Arc::new(TaskInfo { number, process: process(number), seen: Mutex::new(seen) });
         numbers.tasks.insert(number, Arc::clone(&info));
         numbers.threads.insert((info.process(), number));
         drop(numbers);
@@ -175,6 +185,10 @@ impl Registered {
 
     pub(crate) fn set_fs(&self, fs: &Arc<FsStruct>) {
         self.info.seen.lock().fs = Arc::downgrade(fs);
+    }
+
+    pub(crate) fn set_ns(&self, ns: NsId) {
+        self.info.seen.lock().ns = ns;
     }
 
     pub(crate) fn set_comm(&self, comm: &[u8]) {
@@ -242,6 +256,14 @@ impl TaskInfo {
     /// What it executes, if that was said: see [`Task::set_exe`](crate::Task::set_exe).
     pub fn exe(&self) -> Option<File> {
         self.process.exe.lock().clone()
+    }
+
+    /// The mounts of its namespace that it can reach, as `/proc/PID/mountinfo` or `/proc/PID/mounts` has them; while the task
+    /// lives, in the machine that it is of.
+    pub fn mounts(&self, vfs: &Vfs, format: MountFormat) -> Option<Vec<u8>> {
+        let HeldPlace(root) = self.root(vfs)?;
+        let ns = self.seen.lock().ns;
+        Some(vfs.show_mounts(ns, &root, format))
     }
 
     /// Its root, held; while the task lives, in the machine that it is of.

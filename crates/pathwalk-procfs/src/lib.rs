@@ -4,7 +4,7 @@
 //!   /proc/self, thread-self ──► PID, PID/task/TID of who asks
 //!   /proc/mounts ──► self/mounts
 //!   /proc/PID/{cwd,root,exe}, fd/N      lead to the place itself, whatever path leads there, if any does
-//!   /proc/PID/{comm,status,fdinfo/N}    text
+//!   /proc/PID/{comm,status,mountinfo,mounts,fdinfo/N}    text
 //!   /proc/PID/task/TID/…                the same of each thread
 //! ```
 //!

@@ -39,9 +39,13 @@ pub(crate) enum Kind {
     Comm,
     /// `status`
     Status,
+    /// `mountinfo`
+    MountInfo,
+    /// `mounts`
+    Mounts,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 17] = [
     Kind::Top,
     Kind::OwnProcess,
     Kind::OwnThread,
@@ -57,6 +61,8 @@ const KINDS: [Kind; 15] = [
     Kind::Exe,
     Kind::Comm,
     Kind::Status,
+    Kind::MountInfo,
+    Kind::Mounts,
 ];
 
 /// The largest descriptor that is shown.

@@ -177,7 +177,7 @@ impl FileSystem for ProcFs {
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let node = node(inode)?;
         let gone = if node.kind == Kind::FdInfo { Errno::ENOENT } else { Errno::ESRCH };
-        let text = text::of(&*task::info(inode, node).ok_or(gone)?, node)?;
+        let text = text::of(inode.vfs(), &*task::info(inode, node).ok_or(gone)?, node)?;
         let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..));
         let rest = rest.unwrap_or_default();
         let len = rest.len().min(buf.len());
@@ -241,6 +241,10 @@ impl FileSystem for ProcFs {
     fn removexattr(&self, inode: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
         let immutable = node(inode)?.kind == Kind::Task;
         Err(if immutable { Errno::EPERM } else { Errno::EOPNOTSUPP })
+    }
+
+    fn may_be_covered(&self, inode: InodeRef<'_>) -> bool {
+        node(inode).is_ok_and(|node| !matches!(node.kind, Kind::Fd | Kind::FdInfo))
     }
 
     fn statfs(&self) -> Result<FsStat> {

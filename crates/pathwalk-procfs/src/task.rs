@@ -21,7 +21,7 @@ const LINK: FileType = FileType::Symlink;
 const FILE: FileType = FileType::Regular;
 
 /// The names in a task's directory; the first is in that of a process only.
-const ENTRIES: [Entry; 8] = [
+const ENTRIES: [Entry; 10] = [
     Entry("task", Kind::Threads, DIR, 0o555),
     Entry("fd", Kind::Fds, DIR, 0o500),
     Entry("fdinfo", Kind::FdInfos, DIR, 0o555),
@@ -30,6 +30,8 @@ const ENTRIES: [Entry; 8] = [
     Entry("exe", Kind::Exe, LINK, 0o777),
     Entry("comm", Kind::Comm, FILE, 0o644),
     Entry("status", Kind::Status, FILE, 0o444),
+    Entry("mountinfo", Kind::MountInfo, FILE, 0o444),
+    Entry("mounts", Kind::Mounts, FILE, 0o444),
 ];
 
 fn entries(node: Node) -> &'static [Entry] {

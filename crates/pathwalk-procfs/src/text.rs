@@ -7,7 +7,7 @@ use crate::{
     task,
 };
 use pathwalk_abi::{Errno, OpenFlags, Result};
-use pathwalk_core::TaskInfo;
+use pathwalk_core::{MountFormat, TaskInfo, Vfs};
 use std::fmt::Write;
 
 /// Where `/proc/mounts` leads.
@@ -21,8 +21,9 @@ const LARGEFILE: u64 = 0o100_000;
 /// # Errors
 ///
 /// - `ENOENT`: the open file that it is about was closed.
+/// - `ESRCH`: the task is gone.
 /// - `EISDIR`: it has none.
-pub(crate) fn of(info: &TaskInfo, node: Node) -> Result<Vec<u8>> {
+pub(crate) fn of(vfs: &Vfs, info: &TaskInfo, node: Node) -> Result<Vec<u8>> {
     match node.kind {
         Kind::Comm => {
             let mut text = info.comm();
@@ -31,6 +32,8 @@ pub(crate) fn of(info: &TaskInfo, node: Node) -> Result<Vec<u8>> {
         }
         Kind::Status => Ok(status(info)),
         Kind::FdInfo => fdinfo(info, node.fd),
+        Kind::MountInfo => info.mounts(vfs, MountFormat::MountInfo).ok_or(Errno::ESRCH),
+        Kind::Mounts => info.mounts(vfs, MountFormat::Mounts).ok_or(Errno::ESRCH),
         _ => Err(Errno::EISDIR),
     }
 }

@@ -1,6 +1,8 @@
-//! What a procfs says of a task that forks and of its threads.
+//! What a procfs says of the mounts, of a task that forks and of its threads.
 
-use pathwalk::{Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs};
+use pathwalk::{
+    Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs, mountinfo,
+};
 use std::sync::Arc;
 
 fn machine() -> Task {
@@ -29,6 +31,40 @@ fn link(task: &Task, path: &str) -> Result<String, Errno> {
     let mut text = [0; 200];
     let len = task.readlink(path, &mut text)?;
     Ok(String::from_utf8(text[..len].to_vec()).unwrap())
+}
+
+#[test]
+fn mounts_are_shown_as_the_task_sees_them() {
+    let task = machine();
+    task.mount(MemFs::new(), "/m/a b", MountFlags::RDONLY).unwrap();
+    let source = |text: &str| text.split(' ').next().unwrap().to_owned();
+    let text = read(&task, "/proc/mounts").unwrap();
+    let none = source(&text);
+    let want = [
+        format!("{none} / tmpfs rw,relatime 0 0"),
+        format!("{none} /proc proc rw,nosuid,nodev,relatime 0 0"),
+        format!("{none} /m/a\\040b tmpfs ro,relatime 0 0"),
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), want);
+    let own = mountinfo(&task);
+    assert_eq!(read(&task, "/proc/self/mountinfo").unwrap().into_bytes(), own);
+    // A task with another root sees its own mounts, and others see those of that task.
+    let child = task.fork();
+    child.chroot("/m").unwrap();
+    let path = format!("/proc/{}/mountinfo", child.number());
+    assert_eq!(read(&task, &path).unwrap().into_bytes(), mountinfo(&child));
+    assert_ne!(mountinfo(&child), own);
+}
+
+#[test]
+fn a_task_in_a_namespace_of_its_own_shows_that_one() {
+    let task = machine();
+    let mut other = task.fork();
+    other.unshare_mounts().unwrap();
+    other.umount2("/proc", pathwalk::UmountFlags::DETACH).unwrap();
+    let path = format!("/proc/{}/mounts", other.number());
+    assert_eq!(read(&task, &path).unwrap().lines().count(), 1);
+    assert_eq!(read(&task, "/proc/self/mounts").unwrap().lines().count(), 2);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     dcache::{DentryId, reserve::Reserved},
+    inode::InodeId,
     vfs::Vfs,
     walk::HeldPath,
 };
@@ -62,6 +63,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EINVAL`: beneath what is no mount's root, or beneath the mount at the bottom.
+    /// - `ENOENT`: the file system lets nothing be mounted there.
     /// - `ENOENT`: the place was removed, or a directory above it was dropped as stale; or it lies in a mount that was
     ///   unmounted.
     ///
@@ -84,6 +86,11 @@ impl Vfs {
             // Nobody removes or moves it from here on: whoever does reserves its name and then looks whether it is a
             // mountpoint.
             let name = self.reserve_held(place.1)?;
+            let sb = self.superblock(self.dentry(place.1).sb.get()).ok_or(Errno::ENOENT)?;
+            let inode = InodeId(self.dentry(place.1).inode.get());
+            if !sb.fs.may_be_covered(self.inode_ref(inode)) {
+                return Err(Errno::ENOENT);
+            }
             let tree = self.mount_tree();
             // What was mounted there since is covered too.
             if tree.place_for(at, side)? == place {

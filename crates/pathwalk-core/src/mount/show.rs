@@ -14,11 +14,12 @@
 //!
 //! Linux: `show_mountinfo`; proc_pid_mountinfo(5).
 
-use super::{MntFlags, MountId, tree::TreeGuard};
+use super::{MntFlags, MountId, NsId, tree::TreeGuard};
 use crate::{
     dcache::{DentryId, IS_ROOT},
     task::Task,
     topology::Still,
+    vfs::Vfs,
     walk::HeldPath,
 };
 use pathwalk_abi::MountFlags;
@@ -29,24 +30,48 @@ pub fn mountinfo(task: &Task) -> Vec<u8> {
     let vfs = task.vfs();
     let (mnt, dentry) = task.fs.hold_root(vfs);
     let root = HeldPath::new(vfs, mnt, dentry);
-    let root = (root.mnt(), root.dentry());
-    let tree = vfs.mount_tree();
-    let mounts = tree.mounts_in(task.mount_namespace().ns());
-    // Names and places are those of one moment.
-    vfs.while_still(|still| {
-        let mut out = Vec::new();
-        for &id in &mounts {
-            if vfs.is_under((id, vfs.mount_slot(id).root()), root, still) {
-                tree.mountinfo_line(id, root, still, &mut out)?;
+    vfs.show_mounts(task.mount_namespace().ns(), &root, MountFormat::MountInfo)
+}
+
+/// How mounts are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountFormat {
+    /// As `/proc/PID/mountinfo`.
+    MountInfo,
+    /// As `/proc/PID/mounts`, which is what fstab(5) looks like.
+    Mounts,
+}
+
+impl Vfs {
+    /// The mounts of a namespace that are reached from a root, one a line, the oldest first.
+    pub(crate) fn show_mounts(
+        &self,
+        ns: NsId,
+        root: &HeldPath<'_>,
+        format: MountFormat,
+    ) -> Vec<u8> {
+        let root = (root.mnt(), root.dentry());
+        let tree = self.mount_tree();
+        let mounts = tree.mounts_in(ns);
+        // Names and places are those of one moment.
+        self.while_still(|still| {
+            let mut out = Vec::new();
+            for &id in &mounts {
+                if self.is_under((id, self.mount_slot(id).root()), root, still) {
+                    match format {
+                        MountFormat::MountInfo => tree.mountinfo_line(id, root, still, &mut out)?,
+                        MountFormat::Mounts => tree.mounts_line(id, root, &mut out)?,
+                    }
+                }
             }
-        }
-        Some(out)
-    })
+            Some(out)
+        })
+    }
 }
 
 impl TreeGuard<'_> {
     /// The mounts of a namespace, the oldest first.
-    pub(super) fn mounts_in(&self, ns: super::NsId) -> Vec<MountId> {
+    pub(super) fn mounts_in(&self, ns: NsId) -> Vec<MountId> {
         let Some(namespace) = self.namespaces.get(&ns) else { return Vec::new() };
         let mut mounts = self.subtree(namespace.root);
         mounts.sort_by_key(|&id| self.vfs.mount_slot(id).unique_id.get());
@@ -93,18 +118,28 @@ impl TreeGuard<'_> {
         mangle(out, sb.fs.source(), b" \t\n\\#");
         let flags = sb.flags();
         let mode = if flags.contains(MountFlags::RDONLY) { "ro" } else { "rw" };
-        put(out, format_args!(" {mode}"));
-        for (flag, name) in [
-            (MountFlags::SYNCHRONOUS, ",sync"),
-            (MountFlags::DIRSYNC, ",dirsync"),
-            (MountFlags::MANDLOCK, ",mand"),
-            (MountFlags::LAZYTIME, ",lazytime"),
-        ] {
-            if flags.contains(flag) {
-                out.extend_from_slice(name.as_bytes());
-            }
-        }
+        put(out, format_args!(" {mode}{}", sb_options(flags)));
         out.push(b'\n');
+        Some(())
+    }
+
+    /// Nothing where a name changed meanwhile.
+    ///
+    /// Linux: `show_vfsmnt`.
+    fn mounts_line(&self, id: MountId, root: (MountId, DentryId), out: &mut Vec<u8>) -> Option<()> {
+        let mount = self.vfs.mount_slot(id);
+        let sb = self.vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
+        mangle(out, sb.fs.source(), b" \t\n\\#");
+        out.push(b' ');
+        mangle(out, &self.path_from((id, mount.root()), root)?, b" \t\n\\");
+        out.push(b' ');
+        mangle(out, sb.fs.kind().as_bytes(), b" \t\n\\#");
+        let flags = mount.flags();
+        let mode = if flags.read_only() { "ro" } else { "rw" };
+        let options = flags.options();
+        // The first of them is that of the mount alone.
+        let rest = options.get(2..).unwrap_or_default();
+        put(out, format_args!(" {mode}{}{rest} 0 0\n", sb_options(sb.flags())));
         Some(())
     }
 
@@ -180,6 +215,17 @@ impl TreeGuard<'_> {
         }
         Some(())
     }
+}
+
+/// The options of a superblock, but for whether it is read-only.
+fn sb_options(flags: MountFlags) -> String {
+    let names = [
+        (MountFlags::SYNCHRONOUS, ",sync"),
+        (MountFlags::DIRSYNC, ",dirsync"),
+        (MountFlags::MANDLOCK, ",mand"),
+        (MountFlags::LAZYTIME, ",lazytime"),
+    ];
+    names.into_iter().filter(|&(flag, _)| flags.contains(flag)).map(|(_, name)| name).collect()
 }
 
 impl MntFlags {
