@@ -1,6 +1,8 @@
 //! The one place where answers are made comparable: each thing that is dropped or renamed, and why.
 
 use crate::answer::{Answer, Facts, Raw, Said, Time};
+use crate::call::Call;
+use crate::kernel::Ground;
 use crate::value::Value;
 use pathwalk::{
     Dev, Errno, Event, Stat, Statx, StatxMask,
@@ -18,7 +20,11 @@ pub(crate) struct Normal {
     procs: HashSet<u64>,
     cookies: HashMap<u32, u32>,
     next_dev: u32,
+    ground: Ground,
 }
+
+/// ioctl_iflags(2): the file's blocks are kept as extents.
+const FS_EXTENT_FL: i64 = 0x8_0000;
 
 /// Seconds before this were set by utimensat; later ones come from a clock. Generated times stay far below, or far above
 /// [`LATE`].
@@ -27,6 +33,11 @@ const EARLY: i64 = 1_000_000_000;
 const LATE: i64 = 4_000_000_000;
 
 impl Normal {
+    /// With this below the kernel's root.
+    pub(crate) fn on(ground: Ground) -> Self {
+        Self { ground, ..Self::default() }
+    }
+
     /// Makes an answer comparable.
     pub(crate) fn answer<F>(&mut self, said: &Said<F>) -> Answer {
         let raw = match said {
@@ -88,9 +99,9 @@ impl Normal {
             uid: stat.st_uid,
             gid: stat.st_gid,
             rdev: stat.st_rdev,
-            size: if proc && is_directory(stat.st_mode) { 0 } else { stat.st_size },
+            size: if self.hides_size(proc, stat.st_mode) { 0 } else { stat.st_size },
             blksize: stat.st_blksize,
-            blocks: stat.st_blocks,
+            blocks: self.blocks(stat.st_blocks),
             file: self.file(stat.st_dev, if proc { 0 } else { stat.st_ino }),
             mount: None,
             times: [time(stat.st_atime), time(stat.st_mtime), time(stat.st_ctime)],
@@ -104,19 +115,19 @@ impl Normal {
         let filled = |bit, sec| if mask.contains(bit) { time(sec) } else { Time::Absent };
         Facts {
             // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
-            statx: Some((statx.stx_mask, statx.stx_attributes)),
+            statx: Some((self.mask(mask), statx.stx_attributes)),
             mode: u32::from(statx.stx_mode),
             nlink: if proc { 0 } else { u64::from(statx.stx_nlink) },
             uid: statx.stx_uid,
             gid: statx.stx_gid,
             rdev: Dev::new(statx.stx_rdev_major, statx.stx_rdev_minor).to_stat(),
-            size: if proc && is_directory(statx.stx_mode.into()) {
+            size: if self.hides_size(proc, statx.stx_mode.into()) {
                 0
             } else {
                 statx.stx_size as i64
             },
             blksize: i64::from(statx.stx_blksize),
-            blocks: statx.stx_blocks as i64,
+            blocks: self.blocks(statx.stx_blocks as i64),
             file: self.file(dev.to_stat(), if proc { 0 } else { statx.stx_ino }),
             // The small number of a mount is used again as soon as it is free.
             mount: mask
@@ -130,8 +141,90 @@ impl Normal {
         }
     }
 
+    /// Whether the size counts what is in a directory, each file system in its own way.
+    fn hides_size(&self, proc: bool, mode: u32) -> bool {
+        is_directory(mode) && (proc || self.ground == Ground::Ext4)
+    }
+
+    /// An ext4 gives out blocks when it writes back, and keeps short symlinks in the inode.
+    fn blocks(&self, blocks: i64) -> i64 {
+        if self.ground == Ground::Ext4 { 0 } else { blocks }
+    }
+
+    /// How to go past the cache, and in which units, ext4 says and tmpfs does not.
+    fn mask(&self, mask: StatxMask) -> u32 {
+        let own = match self.ground {
+            Ground::Tmpfs => StatxMask::empty(),
+            Ground::Ext4 => {
+                StatxMask::DIOALIGN | StatxMask::WRITE_ATOMIC | StatxMask::DIO_READ_ALIGN
+            }
+        };
+        mask.difference(own).bits()
+    }
+
+    /// Drops of an answer what only an ext4 says: which file system it is, how a file's blocks are found,
+    /// the order of extended attributes, of which some lie in the inode and some in a block. Of a directory, the
+    /// position, which is a hash, and what it can be added to.
+    pub(crate) fn drop_own(&self, call: &Call, directory: bool, answer: &mut Answer) {
+        if self.ground == Ground::Tmpfs {
+            return;
+        }
+        match (call, answer) {
+            (Call::Statfs { .. } | Call::Fstatfs { .. }, answer @ Answer::Bytes(_)) => {
+                *answer = Answer::Done;
+            }
+            (
+                Call::Listxattr { .. }
+                | Call::Llistxattr { .. }
+                | Call::Flistxattr { .. }
+                | Call::Listxattrat { .. },
+                Answer::Value(Value(names)) | Answer::Bytes(names),
+            ) => {
+                let mut sorted: Vec<_> = names.split_inclusive(|&byte| byte == 0).collect();
+                sorted.sort();
+                *names = sorted.concat();
+            }
+            (Call::Getflags { .. }, Answer::Number(flags)) => *flags &= !FS_EXTENT_FL,
+            (
+                Call::Read { .. }
+                | Call::LseekSet { .. }
+                | Call::LseekCur { .. }
+                | Call::LseekEnd { .. },
+                answer,
+            ) if directory => *answer = Answer::Done,
+            _ => {}
+        }
+    }
+
+    /// Whether which times a call stamps is the file system's own: of a file that gets the size that it has, or loses an
+    /// ACL that it has not.
+    pub(crate) fn stamps_its_own_way(&self, call: &Call) -> bool {
+        let own = match call {
+            Call::Truncate { .. }
+            | Call::Ftruncate { .. }
+            | Call::Removexattr { .. }
+            | Call::Lremovexattr { .. }
+            | Call::Fremovexattr { .. }
+            | Call::Removexattrat { .. } => true,
+            Call::Setxattr { value, .. }
+            | Call::Lsetxattr { value, .. }
+            | Call::Fsetxattr { value, .. }
+            | Call::Setxattrat { value, .. } => value.0.is_empty(),
+            _ => false,
+        };
+        own && self.ground == Ground::Ext4
+    }
+
+    /// Whether the kernel has no room where tmpfs has: an ext4 keeps all extended attributes of a file in a block.
+    pub(crate) fn lacks_room(&self, answer: &Answer) -> bool {
+        self.ground == Ground::Ext4 && *answer == Answer::Failed(Errno::ENOSPC)
+    }
+
     /// Device and inode numbers are the machine's: they are counted as they come.
+    ///
+    /// An ext4 gives the number of a file that is gone to the next one.
     fn file(&mut self, dev: u64, ino: u64) -> (u32, u32) {
+        let ino = if self.ground == Ground::Ext4 { 0 } else { ino };
         let dev = *self.devs.entry(dev).or_insert_with(|| {
             self.next_dev += 1;
             self.next_dev

@@ -4,7 +4,7 @@ use crate::{
     answer::{Answer, Facts},
     call::{Call, Step},
     field::Slot,
-    kernel::{Kernel, Nursery},
+    kernel::{Ground, Kernel, Nursery},
     look::look_at_all,
     normal::{Normal, Pace, stamps, without_numbers},
     ours::{Ours, Settings},
@@ -38,8 +38,8 @@ impl Pair {
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
         Self {
             pace,
-            kernel: Watched::new(Kernel::new(nursery)),
-            ours: Watched::new(Ours::new(settings)),
+            kernel: Watched::on(nursery.ground(), Kernel::new(nursery)),
+            ours: Watched::on(nursery.ground(), Ours::new(settings)),
         }
     }
 
@@ -129,7 +129,12 @@ impl Seen {
 impl<S: Subject> Watched<S> {
     /// Begins to watch.
     pub(crate) fn new(subject: S) -> Self {
-        Self { subject, normal: Normal::default(), before: Vec::new() }
+        Self::on(Ground::Tmpfs, subject)
+    }
+
+    /// Begins to watch one of two of which the other stands on this.
+    pub(crate) fn on(ground: Ground, subject: S) -> Self {
+        Self { subject, normal: Normal::on(ground), before: Vec::new() }
     }
 
     /// Makes calls and looks at what they did.
@@ -154,6 +159,12 @@ impl<S: Subject> Watched<S> {
             Call::Within { call, .. } => call,
             call => call,
         };
+        let slot = call.uses().first().copied();
+        let directory = slot.is_some_and(|slot| self.is_directory(slot));
+        self.normal.drop_own(call, directory, &mut answer);
+        if self.normal.lacks_room(&answer) {
+            answer = Answer::NotAsked;
+        }
         if let (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) =
             (call, &mut answer)
         {
@@ -176,10 +187,12 @@ impl<S: Subject> Watched<S> {
         if !events.is_empty() {
             answer = Answer::Told(Box::new(answer), self.normal.events(events));
         }
+        let own_stamps = self.normal.stamps_its_own_way(call);
         let files = std::iter::zip(&after, &self.before)
             .map(|(after, before)| {
                 let after = after.as_ref()?;
-                Some((self.normal.stat(after), stamps(before.as_ref(), after)))
+                let before = if own_stamps { Some(after) } else { before.as_ref() };
+                Some((self.normal.stat(after), stamps(before, after)))
             })
             .collect();
         self.before = after;

@@ -4,8 +4,14 @@
 //! After its last call the judge looks at everything. A run in which the two differ is shrunk and printed as a scenario.
 
 use crate::{
-    call::Step, coverage::Coverage, generate::Generator, kernel::Nursery, normal::Pace,
-    ours::Settings, pair::Pair, shrink::shrink,
+    call::Step,
+    coverage::Coverage,
+    generate::Generator,
+    kernel::{Ground, Nursery},
+    normal::Pace,
+    ours::Settings,
+    pair::Pair,
+    shrink::shrink,
 };
 use indicatif::ProgressBar;
 use std::{
@@ -33,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) ops: u64,
     /// By how many workers.
     pub(crate) threads: usize,
+    /// On what the kernel makes them.
+    pub(crate) ground: Ground,
 }
 
 /// What came of it.
@@ -86,14 +94,15 @@ pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
     thread::scope(|scope| {
         for _ in 0..plan.threads {
             scope.spawn(|| {
-                let nursery = Nursery::new();
+                let nursery = Nursery::on(plan.ground).expect("there was one before");
                 let mut coverage = Coverage::default();
                 while let Some(run) = runs.get(next.fetch_add(1, Relaxed)) {
-                    let steps = Generator::new(run.seed, run.number).run(run.calls);
+                    let mut steps = Generator::new(run.seed, run.number).run(run.calls);
+                    steps.retain(|step| plan.ground.knows(&step.call));
                     let found = run.make(&nursery, settings, &steps, &mut coverage);
                     progress.inc(run.calls as u64);
                     let mut drawn = drawn.lock().expect("nobody panics with it");
-                    drawn.ops += run.calls as u64;
+                    drawn.ops += steps.len() as u64;
                     drawn.found.extend(found);
                     if drawn.found.len() >= ENOUGH {
                         break;

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    kernel::{Nursery, may_mount},
+    kernel::{Ground, Nursery, may_mount},
     linux_md::write_linux_md,
     races::{self, Raced},
     random::{Drawn, Plan, draw},
@@ -45,6 +45,7 @@ Examples:
   pathwalk check --seed 1-200 --ops 5000000         … from 200 seeds
   pathwalk check --worlds --slice 3/100             every path in a hundredth of all small trees
   pathwalk check --races                            what two or three tasks see at the same time
+  pathwalk check --ext4 --seed 3                    … where the kernel makes them on an ext4
   pathwalk check --scenario found.scn               one table
   pathwalk check --scenario new.scn --record        write the kernel's answers into it
 
@@ -86,6 +87,13 @@ pub struct Args {
     /// Of the small trees, ask about the K-th of N slices only
     #[arg(long, value_name = "K/N", requires = "worlds", value_parser = slice)]
     pub slice: Option<(usize, usize)>,
+
+    /// Draw the calls on an ext4 instead of a tmpfs: in an image in the temporary directory
+    ///
+    /// What is ext4's own is not compared then: sizes of directories, blocks, inode numbers, flags, the limits of extended
+    /// attributes.
+    #[arg(long, conflicts_with = "scenario")]
+    pub ext4: bool,
 
     /// Race so many short scripts of two or three tasks
     ///
@@ -141,6 +149,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// What could not be covered, each in a line.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str)
+    }
+
     /// Whether every answer was the same.
     #[must_use]
     pub fn agrees(&self) -> bool {
@@ -222,7 +235,8 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     notes.append(&mut held.spared);
     let mut seeds = String::new();
     let drawn = (nursery.is_some() && args.draws()).then(|| {
-        let plan = args.plan(&mut seeds);
+        let ground = args.ground(&mut notes);
+        let plan = args.plan(ground, &mut seeds);
         let progress = progress(plan.ops, "calls");
         let drawn = draw(&plan, &progress);
         progress.finish_and_clear();
@@ -247,7 +261,21 @@ pub fn check(args: &Args) -> Result<Report, Error> {
 }
 
 impl Args {
-    fn plan(&self, said: &mut String) -> Plan {
+    /// On what calls are drawn.
+    fn ground(&self, notes: &mut Vec<String>) -> Ground {
+        if !self.ext4 {
+            return Ground::Tmpfs;
+        }
+        match Nursery::on(Ground::Ext4) {
+            Ok(_) => Ground::Ext4,
+            Err(why) => {
+                notes.push(format!("no ext4, calls are drawn on a tmpfs: {why}"));
+                Ground::Tmpfs
+            }
+        }
+    }
+
+    fn plan(&self, ground: Ground, said: &mut String) -> Plan {
         let seeds = match &self.seed {
             Some(seeds) => {
                 *said = match (seeds.start(), seeds.end()) {
@@ -263,7 +291,10 @@ impl Args {
             }
         };
         // A worker mostly waits: for the kernel to take namespaces apart, for the clock to tick.
-        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads: self.threads(8) }
+        if ground == Ground::Ext4 {
+            said.push_str(" on ext4");
+        }
+        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads: self.threads(8), ground }
     }
 
     /// Whether the tables are held and calls drawn: where nothing else is asked for, or that too.

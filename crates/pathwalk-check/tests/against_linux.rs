@@ -13,6 +13,19 @@ fn the_tables_hold_and_random_calls_agree() {
     println!("{report}");
 }
 
+/// What depends on the file system differs there; the rest must not.
+#[test]
+fn calls_on_ext4_agree() {
+    let args = Args { ext4: true, ops: Some(10_000), ..Args::default() };
+    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.agrees(), "{report}");
+    report
+        .notes()
+        .filter(|note| note.contains("ext4"))
+        .for_each(|note| println!("SKIPPED: {note}"));
+    println!("{report}");
+}
+
 /// A few small worlds; `pathwalk check --worlds` asks all of them.
 #[test]
 fn small_worlds_agree() {

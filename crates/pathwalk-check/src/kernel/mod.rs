@@ -1,8 +1,8 @@
 //! The running kernel as a subject.
 //!
 //! ```text
-//!   Nursery, a thread        mount namespace with an empty tmpfs as its root, nothing of the host
-//!     World, a thread        a copy of it, with one more tmpfs put in the place of the root
+//!   Nursery, a thread        mount namespace with an empty tmpfs as its root, nothing of the host (but an ext4 image)
+//!     World, a thread        a copy of it, with one more tmpfs, or a directory of the ext4, as its root
 //!       Worker × 5           a thread per task: own root, current directory and umask; ids by raw calls
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! goes with the threads. Calls are handed over in runs: a worker makes those that are its own until another's turn comes.
 
 mod calls;
+mod ext4;
 mod serve;
 pub(crate) mod sys;
 mod tasks;
@@ -17,6 +18,7 @@ mod within;
 mod world;
 mod xattr;
 
+pub(crate) use ext4::Ground;
 pub(crate) use world::{Nursery, may_mount, root_of_ones_own};
 
 use crate::{

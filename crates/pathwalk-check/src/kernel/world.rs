@@ -1,6 +1,7 @@
 //! Namespaces, roots and threads.
 
 use super::{
+    ext4::{Ground, Image},
     serve::{Job, Reply, Slots, serve},
     sys::{Arg, find_proc, syscall},
     tasks::Tasks,
@@ -8,8 +9,8 @@ use super::{
 use crate::call::Who;
 use pathwalk::Result;
 use std::{
-    ffi::CString,
-    os::unix::ffi::OsStrExt,
+    ffi::{CStr, CString},
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         mpsc::{Receiver, Sender, channel},
@@ -30,21 +31,41 @@ pub(crate) fn may_mount() -> bool {
 /// A thread in a namespace that has nothing of the host: worlds are copied from it, which is quicker than from the host.
 pub(crate) struct Nursery {
     orders: Sender<Sender<World>>,
+    ground: Ground,
 }
 
 impl Nursery {
     /// Makes the namespace.
     pub(crate) fn new() -> Self {
+        Self::on(Ground::Tmpfs).expect("tmpfs needs no image")
+    }
+
+    /// Makes the namespace, and in it the ground for worlds.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no ext4, in a line.
+    pub(crate) fn on(ground: Ground) -> Result<Self, String> {
         find_proc();
+        let image = (ground == Ground::Ext4).then(Image::make).transpose()?;
         let (orders, wanted) = channel::<Sender<World>>();
+        let (ready, started) = channel();
         thread::spawn(move || {
-            leave_host().expect("a namespace of one's own");
-            for reply in wanted {
+            let left = leave_host(image.as_ref());
+            // The image's file can go when it is mounted, from the namespace in which it was made.
+            let _ = ready.send(left.map(|()| image));
+            for (number, reply) in (0_u32..).zip(wanted) {
                 // Whoever ordered may have given up meanwhile.
-                let _ = reply.send(World::new());
+                let _ = reply.send(World::new(ground, number));
             }
         });
-        Self { orders }
+        let _image = started.recv().expect("the nursery says how it began")?;
+        Ok(Self { orders, ground })
+    }
+
+    /// What the roots of its worlds are.
+    pub(crate) fn ground(&self) -> Ground {
+        self.ground
     }
 
     /// A world for one run.
@@ -72,9 +93,9 @@ struct Worker {
 
 impl World {
     /// Makes them in a new thread, so that the caller's namespace stays as it is.
-    fn new() -> Self {
-        let made = thread::spawn(|| {
-            new_root().expect("a root of one's own");
+    fn new(ground: Ground, number: u32) -> Self {
+        let made = thread::spawn(move || {
+            new_root(ground, number).expect("a root of one's own");
             let slots = Arc::new(Mutex::new(Slots::default()));
             let tasks = Arc::new(Tasks::default());
             let worker = |who| Worker::new(who, Arc::clone(&tasks), Arc::clone(&slots));
@@ -140,39 +161,69 @@ fn unshare(flags: i32) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As unshare(2), mount(2) and pivot_root(2).
-pub(crate) fn root_of_ones_own() -> Result<()> {
-    leave_host()?;
-    new_root()
+/// Why it cannot be done, in a line.
+pub(crate) fn root_of_ones_own() -> std::result::Result<(), String> {
+    leave_host(None)?;
+    new_root(Ground::Tmpfs, 0).map_err(|errno| errno.to_string())
 }
 
-/// Puts an empty tmpfs in the place of the host's root.
-fn leave_host() -> Result<()> {
-    unshare(libc::CLONE_NEWNS | libc::CLONE_FS)?;
-    mount(c"none", c"/", (libc::MS_REC | libc::MS_PRIVATE).cast_signed())?;
+/// Puts an empty tmpfs in the place of the host's root, and the image in it.
+fn leave_host(image: Option<&Image>) -> std::result::Result<(), String> {
+    let said = |errno: pathwalk::Errno| format!("no namespace of its own: {errno}");
+    unshare(libc::CLONE_NEWNS | libc::CLONE_FS).map_err(said)?;
+    let private = (libc::MS_REC | libc::MS_PRIVATE).cast_signed();
+    mount(c"none", c"/", private).map_err(said)?;
+    let image = image.map(Image::mount).transpose()?;
     let at = std::env::temp_dir();
     let at = CString::new(at.as_os_str().as_bytes()).expect("a path has no NUL");
-    mount_root(&at)?;
-    syscall(libc::SYS_mkdir, [Arg::Str(c"/new"), Arg::Int(0o755)]).map(drop)
+    let enter = || {
+        mount(c"none", &at, 0)?;
+        syscall(libc::SYS_chdir, [Arg::Str(&at)])?;
+        mkdir(c"new")?;
+        if let Some(root) = image {
+            mkdir(c"ext4")?;
+            let root = format!("/proc/thread-self/fd/{}", root.as_raw_fd());
+            bind(&CString::new(root).expect("a path has no NUL"), c"ext4")?;
+        }
+        pivot_root(&at)
+    };
+    enter().map_err(said)
 }
 
-/// Puts an empty tmpfs in the place of the nursery's.
+/// Puts an empty tmpfs, or an empty directory of the image, in the place of the nursery's root.
 ///
 /// The descriptors are then the world's own too: those of another could be reached by their numbers.
-fn new_root() -> Result<()> {
+fn new_root(ground: Ground, number: u32) -> Result<()> {
     unshare(libc::CLONE_NEWNS | libc::CLONE_FS | libc::CLONE_FILES)?;
-    mount_root(c"/new")
+    match ground {
+        Ground::Tmpfs => mount(c"none", c"/new", 0)?,
+        Ground::Ext4 => {
+            let dir = CString::new(format!("/ext4/{number}")).expect("a path has no NUL");
+            mkdir(&dir)?;
+            // As the root of a tmpfs is.
+            syscall(libc::SYS_chmod, [Arg::Str(&dir), Arg::Int(0o1777)])?;
+            bind(&dir, c"/new")?;
+        }
+    }
+    pivot_root(c"/new")
 }
 
-fn mount_root(at: &std::ffi::CStr) -> Result<()> {
-    mount(c"none", at, 0)?;
-    syscall(libc::SYS_chdir, [Arg::Str(at)])?;
+fn pivot_root(new: &CStr) -> Result<()> {
+    syscall(libc::SYS_chdir, [Arg::Str(new)])?;
     syscall(libc::SYS_pivot_root, [Arg::Str(c"."), Arg::Str(c".")])?;
     syscall(libc::SYS_umount2, [Arg::Str(c"."), Arg::Int(libc::MNT_DETACH.into())])?;
     syscall(libc::SYS_chdir, [Arg::Str(c"/")]).map(drop)
 }
 
-fn mount(what: &std::ffi::CStr, at: &std::ffi::CStr, flags: i64) -> Result<()> {
+fn mkdir(path: &CStr) -> Result<()> {
+    syscall(libc::SYS_mkdir, [Arg::Str(path), Arg::Int(0o755)]).map(drop)
+}
+
+fn bind(what: &CStr, at: &CStr) -> Result<()> {
+    mount(what, at, libc::MS_BIND.cast_signed())
+}
+
+fn mount(what: &CStr, at: &CStr, flags: i64) -> Result<()> {
     let kind = Arg::Str(c"tmpfs");
     syscall(libc::SYS_mount, [Arg::Str(what), Arg::Str(at), kind, Arg::Int(flags), Arg::Int(0)])
         .map(drop)
