@@ -196,11 +196,13 @@ impl Normal {
         }
     }
 
-    /// Whether which times a call stamps is the file system's own: of a file that gets the size that it has, or loses an
-    /// ACL that it has not.
+    /// Whether which times a call stamps is the file system's own: of a file that gets the size that it has, loses an ACL
+    /// that it has not, or is empty and read.
     pub(crate) fn stamps_its_own_way(&self, call: &Call) -> bool {
         let own = match call {
-            Call::Truncate { .. }
+            Call::Read { .. }
+            | Call::Pread { .. }
+            | Call::Truncate { .. }
             | Call::Ftruncate { .. }
             | Call::Removexattr { .. }
             | Call::Lremovexattr { .. }

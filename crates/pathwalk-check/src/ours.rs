@@ -4,6 +4,7 @@ use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
+    kernel::{Powers, powers},
     normal::Pace,
     subject::{Outcome, Subject},
 };
@@ -38,7 +39,12 @@ impl Ours {
         let tasks = Who::ALL.map(|who| {
             let mut task = process.thread();
             task.unshare_fs();
-            task.set_cred(cred(who));
+            let mut cred = cred(who);
+            if !settings.keeps_set_ids {
+                cred.caps.remove(CapSet::FSETID);
+                cred.permitted = cred.caps;
+            }
+            task.set_cred(cred);
             task
         });
         let (slots, queues) = Default::default();
@@ -401,6 +407,8 @@ pub(crate) struct Settings {
     pub(crate) protected_fifos: u8,
     /// `fs.inotify`
     pub(crate) inotify: InotifyLimits,
+    /// Whether root may write files without their set-id bits being taken: not in a user namespace.
+    pub(crate) keeps_set_ids: bool,
 }
 
 impl Settings {
@@ -415,6 +423,7 @@ impl Settings {
             max_user_instances: 128,
             max_user_watches: 65_536,
         },
+        keeps_set_ids: true,
     };
 
     /// The configuration of a small machine that is set so.
@@ -463,6 +472,7 @@ impl Settings {
                 max_user_instances: number("inotify/max_user_instances"),
                 max_user_watches: number("inotify/max_user_watches"),
             },
+            keeps_set_ids: powers() == Powers::Root,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     call::Step,
     coverage::Coverage,
     generate::Generator,
-    kernel::{Ground, Nursery},
+    kernel::{Ground, Nursery, powers},
     normal::Pace,
     ours::Settings,
     pair::Pair,
@@ -97,8 +97,12 @@ pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
                 let nursery = Nursery::on(plan.ground).expect("there was one before");
                 let mut coverage = Coverage::default();
                 while let Some(run) = runs.get(next.fetch_add(1, Relaxed)) {
-                    let mut steps = Generator::new(run.seed, run.number).run(run.calls);
-                    steps.retain(|step| plan.ground.knows(&step.call));
+                    let steps: Vec<_> = Generator::new(run.seed, run.number)
+                        .run(run.calls)
+                        .into_iter()
+                        .filter(|step| plan.ground.knows(&step.call))
+                        .filter_map(|step| powers().step(step))
+                        .collect();
                     let found = run.make(&nursery, settings, &steps, &mut coverage);
                     progress.inc(run.calls as u64);
                     let mut drawn = drawn.lock().expect("nobody panics with it");

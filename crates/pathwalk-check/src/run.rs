@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    kernel::{Ground, Nursery, may_mount},
+    kernel::{Ground, NOT_OF_ONE_USER, Nursery, Powers, powers},
     linux_md::write_linux_md,
     races::{self, Raced},
     random::{Drawn, Plan, draw},
@@ -35,7 +35,8 @@ saved and given back with --scenario. Only what belongs to the machine is not co
 inodes and mounts.",
     after_long_help = "\
 The kernel is asked in mount namespaces of its own, with an empty tmpfs for each run; the host is not touched. That \
-takes root. Without root the tables are held against pathwalk alone, by the answers that they have, and nothing is drawn.
+takes root. Without root the tables are held against pathwalk alone, by the answers that they have, and calls are drawn for \
+one user, in a user namespace.
 
 The exit status is 0 if every answer was the same, 1 if one was not, and 2 if the command line or a file cannot be used.
 
@@ -209,15 +210,17 @@ fn unusable(error: &Error) -> ExitCode {
 ///
 /// A table cannot be used, or the kernel cannot be asked for what to record.
 pub fn check(args: &Args) -> Result<Report, Error> {
-    let nursery = may_mount().then(Nursery::new);
+    let nursery = (powers() == Powers::Root).then(Nursery::new);
     let mut notes = Vec::new();
-    if nursery.is_none() {
-        notes.push("no right to make mount namespaces: pathwalk is held against recorded answers, no call is drawn".into());
-        if args.record {
+    match powers() {
+        Powers::Root => {}
+        _ if args.record => {
             return Err(Error::unusable(
                 "only root can ask the kernel for answers to record".into(),
             ));
         }
+        Powers::OneUser => notes.push(NOT_OF_ONE_USER.into()),
+        Powers::None => notes.push("no right to make mount namespaces: pathwalk is held against recorded answers, no call is drawn".into()),
     }
     let begun = Instant::now();
     let mut held = Held::default();
@@ -234,7 +237,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     notes.append(&mut held.spared);
     let mut seeds = String::new();
-    let drawn = (nursery.is_some() && args.draws()).then(|| {
+    let drawn = (powers() != Powers::None && args.draws()).then(|| {
         let ground = args.ground(&mut notes);
         let plan = args.plan(ground, &mut seeds);
         let progress = progress(plan.ops, "calls");

@@ -378,3 +378,27 @@ fn whoever_stops_reading_is_no_error() {
     let status = command.args(["explain", "/"]).stdout(writer).output().expect("it starts");
     assert_eq!((status.status.code(), status.stderr.len()), (Some(0), 0));
 }
+
+/// Another user asks the kernel in a user namespace, by one user, and says what that leaves out.
+#[test]
+fn check_draws_calls_without_root() {
+    // What root built may lie where others cannot search.
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = dir.path().join("pathwalk");
+    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["check", "--ops", "2000", "--seed", "1"]).current_dir("/").env_remove("TMPDIR");
+    let output = match command.uid(65_534).gid(65_534).output() {
+        Ok(output) => output,
+        Err(error) => return println!("SKIPPED: only root can become another: {error}"),
+    };
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{stdout}{stderr}");
+    if stderr.contains("no right to make mount namespaces") {
+        return println!("SKIPPED: no user namespaces here: {stderr}");
+    }
+    assert!(stderr.contains("not root: the kernel is asked in a user namespace"), "{stderr}");
+    assert!(stdout.contains("calls drawn from seed 1: 0 differences"), "{stdout}");
+}

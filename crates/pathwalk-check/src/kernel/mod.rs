@@ -11,6 +11,7 @@
 
 mod calls;
 mod ext4;
+mod powers;
 mod serve;
 pub(crate) mod sys;
 mod tasks;
@@ -19,7 +20,8 @@ mod world;
 mod xattr;
 
 pub(crate) use ext4::Ground;
-pub(crate) use world::{Nursery, may_mount, root_of_ones_own};
+pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
+pub(crate) use world::{Nursery, root_of_ones_own};
 
 use crate::{
     call::Step,

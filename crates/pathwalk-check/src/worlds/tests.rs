@@ -9,7 +9,10 @@ use super::{
     trees::{Node, all_trees, paths, swap, swapped, trees},
     world::{World, machine},
 };
-use crate::{kernel::may_mount, ours::Settings};
+use crate::{
+    kernel::{Powers, powers},
+    ours::Settings,
+};
 use pathwalk::Result;
 use std::{
     collections::{HashMap, HashSet},
@@ -29,8 +32,9 @@ type Asked = (Vec<Node>, CString, Question, As);
 fn answers(nodes: usize, components: usize) -> HashMap<Asked, Result<u64>> {
     let paths = texts(components);
     let asking = move || {
-        let settings = if may_mount() { Settings::running() } else { Settings::DEFAULT };
-        let kernel: Box<dyn Hands> = match may_mount() {
+        let settings =
+            if powers() == Powers::Root { Settings::running() } else { Settings::DEFAULT };
+        let kernel: Box<dyn Hands> = match powers() == Powers::Root {
             true => Box::new(Kernel::new()),
             false => Box::new(Ours::new(&machine(settings))),
         };

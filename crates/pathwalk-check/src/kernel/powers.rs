@@ -1,0 +1,104 @@
+//! What this process may have the kernel do: all as root; without root, what one user may in a user namespace of his own.
+//!
+//! Manual: user_namespaces(7).
+
+use super::sys::{Arg, syscall};
+use crate::{
+    call::{Call, Step, Who},
+    field::{Int, Octal, Text},
+};
+use pathwalk::{
+    MountFlags, RenameFlags, Result,
+    abi::mode::{S_IFBLK, S_IFCHR, S_IFMT},
+};
+use std::{fs, sync::OnceLock, thread};
+
+/// What can be asked of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Powers {
+    /// Everything.
+    Root,
+    /// What one user asks, who is user 0 in a namespace that has no other.
+    OneUser,
+    /// Nothing: no mounts.
+    None,
+}
+
+/// What a namespace of one user leaves out, in a line.
+pub(crate) const NOT_OF_ONE_USER: &str = "not root: the kernel is asked in a user namespace, by one user; not covered: other \
+users, chown, ACLs, devices, inode flags, attributes other than user.*, a procfs, small worlds, races; the tables are held \
+against recorded answers";
+
+/// What it may, found out at the first time; then the process is in the namespace.
+pub(crate) fn powers() -> Powers {
+    static POWERS: OnceLock<Powers> = OnceLock::new();
+    *POWERS.get_or_init(|| {
+        if syscall(libc::SYS_geteuid, [Arg::Int(0)]) == Ok(0) {
+            return if may_mount() { Powers::Root } else { Powers::None };
+        }
+        if enter().is_ok() && may_mount() { Powers::OneUser } else { Powers::None }
+    })
+}
+
+/// Whether a thread can have mounts of its own.
+fn may_mount() -> bool {
+    let unshare = || {
+        let flags = libc::CLONE_NEWNS | libc::CLONE_FS;
+        syscall(libc::SYS_unshare, [Arg::Int(flags.into())]).is_ok()
+    };
+    thread::spawn(unshare).join().expect("asking does not panic")
+}
+
+/// Enters a user namespace. A process that has threads cannot.
+fn enter() -> Result<()> {
+    let id = |call| syscall(call, [Arg::Int(0)]);
+    let (user, group) = (id(libc::SYS_geteuid)?, id(libc::SYS_getegid)?);
+    syscall(libc::SYS_unshare, [Arg::Int(libc::CLONE_NEWUSER.into())])?;
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {user} 1")),
+        ("/proc/self/gid_map", format!("0 {group} 1")),
+    ];
+    for (file, text) in maps {
+        fs::write(file, text).map_err(|_| pathwalk::Errno::EPERM)?;
+    }
+    Ok(())
+}
+
+impl Powers {
+    /// The step as this process may have it made, if it may.
+    pub(crate) fn step(self, step: Step) -> Option<Step> {
+        match self {
+            Self::Root => Some(step),
+            Self::OneUser => is_of_one_user(&step.call).then_some(Step { who: Who::Root, ..step }),
+            Self::None => None,
+        }
+    }
+}
+
+fn is_of_one_user(call: &Call) -> bool {
+    let known = |Int(id): &Int| matches!(id, -1 | 0);
+    let plain = |Text(name): &Text| name.starts_with(b"user.");
+    match call {
+        Call::Within { call, .. } => is_of_one_user(call),
+        Call::Mknodat { mode: Octal(mode), .. } => !matches!(mode & S_IFMT, S_IFBLK | S_IFCHR),
+        Call::Fchownat { uid, gid, .. } | Call::Fchown { uid, gid, .. } => known(uid) && known(gid),
+        Call::Setflags { .. } | Call::Mountproc { .. } => false,
+        // It is a device, and those cannot be opened.
+        Call::Renameat2 { flags, .. } => !flags.contains(RenameFlags::WHITEOUT),
+        Call::Mount { flags, .. } => *flags == MountFlags::empty(),
+        Call::Setxattr { name, .. }
+        | Call::Lsetxattr { name, .. }
+        | Call::Fsetxattr { name, .. }
+        | Call::Setxattrat { name, .. }
+        | Call::Removexattr { name, .. }
+        | Call::Lremovexattr { name, .. }
+        | Call::Fremovexattr { name, .. }
+        | Call::Removexattrat { name, .. }
+        | Call::Getxattr { name, .. }
+        | Call::Lgetxattr { name, .. }
+        | Call::Fgetxattr { name, .. }
+        | Call::Getxattrat { name, .. } => plain(name),
+        _ => true,
+    }
+}
