@@ -9,6 +9,7 @@
 
 use super::sys::{Arg, own, syscall};
 use crate::{call::Call, field::Int};
+use pathwalk::{MountFlags, UmountFlags};
 use std::{
     ffi::CString,
     fs,
@@ -47,6 +48,12 @@ impl Ground {
             Call::Truncate { size, .. } | Call::Ftruncate { size, .. } => near(*size),
             // It has more flags than tmpfs has, and wants those back that say how blocks are found.
             Call::Setflags { .. } => false,
+            // All worlds of a nursery stand on one.
+            Call::MountTree { flags, .. } => {
+                !flags.contains(MountFlags::REMOUNT) || flags.contains(MountFlags::BIND)
+            }
+            // Of a task's own root it makes that file system read-only.
+            Call::Umount2 { flags, .. } => flags.contains(UmountFlags::DETACH),
             _ => true,
         }
     }
