@@ -288,6 +288,40 @@ bitflags! {
 }
 
 bitflags! {
+    /// What statmount(2) is asked for and tells: `STATMOUNT_*`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct StatmountMask: u64 {
+        /// Device, type and flags of the file system.
+        const SB_BASIC = 1 << 0;
+        /// Numbers, flags and propagation of the mount.
+        const MNT_BASIC = 1 << 1;
+        /// The nearest peer group that it receives from and that the caller sees.
+        const PROPAGATE_FROM = 1 << 2;
+        /// What of its file system it shows.
+        const MNT_ROOT = 1 << 3;
+        /// Where it is mounted.
+        const MNT_POINT = 1 << 4;
+        /// The name of the file system's type.
+        const FS_TYPE = 1 << 5;
+        /// The number of the mount namespace.
+        const MNT_NS_ID = 1 << 6;
+        /// The source.
+        const SB_SOURCE = 1 << 9;
+        /// What can be asked for.
+        const SUPPORTED_MASK = 1 << 12;
+    }
+}
+
+bitflags! {
+    /// Flags of listmount(2): `LISTMOUNT_*`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct ListmountFlags: u32 {
+        /// The youngest first.
+        const REVERSE = 1;
+    }
+}
+
+bitflags! {
     /// Which fields statx(2) is asked for and fills: `STATX_*`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct StatxMask: u32 {

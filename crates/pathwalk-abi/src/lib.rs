@@ -39,9 +39,9 @@ pub use caps::CapSet;
 pub use dev::Dev;
 pub use errno::{Errno, Result};
 pub use flags::{
-    AT_FDCWD, AccessMode, AtFlags, InodeFlags, MountAttrFlags, MountFlags, MoveMountFlags,
-    OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatfsFlags, StatxAttributes, StatxMask,
-    UmountFlags, XattrFlags,
+    AT_FDCWD, AccessMode, AtFlags, InodeFlags, ListmountFlags, MountAttrFlags, MountFlags,
+    MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatfsFlags,
+    StatmountMask, StatxAttributes, StatxMask, UmountFlags, XattrFlags,
 };
 pub use how::OpenHow;
 pub use inotify::{InotifyEvent, InotifyFlags, InotifyMask};

@@ -17,9 +17,9 @@ use crate::{
     value::Value,
 };
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountAttrFlags, MountFlags,
-    MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatxMask, UmountFlags,
-    XattrFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags, MountAttrFlags,
+    MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatmountMask,
+    StatxMask, UmountFlags, XattrFlags,
 };
 use std::fmt;
 
@@ -204,6 +204,9 @@ calls! {
     OpenTree "open_tree" { slot: Fills, path: Where, flags: OpenTreeFlags }
     MoveMount "move_mount" { from: Where, to: Where, flags: MoveMountFlags }
     MountSetattr "mount_setattr" { path: Where, flags: OpenTreeFlags, set: MountAttrFlags, clear: MountAttrFlags, propagation: MountFlags }
+    Statmount "statmount" { path: Text, mask: StatmountMask }
+    Listmount "listmount" { path: Text, flags: ListmountFlags }
+    ListmountRoot "listmount_root" { flags: ListmountFlags }
     UnshareMounts "unshare_mounts" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }

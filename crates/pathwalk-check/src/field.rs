@@ -3,9 +3,9 @@
 use crate::call::{QUEUES, SLOTS, Who};
 use bitflags::Flags;
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, MountAttrFlags, MountFlags,
-    MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, SetTime, StatxMask,
-    Timespec, UmountFlags, XattrFlags,
+    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags, MountAttrFlags,
+    MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, SetTime,
+    StatmountMask, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -365,5 +365,5 @@ macro_rules! flags {
 
 flags! {
     OpenFlags ResolveFlags AtFlags StatxMask AccessMode InodeFlags RenameFlags MountFlags UmountFlags InotifyFlags
-    InotifyMask XattrFlags OpenTreeFlags MoveMountFlags MountAttrFlags
+    InotifyMask XattrFlags OpenTreeFlags MoveMountFlags MountAttrFlags StatmountMask ListmountFlags
 }

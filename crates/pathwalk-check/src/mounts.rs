@@ -9,7 +9,8 @@
 //!                     mount, parent
 //! ```
 
-use crate::normal::without_numbers;
+use crate::{answer::Raw, normal::without_numbers};
+use pathwalk::{Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
 
 /// Makes the texts of all tasks one line.
@@ -36,6 +37,54 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
     }
     let shown: Vec<_> = shown.into_iter().map(|(who, line)| format!("{who}: {line}")).collect();
     shown.join(" || ")
+}
+
+/// What statmount tells of the mount of a number.
+///
+/// - Numbers of mounts, of peer groups, of namespaces and of devices are the machine's.
+/// - Options that only tmpfs has, and what can be asked for, are left out.
+pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
+    let mut words = Vec::new();
+    let mut tell = |bit, word: String| {
+        if told.mask.contains(bit) {
+            words.push(word);
+        }
+    };
+    let text = |name: &str, bytes: &[u8]| {
+        format!("{name}={}", String::from_utf8_lossy(&without_numbers(bytes)))
+    };
+    let StatMount { sb_magic, mnt_peer_group, mnt_master, .. } = told;
+    let (sb_flags, attr) = (told.sb_flags.bits(), told.mnt_attr.bits());
+    let propagation = told.mnt_propagation.bits();
+    let (is, own_parent) = (told.mnt_id == id, told.mnt_parent_id == id);
+    tell(StatmountMask::SB_BASIC, format!("magic={sb_magic:#x},sb_flags={sb_flags:#x}"));
+    tell(
+        StatmountMask::MNT_BASIC,
+        format!(
+            "is={is},bottom={own_parent},attr={attr:#x},propagation={propagation:#x},group={},master={}",
+            *mnt_peer_group != 0,
+            *mnt_master != 0
+        ),
+    );
+    tell(StatmountMask::PROPAGATE_FROM, format!("from={}", told.propagate_from != 0));
+    tell(StatmountMask::MNT_ROOT, text("root", &told.mnt_root));
+    tell(StatmountMask::MNT_POINT, text("point", &told.mnt_point));
+    tell(StatmountMask::FS_TYPE, text("type", &told.fs_type));
+    tell(StatmountMask::MNT_NS_ID, format!("ns={}", told.mnt_ns_id != 0));
+    tell(StatmountMask::SB_SOURCE, text("source", &told.sb_source));
+    tell(StatmountMask::SUPPORTED_MASK, "supported".into());
+    Raw::Bytes(words.join(",").into_bytes())
+}
+
+/// What listmount tells: the places of the mounts, sorted, as they are numbered in the order in which copies are made.
+pub(crate) fn listmount<F>(
+    listed: Vec<u64>,
+    tell: impl Fn(u64) -> Result<StatMount>,
+) -> Result<Raw<F>> {
+    let point = |id| tell(id).map(|told| without_numbers(&told.mnt_point));
+    let mut points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
+    points.sort();
+    Ok(Raw::Bytes(points.join(&b","[..])))
 }
 
 struct Line<'t> {

@@ -5,13 +5,14 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     kernel::{Powers, powers},
+    mounts,
     normal::Pace,
     subject::{Outcome, Subject},
 };
 use pathwalk::{
-    At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, Inotify, InotifyEvent,
-    InotifyFlags, InotifyLimits, MemFs, MountAttr, OpenHow, ProcFs, ResolveFlags, Result, Seek,
-    Stat, Statfs, Task, Timespec, Vfs,
+    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, Inotify, InotifyEvent,
+    InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr, OpenHow, ProcFs,
+    ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask, StatxMask, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     mountinfo, system_time,
 };
@@ -305,6 +306,14 @@ impl Asking<'_> {
                 let attr = MountAttr { attr_set, attr_clr, propagation };
                 task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
             }
+            Call::Statmount { path: Text(path), mask } => {
+                let id = mount_id(task, path)?;
+                mounts::statmount(id, &task.statmount(id, *mask)?)
+            }
+            Call::Listmount { path: Text(path), flags } => {
+                list_mounts(task, mount_id(task, path)?, *flags)?
+            }
+            Call::ListmountRoot { flags } => list_mounts(task, LSMT_ROOT, *flags)?,
             Call::UnshareMounts {} | Call::Setns { .. } | Call::Mounts {} => {
                 unreachable!("these are about all tasks: see `Ours::make`")
             }
@@ -352,6 +361,17 @@ fn cred(who: Who) -> Cred {
 
 fn id(Int(id): Int) -> Option<u32> {
     (id != -1).then_some(id as u32)
+}
+
+/// The unique number of the mount that a path leads to.
+fn mount_id(task: &Task, path: &[u8]) -> Result<u64> {
+    Ok(task.statx(At::Cwd, path, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
+}
+
+fn list_mounts(task: &Task, id: u64, flags: ListmountFlags) -> Result<Raw<File>> {
+    let listed = task.listmount(id, 0, 1000, flags)?;
+    let point = |id| task.statmount(id, StatmountMask::MNT_POINT);
+    mounts::listmount(listed, point)
 }
 
 fn seek(task: &Task, file: &File, to: Seek) -> Result<Raw<File>> {

@@ -59,6 +59,7 @@ pub use fdtable::FdTable;
 pub use file::File;
 pub use inode::{Attr, InodeRef};
 pub use mount::{
+    list::{LSMT_ROOT, StatMount},
     namespace::MountNamespace,
     show::{MountFormat, mountinfo},
 };

@@ -19,9 +19,9 @@
 
 pub use pathwalk_abi::{
     self as abi, AccessMode, AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, InotifyEvent,
-    InotifyFlags, InotifyMask, MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags, OpenHow,
-    OpenTreeFlags, RenameFlags, ResolveFlags, Result, SetTime, Stat, Statfs, Statx, StatxMask,
-    Timespec, UmountFlags, XattrFlags,
+    InotifyFlags, InotifyMask, ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags,
+    OpenFlags, OpenHow, OpenTreeFlags, RenameFlags, ResolveFlags, Result, SetTime, Stat, Statfs,
+    StatmountMask, Statx, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 pub use pathwalk_core::*;
 #[cfg(feature = "memfs")]

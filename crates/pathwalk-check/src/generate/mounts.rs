@@ -5,7 +5,10 @@ use crate::{
     call::{Call, Who},
     field::{Text, Where},
 };
-use pathwalk::{MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UmountFlags};
+use pathwalk::{
+    ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, StatmountMask,
+    UmountFlags,
+};
 
 /// What mount(2) can be told beside what it is to do.
 const MODIFIERS: [MountFlags; 14] = [
@@ -28,7 +31,7 @@ const MODIFIERS: [MountFlags; 14] = [
 impl Generator {
     /// A call that changes what is mounted.
     pub(super) fn mount_call(&mut self) -> Call {
-        match self.rng.u8(..40) {
+        match self.rng.u8(..43) {
             0..6 => {
                 let flags = self.mount_modifiers();
                 Call::Mount { path: self.mountpoint(), flags }
@@ -83,8 +86,26 @@ impl Generator {
             29..32 => Call::Mounts {},
             32..34 => self.open_tree(),
             34..37 => self.move_mount(),
+            37 | 38 => self.statmount(),
+            39 => self.listmount(),
             _ => self.mount_setattr(),
         }
+    }
+
+    fn statmount(&mut self) -> Call {
+        let bits = self.rng.u64(..) & self.rng.u64(..);
+        let some = StatmountMask::from_bits_truncate(bits);
+        let mask = if self.rng.bool() { StatmountMask::all() } else { some };
+        Call::Statmount { path: self.mounted_path(), mask }
+    }
+
+    fn listmount(&mut self) -> Call {
+        let none = ListmountFlags::empty();
+        let flags = self.pick(&[none, ListmountFlags::REVERSE]);
+        if self.one_in(3) {
+            return Call::ListmountRoot { flags };
+        }
+        Call::Listmount { path: self.mounted_path(), flags }
     }
 
     fn open_tree(&mut self) -> Call {

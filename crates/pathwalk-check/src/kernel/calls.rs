@@ -66,7 +66,7 @@ impl Caller<'_> {
         place.dir.map_or(Arg::Int(AT_FDCWD.into()), |slot| self.fd(slot))
     }
 
-    fn statx(&self, place: &Where, flags: AtFlags, mask: StatxMask) -> Result<Statx> {
+    pub(super) fn statx(&self, place: &Where, flags: AtFlags, mask: StatxMask) -> Result<Statx> {
         let mut statx = Statx::ZERO;
         let (flags, mask) = (Arg::Int(flags.bits().into()), Arg::Int(mask.bits().into()));
         let args =
@@ -347,6 +347,9 @@ impl Caller<'_> {
                 let (attr, size) = (Arg::Words(&mut attr), int(32));
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
                 syscall(libc::SYS_mount_setattr, args).map(done)
+            }
+            Call::Statmount { .. } | Call::Listmount { .. } | Call::ListmountRoot { .. } => {
+                self.listed(call)
             }
             Call::UnshareMounts {} => {
                 syscall(libc::SYS_unshare, [int(libc::CLONE_NEWNS.into())]).map(done)

@@ -11,6 +11,7 @@
 
 mod calls;
 mod ext4;
+mod listmount;
 mod powers;
 mod serve;
 pub(crate) mod sys;

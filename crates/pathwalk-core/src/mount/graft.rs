@@ -142,7 +142,9 @@ impl TreeGuard<'_> {
 
     /// How many more mounts a namespace can have.
     pub(super) fn room_in(&self, ns: NsId) -> u32 {
-        self.namespaces.get(&ns).map_or(MOUNT_MAX, |ns| MOUNT_MAX.saturating_sub(ns.mounts))
+        self.namespaces
+            .get(&ns)
+            .map_or(MOUNT_MAX, |ns| MOUNT_MAX.saturating_sub(ns.mounts.len() as u32))
     }
 
     /// Copies one mount, which may show only what is below `root`; the copy hangs nowhere.
@@ -300,7 +302,7 @@ impl TreeGuard<'_> {
         }
         if let Some(namespace) = self.namespaces.get(&from)
             && namespace.anonymous.is_some()
-            && namespace.mounts == 0
+            && namespace.mounts.is_empty()
         {
             self.namespaces.remove(&from);
         }

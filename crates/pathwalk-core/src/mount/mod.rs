@@ -31,6 +31,8 @@ pub(crate) mod namespace;
 
 pub(crate) mod show;
 
+pub(crate) mod list;
+
 mod rootfs;
 
 use crate::{dcache::DentryId, name::fold, vfs::Vfs};

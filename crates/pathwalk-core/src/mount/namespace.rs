@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{dcache::DentryId, fs::FileSystem, vfs::Vfs};
 use pathwalk_abi::{MountFlags, Result};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// A mount namespace: a handle, as an open `/proc/PID/ns/mnt` is one. Tasks in it have one each; when the last handle goes,
 /// the namespace goes, with all that is mounted in it.
@@ -92,7 +95,7 @@ impl TreeGuard<'_> {
     pub(super) fn new_namespace(&mut self, root: MountId, anonymous: Option<NsId>) -> NsId {
         self.last_ns += 1;
         let id = NsId(self.last_ns);
-        self.namespaces.insert(id, Namespace { root, mounts: 0, anonymous });
+        self.namespaces.insert(id, Namespace { root, mounts: BTreeMap::new(), anonymous });
         for mount in self.subtree(root) {
             self.set_ns(mount, id);
         }

@@ -73,9 +73,7 @@ impl TreeGuard<'_> {
     /// The mounts of a namespace, the oldest first.
     pub(super) fn mounts_in(&self, ns: NsId) -> Vec<MountId> {
         let Some(namespace) = self.namespaces.get(&ns) else { return Vec::new() };
-        let mut mounts = self.subtree(namespace.root);
-        mounts.sort_by_key(|&id| self.vfs.mount_slot(id).unique_id.get());
-        mounts
+        namespace.mounts.values().copied().collect()
     }
 
     /// Nothing where a name changed meanwhile.
@@ -146,7 +144,7 @@ impl TreeGuard<'_> {
     /// The nearest group that a mount receives from, directly or not, of which a member lies below the root.
     ///
     /// Linux: `get_dominating_id`.
-    fn dominating(&self, id: MountId, root: (MountId, DentryId), still: &Still) -> u32 {
+    pub(super) fn dominating(&self, id: MountId, root: (MountId, DentryId), still: &Still) -> u32 {
         let mut group = self.node(id).master;
         while group != 0 {
             let ns = self.vfs.mount_slot(root.0).ns();
@@ -163,7 +161,7 @@ impl TreeGuard<'_> {
     }
 
     /// The path of a dentry in its file system.
-    fn dentry_path(&self, dentry: DentryId) -> Option<Vec<u8>> {
+    pub(super) fn dentry_path(&self, dentry: DentryId) -> Option<Vec<u8>> {
         let mut path = Vec::new();
         self.names_up(dentry, None, &mut path)?;
         let mut path = in_order(&path);
@@ -174,7 +172,11 @@ impl TreeGuard<'_> {
     }
 
     /// The path of a place below another.
-    fn path_from(&self, at: (MountId, DentryId), root: (MountId, DentryId)) -> Option<Vec<u8>> {
+    pub(super) fn path_from(
+        &self,
+        at: (MountId, DentryId),
+        root: (MountId, DentryId),
+    ) -> Option<Vec<u8>> {
         let mut names = Vec::new();
         let (mut mnt, mut dentry) = at;
         while mnt != root.0 {

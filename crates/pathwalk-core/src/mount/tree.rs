@@ -29,7 +29,7 @@ use pathwalk_sync::{
 };
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap, HashMap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
     ops::{Deref, DerefMut},
 };
 
@@ -75,8 +75,8 @@ pub(super) struct Node {
 pub(super) struct Namespace {
     /// The mount at the bottom.
     pub(super) root: MountId,
-    /// How many mounts it has.
-    pub(super) mounts: u32,
+    /// Its mounts by their unique numbers: the oldest first.
+    pub(super) mounts: BTreeMap<u64, MountId>,
     /// Of the namespace of a tree that hangs nowhere: the one that it was copied in.
     pub(super) anonymous: Option<NsId>,
 }
@@ -473,11 +473,12 @@ impl<'v> TreeGuard<'v> {
     /// Puts a mount into a namespace, or out of the one it is in.
     pub(super) fn set_ns(&mut self, id: MountId, ns: NsId) {
         let mount = self.vfs.mount_slot(id);
+        let unique_id = mount.unique_id.get();
         if let Some(old) = self.namespaces.get_mut(&mount.ns()) {
-            old.mounts -= 1;
+            old.mounts.remove(&unique_id);
         }
         if let Some(new) = self.namespaces.get_mut(&ns) {
-            new.mounts += 1;
+            new.mounts.insert(unique_id, id);
         }
         let _change = self.change(id);
         mount.ns.set(ns.0);

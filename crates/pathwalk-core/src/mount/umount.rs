@@ -239,7 +239,7 @@ impl TreeGuard<'_> {
             }
         }
         self.namespaces
-            .retain(|_, namespace| namespace.anonymous.is_none() || namespace.mounts != 0);
+            .retain(|_, namespace| namespace.anonymous.is_none() || !namespace.mounts.is_empty());
     }
 
     /// What covers mounts that go, and does not go itself, takes the place of the lowest of them.

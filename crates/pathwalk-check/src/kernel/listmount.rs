@@ -1,0 +1,90 @@
+//! statmount and listmount, of the mount that a path leads to.
+
+use super::{
+    calls::Caller,
+    sys::{Arg, syscall},
+};
+use crate::{
+    answer::Raw,
+    call::Call,
+    field::{Text, Where},
+    mounts,
+};
+use pathwalk::{
+    AtFlags, Dev, LSMT_ROOT, ListmountFlags, MountAttrFlags, MountFlags, Result, StatMount,
+    StatmountMask, StatxMask,
+};
+use std::{ffi::c_long, os::fd::OwnedFd};
+
+const SYS_STATMOUNT: c_long = 457;
+const SYS_LISTMOUNT: c_long = 458;
+
+/// Paths of strings follow so many bytes.
+const HEAD: usize = 512;
+
+impl Caller<'_> {
+    /// Makes one of these calls.
+    pub(super) fn listed(&self, call: &Call) -> Result<Raw<OwnedFd>> {
+        match call {
+            Call::Statmount { path, mask } => {
+                let id = self.mount_id(path)?;
+                Ok(mounts::statmount(id, &statmount(id, *mask)?))
+            }
+            Call::Listmount { path, flags } => listmount(self.mount_id(path)?, *flags),
+            Call::ListmountRoot { flags } => listmount(LSMT_ROOT, *flags),
+            _ => unreachable!("asked for these alone"),
+        }
+    }
+
+    fn mount_id(&self, Text(path): &Text) -> Result<u64> {
+        let path = Where { dir: None, path: path.clone() };
+        Ok(self.statx(&path, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
+    }
+}
+
+fn listmount(id: u64, flags: ListmountFlags) -> Result<Raw<OwnedFd>> {
+    let mut request = [32, id, 0, 0];
+    let mut ids = vec![0; 1000];
+    let (size, flags) = (Arg::Int(1000), Arg::Int(flags.bits().into()));
+    let args = [Arg::Words(&mut request), Arg::Words(&mut ids), size, flags];
+    let listed = syscall(SYS_LISTMOUNT, args)?;
+    ids.truncate(listed as usize);
+    mounts::listmount(ids, |id| statmount(id, StatmountMask::MNT_POINT))
+}
+
+fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
+    let mut request = [32, id, mask.bits(), 0];
+    let mut answer = vec![0; 1 << 11];
+    let size = Arg::Int(8 * answer.len() as i64);
+    let args = [Arg::Words(&mut request), Arg::Words(&mut answer), size, Arg::Int(0)];
+    syscall(SYS_STATMOUNT, args)?;
+    let bytes: Vec<u8> = answer.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let text = |at: usize| {
+        let text = &bytes[HEAD + half(at) as usize..];
+        text[..text.iter().position(|&byte| byte == 0).unwrap_or(text.len())].to_vec()
+    };
+    // The offsets are those of struct statmount.
+    Ok(StatMount {
+        mask: StatmountMask::from_bits_truncate(word(8)),
+        sb_dev: Dev::new(half(16), half(20)),
+        sb_magic: word(24),
+        sb_flags: MountFlags::from_bits_retain(half(32).into()),
+        fs_type: text(36),
+        mnt_id: word(40),
+        mnt_parent_id: word(48),
+        mnt_id_old: half(56),
+        mnt_parent_id_old: half(60),
+        mnt_attr: MountAttrFlags::from_bits_retain(word(64)),
+        mnt_propagation: MountFlags::from_bits_retain(word(72)),
+        mnt_peer_group: word(80),
+        mnt_master: word(88),
+        propagate_from: word(96),
+        mnt_root: text(104),
+        mnt_point: text(108),
+        mnt_ns_id: word(112),
+        sb_source: text(124),
+        supported_mask: StatmountMask::from_bits_retain(word(144)),
+    })
+}

@@ -1,0 +1,265 @@
+//! Mounts by their unique numbers: what statmount and listmount tell.
+//!
+//! Linux: `do_statmount`, `do_listmount`; statmount(2), listmount(2).
+
+use super::{MntFlags, MountId, NsId, tree::TreeGuard};
+use crate::{cred::Subject, dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
+use pathwalk_abi::{
+    CapSet, Dev, Errno, ListmountFlags, MountAttrFlags, MountFlags, Result, StatmountMask,
+};
+use std::ops::Bound;
+
+/// Stands for the mount of the caller's root in listmount(2).
+pub const LSMT_ROOT: u64 = u64::MAX;
+
+/// No number up to this one is a mount's.
+const MNT_UNIQUE_ID_OFFSET: u64 = 1 << 31;
+
+/// What statmount(2) tells of a mount: `struct statmount`. `mask` says what is filled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatMount {
+    /// What is filled.
+    pub mask: StatmountMask,
+    /// The device that stat shows.
+    pub sb_dev: Dev,
+    /// The file system's number, `f_type` of statfs.
+    pub sb_magic: u64,
+    /// The file system's flags: `MS_RDONLY`, `MS_SYNCHRONOUS`, `MS_DIRSYNC`, `MS_LAZYTIME`.
+    pub sb_flags: MountFlags,
+    /// The mount's unique number.
+    pub mnt_id: u64,
+    /// That of the mount that it hangs in; its own at the bottom.
+    pub mnt_parent_id: u64,
+    /// The mount's small number, as in mountinfo.
+    pub mnt_id_old: u32,
+    /// That of the mount that it hangs in.
+    pub mnt_parent_id_old: u32,
+    /// The mount's flags.
+    pub mnt_attr: MountAttrFlags,
+    /// `MS_SHARED`, `MS_SLAVE`, `MS_UNBINDABLE`, or `MS_PRIVATE` if it is none of them.
+    pub mnt_propagation: MountFlags,
+    /// The peer group that it is in; 0 is none.
+    pub mnt_peer_group: u64,
+    /// The peer group that it receives from; 0 is none.
+    pub mnt_master: u64,
+    /// The nearest peer group that it receives from and that the caller sees; 0 is none.
+    pub propagate_from: u64,
+    /// What of its file system it shows.
+    pub mnt_root: Vec<u8>,
+    /// Where it is mounted, as seen from the caller's root.
+    pub mnt_point: Vec<u8>,
+    /// The number of the mount namespace: [`MountNamespace::id`](crate::MountNamespace::id).
+    pub mnt_ns_id: u64,
+    /// The name of the file system's type.
+    pub fs_type: Vec<u8>,
+    /// The source.
+    pub sb_source: Vec<u8>,
+    /// What can be asked for.
+    pub supported_mask: StatmountMask,
+}
+
+impl Task {
+    /// `statmount(id, mask)`: tells of a mount in the task's mount namespace. statmount(2)
+    ///
+    /// What is asked for is told where there is something to be told: the place of a mount that the task's root does not
+    /// lead to is left out. Bits that nobody knows are ignored.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: no mount can have the number.
+    /// - `ENOENT`: there is no such mount in the namespace.
+    /// - `EPERM`: it cannot be reached from the task's root, and the task lacks `CAP_SYS_ADMIN`.
+    /// - whatever the file system answers about itself.
+    pub fn statmount(&self, id: u64, mask: StatmountMask) -> Result<StatMount> {
+        must_be_a_number(id)?;
+        let vfs = self.vfs();
+        let (mnt, dentry) = self.fs.hold_root(vfs);
+        let root = HeldPath::new(vfs, mnt, dentry);
+        let ns = self.mount_namespace().ns();
+        let (fs, mut told) = {
+            let tree = vfs.mount_tree();
+            let mount = tree.by_unique_id(id, ns)?;
+            tree.must_be_reachable(mount, &root, &self.cred.subject())?;
+            let sb = vfs.superblock(vfs.mount_slot(mount).sb.get()).ok_or(Errno::ENOENT)?;
+            (sb.fs.clone(), tree.stat(mount, &root, mask))
+        };
+        if mask.contains(StatmountMask::SB_BASIC) {
+            told.sb_magic = fs.statfs()?.magic;
+        }
+        Ok(told)
+    }
+
+    /// `listmount(id, last, flags)`: the unique numbers of up to `max` mounts below a mount, or with [`LSMT_ROOT`] of those
+    /// below the task's root with the one that it lies in, the oldest first. `last` is 0, or the last number of the answer
+    /// before. listmount(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: an unknown flag.
+    /// - `EOVERFLOW`: more than 1,000,000 are asked for.
+    /// - `EINVAL`: no mount can have one of the numbers.
+    /// - `ENOENT`: there is no such mount in the task's mount namespace.
+    /// - `EPERM`: it cannot be reached from the task's root, and the task lacks `CAP_SYS_ADMIN`.
+    pub fn listmount(
+        &self,
+        id: u64,
+        last: u64,
+        max: usize,
+        flags: ListmountFlags,
+    ) -> Result<Vec<u64>> {
+        if flags.bits() & !ListmountFlags::all().bits() != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if max > 1_000_000 {
+            return Err(Errno::EOVERFLOW);
+        }
+        must_be_a_number(id)?;
+        if last != 0 {
+            must_be_a_number(last)?;
+        }
+        let vfs = self.vfs();
+        let (mnt, dentry) = self.fs.hold_root(vfs);
+        let root = HeldPath::new(vfs, mnt, dentry);
+        let ns = self.mount_namespace().ns();
+        let tree = vfs.mount_tree();
+        let top = if id == LSMT_ROOT {
+            (root.mnt(), root.dentry())
+        } else {
+            let mount = tree.by_unique_id(id, ns)?;
+            tree.must_be_reachable(mount, &root, &self.cred.subject())?;
+            (mount, vfs.mount_slot(mount).root())
+        };
+        let Some(namespace) = tree.namespaces.get(&ns) else { return Ok(Vec::new()) };
+        let listed = |&(&number, &mount): &(&u64, &MountId)| {
+            number != id && tree.is_reachable((mount, vfs.mount_slot(mount).root()), top)
+        };
+        let number = |(&number, _): (&u64, &MountId)| number;
+        let mounts = &namespace.mounts;
+        Ok(if flags.contains(ListmountFlags::REVERSE) {
+            let end = if last == 0 { Bound::Unbounded } else { Bound::Excluded(last) };
+            let range = mounts.range((Bound::Unbounded, end)).rev();
+            range.filter(listed).take(max).map(number).collect()
+        } else {
+            // Behind the last number of all the kernel begins again.
+            let range = mounts.range(last.wrapping_add(1)..);
+            range.filter(listed).take(max).map(number).collect()
+        })
+    }
+}
+
+/// # Errors
+///
+/// `EINVAL`: no mount can have the number.
+fn must_be_a_number(id: u64) -> Result<()> {
+    if id > MNT_UNIQUE_ID_OFFSET { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+impl TreeGuard<'_> {
+    fn by_unique_id(&self, id: u64, ns: NsId) -> Result<MountId> {
+        let namespace = self.namespaces.get(&ns).ok_or(Errno::ENOENT)?;
+        namespace.mounts.get(&id).copied().ok_or(Errno::ENOENT)
+    }
+
+    fn must_be_reachable(&self, id: MountId, root: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        let top = (id, self.vfs.mount_slot(id).root());
+        let may =
+            self.is_reachable(top, (root.mnt(), root.dentry())) || who.capable(CapSet::SYS_ADMIN);
+        if may { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// All but what the file system must be asked for.
+    fn stat(&self, id: MountId, root: &HeldPath<'_>, mask: StatmountMask) -> StatMount {
+        const SB_FLAGS: MountFlags = MountFlags::RDONLY
+            .union(MountFlags::SYNCHRONOUS)
+            .union(MountFlags::DIRSYNC)
+            .union(MountFlags::LAZYTIME);
+        let vfs: &Vfs = self.vfs;
+        let root = (root.mnt(), root.dentry());
+        let mount = vfs.mount_slot(id);
+        let sb = vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
+        let node = self.node(id);
+        let parent = mount.place().0;
+        let parent = if parent == MountId::NONE { mount } else { vfs.mount_slot(parent) };
+        let mut told = StatMount { mask: mask & StatmountMask::all(), ..StatMount::default() };
+        if mask.contains(StatmountMask::SB_BASIC) {
+            told.sb_dev = sb.dev;
+            told.sb_flags = sb.flags() & SB_FLAGS;
+        }
+        if mask.contains(StatmountMask::MNT_BASIC) {
+            (told.mnt_id, told.mnt_parent_id) = (mount.unique_id.get(), parent.unique_id.get());
+            (told.mnt_id_old, told.mnt_parent_id_old) = (mount.mnt_id.get(), parent.mnt_id.get());
+            told.mnt_attr = mount.flags().attributes();
+            for (flag, is) in [
+                (MountFlags::SHARED, node.shared != 0),
+                (MountFlags::SLAVE, node.master != 0),
+                (MountFlags::UNBINDABLE, node.unbindable),
+            ] {
+                told.mnt_propagation.set(flag, is);
+            }
+            if told.mnt_propagation.is_empty() {
+                told.mnt_propagation = MountFlags::PRIVATE;
+            }
+            (told.mnt_peer_group, told.mnt_master) = (node.shared.into(), node.master.into());
+        }
+        if mask.contains(StatmountMask::PROPAGATE_FROM) && node.master != 0 {
+            let from = vfs.while_still(|still| Some(self.dominating(id, root, still)));
+            told.propagate_from = from.into();
+        }
+        if mask.contains(StatmountMask::MNT_ROOT) {
+            told.mnt_root = vfs.while_still(|_| self.dentry_path(mount.root()));
+        }
+        if mask.contains(StatmountMask::MNT_POINT) {
+            let point = self.point(id, root);
+            told.mask.set(StatmountMask::MNT_POINT, point.is_some());
+            told.mnt_point = point.unwrap_or_default();
+        }
+        if mask.contains(StatmountMask::FS_TYPE) {
+            told.fs_type = sb.fs.kind().into();
+        }
+        if mask.contains(StatmountMask::MNT_NS_ID) {
+            told.mnt_ns_id = mount.ns.get().into();
+        }
+        if mask.contains(StatmountMask::SB_SOURCE) {
+            told.sb_source = sb.fs.source().to_vec();
+        }
+        if mask.contains(StatmountMask::SUPPORTED_MASK) {
+            told.supported_mask = StatmountMask::all();
+        }
+        told
+    }
+
+    /// Where a mount is, as seen from a root; none where that does not lead there.
+    fn point(&self, id: MountId, root: (MountId, DentryId)) -> Option<Vec<u8>> {
+        let top = (id, self.vfs.mount_slot(id).root());
+        self.vfs.while_still(|still| {
+            if self.vfs.is_under(top, root, still) {
+                self.path_from(top, root).map(Some)
+            } else {
+                Some(None)
+            }
+        })
+    }
+}
+
+impl MntFlags {
+    /// The flags as mount_setattr(2) has them.
+    fn attributes(self) -> MountAttrFlags {
+        let mut attributes = MountAttrFlags::empty();
+        for (flag, attribute) in [
+            (Self::RDONLY, MountAttrFlags::RDONLY),
+            (Self::NOSUID, MountAttrFlags::NOSUID),
+            (Self::NODEV, MountAttrFlags::NODEV),
+            (Self::NOEXEC, MountAttrFlags::NOEXEC),
+            (Self::NODIRATIME, MountAttrFlags::NODIRATIME),
+            (Self::NOSYMFOLLOW, MountAttrFlags::NOSYMFOLLOW),
+        ] {
+            attributes.set(attribute, self.contains(flag));
+        }
+        if self.contains(Self::NOATIME) {
+            attributes |= MountAttrFlags::NOATIME;
+        } else if !self.contains(Self::RELATIME) {
+            attributes |= MountAttrFlags::STRICTATIME;
+        }
+        attributes
+    }
+}
