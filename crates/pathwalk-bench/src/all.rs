@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   results/DATE-MACHINE/
-//!     raw.csv        every sample: bench, case, subject, threads, number, nanoseconds per operation
-//!     summary.md     machine, command, and each benchmark's table with what follows from it
-//!     plots/*.svg
+//!     raw/NAME.csv       every sample: bench, case, subject, threads, number, nanoseconds per operation
+//!     summary/NAME.md    machine, date, the table and what follows from it
+//!     plots/NAME.svg
 //! ```
+//!
+//! Each benchmark has its own files, so that one alone can be run again into the same folder.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
 use crate::Error;
@@ -21,7 +24,7 @@ use crate::workload::ALL;
 
 /// Runs every benchmark, whatever comes of those before it.
 pub(crate) fn run(args: &Args, threads: usize) -> Result<(), Error> {
-    let mut outcomes = Vec::new();
+    let folder = folder(args);
     let mut failed = Vec::new();
     for entry in ALL {
         let start = Instant::now();
@@ -35,24 +38,29 @@ pub(crate) fn run(args: &Args, threads: usize) -> Result<(), Error> {
                 if let Err(error) = outcome.verdict() {
                     failed.push(error.to_string());
                 }
-                outcomes.push(outcome);
+                keep(&outcome, args, folder.as_deref())?;
             }
             Err(error) => failed.push(format!("{}: {error}", entry.name)),
         }
         eprintln!("pathwalk bench: {} took {:.1} s", entry.name, start.elapsed().as_secs_f64());
     }
-    if let Some(dir) = folder(args) {
-        write(&outcomes, &dir, args, threads)?;
+    if let Some(dir) = folder {
         eprintln!("pathwalk bench: written to {}", dir.display());
-    }
-    if let Some(dir) = &args.plot {
-        for outcome in &outcomes {
-            plot::draw(outcome, dir)?;
-        }
     }
     match failed.len() {
         0 => Ok(()),
         _ => Err(Error::new(failed.join("; "))),
+    }
+}
+
+/// Writes what came of a benchmark wherever it is wanted.
+pub(crate) fn keep(outcome: &Outcome, args: &Args, folder: Option<&Path>) -> Result<(), Error> {
+    if let Some(dir) = folder {
+        write(outcome, dir)?;
+    }
+    match &args.plot {
+        Some(dir) => plot::draw(outcome, dir),
+        None => Ok(()),
     }
 }
 
@@ -73,45 +81,40 @@ fn slug(text: &str) -> String {
     words.join("-")
 }
 
-fn write(outcomes: &[Outcome], dir: &Path, args: &Args, threads: usize) -> Result<(), Error> {
+fn write(outcome: &Outcome, dir: &Path) -> Result<(), Error> {
     let failed = |cause| Error::doing(format_args!("writing to {}", dir.display()), cause);
-    fs::create_dir_all(dir).map_err(failed)?;
-    fs::write(dir.join("raw.csv"), raw(outcomes)).map_err(failed)?;
-    fs::write(dir.join("summary.md"), summary(outcomes, args, threads)).map_err(failed)?;
-    for outcome in outcomes {
-        plot::draw(outcome, &dir.join("plots"))?;
+    for (folder, ending, text) in
+        [("raw", "csv", raw(outcome)), ("summary", "md", summary(outcome))]
+    {
+        fs::create_dir_all(dir.join(folder)).map_err(failed)?;
+        let file = dir.join(folder).join(format!("{}.{ending}", outcome.name));
+        fs::write(file, text).map_err(failed)?;
     }
-    Ok(())
+    plot::draw(outcome, &dir.join("plots"))
 }
 
-fn raw(outcomes: &[Outcome]) -> String {
+fn raw(outcome: &Outcome) -> String {
     let mut text = String::from("bench,case,subject,threads,sample,ns_per_op\n");
-    for outcome in outcomes {
-        for cell in &outcome.cells {
-            // Cases have commas and quotation marks in them.
-            let case = outcome.cases[cell.case].name.replace('"', "\"\"");
-            let (bench, subject) = (outcome.name, &outcome.names[cell.subject]);
-            for (number, ns) in cell.ns_per_op.iter().enumerate() {
-                let threads = cell.threads;
-                let _ = writeln!(text, "{bench},\"{case}\",{subject},{threads},{number},{ns:.3}");
-            }
+    for cell in &outcome.cells {
+        // Cases have commas and quotation marks in them.
+        let case = outcome.cases[cell.case].name.replace('"', "\"\"");
+        let (bench, subject, threads) = (outcome.name, &outcome.names[cell.subject], cell.threads);
+        for (number, ns) in cell.ns_per_op.iter().enumerate() {
+            let _ = writeln!(text, "{bench},\"{case}\",{subject},{threads},{number},{ns:.3}");
         }
     }
     text
 }
 
-fn summary(outcomes: &[Outcome], args: &Args, threads: usize) -> String {
-    let how =
-        if args.quick { " --quick".to_owned() } else { format!(" --seconds {}", args.seconds) };
+fn summary(outcome: &Outcome) -> String {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
-    let mut text = format!(
-        "Machine: {}, {threads} threads at most. Date: {date}.\nCommand: `pathwalk bench all{how}`.\n",
-        machine()
-    );
-    for outcome in outcomes {
-        text += &format!("\n## {}\n\n{}\n\n{}", outcome.name, outcome.about, outcome.markdown());
-    }
-    text
+    let (machine, cores) = (machine(), thread::available_parallelism().map_or(1, usize::from));
+    format!(
+        "{}: {}. {machine}, {cores} cores, {date}.\n\n{}",
+        outcome.name,
+        outcome.about,
+        outcome.markdown()
+    )
 }
 
 #[cfg(test)]

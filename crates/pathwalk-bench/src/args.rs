@@ -1,5 +1,6 @@
 //! The command line of `pathwalk bench`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -20,10 +21,12 @@ Examples:
   pathwalk bench gcc-205
   pathwalk bench all                        every benchmark, written to results/
   pathwalk bench scale --plot plots
+  pathwalk bench record -- gcc -c main.c    write down the path calls of a command …
+  pathwalk bench compile-replay --data recorded        … and make them again
   pathwalk bench gcc-205 --threads 1 --seconds 30
   pathwalk bench gcc-205 --json | jq 'select(.subject == \"pathwalk\").ratio_to_kernel'")]
 pub struct Args {
-    /// The benchmark to run, or "all"; --list says what each one measures
+    /// The benchmark to run, "all", or "record"; --list says what each one measures
     #[arg(value_name = "BENCH", required_unless_present = "list", value_parser = names())]
     pub(crate) bench: Option<String>,
 
@@ -60,7 +63,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Where "all" writes its results, instead of results/DATE-MACHINE
+    /// Write samples, table and drawing into DIR; "all" does so into results/DATE-MACHINE, and "record" writes what it
+    /// recorded, into recorded
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -73,6 +77,14 @@ pub struct Args {
     #[arg(long = "contender", value_name = "NAME=PROGRAM", value_parser = named_program)]
     pub(crate) contenders: Vec<(String, PathBuf)>,
 
+    /// Replay what "record" wrote to DIR instead of the compile that comes with the program
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// The command whose path calls "record" writes down, after --; strace(1) must be there
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+
     /// Be such a contender: read orders from standard input
     #[arg(long, hide = true, conflicts_with_all = ["json", "contenders"])]
     pub(crate) worker: bool,
@@ -80,9 +92,11 @@ pub struct Args {
 
 /// What stands for every benchmark.
 pub(crate) const EVERY: &str = "all";
+/// What records instead of running.
+pub(crate) const RECORD: &str = "record";
 
 fn names() -> PossibleValuesParser {
-    ALL.iter().map(|entry| entry.name).chain([EVERY]).collect::<Vec<_>>().into()
+    ALL.iter().map(|entry| entry.name).chain([EVERY, RECORD]).collect::<Vec<_>>().into()
 }
 
 fn positive(seconds: &str) -> Result<f64, String> {

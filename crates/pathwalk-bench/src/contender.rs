@@ -75,7 +75,11 @@ pub trait Worker {
 
     fn access(&mut self, path: &CStr) -> Result<(), Errno>;
     fn stat(&mut self, path: &CStr) -> Result<Look, Errno>;
+    fn lstat(&mut self, path: &CStr) -> Result<Look, Errno>;
     fn statx(&mut self, path: &CStr) -> Result<Look, Errno>;
+    fn readlink(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno>;
+    /// The canonical path: in one call, or as a C library finds it where there is no such call.
+    fn realpath(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno>;
     fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<Self::File, Errno>;
 
     fn fstat(&mut self, file: &Self::File) -> Result<Look, Errno>;

@@ -44,6 +44,9 @@ impl Worker for Floor {
     pass! {
         access(path;) -> ();
         stat(path;) -> Look;
+        lstat(path;) -> Look;
+        readlink(path; &mut [u8]) -> usize;
+        realpath(path; &mut [u8]) -> usize;
         statx(path;) -> Look;
         open(path; OpenFlags, u32) -> ();
         fstat(; &()) -> Look;

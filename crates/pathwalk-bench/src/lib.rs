@@ -42,6 +42,9 @@ mod timing;
 pub mod calls;
 pub mod tree;
 
+mod record;
+mod trace;
+
 mod error;
 
 use std::process::ExitCode;
@@ -51,6 +54,7 @@ pub use args::Args;
 pub use error::Error;
 pub use workloads::gcc_205::{gcc_205_calls, gcc_205_tree};
 
+use args::RECORD;
 use workload::ALL;
 
 /// Runs `pathwalk bench`: the report goes to standard output, all else to standard error.
@@ -77,6 +81,9 @@ fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
     if args.list {
         return report::list();
     }
+    if args.bench.as_deref() == Some(RECORD) {
+        return record::run(args);
+    }
     let Some(entry) = ALL.iter().find(|entry| Some(entry.name) == args.bench.as_deref()) else {
         return all::run(args, threads);
     };
@@ -90,8 +97,5 @@ fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
         outcome.print()?;
     }
     outcome.verdict()?;
-    match &args.plot {
-        Some(dir) => plot::draw(&outcome, dir),
-        None => Ok(()),
-    }
+    all::keep(&outcome, args, args.out.as_deref())
 }

@@ -90,6 +90,23 @@ impl Worker for Task {
     }
 
     #[inline]
+    fn lstat(&mut self, path: &CStr) -> Result<Look, Errno> {
+        Task::lstat(self, path.to_bytes()).map(look)
+    }
+
+    #[inline]
+    fn readlink(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        Task::readlink(self, path.to_bytes(), buf)
+    }
+
+    #[inline]
+    fn realpath(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        let (len, stat) = Task::realpath(self, path.to_bytes(), buf)?;
+        black_box(&stat);
+        Ok(len)
+    }
+
+    #[inline]
     fn statx(&mut self, path: &CStr) -> Result<Look, Errno> {
         let all = StatxMask::BASIC_STATS;
         Task::statx(self, pathwalk::At::Cwd, path.to_bytes(), AtFlags::empty(), all).map(look_x)

@@ -96,10 +96,10 @@ fn word(look: &Look) -> u64 {
     u64::from(look.mode) << 48 | u64::from(look.nlink as u16) << 32 | look.size & 0xffff_ffff
 }
 
-/// An entry of a directory as one word.
-fn hash((name, directory): (&CStr, bool)) -> u64 {
+/// What is longer than a word as one word.
+fn hash(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (name, directory).hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -129,6 +129,7 @@ impl<W: Worker> Worker for Recorder<'_, W> {
     note! {
         access(path) -> (), |()| 0;
         stat(path) -> Look, word;
+        lstat(path) -> Look, word;
         statx(path) -> Look, word;
         mkdir(path, mode: u32) -> (), |()| 0;
         symlink(target, path: &CStr) -> (), |()| 0;
@@ -179,6 +180,16 @@ impl<W: Worker> Worker for Recorder<'_, W> {
             return result;
         }
         self.note("getdents", &dir.path, result, |_| dir.listed.get())
+    }
+
+    fn readlink(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        let result = self.worker.readlink(path, buf);
+        self.note("readlink", path.to_bytes(), result, |&len| hash(&buf[..len]))
+    }
+
+    fn realpath(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        let result = self.worker.realpath(path, buf);
+        self.note("realpath", path.to_bytes(), result, |&len| hash(&buf[..len]))
     }
 
     fn umask(&mut self, mask: u32) -> u32 {

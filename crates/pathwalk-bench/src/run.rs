@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
 
 /// Checks all subjects and times them.
 pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, Error> {
-    let workload = Arc::new(W::new(args.quick)?);
+    let workload = Arc::new(W::of(args)?);
     let Field { mut subjects, kernels, notes } = Field::gather(args, &workload, threads)?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     let mut seen = HashSet::new();
@@ -105,7 +105,7 @@ fn watch(subjects: &mut [Box<dyn Subject>], cases: &[Case]) -> Result<Vec<String
 
 /// Is a contender of another process's run: this build of pathwalk.
 pub(crate) fn work<W: Workload>(args: &Args, threads: usize) -> Result<(), Error> {
-    let workload = Arc::new(W::new(args.quick)?);
+    let workload = Arc::new(W::of(args)?);
     let mut own = Crew::start(Pathwalk::new()?, &workload, threads)?;
     remote::serve(&mut own, io::stdin().lock(), io::stdout().lock())
 }

@@ -14,9 +14,10 @@ use crate::recorder::Said;
 use crate::report::Figures;
 use crate::run;
 use crate::workloads::{
-    big_tree::BigTree, changes::Changes, creat_mounts::CreatMounts, depth::Depth, gcc_205::Gcc205,
-    load::Load, may_exec::MayExec, misses::Misses, mount_storm::MountStorm, scale::Scale,
-    statx::StatxOf, tree_walk::TreeWalk, wide::Wide, writer_elsewhere::WriterElsewhere,
+    big_tree::BigTree, changes::Changes, compile_replay::CompileReplay, creat_mounts::CreatMounts,
+    depth::Depth, gcc_205::Gcc205, load::Load, may_exec::MayExec, misses::Misses,
+    mount_storm::MountStorm, realpath::RealPath, scale::Scale, statx::StatxOf, tree_walk::TreeWalk,
+    wide::Wide, writer_elsewhere::WriterElsewhere,
 };
 
 /// One benchmark.
@@ -34,6 +35,11 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
 
     /// Makes it, small where only the answers are wanted.
     fn new(quick: bool) -> Result<Self, Error>;
+
+    /// Makes it as the command line wants it.
+    fn of(args: &Args) -> Result<Self, Error> {
+        Self::new(args.quick)
+    }
 
     /// Its cases, in the order of the report.
     fn cases(&self) -> Vec<Case>;
@@ -124,6 +130,8 @@ impl Entry {
 /// All workloads, in the order of `pathwalk bench all`.
 pub(crate) const ALL: &[Entry] = &[
     Entry::of::<Gcc205>(),
+    Entry::of::<CompileReplay>(),
+    Entry::of::<RealPath>(),
     Entry::of::<MayExec>(),
     Entry::of::<StatxOf>(),
     Entry::of::<CreatMounts>(),

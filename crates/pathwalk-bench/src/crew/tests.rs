@@ -102,6 +102,9 @@ impl Worker for ParrotWorker {
 
     unasked! {
         stat(&CStr) -> Look;
+        lstat(&CStr) -> Look;
+        readlink(&CStr, &mut [u8]) -> usize;
+        realpath(&CStr, &mut [u8]) -> usize;
         statx(&CStr) -> Look;
         open(&CStr, OpenFlags, u32) -> ();
         fstat(&()) -> Look;

@@ -10,6 +10,7 @@
 //! directory again for every name that is not there.
 
 mod mounts;
+mod realpath;
 mod worker;
 
 use std::marker::PhantomData;
@@ -119,7 +120,11 @@ impl Contender for Kernel {
             };
             enter().map_err(|cause| Error::doing("entering a mount namespace", cause))?;
         }
-        Ok(KernelWorker { place: Arc::clone(&self.place), stays: PhantomData })
+        Ok(KernelWorker {
+            place: Arc::clone(&self.place),
+            stays: PhantomData,
+            scratch: realpath::Scratch::default(),
+        })
     }
 }
 

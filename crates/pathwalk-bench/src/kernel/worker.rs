@@ -13,6 +13,7 @@ use rustix::fs::{
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::Place;
+use super::realpath::{self, Scratch};
 use crate::contender::{Look, Mounted, Worker};
 
 /// Makes system calls in a thread that sees the contender's file system; it stays in that thread.
@@ -20,6 +21,7 @@ use crate::contender::{Look, Mounted, Worker};
 pub struct KernelWorker {
     pub(super) place: Arc<Place>,
     pub(super) stays: PhantomData<*const ()>,
+    pub(super) scratch: Scratch,
 }
 
 impl KernelWorker {
@@ -62,6 +64,32 @@ impl Worker for KernelWorker {
     fn stat(&mut self, path: &CStr) -> Result<Look, Errno> {
         let (at, path) = self.at(path);
         rustix::fs::statat(at, path, AtFlags::empty()).map(look).map_err(errno)
+    }
+
+    #[inline]
+    fn lstat(&mut self, path: &CStr) -> Result<Look, Errno> {
+        let (at, path) = self.at(path);
+        rustix::fs::statat(at, path, AtFlags::SYMLINK_NOFOLLOW).map(look).map_err(errno)
+    }
+
+    /// Who may not mount reads an absolute body with the directory before it, as it was made.
+    #[inline]
+    fn readlink(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        let (at, path) = self.at(path);
+        let len = rustix::fs::readlinkat_raw(at, path, &mut *buf).map_err(errno)?;
+        let prefix = self.place.prefix();
+        if prefix.is_empty() || !buf[..len].starts_with(prefix) {
+            return Ok(len);
+        }
+        buf.copy_within(prefix.len()..len, 0);
+        Ok(len - prefix.len())
+    }
+
+    fn realpath(&mut self, path: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let len = realpath::realpath(self, path, &mut scratch, buf);
+        self.scratch = scratch;
+        len
     }
 
     #[inline]

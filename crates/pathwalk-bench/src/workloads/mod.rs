@@ -2,6 +2,7 @@
 
 pub(crate) mod big_tree;
 pub(crate) mod changes;
+pub(crate) mod compile_replay;
 pub(crate) mod creat_mounts;
 pub(crate) mod depth;
 pub(crate) mod gcc_205;
@@ -9,6 +10,7 @@ pub(crate) mod load;
 pub(crate) mod may_exec;
 pub(crate) mod misses;
 pub(crate) mod mount_storm;
+pub(crate) mod realpath;
 pub(crate) mod scale;
 pub(crate) mod statx;
 pub(crate) mod tree_walk;

@@ -45,6 +45,11 @@ impl Workload for MountStorm {
         ]
     }
 
+    fn files(&self) -> u64 {
+        // A directory takes a block of its own.
+        20 * self.present as u64
+    }
+
     fn setup<W: Worker>(&self, worker: &mut W, threads: usize) -> Result<(), Error> {
         for dir in [c"/a", c"/a/b", c"/a/b/c", c"/spare", c"/many"] {
             mkdir(worker, dir)?;
