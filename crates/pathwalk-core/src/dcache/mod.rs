@@ -172,18 +172,21 @@ impl Vfs {
     /// Writes the name into a buffer of its length. A guess until the dentry's seq is checked.
     #[inline]
     pub(crate) fn copy_name_to(&self, dentry: &Dentry, out: &mut [u8]) {
-        let (len, mut at) = (out.len(), 0);
-        let mut put = |piece: &[u8]| {
-            out[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
-        };
+        let len = out.len();
         if len > INLINE_LEN {
-            self.names.copy(dentry.blob(), len, put);
-        } else {
-            for (word, left) in dentry.name.iter().zip((1..=len).rev().step_by(8)) {
-                put(&word.get().to_le_bytes()[..left.min(8)]);
-            }
+            let mut at = 0;
+            self.names.copy(dentry.blob(), len, |piece| {
+                out[at..at + piece.len()].copy_from_slice(piece);
+                at += piece.len();
+            });
+            return;
         }
+        // In whole words first: a copy of a length that is not known is a call.
+        let mut text = [0; INLINE_LEN];
+        for (bytes, word) in text.as_chunks_mut::<8>().0.iter_mut().zip(&dentry.name) {
+            *bytes = word.get().to_le_bytes();
+        }
+        out.copy_from_slice(&text[..len]);
     }
 
     /// Takes a count unless the dentry is dead.
