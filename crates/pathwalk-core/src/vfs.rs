@@ -37,6 +37,9 @@ use std::{
 pub struct Config {
     /// Bytes for dentries; 128 each.
     pub dentry_bytes: u64,
+    /// How many bytes of those names may have that stand for nothing, which are remembered where the file system would have
+    /// to be asked; so that a search for what is not there does not drive out what is.
+    pub negative_bytes: u64,
     /// Bytes for inodes; 128 each.
     pub inode_bytes: u64,
     /// Bytes for names of more than 32 bytes and symlink bodies.
@@ -61,10 +64,11 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 2 GiB each of dentries and inodes (16 million), 1 GiB of names; reserved, not allocated. The host's clock.
+    /// 2 GiB each of dentries and inodes (16 million), an eighth of it for absent names, 1 GiB of names; reserved, not allocated. The host's clock.
     fn default() -> Self {
         Self {
             dentry_bytes: 2 << 30,
+            negative_bytes: 256 << 20,
             inode_bytes: 2 << 30,
             name_bytes: 1 << 30,
             protected_symlinks: true,
@@ -110,6 +114,8 @@ pub struct Vfs {
     superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
     next_sb: Mutex<u32>,
     pub(crate) clock: Clock,
+    /// How many names in the table stand for nothing.
+    pub(crate) absent: Striped,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
     pub(crate) topology: Topology,
@@ -200,6 +206,7 @@ impl Vfs {
             superblocks: [const { OnceLock::new() }; SBS],
             next_sb: Mutex::new(1),
             clock: Clock::default(),
+            absent: Striped::default(),
             notify: Notify::default(),
             security: Security::default(),
             topology: Topology::default(),
@@ -390,6 +397,7 @@ impl Vfs {
     pub fn usage(&self) -> Usage {
         Usage {
             dentries: self.dentries.in_use().saturating_sub(1),
+            negative: u32::try_from(self.absent.sum()).unwrap_or(u32::MAX),
             inodes: self.inodes.in_use().saturating_sub(1),
             mounts: self.mounts.in_use().saturating_sub(1),
             name_bytes: self.names.bytes(),
@@ -470,6 +478,8 @@ impl Vfs {
 pub struct Usage {
     /// Dentries in use.
     pub dentries: u32,
+    /// Those of them that stand for nothing: no more than [`Config::negative_bytes`] has room for, except for a moment.
+    pub negative: u32,
     /// Inodes in use.
     pub inodes: u32,
     /// Mounts in use.

@@ -5,7 +5,7 @@
 //! Linux: `d_alloc`, `d_instantiate`, `d_delete`, `d_move`.
 
 use super::{
-    COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
+    ABSENT, COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
     PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, reserve::Reserved,
 };
 use crate::{
@@ -163,7 +163,9 @@ impl Vfs {
         self.unlink_child(parent, id);
         let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
         let _change = dentry.seq.change();
-        dentry.flags.set(dentry.flags.get() & !HASHED);
+        let flags = dentry.flags.get();
+        dentry.flags.set(flags & !(HASHED | ABSENT));
+        self.count_absent(flags, 0);
         self.dhash.remove(&self.dentries, id.0, dentry);
     }
 
@@ -203,8 +205,19 @@ impl Vfs {
         let kind = if type_flags & DIRECTORY != 0 { kind } else { kind & !COMPLETE };
         let _change = dentry.seq.change();
         dentry.inode.set(inode.0);
-        let keep = dentry.flags.get() & (HASHED | IS_ROOT);
-        dentry.flags.set(keep | kind | type_flags);
+        let flags = dentry.flags.get();
+        let absent = if inode == InodeId::NONE && flags & HASHED != 0 { ABSENT } else { 0 };
+        dentry.flags.set(flags & (HASHED | IS_ROOT) | kind | type_flags | absent);
+        self.count_absent(flags, absent);
+    }
+
+    /// Counts a name whose flags changed, if it stands for nothing now, or did.
+    fn count_absent(&self, before: u32, after: u32) {
+        match (before & ABSENT, after & ABSENT) {
+            (0, ABSENT) => self.absent.get(),
+            (ABSENT, 0) => self.absent.put(),
+            _ => {}
+        }
     }
 
     /// Makes a name that was unlinked lead nowhere; the caller has it reserved.

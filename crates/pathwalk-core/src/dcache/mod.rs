@@ -68,6 +68,9 @@ pub(crate) const DEAD_DIR: u32 = 1 << 9;
 pub(crate) const PERSISTENT: u32 = 1 << 10;
 /// A root of a file system: its own parent.
 pub(crate) const IS_ROOT: u32 = 1 << 11;
+/// A name that is in the table though it stands for nothing, and its directory is not complete: counted, as such names
+/// have a share of the table.
+pub(crate) const ABSENT: u32 = 1 << 12;
 /// Nobody held it when room was last made: it goes unless a walk comes by, which takes the mark off. See `shrink`.
 pub(crate) const AGED: u32 = 1 << 24;
 

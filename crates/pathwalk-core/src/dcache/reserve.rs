@@ -15,7 +15,7 @@
 //!
 //! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
 
-use super::{COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
+use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
 use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::gate;
@@ -103,7 +103,7 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let dentry = self.dentry();
         let parent = self.vfs.dentry(self.parent);
-        {
+        let flags = {
             let _parent = parent.lockref.lock(lock::DENTRY);
             debug_assert_eq!(dentry.parent.get(), self.parent.0, "only the holder moves it");
             dentry.busy.set(0);
@@ -113,10 +113,14 @@ impl Drop for Reserved<'_> {
             if stale {
                 self.vfs.unhash_locked(self.parent, self.id);
             }
-        }
+            flags
+        };
         gate::wake_all(dentry);
         self.vfs.dput(self.id);
         self.vfs.dput(self.parent);
+        if flags & ABSENT != 0 {
+            self.vfs.trim_absent();
+        }
     }
 }
 

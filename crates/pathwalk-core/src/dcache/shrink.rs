@@ -13,12 +13,14 @@
 //!    stored to once while the hands go by, and not again.
 //! 3. Setting it moves the dentry's count, so that what threads remember of paths is walked again, and seen to be used.
 //!    Taking it off does not: it says nothing about what the name stands for.
-//! 4. A full table is refused only after a turn in which nothing could go. That is then remembered, and each further
+//! 4. Names that stand for nothing have a share of the table, and a pair of hands of their own, which moves while they have
+//!    more than it: so no search for names that are not there drives out those that are.
+//! 5. A full table is refused only after a turn in which nothing could go. That is then remembered, and each further
 //!    refusal looks at few names, until somebody lets go of one.
 //!
 //! Linux: `prune_dcache_sb`, `DCACHE_REFERENCED`; here the order is a clock's with two hands, over the arena.
 
-use super::{AGED, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
+use super::{ABSENT, AGED, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
 use crate::{lock, vfs::Vfs};
 use pathwalk_sync::Cell32;
 
@@ -27,13 +29,24 @@ const BATCH: u32 = 64;
 /// The front hand is ahead by one in so many of the slots.
 const AHEAD: u32 = 8;
 
+/// The most steps that a name costs which stands for nothing.
+const ABSENT_STEPS: u32 = 16 * BATCH;
+const DENTRY_BYTES: u64 = size_of::<Dentry>() as u64;
+
+/// A pair of hands: steps of the back hand, and how far the front hand is ahead.
+#[derive(Debug, Default)]
+struct Hands {
+    back: Cell32,
+    ahead: Cell32,
+}
+
 /// Where the clock's hands are.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Clock {
-    /// Steps of the back hand, and how far the front hand is ahead.
-    back: Cell32,
-    ahead: Cell32,
+    hands: Hands,
+    /// Those for names that stand for nothing.
+    absent: Hands,
     /// A turn is under way that has dropped nothing, or has ended so; 0 since somebody let go of a name.
     futile: Cell32,
 }
@@ -54,7 +67,7 @@ impl Vfs {
         let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
         clock.futile.set(if left == turn { TURNING } else { FUTILE });
         while left != 0 {
-            let (steps, dropped) = self.turn(BATCH, left);
+            let (steps, dropped) = self.turn(&clock.hands, 0, BATCH, left);
             left -= steps;
             if dropped != 0 {
                 // A directory whose last child went can go as well: a turn begins anew.
@@ -74,7 +87,17 @@ impl Vfs {
     /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
     pub fn shrink(&self, count: u32) -> u32 {
         let slots = self.dentries.high_water();
-        self.turn(count, slots + slots / AHEAD + 1).1
+        self.turn(&self.clock.hands, 0, count, slots + slots / AHEAD + 1).1
+    }
+
+    /// Drops names that stand for nothing, if they have more than their share.
+    #[cold]
+    pub(super) fn trim_absent(&self) {
+        let over = self.absent.sum().saturating_sub(self.config.negative_bytes / DENTRY_BYTES);
+        if over != 0 {
+            let count = u32::try_from(over).unwrap_or(u32::MAX);
+            self.turn(&self.clock.absent, ABSENT, count, ABSENT_STEPS);
+        }
     }
 
     /// Notes that somebody let go of a name that can be dropped.
@@ -86,35 +109,36 @@ impl Vfs {
         }
     }
 
-    /// Moves the hands by up to `steps`, or until `count` names were dropped; how many steps and names it were.
-    fn turn(&self, count: u32, steps: u32) -> (u32, u32) {
-        let clock = &self.clock;
+    /// Moves the hands by up to `steps`, or until `count` names with those flags were dropped; how many steps and names it
+    /// were.
+    fn turn(&self, hands: &Hands, kind: u32, count: u32, steps: u32) -> (u32, u32) {
         let slots = self.dentries.high_water();
         let (mut dropped, mut taken) = (0, 0);
         while slots != 0 && dropped < count && taken < steps {
             taken += 1;
-            let back = clock.back.get();
-            let ahead = clock.ahead.get();
+            let back = hands.back.get();
+            let ahead = hands.ahead.get();
             // Two threads may take one step: a name more or less is marked.
-            self.mark(DentryId(back.wrapping_add(ahead) % slots + 1));
+            self.mark(DentryId(back.wrapping_add(ahead) % slots + 1), kind);
             if ahead <= slots / AHEAD {
-                clock.ahead.set(ahead + 1);
+                hands.ahead.set(ahead + 1);
             } else {
-                clock.back.set(back.wrapping_add(1));
-                dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED));
+                hands.back.set(back.wrapping_add(1));
+                dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED | kind));
             }
         }
         (taken, dropped)
     }
 
-    /// Marks a name that nobody holds: if it is still marked when the back hand comes, it goes.
-    fn mark(&self, id: DentryId) {
+    /// Marks a name with those flags that nobody holds: if it is still marked when the back hand comes, it goes.
+    fn mark(&self, id: DentryId, kind: u32) {
         let dentry = self.dentry(id);
-        if !is_idle(dentry) || dentry.is(AGED) {
+        let ripe = || is_idle(dentry) && dentry.flags.get() & (AGED | kind) == kind;
+        if !ripe() {
             return;
         }
         let _dentry = dentry.lockref.lock(lock::DENTRY);
-        if is_idle(dentry) {
+        if ripe() {
             let _change = dentry.seq.change();
             dentry.flags.set(dentry.flags.get() | AGED);
         }
@@ -138,10 +162,10 @@ impl Vfs {
         }
     }
 
-    /// Drops one name if nobody holds it and it has that mark, if any.
-    fn evict(&self, id: DentryId, mark: u32) -> bool {
+    /// Drops one name if nobody holds it and it has those flags.
+    fn evict(&self, id: DentryId, kind: u32) -> bool {
         let dentry = self.dentry(id);
-        let idle = || is_idle(dentry) && dentry.flags.get() & mark == mark;
+        let idle = || is_idle(dentry) && dentry.flags.get() & kind == kind;
         let parent = DentryId(dentry.parent.get());
         if !idle() || parent == DentryId::NONE || !self.dget_not_dead(parent) {
             return false;
