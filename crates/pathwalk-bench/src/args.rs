@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 
+use crate::instructions;
 use crate::workload::ALL;
 
 /// The arguments of `pathwalk bench`.
@@ -20,6 +21,7 @@ directory stands in for them, and the table says so.
 Examples:
   pathwalk bench gcc-205
   pathwalk bench all                        every benchmark, written to results/
+  pathwalk bench instructions               what each call takes, counted, beside what it took
   pathwalk bench scale --plot plots
   pathwalk bench record -- gcc -c main.c    write down the path calls of a command …
   pathwalk bench compile-replay --data recorded        … and make them again
@@ -64,7 +66,7 @@ pub struct Args {
     pub(crate) plot: Option<PathBuf>,
 
     /// Write samples, table and drawing into DIR; "all" does so into results/DATE-MACHINE, and "record" writes what it
-    /// recorded, into recorded
+    /// recorded, into recorded; "instructions" writes its counts into this file, instead of comparing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
@@ -85,6 +87,10 @@ pub struct Args {
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
+    /// Make the calls of a case, once, to be counted
+    #[arg(long, value_name = "SUBJECT=CASE", hide = true, value_parser = subject_and_case, conflicts_with_all = ["json", "contenders", "worker"])]
+    pub(crate) counted: Option<(String, String)>,
+
     /// Be such a contender: read orders from standard input
     #[arg(long, hide = true, conflicts_with_all = ["json", "contenders"])]
     pub(crate) worker: bool,
@@ -96,7 +102,11 @@ pub(crate) const EVERY: &str = "all";
 pub(crate) const RECORD: &str = "record";
 
 fn names() -> PossibleValuesParser {
-    ALL.iter().map(|entry| entry.name).chain([EVERY, RECORD]).collect::<Vec<_>>().into()
+    ALL.iter()
+        .map(|entry| entry.name)
+        .chain([instructions::NAME, EVERY, RECORD])
+        .collect::<Vec<_>>()
+        .into()
 }
 
 fn positive(seconds: &str) -> Result<f64, String> {
@@ -104,6 +114,11 @@ fn positive(seconds: &str) -> Result<f64, String> {
         Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(seconds),
         _ => Err("not a positive number of seconds".into()),
     }
+}
+
+fn subject_and_case(text: &str) -> Result<(String, String), String> {
+    let (subject, case) = text.split_once('=').ok_or("not of the form SUBJECT=CASE")?;
+    Ok((subject.into(), case.into()))
 }
 
 fn named_program(text: &str) -> Result<(String, PathBuf), String> {

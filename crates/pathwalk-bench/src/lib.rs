@@ -34,6 +34,7 @@ mod crew;
 mod remote;
 
 mod all;
+mod instructions;
 mod plot;
 mod report;
 mod stats;
@@ -84,9 +85,15 @@ fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
     if args.bench.as_deref() == Some(RECORD) {
         return record::run(args);
     }
+    if args.bench.as_deref() == Some(instructions::NAME) {
+        return instructions::run(args.out.as_deref());
+    }
     let Some(entry) = ALL.iter().find(|entry| Some(entry.name) == args.bench.as_deref()) else {
         return all::run(args, threads);
     };
+    if let Some((subject, case)) = &args.counted {
+        return (entry.be_counted)(subject, case);
+    }
     if args.worker {
         return (entry.work)(args, threads);
     }

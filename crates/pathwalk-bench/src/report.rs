@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use crate::Error;
+use crate::instructions;
 use crate::run::Outcome;
 use crate::stats::Summary;
 use crate::subject::Loading;
@@ -294,8 +295,9 @@ pub(crate) fn processor() -> String {
 /// Prints the benchmarks, one a line.
 pub(crate) fn list() -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    for entry in ALL {
-        writeln!(out, "{:<16} {}", entry.name, entry.about).map_err(unprintable)?;
+    let counted = (instructions::NAME, instructions::ABOUT);
+    for (name, about) in ALL.iter().map(|entry| (entry.name, entry.about)).chain([counted]) {
+        writeln!(out, "{name:<16} {about}").map_err(unprintable)?;
     }
     Ok(())
 }

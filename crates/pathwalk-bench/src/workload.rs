@@ -10,6 +10,7 @@ use std::thread;
 use crate::Error;
 use crate::args::Args;
 use crate::contender::Worker;
+use crate::instructions;
 use crate::recorder::Said;
 use crate::report::Figures;
 use crate::run;
@@ -119,11 +120,19 @@ pub(crate) struct Entry {
     pub(crate) run: fn(&Args, threads: usize) -> Result<run::Outcome, Error>,
     /// Is a contender of another process's run.
     pub(crate) work: fn(&Args, threads: usize) -> Result<(), Error>,
+    /// Makes the calls of a case while somebody counts its instructions.
+    pub(crate) be_counted: fn(subject: &str, case: &str) -> Result<(), Error>,
 }
 
 impl Entry {
     const fn of<W: Workload>() -> Entry {
-        Entry { name: W::NAME, about: W::ABOUT, run: run::run::<W>, work: run::work::<W> }
+        Entry {
+            name: W::NAME,
+            about: W::ABOUT,
+            run: run::run::<W>,
+            work: run::work::<W>,
+            be_counted: instructions::be_counted::<W>,
+        }
     }
 }
 
