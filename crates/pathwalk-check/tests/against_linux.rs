@@ -16,7 +16,7 @@ fn the_tables_hold_and_random_calls_agree() {
 /// What depends on the file system differs there; the rest must not.
 #[test]
 fn calls_on_ext4_agree() {
-    let args = Args { ext4: true, ops: Some(10_000), ..Args::default() };
+    let args = Args { ext4: true, ops: Some(5_000), ..Args::default() };
     let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.agrees(), "{report}");
     report

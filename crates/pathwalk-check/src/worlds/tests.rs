@@ -80,24 +80,24 @@ fn least(tree: &[Node], path: &CString, question: Question) -> Vec<Node> {
 
 #[test]
 fn what_is_not_asked_is_answered_by_what_is_asked() {
-    for (nodes, components) in [(2, 2), (3, 1)] {
-        let answers = answers(nodes, components);
-        let mut kept = HashSet::new();
-        for ((tree, path, question, who), answer) in &answers {
-            let least = sorted(&least(tree, path, *question));
-            let same = (least, path.clone(), *question, *who);
-            assert_eq!(answers[&same], *answer, "{tree:?} {path:?} {question:?} {who:?}");
-            kept.insert(same);
-        }
-        // Those kept are those that are asked, but for twins.
-        let paths = texts(components);
-        let trees = all_trees(nodes);
-        let asked = trees.iter().map(|tree| questions(&Shape::new(tree), &paths).len());
-        assert_eq!(kept.len(), 2 * asked.sum::<usize>());
-        assert!(kept.len() < answers.len() / 2, "{} of {}", kept.len(), answers.len());
-        println!("{nodes} nodes: {} of {} questions are asked", kept.len(), answers.len());
-        twins_have_twin_answers(&answers);
+    // Of three nodes too it was found so, with one component; that takes a minute.
+    let (nodes, components) = (2, 2);
+    let answers = answers(nodes, components);
+    let mut kept = HashSet::new();
+    for ((tree, path, question, who), answer) in &answers {
+        let least = sorted(&least(tree, path, *question));
+        let same = (least, path.clone(), *question, *who);
+        assert_eq!(answers[&same], *answer, "{tree:?} {path:?} {question:?} {who:?}");
+        kept.insert(same);
     }
+    // Those kept are those that are asked, but for twins.
+    let paths = texts(components);
+    let trees = all_trees(nodes);
+    let asked = trees.iter().map(|tree| questions(&Shape::new(tree), &paths).len());
+    assert_eq!(kept.len(), 2 * asked.sum::<usize>());
+    assert!(kept.len() < answers.len() / 2, "{} of {}", kept.len(), answers.len());
+    println!("{nodes} nodes: {} of {} questions are asked", kept.len(), answers.len());
+    twins_have_twin_answers(&answers);
 }
 
 fn twins_have_twin_answers(answers: &HashMap<Asked, Result<u64>>) {
