@@ -184,8 +184,8 @@ impl Normal {
                 sorted.sort();
                 *names = sorted.concat();
             }
-            // It tells which directory of the ext4 the root is.
-            (Call::Mounts {}, answer) => *answer = Answer::Done,
+            // They tell the type and the source, and which directory of the ext4 the root is.
+            (Call::Mounts {} | Call::Statmount { .. }, answer) => *answer = Answer::Done,
             (Call::Getflags { .. }, Answer::Number(flags)) => *flags &= !FS_EXTENT_FL,
             (
                 Call::Read { .. }
