@@ -2,7 +2,11 @@
 
 use crate::{
     cred::Cred,
-    dcache::{self, Dentry, DentryId, change::KIND, shrink::Clock},
+    dcache::{
+        self, Dentry, DentryId,
+        change::KIND,
+        shrink::{Absent, Clock},
+    },
     fs::{Features, FileSystem, Found},
     inode::{
         I_ACL_UNKNOWN, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode, InodeId,
@@ -114,8 +118,7 @@ pub struct Vfs {
     superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
     next_sb: Mutex<u32>,
     pub(crate) clock: Clock,
-    /// How many names in the table stand for nothing.
-    pub(crate) absent: Striped,
+    pub(crate) absent: Absent,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
     pub(crate) topology: Topology,
@@ -206,7 +209,7 @@ impl Vfs {
             superblocks: [const { OnceLock::new() }; SBS],
             next_sb: Mutex::new(1),
             clock: Clock::default(),
-            absent: Striped::default(),
+            absent: Absent::default(),
             notify: Notify::default(),
             security: Security::default(),
             topology: Topology::default(),
@@ -397,7 +400,7 @@ impl Vfs {
     pub fn usage(&self) -> Usage {
         Usage {
             dentries: self.dentries.in_use().saturating_sub(1),
-            negative: u32::try_from(self.absent.sum()).unwrap_or(u32::MAX),
+            negative: u32::try_from(self.absent.count()).unwrap_or(u32::MAX),
             inodes: self.inodes.in_use().saturating_sub(1),
             mounts: self.mounts.in_use().saturating_sub(1),
             name_bytes: self.names.bytes(),

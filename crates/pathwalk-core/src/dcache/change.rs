@@ -165,7 +165,7 @@ impl Vfs {
         let _change = dentry.seq.change();
         let flags = dentry.flags.get();
         dentry.flags.set(flags & !(HASHED | ABSENT));
-        self.count_absent(flags, 0);
+        self.absent.note(id, flags, 0);
         self.dhash.remove(&self.dentries, id.0, dentry);
     }
 
@@ -208,16 +208,7 @@ impl Vfs {
         let flags = dentry.flags.get();
         let absent = if inode == InodeId::NONE && flags & HASHED != 0 { ABSENT } else { 0 };
         dentry.flags.set(flags & (HASHED | IS_ROOT) | kind | type_flags | absent);
-        self.count_absent(flags, absent);
-    }
-
-    /// Counts a name whose flags changed, if it stands for nothing now, or did.
-    fn count_absent(&self, before: u32, after: u32) {
-        match (before & ABSENT, after & ABSENT) {
-            (0, ABSENT) => self.absent.get(),
-            (ABSENT, 0) => self.absent.put(),
-            _ => {}
-        }
+        self.absent.note(id, flags, absent);
     }
 
     /// Makes a name that was unlinked lead nowhere; the caller has it reserved.

@@ -13,42 +13,62 @@
 //!    stored to once while the hands go by, and not again.
 //! 3. Setting it moves the dentry's count, so that what threads remember of paths is walked again, and seen to be used.
 //!    Taking it off does not: it says nothing about what the name stands for.
-//! 4. Names that stand for nothing have a share of the table, and a pair of hands of their own, which moves while they have
-//!    more than it: so no search for names that are not there drives out those that are.
-//! 5. A full table is refused only after a turn in which nothing could go. That is then remembered, and each further
+//! 4. A full table is refused only after a turn in which nothing could go. That is then remembered, and each further
 //!    refusal looks at few names, until somebody lets go of one.
+//! 5. Names that stand for nothing have a share of the table. Beyond it the oldest goes, so no search for what is not there
+//!    drives out what is; nothing is marked for that.
 //!
 //! Linux: `prune_dcache_sb`, `DCACHE_REFERENCED`; here the order is a clock's with two hands, over the arena.
 
 use super::{ABSENT, AGED, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
 use crate::{lock, vfs::Vfs};
-use pathwalk_sync::Cell32;
+use parking_lot::Mutex;
+use pathwalk_sync::{Cell32, Striped};
+use std::collections::VecDeque;
 
 /// How many names one call that finds the cache full drops.
 const BATCH: u32 = 64;
 /// The front hand is ahead by one in so many of the slots.
 const AHEAD: u32 = 8;
 
-/// The most steps that a name costs which stands for nothing.
-const ABSENT_STEPS: u32 = 16 * BATCH;
-const DENTRY_BYTES: u64 = size_of::<Dentry>() as u64;
-
-/// A pair of hands: steps of the back hand, and how far the front hand is ahead.
-#[derive(Debug, Default)]
-struct Hands {
-    back: Cell32,
-    ahead: Cell32,
-}
-
 /// Where the clock's hands are.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Clock {
-    hands: Hands,
-    /// Those for names that stand for nothing.
-    absent: Hands,
+    /// Steps of the back hand, and how far the front hand is ahead.
+    back: Cell32,
+    ahead: Cell32,
     /// A turn is under way that has dropped nothing, or has ended so; 0 since somebody let go of a name.
     futile: Cell32,
+}
+
+/// Names that are in the table though they stand for nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Absent {
+    count: Striped,
+    /// The oldest first; some may stand for something since, or have gone.
+    queue: Mutex<VecDeque<u32>>,
+}
+
+/// So many of them are looked at where one is added: more go than come, whatever became of some.
+const LOOKS: u32 = 4;
+
+impl Absent {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.sum()
+    }
+
+    /// Notes what became of a name's flags.
+    pub(super) fn note(&self, id: DentryId, before: u32, after: u32) {
+        match (before & ABSENT, after & ABSENT) {
+            (0, ABSENT) => {
+                self.count.get();
+                self.queue.lock().push_back(id.0);
+            }
+            (ABSENT, 0) => self.count.put(),
+            _ => {}
+        }
+    }
 }
 
 const TURNING: u32 = 1;
@@ -67,7 +87,7 @@ impl Vfs {
         let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
         clock.futile.set(if left == turn { TURNING } else { FUTILE });
         while left != 0 {
-            let (steps, dropped) = self.turn(&clock.hands, 0, BATCH, left);
+            let (steps, dropped) = self.turn(BATCH, left);
             left -= steps;
             if dropped != 0 {
                 // A directory whose last child went can go as well: a turn begins anew.
@@ -87,16 +107,24 @@ impl Vfs {
     /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
     pub fn shrink(&self, count: u32) -> u32 {
         let slots = self.dentries.high_water();
-        self.turn(&self.clock.hands, 0, count, slots + slots / AHEAD + 1).1
+        self.turn(count, slots + slots / AHEAD + 1).1
     }
 
     /// Drops names that stand for nothing, if they have more than their share.
     #[cold]
     pub(super) fn trim_absent(&self) {
-        let over = self.absent.sum().saturating_sub(self.config.negative_bytes / DENTRY_BYTES);
-        if over != 0 {
-            let count = u32::try_from(over).unwrap_or(u32::MAX);
-            self.turn(&self.clock.absent, ABSENT, count, ABSENT_STEPS);
+        let share = self.config.negative_bytes / size_of::<Dentry>() as u64;
+        for _ in 0..LOOKS {
+            let oldest = {
+                let mut queue = self.absent.queue.lock();
+                let full = self.absent.count() > share || queue.len() as u64 > 2 * share;
+                full.then(|| queue.pop_front()).flatten()
+            };
+            let Some(oldest) = oldest.map(DentryId) else { return };
+            if !self.evict(oldest, ABSENT) && self.dentry(oldest).is(ABSENT) {
+                // Somebody uses it now.
+                self.absent.queue.lock().push_back(oldest.0);
+            }
         }
     }
 
@@ -109,36 +137,35 @@ impl Vfs {
         }
     }
 
-    /// Moves the hands by up to `steps`, or until `count` names with those flags were dropped; how many steps and names it
-    /// were.
-    fn turn(&self, hands: &Hands, kind: u32, count: u32, steps: u32) -> (u32, u32) {
+    /// Moves the hands by up to `steps`, or until `count` names were dropped; how many steps and names it were.
+    fn turn(&self, count: u32, steps: u32) -> (u32, u32) {
+        let clock = &self.clock;
         let slots = self.dentries.high_water();
         let (mut dropped, mut taken) = (0, 0);
         while slots != 0 && dropped < count && taken < steps {
             taken += 1;
-            let back = hands.back.get();
-            let ahead = hands.ahead.get();
+            let back = clock.back.get();
+            let ahead = clock.ahead.get();
             // Two threads may take one step: a name more or less is marked.
-            self.mark(DentryId(back.wrapping_add(ahead) % slots + 1), kind);
+            self.mark(DentryId(back.wrapping_add(ahead) % slots + 1));
             if ahead <= slots / AHEAD {
-                hands.ahead.set(ahead + 1);
+                clock.ahead.set(ahead + 1);
             } else {
-                hands.back.set(back.wrapping_add(1));
-                dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED | kind));
+                clock.back.set(back.wrapping_add(1));
+                dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED));
             }
         }
         (taken, dropped)
     }
 
-    /// Marks a name with those flags that nobody holds: if it is still marked when the back hand comes, it goes.
-    fn mark(&self, id: DentryId, kind: u32) {
+    /// Marks a name that nobody holds: if it is still marked when the back hand comes, it goes.
+    fn mark(&self, id: DentryId) {
         let dentry = self.dentry(id);
-        let ripe = || is_idle(dentry) && dentry.flags.get() & (AGED | kind) == kind;
-        if !ripe() {
+        if !is_idle(dentry) || dentry.is(AGED) {
             return;
         }
         let _dentry = dentry.lockref.lock(lock::DENTRY);
-        if ripe() {
+        if is_idle(dentry) {
             let _change = dentry.seq.change();
             dentry.flags.set(dentry.flags.get() | AGED);
         }
@@ -149,7 +176,10 @@ impl Vfs {
     pub(crate) fn d_used(&self, id: DentryId) {
         let dentry = self.dentry(id);
         let _dentry = dentry.lockref.lock(lock::DENTRY);
-        dentry.flags.set(dentry.flags.get() & !AGED);
+        // A slot that is free, or has just been taken, is its owner's alone.
+        if dentry.flags.get() & (HASHED | AGED) == HASHED | AGED && !dentry.lockref.is_dead() {
+            dentry.flags.set(dentry.flags.get() & !AGED);
+        }
     }
 
     /// Drops the names of a file system that hang below a directory which no name leads to any more: it was removed, or

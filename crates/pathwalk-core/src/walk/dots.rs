@@ -86,6 +86,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             if connected != Some(true) {
                 return Err(Stop::Leave(Left::Changed));
             }
+            self.observer.connected();
+        }
+        // What was read of the mount was read of this one, not of one that has its slot since.
+        if !mount.seq.unchanged(at.mnt_seq) {
+            return Err(Stop::Leave(Left::Mount));
         }
         Ok(to)
     }

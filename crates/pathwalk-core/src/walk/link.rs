@@ -128,9 +128,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(body)
     }
 
+    /// Checks that what was read of a link, and of its mount, is still true.
     fn check_link(&self, link: &Place) -> Result<(), Stop> {
-        if H::RCU && !self.vfs.dentry(link.dentry).seq.unchanged(link.seq) {
+        if !H::RCU {
+            return Ok(());
+        }
+        if !self.vfs.dentry(link.dentry).seq.unchanged(link.seq) {
             return Err(Stop::Leave(Left::Changed));
+        }
+        if !self.vfs.mount_slot(link.mnt).seq.unchanged(link.mnt_seq) {
+            return Err(Stop::Leave(Left::Mount));
         }
         Ok(())
     }

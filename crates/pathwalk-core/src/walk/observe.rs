@@ -97,6 +97,10 @@ pub trait Observer {
     #[inline(always)]
     fn may_not_follow(&mut self) {}
 
+    /// `..` in a mount that shows a part of its file system: the way up to that part was climbed, whatever lies on it.
+    #[inline(always)]
+    fn connected(&mut self) {}
+
     /// Whether the symlink may be followed hangs on who asks.
     #[inline(always)]
     fn asked_who(&mut self) {}

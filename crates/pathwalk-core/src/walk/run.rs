@@ -181,7 +181,9 @@ impl Runner<'_> {
         let slot = self.tables.dentries.get(parent);
         let seq = slot.seq.sample();
         let flags = slot.flags.get();
-        let plain = dentry.seq.unchanged(at.seq) && flags & MOUNTED == 0;
+        // The mount last: what was read of it was read of this one, not of one that has its slot since.
+        let unchanged = dentry.seq.unchanged(at.seq) && mount.seq.unchanged(at.mnt_seq);
+        let plain = unchanged && flags & MOUNTED == 0;
         plain.then_some(Place { dentry: DentryId(parent), seq, flags, ..at })
     }
 }

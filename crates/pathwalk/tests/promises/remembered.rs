@@ -1,9 +1,14 @@
 //! What a thread remembers of a path tells nobody more than walking it would, and leaves nothing undone.
 
 use pathwalk::{AccessMode, Config, Cred, Errno, MemFs, OpenFlags, Task, Timespec, Vfs};
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering::Relaxed},
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+        mpsc::{Sender, channel},
+    },
+    thread,
 };
 
 fn machine(config: Config) -> Arc<Vfs> {
@@ -191,4 +196,52 @@ fn a_remounted_mount_is_felt_at_once() {
             assert_eq!(answers(), plain(want), "{path} {attr:?}");
         }
     }
+}
+
+/// The root lies in a part that a mount shows, and is moved out of it: `..` leads nowhere from there, though nothing on the
+/// way changed.
+#[test]
+fn dotdot_of_a_root_that_left_its_part_is_no_way() {
+    let vfs = machine(Config::default());
+    let root = vfs.task(Cred::root());
+    for dir in ["/src", "/src/d1", "/src/d1/d2", "/src/d1/d2/a", "/out", "/p"] {
+        root.mkdir(dir, 0o755).unwrap();
+    }
+    root.creat("/src/d1/d2/b", 0o644).unwrap();
+    root.bind("/src", "/p").unwrap();
+    let jail = root.fork();
+    jail.chroot("/p/d1/d2").unwrap();
+    let look = || jail.access("/a/../b", AccessMode::empty());
+    (0..4).for_each(|_| assert_eq!(look(), Ok(())));
+    root.rename("/src/d1", "/out/d1").unwrap();
+    (0..4).for_each(|_| assert_eq!(look(), Err(Errno::ENOENT)));
+}
+
+/// A thread that ends may still look, though what it remembered went before.
+#[test]
+fn a_thread_looks_while_it_ends() {
+    struct Cleaner(Task, Sender<bool>);
+
+    impl Drop for Cleaner {
+        fn drop(&mut self) {
+            let looks = (0..3).map(|_| self.0.access("/a", AccessMode::empty()));
+            self.1.send(looks.filter(Result::is_ok).count() == 3).unwrap();
+        }
+    }
+
+    thread_local! {
+        static CLEANER: RefCell<Option<Cleaner>> = const { RefCell::new(None) };
+    }
+
+    let task = machine(Config::default()).task(Cred::root());
+    task.mkdir("/a", 0o755).unwrap();
+    let (send, receive) = channel();
+    let body = move || {
+        // Made before, so that it goes after.
+        CLEANER.with_borrow_mut(|cleaner| *cleaner = Some(Cleaner(task.fork(), send)));
+        (0..3).for_each(|_| assert_eq!(task.access("/a", AccessMode::empty()), Ok(())));
+    };
+    // A stack as small as other languages' threads have.
+    thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap().join().unwrap();
+    assert_eq!(receive.recv(), Ok(true));
 }

@@ -102,3 +102,48 @@ fn permission_that_is_taken_is_not_used() {
         assert!(matches!(answer, Ok(()) | Err(Errno::EACCES)), "{point}: {answer:?}");
     });
 }
+
+/// A mount goes, and another one gets its slot, while a walk steps out of it by `..`.
+#[test]
+fn what_is_above_a_mount_is_found_though_its_slot_is_used_again() {
+    let setup = |task: &Task| {
+        dirs(task, &["/one", "/two", "/p", "/q", "/etc"]);
+        task.creat("/etc/x", 0o644).unwrap();
+        task.mount(MemFs::new(), "/one", MountFlags::empty()).unwrap();
+        task.mount(MemFs::new(), "/two", MountFlags::empty()).unwrap();
+        task.bind("/one", "/p").unwrap();
+    };
+    let change = |task: &Task| {
+        task.umount2("/p", UmountFlags::DETACH).unwrap();
+        task.bind("/two", "/q").unwrap();
+    };
+    let look = |task: &Task| task.access("/p/../etc/x", AccessMode::empty());
+    at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
+}
+
+/// The same of a mount that shows a part, whose slot a whole one gets: `..` would lead out of the part, to another link.
+#[test]
+fn what_is_beside_a_part_is_not_found_though_its_slot_is_used_again() {
+    let setup = |task: &Task| {
+        dirs(task, &["/s", "/s/sub", "/p", "/q"]);
+        task.creat("/public", 0o644).unwrap();
+        task.creat("/secret", 0o600).unwrap();
+        task.symlink("/public", "/link").unwrap();
+        task.symlink("/secret", "/s/link").unwrap();
+        // Else the times of last access are to be written, which is done holding.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        task.stat("/link").unwrap();
+        task.stat("/s/link").unwrap();
+        task.bind("/s/sub", "/p").unwrap();
+    };
+    let change = |task: &Task| {
+        task.umount2("/p", UmountFlags::DETACH).unwrap();
+        task.mount(MemFs::new(), "/q", MountFlags::empty()).unwrap();
+    };
+    let look = |task: &Task| {
+        let found = task.stat("/p/../link")?;
+        assert_eq!(found.st_mode & 0o777, 0o644, "it is the public one");
+        Ok(())
+    };
+    at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
+}

@@ -10,12 +10,13 @@ use super::{
         observe::{Observer, Spot},
         text::Text,
     },
-    FEW, LINKS, Memo, Memos, NO_LINK, NO_STEP, STEPS, Step, THREAD,
+    FEW, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step, THREAD,
     text::hash,
 };
 use crate::{dcache::DentryId, inode::InodeId, mount::MntFlags, perm::Rule};
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
+use std::thread::AccessError;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
 /// remembered.
@@ -23,12 +24,22 @@ use pathwalk_sync::Sample;
 #[inline(never)]
 pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     let hash = hash(text);
-    THREAD.with(|thread| {
+    let _: Result<(), AccessError> = THREAD.try_with(|thread| {
         let Ok(mut thread) = thread.try_borrow_mut() else { return };
-        if thread.was_met(hash)
-            && let Some(memo) = make(&request, text)
-        {
-            thread.memos.get_or_insert_with(|| Box::new(Memos::NONE)).put(hash, memo);
+        let held = thread.take(hash);
+        let Some(met) = thread.meet(hash) else { return };
+        match held {
+            Some(true) => (met.left, met.strikes) = (0, 0),
+            Some(false) => met.strike(),
+            None => {}
+        }
+        if met.left > 0 {
+            met.left -= 1;
+            return;
+        }
+        match make(&request, text) {
+            Some(memo) => thread.put(hash, memo),
+            None => met.strike(),
         }
     });
 }
@@ -164,6 +175,10 @@ impl Observer for &mut Noter {
     }
 
     fn mounted(&mut self, _at: Spot<'_>) {
+        self.broken = true;
+    }
+
+    fn connected(&mut self) {
         self.broken = true;
     }
 

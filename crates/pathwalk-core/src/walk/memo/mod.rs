@@ -17,7 +17,9 @@
 //! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
 //! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
 //!    met none again has no memory for it.
-//! 8. A memo that does not hold any more is replaced when it is found so.
+//! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
+//!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after one more
+//!    meeting, then after three, then seven, up to 1023.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
@@ -32,10 +34,10 @@ pub(crate) use text::{can_be, directory_of};
 use super::Place;
 use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};
 use pathwalk_sync::Sample;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use text::{LONG, SHORT};
 
-/// So many sets of texts that hash alike are remembered in a thread: 336 KiB in all, from the first one on.
+/// So many sets of texts that hash alike are remembered in a thread: 330 KiB in all, from the first one on.
 const SETS: usize = 256;
 /// So many texts are in a set.
 const WAYS: usize = 4;
@@ -84,7 +86,7 @@ const NO_LINK: Step<InodeId> = (InodeId::NONE, Sample::NONE);
 
 /// The memo of one text. Of most texts, three cache lines are looked at, where the walk would look at one a step, and
 /// wait for each.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 #[repr(C, align(64))]
 struct Memo {
     /// The machine's number; 0 where there is no memo.
@@ -103,6 +105,8 @@ struct Memo {
     long: bool,
     link: bool,
     absent: bool,
+    /// It held when it was looked at.
+    used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
     until: i64,
     /// The dentries on the way, filled up with steps that always hold.
@@ -119,22 +123,29 @@ const _: () = assert!(size_of::<Memo>() == 5 * 64);
 
 /// What a thread knows.
 struct Thread {
-    /// More of the hash of texts that were met, in sets as the memos are, the last one first.
-    met: [[u32; WAYS]; SETS],
-    memos: Option<Box<Memos>>,
-}
-
-/// The memos of a thread. What is looked at lies together: the tags of all sets, then the first memo of each.
-struct Memos {
-    /// More of the hash of each text.
+    /// Which texts have a memo.
     tags: [Tags; SETS],
-    memos: [[Memo; SETS]; WAYS],
+    /// The memos, the first ones of all sets first; made on the heap, as a thread's stack may be small.
+    memos: Option<Box<[Memo; SETS * WAYS]>>,
+    /// The texts that were met, in sets as the memos are, the last one first.
+    met: [[Met; WAYS]; SETS],
     /// The way that goes next.
     next: [u8; SETS],
 }
 
+/// A text that was met.
+#[derive(Clone, Copy)]
+struct Met {
+    /// More of its hash.
+    tag: u32,
+    /// So many meetings until it is remembered.
+    left: u16,
+    /// So often in a row it was remembered in vain.
+    strikes: u16,
+}
+
 thread_local! {
-    static THREAD: RefCell<Thread> = const { RefCell::new(Thread { met: [[0; WAYS]; SETS], memos: None }) };
+    static THREAD: RefCell<Thread> = const { RefCell::new(Thread::NONE) };
 }
 
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
@@ -144,47 +155,72 @@ thread_local! {
 #[expect(clippy::extra_unused_type_parameters, reason = "it makes the copies differ")]
 pub(crate) fn recall<User>(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
     let hash = text::hash(text);
-    THREAD.with(|thread| {
+    // A thread that ends has no memory any more, but may still walk.
+    let known = THREAD.try_with(|thread| {
         let thread = thread.try_borrow().ok()?;
-        let memo = thread.memos.as_ref()?.find(hash)?;
+        let memo = thread.find(hash)?;
         if memo.is(vfs, root, text) && memo.holds(vfs) { Some(memo.known()) } else { None }
-    })
+    });
+    known.ok().flatten()
 }
 
 impl Thread {
-    /// Whether a text with that hash was met before; it was now.
-    fn was_met(&mut self, hash: u64) -> bool {
-        let met = &mut self.met[hash as usize % SETS];
-        let known = met.contains(&tag(hash));
-        if !known {
-            met.rotate_right(1);
-            met[0] = tag(hash);
-        }
-        known
-    }
-}
-
-impl Memos {
-    const NONE: Self =
-        Self { tags: [Tags(0); SETS], memos: [[Memo::NONE; SETS]; WAYS], next: [0; SETS] };
+    const NONE: Self = Self {
+        tags: [Tags(0); SETS],
+        memos: None,
+        met: [[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS],
+        next: [0; SETS],
+    };
 
     #[inline(always)]
     fn find(&self, hash: u64) -> Option<&Memo> {
         let set = hash as usize % SETS;
         let way = self.tags[set].way(hash);
-        self.memos.get(way).map(|memos| &memos[set])
+        // Where there is no such way, this lies behind the last memo.
+        self.memos.as_ref()?.get(way * SETS + set)
+    }
+
+    /// Takes the memo of a text that does not hold any more; answers whether it ever did.
+    fn take(&mut self, hash: u64) -> Option<bool> {
+        let used = self.find(hash)?.used.get();
+        let tags = &mut self.tags[hash as usize % SETS];
+        tags.put(tags.way(hash), 0);
+        Some(used)
     }
 
     fn put(&mut self, hash: u64, memo: Memo) {
         let set = hash as usize % SETS;
-        let mut way = self.tags[set].way(hash);
-        if way >= WAYS {
-            let next = &mut self.next[set];
-            way = usize::from(*next) % WAYS;
-            *next = next.wrapping_add(1);
-        }
+        let next = &mut self.next[set];
+        let way = usize::from(*next) % WAYS;
+        *next = next.wrapping_add(1);
         self.tags[set].put(way, hash);
-        self.memos[way][set] = memo;
+        let none = || {
+            let memos = vec![Memo::NONE; SETS * WAYS].into_boxed_slice();
+            memos.try_into().unwrap_or_else(|_| unreachable!("there are so many"))
+        };
+        self.memos.get_or_insert_with(none)[way * SETS + set] = memo;
+    }
+
+    /// What is known of a text that is met; nothing the first time.
+    fn meet(&mut self, hash: u64) -> Option<&mut Met> {
+        let met = &mut self.met[hash as usize % SETS];
+        let tag = (hash >> 32) as u32 | 1;
+        match met.iter().position(|met| met.tag == tag) {
+            Some(at) => Some(&mut met[at]),
+            None => {
+                met.rotate_right(1);
+                met[0] = Met { tag, left: 0, strikes: 0 };
+                None
+            }
+        }
+    }
+}
+
+impl Met {
+    /// It was remembered in vain.
+    fn strike(&mut self) {
+        self.strikes = (self.strikes + 1).min(10);
+        self.left = (1 << self.strikes) - 1;
     }
 }
 
@@ -211,12 +247,6 @@ impl Tags {
     }
 }
 
-/// What tells the texts of a set apart, mostly.
-#[inline(always)]
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32 | 1
-}
-
 impl Memo {
     const NONE: Self = Self {
         vfs: 0,
@@ -229,6 +259,7 @@ impl Memo {
         long: false,
         link: false,
         absent: false,
+        used: Cell::new(false),
         until: 0,
         few: [NO_STEP; FEW],
         text: [0; LONG],
@@ -267,6 +298,7 @@ impl Memo {
 
     #[inline(always)]
     fn known(&self) -> Known {
+        self.used.set(true);
         Known {
             mnt: (self.root.0, self.mnt_seq),
             at: self.at,
