@@ -383,7 +383,7 @@ impl FsStruct {
     /// The same places and umask, for a task of their own.
     fn copy(&self) -> Arc<Self> {
         let vfs = &self.vfs;
-        let (root, cwd) = (self.hold_root(vfs), self.hold_cwd(vfs));
+        let [root, cwd] = self.hold_root_and_cwd(vfs);
         let copy = Self::new(vfs, root, cwd, self.umask());
         for (mnt, dentry) in [root, cwd] {
             drop(HeldPath::new(vfs, mnt, dentry));
@@ -449,6 +449,12 @@ impl FsStruct {
     pub(crate) fn hold_cwd(&self, vfs: &Vfs) -> (MountId, DentryId) {
         let _change = self.change.lock();
         hold(vfs, self.cwd.get())
+    }
+
+    /// Both as they are at one moment, counted.
+    pub(crate) fn hold_root_and_cwd(&self, vfs: &Vfs) -> [(MountId, DentryId); 2] {
+        let _change = self.change.lock();
+        [hold(vfs, self.root.get()), hold(vfs, self.cwd.get())]
     }
 
     /// chroot(2): takes over the place's counts.

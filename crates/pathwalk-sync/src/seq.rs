@@ -10,7 +10,7 @@
 //!
 //! Invariant: between a [`Seq::sample`] and an [`Seq::unchanged`] that says true no [`Change`] of this slot
 //! began or ended. The count is never reset, not even when the slot is freed and used again, so the pair
-//! (slot, sample) names one state of one thing for ever.
+//! (slot, sample) names one state of one thing. It has 32 bits: a multiple of 2³¹ changes deceives a reader.
 //!
 //! Linux: `seqcount_t`, `raw_seqcount_begin`, `read_seqcount_retry`, `write_seqcount_invalidate`.
 

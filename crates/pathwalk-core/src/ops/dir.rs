@@ -141,7 +141,7 @@ impl Task {
     pub fn getcwd(&self) -> Result<Vec<u8>> {
         let vfs = self.vfs();
         let held = |(mnt, dentry)| HeldPath::new(vfs, mnt, dentry);
-        let (root, cwd) = (held(self.fs.hold_root(vfs)), held(self.fs.hold_cwd(vfs)));
+        let [root, cwd] = self.fs.hold_root_and_cwd(vfs).map(held);
         if !cwd.slot().is(HASHED | IS_ROOT) {
             return Err(Errno::ENOENT);
         }

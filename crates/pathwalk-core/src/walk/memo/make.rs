@@ -73,7 +73,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         absent,
         until: noter.until,
         inodes: noter.inodes,
-        ..Memo::NONE
+        ..Memo::none()
     };
     memo.text.get_mut(..text.len())?.copy_from_slice(text);
     let (few, more) = noter.steps.split_at(FEW);

@@ -18,8 +18,8 @@
 //! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
 //!    met none again has no memory for it.
 //! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
-//!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after one more
-//!    meeting, then after three, then seven, up to 1023.
+//!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
+//!    meetings, then after four, then eight, up to 1024.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
@@ -195,7 +195,7 @@ impl Thread {
         *next = next.wrapping_add(1);
         self.tags[set].put(way, hash);
         let none = || {
-            let memos = vec![Memo::NONE; SETS * WAYS].into_boxed_slice();
+            let memos = vec![Memo::none(); SETS * WAYS].into_boxed_slice();
             memos.try_into().unwrap_or_else(|_| unreachable!("there are so many"))
         };
         self.memos.get_or_insert_with(none)[way * SETS + set] = memo;
@@ -248,24 +248,26 @@ impl Tags {
 }
 
 impl Memo {
-    const NONE: Self = Self {
-        vfs: 0,
-        root: (MountId(0), DentryId::NONE),
-        mnt_seq: Sample::NONE,
-        at: NO_STEP,
-        children: NO_STEP,
-        len: 0,
-        links: 0,
-        long: false,
-        link: false,
-        absent: false,
-        used: Cell::new(false),
-        until: 0,
-        few: [NO_STEP; FEW],
-        text: [0; LONG],
-        more: [NO_STEP; STEPS - FEW],
-        inodes: [NO_LINK; LINKS],
-    };
+    const fn none() -> Self {
+        Self {
+            vfs: 0,
+            root: (MountId(0), DentryId::NONE),
+            mnt_seq: Sample::NONE,
+            at: NO_STEP,
+            children: NO_STEP,
+            len: 0,
+            links: 0,
+            long: false,
+            link: false,
+            absent: false,
+            used: Cell::new(false),
+            until: 0,
+            few: [NO_STEP; FEW],
+            text: [0; LONG],
+            more: [NO_STEP; STEPS - FEW],
+            inodes: [NO_LINK; LINKS],
+        }
+    }
 
     #[inline(always)]
     fn is(&self, vfs: &Vfs, root: Root, text: &[u8]) -> bool {
