@@ -41,6 +41,8 @@ impl Ground {
         let near = |offset: Int| offset.0 < FAR;
         match call {
             Call::Within { call, .. } => self.knows(call),
+            // To read no bytes is no use of a file there: its time of last access stays.
+            Call::Read { len: Int(0), .. } | Call::Pread { len: Int(0), .. } => false,
             Call::Pwrite { offset, .. } | Call::Pread { offset, .. } => near(*offset),
             Call::LseekSet { to: by, .. }
             | Call::LseekCur { by, .. }
