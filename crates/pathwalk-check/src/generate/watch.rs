@@ -58,7 +58,8 @@ impl Generator {
         if self.plain && self.one_in(8) {
             // The kernel opens fifos and devices before it is known that nothing is behind them here; that is no event, but
             // would be the only one that such a watch waits for. The tables have those that wait for it.
-            mask = mask - InotifyMask::OPEN - InotifyMask::CLOSE | InotifyMask::ONESHOT;
+            mask -= InotifyMask::OPEN | InotifyMask::CLOSE;
+            mask |= InotifyMask::ONESHOT;
         }
         mask
     }
