@@ -68,7 +68,7 @@ bitflags! {
     }
 }
 
-/// What a name stands for, as the file system says it.
+/// What a name stands for, as the file system says it. Each is given back once, by [`FileSystem::evict`].
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The file system's own word for the inode; equal for two names of one file.
@@ -514,7 +514,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// `EIO` and its like.
     fn statfs(&self) -> Result<FsStat>;
 
-    /// Hears that nobody uses an inode any more; `unlinked` says that it has no name left, and its data can go.
+    /// Takes one [`Found`] of a node back: no inode of the cache comes of it, or that inode has gone. `unlinked` says
+    /// that the inode had no name left, and its data can go.
+    ///
+    /// Of a complete file system that is the end of the file. Any other may have answered the node anew meanwhile, and
+    /// that answer counts: what it keeps per node it keeps until it got as many back as it gave, as FUSE's
+    /// `nlookup` has it.
     fn evict(&self, node: u64, unlinked: bool) {
         let _ = (node, unlinked);
     }

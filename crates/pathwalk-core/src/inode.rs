@@ -10,7 +10,13 @@
 //!
 //! Linux: `struct inode`; `generic_fillattr`.
 
-use crate::{cred::Subject, fs::Access, lock, name::fold, vfs::Vfs};
+use crate::{
+    cred::Subject,
+    fs::{Access, Found},
+    lock,
+    name::fold,
+    vfs::Vfs,
+};
 use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec, mode::S_IRWXUGO};
 use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, Spin, blob, slot};
 
@@ -84,7 +90,7 @@ slot! {
         mode: Cell32,
         uid: Cell32,
         gid: Cell32,
-        nlink: Cell32,
+        pub(crate) nlink: Cell32,
         ino: Cell64,
         size: Cell64,
         blocks: Cell64,
@@ -204,13 +210,18 @@ impl Inode {
         }
     }
 
-    /// Writes everything but what the type alone decides; the caller holds the lock.
-    fn set_locked(&self, attr: &Attr) {
+    /// Fills a fresh slot with what a file system said; `body` is the symlink's, where there is one.
+    pub(crate) fn begin(&self, sb: u32, found: &Found, flags: u32, body: Blob) {
+        let _guard = self.lockref.lock(lock::INODE);
         let _change = self.seq.change();
-        self.write(attr);
+        self.flags.set(flags);
+        self.sb.set(sb);
+        self.node.set(found.node);
+        self.special.set(body);
+        self.write(&found.attr);
     }
 
-    /// As [`Inode::set_locked`], within a change of the caller's.
+    /// Writes everything but what the type alone decides, within a change of the caller's, who holds the lock.
     pub(crate) fn write(&self, attr: &Attr) {
         self.mode.set(attr.mode);
         self.uid.set(attr.uid);
@@ -274,7 +285,7 @@ impl Inode {
     }
 
     /// Makes the slot that of nothing; returns the body and the ACLs that it had. The caller holds the lock of a dead slot.
-    fn clear_locked(&self) -> (Blob, Blob) {
+    pub(crate) fn clear_locked(&self) -> (Blob, Blob) {
         let symlink = FileType::from_mode(self.mode.get()) == Some(FileType::Symlink);
         let blobs = (if symlink { self.special.get() } else { 0 }, self.acl.get());
         let _change = self.seq.change();
@@ -437,56 +448,6 @@ impl Vfs {
         self.inodes.get(id.0)
     }
 
-    /// Takes an inode slot, with one count, for a thing that does not exist yet.
-    pub(crate) fn inode_alloc(&self) -> Option<InodeId> {
-        let id = self.inodes.alloc()?;
-        self.ihash.grow(&self.inodes, self.inodes.high_water());
-        self.inodes.get(id).lockref.revive();
-        Some(InodeId(id))
-    }
-
-    /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
-    pub(crate) fn inode_discard(&self, id: InodeId) {
-        let slot = self.inode(id);
-        let blobs = {
-            let guard = slot.lockref.lock(lock::INODE);
-            let dead = guard.put_and_mark_dead();
-            debug_assert!(dead, "nobody else knows a slot that was never published");
-            slot.clear_locked()
-        };
-        self.free_blobs(blobs);
-        self.inodes.free(id.0);
-    }
-
-    fn free_blobs(&self, (body, acl): (Blob, Blob)) {
-        if body != 0 {
-            self.names.free(body);
-        }
-        self.acl_free(acl);
-    }
-
-    /// Fills a fresh inode slot. `special` is the symlink's body where there is one.
-    pub(crate) fn inode_init(
-        &self,
-        id: InodeId,
-        sb: u32,
-        node: u64,
-        flags: u32,
-        attr: &Attr,
-        special: u32,
-    ) {
-        let slot = self.inode(id);
-        let _guard = slot.lockref.lock(lock::INODE);
-        {
-            let _change = slot.seq.change();
-            slot.flags.set(flags);
-            slot.sb.set(sb);
-            slot.node.set(node);
-            slot.special.set(special);
-        }
-        slot.set_locked(attr);
-    }
-
     /// The body of a symlink that the caller holds; asks the file system once.
     ///
     /// # Errors
@@ -519,30 +480,8 @@ impl Vfs {
         }
     }
 
-    /// Gives a count of an inode back; the last one frees the slot, and the file if it has no name left.
-    ///
-    /// Linux: `iput`, `evict`.
-    pub(crate) fn iput(&self, id: InodeId) {
-        let slot = self.inode(id);
-        if slot.lockref.put() != 0 {
-            return;
-        }
-        let guard = slot.lockref.lock(lock::INODE);
-        if !guard.mark_dead() {
-            return;
-        }
-        if slot.flags.get() & I_HASHED != 0 {
-            self.ihash.remove(&self.inodes, id.0, slot);
-        }
-        let (sb, node, nlink) = (slot.sb.get(), slot.node.get(), slot.nlink.get());
-        let blobs = slot.clear_locked();
-        drop(guard);
-        self.free_blobs(blobs);
-        let sb = self.superblock(sb);
-        debug_assert!(sb.is_some(), "a superblock outlives its inodes");
-        if let Some(sb) = sb {
-            sb.fs.evict(node, nlink == 0);
-        }
-        self.inodes.free(id.0);
+    /// The inode as its file system sees it.
+    pub(crate) fn inode_ref(&self, id: InodeId) -> InodeRef<'_> {
+        InodeRef { vfs: self, id }
     }
 }

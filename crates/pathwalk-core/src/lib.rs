@@ -40,6 +40,8 @@ mod dcache;
 
 mod inode;
 
+mod iget;
+
 mod setattr;
 
 mod mount;

@@ -7,11 +7,8 @@ use crate::{
         change::KIND,
         shrink::{Absent, Clock},
     },
-    fs::{Features, FileSystem, Found},
-    inode::{
-        I_ACL_UNKNOWN, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode, InodeId,
-        InodeRef, must_be_a_body, node_hash,
-    },
+    fs::{Features, FileSystem},
+    inode::{I_ACL_UNKNOWN, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode},
     lock,
     mount::{
         MntFlags, Mount, MountId,
@@ -27,7 +24,7 @@ use crate::{
 };
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
-use pathwalk_abi::{Dev, Errno, FileType, MountFlags, Result, Timespec};
+use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Striped, Table};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -123,7 +120,7 @@ pub struct Vfs {
     pub(crate) security: Security,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
-    publishing: [Mutex<()>; 16],
+    pub(crate) publishing: [Mutex<()>; 16],
 }
 
 /// How many machines were made.
@@ -143,7 +140,7 @@ pub(crate) struct SuperBlock {
     /// The flags of its dentries.
     pub(crate) kind: u32,
     /// The flags of its inodes.
-    inode_flags: u32,
+    pub(crate) inode_flags: u32,
     /// Held while a name moves from one directory to another; by a directory's rename also while the file system is asked.
     pub(crate) rename: Mutex<()>,
 }
@@ -244,7 +241,6 @@ impl Vfs {
     /// - `ENOMEM`: the tables are full.
     /// - whatever the file system answers about its root.
     pub(crate) fn new_mount(&self, fs: Arc<dyn FileSystem>, ms: MountFlags) -> Result<MountId> {
-        let found = fs.root()?;
         let features = fs.features();
         let complete = if features.contains(Features::COMPLETE) {
             dcache::COMPLETE | dcache::PERSISTENT
@@ -255,6 +251,7 @@ impl Vfs {
             if features.contains(Features::REVALIDATE) { dcache::REVALIDATE } else { 0 };
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
+        let found = fs.root()?;
         let sb = SuperBlock {
             fs,
             dev: Dev::new(0, id),
@@ -328,72 +325,6 @@ impl Vfs {
             }
         }
         Err(Errno::ENOSPC)
-    }
-
-    /// The inode of what a file system found, with one count.
-    ///
-    /// # Errors
-    ///
-    /// - those of [`must_be_a_body`].
-    /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
-    ///
-    /// Linux: `iget_locked`.
-    pub(crate) fn iget(&self, sb: u32, found: &Found) -> Result<InodeId> {
-        let flags = self.superblock(sb).ok_or(Errno::ESTALE)?.inode_flags;
-        if flags & I_HASHED != 0
-            && let Some(id) = self.ilookup(sb, found.node)
-        {
-            return Ok(id);
-        }
-        let body = match &found.body {
-            Some(body) if found.attr.file_type() == FileType::Symlink => {
-                must_be_a_body(body)?;
-                Some(self.with_room(|| self.names.store(body)).ok_or(Errno::ENOMEM)?)
-            }
-            _ => None,
-        };
-        let Some(id) = self.with_room(|| self.inode_alloc()) else {
-            if let Some(body) = body {
-                self.names.free(body);
-            }
-            return Err(Errno::ENOMEM);
-        };
-        Ok(self.inode_fill(id, sb, found, body.unwrap_or(0)))
-    }
-
-    /// Fills a fresh inode slot with what a file system found or made; takes over the body. Where the table of nodes has
-    /// the inode already, it is that one, and the slot is given back.
-    pub(crate) fn inode_fill(&self, id: InodeId, sb: u32, found: &Found, body: u32) -> InodeId {
-        let flags = self.superblock(sb).map_or(0, |sb| sb.inode_flags);
-        self.inode_init(id, sb, found.node, flags & !I_HASHED, &found.attr, body);
-        if flags & I_HASHED != 0 { self.inode_publish(id) } else { id }
-    }
-
-    /// Puts an inode into the table of nodes, or gives the one that is there already.
-    fn inode_publish(&self, id: InodeId) -> InodeId {
-        let slot = self.inode(id);
-        let (sb, node) = (slot.sb.get(), slot.node.get());
-        let _publishing = self.publishing[node as usize % self.publishing.len()].lock();
-        if let Some(other) = self.ilookup(sb, node) {
-            self.inode_discard(id);
-            return other;
-        }
-        slot.flags.set(slot.flags.get() | I_HASHED);
-        self.ihash.insert(id.0, slot);
-        id
-    }
-
-    /// The inode of a node, if it is in the table, with one more count.
-    fn ilookup(&self, sb: u32, node: u64) -> Option<InodeId> {
-        self.ihash.find_locked(&self.inodes, node_hash(sb, node), |id, slot| {
-            let it = slot.sb.get() == sb && slot.node.get() == node;
-            (it && slot.lockref.get_not_dead()).then_some(InodeId(id))
-        })
-    }
-
-    /// The inode as its file system sees it.
-    pub(crate) fn inode_ref(&self, id: InodeId) -> InodeRef<'_> {
-        InodeRef { vfs: self, id }
     }
 
     /// How much the tables hold, without the empty directory that the root is mounted on.

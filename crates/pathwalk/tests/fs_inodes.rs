@@ -4,8 +4,8 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AtFlags, Attr, Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, SetTime, Task,
-    Timespec, Vfs,
+    AtFlags, Attr, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result,
+    SetTime, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
 };
 use std::{sync::Arc, thread, time::Duration};
@@ -248,4 +248,59 @@ fn a_symlinks_body_is_what_the_file_system_says_whatever_the_size() {
             }
         }
     }
+}
+
+/// An answer about a node that the cache has already, or that finds no room, is given back at once.
+#[test]
+fn each_answer_is_given_back_once() {
+    let (fs, root, _) = machine(0o644);
+    root.link("/file", "/other").unwrap();
+    root.vfs().shrink(1000);
+    assert_eq!(fs.answered(NODE), 0);
+    for path in ["/file", "/other", "/file"] {
+        root.stat(path).unwrap();
+        assert_eq!(fs.answered(NODE), 1, "{path}");
+    }
+    root.vfs().shrink(1000);
+    assert_eq!(fs.answered(NODE), 0);
+    assert_eq!(fs.answered(1), 1, "the root is mounted");
+}
+
+#[test]
+fn an_answer_that_finds_no_room_is_given_back() {
+    let config = Config { inode_bytes: 4096, ..Config::default() };
+    let vfs = Vfs::new(config, MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/mnt", 0o755).unwrap();
+    let fs = SampleFs::new(Features::empty());
+    fs.appear("file", FileType::Regular, 0o644, "");
+    task.mount(Arc::clone(&fs) as _, "/mnt", MountFlags::empty()).unwrap();
+    let made = (0..).take_while(|number| task.creat(format!("/{number}"), 0o644).is_ok()).count();
+    assert!(made > 10, "{made}");
+    assert_eq!(task.stat("/mnt/file").map(drop), Err(Errno::ENOMEM));
+    assert_eq!((fs.answered(1), fs.answered(NODE)), (1, 0));
+    let second = SampleFs::new(Features::empty());
+    let mounted = task.mount(Arc::clone(&second) as _, "/mnt", MountFlags::empty());
+    assert_eq!((mounted, second.answered(1)), (Err(Errno::ENOMEM), 0));
+    task.unlink("/0").unwrap();
+    assert_eq!(task.stat("/mnt/file").map(drop), Ok(()));
+    assert_eq!(fs.answered(NODE), 1);
+}
+
+/// Whatever meets: a node that somebody uses was answered more often than it was given back.
+#[test]
+fn a_node_in_use_is_never_given_back_for_good() {
+    let rounds = if cfg!(debug_assertions) { 300 } else { 3000 };
+    watched(move || {
+        let (fs, task, _) = machine(0o644);
+        for _ in 0..rounds {
+            thread::scope(|scope| {
+                scope.spawn(|| (0..100).for_each(|_| assert!(task.stat("/file").is_ok())));
+                scope.spawn(|| (0..100).for_each(|_| assert!(task.vfs().shrink(u32::MAX) <= 1)));
+            });
+            let file = task.open("/file", OpenFlags::PATH, 0).unwrap();
+            assert_eq!(fs.answered(NODE), 1);
+            drop(file);
+        }
+    });
 }

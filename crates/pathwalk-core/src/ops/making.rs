@@ -100,7 +100,7 @@ impl<'v> Room<'v> {
     fn fill(mut self, sb: u32, found: &Found) -> InodeId {
         let inode = self.inode.take().expect("filled once");
         let body = std::mem::take(&mut self.body);
-        self.vfs.inode_fill(inode, sb, found, body)
+        self.vfs.inode_fill((inode, body), sb, found)
     }
 }
 

@@ -17,6 +17,8 @@ struct Node {
     body: Vec<u8>,
     names: BTreeMap<Vec<u8>, u64>,
     acls: Acls,
+    /// How often it was answered and not given back.
+    answered: u64,
 }
 
 /// How often each method was called.
@@ -70,9 +72,14 @@ impl SampleFs {
         let size = body.len() as u64;
         let attr = Attr { mode: kind.to_mode() | mode, nlink, ino: node, size, ..Attr::default() };
         let (body, names) = (body.to_vec(), BTreeMap::new());
-        let new = Node { attr, body, names, acls: Acls::default() };
+        let new = Node { attr, body, names, acls: Acls::default(), answered: 0 };
         self.nodes.lock().unwrap().insert(node, new);
         node
+    }
+
+    /// How many answers about a node were not given back.
+    pub(crate) fn answered(&self, node: u64) -> u64 {
+        self.nodes.lock().unwrap()[&node].answered
     }
 
     fn may_change(&self) -> Result<()> {
@@ -158,7 +165,10 @@ impl SampleFs {
     }
 
     fn found(&self, node: u64) -> Found {
-        Found { node, attr: self.nodes.lock().unwrap()[&node].attr, body: None }
+        let mut nodes = self.nodes.lock().unwrap();
+        let known = nodes.get_mut(&node).unwrap();
+        known.answered += 1;
+        Found { node, attr: known.attr, body: None }
     }
 }
 
@@ -388,8 +398,12 @@ impl FileSystem for SampleFs {
 
     fn evict(&self, node: u64, unlinked: bool) {
         self.calls.evict.fetch_add(1, Relaxed);
-        if unlinked {
-            self.nodes.lock().unwrap().remove(&node);
+        let mut nodes = self.nodes.lock().unwrap();
+        let known =
+            nodes.get_mut(&node).expect("what was answered is there until it was given back");
+        known.answered = known.answered.checked_sub(1).expect("given back once each");
+        if unlinked && known.answered == 0 {
+            nodes.remove(&node);
         }
     }
 }

@@ -1,0 +1,161 @@
+//! How an answer of a file system becomes an inode, and how an inode ends.
+//!
+//! Each [`Found`] is given back once: at once where an inode of its node is here already or none can be made, else when
+//! the last count of its inode goes. Between an inode's end and the word to its file system another may begin, of a new
+//! answer about the same node: so it is answers that are counted, and not nodes.
+//!
+//! Linux: `iget_locked`, `iput`, `evict`.
+
+use crate::{
+    fs::Found,
+    inode::{I_HASHED, InodeId, must_be_a_body, node_hash},
+    lock,
+    vfs::Vfs,
+};
+use pathwalk_abi::{Errno, FileType, Result};
+use pathwalk_sync::{Blob, lock_order};
+
+impl Vfs {
+    /// The inode of what a file system found, with one count.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`must_be_a_body`].
+    /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
+    ///
+    /// Linux: `iget_locked`.
+    pub(crate) fn iget(&self, sb: u32, found: &Found) -> Result<InodeId> {
+        let flags = self.superblock(sb).ok_or(Errno::ESTALE)?.inode_flags;
+        if flags & I_HASHED != 0
+            && let Some(id) = self.ilookup(sb, found.node)
+        {
+            self.give_back(sb, found);
+            return Ok(id);
+        }
+        let room = self.inode_room(found).inspect_err(|_| self.give_back(sb, found))?;
+        Ok(self.inode_fill(room, sb, found))
+    }
+
+    /// Room for what a file system found: a slot, and of a symlink the place of its body.
+    fn inode_room(&self, found: &Found) -> Result<(InodeId, Blob)> {
+        let body = match &found.body {
+            Some(body) if found.attr.file_type() == FileType::Symlink => {
+                must_be_a_body(body)?;
+                self.with_room(|| self.names.store(body)).ok_or(Errno::ENOMEM)?
+            }
+            _ => 0,
+        };
+        let Some(id) = self.with_room(|| self.inode_alloc()) else {
+            if body != 0 {
+                self.names.free(body);
+            }
+            return Err(Errno::ENOMEM);
+        };
+        Ok((id, body))
+    }
+
+    /// Fills a fresh inode slot with what a file system found or made; takes over the body. Where the table of nodes has
+    /// the inode already, it is that one, and the slot is given back.
+    pub(crate) fn inode_fill(
+        &self,
+        (id, body): (InodeId, Blob),
+        sb: u32,
+        found: &Found,
+    ) -> InodeId {
+        let flags = self.superblock(sb).map_or(0, |sb| sb.inode_flags);
+        self.inode(id).begin(sb, found, flags & !I_HASHED, body);
+        if flags & I_HASHED == 0 {
+            return id;
+        }
+        let published = self.inode_publish(id);
+        if published != id {
+            self.give_back(sb, found);
+        }
+        published
+    }
+
+    /// Puts an inode into the table of nodes, or gives the one that is there already.
+    fn inode_publish(&self, id: InodeId) -> InodeId {
+        let slot = self.inode(id);
+        let (sb, node) = (slot.sb.get(), slot.node.get());
+        let _publishing = self.publishing[node as usize % self.publishing.len()].lock();
+        if let Some(other) = self.ilookup(sb, node) {
+            self.inode_discard(id);
+            return other;
+        }
+        slot.flags.set(slot.flags.get() | I_HASHED);
+        self.ihash.insert(id.0, slot);
+        id
+    }
+
+    /// The inode of a node, if it is in the table, with one more count.
+    fn ilookup(&self, sb: u32, node: u64) -> Option<InodeId> {
+        self.ihash.find_locked(&self.inodes, node_hash(sb, node), |id, slot| {
+            let it = slot.sb.get() == sb && slot.node.get() == node;
+            (it && slot.lockref.get_not_dead()).then_some(InodeId(id))
+        })
+    }
+
+    /// Gives a count of an inode back; the last one frees the slot, and the file if it has no name left.
+    ///
+    /// Linux: `iput`, `evict`.
+    pub(crate) fn iput(&self, id: InodeId) {
+        let slot = self.inode(id);
+        if slot.lockref.put() != 0 {
+            return;
+        }
+        let guard = slot.lockref.lock(lock::INODE);
+        if !guard.mark_dead() {
+            return;
+        }
+        if slot.flags.get() & I_HASHED != 0 {
+            self.ihash.remove(&self.inodes, id.0, slot);
+        }
+        let (sb, node, nlink) = (slot.sb.get(), slot.node.get(), slot.nlink.get());
+        let blobs = slot.clear_locked();
+        drop(guard);
+        self.free_blobs(blobs);
+        let sb = self.superblock(sb);
+        debug_assert!(sb.is_some(), "a superblock outlives its inodes");
+        if let Some(sb) = sb {
+            sb.fs.evict(node, nlink == 0);
+        }
+        self.inodes.free(id.0);
+    }
+
+    /// Gives an answer back that no inode comes of, so that the file system's count of its answers stays right.
+    fn give_back(&self, sb: u32, found: &Found) {
+        lock_order::assert_none_held();
+        if let Some(sb) = self.superblock(sb) {
+            sb.fs.evict(found.node, false);
+        }
+    }
+
+    /// Takes an inode slot, with one count, for a thing that does not exist yet.
+    pub(crate) fn inode_alloc(&self) -> Option<InodeId> {
+        let id = self.inodes.alloc()?;
+        self.ihash.grow(&self.inodes, self.inodes.high_water());
+        self.inodes.get(id).lockref.revive();
+        Some(InodeId(id))
+    }
+
+    /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
+    pub(crate) fn inode_discard(&self, id: InodeId) {
+        let slot = self.inode(id);
+        let blobs = {
+            let guard = slot.lockref.lock(lock::INODE);
+            let dead = guard.put_and_mark_dead();
+            debug_assert!(dead, "nobody else knows a slot that was never published");
+            slot.clear_locked()
+        };
+        self.free_blobs(blobs);
+        self.inodes.free(id.0);
+    }
+
+    fn free_blobs(&self, (body, acl): (Blob, Blob)) {
+        if body != 0 {
+            self.names.free(body);
+        }
+        self.acl_free(acl);
+    }
+}
