@@ -23,6 +23,8 @@ const BUILD: &str = if cfg!(pathwalk_ablate = "step_into") {
     "without-statx"
 } else if cfg!(pathwalk_ablate = "forget_root") {
     "without-forget_root"
+} else if cfg!(pathwalk_ablate = "memo") {
+    "without-memo"
 } else {
     "pathwalk"
 };
@@ -50,7 +52,7 @@ impl Pathwalk {
     ///
     /// As [`Pathwalk::new`].
     pub fn walking() -> Result<Self, Error> {
-        Self::of("without-memo", Config { remember_paths: false, ..Config::default() })
+        Self::of("without-memo", Config { memo_bytes: 0, ..Config::default() })
     }
 
     fn of(name: &'static str, config: Config) -> Result<Self, Error> {

@@ -173,7 +173,7 @@ impl Inode {
     #[inline]
     pub(crate) fn try_attr(&self) -> Option<Attr> {
         let sample = self.seq.sample();
-        let attr = self.attr_locked();
+        let attr = self.attr_cells();
         self.seq.unchanged(sample).then_some(attr)
     }
 
@@ -189,9 +189,9 @@ impl Inode {
         }
     }
 
-    /// Everything, for a holder of the inode's lock.
+    /// What the cells say now: of one moment only to a holder of the inode's lock and to who checks the count.
     #[inline]
-    pub(crate) fn attr_locked(&self) -> Attr {
+    pub(crate) fn attr_cells(&self) -> Attr {
         let mode = self.mode.get();
         Attr {
             mode,
@@ -417,7 +417,7 @@ impl<'a> InodeRef<'a> {
     ) -> std::result::Result<R, E> {
         let slot = self.slot();
         let _guard = slot.lockref.lock(lock::INODE);
-        let before = slot.attr_locked();
+        let before = slot.attr_cells();
         let mut attr = before;
         let result = f(&mut attr)?;
         debug_assert_eq!(before.mode & !0o7777, attr.mode & !0o7777, "a file keeps its type");
@@ -428,13 +428,14 @@ impl<'a> InodeRef<'a> {
                 if (attr.mode ^ before.mode) & S_IRWXUGO != 0 && slot.flags.get() & I_ACL != 0 {
                     self.vfs.acl_chmod_locked(slot, attr.mode);
                 }
+                // Who may search the directory, and who may follow symlinks in it, is known by its dentry's count: who
+                // reads the new mode walks by it.
+                if (attr.mode, attr.uid) != (before.mode, before.uid) {
+                    self.vfs.update_search_all(self.id);
+                }
             }
             if attr.nlink > before.nlink {
                 slot.flags.set(slot.flags.get() & !I_LINKABLE);
-            }
-            // Who may search the directory, and who may follow symlinks in it, is known by its dentry's count.
-            if (attr.mode, attr.uid) != (before.mode, before.uid) {
-                self.vfs.update_search_all(self.id);
             }
         }
         Ok(result)

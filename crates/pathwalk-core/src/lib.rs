@@ -74,7 +74,7 @@ pub use security::{Entry, Hooks, PathRef, SecurityModule, SetAttr};
 pub use task::{At, Task};
 pub use tasks::{HeldPlace, TaskInfo};
 pub use vfs::{Config, Usage, Vfs, system_time};
-pub use walk::observe;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use walk::road;
+pub use walk::{memo::bytes as memo_bytes, observe};

@@ -14,6 +14,7 @@ use pathwalk_abi::{
     CapSet, Errno, FileType, Result,
     mode::{S_IFDIR, S_IFMT, S_IRWXG, S_IXUGO},
 };
+use pathwalk_sync::Spin;
 
 /// Which rule decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,11 +203,12 @@ impl Vfs {
         access: Access,
         who: &Subject<'_>,
     ) -> Result<Result<Rule, Rule>> {
+        let mut spin = Spin::default();
         loop {
             let (owner, flags) = self.inode(inode).owner();
             match self.try_decide(inode, owner, flags, access, who) {
                 Verdict::Rule(rule) => return Ok(rule),
-                Verdict::Changed => std::hint::spin_loop(),
+                Verdict::Changed => spin.turn(),
                 Verdict::Unknown => self.read_acls(inode)?,
             }
         }

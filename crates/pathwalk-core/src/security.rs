@@ -40,7 +40,7 @@ use crate::{
     lock,
     ops::create::Make,
     vfs::Vfs,
-    walk::{HeldPath, ladder::Parent},
+    walk::{HeldPath, job::Parent},
 };
 use bitflags::bitflags;
 use pathwalk_abi::{

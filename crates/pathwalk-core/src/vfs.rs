@@ -21,6 +21,7 @@ use crate::{
     task::Task,
     tasks::TaskTable,
     topology::Topology,
+    walk::memo,
 };
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
@@ -59,13 +60,15 @@ pub struct Config {
     pub inotify: InotifyLimits,
     /// The clock that stamps files; the host's if there is none.
     pub clock: Option<fn() -> Timespec>,
-    /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. It
-    /// takes 330 KiB of a thread that meets a path the second time.
-    pub remember_paths: bool,
+    /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. So many
+    /// bytes may be taken for that by all threads of the process, 320 KiB by each that meets a path the second time; those
+    /// that find no room walk. With 0 nothing is remembered.
+    pub memo_bytes: u64,
 }
 
 impl Default for Config {
-    /// 2 GiB each of dentries and inodes (16 million), an eighth of it for absent names, 1 GiB of names; reserved, not allocated. The host's clock.
+    /// 2 GiB each of dentries and inodes (16 million), an eighth of it for absent names, 1 GiB of names; reserved, not allocated. 64 MiB for the paths
+    /// that some 200 threads remember. The host's clock.
     fn default() -> Self {
         Self {
             dentry_bytes: 2 << 30,
@@ -78,7 +81,7 @@ impl Default for Config {
             protected_fifos: 0,
             inotify: InotifyLimits::default(),
             clock: None,
-            remember_paths: true,
+            memo_bytes: 64 << 20,
         }
     }
 }
@@ -189,7 +192,7 @@ impl Vfs {
         let random = |word: u64| RandomState::new().hash_one(word) | 1;
         Ok(Self {
             number: NUMBER.add(1) + 1,
-            remembered: if config.remember_paths { crate::walk::memo::LONGEST } else { 0 },
+            remembered: if config.memo_bytes > 0 { memo::LONGEST } else { 0 },
             dentries: Arena::new(dentries)?,
             dhash: Table::new(dentries, lock::BUCKET)?,
             inodes: Arena::new(inodes)?,
@@ -421,7 +424,7 @@ pub struct Usage {
     /// Bytes of memory that long names and symlink bodies have, in whole pages: no more than [`Config::name_bytes`].
     pub name_bytes: u64,
     /// Bytes of memory behind all tables: dentries, inodes and mounts as far as they were ever in use at once, names as
-    /// they are now, hash buckets, and what tells which slots are free. What threads remember of paths is not in it.
+    /// they are now, hash buckets, and what tells which slots are free. What threads remember of paths is not the machine's: see [`memo_bytes`](crate::memo_bytes).
     pub bytes: u64,
 }
 

@@ -10,7 +10,8 @@
 //!
 //! Invariant: between a [`Seq::sample`] and an [`Seq::unchanged`] that says true no [`Change`] of this slot
 //! began or ended. The count is never reset, not even when the slot is freed and used again, so the pair
-//! (slot, sample) names one state of one thing. It has 32 bits: a multiple of 2³¹ changes deceives a reader.
+//! (slot, sample) names one state of one thing. It has 32 bits: a multiple of 2³¹ changes deceives a reader. No walk takes
+//! so long. Who keeps a sample for longer looks at the [`era`] too, which ends many times before that.
 //!
 //! Linux: `seqcount_t`, `raw_seqcount_begin`, `read_seqcount_retry`, `write_seqcount_invalidate`.
 
@@ -27,6 +28,29 @@ use crate::{
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Seq(AtomicU32);
+
+/// So many steps of a count, two for each change, and an era ends.
+const ERA: u32 = 1 << 24;
+
+/// How often a count came to a multiple of [`ERA`].
+#[cfg(not(loom))]
+static ERAS: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// The era of all counts of the process: while it is the same, no count came to a sample that it had before.
+///
+/// It is asked after the count: who sees a count sees the era to which it led.
+#[cfg(not(loom))]
+#[inline(always)]
+pub fn era() -> u32 {
+    ERAS.load(Relaxed)
+}
+
+#[cold]
+#[inline(never)]
+fn end_era() {
+    #[cfg(not(loom))]
+    ERAS.fetch_add(1, Relaxed);
+}
 
 /// A sequence count as a reader saw it; always even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +138,13 @@ pub struct Change<'a> {
 impl Drop for Change<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: who samples the new count sees all of the change. Pairs with the Acquire in `sample`.
-        self.seq.0.store(self.before.wrapping_add(2), Release);
+        let after = self.before.wrapping_add(2);
+        if after.is_multiple_of(ERA) {
+            end_era();
+        }
+        // Release: who samples the new count sees all of the change, and the era. Pairs with the Acquire in `sample` and
+        // `is`.
+        self.seq.0.store(after, Release);
     }
 }
 
@@ -132,6 +161,19 @@ mod tests {
         drop(change);
         assert!(!seq.unchanged(sample));
         assert!(seq.unchanged(seq.sample()));
+    }
+
+    #[test]
+    fn an_era_ends_many_times_before_a_count_comes_again() {
+        let seq = Seq(AtomicU32::new(u32::MAX - 3));
+        let before = era();
+        seq.invalidate();
+        assert_eq!(era(), before);
+        seq.invalidate();
+        assert_eq!((seq.sample(), era()), (Sample(0), before + 1));
+        let last = Seq(AtomicU32::new(ERA - 2));
+        last.invalidate();
+        assert_eq!(era(), before + 2);
     }
 
     #[test]

@@ -130,3 +130,25 @@ fn a_buffer_that_is_too_small_is_erange_and_a_link_can_be_the_file() {
         assert_eq!(at(AtFlags::REMOVEDIR, &mut buf).map(|_| ()), Err(Errno::EINVAL));
     }
 }
+
+/// Whether the file is held or not.
+#[cfg(debug_assertions)]
+#[test]
+fn a_path_that_is_too_long_is_refused_on_every_road() {
+    use pathwalk::road;
+    let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+    let name = "n".repeat(200);
+    let mut dir = task.open("/", OpenFlags::PATH, 0).unwrap();
+    for _ in 0..25 {
+        task.mkdirat(&dir, &name, 0o755).unwrap();
+        dir = task.openat(&dir, &name, OpenFlags::PATH, 0).unwrap();
+    }
+    for at in [road::NEVER, 0, 1] {
+        road::take(Some(road::Road { at, how: road::How::Unlazy }));
+        for size in [8192, 4096, 10] {
+            let got = task.realpathat(&dir, "", AtFlags::EMPTY_PATH, &mut vec![0; size]);
+            assert_eq!(got.map(|(len, _)| len), Err(Errno::ENAMETOOLONG), "{at}, {size}");
+        }
+        road::take(None);
+    }
+}

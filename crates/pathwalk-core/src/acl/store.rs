@@ -20,7 +20,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::{Blob, BlobArena, Cell64, blob::MAX_LEN};
+use pathwalk_sync::{Blob, BlobArena, Cell64, Spin, blob::MAX_LEN};
 
 /// The words of a part; all but the last have so many.
 const PART: usize = MAX_LEN / 8;
@@ -148,12 +148,13 @@ impl Vfs {
     /// Whatever the file system answers.
     pub(crate) fn attr_and_acls(&self, id: InodeId) -> Result<(Attr, Acls)> {
         let slot = self.inode(id);
+        let mut spin = Spin::default();
         loop {
             let sample = slot.seq.sample();
             let known = slot.flags.get() & I_ACL_UNKNOWN == 0;
-            let both = (slot.attr_locked(), slot.acls(&self.names));
+            let both = (slot.attr_cells(), slot.acls(&self.names));
             if !slot.seq.unchanged(sample) {
-                std::hint::spin_loop();
+                spin.turn();
             } else if known {
                 return Ok(both);
             } else {
@@ -206,13 +207,11 @@ impl Vfs {
         let NewAcls { mut chain, acls } = acls;
         let slot = self.inode(id);
         let _guard = slot.lockref.lock(lock::INODE);
-        let mut attr = slot.attr_locked();
+        let mut attr = slot.attr_cells();
         change.copy_to(&mut attr);
-        {
-            let _change = slot.seq.change();
-            slot.write(&attr);
-            slot.exchange_acls(&mut chain, &acls);
-        }
+        let _change = slot.seq.change();
+        slot.write(&attr);
+        slot.exchange_acls(&mut chain, &acls);
         self.update_search_all(id);
     }
 
@@ -233,10 +232,8 @@ impl Vfs {
     /// Exchanges an inode's blobs for others; the caller holds the inode's lock.
     fn put_acls_locked(&self, id: InodeId, chain: &mut Chain<'_>, acls: &Acls) {
         let slot = self.inode(id);
-        {
-            let _change = slot.seq.change();
-            slot.exchange_acls(chain, acls);
-        }
+        let _change = slot.seq.change();
+        slot.exchange_acls(chain, acls);
         self.update_search_all(id);
     }
 }

@@ -109,7 +109,8 @@ impl Vfs {
         if is_alias { flags } else { flags & !SEARCH_ALL }
     }
 
-    /// Keeps SEARCH_ALL true after the directory's mode changed; the caller holds the inode's lock.
+    /// Keeps SEARCH_ALL true where the directory's mode changes; the caller holds the inode's lock, and ends the inode's change
+    /// afterwards: so nobody sees the new mode and walks by the old one.
     pub(crate) fn update_search_all(&self, inode: InodeId) {
         let slot = self.inode(inode);
         if !self.is_directory_inode(inode) || slot.alias() == 0 {
@@ -120,7 +121,7 @@ impl Vfs {
         if dentry.inode.get() != inode.0 {
             return;
         }
-        let attr = slot.attr_locked();
+        let attr = slot.attr_cells();
         let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
         let flags = dentry.flags.get() & !SEARCH_ALL | self.search_all(owner, slot.flags.get());
         let _change = dentry.seq.change();

@@ -2,7 +2,7 @@
 //!
 //! Linux: `prepend_path`, `d_path`, `getcwd`.
 
-use super::{DentryId, HASHED, IS_ROOT};
+use super::{Dentry, DentryId, HASHED, IS_ROOT};
 use crate::{mount::MountId, vfs::Vfs, walk::HeldPath};
 use pathwalk_abi::{Errno, PATH_MAX, Result};
 
@@ -65,6 +65,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `ENOENT`: `root` does not lie above.
+    /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `ERANGE`: the buffer is too small.
     pub(crate) fn path_below_rcu(
         &self,
@@ -72,106 +73,111 @@ impl Vfs {
         root: (MountId, DentryId),
         buf: &mut [u8],
     ) -> Option<Result<usize>> {
-        self.while_still_rcu(|_| self.climb_rcu(place, root, buf))?
-    }
-
-    /// Writes names from the end of the buffer on, then moves them to its beginning.
-    fn climb_rcu(
-        &self,
-        (mut mnt, mut id): (MountId, DentryId),
-        root: (MountId, DentryId),
-        buf: &mut [u8],
-    ) -> Option<Result<usize>> {
-        let mut start = buf.len();
-        // What is read may be slots that are used for something else by now, in a circle even.
-        for _ in 0..PATH_MAX {
-            if (mnt, id) == root {
-                if start == buf.len() {
-                    let Some(slash) = start.checked_sub(1) else { return Some(Err(Errno::ERANGE)) };
-                    start = slash;
-                    buf[start] = b'/';
+        // Names are written from the end of the buffer on, then moved to its beginning.
+        let (mut len, mut start) = (0, None);
+        let climbed = self.while_still_rcu(|_| {
+            (len, start) = (0, Some(buf.len()));
+            self.climb(place, root, |dentry| {
+                let name = dentry.name_len();
+                len += 1 + name;
+                start = start.and_then(|end| end.checked_sub(1 + name));
+                if let Some(slash) = start {
+                    buf[slash] = b'/';
+                    self.copy_name_to(dentry, &mut buf[slash + 1..=slash + name]);
                 }
-                buf.copy_within(start.., 0);
-                return Some(Ok(buf.len() - start));
-            }
-            let mount = self.mount_slot(mnt);
-            if id.0 == mount.root.get() {
-                let parent = MountId(mount.parent.get());
-                if parent == MountId::NONE {
-                    return Some(Err(Errno::ENOENT));
-                }
-                (mnt, id) = (parent, DentryId(mount.mountpoint.get()));
-                continue;
-            }
-            let dentry = self.dentry(id);
-            let seq = dentry.seq.sample();
-            let Some(slash) = start.checked_sub(dentry.name_len() + 1) else {
-                return dentry.seq.unchanged(seq).then_some(Err(Errno::ERANGE));
-            };
-            let (parent, is_root) = (DentryId(dentry.parent.get()), dentry.is(IS_ROOT));
-            buf[slash] = b'/';
-            self.copy_name_to(dentry, &mut buf[slash + 1..start]);
-            start = slash;
-            if !dentry.seq.unchanged(seq) {
-                return None;
-            }
-            if is_root || parent == DentryId::NONE {
-                return Some(Err(Errno::ENOENT));
-            }
-            id = parent;
+                // In a circle, even, as slots may be used for something else by now. A held place is climbed from to the end.
+                (len < 2 * PATH_MAX).then_some(())
+            })
+        })??;
+        if climbed != Climbed::Root {
+            return Some(Err(Errno::ENOENT));
         }
-        None
+        if len == 0 {
+            len = 1;
+            start = buf.len().checked_sub(1);
+            if let Some(slash) = start {
+                buf[slash] = b'/';
+            }
+        }
+        if len >= PATH_MAX {
+            return Some(Err(Errno::ENAMETOOLONG));
+        }
+        let Some(start) = start else { return Some(Err(Errno::ERANGE)) };
+        buf.copy_within(start.., 0);
+        Some(Ok(len))
     }
 
     /// Linux: `prepend_path`.
     fn prepend_path(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Prepended {
         // A directory that moved meanwhile may have made a path that never was.
-        self.while_still(|_| self.prepend_path_once(place, root))
+        self.while_still(|_| {
+            let mut names: Vec<Vec<u8>> = Vec::new();
+            let (from, to) = ((place.mnt(), place.dentry()), (root.mnt(), root.dentry()));
+            let climbed = self.climb(from, to, |dentry| {
+                let mut name = vec![b'/'];
+                self.copy_name(dentry, &mut name);
+                names.push(name);
+                Some(())
+            })?;
+            if climbed == Climbed::Lost || names.is_empty() {
+                // No name of what was moved out of the part that its mount shows means anything there.
+                names = vec![b"/".to_vec()];
+            }
+            names.reverse();
+            Some(Prepended { path: names.concat(), reached: climbed == Climbed::Root })
+        })
     }
 
-    fn prepend_path_once(&self, place: &HeldPath<'_>, root: &HeldPath<'_>) -> Option<Prepended> {
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let (mut mnt, mut id) = (place.mnt(), place.dentry());
-        let reached = loop {
-            if (mnt, id) == (root.mnt(), root.dentry()) {
-                break true;
+    /// Climbs from a place to `root`, out of mounts, and shows each dentry that has a name on the way, the last name first.
+    /// `None` where something changed meanwhile, or `show` says so.
+    ///
+    /// For who holds nothing, what is read may be slots that are used for something else by now, in a circle even.
+    #[inline(always)]
+    fn climb(
+        &self,
+        (mut mnt, mut id): (MountId, DentryId),
+        root: (MountId, DentryId),
+        mut show: impl FnMut(&Dentry) -> Option<()>,
+    ) -> Option<Climbed> {
+        loop {
+            if (mnt, id) == root {
+                return Some(Climbed::Root);
             }
             let mount = self.mount_slot(mnt);
             if id.0 == mount.root.get() {
                 let parent = MountId(mount.parent.get());
                 if parent == MountId::NONE {
-                    break false;
+                    return Some(Climbed::Top);
                 }
                 (mnt, id) = (parent, DentryId(mount.mountpoint.get()));
                 continue;
             }
             let dentry = self.dentry(id);
             let seq = dentry.seq.sample();
-            let mut name = Vec::new();
-            self.copy_name(dentry, &mut name);
-            let parent = DentryId(dentry.parent.get());
-            let is_root = dentry.is(IS_ROOT);
+            let (parent, is_root) = (DentryId(dentry.parent.get()), dentry.is(IS_ROOT));
+            if !is_root {
+                show(dentry)?;
+            }
             if !dentry.seq.unchanged(seq) {
                 return None;
             }
             if is_root || parent == DentryId::NONE {
-                // It was moved out of the part that its mount shows: no name of it means anything there.
-                names.clear();
-                break false;
+                return Some(Climbed::Lost);
             }
-            names.push(name);
             id = parent;
-        };
-        let mut path = Vec::new();
-        for name in names.iter().rev() {
-            path.push(b'/');
-            path.extend(name);
         }
-        if names.is_empty() {
-            path.push(b'/');
-        }
-        Some(Prepended { path, reached })
     }
+}
+
+/// Where a climb ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Climbed {
+    /// At the root that was asked about.
+    Root,
+    /// At the top of a tree of mounts that does not contain it.
+    Top,
+    /// Nowhere: the place was moved out of the part that its mount shows.
+    Lost,
 }
 
 /// Refuses a path that is longer than any call takes.

@@ -8,7 +8,7 @@ use crate::{
     security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
-    walk::{Lookup, ladder::keep},
+    walk::{Lookup, lookup::keep},
 };
 use pathwalk_abi::{Errno, InotifyEvent, InotifyFlags, InotifyMask, Result};
 use std::{

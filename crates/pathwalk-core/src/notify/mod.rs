@@ -40,6 +40,7 @@ use crate::{
 };
 use marks::Told;
 use pathwalk_abi::{FileType, InotifyMask, OpenFlags};
+use pathwalk_sync::Spin;
 
 /// The file is to be run: no reader is told, but such an event is not the same as one without it.
 const OPEN_EXEC: InotifyMask = InotifyMask::from_bits_retain(1 << 12);
@@ -202,26 +203,34 @@ impl Vfs {
         let inode = InodeId(dentry.inode.get());
         let mask = mask | self.is_dir(inode);
         let mut name = Vec::new();
-        let parent = loop {
+        let mut spin = Spin::default();
+        // Held until it is told: nobody else's inode takes its slot meanwhile.
+        let (parent, tells) = loop {
+            let parent = self.dget_parent(id);
             let seq = dentry.seq.sample();
-            let parent = InodeId(self.dentries.get(dentry.parent.get()).inode.get());
-            let tells = !dentry.is(IS_ROOT) && self.is_watched(parent);
+            let tells = !dentry.is(IS_ROOT) && self.is_watched(self.inode_of(parent));
             if tells {
                 name.clear();
                 self.copy_name(dentry, &mut name);
             }
-            if dentry.seq.unchanged(seq) {
-                break tells.then_some(parent);
+            if dentry.parent.get() == parent.0 && dentry.seq.unchanged(seq) {
+                break (parent, tells);
             }
-            std::hint::spin_loop();
+            self.dput(parent);
+            spin.turn();
         };
         let unlinked = by == By::File && !dentry.is(HASHED | IS_ROOT);
         let child = Told { inode, mask, name: b"", cookie: 0, unlinked };
-        match parent {
-            Some(parent) => self.fsnotify(&[Told { inode: parent, name: &name, ..child }, child]),
-            None if self.is_watched(inode) => self.fsnotify(&[child]),
-            None => {}
+        if tells {
+            self.fsnotify(&[Told { inode: self.inode_of(parent), name: &name, ..child }, child]);
+        } else if self.is_watched(inode) {
+            self.fsnotify(&[child]);
         }
+        self.dput(parent);
+    }
+
+    fn inode_of(&self, id: DentryId) -> InodeId {
+        InodeId(self.dentry(id).inode.get())
     }
 
     /// Whether somebody watches the inode.

@@ -10,12 +10,7 @@ use crate::{
     mount::MntFlags,
     perm::Verdict,
     task::{At, Task},
-    walk::{
-        Request, Stop,
-        end::End,
-        ladder::{Terminal, lookup},
-        observe::Left,
-    },
+    walk::{Request, Stop, end::End, job::Terminal, lookup::lookup, observe::Left},
 };
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, Result,

@@ -12,7 +12,7 @@ use crate::{
     security::{Hooks, PathRef, SetAttr},
     setattr::{Stamp, privileges_to_drop},
     task::{At, Task},
-    walk::{HeldPath, Lookup, ladder::keep},
+    walk::{HeldPath, Lookup, lookup::keep},
 };
 use pathwalk_abi::{
     AtFlags, CapSet, Errno, FileType, InodeFlags, OpenFlags, Result, SetTime, Timespec,

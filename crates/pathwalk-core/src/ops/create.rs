@@ -14,7 +14,8 @@ use crate::{
     vfs::Vfs,
     walk::{
         HeldPath, Lookup,
-        ladder::{Parent, keep, parent},
+        job::Parent,
+        lookup::{keep, parent},
     },
 };
 use pathwalk_abi::{

@@ -11,7 +11,7 @@ use crate::{
     security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
-    walk::{HeldPath, Lookup, ladder::keep},
+    walk::{HeldPath, Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, FileType, OpenFlags, Result, dirent};
 

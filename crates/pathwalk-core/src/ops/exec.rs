@@ -17,7 +17,7 @@ use crate::{
     mount::MntFlags,
     task::{At, Task},
     vfs::Vfs,
-    walk::ladder::keep,
+    walk::lookup::keep,
 };
 use pathwalk_abi::{AtFlags, Errno, FileType, OpenFlags, Result};
 

@@ -5,7 +5,7 @@
 use crate::{
     mount::{MntFlags, propagate::Propagation},
     task::{At, Task},
-    walk::{Lookup, ladder::keep},
+    walk::{Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, MountAttrFlags, MountFlags, OpenTreeFlags, Result};
 

@@ -8,7 +8,7 @@ use crate::{
     mount::{MntFlags, graft::Side, propagate::Propagation},
     security::{Hooks, PathRef},
     task::{At, Task},
-    walk::{HeldPath, Lookup, ladder::keep},
+    walk::{HeldPath, Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, MountFlags, PATH_MAX, Result, UmountFlags};
 use std::sync::Arc;

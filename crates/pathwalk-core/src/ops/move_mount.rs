@@ -7,7 +7,7 @@ use crate::{
     mount::graft::Side,
     security::{Hooks, PathRef},
     task::{At, Task},
-    walk::{Lookup, ladder::keep},
+    walk::{Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, MoveMountFlags, OpenFlags, OpenTreeFlags, Result};
 

@@ -16,7 +16,9 @@ use crate::{
     walk::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,
         hold::Hold,
-        ladder::{Job, Keep, Parent, climb, keep},
+        job::{Job, Keep, Parent},
+        ladder::climb,
+        lookup::keep,
         observe::{Left, Observer},
         text::Text,
     },

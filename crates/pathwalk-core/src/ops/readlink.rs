@@ -10,12 +10,7 @@ use crate::{
     security::Hooks,
     task::{At, Task},
     tasks::HeldPlace,
-    walk::{
-        HeldPath, Lookup, Stop,
-        end::End,
-        ladder::{Terminal, lookup},
-        observe::Left,
-    },
+    walk::{HeldPath, Lookup, Stop, end::End, job::Terminal, lookup::lookup, observe::Left},
 };
 use pathwalk_abi::{Errno, Result};
 

@@ -9,12 +9,7 @@ use super::{
 };
 use crate::{
     task::{At, Task},
-    walk::{
-        HeldPath, Stop,
-        end::End,
-        ladder::{Terminal, lookup},
-        observe::Left,
-    },
+    walk::{HeldPath, Stop, end::End, job::Terminal, lookup::lookup, observe::Left},
 };
 use pathwalk_abi::{AtFlags, Errno, Result, Stat};
 

@@ -11,7 +11,7 @@ use crate::{
     security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
-    walk::{HeldPath, Lookup, ladder::parent},
+    walk::{HeldPath, Lookup, lookup::parent},
 };
 use pathwalk_abi::{AtFlags, Errno, FileType, InodeFlags, Result, mode::S_ISVTX};
 use pathwalk_sync::lock_order;

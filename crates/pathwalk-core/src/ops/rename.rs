@@ -12,10 +12,7 @@ use crate::{
     security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
-    walk::{
-        Lookup,
-        ladder::{Parent, parent},
-    },
+    walk::{Lookup, job::Parent, lookup::parent},
 };
 use pathwalk_abi::{Dev, Errno, FileType, RenameFlags, Result};
 use pathwalk_sync::lock_order;

@@ -14,7 +14,8 @@ use crate::{
     walk::{
         Stop,
         end::End,
-        ladder::{Terminal, keep, lookup},
+        job::Terminal,
+        lookup::{keep, lookup},
         observe::Left,
     },
 };

@@ -18,7 +18,7 @@ use crate::{
     fs::Access,
     inode::InodeId,
     task::{At, Task},
-    walk::{HeldPath, Lookup, ladder::keep},
+    walk::{HeldPath, Lookup, lookup::keep},
 };
 use pathwalk_abi::{
     AtFlags, CapSet, Errno, FileType, InotifyMask, Result, XATTR_LIST_MAX, XATTR_NAME_MAX,

@@ -8,7 +8,7 @@
 use super::{
     Lookup, Place, Start, Stop, Walk,
     end::End,
-    ladder::Terminal,
+    job::Terminal,
     observe::{Left, Observer, Spot},
     road,
 };

@@ -23,7 +23,11 @@
 //!
 //! Linux: `fs/namei.c`; path-lookup in the kernel's documentation.
 
+pub(crate) mod lookup;
+
 pub(crate) mod ladder;
+
+pub(crate) mod job;
 
 pub(crate) mod run;
 

@@ -1,4 +1,4 @@
-//! For tests: which road a lookup takes, by force, and how often one was left. Release builds have nothing of it.
+//! For tests: which road a lookup takes, by force, and how often one was left or walked only to be remembered. Release builds have nothing of it.
 //!
 //! A lookup has many roads to one answer: remembered, express, in runs, step by step, holding from some place on, holding
 //! from the start. What is cached and who runs beside it decides which one; so tests say it. A road is the thread's own.
@@ -15,7 +15,7 @@
 use super::{Lookup, Stop};
 
 #[cfg(debug_assertions)]
-pub use forced::{How, NEVER, Road, interrupt, left, take};
+pub use forced::{How, NEVER, Road, interrupt, left, made, take};
 
 /// The flags of a lookup, with the one that says that its road is forced.
 #[inline(always)]
@@ -73,6 +73,13 @@ pub(crate) fn note_left() {
     forced::note_left();
 }
 
+/// A path is walked only to be remembered.
+#[inline(always)]
+pub(crate) fn note_made() {
+    #[cfg(debug_assertions)]
+    forced::note_made();
+}
+
 #[cfg(debug_assertions)]
 mod forced {
     use super::Stop;
@@ -104,6 +111,7 @@ mod forced {
         static ROAD: Cell<Option<Road>> = const { Cell::new(None) };
         static POINTS: Cell<u32> = const { Cell::new(0) };
         static LEFT: Cell<u64> = const { Cell::new(0) };
+        static MADE: Cell<u64> = const { Cell::new(0) };
         static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
     }
 
@@ -131,6 +139,11 @@ mod forced {
     /// How often walks of this thread that held nothing stopped undecided.
     pub fn left() -> u64 {
         LEFT.get()
+    }
+
+    /// How often this thread walked a path only to remember it.
+    pub fn made() -> u64 {
+        MADE.get()
     }
 
     pub(super) fn is() -> bool {
@@ -164,5 +177,9 @@ mod forced {
 
     pub(super) fn note_left() {
         LEFT.set(LEFT.get() + 1);
+    }
+
+    pub(super) fn note_made() {
+        MADE.set(MADE.get() + 1);
     }
 }

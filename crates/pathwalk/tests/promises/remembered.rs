@@ -217,6 +217,29 @@ fn dotdot_of_a_root_that_left_its_part_is_no_way() {
     (0..4).for_each(|_| assert_eq!(look(), Err(Errno::ENOENT)));
 }
 
+/// Where a memo never holds it is not made again and again: after a thousand looks in vain one in a thousand makes it.
+#[cfg(debug_assertions)]
+#[test]
+fn what_moves_each_time_is_remembered_less_and_less() {
+    use pathwalk::road;
+    let task = machine(Config::default()).task(Cred::root());
+    task.mkdir("/build", 0o755).unwrap();
+    let look = |rounds: u32| {
+        let before = road::made();
+        for number in 0..rounds {
+            task.creat(format!("/build/{number}"), 0o644).unwrap();
+            for path in ["/build/stdio.h", "/build/stdlib.h"] {
+                assert_eq!(task.access(path, AccessMode::empty()), Err(Errno::ENOENT));
+            }
+            task.unlink(format!("/build/{number}")).unwrap();
+        }
+        road::made() - before
+    };
+    let (early, late) = (look(100), look(3000));
+    assert!((4..40).contains(&early), "{early} memos of 200 looks");
+    assert!(late < 100, "{late} memos of 6000 looks");
+}
+
 /// A thread that ends may still look, though what it remembered went before.
 #[test]
 fn a_thread_looks_while_it_ends() {

@@ -21,7 +21,8 @@ use crate::{
     walk::{
         Stop,
         end::End,
-        ladder::{LookupJob, Terminal, climb},
+        job::{LookupJob, Terminal},
+        ladder::climb,
         observe::{Left, Stand},
     },
 };

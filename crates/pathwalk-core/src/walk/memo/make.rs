@@ -5,13 +5,15 @@ use super::{
         Lookup, Place, Request, Stop, Walk,
         end::End,
         hold::Rcu,
-        ladder::{Job, LookupJob, Terminal},
+        job::{Job, LookupJob, Terminal},
         link::DAY,
         observe::{Observer, Spot},
+        road,
         text::Text,
     },
-    FEW, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step, THREAD,
+    FEW, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step,
     text::hash,
+    thread::{Met, THREAD},
 };
 use crate::{dcache::DentryId, inode::InodeId, mount::MntFlags, perm::Rule};
 use pathwalk_abi::Errno;
@@ -26,6 +28,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     let hash = hash(text);
     let _: Result<(), AccessError> = THREAD.try_with(|thread| {
         let Ok(mut thread) = thread.try_borrow_mut() else { return };
+        thread.begin_era();
         let held = thread.take(hash);
         let Some(met) = thread.meet(hash) else { return };
         match held {
@@ -37,15 +40,17 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
             met.left -= 1;
             return;
         }
-        match make(&request, text) {
+        let room = thread.has_room(request.vfs.config.memo_bytes);
+        match room.then(|| make(&request, text)).flatten() {
             Some(memo) => thread.put(hash, memo),
-            None => met.strike(),
+            None => thread.meet(hash).into_iter().for_each(Met::strike),
         }
     });
 }
 
 /// Walks once more, noting what is read.
 fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
+    road::note_made();
     let mut noter = Noter::default();
     let request = Request { path: text, flags: Lookup::FOLLOW, ..*request };
     let mut walk = Walk::<Rcu, &mut Noter>::path_init(&request, &mut noter).ok()?;

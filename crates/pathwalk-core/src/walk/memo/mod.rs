@@ -16,10 +16,12 @@
 //! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
 //! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
 //! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
-//!    met none again has no memory for it.
+//!    met none again has no memory for it. All threads have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
 //! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
+//!
+//! 9. A count comes again after 2³¹ changes. So memos end with the [era](pathwalk_sync::seq::era) of the counts.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
@@ -28,19 +30,19 @@ mod make;
 
 mod text;
 
+mod thread;
+
 pub(crate) use make::remember;
 pub(crate) use text::{can_be, directory_of};
+pub use thread::bytes;
 
 use super::Place;
 use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};
 use pathwalk_sync::Sample;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use text::{LONG, SHORT};
+use thread::THREAD;
 
-/// So many sets of texts that hash alike are remembered in a thread: 330 KiB in all, from the first one on.
-const SETS: usize = 256;
-/// So many texts are in a set.
-const WAYS: usize = 4;
 /// So many dentries are looked at first; most walks have no more.
 const FEW: usize = 8;
 /// The most dentries on the way.
@@ -121,33 +123,6 @@ struct Memo {
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
 const _: () = assert!(size_of::<Memo>() == 5 * 64);
 
-/// What a thread knows.
-struct Thread {
-    /// Which texts have a memo.
-    tags: [Tags; SETS],
-    /// The memos, the first ones of all sets first; made on the heap, as a thread's stack may be small.
-    memos: Option<Box<[Memo; SETS * WAYS]>>,
-    /// The texts that were met, in sets as the memos are, the last one first.
-    met: [[Met; WAYS]; SETS],
-    /// The way that goes next.
-    next: [u8; SETS],
-}
-
-/// A text that was met.
-#[derive(Clone, Copy)]
-struct Met {
-    /// More of its hash.
-    tag: u32,
-    /// So many meetings until it is remembered.
-    left: u16,
-    /// So often in a row it was remembered in vain.
-    strikes: u16,
-}
-
-thread_local! {
-    static THREAD: RefCell<Thread> = const { RefCell::new(Thread::NONE) };
-}
-
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 ///
 /// Each user names itself, so that it has a text of its own, in line.
@@ -159,92 +134,10 @@ pub(crate) fn recall<User>(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> 
     let known = THREAD.try_with(|thread| {
         let thread = thread.try_borrow().ok()?;
         let memo = thread.find(hash)?;
-        if memo.is(vfs, root, text) && memo.holds(vfs) { Some(memo.known()) } else { None }
+        let holds = memo.is(vfs, root, text) && memo.holds(vfs) && thread.is_of_this_era();
+        if holds { Some(memo.known()) } else { None }
     });
     known.ok().flatten()
-}
-
-impl Thread {
-    const NONE: Self = Self {
-        tags: [Tags(0); SETS],
-        memos: None,
-        met: [[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS],
-        next: [0; SETS],
-    };
-
-    #[inline(always)]
-    fn find(&self, hash: u64) -> Option<&Memo> {
-        let set = hash as usize % SETS;
-        let way = self.tags[set].way(hash);
-        // Where there is no such way, this lies behind the last memo.
-        self.memos.as_ref()?.get(way * SETS + set)
-    }
-
-    /// Takes the memo of a text that does not hold any more; answers whether it ever did.
-    fn take(&mut self, hash: u64) -> Option<bool> {
-        let used = self.find(hash)?.used.get();
-        let tags = &mut self.tags[hash as usize % SETS];
-        tags.put(tags.way(hash), 0);
-        Some(used)
-    }
-
-    fn put(&mut self, hash: u64, memo: Memo) {
-        let set = hash as usize % SETS;
-        let next = &mut self.next[set];
-        let way = usize::from(*next) % WAYS;
-        *next = next.wrapping_add(1);
-        self.tags[set].put(way, hash);
-        let none = || {
-            let memos = vec![Memo::none(); SETS * WAYS].into_boxed_slice();
-            memos.try_into().unwrap_or_else(|_| unreachable!("there are so many"))
-        };
-        self.memos.get_or_insert_with(none)[way * SETS + set] = memo;
-    }
-
-    /// What is known of a text that is met; nothing the first time.
-    fn meet(&mut self, hash: u64) -> Option<&mut Met> {
-        let met = &mut self.met[hash as usize % SETS];
-        let tag = (hash >> 32) as u32 | 1;
-        match met.iter().position(|met| met.tag == tag) {
-            Some(at) => Some(&mut met[at]),
-            None => {
-                met.rotate_right(1);
-                met[0] = Met { tag, left: 0, strikes: 0 };
-                None
-            }
-        }
-    }
-}
-
-impl Met {
-    /// It was remembered in vain.
-    fn strike(&mut self) {
-        self.strikes = (self.strikes + 1).min(10);
-        self.left = (1 << self.strikes) - 1;
-    }
-}
-
-/// What tells the texts of a set apart, mostly: sixteen bits of each one's hash.
-#[derive(Clone, Copy)]
-struct Tags(u64);
-
-impl Tags {
-    const LOW: u64 = 0x0001_0001_0001_0001;
-    const HIGH: u64 = Self::LOW << 15;
-
-    /// The way of the first text with that hash, if there is one. All are compared before anything is decided: which one
-    /// it is cannot be predicted.
-    #[inline(always)]
-    fn way(self, hash: u64) -> usize {
-        let differ = self.0 ^ (hash >> 48).wrapping_mul(Self::LOW);
-        // The top bits of those that are zero, and maybe of some behind the first of them.
-        let same = differ.wrapping_sub(Self::LOW) & !differ & Self::HIGH;
-        same.trailing_zeros() as usize / 16
-    }
-
-    fn put(&mut self, way: usize, hash: u64) {
-        self.0 = self.0 & !(0xffff << (16 * way)) | hash >> 48 << (16 * way);
-    }
 }
 
 impl Memo {

@@ -1,0 +1,172 @@
+//! A lookup: what this thread remembers, else one run of plain steps, else the ladder.
+//!
+//! ```text
+//!   recall ── known ──────────► answer     a few comparisons; nothing is walked
+//!    │ not known, or moved
+//!   express ── one run ───────► answer     plain steps to the end, or to a name that is surely absent
+//!    │ a symlink, `..`, a mount, a name that must be asked for …
+//!   climb ────────────────────► answer     from where the run stopped
+//! ```
+//!
+//! Linux: `filename_lookup`.
+
+use super::{
+    HeldPath, Lookup, Place, Request, Start, Stop,
+    end::End,
+    hold::{Hold, Rcu, miss},
+    job::{Keep, LookupJob, Parent, ParentJob, Terminal},
+    ladder::{Begun, climb, climb_from},
+    memo,
+    run::{Runner, Stopped, Until},
+    skip_slashes,
+};
+use crate::{dcache::DIRECTORY, name::Bytes};
+use pathwalk_abi::{Errno, Result};
+
+/// Looks a path up and asks something of what is there.
+///
+/// If this thread walked it before and nothing moved since, it is not walked again; see [`memo`]. All else is out of
+/// line, so that this is short.
+#[inline(always)]
+pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T) -> Result<T::Out> {
+    if Lookup::EXPRESS.contains(request.flags)
+        && request.path.first() == Some(&b'/')
+        && memo::can_be(request.path, request.vfs.remembered)
+    {
+        let vfs = request.vfs;
+        let root = request.fs.peek_root();
+        let follow = request.flags.contains(Lookup::FOLLOW);
+        match memo::recall::<T>(vfs, root, request.path) {
+            // It was made following the last symlink, too.
+            Some(known) if known.link && !follow => {}
+            Some(known) => {
+                if let Some(out) = terminal.exists()
+                    && !request.flags.contains(Lookup::DIRECTORY)
+                {
+                    return if known.absent { Err(Errno::ENOENT) } else { Ok(out) };
+                }
+                if known.absent {
+                    return Err(Errno::ENOENT);
+                }
+                let at = known.place(vfs);
+                // Nobody wants the root, but the way of before.
+                let root =
+                    cfg!(pathwalk_ablate = "forget_root").then(|| request.fs.sample_root(vfs));
+                if let Express::Answer(answer) = arrive(&request, at, root, &mut terminal) {
+                    return answer;
+                }
+            }
+            None => memo::remember(request, request.path),
+        }
+    }
+    lookup_walking(request, terminal)
+}
+
+/// Looks a path up by walking.
+///
+/// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
+/// else the walk goes on from where it stopped.
+#[inline(never)]
+fn lookup_walking<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+    let mut job = LookupJob(terminal);
+    if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
+        match express(&request, &mut job.0) {
+            Express::Answer(answer) => return answer,
+            Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
+            Express::Refused => {}
+        }
+    }
+    go_on(request, &mut job, None)
+}
+
+/// By value: the request is put into memory only on the way here.
+#[inline(never)]
+fn go_on<'a, T: Terminal<'a>>(
+    request: Request<'a>,
+    job: &mut LookupJob<T>,
+    begun: Option<Begun>,
+) -> Result<T::Out> {
+    climb_from(&request, (), job, begun)
+}
+
+enum Express<T> {
+    Answer(Result<T>),
+    GoOn(Begun),
+    Refused,
+}
+
+#[inline(always)]
+fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Express<T::Out> {
+    let vfs = request.vfs;
+    let path = request.path;
+    let start = match request.start() {
+        Ok(start) => start,
+        Err(errno) => return Express::Answer(Err(errno)),
+    };
+    let (mut at, Rcu) = Rcu::start(vfs, request.fs, start, false);
+    let root = matches!(start, Start::Root).then_some(at);
+    let mut pos = skip_slashes(path, 0);
+    if at.flags & DIRECTORY == 0 || pos == path.len() {
+        return Express::Refused;
+    }
+    let mut links = 0;
+    if let (Some(root), Some(directory)) = (&root, memo::directory_of(path, vfs.remembered)) {
+        match memo::recall::<(T,)>(vfs, (root.mnt, root.dentry), directory) {
+            Some(known) if known.absent => return Express::Answer(Err(Errno::ENOENT)),
+            Some(known) => {
+                let there = known.place(vfs);
+                if there.flags & DIRECTORY != 0 {
+                    (at, links, pos) = (there, known.links, directory.len() + 1);
+                }
+            }
+            None => memo::remember(*request, directory),
+        }
+    }
+    let bytes = Bytes::new(path);
+    let root_dentry = root.map(|root| root.dentry);
+    let runner = Runner {
+        vfs,
+        tables: vfs.tables(),
+        #[cfg(pathwalk_ablate = "may_exec")]
+        who: request.asker.subject(),
+        root: root_dentry,
+    };
+    match runner.run(bytes, &mut at, &mut pos, Until::End) {
+        Stopped::Done => return arrive(request, at, root, terminal),
+        Stopped::Miss(name) => match miss(vfs, &at, bytes, &name) {
+            Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
+            Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
+            Err(Stop::Leave(_)) => {}
+        },
+        Stopped::Last(_) | Stopped::Odd => {}
+    }
+    Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// The answer where an express walk ends.
+#[inline(always)]
+fn arrive<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    at: Place,
+    root: Option<Place>,
+    terminal: &mut T,
+) -> Express<T::Out> {
+    if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 {
+        return Express::Refused;
+    }
+    match terminal.finish(&End::<true>::of(request, at, root)) {
+        Ok(out) => Express::Answer(Ok(out)),
+        Err(Stop::Errno(errno)) => Express::Answer(Err(errno)),
+        Err(Stop::Leave(_)) => Express::Refused,
+    }
+}
+
+/// Looks a path up and keeps the place.
+pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
+    lookup(*request, Keep)
+}
+
+/// Looks a path's last directory up and keeps it.
+pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
+    climb(request, (), &mut ParentJob)
+}
