@@ -10,13 +10,21 @@ use crate::{
     subject::{Outcome, Subject},
 };
 use pathwalk::{
-    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, Inotify, InotifyEvent,
-    InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr, OpenHow, ProcFs,
-    ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask, StatxMask, Task, Timespec, Vfs,
+    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
+    InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr,
+    OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask, StatxMask, Task,
+    Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
+    fs::FileSystem,
     mountinfo, system_time,
 };
-use std::{cell::Cell, sync::Arc};
+use std::{
+    cell::Cell,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    sync::Arc,
+};
+use tempfile::TempDir;
 
 /// A machine made for one run.
 pub(crate) struct Ours {
@@ -27,12 +35,21 @@ pub(crate) struct Ours {
     /// The same by numbers, for a procfs to show.
     files: Arc<FdTable>,
     queues: [Option<Inotify>; QUEUES],
+    /// The directory of the host that is its root, if there is one; it goes last.
+    _below: Option<TempDir>,
 }
 
 impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
-        let vfs = Vfs::new(settings.config(), MemFs::new()).expect("a machine fits");
+        let below = settings.on_host.then(directory_of_host);
+        let root: Arc<dyn FileSystem> = match &below {
+            Some(dir) => {
+                HostFs::new(dir.path().as_os_str().as_bytes()).expect("a directory can be had")
+            }
+            None => MemFs::new(),
+        };
+        let vfs = Vfs::new(settings.config(), root).expect("a machine fits");
         let process = vfs.task(Cred::root());
         let files = Arc::new(FdTable::new(1 << 10));
         process.set_files(Some(Arc::clone(&files)));
@@ -49,7 +66,7 @@ impl Ours {
             task
         });
         let (slots, queues) = Default::default();
-        Self { tasks: tasks.into(), _process: process, slots, files, queues }
+        Self { tasks: tasks.into(), _process: process, slots, files, queues, _below: below }
     }
 
     fn is_empty(&self, Slot(slot): Slot) -> bool {
@@ -92,7 +109,7 @@ impl Ours {
         let answer = match call {
             Call::UnshareMounts {} | Call::Setns { .. } => self.enter(step.who, call),
             Call::Mounts {} => {
-                let text = |who: Who| (who.name(), mountinfo(&self.tasks[who as usize]));
+                let text = |who: Who| (who.name(), as_tmpfs(mountinfo(&self.tasks[who as usize])));
                 Ok(Raw::Mounts(Who::ALL.map(text).into()))
             }
             _ => self.ask(&self.tasks[step.who as usize], call),
@@ -308,7 +325,14 @@ impl Asking<'_> {
             }
             Call::Statmount { path: Text(path), mask } => {
                 let id = mount_id(task, path)?;
-                mounts::statmount(id, &task.statmount(id, *mask)?)
+                let mut told = task.statmount(id, *mask)?;
+                if told.fs_type == b"hostfs" {
+                    told.fs_type = b"tmpfs".into();
+                }
+                if told.sb_source.starts_with(b"/dev/shm/") {
+                    told.sb_source = b"none".into();
+                }
+                mounts::statmount(id, &told)
             }
             Call::Listmount { path: Text(path), flags } => {
                 list_mounts(task, mount_id(task, path)?, *flags)?
@@ -341,6 +365,27 @@ impl Subject for Ours {
         };
         steps.iter().map(outcome).collect()
     }
+}
+
+/// The text of mountinfo, where a directory of the host stands for the kernel's tmpfs.
+fn as_tmpfs(text: Vec<u8>) -> Vec<u8> {
+    let line = |line: &[u8]| {
+        let words = line.split(|&byte| byte == b' ');
+        let mut words: Vec<&[u8]> = words.collect();
+        if let Some(at) = words.iter().position(|word| *word == b"hostfs") {
+            words[at..=at + 1].copy_from_slice(&[b"tmpfs", b"none"]);
+        }
+        words.join(&b' ')
+    };
+    text.split(|&byte| byte == b'\n').map(line).collect::<Vec<_>>().join(&b'\n')
+}
+
+/// An empty directory of the host's, as the root of a tmpfs is.
+fn directory_of_host() -> TempDir {
+    let dir = tempfile::tempdir_in("/dev/shm").expect("a tmpfs that everybody may write");
+    let everybodys = fs::Permissions::from_mode(0o1777);
+    fs::set_permissions(dir.path(), everybodys).expect("it is our own");
+    dir
 }
 
 /// What statfs tells, without how much room there is, which is the machine's, and the file system's number.
@@ -429,6 +474,8 @@ pub(crate) struct Settings {
     pub(crate) inotify: InotifyLimits,
     /// Whether root may write files without their set-id bits being taken: not in a user namespace.
     pub(crate) keeps_set_ids: bool,
+    /// Whether pathwalk's root is a directory of the host, on a tmpfs, and not a file system in memory.
+    pub(crate) on_host: bool,
 }
 
 impl Settings {
@@ -444,6 +491,7 @@ impl Settings {
             max_user_watches: 65_536,
         },
         keeps_set_ids: true,
+        on_host: false,
     };
 
     /// The configuration of a small machine that is set so.
@@ -493,6 +541,7 @@ impl Settings {
                 max_user_watches: number("inotify/max_user_watches"),
             },
             keeps_set_ids: powers() == Powers::Root,
+            on_host: false,
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Pair {
     kernel: Watched<Kernel>,
     ours: Watched<Ours>,
     pace: Pace,
+    /// Whether both are stamped by the kernel, each when its clock has gone on.
+    both_coarse: bool,
 }
 
 /// Where the two differ.
@@ -38,6 +40,7 @@ impl Pair {
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
         Self {
             pace,
+            both_coarse: settings.on_host && pace == Pace::Fast,
             kernel: Watched::on(nursery.ground(), Kernel::new(nursery)),
             ours: Watched::on(nursery.ground(), Ours::new(settings)),
         }
@@ -82,11 +85,16 @@ impl Pair {
         look_at_all(judge).err()
     }
 
+    /// At which pace stamps are compared.
+    fn stamps(&self) -> Option<Pace> {
+        (!self.both_coarse).then_some(self.pace)
+    }
+
     fn compare(&mut self, steps: &[Step], answers: &mut Vec<Answer>) -> Option<Difference> {
         for ((kernel, ours), step) in self.both(steps).into_iter().zip(steps) {
             answers.push(kernel.answer.clone());
             if let Some(ours) = ours
-                && !kernel.agrees(&ours, self.pace)
+                && !kernel.agrees(&ours, self.stamps())
             {
                 let (made, at) = (answers.len(), Box::new(step.clone()));
                 return Some(Difference { made, at, seen: Box::new([kernel, ours]) });
@@ -112,13 +120,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the other saw the same.
-    pub(crate) fn agrees(&self, ours: &Self, pace: Pace) -> bool {
+    /// Whether the other saw the same, and the stamps that calls at that pace must show, if any are compared.
+    pub(crate) fn agrees(&self, ours: &Self, stamps: Option<Pace>) -> bool {
         self.answer == ours.answer
             && self.files.len() == ours.files.len()
             && std::iter::zip(&self.files, &ours.files).all(|files| match files {
                 (Some((facts, kernel)), Some((other, ours))) => {
-                    facts == other && pace.agree(*kernel, *ours)
+                    facts == other && stamps.is_none_or(|pace| pace.agree(*kernel, *ours))
                 }
                 (None, None) => true,
                 _ => false,

@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     /// On what the kernel makes them.
     pub(crate) ground: Ground,
+    /// Whether pathwalk makes them in a directory of the host.
+    pub(crate) on_host: bool,
 }
 
 /// What came of it.
@@ -88,7 +90,7 @@ impl Plan {
 /// Draws calls and has both make them.
 pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
     let runs = plan.runs();
-    let settings = Settings::running();
+    let settings = Settings { on_host: plan.on_host, ..Settings::running() };
     let next = AtomicUsize::new(0);
     let drawn = Mutex::new(Drawn::default());
     thread::scope(|scope| {

@@ -47,6 +47,7 @@ Examples:
   pathwalk check --worlds --slice 3/100             every path in a hundredth of all small trees
   pathwalk check --races                            what two or three tasks see at the same time
   pathwalk check --ext4 --seed 3                    … where the kernel makes them on an ext4
+  pathwalk check --hostfs                           … where pathwalk makes them in a directory of the host
   pathwalk check --scenario found.scn               one table
   pathwalk check --scenario new.scn --record        write the kernel's answers into it
 
@@ -95,6 +96,10 @@ pub struct Args {
     /// attributes.
     #[arg(long, conflicts_with = "scenario")]
     pub ext4: bool,
+
+    /// Draw the calls with a directory of the host as pathwalk's root, in /dev/shm; and hold no tables
+    #[arg(long, conflicts_with_all = ["scenario", "ext4"])]
+    pub hostfs: bool,
 
     /// Race so many short scripts of two or three tasks
     ///
@@ -224,7 +229,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     let begun = Instant::now();
     let mut held = Held::default();
-    if args.draws() && !args.ext4 {
+    if args.draws() && !args.ext4 && !args.hostfs {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
         }
@@ -237,7 +242,12 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     notes.append(&mut held.spared);
     let mut seeds = String::new();
-    let drawn = (powers() != Powers::None && args.draws()).then(|| {
+    let host_refused = args.hostfs && powers() != Powers::Root;
+    if host_refused {
+        notes
+            .push("only root can give files of the host to all of the tasks: none is drawn".into());
+    }
+    let drawn = (powers() != Powers::None && args.draws() && !host_refused).then(|| {
         let ground = args.ground(&mut notes);
         let plan = args.plan(ground, &mut seeds);
         let progress = progress(plan.ops, "calls");
@@ -297,7 +307,11 @@ impl Args {
         if ground == Ground::Ext4 {
             said.push_str(" on ext4");
         }
-        Plan { seeds, ops: self.ops.unwrap_or(200_000), threads: self.threads(8), ground }
+        let (ops, on_host) = (self.ops.unwrap_or(200_000), self.hostfs);
+        if on_host {
+            said.push_str(" on hostfs");
+        }
+        Plan { seeds, ops, threads: self.threads(8), ground, on_host }
     }
 
     /// Whether the tables are held and calls drawn: where nothing else is asked for, or that too.

@@ -117,7 +117,7 @@ impl Held {
             let Some(ours) = ours else { continue };
             let got = ours.answer.to_string();
             fits &= self.compare(&at, &row.step, row.ours(), "pathwalk:", &got);
-            if fits && !differs && !kernel.agrees(&ours, scenario.pace) {
+            if fits && !differs && !kernel.agrees(&ours, Some(scenario.pace)) {
                 let step = &row.step;
                 let _ = writeln!(
                     self.wrong,

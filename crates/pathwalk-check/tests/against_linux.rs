@@ -26,6 +26,19 @@ fn calls_on_ext4_agree() {
     println!("{report}");
 }
 
+/// A directory of the host as pathwalk's root: the kernel on both sides, with everything of pathwalk between.
+#[test]
+fn calls_on_a_directory_of_the_host_agree() {
+    let args = Args { hostfs: true, ops: Some(10_000), ..Args::default() };
+    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.agrees(), "{report}");
+    report
+        .notes()
+        .filter(|note| note.contains("host"))
+        .for_each(|note| println!("SKIPPED: {note}"));
+    println!("{report}");
+}
+
 /// A few small worlds; `pathwalk check --worlds` asks all of them.
 #[test]
 fn small_worlds_agree() {

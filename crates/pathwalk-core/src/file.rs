@@ -5,6 +5,7 @@
 use crate::{
     cred::Subject,
     dcache::DentryId,
+    fs::OpenHandle,
     inode::{InodeId, InodeRef},
     mount::MountId,
     ops::exec::WriteAccess,
@@ -15,7 +16,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, OpenFlags, Result};
-use std::{mem::ManuallyDrop, ops::Deref, sync::Arc};
+use std::{mem::ManuallyDrop, ops::Deref, os::fd::BorrowedFd, sync::Arc};
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct OpenFile {
     goes_with: GoesWith,
     /// The security module's word.
     security: u64,
+    /// What the file system keeps for this opening.
+    handle: Option<Box<dyn OpenHandle>>,
     position: Mutex<Position>,
 }
 
@@ -75,6 +78,7 @@ impl File {
             flags,
             goes_with,
             security: 0,
+            handle: None,
             position: Mutex::default(),
         }))
     }
@@ -99,6 +103,25 @@ impl File {
             Arc::get_mut(&mut self.0).expect("nobody else has it yet").security = word;
         }
         self
+    }
+
+    /// The same with what its file system keeps for it; nobody else has the file yet.
+    pub(crate) fn with_handle(mut self, handle: Option<Box<dyn OpenHandle>>) -> Self {
+        if handle.is_some() {
+            Arc::get_mut(&mut self.0).expect("nobody else has it yet").handle = handle;
+        }
+        self
+    }
+
+    /// What its file system keeps for it; where it keeps nothing it is asked by inode.
+    pub(crate) fn handle(&self) -> Option<&dyn OpenHandle> {
+        self.0.handle.as_deref()
+    }
+
+    /// The descriptor of the host that this open file is, where its file system has files of the host. See
+    /// [`OpenHandle::host_fd`].
+    pub fn host_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.handle()?.host_fd()
     }
 
     /// Asks the security module whether the size may be set by this file.

@@ -323,7 +323,7 @@ impl FileSystem for MemFs {
         _inode: InodeRef<'_>,
         _kind: AclKind,
         _acl: &[AclEntry],
-        _change: &Iattr,
+        _change: &mut Iattr,
     ) -> Result<()> {
         Ok(())
     }

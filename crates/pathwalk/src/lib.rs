@@ -24,6 +24,8 @@ pub use pathwalk_abi::{
     StatmountMask, Statx, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 pub use pathwalk_core::*;
+#[cfg(feature = "hostfs")]
+pub use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
 #[cfg(feature = "memfs")]
 pub use pathwalk_memfs::MemFs;
 #[cfg(feature = "procfs")]

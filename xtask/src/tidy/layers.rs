@@ -12,7 +12,7 @@ use super::Breach;
 const LAYERS: [&[&str]; 6] = [
     &["pathwalk-sync", "pathwalk-abi"],
     &["pathwalk-core"],
-    &["pathwalk-memfs", "pathwalk-procfs"],
+    &["pathwalk-hostfs", "pathwalk-memfs", "pathwalk-procfs"],
     &["pathwalk"],
     &["pathwalk-bench", "pathwalk-check"],
     &["pathwalk-cli"],

@@ -192,6 +192,27 @@ impl Vfs {
         }
     }
 
+    /// Drops the names below a directory that was removed, whatever they stood for: they alone may keep it, and its end is
+    /// to be heard of.
+    ///
+    /// Linux: `shrink_dcache_parent`, by `vfs_rmdir`.
+    pub(crate) fn shrink_dcache_parent(&self, id: DentryId) {
+        let dentry = self.dentry(id);
+        let mut children = Vec::new();
+        {
+            let _guard = dentry.lockref.lock(lock::DENTRY);
+            let mut child = DentryId(dentry.first_child.get());
+            while child != DentryId::NONE {
+                children.push(child);
+                child = DentryId(self.dentry(child).next_sibling.get());
+            }
+        }
+        for child in children {
+            // It may have been used for another name since, which is none the worse for being dropped.
+            self.evict(child, 0);
+        }
+    }
+
     /// Drops one name if nobody holds it and it has those flags.
     fn evict(&self, id: DentryId, kind: u32) -> bool {
         let dentry = self.dentry(id);

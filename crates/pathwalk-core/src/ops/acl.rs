@@ -79,7 +79,7 @@ impl Task {
         // Room first: what the file system did must find its place.
         let acls = NewAcls::new(vfs, acls)?;
         lock_order::assert_none_held();
-        held.sb().fs.set_acl(held.inode_ref(), kind, acls.get().of(kind), &change)?;
+        held.sb().fs.set_acl(held.inode_ref(), kind, acls.get().of(kind), &mut change)?;
         vfs.note_acls(held.inode(), &change, acls);
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Task {
         if dentry.is(COMPLETE) {
             vfs.list_complete(id, &mut position, &mut out);
         } else {
-            noted = vfs.list_asking(id, &mut position, &mut out)?;
+            noted = vfs.list_asking(dir, &mut position, &mut out)?;
         }
         drop(position);
         dir.fsnotify_access();
@@ -266,10 +266,11 @@ impl Vfs {
     /// Lists a directory by asking its file system; says whether that is to be noted.
     fn list_asking(
         &self,
-        id: DentryId,
+        file: &File,
         position: &mut Position,
         out: &mut Dirents<'_>,
     ) -> Result<bool> {
+        let (_, id) = file.place();
         let dentry = self.dentry(id);
         let sb = self.superblock(dentry.sb.get()).ok_or(Errno::ESTALE)?;
         let noted = !sb.fs.features().contains(Features::NODIRATIME);
@@ -278,13 +279,18 @@ impl Vfs {
         }
         let dir = self.inode_ref(InodeId(dentry.inode.get()));
         let mut offset = position.offset;
-        sb.fs.readdir(dir, offset - FIRST, &mut |next, ino, kind, name| {
+        let from = offset - FIRST;
+        let mut emit = |next, ino, kind, name: &[u8]| {
             let pushed = out.push(ino, next + FIRST, kind, name);
             if pushed {
                 offset = next + FIRST;
             }
             pushed
-        })?;
+        };
+        match file.handle() {
+            Some(handle) => handle.readdir(dir, from, &mut emit)?,
+            None => sb.fs.readdir(dir, from, &mut emit)?,
+        }
         position.offset = offset;
         Ok(noted)
     }

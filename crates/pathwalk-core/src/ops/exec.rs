@@ -51,9 +51,8 @@ impl Task {
             _ => return Err(Errno::EACCES),
         }
         vfs.inode_permission(held.inode(), Access::EXEC, &self.cred.subject())?;
-        let word = self.security_file_open(&held, OpenFlags::RDONLY)?;
         // It is open from here on, also where it cannot run.
-        let file = File::new(&self.anchor, held, OpenFlags::RDONLY).with_security(word);
+        let file = self.file_open(held, OpenFlags::RDONLY, None)?;
         file.fsnotify_open_exec();
         vfs.deny_write_access(file.inode())?;
         Ok(Executable(file))

@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{create::Make, retry_estale, within};
+use super::{create::Make, exec::WriteAccess, retry_estale, within};
 use crate::{
     dcache::NEGATIVE,
     file::File,
@@ -27,6 +27,7 @@ use pathwalk_abi::{
     Dev, Errno, FileType, InodeFlags, OpenFlags, OpenHow, ResolveFlags, Result,
     mode::{S_ISVTX, S_IWGRP, S_IWOTH},
 };
+use pathwalk_sync::lock_order;
 
 /// What O_PATH keeps of the flags beside it.
 const PATH_FLAGS: OpenFlags = OpenFlags::PATH
@@ -149,14 +150,45 @@ impl Task {
         let inode = held.inode();
         let access =
             if open_for_writing(op.flags) { Some(vfs.get_write_access(inode)?) } else { None };
-        let word = self.security_file_open(&held, op.flags)?;
-        let flags = op.flags.difference(OPENING);
-        let mut file = File::new(&self.anchor, held, flags).with_security(word);
-        if let Some(access) = access {
-            file = file.with_write_access(access)?;
-        }
+        let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();
         Ok(file)
+    }
+
+    /// Opens a place of which everything was checked but what the security module and the file system have to say.
+    ///
+    /// # Errors
+    ///
+    /// - what the security module answers.
+    /// - `EINVAL`, `ENXIO`: it is a fifo, a socket or a device.
+    /// - whatever the file system answers.
+    /// - `EROFS`: the mount has been made read-only meanwhile.
+    ///
+    /// Linux: `do_dentry_open`.
+    pub(crate) fn file_open(
+        &self,
+        held: HeldPath<'_>,
+        flags: OpenFlags,
+        access: Option<WriteAccess<'_>>,
+    ) -> Result<File> {
+        let word = self.security_file_open(&held, flags)?;
+        match held.inode_ref().attr().file_type() {
+            FileType::Regular | FileType::Directory => {}
+            // Access mode 3 makes neither end of a pipe.
+            FileType::Fifo if flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
+            FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
+                return Err(Errno::ENXIO);
+            }
+            FileType::Symlink => {}
+        }
+        let flags = flags.difference(OPENING);
+        lock_order::assert_none_held();
+        let handle = held.sb().fs.open(held.inode_ref(), flags)?;
+        let file = File::new(&self.anchor, held, flags).with_security(word).with_handle(handle);
+        match access {
+            Some(access) => file.with_write_access(access),
+            None => Ok(file),
+        }
     }
 
     /// Asks the security module; its word is kept with the file.
@@ -265,21 +297,7 @@ impl Task {
             access = Some(vfs.get_write_access(inode)?);
             held.want_write()?;
         }
-        let word = self.security_file_open(&held, op.flags)?;
-        match kind {
-            FileType::Regular | FileType::Directory => {}
-            // Access mode 3 makes neither end of a pipe.
-            FileType::Fifo if op.flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
-            FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
-                return Err(Errno::ENXIO);
-            }
-            FileType::Symlink => {}
-        }
-        let flags = op.flags.difference(OPENING);
-        let mut file = File::new(&self.anchor, held, flags).with_security(word);
-        if let Some(access) = access {
-            file = file.with_write_access(access)?;
-        }
+        let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();
         if truncates {
             let who = self.cred.subject();

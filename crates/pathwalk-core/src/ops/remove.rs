@@ -108,6 +108,9 @@ impl Task {
         vfs.d_delete(parent.dir.dentry(), name.id, rmdir);
         vfs.detach_mounts(name.id);
         if rmdir {
+            vfs.shrink_dcache_parent(name.id);
+        }
+        if rmdir {
             vfs.fsnotify_rmdir(parent.dir.inode(), parent.name(), name.id);
         } else {
             vfs.fsnotify_unlink(parent.dir.inode(), parent.name(), name.id);

@@ -232,6 +232,9 @@ impl Vfs {
         }
         if replaced.is_some() && !exchange {
             self.detach_mounts(target.id);
+            if onto_directory {
+                self.shrink_dcache_parent(target.id);
+            }
         }
         let (from, to) = ((old.dir.inode(), old.name()), (new.dir.inode(), new.name()));
         self.fsnotify_move(from, to, inode, replaced.filter(|_| !exchange));

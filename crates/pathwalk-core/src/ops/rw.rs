@@ -93,7 +93,7 @@ impl Task {
     ///
     /// - `EBADF`: opened with `O_PATH`, or of another machine.
     /// - `EINVAL`: the position would be negative, or larger than the file system has any; or it counts from the end of a
-    ///   directory that is all in the cache, as on tmpfs.
+    ///   directory whose file system knows no such, as tmpfs.
     pub fn lseek(&self, file: &File, to: Seek) -> Result<u64> {
         let (vfs, (_, dentry)) = (self.vfs(), self.place_of(file)?);
         if file.is_path() {
@@ -111,6 +111,9 @@ impl Task {
             Seek::Set(by) => (0, by),
             Seek::Cur(by) => (position.offset, by),
             Seek::End(_) if complete => return Err(Errno::EINVAL),
+            Seek::End(by) if directory && let Some(handle) = file.handle() => {
+                (handle.seek_end(file.inode_ref(), by)?, 0)
+            }
             Seek::End(by) => (attr.size, by),
         };
         let offset = from.checked_add_signed(by).filter(|&offset| offset <= last);
@@ -131,7 +134,10 @@ impl Task {
     fn read_at(&self, file: &File, buf: &mut [u8], offset: u64) -> Result<usize> {
         let held = file.borrow();
         lock_order::assert_none_held();
-        let read = held.sb().fs.read(file.inode_ref(), offset, buf)?;
+        let read = match file.handle() {
+            Some(handle) => handle.read(file.inode_ref(), offset, buf)?,
+            None => held.sb().fs.read(file.inode_ref(), offset, buf)?,
+        };
         // Reading nothing is reading, as on tmpfs.
         if !file.flags().contains(OpenFlags::NOATIME) {
             self.vfs().touch_atime(held.inode(), held.mnt_flags());
@@ -150,7 +156,11 @@ impl Task {
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
         self.vfs().file_remove_privs(&held, &self.cred.subject())?;
         lock_order::assert_none_held();
-        let written = held.sb().fs.write(file.inode_ref(), offset, data, self.vfs().now())?;
+        let now = self.vfs().now();
+        let written = match file.handle() {
+            Some(handle) => handle.write(file.inode_ref(), offset, data, now)?,
+            None => held.sb().fs.write(file.inode_ref(), offset, data, now)?,
+        };
         if written.1 != 0 {
             file.fsnotify_modify();
         }

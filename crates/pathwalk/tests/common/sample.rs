@@ -327,7 +327,7 @@ impl FileSystem for SampleFs {
         inode: InodeRef<'_>,
         kind: AclKind,
         acl: &[AclEntry],
-        change: &Iattr,
+        change: &mut Iattr,
     ) -> Result<()> {
         let mut nodes = self.nodes.lock().unwrap();
         let node = nodes.get_mut(&inode.node()).unwrap();

@@ -15,141 +15,24 @@
 //!
 //! Linux: `struct super_operations`, `inode_operations`, `file_operations`.
 
+mod features;
+
+mod said;
+
+mod open;
+
+pub use crate::setattr::Iattr;
+pub use features::{Access, Features};
+pub use open::OpenHandle;
+pub use said::{Emit, Found, FsStat, LinkTarget, NewInode, Rename};
+
 use crate::{
     acl::{AclEntry, AclKind, Acls},
     cred::Subject,
-    inode::{Attr, InodeRef},
-    tasks::HeldPlace,
+    inode::InodeRef,
 };
-use bitflags::bitflags;
-use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec, XattrFlags};
+use pathwalk_abi::{Errno, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
 use std::convert::Infallible;
-
-pub use crate::setattr::Iattr;
-
-bitflags! {
-    /// What a file system is like; asked once, when it is mounted.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Features: u32 {
-        /// The cache is the file system's only record of its names: every directory's children are all in it, a
-        /// name that is not there does not exist, nothing is evicted, and [`FileSystem::lookup`] and
-        /// [`FileSystem::readdir`] are never called.
-        const COMPLETE = 1 << 0;
-        /// [`FileSystem::permission`] decides instead of the mode bits.
-        const PERMISSION = 1 << 1;
-        /// … but search in a directory whose three x bits are set needs not be asked (a promise that the answer
-        /// would be yes).
-        const MAY_EXEC = 1 << 2;
-        /// [`FileSystem::revalidate`] wants to be asked at each use of a cached name.
-        const REVALIDATE = 1 << 3;
-        /// Its symlinks lead to different places for different tasks, or to places without a path:
-        /// [`FileSystem::get_link`] is asked at each use, and no body is kept.
-        const MAGIC_LINKS = 1 << 4;
-        /// Its stamps are no finer than a tick of the clock, and it knows no births: statx(2) shows so.
-        const COARSE_TIMES = 1 << 5;
-        /// Listing a directory is not noted in its time of last access.
-        const NODIRATIME = 1 << 6;
-        /// ACLs take part in permission, and default ACLs take the umask's place: [`FileSystem::acls`] and
-        /// [`FileSystem::set_acl`] know them. Those of a complete file system are kept in the cache alone.
-        const POSIX_ACL = 1 << 8;
-    }
-}
-
-bitflags! {
-    /// What is asked of an inode.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Access: u32 {
-        /// Execute a file, search a directory.
-        const EXEC = 1;
-        /// Write.
-        const WRITE = 2;
-        /// Read.
-        const READ = 4;
-    }
-}
-
-/// What a name stands for, as the file system says it. Each is given back once, by [`FileSystem::evict`].
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The file system's own word for the inode; equal for two names of one file.
-    pub node: u64,
-    /// The attributes.
-    pub attr: Attr,
-    /// Of a symlink: its body, if it is at hand; else it is asked for by [`FileSystem::readlink`]. It has 1 to 4095 bytes,
-    /// none of them NUL; the size in `attr` is only what stat shows.
-    pub body: Option<Vec<u8>>,
-}
-
-/// A file that is to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct NewInode<'a> {
-    /// Its type.
-    pub file_type: FileType,
-    /// Its permission bits, umask or default ACL applied.
-    pub mode: u32,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Of a device: its number.
-    pub rdev: Dev,
-    /// Of a symlink: its body.
-    pub body: &'a [u8],
-    /// Who may access it beside what the mode says; empty if there is no such.
-    pub access_acl: &'a [AclEntry],
-    /// Of a directory: what new files in it begin with; empty if there is no such.
-    pub default_acl: &'a [AclEntry],
-    /// The time.
-    pub now: Timespec,
-}
-
-/// A rename.
-#[derive(Clone, Copy, Debug)]
-pub struct Rename<'a> {
-    /// The directory that has the name now.
-    pub old_dir: InodeRef<'a>,
-    /// The name now.
-    pub old_name: &'a [u8],
-    /// What is renamed.
-    pub inode: InodeRef<'a>,
-    /// The directory that gets the name; perhaps the same.
-    pub new_dir: InodeRef<'a>,
-    /// The new name.
-    pub new_name: &'a [u8],
-    /// What the new name stood for, which loses it.
-    pub replaced: Option<InodeRef<'a>>,
-    /// The time.
-    pub now: Timespec,
-}
-
-/// What statfs(2) asks the file system; the rest is the mount's.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FsStat {
-    /// The magic number of the type.
-    pub magic: u64,
-    /// The size of a block.
-    pub bsize: u64,
-    /// Blocks in all.
-    pub blocks: u64,
-    /// Free blocks.
-    pub bfree: u64,
-    /// Inodes in all.
-    pub files: u64,
-    /// Free inodes.
-    pub ffree: u64,
-}
-
-/// Where a symlink leads.
-#[derive(Debug)]
-pub enum LinkTarget<'v> {
-    /// To what this path leads to, from the symlink's directory.
-    Body(Vec<u8>),
-    /// To this very place, whatever path leads there, if any does.
-    Place(HeldPlace<'v>),
-}
-
-/// Takes one entry of a listing: the offset behind it, its inode number, type and name. Says whether more is wanted.
-pub type Emit<'a> = dyn FnMut(u64, u64, FileType, &[u8]) -> bool + 'a;
 
 /// A file system.
 pub trait FileSystem: Send + Sync + 'static {
@@ -370,8 +253,8 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Sets or, with no entries, removes an ACL, and changes the attributes that follow from it: mode and time of change.
-    /// What the call allows was decided before, and the caller notes both in the cache, in one step. Asked if
-    /// [`Features::POSIX_ACL`] is set.
+    /// What the call allows was decided before, and the caller notes both in the cache, in one step, with the time of change
+    /// that the file system puts there. Asked if [`Features::POSIX_ACL`] is set.
     ///
     /// A mode that is changed by [`FileSystem::setattr`] changes the access ACL: below it is the file system's to do, by
     /// [`acl_chmod`](crate::acl_chmod); in the cache it is done.
@@ -385,7 +268,7 @@ pub trait FileSystem: Send + Sync + 'static {
         inode: InodeRef<'_>,
         kind: AclKind,
         acl: &[AclEntry],
-        change: &Iattr,
+        change: &mut Iattr,
     ) -> Result<()> {
         let _ = (inode, kind, acl, change);
         Err(Errno::EOPNOTSUPP)
@@ -463,6 +346,25 @@ pub trait FileSystem: Send + Sync + 'static {
     fn get_link<'v>(&self, inode: InodeRef<'v>, who: &Subject<'_>) -> Result<LinkTarget<'v>> {
         let _ = who;
         self.readlink(inode).map(LinkTarget::Body)
+    }
+
+    /// Opens a regular file or a directory, after everything was checked; what the file system keeps for this one opening
+    /// is then asked instead of itself, until the file is closed. `None` is a file system that keeps nothing: it is asked by
+    /// inode, as memfs.
+    ///
+    /// The flags are those that stay: the access mode, `O_APPEND`, `O_NOATIME` …. An `O_TRUNC` comes after, by
+    /// [`FileSystem::setattr`].
+    ///
+    /// # Errors
+    ///
+    /// - `ESTALE`: the file is not what the cache takes it for; the walk asks again from its start.
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one more.
+    /// - `EIO` and its like.
+    ///
+    /// Linux: `f_op->open`, by `do_dentry_open`.
+    fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        let _ = (inode, flags);
+        Ok(None)
     }
 
     /// Reads from a regular file; fewer bytes only at its end.

@@ -1,0 +1,44 @@
+//! What a file system is like, and what is asked of an inode.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// What a file system is like; asked once, when it is mounted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Features: u32 {
+        /// The cache is the file system's only record of its names: every directory's children are all in it, a
+        /// name that is not there does not exist, nothing is evicted, and [`FileSystem::lookup`](super::FileSystem::lookup) and
+        /// [`FileSystem::readdir`](super::FileSystem::readdir) are never called.
+        const COMPLETE = 1 << 0;
+        /// [`FileSystem::permission`](super::FileSystem::permission) decides instead of the mode bits.
+        const PERMISSION = 1 << 1;
+        /// … but search in a directory whose three x bits are set needs not be asked (a promise that the answer
+        /// would be yes).
+        const MAY_EXEC = 1 << 2;
+        /// [`FileSystem::revalidate`](super::FileSystem::revalidate) wants to be asked at each use of a cached name.
+        const REVALIDATE = 1 << 3;
+        /// Its symlinks lead to different places for different tasks, or to places without a path:
+        /// [`FileSystem::get_link`](super::FileSystem::get_link) is asked at each use, and no body is kept.
+        const MAGIC_LINKS = 1 << 4;
+        /// Its stamps are no finer than a tick of the clock, and it knows no births: statx(2) shows so.
+        const COARSE_TIMES = 1 << 5;
+        /// Listing a directory is not noted in its time of last access.
+        const NODIRATIME = 1 << 6;
+        /// ACLs take part in permission, and default ACLs take the umask's place: [`FileSystem::acls`](super::FileSystem::acls) and
+        /// [`FileSystem::set_acl`](super::FileSystem::set_acl) know them. Those of a complete file system are kept in the cache alone.
+        const POSIX_ACL = 1 << 8;
+    }
+}
+
+bitflags! {
+    /// What is asked of an inode.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u32 {
+        /// Execute a file, search a directory.
+        const EXEC = 1;
+        /// Write.
+        const WRITE = 2;
+        /// Read.
+        const READ = 4;
+    }
+}

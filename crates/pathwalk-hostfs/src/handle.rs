@@ -1,0 +1,155 @@
+//! Open files: a descriptor of the host each.
+
+use crate::{hostfs::Shared, node::Node};
+use parking_lot::Mutex;
+use pathwalk_abi::{FileType, OpenFlags, Result, Timespec};
+use pathwalk_core::{
+    InodeRef,
+    fs::{Emit, OpenHandle},
+};
+use rustix::fs::OFlags;
+use std::{
+    fmt,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// The flags of an opening that the host is told.
+const TOLD: OpenFlags = OpenFlags::ACCMODE
+    .union(OpenFlags::APPEND)
+    .union(OpenFlags::NOATIME)
+    .union(OpenFlags::DSYNC)
+    .union(OpenFlags::SYNC);
+
+/// The last position of a listing that the cache can count on from: what some file systems say of a directory's end is the
+/// largest number there is.
+const END: u64 = i64::MAX as u64 - 2;
+
+/// A file that somebody has open.
+pub(crate) struct HostFile {
+    fs: Arc<Shared>,
+    fd: OwnedFd,
+    writes: bool,
+    /// One at a time writes at the end, for the descriptor's position says where that was.
+    appending: Mutex<()>,
+}
+
+/// The same as the cache has it.
+pub(crate) struct Opened(Arc<HostFile>);
+
+impl HostFile {
+    /// Opens the file or directory of a node.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Shared::reach`].
+    /// - whatever the host answers.
+    pub(crate) fn open(
+        fs: &Arc<Shared>,
+        node: &Node,
+        kind: FileType,
+        flags: OpenFlags,
+    ) -> Result<Arc<Self>> {
+        let held = fs.reach_node(node)?;
+        let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
+        let fd = if kind == FileType::Directory {
+            fs.spare(|| fs.host.open_dir(held.as_fd()))
+        } else {
+            fs.spare(|| fs.reopen(held.as_fd(), told))
+        }?;
+        // With both it can do neither.
+        let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
+        let file = Arc::new(Self { fs: Arc::clone(fs), fd, writes, appending: Mutex::new(()) });
+        node.opened(&file);
+        Ok(file)
+    }
+
+    /// Whether it can be written to by this.
+    pub(crate) fn writes(&self) -> bool {
+        self.writes
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut read = 0;
+        // Reading nothing is reading too.
+        loop {
+            let more = self.fs.host.pread(self.fd(), &mut buf[read..], offset + read as u64)?;
+            read += more;
+            if more == 0 || read == buf.len() {
+                return Ok(read);
+            }
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+    ) -> Result<(u64, usize)> {
+        let written = match offset {
+            Some(offset) => {
+                let written = self.fs.host.pwrite(self.fd(), data, offset)?;
+                (offset + written as u64, written)
+            }
+            None => {
+                let _appending = self.appending.lock();
+                self.fs.host.append(self.fd(), data)?
+            }
+        };
+        self.fs.refresh_after(inode, self.fd());
+        Ok(written)
+    }
+
+    pub(crate) fn list(&self, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
+        let from = if offset >= END { i64::MAX as u64 } else { offset };
+        self.fs.host.list(self.fd(), from, &mut |next, ino, kind, name| {
+            let kind = self.fs.kind_of(self.fd(), name, kind)?;
+            Ok(emit(next.min(END), ino, kind, name))
+        })
+    }
+}
+
+impl Opened {
+    pub(crate) fn new(file: Arc<HostFile>) -> Self {
+        Self(file)
+    }
+}
+
+impl OpenHandle for Opened {
+    fn read(&self, _inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.0.read(offset, buf)
+    }
+
+    fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        _now: Timespec,
+    ) -> Result<(u64, usize)> {
+        self.0.write(inode, offset, data)
+    }
+
+    fn readdir(&self, _dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
+        self.0.list(offset, emit)
+    }
+
+    fn seek_end(&self, _dir: InodeRef<'_>, by: i64) -> Result<u64> {
+        self.0.fs.host.seek_end(self.0.fd(), by).map(|position| position.min(END))
+    }
+
+    fn host_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.fd())
+    }
+}
+
+impl fmt::Debug for HostFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostFile").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}

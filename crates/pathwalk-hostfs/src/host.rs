@@ -1,0 +1,351 @@
+//! The calls to the host: all of them, each counted.
+//!
+//! Invariant: no call is given a path that the host walks on its own account. A path is one name below a directory that
+//! is held by its descriptor and is not followed where it is a symlink; or a run of names that [`Host::open_below`] walks,
+//! which leaves nothing; or the number of a descriptor of our own in /proc.
+//!
+//! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
+
+use pathwalk_abi::{Errno, FileType, Result, SetTime};
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags},
+    io,
+};
+use std::{
+    mem::MaybeUninit,
+    os::fd::AsRawFd,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+pub(crate) use rustix::fs::{IFlags, RenameFlags, StatFs, Statx, XattrFlags};
+
+/// A place that is held and was not opened: it can be the start of calls, and be opened by its number.
+const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What a run of names must not do on its way.
+const BELOW: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
+
+/// Longer runs of names are walked in pieces: the host takes 4095 bytes at a time.
+const LONGEST: usize = 4000;
+
+/// How the host is asked.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// Whether it has openat2; where not, runs of names are walked name by name.
+    openat2: bool,
+    calls: AtomicU64,
+}
+
+/// Takes one entry of a listing: see [`Host::list`].
+pub(crate) type EmitEntry<'a> = dyn FnMut(u64, u64, Option<FileType>, &[u8]) -> Result<bool> + 'a;
+
+/// The answer of a call to the host.
+fn answer<T>(answer: io::Result<T>) -> Result<T> {
+    answer.map_err(|errno| Errno::from_raw(errno.raw_os_error()).unwrap_or(Errno::EIO))
+}
+
+/// The path by which a descriptor of our own leads to what it stands for, a symlink too.
+fn by_number(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
+}
+
+impl Host {
+    /// A host that is asked by openat2 if it has that, and if it is wanted.
+    pub(crate) fn new(openat2: bool) -> Self {
+        let host = Self { openat2, calls: AtomicU64::new(0) };
+        let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
+        Self { openat2: has, ..host }
+    }
+
+    /// How many calls were made.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Relaxed)
+    }
+
+    /// Makes a call.
+    fn call<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
+        self.calls.fetch_add(1, Relaxed);
+        answer(call())
+    }
+
+    /// Opens the directory that everything lies below: the only path that is the user's own.
+    pub(crate) fn open_root(&self, path: &[u8]) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.call(|| fs::open(path, flags, Mode::empty()))
+    }
+
+    /// Holds what a run of names leads to, none of which may be a symlink but the last, and none `..`.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`, `ENOTDIR`, `ELOOP`, `EXDEV`: it leads nowhere, or would lead out.
+    pub(crate) fn open_below(&self, dir: BorrowedFd<'_>, names: &[&[u8]]) -> Result<OwnedFd> {
+        debug_assert!(!names.is_empty(), "the directory itself is at hand");
+        let mut at: Option<OwnedFd> = None;
+        let mut rest = names;
+        while !rest.is_empty() {
+            let from = at.as_ref().map_or(dir, AsFd::as_fd);
+            let (piece, left) =
+                if self.openat2 { first_piece(rest) } else { (rest[0].to_vec(), &rest[1..]) };
+            let last = left.is_empty();
+            at = Some(self.open_piece(from, &piece, last)?);
+            rest = left;
+        }
+        at.ok_or(Errno::ENOENT)
+    }
+
+    fn open_piece(&self, dir: BorrowedFd<'_>, piece: &[u8], last: bool) -> Result<OwnedFd> {
+        let flags = if last { PATH } else { PATH | OFlags::DIRECTORY };
+        if !self.openat2 {
+            return self.call(|| fs::openat(dir, piece, flags, Mode::empty()));
+        }
+        loop {
+            match self.call(|| fs::openat2(dir, piece, flags, Mode::empty(), BELOW)) {
+                // The host could not tell that it stayed below, for something was moved meanwhile.
+                Err(Errno::EAGAIN) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Holds what a name stands for.
+    pub(crate) fn open_path(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+        self.call(|| fs::openat(dir, name, PATH, Mode::empty()))
+    }
+
+    /// Opens what is held. It must be known to be a regular file or a directory: others may do things when opened.
+    pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        self.call(|| fs::open(by_number(held), flags, Mode::empty()))
+    }
+
+    /// Opens a directory that is held, to list it.
+    pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.call(|| fs::openat(dir, ".", flags, Mode::empty()))
+    }
+
+    /// Makes a regular file and holds it.
+    pub(crate) fn create(&self, dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<OwnedFd> {
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.call(|| fs::openat(dir, name, flags, permissions(mode)))
+    }
+
+    /// Makes a regular file without a name, which may get one.
+    pub(crate) fn tmpfile(&self, dir: BorrowedFd<'_>, mode: u32) -> Result<OwnedFd> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        self.call(|| fs::openat(dir, ".", flags, permissions(mode)))
+    }
+
+    pub(crate) fn mkdir(&self, dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<()> {
+        self.call(|| fs::mkdirat(dir, name, permissions(mode)))
+    }
+
+    pub(crate) fn mknod(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        kind: FileType,
+        mode: u32,
+        rdev: u64,
+    ) -> Result<()> {
+        let kind = fs::FileType::from_raw_mode(kind.to_mode());
+        self.call(|| fs::mknodat(dir, name, kind, permissions(mode), rdev))
+    }
+
+    pub(crate) fn symlink(&self, body: &[u8], dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        self.call(|| fs::symlinkat(body, dir, name))
+    }
+
+    /// Gives what is held one more name.
+    pub(crate) fn link(
+        &self,
+        held: BorrowedFd<'_>,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<()> {
+        self.call(|| fs::linkat(fs::CWD, by_number(held), dir, name, AtFlags::SYMLINK_FOLLOW))
+    }
+
+    pub(crate) fn unlink(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        self.call(|| fs::unlinkat(dir, name, AtFlags::empty()))
+    }
+
+    pub(crate) fn rmdir(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        self.call(|| fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
+    }
+
+    pub(crate) fn rename(
+        &self,
+        (old_dir, old): (BorrowedFd<'_>, &[u8]),
+        (new_dir, new): (BorrowedFd<'_>, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.call(|| fs::renameat_with(old_dir, old, new_dir, new, flags))
+    }
+
+    /// What is held, or with a name what that stands for in the directory that is held.
+    pub(crate) fn statx(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        self.call(|| fs::statx(dir, name, flags, mask))
+    }
+
+    /// The body of a symlink that is held.
+    pub(crate) fn readlink(&self, held: BorrowedFd<'_>) -> Result<Vec<u8>> {
+        self.call(|| fs::readlinkat(held, "", Vec::new())).map(std::ffi::CString::into_bytes)
+    }
+
+    pub(crate) fn chmod(&self, held: BorrowedFd<'_>, mode: u32) -> Result<()> {
+        self.call(|| fs::chmod(by_number(held), permissions(mode)))
+    }
+
+    pub(crate) fn chown(
+        &self,
+        held: BorrowedFd<'_>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<()> {
+        let (uid, gid) = (uid.map(fs::Uid::from_raw), gid.map(fs::Gid::from_raw));
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        self.call(|| fs::chownat(held, "", uid, gid, flags))
+    }
+
+    pub(crate) fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<()> {
+        self.call(|| fs::ftruncate(file, size))
+    }
+
+    /// Sets the times that are given.
+    pub(crate) fn utimens(
+        &self,
+        held: BorrowedFd<'_>,
+        atime: SetTime,
+        mtime: SetTime,
+    ) -> Result<()> {
+        let time = |time: SetTime| match time {
+            SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
+            SetTime::Now => fs::Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW },
+            SetTime::Omit => fs::Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT },
+        };
+        let times = fs::Timestamps { last_access: time(atime), last_modification: time(mtime) };
+        self.call(|| fs::utimensat(held, "", &times, AtFlags::EMPTY_PATH))
+    }
+
+    pub(crate) fn getflags(&self, file: BorrowedFd<'_>) -> Result<IFlags> {
+        self.call(|| fs::ioctl_getflags(file))
+    }
+
+    pub(crate) fn setflags(&self, file: BorrowedFd<'_>, flags: IFlags) -> Result<()> {
+        self.call(|| fs::ioctl_setflags(file, flags))
+    }
+
+    pub(crate) fn getxattr(&self, held: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        self.until_it_fits(|buf| fs::getxattr(by_number(held), name, buf))
+    }
+
+    pub(crate) fn listxattr(&self, held: BorrowedFd<'_>) -> Result<Vec<u8>> {
+        self.until_it_fits(|buf| fs::listxattr(by_number(held), buf))
+    }
+
+    pub(crate) fn setxattr(
+        &self,
+        held: BorrowedFd<'_>,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
+        self.call(|| fs::setxattr(by_number(held), name, value, flags))
+    }
+
+    pub(crate) fn removexattr(&self, held: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        self.call(|| fs::removexattr(by_number(held), name))
+    }
+
+    /// Reads something whose length is not known before: 256 bytes are enough for most, 64 KiB for all.
+    fn until_it_fits(&self, read: impl Fn(&mut [u8]) -> io::Result<usize>) -> Result<Vec<u8>> {
+        for size in [256, 64 << 10] {
+            let mut buf = vec![0; size];
+            match self.call(|| read(&mut buf)) {
+                Ok(len) => {
+                    buf.truncate(len);
+                    return Ok(buf);
+                }
+                Err(Errno::ERANGE) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::E2BIG)
+    }
+
+    pub(crate) fn pread(&self, file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.call(|| io::pread(file, buf, offset))
+    }
+
+    pub(crate) fn pwrite(&self, file: BorrowedFd<'_>, data: &[u8], offset: u64) -> Result<usize> {
+        self.call(|| io::pwrite(file, data, offset))
+    }
+
+    /// Writes at the end of a file that was opened for that; where the writing ended, and how much that was.
+    pub(crate) fn append(&self, file: BorrowedFd<'_>, data: &[u8]) -> Result<(u64, usize)> {
+        let written = self.call(|| io::write(file, data))?;
+        Ok((self.call(|| fs::tell(file))?, written))
+    }
+
+    /// Lists an open directory from a position: calls `emit` with the position behind an entry, its inode number, type and
+    /// name, until it says `false`. A type that the host does not tell is `None`.
+    pub(crate) fn list(
+        &self,
+        dir: BorrowedFd<'_>,
+        from: u64,
+        emit: &mut EmitEntry<'_>,
+    ) -> Result<()> {
+        self.call(|| fs::seek(dir, fs::SeekFrom::Start(from)))?;
+        let mut buf = [MaybeUninit::uninit(); 8192];
+        let mut entries = fs::RawDir::new(dir, &mut buf);
+        loop {
+            if entries.is_buffer_empty() {
+                self.calls.fetch_add(1, Relaxed);
+            }
+            let Some(entry) = entries.next() else { return Ok(()) };
+            let entry = answer(entry)?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = FileType::from_mode(entry.file_type().as_raw_mode());
+            if !emit(entry.next_entry_cookie(), entry.ino(), kind, name)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The position that lies so far from the end of an open directory.
+    pub(crate) fn seek_end(&self, dir: BorrowedFd<'_>, by: i64) -> Result<u64> {
+        self.call(|| fs::seek(dir, fs::SeekFrom::End(by)))
+    }
+
+    pub(crate) fn statfs(&self, file: BorrowedFd<'_>) -> Result<StatFs> {
+        self.call(|| fs::fstatfs(file))
+    }
+}
+
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode)
+}
+
+/// As many of the names as the host takes at a time, with slashes between, and the rest of them.
+fn first_piece<'n, 'a>(names: &'n [&'a [u8]]) -> (Vec<u8>, &'n [&'a [u8]]) {
+    let mut piece = names[0].to_vec();
+    let mut taken = 1;
+    while let Some(name) = names.get(taken)
+        && piece.len() + 1 + name.len() <= LONGEST
+    {
+        piece.push(b'/');
+        piece.extend_from_slice(name);
+        taken += 1;
+    }
+    (piece, &names[taken..])
+}

@@ -1,0 +1,411 @@
+//! The file system: what it is asked, and what it asks the host.
+
+use crate::{
+    handle::{HostFile, Opened},
+    host::Host,
+    node::{Ident, Node, Nodes, ROOT},
+    options::HostOptions,
+    pool::Pool,
+    reach::show,
+};
+use parking_lot::Mutex;
+use pathwalk_abi::{
+    Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags,
+    xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+};
+use pathwalk_core::{
+    AclEntry, AclKind, Acls, Attr, InodeRef, acl_from_xattr,
+    fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename},
+};
+use rustix::{
+    fs::{OFlags, Statx},
+    process::{Resource, getrlimit},
+};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// A directory of the host as a file system.
+#[derive(Debug)]
+pub struct HostFs(pub(crate) Arc<Shared>);
+
+/// What the file system shares with its open files.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Host,
+    pub(crate) root: Arc<OwnedFd>,
+    pub(crate) nodes: Nodes,
+    pub(crate) pool: Mutex<Pool>,
+    pub(crate) options: HostOptions,
+    source: Vec<u8>,
+    features: Features,
+    blksize: u32,
+    /// The flags that can be set of a file, if there are any.
+    flags: Option<InodeFlags>,
+}
+
+impl HostFs {
+    /// The directory at this path of the host, which nobody else changes.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening it: `ENOENT`, `ENOTDIR`, `EACCES`.
+    pub fn new(path: impl AsRef<[u8]>) -> Result<Arc<Self>> {
+        Self::with_options(path, HostOptions::default())
+    }
+
+    /// The same, as the options say.
+    ///
+    /// # Errors
+    ///
+    /// As [`HostFs::new`].
+    pub fn with_options(path: impl AsRef<[u8]>, options: HostOptions) -> Result<Arc<Self>> {
+        let source = path.as_ref().to_vec();
+        let host = Host::new(options.openat2);
+        let root = host.open_root(&source)?;
+        let stat = host.statx(root.as_fd(), b"")?;
+        let mut features = Features::empty();
+        let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
+        features.set(Features::POSIX_ACL, !matches!(acl, Err(Errno::EOPNOTSUPP)));
+        let opened = host.open_dir(root.as_fd());
+        let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
+        let nodes = Nodes::new();
+        // Answered once more than the cache will say: it stays.
+        nodes.answer(Ident::of(&stat));
+        let spare =
+            getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize / 4);
+        let shared = Shared {
+            host,
+            root: Arc::new(root),
+            nodes,
+            pool: Mutex::new(Pool::new(options.handles.min(spare))),
+            options,
+            source,
+            features,
+            blksize: stat.stx_blksize,
+            flags: has_flags.then(InodeFlags::all),
+        };
+        Ok(Arc::new(Self(Arc::new(shared))))
+    }
+
+    /// How many calls to the host were made.
+    pub fn host_calls(&self) -> u64 {
+        self.0.host.calls()
+    }
+
+    /// How many descriptors are held, beside those of open files and of files without a name.
+    pub fn held_handles(&self) -> usize {
+        self.0.pool.lock().len()
+    }
+
+    /// How many files of the host the cache knows.
+    pub fn known_files(&self) -> usize {
+        self.0.nodes.len()
+    }
+}
+
+impl Shared {
+    /// Refuses a change of what is only to be read.
+    ///
+    /// # Errors
+    ///
+    /// - `EROFS`: it is.
+    pub(crate) fn may_change(&self) -> Result<()> {
+        if self.options.read_only { Err(Errno::EROFS) } else { Ok(()) }
+    }
+
+    /// The attributes of a file that is held, as the cache is told them.
+    pub(crate) fn attr(&self, stat: &Statx, _held: BorrowedFd<'_>) -> Result<Attr> {
+        Ok(crate::attr::attr_of(stat))
+    }
+
+    /// Opens what is held. `O_NOATIME` is for its owner on the host; for others it is left out.
+    pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+        match self.host.reopen(held, flags) {
+            Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
+                self.host.reopen(held, flags.difference(OFlags::NOATIME))
+            }
+            answer => answer,
+        }
+    }
+
+    /// The type of what a listing of a directory names.
+    pub(crate) fn kind_of(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        kind: Option<FileType>,
+    ) -> Result<FileType> {
+        if let Some(kind) = kind {
+            return Ok(kind);
+        }
+        match self.host.statx(dir, name) {
+            Ok(stat) => Ok(FileType::from_mode(stat.stx_mode.into()).unwrap_or(FileType::Regular)),
+            // It is gone since.
+            Err(Errno::ENOENT) => Ok(FileType::Regular),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Answers a file that has this name in a directory.
+    pub(crate) fn found(
+        &self,
+        dir: u64,
+        name: &[u8],
+        stat: &Statx,
+        attr: Attr,
+    ) -> (Arc<Node>, Found) {
+        let node = self.nodes.answer(Ident::of(stat));
+        node.add_name(dir, name);
+        let found = Found { node: node.id, attr, body: None };
+        (node, found)
+    }
+
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let held = self.reach(dir)?;
+        let stat = match self.host.statx(held.as_fd(), name) {
+            Ok(stat) => stat,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let attr = self.attr(&stat, held.as_fd())?;
+        Ok(Some(self.found(dir.node(), name, &stat, attr).1))
+    }
+
+    fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) -> Result<()> {
+        let held = self.reach(inode)?;
+        let before = inode.attr();
+        if before.file_type() == FileType::Symlink && !self.options.read_only {
+            // The host stamps who is read; all else was read before this.
+            self.host.readlink(held.as_fd())?;
+        }
+        let node = self.node(inode)?;
+        let turn = node.turn();
+        let mut attr = self.attr(&self.host.statx(held.as_fd(), b"")?, held.as_fd())?;
+        if attr.atime == before.atime {
+            // The host notes no reading; the cache does, lest it ask each time.
+            attr.atime = atime;
+        }
+        show(&node, inode, turn, &attr);
+        Ok(())
+    }
+}
+
+impl FileSystem for HostFs {
+    fn kind(&self) -> &str {
+        "hostfs"
+    }
+
+    fn source(&self) -> &[u8] {
+        &self.0.source
+    }
+
+    fn features(&self) -> Features {
+        self.0.features
+    }
+
+    fn root(&self) -> Result<Found> {
+        let fs = &self.0;
+        let stat = fs.host.statx(fs.root.as_fd(), b"")?;
+        let attr = fs.attr(&stat, fs.root.as_fd())?;
+        let node = fs.nodes.answer(Ident::of(&stat));
+        debug_assert_eq!(node.id, ROOT, "what is held stays what it is");
+        Ok(Found { node: node.id, attr, body: None })
+    }
+
+    fn blksize(&self) -> u32 {
+        self.0.blksize
+    }
+
+    fn inode_flags(&self) -> Option<InodeFlags> {
+        self.0.flags
+    }
+
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.0.lookup(dir, name)
+    }
+
+    fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
+        self.0.host.readlink(self.0.reach(inode)?.as_fd())
+    }
+
+    fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        if flags.intersects(OpenFlags::WRONLY | OpenFlags::RDWR) {
+            self.0.may_change()?;
+        }
+        let kind = inode.attr().file_type();
+        let file = HostFile::open(&self.0, &*self.0.node(inode)?, kind, flags)?;
+        Ok(Some(Box::new(Opened::new(file))))
+    }
+
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let (node, kind) = (self.0.node(inode)?, inode.attr().file_type());
+        HostFile::open(&self.0, &node, kind, OpenFlags::RDONLY)?.read(offset, buf)
+    }
+
+    fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        _now: Timespec,
+    ) -> Result<(u64, usize)> {
+        self.0.may_change()?;
+        let (node, kind) = (self.0.node(inode)?, inode.attr().file_type());
+        let append = if offset.is_none() { OpenFlags::APPEND } else { OpenFlags::empty() };
+        let file = HostFile::open(&self.0, &node, kind, OpenFlags::WRONLY | append)?;
+        file.write(inode, offset, data)
+    }
+
+    fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
+        let node = self.0.node(dir)?;
+        HostFile::open(&self.0, &node, FileType::Directory, OpenFlags::RDONLY)?.list(offset, emit)
+    }
+
+    fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        // What was read was read.
+        let _ = self.0.update_time(inode, atime);
+    }
+
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        self.0.may_change()?;
+        self.0.create(dir, name, new)
+    }
+
+    fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
+        self.0.may_change()?;
+        self.0.tmpfile(dir, new)
+    }
+
+    fn link(
+        &self,
+        inode: InodeRef<'_>,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        _now: Timespec,
+    ) -> Result<()> {
+        self.0.may_change()?;
+        self.0.link(inode, dir, name)
+    }
+
+    fn unlink(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        _now: Timespec,
+    ) -> Result<()> {
+        self.0.may_change()?;
+        self.0.remove(dir, name, inode, FileType::Regular)
+    }
+
+    fn rmdir(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        inode: InodeRef<'_>,
+        _now: Timespec,
+    ) -> Result<()> {
+        self.0.may_change()?;
+        self.0.remove(dir, name, inode, FileType::Directory)
+    }
+
+    fn rename(&self, rename: &Rename<'_>) -> Result<()> {
+        self.0.may_change()?;
+        self.0.rename(rename)
+    }
+
+    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
+        self.0.may_change()?;
+        self.0.rename_whiteout(rename, whiteout)
+    }
+
+    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
+        self.0.may_change()?;
+        self.0.exchange(rename)
+    }
+
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        self.0.may_change()?;
+        self.0.setattr(inode, change)
+    }
+
+    fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
+        let held = self.0.reach(inode)?;
+        let acl = |name| match self.0.host.getxattr(held.as_fd(), name) {
+            Ok(value) => acl_from_xattr(&value),
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        };
+        let directory = inode.attr().file_type() == FileType::Directory;
+        Ok(Acls {
+            access: acl(XATTR_NAME_POSIX_ACL_ACCESS)?,
+            default: if directory { acl(XATTR_NAME_POSIX_ACL_DEFAULT)? } else { Vec::new() },
+        })
+    }
+
+    fn set_acl(
+        &self,
+        inode: InodeRef<'_>,
+        kind: AclKind,
+        acl: &[AclEntry],
+        change: &mut Iattr,
+    ) -> Result<()> {
+        self.0.may_change()?;
+        self.0.set_acl(inode, kind, acl, change)
+    }
+
+    fn getxattr(&self, inode: InodeRef<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        self.0.host.getxattr(self.0.reach(inode)?.as_fd(), name)
+    }
+
+    fn setxattr(
+        &self,
+        inode: InodeRef<'_>,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        _now: Timespec,
+    ) -> Result<()> {
+        self.0.may_change()?;
+        let held = self.0.reach(inode)?;
+        let flags = crate::host::XattrFlags::from_bits_retain(flags.bits() as _);
+        self.0.host.setxattr(held.as_fd(), name, value, flags)?;
+        self.0.refresh_after(inode, held.as_fd());
+        Ok(())
+    }
+
+    fn removexattr(&self, inode: InodeRef<'_>, name: &[u8], _now: Timespec) -> Result<()> {
+        self.0.may_change()?;
+        let held = self.0.reach(inode)?;
+        self.0.host.removexattr(held.as_fd(), name)?;
+        self.0.refresh_after(inode, held.as_fd());
+        Ok(())
+    }
+
+    fn listxattr(&self, inode: InodeRef<'_>) -> Result<Vec<Vec<u8>>> {
+        let list = self.0.host.listxattr(self.0.reach(inode)?.as_fd())?;
+        let acl = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
+        let names = list.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+        Ok(names.filter(|name| !acl.contains(name)).map(Into::into).collect())
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        let stat = self.0.host.statfs(self.0.root.as_fd())?;
+        Ok(FsStat {
+            magic: stat.f_type as u64,
+            bsize: stat.f_bsize as u64,
+            blocks: stat.f_blocks,
+            bfree: stat.f_bfree,
+            files: stat.f_files,
+            ffree: stat.f_ffree,
+        })
+    }
+
+    fn evict(&self, node: u64, _unlinked: bool) {
+        if self.0.nodes.forget(node) {
+            self.0.pool.lock().remove(node);
+        }
+    }
+}

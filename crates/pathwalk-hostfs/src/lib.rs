@@ -1,0 +1,34 @@
+//! A directory of the host as a file system.
+//!
+//! ```text
+//!   HostFs          what the cache asks: lookup, open, readdir, and the changing calls     hostfs, change
+//!     nodes         which file of the host an inode is, and where it was seen               node
+//!     reach         from there to a descriptor, from a pool or by walking                  reach, pool
+//!     host          the calls to the host, all of them                                     host
+//! ```
+//!
+//! Invariant: nothing outside the directory is ever reached, whatever another process does to it meanwhile. Every call is
+//! relative to a descriptor that was come to from the root by names that were not symlinks, and follows none itself.
+//!
+//! Linux: what `fs/fuse` is to a passthrough server, or `fs/overlayfs` to its only layer.
+
+mod hostfs;
+
+mod change;
+
+mod handle;
+
+mod reach;
+
+mod node;
+
+mod pool;
+
+mod attr;
+
+mod options;
+
+mod host;
+
+pub use hostfs::HostFs;
+pub use options::{Coherence, HostOptions};

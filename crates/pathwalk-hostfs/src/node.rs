@@ -1,0 +1,196 @@
+//! Nodes: which file of the host an inode of the cache is, and by which names it was seen.
+//!
+//! ```text
+//!   by number    node ──► its file, its names (parent's node, name), how often it was answered
+//!   by file      (device, inode, birth) ──► node
+//! ```
+//!
+//! Rules:
+//! 1. A number is given to one file once and never again.
+//! 2. A node stays until it was taken back as often as it was answered; then nothing of it is left.
+//! 3. A name is where a file was seen, and may have become another's: who goes there looks whether it is still the file.
+//! 4. A file that has lost its last name is held by a descriptor, for as long as its node stays: there is no other way
+//!    to it.
+//!
+//! Linux: `nlookup` of FUSE; `i_ino` and `i_generation` of a file handle.
+
+use crate::handle::HostFile;
+use parking_lot::Mutex;
+use pathwalk_abi::FileType;
+use rustix::fs::Statx;
+use std::{
+    collections::HashMap,
+    os::fd::OwnedFd,
+    sync::{Arc, Weak, atomic::AtomicU64},
+};
+
+/// The number of the root's node.
+pub(crate) const ROOT: u64 = 1;
+
+/// So many of a file's names are remembered, the latest first.
+const NAMES: usize = 64;
+
+/// Which file of the host: its birth tells it from one that got its inode number later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ident {
+    dev: (u32, u32),
+    ino: u64,
+    birth: (i64, u32),
+    kind: FileType,
+}
+
+impl Ident {
+    pub(crate) fn of(stat: &Statx) -> Self {
+        Self {
+            dev: (stat.stx_dev_major, stat.stx_dev_minor),
+            ino: stat.stx_ino,
+            birth: (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),
+            kind: FileType::from_mode(stat.stx_mode.into()).unwrap_or(FileType::Regular),
+        }
+    }
+}
+
+/// A file of the host that the cache was told of.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) ident: Ident,
+    state: Mutex<State>,
+    /// The turn of the attributes that the cache has; under the inode's lock.
+    pub(crate) shown: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    names: Vec<(u64, Box<[u8]>)>,
+    nameless: Option<Arc<OwnedFd>>,
+    opened: Vec<Weak<HostFile>>,
+    /// How often the host was asked for the attributes.
+    turns: u64,
+}
+
+impl Node {
+    pub(crate) fn is_directory(&self) -> bool {
+        self.ident.kind == FileType::Directory
+    }
+
+    /// A turn at asking for the attributes: of two answers the one that was asked for later is right.
+    pub(crate) fn turn(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.turns += 1;
+        state.turns
+    }
+
+    /// Where it was seen, the latest first: the directory's node and the name.
+    pub(crate) fn names(&self) -> Vec<(u64, Box<[u8]>)> {
+        self.state.lock().names.clone()
+    }
+
+    /// Where it was seen last.
+    pub(crate) fn last_name(&self) -> Option<(u64, Box<[u8]>)> {
+        self.state.lock().names.first().cloned()
+    }
+
+    /// Notes that it was seen there.
+    pub(crate) fn add_name(&self, dir: u64, name: &[u8]) {
+        let names = &mut self.state.lock().names;
+        match names.iter().position(|(at, known)| *at == dir && **known == *name) {
+            Some(0) => {}
+            Some(place) => names[..=place].rotate_right(1),
+            None => {
+                names.truncate(NAMES - 1);
+                // A directory has one name.
+                if self.ident.kind == FileType::Directory {
+                    names.clear();
+                }
+                names.insert(0, (dir, name.into()));
+            }
+        }
+    }
+
+    /// Notes that it is there no more.
+    pub(crate) fn remove_name(&self, dir: u64, name: &[u8]) {
+        self.state.lock().names.retain(|(at, known)| *at != dir || **known != *name);
+    }
+
+    /// Its descriptor, if it has lost its last name.
+    pub(crate) fn nameless(&self) -> Option<Arc<OwnedFd>> {
+        self.state.lock().nameless.clone()
+    }
+
+    /// Says by what it is reached when it has no name; none where it has one.
+    pub(crate) fn set_nameless(&self, fd: Option<Arc<OwnedFd>>) {
+        self.state.lock().nameless = fd;
+    }
+
+    /// Notes who has it open.
+    pub(crate) fn opened(&self, file: &Arc<HostFile>) {
+        let opened = &mut self.state.lock().opened;
+        opened.retain(|file| file.strong_count() != 0);
+        opened.push(Arc::downgrade(file));
+    }
+
+    /// Somebody who has it open, and can write to it if that is wanted.
+    pub(crate) fn who_has_it_open(&self, writes: bool) -> Option<Arc<HostFile>> {
+        let state = self.state.lock();
+        state.opened.iter().filter_map(Weak::upgrade).find(|file| !writes || file.writes())
+    }
+}
+
+/// All nodes of a mount.
+#[derive(Debug)]
+pub(crate) struct Nodes(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_number: HashMap<u64, (Arc<Node>, u64)>,
+    by_file: HashMap<Ident, u64>,
+    next: u64,
+}
+
+impl Nodes {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Table { next: ROOT, ..Table::default() }))
+    }
+
+    /// The node of a file that is about to be answered: each call is taken back once, by [`Nodes::forget`].
+    pub(crate) fn answer(&self, ident: Ident) -> Arc<Node> {
+        let mut table = self.0.lock();
+        let table = &mut *table;
+        let id = *table.by_file.entry(ident).or_insert(table.next);
+        let (node, answered) = table.by_number.entry(id).or_insert_with(|| {
+            table.next += 1;
+            let node = Node { id, ident, state: Mutex::default(), shown: AtomicU64::new(0) };
+            (Arc::new(node), 0)
+        });
+        *answered += 1;
+        Arc::clone(node)
+    }
+
+    /// The node of that number.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Node>> {
+        self.0.lock().by_number.get(&id).map(|(node, _)| Arc::clone(node))
+    }
+
+    /// Takes one answer back; says whether it was the last.
+    pub(crate) fn forget(&self, id: u64) -> bool {
+        let mut table = self.0.lock();
+        let Some((node, answered)) = table.by_number.get_mut(&id) else {
+            debug_assert!(false, "an answer is taken back once");
+            return false;
+        };
+        *answered -= 1;
+        if *answered != 0 {
+            return false;
+        }
+        let ident = node.ident;
+        table.by_number.remove(&id);
+        table.by_file.remove(&ident);
+        true
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().by_number.len()
+    }
+}

@@ -1,0 +1,141 @@
+//! From an inode of the cache to its file on the host.
+//!
+//! A descriptor is at hand, or the file is walked to by the names that it was seen under, and is only what is wanted if it
+//! is the same file there: `ESTALE` where it is not.
+//!
+//! Linux: `exportfs_decode_fh`; open_by_handle_at(2), which takes a privilege.
+
+use crate::{
+    hostfs::Shared,
+    node::{Ident, Node, ROOT},
+};
+use pathwalk_abi::{Errno, InodeFlags, Result};
+use pathwalk_core::{Attr, InodeRef};
+use std::{
+    convert::Infallible,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// Deeper down nothing is looked for: names that others moved meanwhile can make a circle.
+const DEEPEST: usize = 1 << 16;
+
+impl Shared {
+    /// The node of an inode.
+    ///
+    /// # Errors
+    ///
+    /// - `ESTALE`: there is none.
+    pub(crate) fn node(&self, inode: InodeRef<'_>) -> Result<Arc<Node>> {
+        self.nodes.get(inode.node()).ok_or(Errno::ESTALE)
+    }
+
+    /// Holds the file of an inode.
+    ///
+    /// # Errors
+    ///
+    /// - `ESTALE`: it is nowhere that it was seen.
+    /// - `EMFILE`, `ENFILE`: no descriptor is left, and none could be spared.
+    pub(crate) fn reach(&self, inode: InodeRef<'_>) -> Result<Arc<OwnedFd>> {
+        self.reach_node(&*self.node(inode)?)
+    }
+
+    /// Holds the file of a node.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::reach`].
+    pub(crate) fn reach_node(&self, node: &Node) -> Result<Arc<OwnedFd>> {
+        if let Some(fd) = self.at_hand(node) {
+            return Ok(fd);
+        }
+        for (dir, name) in node.names() {
+            let Some(fd) = self.walk_to(dir, name)? else { continue };
+            let found = self.host.statx(fd.as_fd(), b"")?;
+            if Ident::of(&found) == node.ident {
+                let fd = Arc::new(fd);
+                self.pool.lock().put(node.id, &fd);
+                return Ok(fd);
+            }
+        }
+        Err(Errno::ESTALE)
+    }
+
+    /// The descriptor of a node, if one is held.
+    fn at_hand(&self, node: &Node) -> Option<Arc<OwnedFd>> {
+        if node.id == ROOT {
+            return Some(Arc::clone(&self.root));
+        }
+        let pooled = self.pool.lock().get(node.id);
+        pooled.or_else(|| node.nameless())
+    }
+
+    /// Walks to a name from the nearest directory above that is held; none where it is not there any more.
+    fn walk_to(&self, mut dir: u64, name: Box<[u8]>) -> Result<Option<OwnedFd>> {
+        let mut names = vec![name];
+        let start = loop {
+            let Some(node) = self.nodes.get(dir) else { return Ok(None) };
+            if let Some(fd) = self.at_hand(&node) {
+                break fd;
+            }
+            let Some((above, name)) = node.last_name() else { return Ok(None) };
+            names.push(name);
+            dir = above;
+            if names.len() > DEEPEST {
+                return Ok(None);
+            }
+        };
+        let names: Vec<&[u8]> = names.iter().rev().map(|name| &**name).collect();
+        match self.spare(|| self.host.open_below(start.as_fd(), &names)) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Makes a call that takes a descriptor; where there is none left some that are held are let go of.
+    ///
+    /// # Errors
+    ///
+    /// Those of the call.
+    pub(crate) fn spare<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match call() {
+                Err(Errno::EMFILE | Errno::ENFILE) if self.pool.lock().halve() => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Asks the host for the attributes of a file that is held, and tells the cache.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the host answers.
+    pub(crate) fn refresh(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>) -> Result<Attr> {
+        let node = self.node(inode)?;
+        let turn = node.turn();
+        let attr = self.attr(&self.host.statx(held, b"")?, held)?;
+        show(&node, inode, turn, &attr);
+        Ok(attr)
+    }
+
+    /// As [`Shared::refresh`] after a change that was made, whether or not the host says what came of it.
+    pub(crate) fn refresh_after(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>) {
+        // The next that is asked about it says it again.
+        let _ = self.refresh(inode, held);
+    }
+}
+
+/// Tells the cache what the host answered in that turn, unless it has a later answer.
+pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) {
+    let Ok(()) = inode.update(|attr| {
+        if node.shown.load(Relaxed) < turn {
+            node.shown.store(turn, Relaxed);
+            let kept = attr.flags & InodeFlags::NOATIME;
+            *attr = *new;
+            attr.flags |= kept;
+        }
+        Ok::<_, Infallible>(())
+    });
+}

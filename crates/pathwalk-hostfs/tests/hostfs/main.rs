@@ -1,0 +1,13 @@
+//! A directory of the host: what the host and the cache see of each other's doings.
+
+mod common;
+
+mod open;
+
+mod changes;
+
+mod calls;
+
+mod bounds;
+
+mod escape;

@@ -1,0 +1,160 @@
+//! Open files are the host's.
+
+use crate::common::{Ground, both_ways};
+use pathwalk_abi::{AtFlags, Errno, OpenFlags};
+use pathwalk_core::{At, Seek};
+use pathwalk_hostfs::HostOptions;
+use std::{
+    fs,
+    io::{Read, Seek as _, Write},
+    os::{fd::AsFd, unix::fs::MetadataExt},
+};
+
+#[test]
+fn bytes_go_both_ways() {
+    both_ways(|options| {
+        let ground = Ground::with(options);
+        let task = &ground.task;
+        task.mkdir("/d", 0o755).unwrap();
+        let file = task.open("/d/f", OpenFlags::CREAT | OpenFlags::RDWR, 0o600).unwrap();
+        assert_eq!(task.write(&file, b"hello"), Ok(5));
+        assert_eq!(fs::read(ground.host("d/f")).unwrap(), b"hello");
+        assert_eq!(task.fstat(&file).unwrap().st_size, 5);
+        let mut buf = [0; 16];
+        assert_eq!(task.pread(&file, &mut buf, 1), Ok(4));
+        assert_eq!(&buf[..4], b"ello");
+        let end = task.open("/d/f", OpenFlags::WRONLY | OpenFlags::APPEND, 0).unwrap();
+        assert_eq!(task.write(&end, b" world"), Ok(6));
+        assert_eq!(end.offset(), 11);
+        assert_eq!(task.stat("/d/f").unwrap().st_size, 11);
+        task.ftruncate(&file, 3).unwrap();
+        assert_eq!(fs::read(ground.host("d/f")).unwrap(), b"hel");
+        task.open("/d/f", OpenFlags::WRONLY | OpenFlags::TRUNC, 0).unwrap();
+        assert_eq!(task.stat("/d/f").unwrap().st_size, 0);
+    });
+}
+
+#[test]
+fn an_open_file_has_a_descriptor_of_the_host() {
+    let ground = Ground::new();
+    let task = &ground.task;
+    let file = task.open("/f", OpenFlags::CREAT | OpenFlags::RDWR, 0o600).unwrap();
+    let fd = file.host_fd().expect("it is a file of the host").try_clone_to_owned().unwrap();
+    let mut native = fs::File::from(fd);
+    native.write_all(b"by the host").unwrap();
+    native.rewind().unwrap();
+    let mut buf = [0; 16];
+    assert_eq!(task.read(&file, &mut buf), Ok(11), "its position is its own");
+    let mut read = String::new();
+    native.read_to_string(&mut read).unwrap();
+    assert_eq!(read, "by the host");
+    assert_eq!(
+        native.metadata().unwrap().ino(),
+        task.fstat(&file).unwrap().st_ino,
+        "it is this very file"
+    );
+    let path = task.open("/f", OpenFlags::PATH, 0).unwrap();
+    assert!(path.host_fd().is_none(), "a place is not open");
+}
+
+#[test]
+fn a_file_without_a_name_lives_while_it_is_open() {
+    both_ways(|options| {
+        let ground = Ground::with(HostOptions { handles: 1, ..options });
+        let task = &ground.task;
+        let file = task.open("/f", OpenFlags::CREAT | OpenFlags::RDWR, 0o600).unwrap();
+        let place = task.open("/f", OpenFlags::PATH, 0).unwrap();
+        task.write(&file, b"here").unwrap();
+        task.unlink("/f").unwrap();
+        assert!(!ground.host("f").exists());
+        // Somebody else has the name now.
+        task.open("/f", OpenFlags::CREAT | OpenFlags::WRONLY, 0o644).unwrap();
+        let stat = task.fstat(&file).unwrap();
+        assert_eq!((stat.st_nlink, stat.st_size), (0, 4));
+        task.fchmod(&file, 0o444).unwrap();
+        task.ftruncate(&file, 2).unwrap();
+        let again = task.fstatat(At::Dir(&place), "", AtFlags::EMPTY_PATH).unwrap();
+        assert_eq!((again.st_mode & 0o777, again.st_size), (0o444, 2));
+        let mut buf = [0; 8];
+        assert_eq!(task.pread(&file, &mut buf, 0), Ok(2));
+        assert_eq!(task.stat("/f").unwrap().st_mode & 0o777, 0o644, "the other is not touched");
+        let known = ground.fs.known_files();
+        drop((file, place));
+        assert_eq!(ground.fs.known_files(), known - 1, "the host's file goes with its last user");
+    });
+}
+
+#[test]
+fn a_file_that_never_had_a_name_can_get_one() {
+    let ground = Ground::new();
+    let task = &ground.task;
+    let file = task.open("/", OpenFlags::TMPFILE | OpenFlags::RDWR, 0o640).unwrap();
+    task.write(&file, b"new").unwrap();
+    assert_eq!(fs::read_dir(ground.host("")).unwrap().count(), 0);
+    task.linkat(&file, "", At::Cwd, "/named", AtFlags::EMPTY_PATH).unwrap();
+    assert_eq!(fs::read(ground.host("named")).unwrap(), b"new");
+    assert_eq!(task.fstat(&file).unwrap().st_nlink, 1);
+    let stat = ground.host("named").metadata().unwrap();
+    assert_eq!(stat.mode() & 0o777, 0o640, "whatever umask this process has");
+}
+
+#[test]
+fn listings_are_the_host_s() {
+    both_ways(|options| {
+        let ground = Ground::with(options);
+        for file in 0..1000 {
+            fs::write(ground.host(&format!("file-{file}")), "").unwrap();
+        }
+        fs::create_dir(ground.host("dir")).unwrap();
+        let task = &ground.task;
+        let dir = task.open("/", OpenFlags::DIRECTORY, 0).unwrap();
+        for _ in 0..2 {
+            let mut names = Vec::new();
+            let mut buf = [0; 777];
+            loop {
+                let len = task.getdents64(&dir, &mut buf).unwrap();
+                if len == 0 {
+                    break;
+                }
+                let mut rest = &buf[..len];
+                while !rest.is_empty() {
+                    let size = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
+                    let name = rest[19..size].split(|&byte| byte == 0).next().unwrap();
+                    names.push(String::from_utf8(name.to_vec()).unwrap());
+                    rest = &rest[size..];
+                }
+            }
+            assert_eq!(names.len(), 1003);
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), 1003, "each once");
+            task.lseek(&dir, Seek::Set(0)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_only_to_be_read_is_not_changed() {
+    let ground = Ground::with(HostOptions { read_only: true, ..HostOptions::default() });
+    fs::write(ground.host("f"), "text").unwrap();
+    let task = &ground.task;
+    let file = task.open("/f", OpenFlags::RDONLY, 0).unwrap();
+    let mut buf = [0; 8];
+    assert_eq!(task.read(&file, &mut buf), Ok(4));
+    for refused in [
+        task.mkdir("/d", 0o755),
+        task.unlink("/f"),
+        task.rename("/f", "/g"),
+        task.link("/f", "/g"),
+        task.symlink("f", "/g"),
+        task.chmod("/f", 0o600),
+        task.truncate("/f", 0),
+        task.open("/f", OpenFlags::RDWR, 0).map(drop),
+        task.creat("/g", 0o600).map(drop),
+    ] {
+        assert_eq!(refused, Err(Errno::EROFS));
+    }
+    assert_eq!(fs::read(ground.host("f")).unwrap(), b"text");
+    assert_eq!(fs::read_dir(ground.host("")).unwrap().count(), 1);
+    assert!(file.host_fd().unwrap().as_fd().try_clone_to_owned().is_ok());
+}
