@@ -121,7 +121,7 @@ impl File {
     /// The descriptor of the host that this open file is, where its file system has files of the host. See
     /// [`OpenHandle::host_fd`].
     pub fn host_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.handle()?.host_fd()
+        self.handle()?.host_fd(self.inode_ref())
     }
 
     /// Asks the security module whether the size may be set by this file.

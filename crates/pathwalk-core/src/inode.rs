@@ -47,6 +47,8 @@ pub(crate) const I_NOSEC: u32 = 1 << 10;
 
 /// Somebody changes the attributes; set and cleared under the lock, and of no meaning to readers. See `setattr`.
 pub(crate) const I_CHANGING: u32 = 1 << 12;
+/// The file system wants to be asked for the attributes before somebody is told them.
+pub(crate) const I_GETATTR: u32 = 1 << 13;
 /// It was made without a name, and may get one.
 pub(crate) const I_LINKABLE: u32 = 1 << 11;
 /// From this bit on lie the [`InodeFlags`], beginning with `IMMUTABLE`.
@@ -272,6 +274,12 @@ impl Inode {
         &self.special
     }
 
+    /// Whether the file system wants to be asked for the attributes.
+    #[inline(always)]
+    pub(crate) fn wants_getattr(&self) -> bool {
+        self.flags.get() & I_GETATTR != 0
+    }
+
     /// Whether the slot is that of something.
     pub(crate) fn is_in_use(&self) -> bool {
         self.mode.get() != 0
@@ -380,6 +388,14 @@ impl<'a> InodeRef<'a> {
     /// The attributes at one moment.
     pub fn attr(&self) -> Attr {
         self.slot().attr()
+    }
+
+    /// Says that its attributes may change without the cache being told: from now on, while it is in the cache,
+    /// [`FileSystem::getattr`](crate::fs::FileSystem::getattr) is asked before somebody is told them.
+    pub fn ask_for_attributes(&self) {
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        slot.flags.set(slot.flags.get() | I_GETATTR);
     }
 
     /// Whether it never had a name and may get one: made by `O_TMPFILE` without `O_EXCL`. Its first link ends that.

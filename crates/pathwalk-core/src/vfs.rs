@@ -8,7 +8,9 @@ use crate::{
         shrink::{Absent, Clock},
     },
     fs::{Features, FileSystem},
-    inode::{I_ACL_UNKNOWN, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode},
+    inode::{
+        I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode,
+    },
     lock,
     mount::{
         MntFlags, Mount, MountId,
@@ -264,6 +266,7 @@ impl Vfs {
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)
+                | flag(Features::GETATTR, I_GETATTR)
                 | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
                 | if complete == 0 {
                     I_HASHED | flag(Features::POSIX_ACL, I_ACL_UNKNOWN)

@@ -143,7 +143,10 @@ impl OpenHandle for Opened {
         self.0.fs.host.seek_end(self.0.fd(), by).map(|position| position.min(END))
     }
 
-    fn host_fd(&self) -> Option<BorrowedFd<'_>> {
+    fn host_fd(&self, inode: InodeRef<'_>) -> Option<BorrowedFd<'_>> {
+        if self.0.writes {
+            inode.ask_for_attributes();
+        }
         Some(self.0.fd())
     }
 }

@@ -9,10 +9,11 @@
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags},
+    fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, inotify},
     io,
 };
 use std::{
+    ffi::CStr,
     mem::MaybeUninit,
     os::fd::AsRawFd,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -36,6 +37,19 @@ pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
     calls: AtomicU64,
+}
+
+/// What happened in a watched directory.
+#[derive(Debug)]
+pub(crate) struct Event<'a> {
+    /// Which watch tells.
+    pub(crate) number: i32,
+    /// The name that it is about; none is the directory itself.
+    pub(crate) name: Option<&'a [u8]>,
+    /// Events were lost.
+    pub(crate) lost: bool,
+    /// The watch is no more.
+    pub(crate) ends: bool,
 }
 
 /// Takes one entry of a listing: see [`Host::list`].
@@ -325,6 +339,54 @@ impl Host {
     /// The position that lies so far from the end of an open directory.
     pub(crate) fn seek_end(&self, dir: BorrowedFd<'_>, by: i64) -> Result<u64> {
         self.call(|| fs::seek(dir, fs::SeekFrom::End(by)))
+    }
+
+    /// A queue of what happens in watched directories.
+    pub(crate) fn inotify(&self) -> Result<OwnedFd> {
+        self.call(|| inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC))
+    }
+
+    /// Watches a directory that is held: its names, what they stand for, and itself.
+    pub(crate) fn add_watch(&self, queue: BorrowedFd<'_>, held: BorrowedFd<'_>) -> Result<i32> {
+        let what = inotify::WatchFlags::CREATE
+            | inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::MOVE
+            | inotify::WatchFlags::ATTRIB
+            | inotify::WatchFlags::MODIFY
+            | inotify::WatchFlags::MOVE_SELF
+            | inotify::WatchFlags::DELETE_SELF
+            | inotify::WatchFlags::ONLYDIR;
+        self.call(|| inotify::add_watch(queue, by_number(held), what))
+    }
+
+    pub(crate) fn remove_watch(&self, queue: BorrowedFd<'_>, number: i32) {
+        // It went with its directory otherwise.
+        let _ = self.call(|| inotify::remove_watch(queue, number));
+    }
+
+    /// Tells of all events that are in a queue.
+    pub(crate) fn events(
+        &self,
+        queue: BorrowedFd<'_>,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let mut buf = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(queue, &mut buf);
+        loop {
+            if events.is_buffer_empty() {
+                self.calls.fetch_add(1, Relaxed);
+            }
+            match events.next() {
+                Ok(event) => tell(Event {
+                    number: event.wd(),
+                    name: event.file_name().map(CStr::to_bytes),
+                    lost: event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW),
+                    ends: event.events().contains(inotify::ReadFlags::IGNORED),
+                }),
+                Err(io::Errno::AGAIN) => return Ok(()),
+                Err(errno) => return answer(Err(errno)),
+            }
+        }
     }
 
     pub(crate) fn statfs(&self, file: BorrowedFd<'_>) -> Result<StatFs> {

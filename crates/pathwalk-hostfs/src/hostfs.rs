@@ -4,9 +4,10 @@ use crate::{
     handle::{HostFile, Opened},
     host::Host,
     node::{Ident, Node, Nodes, ROOT},
-    options::HostOptions,
+    options::{Coherence, HostOptions},
     pool::Pool,
     reach::show,
+    watch::Watches,
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{
@@ -15,7 +16,9 @@ use pathwalk_abi::{
 };
 use pathwalk_core::{
     AclEntry, AclKind, Acls, Attr, InodeRef, acl_from_xattr,
-    fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename},
+    fs::{
+        CachedName, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename,
+    },
 };
 use rustix::{
     fs::{OFlags, Statx},
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) nodes: Nodes,
     pub(crate) pool: Mutex<Pool>,
     pub(crate) options: HostOptions,
+    /// Who tells what others do, where that is wanted.
+    pub(crate) watches: Option<Watches>,
     source: Vec<u8>,
     features: Features,
     blksize: u32,
@@ -70,6 +75,11 @@ impl HostFs {
         features.set(Features::POSIX_ACL, !matches!(acl, Err(Errno::EOPNOTSUPP)));
         let opened = host.open_dir(root.as_fd());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
+        if options.coherence != Coherence::Exclusive {
+            features |= Features::REVALIDATE | Features::LOOKUP_MANY | Features::GETATTR;
+        }
+        let watched = options.coherence == Coherence::Watched;
+        let watches = watched.then(|| Watches::new(&host)).transpose()?;
         let nodes = Nodes::new();
         // Answered once more than the cache will say: it stays.
         nodes.answer(Ident::of(&stat));
@@ -81,6 +91,7 @@ impl HostFs {
             nodes,
             pool: Mutex::new(Pool::new(options.handles.min(spare))),
             options,
+            watches,
             source,
             features,
             blksize: stat.stx_blksize,
@@ -117,6 +128,11 @@ impl Shared {
 
     /// The attributes of a file that is held, as the cache is told them.
     pub(crate) fn attr(&self, stat: &Statx, _held: BorrowedFd<'_>) -> Result<Attr> {
+        Ok(crate::attr::attr_of(stat))
+    }
+
+    /// The attributes of what a name stands for in a directory that is held.
+    pub(crate) fn attr_at(&self, stat: &Statx, _dir: BorrowedFd<'_>, _name: &[u8]) -> Result<Attr> {
         Ok(crate::attr::attr_of(stat))
     }
 
@@ -164,13 +180,19 @@ impl Shared {
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         let held = self.reach(dir)?;
+        let seen = self.before_lookup(dir)?;
         let stat = match self.host.statx(held.as_fd(), name) {
             Ok(stat) => stat,
-            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ENOENT) => {
+                self.after_lookup(dir, name, None, seen);
+                return Ok(None);
+            }
             Err(errno) => return Err(errno),
         };
-        let attr = self.attr(&stat, held.as_fd())?;
-        Ok(Some(self.found(dir.node(), name, &stat, attr).1))
+        let attr = self.attr_at(&stat, held.as_fd(), name)?;
+        let (node, found) = self.found(dir.node(), name, &stat, attr);
+        self.after_lookup(dir, name, Some((&node, attr.nlink)), seen);
+        Ok(Some(found))
     }
 
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) -> Result<()> {
@@ -224,6 +246,23 @@ impl FileSystem for HostFs {
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         self.0.lookup(dir, name)
+    }
+
+    fn revalidate(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.0.revalidate(dir, name, cached)
+    }
+
+    fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
+        self.0.lookup_many(dir, run)
+    }
+
+    fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
+        self.0.getattr(inode)
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
@@ -406,6 +445,9 @@ impl FileSystem for HostFs {
     fn evict(&self, node: u64, _unlinked: bool) {
         if self.0.nodes.forget(node) {
             self.0.pool.lock().remove(node);
+            if let Some(watches) = &self.0.watches {
+                watches.forget(&self.0.host, node);
+            }
         }
     }
 }

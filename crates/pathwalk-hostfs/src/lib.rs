@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   HostFs          what the cache asks: lookup, open, readdir, and the changing calls     hostfs, change
+//!     coherence       whether what is cached still holds                                    coherence, watch
 //!     nodes         which file of the host an inode is, and where it was seen               node
 //!     reach         from there to a descriptor, from a pool or by walking                  reach, pool
 //!     host          the calls to the host, all of them                                     host
@@ -17,6 +18,10 @@ mod hostfs;
 mod change;
 
 mod handle;
+
+mod coherence;
+
+mod watch;
 
 mod reach;
 

@@ -70,6 +70,10 @@ struct State {
 }
 
 impl Node {
+    pub(crate) fn kind(&self) -> FileType {
+        self.ident.kind
+    }
+
     pub(crate) fn is_directory(&self) -> bool {
         self.ident.kind == FileType::Directory
     }

@@ -6,6 +6,16 @@ pub enum Coherence {
     /// Nobody else does: what is cached is true. Lookups of cached names, there or not, ask the host nothing.
     #[default]
     Exclusive,
+    /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
+    /// in one call of the host; the attributes of what is told about are fresh. Of the directories on the way to it those
+    /// are what they were when they were last asked about themselves: who takes the right to search one away from others on
+    /// the host, is noticed then.
+    Strict,
+    /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
+    /// is written through memory maps, and not what other machines do on a network file system. Names that nobody touched
+    /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
+    /// directory that cannot be watched, as there are too many, is [`Strict`](Self::Strict).
+    Watched,
 }
 
 /// What is to be said of a mount beside which directory it is.

@@ -17,6 +17,10 @@ bitflags! {
         const MAY_EXEC = 1 << 2;
         /// [`FileSystem::revalidate`](super::FileSystem::revalidate) wants to be asked at each use of a cached name.
         const REVALIDATE = 1 << 3;
+        /// … of a run of cached names at a time, by [`FileSystem::lookup_many`](super::FileSystem::lookup_many).
+        const LOOKUP_MANY = 1 << 9;
+        /// [`FileSystem::getattr`](super::FileSystem::getattr) wants to be asked at each stat, whatever the cache has.
+        const GETATTR = 1 << 10;
         /// Its symlinks lead to different places for different tasks, or to places without a path:
         /// [`FileSystem::get_link`](super::FileSystem::get_link) is asked at each use, and no body is kept.
         const MAGIC_LINKS = 1 << 4;

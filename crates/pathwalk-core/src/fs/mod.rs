@@ -24,14 +24,14 @@ mod open;
 pub use crate::setattr::Iattr;
 pub use features::{Access, Features};
 pub use open::OpenHandle;
-pub use said::{Emit, Found, FsStat, LinkTarget, NewInode, Rename};
+pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Rename};
 
 use crate::{
     acl::{AclEntry, AclKind, Acls},
     cred::Subject,
     inode::InodeRef,
 };
-use pathwalk_abi::{Errno, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
+use pathwalk_abi::{Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
 use std::convert::Infallible;
 
 /// A file system.
@@ -113,6 +113,33 @@ pub trait FileSystem: Send + Sync + 'static {
         self.revalidate(dir, name, cached)
     }
 
+    /// Says of a run of cached names, each in the directory that the one before it stands for, how many still hold, from the
+    /// first on; asked instead of [`FileSystem::revalidate`] if [`Features::LOOKUP_MANY`] is set and there is more than one.
+    /// With 0 the first is asked about alone. It is for who is far away, or dear to ask: all in one round trip.
+    ///
+    /// What is left open between two answers is the file system's to say: that all names lead where they led is enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::revalidate`].
+    fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
+        let _ = (dir, run);
+        Ok(0)
+    }
+
+    /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them; asked if
+    /// [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
+    ///
+    /// # Errors
+    ///
+    /// `ESTALE`, `EIO` and its like.
+    ///
+    /// Linux: `vfs_getattr`.
+    fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
+        let _ = inode;
+        Ok(())
+    }
+
     /// Decides about access; asked if [`Features::PERMISSION`] is set.
     ///
     /// # Errors
@@ -126,10 +153,14 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
+    /// - `EACCES`, and `EPERM` of what is no regular file: the file system makes none, as Linux says it.
     /// - `ENOENT`: the directory was removed.
     /// - `EMLINK`: the directory has as many subdirectories as it can have.
     /// - `ENOSPC`, `EDQUOT`: there is no room.
-    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found>;
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        let _ = (dir, name);
+        Err(if new.file_type == FileType::Regular { Errno::EACCES } else { Errno::EPERM })
+    }
 
     /// Makes a regular file without a name: no links, which [`InodeRef::is_linkable`] may give it later.
     ///
@@ -146,6 +177,7 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
+    /// - `EPERM`: the file system has no such names.
     /// - `ENOENT`: the directory was removed, or the file has no name left.
     /// - `EMLINK`: the file has as many names as it can have.
     /// - `ENOSPC`: there is no room.
@@ -155,25 +187,33 @@ pub trait FileSystem: Send + Sync + 'static {
         dir: InodeRef<'_>,
         name: &[u8],
         now: Timespec,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let _ = (inode, dir, name, now);
+        Err(Errno::EPERM)
+    }
 
     /// Takes a name from a file that is no directory. The data stay until [`FileSystem::evict`].
     ///
     /// # Errors
     ///
-    /// `EIO` and its like.
+    /// - `EPERM`: the file system's names stay.
+    /// - `EIO` and its like.
     fn unlink(
         &self,
         dir: InodeRef<'_>,
         name: &[u8],
         inode: InodeRef<'_>,
         now: Timespec,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let _ = (dir, name, inode, now);
+        Err(Errno::EPERM)
+    }
 
     /// Removes an empty directory; from then on nothing can be created in it.
     ///
     /// # Errors
     ///
+    /// - `EPERM`: the file system's names stay.
     /// - `ENOTEMPTY`: it has entries.
     fn rmdir(
         &self,
@@ -181,16 +221,23 @@ pub trait FileSystem: Send + Sync + 'static {
         name: &[u8],
         inode: InodeRef<'_>,
         now: Timespec,
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let _ = (dir, name, inode, now);
+        Err(Errno::EPERM)
+    }
 
     /// Renames.
     ///
     /// # Errors
     ///
+    /// - `EPERM`: the file system's names stay.
     /// - `ENOENT`: the new directory was removed.
     /// - `ENOTEMPTY`: what is replaced is a directory with entries.
     /// - `ENOSPC`: there is no room.
-    fn rename(&self, rename: &Rename<'_>) -> Result<()>;
+    fn rename(&self, rename: &Rename<'_>) -> Result<()> {
+        let _ = rename;
+        Err(Errno::EPERM)
+    }
 
     /// Renames, and leaves a whiteout under the old name: what it is has been decided, as for [`FileSystem::create`].
     ///
@@ -228,9 +275,13 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
+    /// - `EPERM`: the file system's attributes stay.
     /// - `EFBIG`: a file cannot be so large.
     /// - `EIO` and its like.
-    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()>;
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        let _ = (inode, change);
+        Err(Errno::EPERM)
+    }
 
     /// Hears that an inode was read, and notes the time in the cache; one that keeps times also notes it below, now or
     /// later. It cannot fail: what was read was read.
@@ -379,6 +430,7 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
+    /// - `EINVAL`: the file system's files are not written.
     /// - `EFBIG`: the offset lies behind what a file can have.
     /// - `ENOSPC`: there is no room for a single byte. (The times may have changed all the same, as they do in Linux.)
     fn write(
@@ -387,7 +439,10 @@ pub trait FileSystem: Send + Sync + 'static {
         offset: Option<u64>,
         data: &[u8],
         now: Timespec,
-    ) -> Result<(u64, usize)>;
+    ) -> Result<(u64, usize)> {
+        let _ = (inode, offset, data, now);
+        Err(Errno::EINVAL)
+    }
 
     /// Lists a directory from `offset` (0 at first): calls `emit` with the offset behind an entry, its inode number,
     /// type and name, until it says `false` or the end is reached. `.` and `..` are not listed.

@@ -54,9 +54,10 @@ pub trait OpenHandle: Send + Sync {
 
     /// The descriptor of the host that this opening is, if it is one: read, write, mmap and exec by it are the host's own.
     ///
-    /// Its position is not that of the [`File`](crate::File), and what is changed by it the cache learns when it is
-    /// asked for.
-    fn host_fd(&self) -> Option<BorrowedFd<'_>> {
+    /// Its position is not that of the [`File`](crate::File). What is changed by it the cache must learn:
+    /// [`InodeRef::ask_for_attributes`].
+    fn host_fd(&self, inode: InodeRef<'_>) -> Option<BorrowedFd<'_>> {
+        let _ = inode;
         None
     }
 }

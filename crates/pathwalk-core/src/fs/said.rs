@@ -20,6 +20,15 @@ pub struct Found {
     pub body: Option<Vec<u8>>,
 }
 
+/// A name as the cache has it.
+#[derive(Clone, Copy, Debug)]
+pub struct CachedName<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// What it stands for; none is a name that was not there.
+    pub inode: Option<InodeRef<'a>>,
+}
+
 /// A file that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewInode<'a> {

@@ -23,6 +23,7 @@ use pathwalk_abi::{
     AtFlags, Dev, Errno, InodeFlags, MountFlags, Result, Stat, Statfs, StatfsFlags, Statx,
     StatxAttributes, StatxMask,
 };
+use pathwalk_sync::lock_order;
 
 /// What a mount adds to an inode's attributes.
 #[derive(Clone, Copy)]
@@ -66,6 +67,12 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
             })?;
         }
         let inode = end.vfs.inode(end.inode());
+        if inode.wants_getattr() {
+            if RCU {
+                return Err(Stop::Leave(Left::Attributes));
+            }
+            end.vfs.vfs_getattr(end.inode())?;
+        }
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
         let mount = MountStat::of(end.mount(), end.at.dentry);
@@ -170,11 +177,14 @@ impl Task {
         Ok(file.getattr(fill_stat))
     }
 
-    /// Asks the security module about an open file.
+    /// Asks the security module about an open file, and the file system for what it is like now.
     #[inline]
     fn may_getattr(&self, file: &File) -> Result<()> {
         self.place_of(file)?;
         let vfs = self.vfs();
+        if vfs.inode(file.inode()).wants_getattr() {
+            vfs.vfs_getattr(file.inode())?;
+        }
         vfs.ask(Hooks::INODE_GETATTR, |module| {
             module.inode_getattr(&self.cred.subject(), &PathRef::of(vfs, &file.hold()))
         })
@@ -239,6 +249,18 @@ impl File {
 }
 
 impl Vfs {
+    /// Has the file system bring the attributes of an inode that is held up to date.
+    ///
+    /// # Errors
+    ///
+    /// Whatever it answers.
+    #[cold]
+    pub(super) fn vfs_getattr(&self, inode: InodeId) -> Result<()> {
+        let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::ESTALE)?;
+        lock_order::assert_none_held();
+        sb.fs.getattr(self.inode_ref(inode))
+    }
+
     fn statfs_of(&self, mnt: MountId, dentry: DentryId) -> Result<Statfs> {
         let sb = self.superblock(self.dentry(dentry).sb.get()).ok_or(Errno::ESTALE)?;
         let stat = sb.fs.statfs()?;

@@ -7,6 +7,7 @@
 
 use super::{
     Lookup, Place, Start, Stop, Walk,
+    ahead::Ahead,
     end::End,
     job::Terminal,
     observe::{Left, Observer, Spot},
@@ -14,7 +15,10 @@ use super::{
 };
 use crate::{
     dcache::{
-        DentryId, HASHED, IN_LOOKUP, REVALIDATE, ask::Query, lookup::Seen, reserve::LookedUp,
+        DentryId, HASHED, IN_LOOKUP, REVALIDATE,
+        ask::Query,
+        lookup::{Seen, Tables},
+        reserve::LookedUp,
     },
     mount::MountId,
     name::{Bytes, Component},
@@ -64,6 +68,8 @@ pub(crate) struct Ref<'a> {
     vfs: &'a Vfs,
     at: (MountId, DentryId),
     root: Option<(MountId, DentryId)>,
+    /// Children on the way of which the file system has said that their names hold.
+    pub(super) ahead: Ahead,
 }
 
 impl Vfs {
@@ -205,7 +211,7 @@ impl<'a> Hold<'a> for Ref<'a> {
             vfs.hold_both(at);
             at
         });
-        (vfs.sample(at.0, at.1), Self { vfs, at, root })
+        (vfs.sample(at.0, at.1), Self { vfs, at, root, ahead: Ahead::default() })
     }
 
     fn lookup<O: Observer>(
@@ -219,7 +225,13 @@ impl<'a> Hold<'a> for Ref<'a> {
             Query { dir, inode, text: text.text, name, anew: walk.flags.contains(Lookup::REVAL) };
         match lookup_fast(walk, text, name) {
             Some(seen) if seen.flags & REVALIDATE == 0 => Ok(seen),
-            Some(seen) => Ok(vfs.seen_now(still_held(vfs, seen.id, query)?)),
+            Some(seen) if walk.hold.ahead.is_next(vfs, seen.id) => Ok(vfs.seen_now(seen.id)),
+            Some(seen) => {
+                if !query.anew && walk.ask_ahead(text, name, &seen)? {
+                    return Ok(vfs.seen_now(seen.id));
+                }
+                Ok(vfs.seen_now(still_held(vfs, seen.id, query)?))
+            }
             None => Ok(vfs.seen_now(lookup_slow(vfs, query)?)),
         }
     }
@@ -254,6 +266,7 @@ impl<'a> Hold<'a> for Ref<'a> {
 
 impl Drop for Ref<'_> {
     fn drop(&mut self) {
+        self.ahead.clear(self.vfs);
         self.vfs.put_both(self.at);
         if let Some(root) = self.root {
             self.vfs.put_both(root);
@@ -269,8 +282,18 @@ fn lookup_fast<'a, O: Observer>(
     text: Bytes<'_>,
     name: &Component,
 ) -> Option<Seen> {
-    let vfs = walk.vfs;
-    let seen = vfs.d_lookup_rcu(walk.tables, walk.at.dentry, text, name)?;
+    lookup_held(walk.vfs, walk.tables, walk.at.dentry, text, name)
+}
+
+/// As [`lookup_fast`], below any directory that the caller holds.
+pub(super) fn lookup_held(
+    vfs: &Vfs,
+    tables: Tables<'_>,
+    dir: DentryId,
+    text: Bytes<'_>,
+    name: &Component,
+) -> Option<Seen> {
+    let seen = vfs.d_lookup_rcu(tables, dir, text, name)?;
     if seen.flags & (IN_LOOKUP | HASHED) != HASHED || !vfs.dget_not_dead(seen.id) {
         return None;
     }
@@ -341,7 +364,7 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             },
             None => None,
         };
-        let hold = Ref { vfs, at: at.into_raw(), root };
+        let hold = Ref { vfs, at: at.into_raw(), root, ahead: Ahead::default() };
         Ok(Walk {
             vfs,
             fs: self.fs,

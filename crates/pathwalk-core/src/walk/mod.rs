@@ -41,6 +41,8 @@ pub(crate) mod dots;
 
 pub(crate) mod hold;
 
+pub(crate) mod ahead;
+
 pub(crate) mod end;
 
 pub(crate) mod held;

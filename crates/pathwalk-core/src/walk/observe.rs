@@ -32,6 +32,8 @@ pub enum Left {
     Atime,
     /// The call creates what is missing.
     Create,
+    /// A file system wants to be asked for the attributes.
+    Attributes,
 }
 
 impl Left {
@@ -46,6 +48,7 @@ impl Left {
             Self::LinkBody => "the symlink's body is not in the cache",
             Self::Atime => "the symlink's time of last access is to be written",
             Self::Create => "the name is to be created",
+            Self::Attributes => "the file system wants to be asked for the attributes",
         }
     }
 }

@@ -8,6 +8,8 @@ mod changes;
 
 mod calls;
 
+mod coherence;
+
 mod bounds;
 
 mod escape;

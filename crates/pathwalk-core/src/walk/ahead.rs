@@ -1,0 +1,128 @@
+//! Asking ahead: a file system that wants to be asked about each name is asked about a run of them at once.
+//!
+//! ```text
+//!   text   a / b / c / d        a, b, c, d are cached, and are to be asked about
+//!          ▲   └───┬───┘
+//!          │       ahead: held, and known to hold
+//!          the walk asks about all four here
+//! ```
+//!
+//! Invariant: what is ahead is counted, and is taken in its order only by the walk that asked. A walk that comes to another
+//! dentry than the next one forgets all of it.
+//!
+//! Linux has no such thing: there each name is a round trip of its own, or none where it is believed for a while.
+
+use super::{
+    Walk,
+    hold::{Ref, lookup_held},
+    observe::Observer,
+    skip_slashes,
+};
+use crate::{
+    dcache::{DIRECTORY, DentryId, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen},
+    fs::{CachedName, Features},
+    inode::InodeId,
+    name::{Bytes, Component, Kind, scan},
+    vfs::Vfs,
+};
+use pathwalk_abi::Result;
+use pathwalk_sync::lock_order;
+use smallvec::SmallVec;
+
+/// So many names are asked about at a time.
+const MOST: usize = 32;
+
+/// Dentries that come next, counted; the next one is the last.
+#[derive(Default)]
+pub(crate) struct Ahead(SmallVec<[DentryId; 8]>);
+
+impl Ahead {
+    /// Whether this is what comes next; the caller has a count of it of its own.
+    pub(super) fn is_next(&mut self, vfs: &Vfs, id: DentryId) -> bool {
+        match self.0.pop() {
+            None => false,
+            Some(next) => {
+                vfs.dput(next);
+                if next != id {
+                    self.clear(vfs);
+                }
+                next == id
+            }
+        }
+    }
+
+    /// Forgets what comes next.
+    pub(super) fn clear(&mut self, vfs: &Vfs) {
+        for id in self.0.drain(..) {
+            vfs.dput(id);
+        }
+    }
+}
+
+impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
+    /// Asks about a cached child and those that the text goes on to; says whether the child is known to hold. If not, it
+    /// is to be asked about alone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub(super) fn ask_ahead(
+        &mut self,
+        text: Bytes<'_>,
+        name: &Component,
+        child: &Seen,
+    ) -> Result<bool> {
+        let vfs = self.vfs;
+        let sb = vfs.superblock(vfs.dentry(child.id).sb.get());
+        let Some(sb) = sb.filter(|sb| sb.features.contains(Features::LOOKUP_MANY)) else {
+            return Ok(false);
+        };
+        let dir = vfs.inode_ref(self.inode());
+        let mut run: SmallVec<[(DentryId, Component); 8]> = SmallVec::new();
+        run.push((child.id, *name));
+        let mut flags = child.flags;
+        let mut pos = name.start + name.len;
+        while flags & (DIRECTORY | MOUNTED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
+            pos = skip_slashes(text.text, pos);
+            if pos == text.text.len() {
+                break;
+            }
+            let name = scan(text, pos, self.tables.secret);
+            if name.kind() != Kind::Norm || name.too_long() {
+                break;
+            }
+            let (above, _) = run[run.len() - 1];
+            let Some(seen) = lookup_held(vfs, self.tables, above, text, &name) else { break };
+            if seen.flags & REVALIDATE == 0 {
+                vfs.dput(seen.id);
+                break;
+            }
+            pos += name.len;
+            flags = seen.flags;
+            run.push((seen.id, name));
+        }
+        let names: SmallVec<[CachedName<'_>; 8]> = run
+            .iter()
+            .map(|(id, name)| {
+                let inode = InodeId(vfs.dentry(*id).inode.get());
+                let inode = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
+                CachedName { name: name.bytes(text.text), inode }
+            })
+            .collect();
+        lock_order::assert_none_held();
+        // Of one name alone it is asked in the way that can also say no.
+        let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names) } else { Ok(0) };
+        let known = held.as_ref().map_or(0, |known| *known.min(&run.len()));
+        for (place, (id, _)) in run.iter().enumerate().skip(1).rev() {
+            if place < known {
+                self.hold.ahead.0.push(*id);
+            } else {
+                vfs.dput(*id);
+            }
+        }
+        if held.is_err() {
+            vfs.dput(child.id);
+        }
+        held.map(|_| known != 0)
+    }
+}

@@ -1,0 +1,145 @@
+//! Whether what is cached still holds, where others change the tree too.
+
+use crate::{
+    hostfs::Shared,
+    node::{Ident, Node},
+    reach::show,
+};
+use pathwalk_abi::{Errno, FileType, Result};
+use pathwalk_core::{InodeRef, fs::CachedName};
+use std::os::fd::AsFd;
+
+impl Shared {
+    /// Whether a name still stands for what is cached.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`], and whatever the host answers.
+    pub(crate) fn revalidate(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let cached = match cached {
+            Some(inode) => Some((inode, self.node(inode)?)),
+            None => None,
+        };
+        let parent = self.reach(dir)?;
+        let seen = match &self.watches {
+            Some(watches) => {
+                watches.drain(&self.host);
+                if watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node)) {
+                    return Ok(true);
+                }
+                watches.watch(&self.host, dir.node(), parent.as_fd())
+            }
+            None => None,
+        };
+        let turn = cached.as_ref().map(|(_, node)| node.turn());
+        let holds = match (self.host.statx(parent.as_fd(), name), cached) {
+            (Err(Errno::ENOENT), cached) => cached.is_none(),
+            (Err(errno), _) => return Err(errno),
+            (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
+                let attr = self.attr_at(&stat, parent.as_fd(), name)?;
+                let single = attr.nlink == 1 || node.is_directory();
+                show(&node, inode, turn.unwrap_or(0), &attr);
+                node.add_name(dir.node(), name);
+                if let (Some(watches), Some(seen)) = (&self.watches, seen) {
+                    watches.fresh(node.id);
+                    // What has other names can be changed by those.
+                    if single {
+                        watches.learn(dir.node(), name, seen);
+                    }
+                }
+                return Ok(true);
+            }
+            (Ok(_), _) => false,
+        };
+        if let (true, Some(watches), Some(seen)) = (holds, &self.watches, seen) {
+            watches.learn(dir.node(), name, seen);
+        }
+        Ok(holds)
+    }
+
+    /// How many names of a run still hold, from the first on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`].
+    pub(crate) fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
+        if let Some(watches) = &self.watches {
+            watches.drain(&self.host);
+            let mut above = dir.node();
+            let known = run.iter().take_while(|cached| {
+                let node = cached.inode.and_then(|inode| self.nodes.get(inode.node()));
+                let knows = node.is_some() == cached.inode.is_some()
+                    && watches.knows(above, cached.name, node.as_deref());
+                above = node.map_or(0, |node| node.id);
+                knows
+            });
+            return Ok(known.count());
+        }
+        let parent = self.reach(dir)?;
+        let names: Vec<&[u8]> = run.iter().map(|cached| cached.name).collect();
+        let last = match run.last().and_then(|cached| cached.inode) {
+            Some(inode) => Some((inode, self.node(inode)?)),
+            None => None,
+        };
+        let turn = last.as_ref().map(|(_, node)| node.turn());
+        let found = match self.spare(|| self.host.open_below(parent.as_fd(), &names)) {
+            Ok(found) => found,
+            // It is as absent as it was, whatever became of the directories before it.
+            Err(Errno::ENOENT) if last.is_none() => return Ok(run.len()),
+            Err(_) => return Ok(0),
+        };
+        let Some((inode, node)) = last else { return Ok(0) };
+        let stat = self.host.statx(found.as_fd(), b"")?;
+        if Ident::of(&stat) != node.ident {
+            return Ok(0);
+        }
+        show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?);
+        Ok(run.len())
+    }
+
+    /// Brings the cached attributes up to date.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`], and whatever the host answers.
+    pub(crate) fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
+        let node = self.node(inode)?;
+        if let Some(watches) = &self.watches {
+            watches.drain(&self.host);
+            if node.last_name().is_some_and(|(dir, name)| watches.knows(dir, &name, Some(&node))) {
+                return Ok(());
+            }
+        }
+        if let Some(open) = node.who_has_it_open(false) {
+            return self.refresh(inode, open.fd()).map(drop);
+        }
+        self.refresh(inode, self.reach_node(&node)?.as_fd()).map(drop)
+    }
+
+    /// Before the host is asked about a name that is not cached: whether what it says can be believed later.
+    pub(crate) fn before_lookup(&self, dir: InodeRef<'_>) -> Result<Option<u64>> {
+        let Some(watches) = &self.watches else { return Ok(None) };
+        watches.drain(&self.host);
+        Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
+    }
+
+    /// Notes what the host said of a name.
+    pub(crate) fn after_lookup(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        found: Option<(&Node, u32)>,
+        seen: Option<u64>,
+    ) {
+        if let (Some(watches), Some(seen)) = (&self.watches, seen)
+            && found.is_none_or(|(node, nlink)| nlink == 1 || node.kind() == FileType::Directory)
+        {
+            watches.learn(dir.node(), name, seen);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What another process changes: when it is seen.
+
+use crate::common::Ground;
+use pathwalk_abi::{AtFlags, Errno, OpenFlags};
+use pathwalk_core::At;
+use pathwalk_hostfs::{Coherence, HostOptions};
+use std::{fs, os::unix::fs::symlink, process::Command};
+
+fn ground(coherence: Coherence) -> Ground {
+    let options = HostOptions { coherence, ..HostOptions::default() };
+    let ground = Ground::with(options);
+    fs::create_dir_all(ground.host("a/b/c")).unwrap();
+    fs::write(ground.host("a/b/c/file"), "1").unwrap();
+    ground
+}
+
+/// Has another process do something in the directory.
+fn elsewhere(ground: &Ground, script: &str) {
+    let status =
+        Command::new("sh").args(["-ec", script]).current_dir(ground.host("")).status().unwrap();
+    assert!(status.success(), "{script}");
+}
+
+/// Those that notice what others do.
+fn each(f: impl Fn(&Ground)) {
+    for coherence in [Coherence::Strict, Coherence::Watched] {
+        f(&ground(coherence));
+    }
+}
+
+#[test]
+fn what_others_did_before_a_call_is_seen_by_it() {
+    each(|ground| {
+        let task = &ground.task;
+        let size = |path: &str| task.stat(path).map(|stat| stat.st_size);
+        for round in 0..3 {
+            assert_eq!(size("/a/b/c/file"), Ok(1));
+            assert_eq!(size("/a/b/c/new"), Err(Errno::ENOENT));
+            elsewhere(ground, "echo 12345 > a/b/c/new");
+            assert_eq!(size("/a/b/c/new"), Ok(6));
+            elsewhere(ground, "echo 1234567 > a/b/c/new");
+            assert_eq!(size("/a/b/c/new"), Ok(8), "round {round}");
+            elsewhere(ground, "chmod 600 a/b/c/new");
+            assert_eq!(task.stat("/a/b/c/new").unwrap().st_mode & 0o777, 0o600);
+            let links = task.stat("/a/b").unwrap().st_nlink;
+            elsewhere(ground, "mkdir a/b/d");
+            assert_eq!(task.stat("/a/b").unwrap().st_nlink, links + 1);
+            elsewhere(ground, "rmdir a/b/d; rm a/b/c/new");
+            assert_eq!(size("/a/b/c/new"), Err(Errno::ENOENT));
+            elsewhere(ground, "mv a/b a/x");
+            assert_eq!(size("/a/b/c/file"), Err(Errno::ENOENT));
+            assert_eq!(size("/a/x/c/file"), Ok(1));
+            elsewhere(ground, "mv a/x a/b");
+            assert_eq!(size("/a/b/c/file"), Ok(1));
+            elsewhere(ground, "mkdir -p y/c; echo 123 > y/c/file; mv a/b z; mv y a/b");
+            assert_eq!(size("/a/b/c/file"), Ok(4), "another directory has the name");
+            elsewhere(ground, "mv a/b y; mv z a/b; rm -r y");
+            assert_eq!(size("/a/b/c/file"), Ok(1));
+        }
+    });
+}
+
+#[test]
+fn names_become_other_kinds_of_files() {
+    each(|ground| {
+        let task = &ground.task;
+        assert!(task.stat("/a/b/c/file").is_ok());
+        elsewhere(ground, "mv a/b kept; ln -s ../kept a/b");
+        assert!(task.stat("/a/b/c/file").is_ok(), "through a symlink, which is walked here");
+        assert_eq!(task.lstat("/a/b").unwrap().st_mode & 0o170_000, 0o120_000);
+        elsewhere(ground, "rm a/b; echo > a/b");
+        assert_eq!(task.stat("/a/b/c/file"), Err(Errno::ENOTDIR));
+        elsewhere(ground, "rm a/b; mv kept a/b");
+        assert!(task.stat("/a/b/c/file").is_ok());
+        symlink("file", ground.host("a/b/c/link")).unwrap();
+        assert_eq!(task.stat("/a/b/c/link").unwrap().st_size, 1);
+        elsewhere(ground, "ln -sfT nowhere a/b/c/link");
+        assert_eq!(task.stat("/a/b/c/link"), Err(Errno::ENOENT));
+    });
+}
+
+#[test]
+fn an_open_file_is_told_about_as_it_is() {
+    each(|ground| {
+        let task = &ground.task;
+        let file = task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap();
+        elsewhere(ground, "echo 12345 > a/b/c/file");
+        assert_eq!(task.fstat(&file).unwrap().st_size, 6);
+        elsewhere(ground, "ln a/b/c/file a/other; echo 1 > a/other");
+        assert_eq!(task.fstat(&file).unwrap().st_size, 2);
+        assert_eq!(task.stat("/a/b/c/file").unwrap().st_nlink, 2);
+        elsewhere(ground, "echo 123 > a/other");
+        assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 4, "by its other name");
+        elsewhere(ground, "rm a/other a/b/c/file");
+        assert_eq!(task.fstat(&file).unwrap().st_nlink, 0);
+        let mut buf = [0; 8];
+        assert_eq!(task.pread(&file, &mut buf, 0), Ok(4));
+    });
+}
+
+#[test]
+fn a_change_of_what_others_replaced_is_one_of_what_is_there() {
+    each(|ground| {
+        let task = &ground.task;
+        assert!(task.stat("/a/b/c/file").is_ok());
+        elsewhere(ground, "rm a/b/c/file; echo new > a/b/c/file");
+        task.chmod("/a/b/c/file", 0o604).unwrap();
+        assert_eq!(task.stat("/a/b/c/file").unwrap().st_mode & 0o777, 0o604);
+        elsewhere(ground, "test $(stat -c %a a/b/c/file) = 604; rm a/b/c/file; mkdir a/b/c/file");
+        assert_eq!(task.unlink("/a/b/c/file"), Err(Errno::EISDIR));
+        elsewhere(ground, "touch a/b/c/file/x");
+        assert_eq!(task.rmdir("/a/b/c/file"), Err(Errno::ENOTEMPTY));
+        elsewhere(ground, "rm a/b/c/file/x");
+        task.rmdir("/a/b/c/file").unwrap();
+        elsewhere(ground, "test ! -e a/b/c/file; touch a/b/c/made");
+        assert_eq!(task.mkdir("/a/b/c/made", 0o755), Err(Errno::EEXIST));
+    });
+}
+
+#[test]
+fn strict_asks_about_a_run_of_names_at_once() {
+    let ground = ground(Coherence::Strict);
+    let task = &ground.task;
+    let _ = (task.stat("/a/b/c/file"), task.access("/a/b/c/none", Default::default()));
+    let access = |path: &str| {
+        ground.calls(|| {
+            let _ = task.access(path, Default::default());
+        })
+    };
+    assert_eq!(access("/a/b/c/file"), 2, "it is walked to, and looked at");
+    assert_eq!(access("/a/b/c/none"), 1, "it is not there");
+}
+
+#[test]
+fn watched_asks_whether_anything_happened() {
+    let ground = ground(Coherence::Watched);
+    let task = &ground.task;
+    let look = || {
+        assert!(task.access("/a/b/c/file", Default::default()).is_ok());
+        assert_eq!(task.access("/a/b/c/none", Default::default()), Err(Errno::ENOENT));
+    };
+    look();
+    look();
+    assert_eq!(ground.calls(look), 2, "once for each walk");
+    elsewhere(&ground, "touch a/elsewhere");
+    assert!(ground.calls(look) > 2);
+    look();
+    assert_eq!(ground.calls(look), 2);
+}
+
+#[test]
+fn lost_events_make_all_be_asked_about() {
+    let ground = ground(Coherence::Watched);
+    let task = &ground.task;
+    assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 1);
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: u32 = limit.trim().parse().unwrap();
+    // Two names in turn, so that no event is like the one before it.
+    for _ in 0..limit / 4 + 10 {
+        for name in ["a/b/c/x", "a/b/c/y"] {
+            fs::write(ground.host(name), "").unwrap();
+            fs::remove_file(ground.host(name)).unwrap();
+        }
+    }
+    elsewhere(&ground, "echo 1234 > a/b/c/file; touch a/b/c/x");
+    assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 5);
+    assert!(task.stat("/a/b/c/x").is_ok());
+}
+
+#[test]
+fn exclusive_believes_what_it_has_seen() {
+    let ground = ground(Coherence::Exclusive);
+    let task = &ground.task;
+    assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 1);
+    elsewhere(&ground, "echo 12345 > a/b/c/file");
+    assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 1, "the promise was broken");
+    // What is written by the host's descriptor is our own doing, and known.
+    let file = task.open("/a/b/c/file", OpenFlags::RDWR, 0).unwrap();
+    let native: fs::File = file.host_fd().unwrap().try_clone_to_owned().unwrap().into();
+    native.set_len(100).unwrap();
+    assert_eq!(task.stat("/a/b/c/file").unwrap().st_size, 100);
+    assert_eq!(task.fstat(&file).unwrap().st_size, 100);
+    native.set_len(50).unwrap();
+    let by_name = task.fstatat(At::Cwd, "/a/b/c/file", AtFlags::empty()).unwrap();
+    assert_eq!(by_name.st_size, 50);
+}
