@@ -2,13 +2,16 @@
 
 use std::ffi::CStr;
 use std::hint::black_box;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use pathwalk::explain::ExplainHow;
 use pathwalk::{
-    AccessMode, AtFlags, Config, Cred, Errno, File, FileType, MemFs, MountFlags, OpenFlags, Stat,
-    Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
+    AccessMode, AtFlags, Coherence, Config, Cred, Errno, File, FileType, HostFs, HostOptions,
+    MemFs, MountFlags, OpenFlags, Stat, Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
 };
+
+use tempfile::TempDir;
 
 use crate::Error;
 use crate::asked::Asked;
@@ -34,6 +37,8 @@ const BUILD: &str = if cfg!(pathwalk_ablate = "step_into") {
 pub struct Pathwalk {
     name: &'static str,
     vfs: Arc<Vfs>,
+    /// Of a directory of the host: that directory. It goes last.
+    _below: Option<TempDir>,
 }
 
 impl Pathwalk {
@@ -58,7 +63,43 @@ impl Pathwalk {
     fn of(name: &'static str, config: Config) -> Result<Self, Error> {
         let made = Vfs::new(config, MemFs::new());
         let vfs = made.map_err(|errno| Error::doing("making a machine", errno))?;
-        Ok(Self { name, vfs })
+        Ok(Self { name, vfs, _below: None })
+    }
+
+    /// The same on an empty directory of the host, in the temporary directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pathwalk::new`], and where no directory can be made.
+    pub fn on_host(coherence: Coherence) -> Result<Self, Error> {
+        let name = match coherence {
+            Coherence::Exclusive => "hostfs-exclusive",
+            Coherence::Strict => "hostfs-strict",
+            Coherence::Watched => "hostfs-watched",
+        };
+        Self::below(name, coherence, Config::default())
+    }
+
+    /// The same, exclusive, with room for so few names that each is asked for anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pathwalk::on_host`].
+    pub fn on_host_without_room() -> Result<Self, Error> {
+        let config = Config { dentry_bytes: 128 << 10, memo_bytes: 0, ..Config::default() };
+        Self::below("hostfs-without-room", Coherence::Exclusive, config)
+    }
+
+    fn below(name: &'static str, coherence: Coherence, config: Config) -> Result<Self, Error> {
+        let dir = tempfile::Builder::new()
+            .prefix("pathwalk-bench-")
+            .tempdir()
+            .map_err(|cause| Error::doing("making a temporary directory", cause))?;
+        let options = HostOptions { coherence, ..HostOptions::default() };
+        let made = HostFs::with_options(dir.path().as_os_str().as_bytes(), options)
+            .and_then(|fs| Vfs::new(config, fs));
+        let vfs = made.map_err(|errno| Error::doing("making a machine", errno))?;
+        Ok(Self { name, vfs, _below: Some(dir) })
     }
 }
 

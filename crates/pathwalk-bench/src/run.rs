@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pathwalk::Coherence;
+
 use crate::Error;
 use crate::args::Args;
 use crate::crew::Crew;
@@ -15,7 +17,7 @@ use crate::remote::{self, Remote};
 use crate::report::{Figures, Row};
 use crate::subject::{Subject, Verdict};
 use crate::timing::{self, Cell, Plan};
-use crate::workload::{Case, Workload};
+use crate::workload::{Case, Guests, Workload};
 
 /// What came of a benchmark.
 pub(crate) struct Outcome {
@@ -124,6 +126,19 @@ impl Field {
         field.kernels = field.subjects.len();
         field.subjects.push(Box::new(Crew::start(Pathwalk::new()?, workload, threads)?));
         field.subjects.push(Box::new(Crew::start(Pathwalk::walking()?, workload, threads)?));
+        match W::GUESTS {
+            Guests::None => {}
+            Guests::HostFs => {
+                for coherence in [Coherence::Exclusive, Coherence::Watched, Coherence::Strict] {
+                    let guest = Pathwalk::on_host(coherence)?;
+                    field.subjects.push(Box::new(Crew::start(guest, workload, threads)?));
+                }
+            }
+            Guests::HostFsWithoutRoom => {
+                let guest = Pathwalk::on_host_without_room()?;
+                field.subjects.push(Box::new(Crew::start(guest, workload, threads)?));
+            }
+        }
         if W::FLOOR {
             field.subjects.push(Box::new(Crew::start(Floor, workload, threads)?));
         }

@@ -16,9 +16,9 @@ use crate::report::Figures;
 use crate::run;
 use crate::workloads::{
     big_tree::BigTree, changes::Changes, compile_replay::CompileReplay, creat_mounts::CreatMounts,
-    depth::Depth, gcc_205::Gcc205, load::Load, may_exec::MayExec, misses::Misses,
-    mount_storm::MountStorm, realpath::RealPath, scale::Scale, statx::StatxOf, tree_walk::TreeWalk,
-    wide::Wide, writer_elsewhere::WriterElsewhere,
+    depth::Depth, gcc_205::Gcc205, hostfs_cold::HostFsCold, hostfs_hit::HostFsHit, load::Load,
+    may_exec::MayExec, misses::Misses, mount_storm::MountStorm, realpath::RealPath, scale::Scale,
+    statx::StatxOf, tree_walk::TreeWalk, wide::Wide, writer_elsewhere::WriterElsewhere,
 };
 
 /// One benchmark.
@@ -33,6 +33,9 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     const FLOOR: bool = false;
     /// Whether it means nothing without mounts.
     const MOUNTS: bool = false;
+
+    /// Who takes part beside those who always do.
+    const GUESTS: Guests = Guests::None;
 
     /// Makes it, small where only the answers are wanted.
     fn new(quick: bool) -> Result<Self, Error>;
@@ -74,6 +77,16 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     fn findings(&self, _figures: &Figures<'_>) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Who takes part in a workload beside those who always do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guests {
+    None,
+    /// pathwalk on a directory of the host, in each way of noticing what others do.
+    HostFs,
+    /// pathwalk on a directory of the host, with no room for what it is told.
+    HostFsWithoutRoom,
 }
 
 /// One part of a workload.
@@ -156,4 +169,6 @@ pub(crate) const ALL: &[Entry] = &[
     Entry::of::<MountStorm>(),
     Entry::of::<TreeWalk>(),
     Entry::of::<Load>(),
+    Entry::of::<HostFsHit>(),
+    Entry::of::<HostFsCold>(),
 ];

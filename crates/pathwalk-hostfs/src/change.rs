@@ -6,6 +6,7 @@
 use crate::{
     host::{IFlags, RenameFlags, XattrFlags},
     hostfs::Shared,
+    identity::Kept,
     node::{Ident, Node},
 };
 use pathwalk_abi::{
@@ -35,6 +36,7 @@ impl Shared {
         let (at, mode) = (parent.as_fd(), new.mode & S_IALLUGO);
         let mut made = None;
         match new.file_type {
+            _ if self.options.identities.is_kept() => made = Some(self.make_kept(at, name, new)?),
             FileType::Regular => made = Some(self.spare(|| self.host.create(at, name, mode))?),
             FileType::Directory => self.host.mkdir(at, name, mode)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
@@ -55,9 +57,29 @@ impl Shared {
         Ok(self.found(dir.node(), name, &stat, attr).1)
     }
 
+    /// Makes what is only said beside it to be what it is: a directory, or a regular file.
+    fn make_kept(&self, at: BorrowedFd<'_>, name: &[u8], new: &NewInode<'_>) -> Result<OwnedFd> {
+        if new.file_type == FileType::Directory {
+            self.host.mkdir(at, name, 0o700)?;
+            return self.spare(|| self.host.open_path(at, name));
+        }
+        let made = self.spare(|| self.host.create(at, name, 0o600))?;
+        if new.file_type == FileType::Symlink {
+            let written = self
+                .spare(|| self.host.reopen(made.as_fd(), OFlags::WRONLY))
+                .and_then(|file| self.host.pwrite(file.as_fd(), new.body, 0));
+            if written != Ok(new.body.len()) {
+                let _ = self.host.unlink(at, name);
+                return Err(written.err().unwrap_or(Errno::ENOSPC));
+            }
+        }
+        Ok(made)
+    }
+
     pub(crate) fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
         let parent = self.reach(dir)?;
-        let made = self.spare(|| self.host.tmpfile(parent.as_fd(), new.mode & S_IALLUGO))?;
+        let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
+        let made = self.spare(|| self.host.tmpfile(parent.as_fd(), mode))?;
         let stat = self.finish(made.as_fd(), new)?;
         let attr = self.attr(&stat, made.as_fd())?;
         let node = self.nodes.answer(Ident::of(&stat));
@@ -67,10 +89,17 @@ impl Shared {
 
     /// Gives what was made the owner, the mode and the ACLs that it is to have: the host gave it those of this process.
     fn finish(&self, made: BorrowedFd<'_>, new: &NewInode<'_>) -> Result<Statx> {
+        if self.options.identities.is_kept() {
+            let mode = new.file_type.to_mode() | new.mode & S_IALLUGO;
+            Kept::new(mode, new.uid, new.gid, new.rdev).write(&self.host, made)?;
+            return self.host.statx(made, b"");
+        }
+        let wanted = self.options.identities.to_host(new.uid, new.gid);
+        let (wanted_uid, wanted_gid) = wanted.ok_or(Errno::EOVERFLOW)?;
         let mut stat = self.host.statx(made, b"")?;
         let mut again = false;
         let owner = |is: u32, wanted: u32| (is != wanted).then_some(wanted);
-        let (uid, gid) = (owner(stat.stx_uid, new.uid), owner(stat.stx_gid, new.gid));
+        let (uid, gid) = (owner(stat.stx_uid, wanted_uid), owner(stat.stx_gid, wanted_gid));
         if uid.is_some() || gid.is_some() {
             self.host.chown(made, uid, gid)?;
             again = true;
@@ -172,6 +201,9 @@ impl Shared {
         rename: &Rename<'_>,
         whiteout: &NewInode<'_>,
     ) -> Result<Found> {
+        if self.options.identities.is_kept() {
+            return Err(Errno::EINVAL);
+        }
         self.move_name(rename, RenameFlags::WHITEOUT)?;
         let parent = self.reach(rename.old_dir)?;
         let made = self.spare(|| self.host.open_path(parent.as_fd(), rename.old_name))?;
@@ -226,11 +258,21 @@ impl Shared {
         }
         // A chown of nothing stamps.
         let nothing = Iattr { now: change.now, ctime: change.ctime, ..Iattr::default() } == *change;
-        if change.uid.is_some() || change.gid.is_some() || nothing && change.ctime.is_some() {
-            self.host.chown(held, change.uid, change.gid)?;
-        }
-        if let Some(mode) = change.mode {
-            self.host.chmod(held, mode & S_IALLUGO)?;
+        let owner = change.uid.is_some() || change.gid.is_some();
+        let kept = self.options.identities.is_kept() && self.node(inode)?.can_have_attributes();
+        if kept && (owner || change.mode.is_some()) {
+            let mut attr = inode.attr();
+            change.copy_to(&mut attr);
+            Kept::of(&attr).write(&self.host, held)?;
+        } else {
+            if owner || nothing && change.ctime.is_some() {
+                let owner = self.options.identities.change_to_host(change.uid, change.gid);
+                let (uid, gid) = owner.ok_or(Errno::EINVAL)?;
+                self.host.chown(held, uid, gid)?;
+            }
+            if let Some(mode) = change.mode {
+                self.host.chmod(held, mode & S_IALLUGO)?;
+            }
         }
         if let Some(flags) = change.flags {
             self.set_flags(inode, held, flags)?;

@@ -42,6 +42,9 @@ impl Shared {
             (Err(errno), _) => return Err(errno),
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
+                if attr.file_type() != inode.attr().file_type() {
+                    return Ok(false);
+                }
                 let single = attr.nlink == 1 || node.is_directory();
                 show(&node, inode, turn.unwrap_or(0), &attr);
                 node.add_name(dir.node(), name);

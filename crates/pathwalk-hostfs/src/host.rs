@@ -260,6 +260,22 @@ impl Host {
         self.until_it_fits(|buf| fs::getxattr(by_number(held), name, buf))
     }
 
+    /// An attribute of what is held, or with a name of what that stands for in the directory that is held.
+    pub(crate) fn lgetxattr(
+        &self,
+        held: BorrowedFd<'_>,
+        name: &[u8],
+        attribute: &[u8],
+    ) -> Result<Vec<u8>> {
+        if name.is_empty() {
+            return self.getxattr(held, attribute);
+        }
+        let mut path = by_number(held).into_bytes();
+        path.push(b'/');
+        path.extend_from_slice(name);
+        self.until_it_fits(|buf| fs::lgetxattr(&path[..], attribute, buf))
+    }
+
     pub(crate) fn listxattr(&self, held: BorrowedFd<'_>) -> Result<Vec<u8>> {
         self.until_it_fits(|buf| fs::listxattr(by_number(held), buf))
     }

@@ -1,8 +1,10 @@
 //! The file system: what it is asked, and what it asks the host.
 
 use crate::{
+    attr::attr_of,
     handle::{HostFile, Opened},
     host::Host,
+    identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
     pool::Pool,
@@ -11,7 +13,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{
-    Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags,
+    Errno, FileType, InodeFlags, OpenFlags, PATH_MAX, Result, Timespec, XattrFlags,
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
@@ -28,6 +30,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
+
+/// The names by which ACLs are kept.
+const ACLS: [&[u8]; 2] = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
 
 /// A directory of the host as a file system.
 #[derive(Debug)]
@@ -72,7 +77,8 @@ impl HostFs {
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::empty();
         let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
-        features.set(Features::POSIX_ACL, !matches!(acl, Err(Errno::EOPNOTSUPP)));
+        let has_acl = !matches!(acl, Err(Errno::EOPNOTSUPP));
+        features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
         let opened = host.open_dir(root.as_fd());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
         if options.coherence != Coherence::Exclusive {
@@ -127,13 +133,15 @@ impl Shared {
     }
 
     /// The attributes of a file that is held, as the cache is told them.
-    pub(crate) fn attr(&self, stat: &Statx, _held: BorrowedFd<'_>) -> Result<Attr> {
-        Ok(crate::attr::attr_of(stat))
+    pub(crate) fn attr(&self, stat: &Statx, held: BorrowedFd<'_>) -> Result<Attr> {
+        self.attr_at(stat, held, b"")
     }
 
     /// The attributes of what a name stands for in a directory that is held.
-    pub(crate) fn attr_at(&self, stat: &Statx, _dir: BorrowedFd<'_>, _name: &[u8]) -> Result<Attr> {
-        Ok(crate::attr::attr_of(stat))
+    pub(crate) fn attr_at(&self, stat: &Statx, dir: BorrowedFd<'_>, name: &[u8]) -> Result<Attr> {
+        let mut attr = attr_of(stat);
+        self.options.identities.apply(&mut attr, || Kept::read(&self.host, dir, name))?;
+        Ok(attr)
     }
 
     /// Opens what is held. `O_NOATIME` is for its owner on the host; for others it is left out.
@@ -153,11 +161,13 @@ impl Shared {
         name: &[u8],
         kind: Option<FileType>,
     ) -> Result<FileType> {
-        if let Some(kind) = kind {
+        if let Some(kind) = kind
+            && (kind != FileType::Regular || !self.options.identities.is_kept())
+        {
             return Ok(kind);
         }
-        match self.host.statx(dir, name) {
-            Ok(stat) => Ok(FileType::from_mode(stat.stx_mode.into()).unwrap_or(FileType::Regular)),
+        match self.host.statx(dir, name).and_then(|stat| self.attr_at(&stat, dir, name)) {
+            Ok(attr) => Ok(attr.file_type()),
             // It is gone since.
             Err(Errno::ENOENT) => Ok(FileType::Regular),
             Err(errno) => Err(errno),
@@ -195,12 +205,40 @@ impl Shared {
         Ok(Some(found))
     }
 
+    fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
+        let node = self.node(inode)?;
+        let held = self.reach_node(&node)?;
+        if node.kind() == FileType::Symlink {
+            return self.host.readlink(held.as_fd());
+        }
+        // A symlink that is a regular file there.
+        let file = self.spare(|| self.host.reopen(held.as_fd(), OFlags::RDONLY))?;
+        let mut body = vec![0; PATH_MAX];
+        let len = self.host.pread(file.as_fd(), &mut body, 0)?;
+        body.truncate(len);
+        Ok(body)
+    }
+
+    /// Refuses a name that is not the files'.
+    ///
+    /// # Errors
+    ///
+    /// - `EOPNOTSUPP`: it is that of an ACL, of which there are none. Those that are there are asked for otherwise.
+    /// - as said: it is one of this file system's own.
+    fn must_not_be_own(&self, name: &[u8], errno: Errno) -> Result<()> {
+        if ACLS.contains(&name) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let own = self.options.identities.is_kept() && name.starts_with(OWN_PREFIX);
+        if own { Err(errno) } else { Ok(()) }
+    }
+
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) -> Result<()> {
         let held = self.reach(inode)?;
         let before = inode.attr();
         if before.file_type() == FileType::Symlink && !self.options.read_only {
             // The host stamps who is read; all else was read before this.
-            self.host.readlink(held.as_fd())?;
+            self.readlink(inode)?;
         }
         let node = self.node(inode)?;
         let turn = node.turn();
@@ -266,7 +304,7 @@ impl FileSystem for HostFs {
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
-        self.0.host.readlink(self.0.reach(inode)?.as_fd())
+        self.0.readlink(inode)
     }
 
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
@@ -396,6 +434,7 @@ impl FileSystem for HostFs {
     }
 
     fn getxattr(&self, inode: InodeRef<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        self.0.must_not_be_own(name, Errno::ENODATA)?;
         self.0.host.getxattr(self.0.reach(inode)?.as_fd(), name)
     }
 
@@ -408,6 +447,7 @@ impl FileSystem for HostFs {
         _now: Timespec,
     ) -> Result<()> {
         self.0.may_change()?;
+        self.0.must_not_be_own(name, Errno::EPERM)?;
         let held = self.0.reach(inode)?;
         let flags = crate::host::XattrFlags::from_bits_retain(flags.bits() as _);
         self.0.host.setxattr(held.as_fd(), name, value, flags)?;
@@ -417,6 +457,7 @@ impl FileSystem for HostFs {
 
     fn removexattr(&self, inode: InodeRef<'_>, name: &[u8], _now: Timespec) -> Result<()> {
         self.0.may_change()?;
+        self.0.must_not_be_own(name, Errno::ENODATA)?;
         let held = self.0.reach(inode)?;
         self.0.host.removexattr(held.as_fd(), name)?;
         self.0.refresh_after(inode, held.as_fd());
@@ -425,9 +466,11 @@ impl FileSystem for HostFs {
 
     fn listxattr(&self, inode: InodeRef<'_>) -> Result<Vec<Vec<u8>>> {
         let list = self.0.host.listxattr(self.0.reach(inode)?.as_fd())?;
-        let acl = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
         let names = list.split(|&byte| byte == 0).filter(|name| !name.is_empty());
-        Ok(names.filter(|name| !acl.contains(name)).map(Into::into).collect())
+        Ok(names
+            .filter(|name| self.0.must_not_be_own(name, Errno::EPERM).is_ok())
+            .map(Into::into)
+            .collect())
     }
 
     fn statfs(&self) -> Result<FsStat> {

@@ -1,11 +1,12 @@
 //! A directory of the host as a file system.
 //!
 //! ```text
-//!   HostFs          what the cache asks: lookup, open, readdir, and the changing calls     hostfs, change
-//!     coherence       whether what is cached still holds                                    coherence, watch
-//!     nodes         which file of the host an inode is, and where it was seen               node
-//!     reach         from there to a descriptor, from a pool or by walking                  reach, pool
-//!     host          the calls to the host, all of them                                     host
+//!   HostFs          what the cache asks: lookup, open, readdir, and the changing calls    hostfs, change
+//!     coherence     whether what is cached still holds                                     coherence, watch
+//!     identity      whose the files are                                                    identity
+//!     nodes         which file of the host an inode is, and where it was seen                node
+//!     reach         from there to a descriptor, from a pool or by walking                   reach, pool
+//!     host          the calls to the host, all of them                                      host
 //! ```
 //!
 //! Invariant: nothing outside the directory is ever reached, whatever another process does to it meanwhile. Every call is
@@ -31,9 +32,12 @@ mod pool;
 
 mod attr;
 
+mod identity;
+
 mod options;
 
 mod host;
 
 pub use hostfs::HostFs;
+pub use identity::{IdMap, IdRange, Identities};
 pub use options::{Coherence, HostOptions};

@@ -74,6 +74,11 @@ impl Node {
         self.ident.kind
     }
 
+    /// Whether it can have extended attributes of its user's on the host.
+    pub(crate) fn can_have_attributes(&self) -> bool {
+        matches!(self.ident.kind, FileType::Regular | FileType::Directory)
+    }
+
     pub(crate) fn is_directory(&self) -> bool {
         self.ident.kind == FileType::Directory
     }

@@ -1,5 +1,7 @@
 //! How a directory of the host is mounted.
 
+use crate::identity::Identities;
+
 /// Who else may change what lies below, and how their changes are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coherence {
@@ -23,6 +25,8 @@ pub enum Coherence {
 pub struct HostOptions {
     /// Who else may change what lies below.
     pub coherence: Coherence,
+    /// Whose the files are.
+    pub identities: Identities,
     /// Nothing is changed: every call that would change something answers `EROFS`.
     pub read_only: bool,
     /// How many descriptors are held, beside those of open files and of files without a name; at most a quarter of what the
@@ -33,8 +37,14 @@ pub struct HostOptions {
 }
 
 impl Default for HostOptions {
-    /// Exclusive, writable, 1,024 descriptors, openat2.
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, openat2.
     fn default() -> Self {
-        Self { coherence: Coherence::Exclusive, read_only: false, handles: 1024, openat2: true }
+        Self {
+            coherence: Coherence::Exclusive,
+            identities: Identities::Host,
+            read_only: false,
+            handles: 1024,
+            openat2: true,
+        }
     }
 }

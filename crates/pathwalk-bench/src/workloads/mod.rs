@@ -6,6 +6,8 @@ pub(crate) mod compile_replay;
 pub(crate) mod creat_mounts;
 pub(crate) mod depth;
 pub(crate) mod gcc_205;
+pub(crate) mod hostfs_cold;
+pub(crate) mod hostfs_hit;
 pub(crate) mod load;
 pub(crate) mod may_exec;
 pub(crate) mod misses;

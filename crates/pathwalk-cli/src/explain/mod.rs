@@ -12,7 +12,7 @@ mod json;
 
 use crate::error::Error;
 use pathwalk::{AccessMode, AtFlags, explain::ExplainHow};
-use source::Source;
+use source::{Beginning, Source};
 use std::{
     ffi::OsString,
     io::{self, Write},
@@ -37,7 +37,7 @@ the path is looked up there as Linux does it. The table has a row for each step 
   walk           rcu: nothing is held, no counter is touched; ref: the walk had to hold its place
   what happened  which rule let the directory be searched, which symlink was followed, which mount entered",
     after_long_help = "\
-Without --load the copy is made of what the path needs of this machine, and the answer is compared with \
+Without --load and --host the copy is made of what the path needs of this machine, and the answer is compared with \
 the running kernel's. Access control lists and security modules are not copied: where they decide, the \
 answers differ, and the last line says so.
 
@@ -49,6 +49,7 @@ Examples:
   pathwalk explain --uid 1000 --groups 4,27 --access r /var/log/syslog
   pathwalk explain --no-follow /etc/resolv.conf
   pathwalk explain --load /srv/image /usr/bin/cc      as if chrooted into /srv/image
+  pathwalk explain --host /srv/image /usr/bin/cc      the same, and only what is needed is looked at
   pathwalk explain --load files.tree --cwd /usr bin/cc
   pathwalk explain --json /bin/sh | jq -r '.steps[].name'
 
@@ -65,8 +66,14 @@ pub(crate) struct Args {
     /// Look it up in this directory as the root, or in the files that a .tree file lists
     ///
     /// A directory is loaded whole, but not what is mounted in it.
-    #[arg(long, value_name = "DIR|FILE")]
+    #[arg(long, value_name = "DIR|FILE", group = "begins_elsewhere")]
     load: Option<PathBuf>,
+
+    /// Look it up in this directory as the root, by asking the host for one name at a time
+    ///
+    /// Nothing is loaded, nothing is changed, and the walk does not leave the directory; what is mounted in it is seen.
+    #[arg(long, value_name = "DIR", conflicts_with = "load", group = "begins_elsewhere")]
+    host: Option<PathBuf>,
 
     /// Look it up as this user; 0 has all capabilities, others have none [default: who runs this]
     #[arg(long, value_name = "ID")]
@@ -80,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     groups: Option<Vec<u32>>,
 
-    /// Where a relative path begins [default: here; with --load its root]
+    /// Where a relative path begins [default: here; with --load or --host its root]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 
@@ -93,7 +100,7 @@ pub(crate) struct Args {
     access: Option<AccessMode>,
 
     /// Explain the first lookup after loading, which fills caches, rather than a later one
-    #[arg(long, requires = "load")]
+    #[arg(long, requires = "begins_elsewhere")]
     first: bool,
 
     /// Print one JSON object instead of the table
@@ -110,7 +117,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     let how = args.how();
     let cred = who::cred(args.uid, args.gid, args.groups.as_deref())?;
-    let mut source = Source::open(args.load.as_deref(), args.cwd.as_deref(), &args.path)?;
+    let mut source = Source::open(args.beginning(), args.cwd.as_deref(), &args.path)?;
     let explanation = source.explain(cred, args.path.as_bytes(), how, args.first)?;
     let asks_for_itself = args.uid.is_none() && args.gid.is_none() && args.groups.is_none();
     let verdict = match source {
@@ -133,6 +140,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
 }
 
 impl Args {
+    /// Where the files are.
+    fn beginning(&self) -> Beginning<'_> {
+        match (&self.host, &self.load) {
+            (Some(dir), _) => Beginning::Directory(dir),
+            (None, Some(load)) => Beginning::Loaded(load),
+            (None, None) => Beginning::Here,
+        }
+    }
+
     fn how(&self) -> ExplainHow {
         let nofollow = if self.no_follow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         ExplainHow {

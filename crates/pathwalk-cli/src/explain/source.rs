@@ -7,7 +7,7 @@ use super::{
 use crate::error::{Error, in_words};
 use indicatif::{ProgressBar, ProgressStyle};
 use pathwalk::{
-    Config, Cred, MemFs, Task, Vfs,
+    Config, Cred, HostFs, HostOptions, MemFs, Task, Vfs,
     explain::{Cause, ExplainHow, Explanation},
 };
 use pathwalk_bench::tree::Tree;
@@ -37,33 +37,37 @@ pub(super) struct Loaded {
     skipped: Vec<(Vec<u8>, String)>,
 }
 
+/// Where the files are.
+#[derive(Clone, Copy)]
+pub(super) enum Beginning<'a> {
+    /// On this machine.
+    Here,
+    /// In a directory of it, whose names are asked for as they come.
+    Directory(&'a Path),
+    /// In a directory or a `.tree` file that is loaded beforehand.
+    Loaded(&'a Path),
+}
+
 impl Source {
     /// Loads what is to be loaded beforehand, and goes to where a relative path begins.
     pub(super) fn open(
-        load: Option<&Path>,
+        beginning: Beginning<'_>,
         cwd: Option<&Path>,
         path: &OsStr,
     ) -> Result<Self, Error> {
-        let Some(load) = load else {
-            if let Some(cwd) = cwd {
-                env::set_current_dir(cwd).map_err(|cause| Error::at(cwd, &cause))?;
+        let loaded = match beginning {
+            Beginning::Here => {
+                if let Some(cwd) = cwd {
+                    env::set_current_dir(cwd).map_err(|cause| Error::at(cwd, &cause))?;
+                }
+                let mut host = Host::new(machine()?)?;
+                if !path.as_bytes().starts_with(b"/") {
+                    host.enter_cwd()?;
+                }
+                return Ok(Self::Host(host));
             }
-            let mut host = Host::new(machine()?)?;
-            if !path.as_bytes().starts_with(b"/") {
-                host.enter_cwd()?;
-            }
-            return Ok(Self::Host(host));
-        };
-        let metadata = fs::metadata(load).map_err(|cause| Error::at(load, &cause))?;
-        let loaded = if metadata.is_dir() {
-            load_directory(load)?
-        } else {
-            let text = fs::read(load).map_err(|cause| Error::at(load, &cause))?;
-            let failed = |cause: &dyn std::fmt::Display| Error::doing(load.display(), cause);
-            let tree = Tree::parse(&text).map_err(|cause| failed(&cause))?;
-            let mut task = machine()?;
-            tree.load(&mut task).map_err(|cause| failed(&cause))?;
-            Loaded { task, skipped: Vec::new() }
+            Beginning::Directory(dir) => Loaded { task: machine_on(dir)?, skipped: Vec::new() },
+            Beginning::Loaded(load) => load_any(load)?,
         };
         if let Some(cwd) = cwd {
             let entered = loaded.task.chdir(cwd.as_os_str().as_bytes());
@@ -99,6 +103,29 @@ impl Source {
             }
         }
     }
+}
+
+/// Loads a directory, or what a `.tree` file lists.
+fn load_any(load: &Path) -> Result<Loaded, Error> {
+    let metadata = fs::metadata(load).map_err(|cause| Error::at(load, &cause))?;
+    if metadata.is_dir() {
+        return load_directory(load);
+    }
+    let text = fs::read(load).map_err(|cause| Error::at(load, &cause))?;
+    let failed = |cause: &dyn std::fmt::Display| Error::doing(load.display(), cause);
+    let tree = Tree::parse(&text).map_err(|cause| failed(&cause))?;
+    let mut task = machine()?;
+    tree.load(&mut task).map_err(|cause| failed(&cause))?;
+    Ok(Loaded { task, skipped: Vec::new() })
+}
+
+/// A machine whose root is a directory of the host, which it does not change.
+fn machine_on(dir: &Path) -> Result<Task, Error> {
+    let options = HostOptions { read_only: true, ..HostOptions::default() };
+    let fs = HostFs::with_options(dir.as_os_str().as_bytes(), options);
+    let made = fs.and_then(|fs| Vfs::new(Config::default(), fs));
+    let vfs = made.map_err(|errno| Error::doing(dir.display(), errno))?;
+    Ok(vfs.task(Cred::root()))
 }
 
 /// A machine with an empty file system, and a task that may do anything there.

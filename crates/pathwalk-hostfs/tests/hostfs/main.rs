@@ -13,3 +13,5 @@ mod coherence;
 mod bounds;
 
 mod escape;
+
+mod identities;

@@ -138,7 +138,7 @@ fn a_directory_that_shows_under_two_names_at_once_has_one() {
     watched(|| {
         let end = deadline();
         let mut rounds = 0;
-        while Instant::now() < end {
+        while Instant::now() < end || rounds <= 10 {
             let (fs, task) = machine(Features::empty());
             let user = task.vfs().task(Cred::user(1000, 1000));
             fs.appear("d", FileType::Directory, 0o755, "");
@@ -161,6 +161,5 @@ fn a_directory_that_shows_under_two_names_at_once_has_one() {
             }
             rounds += 1;
         }
-        assert!(rounds > 10, "only {rounds} rounds");
     });
 }
