@@ -74,7 +74,13 @@ impl Shared {
         if let Some(watches) = &self.watches {
             watches.drain(&self.host);
             let mut above = dir.node();
+            let mut way = Vec::with_capacity(run.len());
             let known = run.iter().take_while(|cached| {
+                if cached.name == b".." {
+                    above = way.pop().unwrap_or(0);
+                    return true;
+                }
+                way.push(above);
                 let node = cached.inode.and_then(|inode| self.nodes.get(inode.node()));
                 let knows = node.is_some() == cached.inode.is_some()
                     && watches.knows(above, cached.name, node.as_deref());
@@ -82,6 +88,9 @@ impl Shared {
                 knows
             });
             return Ok(known.count());
+        }
+        if !self.host.goes_up() && run.iter().any(|cached| cached.name == b"..") {
+            return Ok(0);
         }
         let parent = self.reach(dir)?;
         let names: Vec<&[u8]> = run.iter().map(|cached| cached.name).collect();

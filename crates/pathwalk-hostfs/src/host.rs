@@ -73,6 +73,11 @@ impl Host {
         Self { openat2: has, ..host }
     }
 
+    /// Whether `..` may be among names that are walked: only where the host itself stays below.
+    pub(crate) fn goes_up(&self) -> bool {
+        self.openat2
+    }
+
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
@@ -90,7 +95,7 @@ impl Host {
         self.call(|| fs::open(path, flags, Mode::empty()))
     }
 
-    /// Holds what a run of names leads to, none of which may be a symlink but the last, and none `..`.
+    /// Holds what a run of names leads to, none of which may be a symlink but the last; `..` only if [`Host::goes_up`].
     ///
     /// # Errors
     ///

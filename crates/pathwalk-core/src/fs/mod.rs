@@ -117,6 +117,9 @@ pub trait FileSystem: Send + Sync + 'static {
     /// first on; asked instead of [`FileSystem::revalidate`] if [`Features::LOOKUP_MANY`] is set and there is more than one.
     /// With 0 the first is asked about alone. It is for who is far away, or dear to ask: all in one round trip.
     ///
+    /// A `..` among them leads back to the directory that was gone through before; it is never the first nor the last, and
+    /// never leads above `dir`.
+    ///
     /// What is left open between two answers is the file system's to say: that all names lead where they led is enough.
     ///
     /// # Errors

@@ -80,7 +80,10 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         let dir = vfs.inode_ref(self.inode());
         let mut run: SmallVec<[(DentryId, Component); 8]> = SmallVec::new();
         run.push((child.id, *name));
-        let mut flags = child.flags;
+        // The directories above the one that the run has come to, the nearest last.
+        let mut above: SmallVec<[(DentryId, u32); 8]> = SmallVec::new();
+        above.push((self.at.dentry, DIRECTORY));
+        let (mut at, mut flags) = (child.id, child.flags);
         let mut pos = name.start + name.len;
         while flags & (DIRECTORY | MOUNTED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
             pos = skip_slashes(text.text, pos);
@@ -88,22 +91,38 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
                 break;
             }
             let name = scan(text, pos, self.tables.secret);
-            if name.kind() != Kind::Norm || name.too_long() {
-                break;
-            }
-            let (above, _) = run[run.len() - 1];
-            let Some(seen) = lookup_held(vfs, self.tables, above, text, &name) else { break };
-            if seen.flags & REVALIDATE == 0 {
-                vfs.dput(seen.id);
-                break;
+            match name.kind() {
+                Kind::Norm if !name.too_long() => {
+                    let seen = lookup_held(vfs, self.tables, at, text, &name);
+                    let Some(seen) = seen else { break };
+                    if seen.flags & REVALIDATE == 0 {
+                        vfs.dput(seen.id);
+                        break;
+                    }
+                    above.push((at, flags));
+                    (at, flags) = (seen.id, seen.flags);
+                    run.push((seen.id, name));
+                }
+                Kind::Dot => {}
+                // Not above where the run begins: what lies there is for the walk to know.
+                Kind::DotDot if above.len() > 1 => {
+                    (at, flags) = above.pop().expect("there is more than one");
+                    run.push((DentryId::NONE, name));
+                }
+                _ => break,
             }
             pos += name.len;
-            flags = seen.flags;
-            run.push((seen.id, name));
+        }
+        // To go up last is no question.
+        while run.last().is_some_and(|(id, _)| *id == DentryId::NONE) {
+            run.pop();
         }
         let names: SmallVec<[CachedName<'_>; 8]> = run
             .iter()
             .map(|(id, name)| {
+                if *id == DentryId::NONE {
+                    return CachedName { name: b"..", inode: None };
+                }
                 let inode = InodeId(vfs.dentry(*id).inode.get());
                 let inode = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
                 CachedName { name: name.bytes(text.text), inode }
@@ -114,6 +133,9 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names) } else { Ok(0) };
         let known = held.as_ref().map_or(0, |known| *known.min(&run.len()));
         for (place, (id, _)) in run.iter().enumerate().skip(1).rev() {
+            if *id == DentryId::NONE {
+                continue;
+            }
             if place < known {
                 self.hold.ahead.0.push(*id);
             } else {

@@ -129,6 +129,13 @@ fn strict_asks_about_a_run_of_names_at_once() {
     };
     assert_eq!(access("/a/b/c/file"), 2, "it is walked to, and looked at");
     assert_eq!(access("/a/b/c/none"), 1, "it is not there");
+    assert_eq!(access("/a/b/../b/./c/../c/file"), 2, "also where the path goes up");
+    assert_eq!(access("/a/b/c/../../b/c/none"), 1);
+    assert_eq!(access("/../a/b/c/none"), 1);
+    elsewhere(&ground, "mv a/b a/x");
+    assert_eq!(task.stat("/a/x/../b/c/file"), Err(Errno::ENOENT));
+    assert!(task.stat("/a/x/c/../../x/c/file").is_ok());
+    assert_eq!(task.stat("/a/b/../x/c/file"), Err(Errno::ENOENT), "b is no directory any more");
 }
 
 #[test]
