@@ -179,6 +179,28 @@ fn names_that_are_no_text_are_shown_so_that_none_is_mistaken() {
     assert_eq!(value["steps"][1]["name"]["hex"], "61ff1b5b324a");
 }
 
+/// A directory of the host is looked up in as it is, and what lies outside is not there.
+#[test]
+fn a_directory_of_the_host_is_the_root() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("etc")).unwrap();
+    fs::write(dir.path().join("etc/file"), "text").unwrap();
+    symlink("/etc/file", dir.path().join("link")).unwrap();
+    let explain =
+        |args: &[&str]| ran(pathwalk().args(["explain", "--host"]).arg(dir.path()).args(args));
+    let later = explain(&["--uid", "0", "/link"]);
+    assert_eq!(later.status, Some(0), "{}", later.stdout);
+    assert!(later.stdout.contains("\nIt is /etc/file, a regular file.\n"), "{}", later.stdout);
+    assert!(later.stdout.contains("the walk held nothing"), "{}", later.stdout);
+    let first = explain(&["--uid", "0", "--first", "/link"]);
+    assert!(first.stdout.contains("held from here on"), "{}", first.stdout);
+    let outside = explain(&["--uid", "0", "/etc/passwd"]);
+    assert_eq!(outside.status, Some(1));
+    assert!(outside.stdout.contains("there is no /etc/passwd"), "{}", outside.stdout);
+    assert_eq!(explain(&["--load", "/", "/"]).status, Some(2), "it is one or the other");
+    assert_eq!(ran(pathwalk().args(["explain", "--host", "/none", "/"])).status, Some(2));
+}
+
 /// What a directory holds is loaded with its modes and links, and looked up as if it were the root.
 #[test]
 fn a_directory_is_loaded_as_the_root() {
