@@ -152,3 +152,30 @@ fn a_path_that_is_too_long_is_refused_on_every_road() {
         road::take(None);
     }
 }
+
+#[test]
+fn a_remembered_path_is_its_own_only_while_nothing_moves() {
+    let task = task();
+    for dir in ["/a", "/a/b"] {
+        task.mkdir(dir, 0o755).unwrap();
+    }
+    task.creat("/a/b/f", 0o644).unwrap();
+    let asked_often = |path: &str, want: Result<&str, Errno>| {
+        for _ in 0..4 {
+            assert_eq!(real(&task, path), want.map(String::from), "{path}");
+        }
+    };
+    for path in ["/a/b/f", "/a//b/f", "/a/./b/f", "/a/b/../b/f"] {
+        asked_often(path, Ok("/a/b/f"));
+    }
+    for _ in 0..4 {
+        assert_eq!(task.realpath("/a/b/f", &mut [0; 5]), Err(Errno::ERANGE));
+    }
+    task.rename("/a/b", "/a/c").unwrap();
+    asked_often("/a/b/f", Err(Errno::ENOENT));
+    task.symlink("c", "/a/b").unwrap();
+    asked_often("/a/b/f", Ok("/a/c/f"));
+    task.unlink("/a/b").unwrap();
+    task.symlink("/a/c/f", "/a/b").unwrap();
+    asked_often("/a/b", Ok("/a/c/f"));
+}

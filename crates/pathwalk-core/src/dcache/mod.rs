@@ -172,24 +172,34 @@ impl Vfs {
         }
     }
 
-    /// Writes the name into a buffer of its length. A guess until the dentry's seq is checked.
+    /// Writes the name to where `out` begins, and returns what lies behind it, of which some may be overwritten; none if it is
+    /// too small. A guess until the dentry's seq is checked.
     #[inline]
-    pub(crate) fn copy_name_to(&self, dentry: &Dentry, out: &mut [u8]) {
-        let len = out.len();
+    pub(crate) fn copy_name_to<'o>(
+        &self,
+        dentry: &Dentry,
+        out: &'o mut [u8],
+    ) -> Option<&'o mut [u8]> {
+        let len = dentry.name_len();
         if len > INLINE_LEN {
+            let (name, behind) = out.split_at_mut_checked(len)?;
             let mut at = 0;
             self.names.copy(dentry.blob(), len, |piece| {
-                out[at..at + piece.len()].copy_from_slice(piece);
+                name[at..at + piece.len()].copy_from_slice(piece);
                 at += piece.len();
             });
-            return;
+            return Some(behind);
         }
-        // In whole words first: a copy of a length that is not known is a call.
         let mut text = [0; INLINE_LEN];
         for (bytes, word) in text.as_chunks_mut::<8>().0.iter_mut().zip(&dentry.name) {
             *bytes = word.get().to_le_bytes();
         }
-        out.copy_from_slice(&text[..len]);
+        // In whole words where there is room: a copy of a length that is not known is a call.
+        match out.first_chunk_mut() {
+            Some(words) => *words = text,
+            None => out.get_mut(..len)?.copy_from_slice(&text[..len]),
+        }
+        out.get_mut(len..)
     }
 
     /// Takes a count unless the dentry is dead.

@@ -2,9 +2,13 @@
 //!
 //! Linux: `prepend_path`, `d_path`, `getcwd`.
 
-use super::{Dentry, DentryId, HASHED, IS_ROOT};
+use super::{DentryId, HASHED, IS_ROOT};
 use crate::{mount::MountId, vfs::Vfs, walk::HeldPath};
 use pathwalk_abi::{Errno, PATH_MAX, Result};
+use pathwalk_sync::Sample;
+
+/// Who holds nothing climbs over so many names at most.
+const RCU_NAMES: usize = 32;
 
 /// The path of a place, as far as there is one.
 struct Prepended {
@@ -57,7 +61,7 @@ impl Vfs {
     }
 
     /// The same of a place that is not held, written into a buffer; returns how many bytes. `None` where something moved
-    /// meanwhile.
+    /// meanwhile, or it has too many names.
     ///
     /// The path is true if the place is still what it was when it was sampled, which the caller checks afterwards: a
     /// directory above it goes away only after it, and moves only with the topology.
@@ -73,37 +77,36 @@ impl Vfs {
         root: (MountId, DentryId),
         buf: &mut [u8],
     ) -> Option<Result<usize>> {
-        // Names are written from the end of the buffer on, then moved to its beginning.
-        let (mut len, mut start) = (0, None);
+        let mut names = [(DentryId::NONE, Sample::NONE); RCU_NAMES];
+        let (mut count, mut len) = (0, 0);
         let climbed = self.while_still_rcu(|_| {
-            (len, start) = (0, Some(buf.len()));
-            self.climb(place, root, |dentry| {
-                let name = dentry.name_len();
-                len += 1 + name;
-                start = start.and_then(|end| end.checked_sub(1 + name));
-                if let Some(slash) = start {
-                    buf[slash] = b'/';
-                    self.copy_name_to(dentry, &mut buf[slash + 1..=slash + name]);
-                }
-                // In a circle, even, as slots may be used for something else by now. A held place is climbed from to the end.
-                (len < 2 * PATH_MAX).then_some(())
+            (count, len) = (0, 0);
+            self.climb(place, root, |id, seq| {
+                *names.get_mut(count)? = (id, seq);
+                count += 1;
+                len += 1 + self.dentry(id).name_len();
+                Some(())
             })
         })??;
+        let len = len.max(1);
         if climbed != Climbed::Root {
             return Some(Err(Errno::ENOENT));
-        }
-        if len == 0 {
-            len = 1;
-            start = buf.len().checked_sub(1);
-            if let Some(slash) = start {
-                buf[slash] = b'/';
-            }
         }
         if len >= PATH_MAX {
             return Some(Err(Errno::ENAMETOOLONG));
         }
-        let Some(start) = start else { return Some(Err(Errno::ERANGE)) };
-        buf.copy_within(start.., 0);
+        let Some(buf) = buf.get_mut(..len) else { return Some(Err(Errno::ERANGE)) };
+        buf[0] = b'/';
+        let mut rest = buf;
+        for &(id, seq) in names.get(..count)?.iter().rev() {
+            let dentry = self.dentry(id);
+            let (slash, behind) = rest.split_first_mut()?;
+            *slash = b'/';
+            rest = self.copy_name_to(dentry, behind)?;
+            if !dentry.seq.unchanged(seq) {
+                return None;
+            }
+        }
         Some(Ok(len))
     }
 
@@ -113,9 +116,9 @@ impl Vfs {
         self.while_still(|_| {
             let mut names: Vec<Vec<u8>> = Vec::new();
             let (from, to) = ((place.mnt(), place.dentry()), (root.mnt(), root.dentry()));
-            let climbed = self.climb(from, to, |dentry| {
+            let climbed = self.climb(from, to, |id, _| {
                 let mut name = vec![b'/'];
-                self.copy_name(dentry, &mut name);
+                self.copy_name(self.dentry(id), &mut name);
                 names.push(name);
                 Some(())
             })?;
@@ -137,7 +140,7 @@ impl Vfs {
         &self,
         (mut mnt, mut id): (MountId, DentryId),
         root: (MountId, DentryId),
-        mut show: impl FnMut(&Dentry) -> Option<()>,
+        mut show: impl FnMut(DentryId, Sample) -> Option<()>,
     ) -> Option<Climbed> {
         loop {
             if (mnt, id) == root {
@@ -156,7 +159,7 @@ impl Vfs {
             let seq = dentry.seq.sample();
             let (parent, is_root) = (DentryId(dentry.parent.get()), dentry.is(IS_ROOT));
             if !is_root {
-                show(dentry)?;
+                show(id, seq)?;
             }
             if !dentry.seq.unchanged(seq) {
                 return None;

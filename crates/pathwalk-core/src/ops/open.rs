@@ -17,8 +17,7 @@ use crate::{
         Follow, HeldPath, Lookup, Step, Stop, Walk,
         hold::Hold,
         job::{Job, Keep, Parent},
-        ladder::climb,
-        lookup::keep,
+        lookup::{climb_to_last, keep},
         observe::{Left, Observer},
         text::Text,
     },
@@ -205,9 +204,12 @@ impl Task {
 
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
         let request = self.request(dir, path, op.lookup | reval)?;
+        if !op.flags.contains(OpenFlags::CREAT) {
+            return self.do_open(keep(&request)?, op, Origin::Found(None));
+        }
         loop {
-            let mut job = OpenJob { op, directory: None };
-            match climb(&request, (), &mut job)? {
+            let mut job = CreateJob { directory: None };
+            match climb_to_last(&request, &mut job)? {
                 Opened::Found(held) => {
                     return self.do_open(held, op, Origin::Found(job.directory));
                 }
@@ -411,16 +413,15 @@ enum Opened<'a> {
     Missing(Box<Parent<'a>>),
 }
 
-/// Looks up what is to be opened.
+/// Looks up what is to be opened, or made if it is missing.
 ///
 /// Linux: `open_last_lookups`.
-struct OpenJob<'o> {
-    op: &'o Open,
-    /// With `O_CREAT`: of the directory that has the last name, for `may_create_in_sticky`.
+struct CreateJob {
+    /// Of the directory that has the last name, for `may_create_in_sticky`.
     directory: Option<Owner>,
 }
 
-impl<'a> Job<'a> for OpenJob<'_> {
+impl<'a> Job<'a> for CreateJob {
     type Out = Opened<'a>;
 
     fn run<H: Hold<'a>, O: Observer>(
@@ -430,31 +431,30 @@ impl<'a> Job<'a> for OpenJob<'_> {
     ) -> Result<Opened<'a>, Stop> {
         loop {
             let last = walk.walk_to_last(text)?;
-            if self.op.flags.contains(OpenFlags::CREAT) && last.kind() == Kind::Norm {
-                if last.trailing_slash {
-                    return Err(Errno::EISDIR.into());
+            if last.kind() != Kind::Norm {
+                if walk.lookup_last(text, &last)? {
+                    continue;
                 }
-                // Finding the child shows that this was the directory.
-                self.directory = Some(walk.vfs.inode(walk.inode()).owner().0);
-                match create_last(walk, text, &last)? {
-                    Last::Stands => break,
-                    Last::Again => continue,
-                    Last::Missing => {
-                        let dir = H::finish(walk, &mut Keep)?;
-                        let anew = walk.flags.contains(Lookup::REVAL);
-                        let text = std::mem::replace(text, Text::new(b""));
-                        return Ok(Opened::Missing(Box::new(Parent { dir, last, text, anew })));
-                    }
-                }
-            }
-            if !walk.lookup_last(text, &last)? {
                 break;
+            }
+            if last.trailing_slash {
+                return Err(Errno::EISDIR.into());
+            }
+            // Finding the child shows that this was the directory.
+            self.directory = Some(walk.vfs.inode(walk.inode()).owner().0);
+            match create_last(walk, text, &last)? {
+                Last::Stands => break,
+                Last::Again => {}
+                Last::Missing => {
+                    let dir = H::finish(walk, &mut Keep)?;
+                    let anew = walk.flags.contains(Lookup::REVAL);
+                    let text = std::mem::replace(text, Text::new(b""));
+                    return Ok(Opened::Missing(Box::new(Parent { dir, last, text, anew })));
+                }
             }
         }
         // What `O_CREAT` says of a directory comes before what `O_DIRECTORY` would: see `do_open`.
-        if self.op.flags.contains(OpenFlags::CREAT) {
-            walk.flags.remove(Lookup::DIRECTORY);
-        }
+        walk.flags.remove(Lookup::DIRECTORY);
         let held = walk.complete().and_then(|()| H::finish(walk, &mut Keep));
         if held.is_err() {
             // Whoever goes on from here stands on the last component already.

@@ -43,14 +43,16 @@ impl Task {
         buf: &mut [u8],
     ) -> Result<(usize, Stat)> {
         super::only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let request = self.request(dir.into(), path.as_ref(), lookup_flags(flags))?;
-        lookup(request, RealPath { task: self, buf })
+        let path = path.as_ref();
+        let request = self.request(dir.into(), path, lookup_flags(flags))?;
+        lookup(request, RealPath { task: self, path, buf })
     }
 }
 
 /// Writes the path of the place where a walk ends.
 struct RealPath<'b> {
     task: &'b Task,
+    path: &'b [u8],
     buf: &'b mut [u8],
 }
 
@@ -59,23 +61,25 @@ impl<'a> Terminal<'a> for RealPath<'_> {
 
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
         let vfs = end.vfs;
-        let len = if RCU {
+        let len = if end.canonical {
+            Ok(copy_to(self.buf, self.path))
+        } else if RCU {
             let (root, at) = (self.task.fs.sample_root(vfs), &end.at);
             let path = vfs.path_below_rcu((at.mnt, at.dentry), (root.mnt, root.dentry), self.buf);
             path.ok_or(Stop::Leave(Left::Changed))
         } else {
             let (mnt, dentry) = self.task.fs.hold_root(vfs);
             let path = vfs.path_below(&end.hold()?, &HeldPath::new(vfs, mnt, dentry))?;
-            Ok(match self.buf.get_mut(..path.len()) {
-                Some(buf) => {
-                    buf.copy_from_slice(&path);
-                    Ok(path.len())
-                }
-                None => Err(Errno::ERANGE),
-            })
+            Ok(copy_to(self.buf, &path))
         }?;
         // It checks the end, and with it what was read above.
         let stat = GetAttr(fill_stat).finish(end)?;
         Ok((len?, stat))
     }
+}
+
+/// Writes a path into a buffer.
+fn copy_to(buf: &mut [u8], path: &[u8]) -> Result<usize> {
+    buf.get_mut(..path.len()).ok_or(Errno::ERANGE)?.copy_from_slice(path);
+    Ok(path.len())
 }

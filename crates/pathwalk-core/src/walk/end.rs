@@ -12,12 +12,14 @@ pub(crate) struct End<'a, const RCU: bool> {
     pub(crate) at: Place,
     /// The root, if the walk loaded it: only the old way of ending looks at it.
     root: Option<Place>,
+    /// The walk's path is known to be the place's one path, with neither symlinks nor dots nor empty names.
+    pub(crate) canonical: bool,
 }
 
 impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
     pub(crate) fn new(vfs: &'a Vfs, who: Subject<'a>, at: Place, root: Option<Place>) -> Self {
-        Self { vfs, who, at, root }
+        Self { vfs, who, at, root, canonical: false }
     }
 
     /// The end of an express walk.

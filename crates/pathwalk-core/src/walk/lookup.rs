@@ -14,8 +14,8 @@ use super::{
     HeldPath, Lookup, Place, Request, Start, Stop,
     end::End,
     hold::{Hold, Rcu, miss},
-    job::{Keep, LookupJob, Parent, ParentJob, Terminal},
-    ladder::{Begun, climb, climb_from},
+    job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
+    ladder::{Begun, climb_from},
     memo,
     run::{Runner, Stopped, Until},
     skip_slashes,
@@ -52,7 +52,9 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 // Nobody wants the root, but the way of before.
                 let root =
                     cfg!(pathwalk_ablate = "forget_root").then(|| request.fs.sample_root(vfs));
-                if let Express::Answer(answer) = arrive(&request, at, root, &mut terminal) {
+                let mut end = End::of(&request, at, root);
+                end.canonical = known.canonical;
+                if let Express::Answer(answer) = arrive(&request, &end, &mut terminal) {
                     return answer;
                 }
             }
@@ -110,16 +112,11 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         return Express::Refused;
     }
     let mut links = 0;
-    if let (Some(root), Some(directory)) = (&root, memo::directory_of(path, vfs.remembered)) {
-        match memo::recall::<(T,)>(vfs, (root.mnt, root.dentry), directory) {
-            Some(known) if known.absent => return Express::Answer(Err(Errno::ENOENT)),
-            Some(known) => {
-                let there = known.place(vfs);
-                if there.flags & DIRECTORY != 0 {
-                    (at, links, pos) = (there, known.links, directory.len() + 1);
-                }
-            }
-            None => memo::remember(*request, directory),
+    if let Some(root) = root {
+        match remembered_directory::<(T,)>(request, root) {
+            Ok(Some(begun)) => (at, links, pos) = (begun.at, begun.links, begun.pos),
+            Ok(None) => {}
+            Err(errno) => return Express::Answer(Err(errno)),
         }
     }
     let bytes = Bytes::new(path);
@@ -132,7 +129,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         root: root_dentry,
     };
     match runner.run(bytes, &mut at, &mut pos, Until::End) {
-        Stopped::Done => return arrive(request, at, root, terminal),
+        Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
         Stopped::Miss(name) => match miss(vfs, &at, bytes, &name) {
             Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
@@ -143,18 +140,55 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     Express::GoOn(Begun { at, root, pos, links })
 }
 
+/// The directory of the last component, if this thread walked there before.
+///
+/// # Errors
+///
+/// - `ENOENT`: it is remembered that there is no such directory.
+#[inline(always)]
+fn remembered_directory<User>(request: &Request<'_>, root: Place) -> Result<Option<Begun>> {
+    let vfs = request.vfs;
+    let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
+    match memo::recall::<User>(vfs, (root.mnt, root.dentry), directory) {
+        Some(known) if known.absent => Err(Errno::ENOENT),
+        Some(known) => {
+            let (at, pos) = (known.place(vfs), directory.len() + 1);
+            let is_directory = at.flags & DIRECTORY != 0;
+            Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links }))
+        }
+        None => {
+            memo::remember(*request, directory);
+            Ok(None)
+        }
+    }
+}
+
+/// Climbs the ladder for a job about the last component: from its directory, if this thread walked there before.
+#[inline]
+pub(crate) fn climb_to_last<'a, J: Job<'a>>(request: &Request<'a>, job: &mut J) -> Result<J::Out> {
+    let mut begun = None;
+    // The name before a slash at the end is a last component, too.
+    if Lookup::EXPRESS.contains(request.flags)
+        && request.path.last() != Some(&b'/')
+        && let Ok(start @ Start::Root) = request.start()
+    {
+        let (root, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
+        begun = remembered_directory::<(J, J)>(request, root)?;
+    }
+    climb_from(request, (), job, begun)
+}
+
 /// The answer where an express walk ends.
 #[inline(always)]
 fn arrive<'a, T: Terminal<'a>>(
     request: &Request<'a>,
-    at: Place,
-    root: Option<Place>,
+    end: &End<'a, true>,
     terminal: &mut T,
 ) -> Express<T::Out> {
-    if request.flags.contains(Lookup::DIRECTORY) && at.flags & DIRECTORY == 0 {
+    if request.flags.contains(Lookup::DIRECTORY) && end.at.flags & DIRECTORY == 0 {
         return Express::Refused;
     }
-    match terminal.finish(&End::<true>::of(request, at, root)) {
+    match terminal.finish(end) {
         Ok(out) => Express::Answer(Ok(out)),
         Err(Stop::Errno(errno)) => Express::Answer(Err(errno)),
         Err(Stop::Leave(_)) => Express::Refused,
@@ -168,5 +202,5 @@ pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
 
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
-    climb(request, (), &mut ParentJob)
+    climb_to_last(request, &mut ParentJob)
 }

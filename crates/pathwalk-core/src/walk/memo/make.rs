@@ -12,7 +12,7 @@ use super::{
         text::Text,
     },
     FEW, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step,
-    text::hash,
+    text::{self as memo_text, hash},
     thread::{Met, THREAD},
 };
 use crate::{dcache::DentryId, inode::InodeId, mount::MntFlags, perm::Rule};
@@ -76,6 +76,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         long: noter.len > FEW,
         link: noter.link,
         absent,
+        canonical: noter.links == 0 && memo_text::is_canonical(text),
         until: noter.until,
         inodes: noter.inodes,
         ..Memo::none()

@@ -64,6 +64,8 @@ pub(crate) struct Known {
     pub(crate) absent: bool,
     /// The text's last component is a symlink.
     pub(crate) link: bool,
+    /// There is neither a symlink nor a dot nor an empty name in the text: it is the place's one path.
+    pub(crate) canonical: bool,
     /// So many symlinks were followed.
     pub(crate) links: u32,
 }
@@ -107,6 +109,7 @@ struct Memo {
     long: bool,
     link: bool,
     absent: bool,
+    canonical: bool,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
@@ -153,6 +156,7 @@ impl Memo {
             long: false,
             link: false,
             absent: false,
+            canonical: false,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
@@ -199,6 +203,7 @@ impl Memo {
             at: self.at,
             absent: self.absent,
             link: self.link,
+            canonical: self.canonical,
             links: u32::from(self.links),
         }
     }

@@ -25,6 +25,11 @@ pub(crate) fn directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
     (last > 1).then(|| &path[..last]).filter(|text| can_be(text, longest))
 }
 
+/// Whether it has no empty name and no dots.
+pub(super) fn is_canonical(text: &[u8]) -> bool {
+    text.split(|&byte| byte == b'/').skip(1).all(|name| !matches!(name, b"" | b"." | b".."))
+}
+
 /// Where a chunk of a text of at least one begins; one that the text does not reach lies on its last one.
 #[inline(always)]
 fn start(text: &[u8], number: usize) -> usize {
