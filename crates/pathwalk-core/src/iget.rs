@@ -10,7 +10,7 @@ use crate::{
     fs::Found,
     inode::{I_HASHED, InodeId, must_be_a_body, node_hash},
     lock,
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{Errno, FileType, Result};
 use pathwalk_sync::{Blob, lock_order};
@@ -24,15 +24,14 @@ impl Vfs {
     /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
     ///
     /// Linux: `iget_locked`.
-    pub(crate) fn iget(&self, sb: u32, found: &Found) -> Result<InodeId> {
-        let flags = self.superblock(sb).ok_or(Errno::ESTALE)?.inode_flags;
-        if flags & I_HASHED != 0
-            && let Some(id) = self.ilookup(sb, found.node)
+    pub(crate) fn iget(&self, sb: &SuperBlock, found: &Found) -> Result<InodeId> {
+        if sb.inode_flags & I_HASHED != 0
+            && let Some(id) = self.ilookup(sb.id(), found.node)
         {
-            self.give_back(sb, found);
+            give_back(sb, found);
             return Ok(id);
         }
-        let room = self.inode_room(found).inspect_err(|_| self.give_back(sb, found))?;
+        let room = self.inode_room(found).inspect_err(|_| give_back(sb, found))?;
         Ok(self.inode_fill(room, sb, found))
     }
 
@@ -59,17 +58,16 @@ impl Vfs {
     pub(crate) fn inode_fill(
         &self,
         (id, body): (InodeId, Blob),
-        sb: u32,
+        sb: &SuperBlock,
         found: &Found,
     ) -> InodeId {
-        let flags = self.superblock(sb).map_or(0, |sb| sb.inode_flags);
-        self.inode(id).begin(sb, found, flags & !I_HASHED, body);
-        if flags & I_HASHED == 0 {
+        self.inode(id).begin(sb.id(), found, sb.inode_flags & !I_HASHED, body);
+        if sb.inode_flags & I_HASHED == 0 {
             return id;
         }
         let published = self.inode_publish(id);
         if published != id {
-            self.give_back(sb, found);
+            give_back(sb, found);
         }
         published
     }
@@ -123,14 +121,6 @@ impl Vfs {
         self.inodes.free(id.0);
     }
 
-    /// Gives an answer back that no inode comes of, so that the file system's count of its answers stays right.
-    fn give_back(&self, sb: u32, found: &Found) {
-        lock_order::assert_none_held();
-        if let Some(sb) = self.superblock(sb) {
-            sb.fs.evict(found.node, false);
-        }
-    }
-
     /// Takes an inode slot, with one count, for a thing that does not exist yet.
     pub(crate) fn inode_alloc(&self) -> Option<InodeId> {
         let id = self.inodes.alloc()?;
@@ -158,4 +148,10 @@ impl Vfs {
         }
         self.acl_free(acl);
     }
+}
+
+/// Gives an answer back that no inode comes of, so that the file system's count of its answers stays right.
+fn give_back(sb: &SuperBlock, found: &Found) {
+    lock_order::assert_none_held();
+    sb.fs.evict(found.node, false);
 }

@@ -162,6 +162,11 @@ impl Deref for SbRef {
 }
 
 impl SuperBlock {
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.dev.minor()
+    }
+
     pub(crate) fn flags(&self) -> MountFlags {
         MountFlags::from_bits_retain(self.flags.get())
     }
@@ -278,8 +283,9 @@ impl Vfs {
         sb.set_flags(sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
         self.sb_slot(id).expect("just made").store(Some(Arc::new(sb)));
+        let sb = self.superblock(id).expect("just made");
         let made = self
-            .iget(id, &found)
+            .iget(&sb, &found)
             .and_then(|inode| self.dentry_root(id, inode, kind).inspect_err(|_| self.iput(inode)));
         let root = match made {
             Ok(root) => root,
@@ -288,7 +294,6 @@ impl Vfs {
                 return Err(errno);
             }
         };
-        let sb = self.superblock(id).expect("just made");
         sb.root.set(root).expect("set once");
         // One count is the superblock's, one the mount's.
         self.dget(root);

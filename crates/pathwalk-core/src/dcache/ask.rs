@@ -79,7 +79,7 @@ impl Vfs {
         lock_order::assert_none_held();
         let bytes = query.name.bytes(query.text);
         let inode = match sb.fs.lookup(self.inode_ref(query.inode), bytes)? {
-            Some(found) => self.iget(sb_id, &found)?,
+            Some(found) => self.iget(&sb, &found)?,
             None => InodeId::NONE,
         };
         if let Some(busy) = self.claim_alias(inode, name.id) {

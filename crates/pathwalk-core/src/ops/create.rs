@@ -331,7 +331,7 @@ impl Vfs {
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
         let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
-        let inode = making.made(parent.dir.slot().sb.get(), &found);
+        let inode = making.made(&sb, &found);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
         Ok(())
@@ -359,7 +359,7 @@ impl Vfs {
         lock_order::assert_none_held();
         let found = sb.fs.tmpfile(dir.inode_ref(), &making.new_inode())?;
         let text = format!("#{}", found.attr.ino).into_bytes();
-        let inode = making.made(dir.slot().sb.get(), &found);
+        let inode = making.made(&sb, &found);
         let name = scan(Bytes::new(&text), 0, self.secret);
         let dentry =
             self.dentry_alloc(dir.dentry(), &text, &name).inspect_err(|_| self.iput(inode))?;

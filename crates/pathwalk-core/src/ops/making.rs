@@ -8,7 +8,7 @@ use crate::{
     cred::Subject,
     fs::{Found, NewInode},
     inode::{Attr, InodeId},
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{
     CapSet, Errno, FileType, Result, Timespec,
@@ -73,7 +73,7 @@ impl<'v, 'b> Making<'v, 'b> {
     }
 
     /// The inode of what the file system made; no dentry stands for it yet.
-    pub(crate) fn made(self, sb: u32, found: &Found) -> InodeId {
+    pub(crate) fn made(self, sb: &SuperBlock, found: &Found) -> InodeId {
         let inode = self.room.fill(sb, found);
         self.vfs.init_acls(inode, self.acls);
         inode
@@ -97,7 +97,7 @@ impl<'v> Room<'v> {
         Ok(room)
     }
 
-    fn fill(mut self, sb: u32, found: &Found) -> InodeId {
+    fn fill(mut self, sb: &SuperBlock, found: &Found) -> InodeId {
         let inode = self.inode.take().expect("filled once");
         let body = std::mem::take(&mut self.body);
         self.vfs.inode_fill((inode, body), sb, found)

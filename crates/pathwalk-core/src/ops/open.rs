@@ -410,7 +410,7 @@ enum Opened<'a> {
     /// On a file.
     Found(HeldPath<'a>),
     /// In a directory that lacks the last name, which is to be made.
-    Missing(Box<Parent<'a>>),
+    Missing(Parent<'a>),
 }
 
 /// Looks up what is to be opened, or made if it is missing.
@@ -448,8 +448,8 @@ impl<'a> Job<'a> for CreateJob {
                 Last::Missing => {
                     let dir = H::finish(walk, &mut Keep)?;
                     let anew = walk.flags.contains(Lookup::REVAL);
-                    let text = std::mem::replace(text, Text::new(b""));
-                    return Ok(Opened::Missing(Box::new(Parent { dir, last, text, anew })));
+                    let text = text.take_last();
+                    return Ok(Opened::Missing(Parent { dir, last, text, anew }));
                 }
             }
         }

@@ -263,7 +263,7 @@ impl Vfs {
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
         match sb.fs.rename_whiteout(rename, &making.new_inode()) {
             Ok(found) => {
-                let inode = making.made(old.dir.slot().sb.get(), &found);
+                let inode = making.made(&sb, &found);
                 self.d_instantiate(left, inode, sb.kind);
                 Ok(left)
             }

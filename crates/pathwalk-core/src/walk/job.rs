@@ -7,7 +7,7 @@ use super::{
     end::End,
     hold::Hold,
     observe::{Left, Observer},
-    text::Text,
+    text::{LastText, Text},
 };
 use crate::{
     dcache::{DIRECTORY, ask::Query},
@@ -173,7 +173,7 @@ impl<'a> Terminal<'a> for Keep {
 pub(crate) struct Parent<'a> {
     pub(crate) dir: HeldPath<'a>,
     pub(crate) last: Component,
-    pub(crate) text: Text<'a>,
+    pub(crate) text: LastText<'a>,
     /// File systems are asked anew: [`Lookup::REVAL`].
     pub(crate) anew: bool,
 }
@@ -181,7 +181,7 @@ pub(crate) struct Parent<'a> {
 impl Parent<'_> {
     /// The text that the last component lies in.
     pub(crate) fn text(&self) -> &[u8] {
-        self.text.current().0
+        self.text.bytes()
     }
 
     /// The last name.
@@ -213,6 +213,6 @@ impl<'a> Job<'a> for ParentJob {
         walk.complete_parent()?;
         let dir = H::finish(walk, &mut Keep)?;
         let anew = walk.flags.contains(Lookup::REVAL);
-        Ok(Parent { dir, last, text: std::mem::replace(text, Text::new(b"")), anew })
+        Ok(Parent { dir, last, text: text.take_last(), anew })
     }
 }

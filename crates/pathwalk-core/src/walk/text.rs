@@ -32,6 +32,24 @@ struct Frame {
     pos: usize,
 }
 
+/// The text in which a last component lies.
+#[derive(Debug)]
+pub(crate) enum LastText<'p> {
+    /// The caller's path.
+    Path(&'p [u8]),
+    /// The body of a symlink that stood last.
+    Body(Box<[u8]>),
+}
+
+impl LastText<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Path(path) => path,
+            Self::Body(body) => body,
+        }
+    }
+}
+
 impl<'p> Text<'p> {
     #[inline(always)]
     pub(crate) fn new(path: &'p [u8]) -> Self {
@@ -55,6 +73,15 @@ impl<'p> Text<'p> {
         match self.stack.last_mut() {
             Some(top) => top.pos = pos,
             None => self.pos = pos,
+        }
+    }
+
+    /// The text with the last component, for after the walk.
+    pub(crate) fn take_last(&mut self) -> LastText<'p> {
+        debug_assert!(self.stack.is_empty(), "a last component lies in the lowest text");
+        match self.replaced.take() {
+            None => LastText::Path(self.path),
+            Some(body) => LastText::Body(self.bodies[body.start..body.end].into()),
         }
     }
 

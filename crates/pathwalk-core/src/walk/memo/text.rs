@@ -18,11 +18,13 @@ pub(crate) fn can_be(text: &[u8], longest: usize) -> bool {
     text.len() <= longest && text.last().is_some_and(|&last| last != b'/')
 }
 
-/// The text before the last component, if there is one.
+/// The text before the last component, if there is one and it has at least two; to walk fewer is as quick as to remember.
 #[inline(always)]
 pub(crate) fn directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
-    let last = path.iter().rposition(|&byte| byte == b'/')?;
-    (last > 1).then(|| &path[..last]).filter(|text| can_be(text, longest))
+    let slash = |text: &[u8]| text.iter().rposition(|&byte| byte == b'/');
+    let last = slash(path).filter(|&last| last <= longest)?;
+    let directory = &path[..last];
+    slash(directory).filter(|&at| at > 0 && at + 1 < last).map(|_| directory)
 }
 
 /// Whether it has no empty name and no dots.
