@@ -24,7 +24,7 @@ use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
 
 /// After so many seconds relatime writes a time of last access all the same.
-pub(crate) const DAY: i64 = 24 * 60 * 60;
+const DAY: i64 = 24 * 60 * 60;
 
 impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Follows a symlink that the walk stands before; `last` says that it stood last in its path.
@@ -256,28 +256,33 @@ fn is_shared(directory: Owner) -> bool {
     directory.mode & shared == shared
 }
 
+/// Reading is to be noted whatever the time is.
+pub(super) const AT_ONCE: i64 = i64::MIN;
+
+/// From which second on reading is to be noted; none if never.
+///
+/// Linux: `atime_needs_update`, `relatime_need_update`.
+pub(super) fn atime_due(attr: &Attr, flags: MntFlags) -> Option<i64> {
+    let directory = attr.file_type() == FileType::Directory;
+    let noatime = attr.flags.contains(InodeFlags::NOATIME)
+        || flags.contains(MntFlags::NOATIME)
+        || directory && flags.contains(MntFlags::NODIRATIME);
+    if noatime || flags.read_only() {
+        return None;
+    }
+    let changed_since = attr.atime <= attr.mtime || attr.atime <= attr.ctime;
+    if changed_since || !flags.contains(MntFlags::RELATIME) {
+        return Some(AT_ONCE);
+    }
+    Some(attr.atime.sec.saturating_add(DAY))
+}
+
 impl Vfs {
     /// Whether reading is to be noted.
     ///
-    /// Linux: `atime_needs_update`, `relatime_need_update`.
+    /// Linux: `atime_needs_update`.
     pub(crate) fn atime_needs_update(&self, attr: &Attr, flags: MntFlags) -> bool {
-        let directory = attr.file_type() == FileType::Directory;
-        if attr.flags.contains(InodeFlags::NOATIME) {
-            return false;
-        }
-        if flags.contains(MntFlags::NOATIME) || directory && flags.contains(MntFlags::NODIRATIME) {
-            return false;
-        }
-        if flags.read_only() {
-            return false;
-        }
-        if !flags.contains(MntFlags::RELATIME) {
-            return true;
-        }
-        if attr.atime <= attr.mtime || attr.atime <= attr.ctime {
-            return true;
-        }
-        self.now_seconds() - attr.atime.sec >= DAY
+        atime_due(attr, flags).is_some_and(|due| due == AT_ONCE || self.now_seconds() >= due)
     }
 
     /// Asks the file system where a magic link leads `who`; the caller holds it.

@@ -6,7 +6,7 @@ use super::{
         end::End,
         hold::Rcu,
         job::{Job, LookupJob, Terminal},
-        link::DAY,
+        link::{AT_ONCE, atime_due},
         observe::{Observer, Spot},
         road,
         text::Text,
@@ -15,7 +15,7 @@ use super::{
     text::{self as memo_text, hash},
     thread::{Met, THREAD},
 };
-use crate::{dcache::DentryId, inode::InodeId, mount::MntFlags, perm::Rule};
+use crate::{dcache::DentryId, inode::InodeId, perm::Rule};
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
 use std::thread::AccessError;
@@ -153,11 +153,10 @@ impl Noter {
         let seq = inode.seq.sample();
         let attr = inode.try_attr()?;
         let flags = vfs.mount_slot(at.place.mnt).flags();
-        if !flags.contains(MntFlags::NOATIME) && !flags.read_only() {
-            if !flags.contains(MntFlags::RELATIME) {
-                return None;
-            }
-            self.until = self.until.min(attr.atime.sec.saturating_add(DAY));
+        match atime_due(&attr, flags) {
+            Some(AT_ONCE) => return None,
+            Some(due) => self.until = self.until.min(due),
+            None => {}
         }
         *self.inodes.get_mut(self.links)? = (id, seq);
         self.links += 1;
