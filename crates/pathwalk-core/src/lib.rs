@@ -74,6 +74,8 @@ pub use security::{Entry, Hooks, PathRef, SecurityModule, SetAttr};
 pub use task::{At, Task};
 pub use tasks::{HeldPlace, TaskInfo};
 pub use vfs::{Config, Usage, Vfs, system_time};
+#[doc(hidden)]
+pub use walk::memo::own_ranges as memo_ranges;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use walk::road;

@@ -385,22 +385,6 @@ impl Vfs {
         Ok(f())
     }
 
-    /// The addresses of the tables that lookups read, for tools that watch stores: those that
-    /// [`Vfs::with_tables_read_only`] protects.
-    #[doc(hidden)]
-    pub fn table_ranges(&self) -> Vec<Range<usize>> {
-        vec![
-            self.dentries.range(),
-            self.inodes.range(),
-            self.mounts.range(),
-            self.mount_counts.range(),
-            self.dhash.range(),
-            self.ihash.range(),
-            self.mhash.range(),
-            self.names.range(),
-        ]
-    }
-
     fn set_writable(&self, writable: bool) -> Result<()> {
         let set = || {
             self.dentries.set_writable(writable)?;

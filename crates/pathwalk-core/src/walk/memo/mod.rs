@@ -34,7 +34,7 @@ mod thread;
 
 pub(crate) use make::remember;
 pub(crate) use text::{can_be, directory_of};
-pub use thread::bytes;
+pub use thread::{bytes, own_ranges};
 
 use super::Place;
 use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};

@@ -3,7 +3,7 @@
 use super::Memo;
 use parking_lot::Mutex;
 use pathwalk_sync::seq::era;
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::Range};
 
 /// So many sets of texts that hash alike are remembered in a thread: 320 KiB in all, from the first one on.
 const SETS: usize = 256;
@@ -173,4 +173,17 @@ impl Drop for Room {
     fn drop(&mut self) {
         *TAKEN.lock() -= Self::BYTES;
     }
+}
+
+/// The addresses of what the thread keeps, for tools that watch stores.
+pub fn own_ranges() -> Vec<Range<usize>> {
+    THREAD.with(|thread| {
+        let at = std::ptr::from_ref(thread).addr();
+        let own = at..at + size_of_val(thread);
+        let memos = thread.borrow().memos.as_ref().map(|Room(memos)| {
+            let at = std::ptr::from_ref(&**memos).addr();
+            at..at + size_of_val(&**memos)
+        });
+        std::iter::once(own).chain(memos).collect()
+    })
 }
