@@ -194,7 +194,7 @@ impl Task {
         self.must_have(CapSet::SYS_ADMIN)?;
         let vfs = Arc::clone(self.vfs());
         let (ns, copies) = self.ns.copy()?;
-        let held = [self.fs.hold_root(&vfs), self.fs.hold_cwd(&vfs)];
+        let held = self.fs.hold_root_and_cwd(&vfs);
         let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
         self.fs = Arc::new(FsStruct::new(&vfs, root, cwd, self.fs.umask()));
         self.registered.set_fs(&self.fs);
@@ -393,16 +393,25 @@ impl FsStruct {
 
     /// Moves who stands exactly at one place to another.
     fn replace(&self, old: &HeldPath<'_>, new: &HeldPath<'_>) {
-        for cells in [&self.root, &self.cwd] {
+        let (from, to) = ((old.mnt(), old.dentry()), (new.mnt(), new.dentry()));
+        let moved = {
             let _change = self.change.lock();
-            if cells.get() == (old.mnt(), old.dentry()) {
+            let stands = |cells: &&PlaceCell| cells.get() == from;
+            let there = || [&self.root, &self.cwd].into_iter().filter(stands);
+            let moved = there().count();
+            if moved > 0 {
                 let _seq = self.seq.change();
-                self.vfs.hold_both((new.mnt(), new.dentry()));
-                cells.set((new.mnt(), new.dentry()));
-                // `old` holds it too, so this is not the last count.
-                self.vfs.dput(old.dentry());
-                self.vfs.mntput(old.mnt());
+                there().for_each(|cells| {
+                    self.vfs.hold_both(to);
+                    cells.set(to);
+                });
             }
+            moved
+        };
+        // With no lock held: a mount that was detached meanwhile takes the tree's.
+        for _ in 0..moved {
+            self.vfs.dput(old.dentry());
+            self.vfs.mntput(old.mnt());
         }
     }
 

@@ -31,7 +31,7 @@ use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Striped, Table};
 use std::{
     hash::{BuildHasher, RandomState},
-    ops::{Deref, Range},
+    ops::Deref,
     sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };

@@ -42,6 +42,12 @@ impl Cell32 {
 pub struct Cell64(AtomicU64);
 
 impl Cell64 {
+    /// A word of that value.
+    #[cfg(not(loom))]
+    pub const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
     /// Reads the word.
     #[inline(always)]
     pub fn get(&self) -> u64 {

@@ -45,9 +45,11 @@ pub fn era() -> u32 {
     ERAS.load(Relaxed)
 }
 
+/// Ends the era: a count is about to come to a multiple of [`ERA`]. For tests, too.
+#[doc(hidden)]
 #[cold]
 #[inline(never)]
-fn end_era() {
+pub fn end_era() {
     #[cfg(not(loom))]
     ERAS.fetch_add(1, Relaxed);
 }

@@ -179,3 +179,24 @@ fn a_remembered_path_is_its_own_only_while_nothing_moves() {
     task.symlink("/a/c/f", "/a/b").unwrap();
     asked_often("/a/b", Ok("/a/c/f"));
 }
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_was_removed_has_no_path_on_any_road() {
+    use pathwalk::road::{self, How, NEVER, Road};
+    let task = task();
+    task.mkdir("/d", 0o755).unwrap();
+    let file = task.creat("/d/f", 0o644).unwrap();
+    task.unlink("/d/f").unwrap();
+    task.chdir("/d").unwrap();
+    task.rmdir("/d").unwrap();
+    let (unlazy, echild) = (How::Unlazy, How::Echild);
+    let roads = [(NEVER, unlazy), (0, unlazy), (0, echild)].map(|(at, how)| Some(Road { at, how }));
+    for road in roads.into_iter().chain([None]) {
+        road::take(road);
+        let of_file = task.realpathat(&file, "", AtFlags::EMPTY_PATH, &mut [0; 100]);
+        let of_directory = task.realpath(".", &mut [0; 100]);
+        road::take(None);
+        assert_eq!((of_file, of_directory), (Err(Errno::ENOENT), Err(Errno::ENOENT)), "{road:?}");
+    }
+}

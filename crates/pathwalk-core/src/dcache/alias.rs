@@ -98,15 +98,13 @@ impl Vfs {
         }
     }
 
-    /// The flags of what a dentry stands for, for a holder of its lock.
-    ///
-    /// Asked under the lock: a chmod before has not seen this dentry, one from now on waits.
-    pub(super) fn type_flags_locked(&self, id: DentryId, inode: InodeId) -> u32 {
-        let flags = self.type_flags(inode);
+    /// The flags of what a dentry stands for, for a holder of its lock; none while that is being changed.
+    pub(super) fn try_type_flags_locked(&self, id: DentryId, inode: InodeId) -> Option<u32> {
+        let flags = self.try_type_flags(inode)?;
         let is_alias = inode == InodeId::NONE
             || !self.is_directory_inode(inode)
             || self.inode(inode).alias() == id.0;
-        if is_alias { flags } else { flags & !SEARCH_ALL }
+        Some(if is_alias { flags } else { flags & !SEARCH_ALL })
     }
 
     /// Keeps SEARCH_ALL true where the directory's mode changes; the caller holds the inode's lock, and ends the inode's change

@@ -83,9 +83,10 @@ impl Vfs {
         let dentry = self.dentries.get(id);
         {
             // For SEARCH_ALL, which a security module may be taking away just now.
-            let _guard = dentry.lockref.lock(lock::DENTRY);
+            let (_guard, type_flags) =
+                self.lock_telling(DentryId(id), || self.try_type_flags(inode));
             let _change = dentry.seq.change();
-            dentry.flags.set(IS_ROOT | flags | self.type_flags(inode));
+            dentry.flags.set(IS_ROOT | flags | type_flags);
             dentry.parent.set(id);
             dentry.inode.set(inode.0);
             dentry.key.set(0);
@@ -200,8 +201,7 @@ impl Vfs {
         let dentry = self.dentry(id);
         // The alias first: a chmod from now on finds the dentry, and waits for its lock.
         self.set_alias(inode, id);
-        let _guard = dentry.lockref.lock(lock::DENTRY);
-        let type_flags = self.type_flags_locked(id, inode);
+        let (_guard, type_flags) = self.lock_telling(id, || self.try_type_flags_locked(id, inode));
         let kind = if type_flags & DIRECTORY != 0 { kind } else { kind & !COMPLETE };
         let _change = dentry.seq.change();
         dentry.inode.set(inode.0);
@@ -278,7 +278,8 @@ impl Vfs {
                 self.set_name(source.id.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
-            self.insert_child(to, source.id, moved.flags.get() & !HASHED);
+            // Its flags are kept as they are by then: a chmod may take some until the lock is held.
+            self.insert_child(to, source.id, 0);
             if let Some(left) = left {
                 self.insert_child(from, left, 0);
             }

@@ -34,7 +34,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
-use pathwalk_sync::{Cell32, Cell64, Link, Linked, Lockref, Seq, slot};
+use pathwalk_sync::{Cell32, Cell64, Link, Linked, LockGuard, Lockref, Seq, Spin, slot};
 
 /// The name of a dentry slot; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -240,19 +240,37 @@ impl Vfs {
         }
     }
 
-    /// The flags that a dentry gets from what it stands for.
+    /// The flags that a dentry gets from what it stands for; none while that is being changed: who changes it may be waiting
+    /// for the dentry's lock.
     ///
     /// Linux: `d_flags_for_inode`.
-    pub(crate) fn type_flags(&self, inode: InodeId) -> u32 {
+    pub(crate) fn try_type_flags(&self, inode: InodeId) -> Option<u32> {
         if inode == InodeId::NONE {
-            return NEGATIVE;
+            return Some(NEGATIVE);
         }
-        let slot = self.inode(inode);
-        let (owner, flags) = slot.owner();
-        match FileType::from_mode(owner.mode) {
+        let (owner, flags) = self.inode(inode).try_owner()?;
+        Some(match FileType::from_mode(owner.mode) {
             Some(FileType::Directory) => DIRECTORY | self.search_all(owner, flags),
             Some(FileType::Symlink) => SYMLINK,
             _ => 0,
+        })
+    }
+
+    /// Takes a dentry's lock at a moment when `flags` can be told under it: a chmod before has not seen this dentry, one from
+    /// now on waits.
+    pub(crate) fn lock_telling(
+        &self,
+        id: DentryId,
+        flags: impl Fn() -> Option<u32>,
+    ) -> (LockGuard<'_>, u32) {
+        let mut spin = Spin::default();
+        loop {
+            let guard = self.dentry(id).lockref.lock(lock::DENTRY);
+            if let Some(flags) = flags() {
+                return (guard, flags);
+            }
+            drop(guard);
+            spin.turn();
         }
     }
 

@@ -68,7 +68,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - `ENOENT`: `root` does not lie above.
+    /// - `ENOENT`: `root` does not lie above, or the name is gone.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `ERANGE`: the buffer is too small.
     pub(crate) fn path_below_rcu(
@@ -89,7 +89,7 @@ impl Vfs {
             })
         })??;
         let len = len.max(1);
-        if climbed != Climbed::Root {
+        if climbed != Climbed::Root || !self.dentry(place.1).is(HASHED | IS_ROOT) {
             return Some(Err(Errno::ENOENT));
         }
         if len >= PATH_MAX {

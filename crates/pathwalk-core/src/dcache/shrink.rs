@@ -137,6 +137,12 @@ impl Vfs {
         }
     }
 
+    /// How many steps the back hand took, modulo 2³²: for tests.
+    #[doc(hidden)]
+    pub fn hand_steps(&self) -> u32 {
+        self.clock.back.get()
+    }
+
     /// Moves the hands by up to `steps`, or until `count` names were dropped; how many steps and names it were.
     fn turn(&self, count: u32, steps: u32) -> (u32, u32) {
         let clock = &self.clock;

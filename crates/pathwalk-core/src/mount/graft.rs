@@ -4,7 +4,7 @@
 
 use super::{
     MntFlags, MountId, NsId,
-    propagate::Propagation,
+    propagate::{Copies, Propagation},
     tree::{MOUNT_MAX, TreeGuard},
 };
 use crate::{
@@ -203,6 +203,9 @@ impl TreeGuard<'_> {
         how: Copy,
         room: u32,
     ) -> Result<(MountId, HashMap<MountId, MountId>)> {
+        if room == 0 {
+            return Err(Errno::ENOSPC);
+        }
         let top = self.clone_mnt(source, root, how)?;
         // Of a group of which the tree has several members the copies are one group too.
         let mut groups = HashMap::from([(self.node(source).shared, top)]);
@@ -268,10 +271,15 @@ impl TreeGuard<'_> {
         let tree = self.subtree(source);
         let from = vfs.mount_slot(source).ns();
         let moves_within = from == vfs.mount_slot(dest.0).ns();
-        if !moves_within && tree.len() > self.room_in(vfs.mount_slot(dest.0).ns()) as usize {
-            return Err(Errno::ENOSPC);
+        let mut copies = Copies::default();
+        if !moves_within {
+            let ns = vfs.mount_slot(dest.0).ns();
+            let coming = tree.len() as u32;
+            if coming > self.room_in(ns) {
+                return Err(Errno::ENOSPC);
+            }
+            copies.pending.insert(ns, coming);
         }
-        let mut copies = Vec::new();
         if self.is_shared(dest.0) {
             let made_shared: Vec<_> =
                 tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
@@ -281,7 +289,7 @@ impl TreeGuard<'_> {
                 self.join(id, None);
             }
             if let Err(errno) = self.propagate_mnt(dest, source, &mut copies) {
-                for (copy, _) in copies {
+                for (copy, _) in copies.made {
                     self.discard(copy);
                 }
                 for id in made_shared {
@@ -297,7 +305,7 @@ impl TreeGuard<'_> {
             self.unhook(source);
         }
         self.commit(source, dest);
-        for (copy, receiver) in copies {
+        for (copy, receiver) in copies.made {
             self.commit(copy, (receiver, dest.1));
         }
         if let Some(namespace) = self.namespaces.get(&from)

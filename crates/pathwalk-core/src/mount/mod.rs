@@ -63,6 +63,8 @@ bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct MntFlags: u32 {
         const RDONLY = 1 << 0;
+        /// Somebody looks whether it can be made read-only: writers wait. Not part of what walks read.
+        const WRITE_HOLD = 1 << 31;
         const NOSUID = 1 << 1;
         const NODEV = 1 << 2;
         const NOEXEC = 1 << 3;

@@ -162,6 +162,15 @@ impl MountTree {
     }
 }
 
+/// Copies of a tree that is being mounted, not in their namespaces yet.
+#[derive(Default)]
+pub(super) struct Copies {
+    /// Each copy, and the mount that receives it.
+    pub(super) made: Vec<(MountId, MountId)>,
+    /// How many mounts a namespace is to get.
+    pub(super) pending: HashMap<NsId, u32>,
+}
+
 /// A group, and the copy of the tree that its slaves' copies are slaves of.
 struct Wave {
     group: u32,
@@ -180,14 +189,14 @@ impl TreeGuard<'_> {
         &mut self,
         (parent, mountpoint): (MountId, DentryId),
         source: MountId,
-        copies: &mut Vec<(MountId, MountId)>,
+        copies: &mut Copies,
     ) -> Result<()> {
         let group = self.node(parent).shared;
         let mut todo = vec![Wave { group, source }];
         let mut seen = HashSet::from([0, group]);
         for &peer in &self.members(group).to_vec() {
             if peer != parent && self.gets_a_copy(peer, mountpoint) {
-                copies.push((self.copy_for(peer, source, Copy::Peer)?, peer));
+                self.copy_for(peer, source, Copy::Peer, copies)?;
             }
         }
         while let Some(Wave { group, source }) = todo.pop() {
@@ -195,7 +204,7 @@ impl TreeGuard<'_> {
                 let peers = self.node(slave).shared;
                 if peers == 0 {
                     if self.gets_a_copy(slave, mountpoint) {
-                        copies.push((self.copy_for(slave, source, Copy::Slave)?, slave));
+                        self.copy_for(slave, source, Copy::Slave, copies)?;
                     }
                     continue;
                 }
@@ -209,8 +218,7 @@ impl TreeGuard<'_> {
                         continue;
                     }
                     let how = if below == source { Copy::SharedSlave } else { Copy::Peer };
-                    below = self.copy_for(member, below, how)?;
-                    copies.push((below, member));
+                    below = self.copy_for(member, below, how, copies)?;
                 }
                 todo.push(Wave { group: peers, source: below });
             }
@@ -228,10 +236,21 @@ impl TreeGuard<'_> {
         mount.ns() != NsId::NONE && !anonymous && self.is_subdir(mountpoint, mount.root())
     }
 
-    fn copy_for(&mut self, receiver: MountId, source: MountId, how: Copy) -> Result<MountId> {
-        let room = self.room_in(self.vfs.mount_slot(receiver).ns());
+    fn copy_for(
+        &mut self,
+        receiver: MountId,
+        source: MountId,
+        how: Copy,
+        copies: &mut Copies,
+    ) -> Result<MountId> {
+        let ns = self.vfs.mount_slot(receiver).ns();
+        let pending = copies.pending.entry(ns).or_default();
+        let room = self.room_in(ns).saturating_sub(*pending);
         let root = self.vfs.mount_slot(source).root();
-        self.copy_tree(source, root, how, room)
+        let copy = self.copy_tree(source, root, how, room)?;
+        *pending += self.subtree(copy).len() as u32;
+        copies.made.push((copy, receiver));
+        Ok(copy)
     }
 
     /// Whether what is mounted in `from` would also be mounted over `to`'s root.

@@ -14,6 +14,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, MountFlags, Result};
+use pathwalk_sync::Spin;
 
 /// What a superblock keeps of mount(2)'s flags.
 const SB_FLAGS: MountFlags = MountFlags::RDONLY
@@ -31,17 +32,25 @@ pub(crate) fn sb_flags(flags: MountFlags) -> MountFlags {
 }
 
 impl Vfs {
-    /// Notes that a file is open for writing through a mount.
+    /// Notes that something is written through a mount. Who tries to make it read-only at this moment is waited for.
     ///
     /// # Errors
     ///
-    /// `EROFS`: the mount or its file system has been made read-only meanwhile.
+    /// `EROFS`: the mount or its file system is read-only.
     ///
     /// Linux: `mnt_get_write_access`.
     pub(crate) fn mnt_get_write_access(&self, id: MountId) -> Result<()> {
         let mount = self.mount_slot(id);
         let writers = self.mount_writers.get(id.0);
-        if writers.get_if(|| !mount.flags().read_only()) { Ok(()) } else { Err(Errno::EROFS) }
+        let refusing = MntFlags::RDONLY | MntFlags::SB_RDONLY | MntFlags::WRITE_HOLD;
+        let mut spin = Spin::default();
+        while !writers.get_if(|| !mount.flags().intersects(refusing)) {
+            if mount.flags().read_only() {
+                return Err(Errno::EROFS);
+            }
+            spin.turn();
+        }
+        Ok(())
     }
 
     /// Linux: `mnt_put_write_access`.
@@ -162,7 +171,7 @@ impl Vfs {
     }
 }
 
-impl TreeGuard<'_> {
+impl<'v> TreeGuard<'v> {
     /// The mounts of a superblock.
     fn mounts_of(&self, sb: u32) -> Vec<MountId> {
         let of_sb = |id: &MountId| self.vfs.mount_slot(*id).sb.get() == sb;
@@ -175,46 +184,46 @@ impl TreeGuard<'_> {
     ///
     /// `EBUSY`: files are open for writing through one of them.
     pub(super) fn make_read_only(&self, ids: &[MountId]) -> Result<()> {
-        self.hold_writers(ids, MntFlags::RDONLY)
+        let _wait = self.hold_writers(ids)?;
+        for &id in ids {
+            self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::RDONLY);
+        }
+        Ok(())
     }
 
     fn make_read_only_sb(&self, sb: &SuperBlock, id: u32, mounts: &[MountId]) -> Result<()> {
         // A mount that is read-only itself has no writers, or had them before: nobody asks.
         let asked = |id: &MountId| !self.vfs.mount_slot(*id).flags().contains(MntFlags::RDONLY);
-        let (asked, others): (Vec<_>, Vec<_>) = mounts.iter().copied().partition(asked);
-        self.hold_writers(&asked, MntFlags::SB_RDONLY)?;
-        sb.set_flags(sb.flags() | MountFlags::RDONLY);
+        let asked: Vec<_> = mounts.iter().copied().filter(asked).collect();
+        let _wait = self.hold_writers(&asked)?;
         if self.vfs.has_unlinked(id) {
-            sb.set_flags(sb.flags().difference(MountFlags::RDONLY));
-            self.release_writers(&asked, MntFlags::SB_RDONLY);
             return Err(Errno::EBUSY);
         }
-        for id in others {
+        sb.set_flags(sb.flags() | MountFlags::RDONLY);
+        for &id in mounts {
             self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::SB_RDONLY);
         }
         Ok(())
     }
 
-    /// Sets a flag that keeps writers away, unless there are some.
+    /// Has the writers of mounts wait, unless there are some; and says so of all when the result is dropped.
     ///
-    /// Linux: `mnt_hold_writers`.
-    fn hold_writers(&self, ids: &[MountId], flag: MntFlags) -> Result<()> {
-        for (index, &id) in ids.iter().enumerate() {
-            let flags = self.vfs.mount_slot(id).flags();
-            self.set_flags(id, flags | flag);
-            if self.vfs.mount_writers.get(id.0).sum_after() != 0 {
-                self.set_flags(id, flags);
-                self.release_writers(&ids[..index], flag);
+    /// # Errors
+    ///
+    /// `EBUSY`: there are some.
+    ///
+    /// Linux: `mnt_hold_writers`, `mnt_unhold_writers`.
+    fn hold_writers<'i>(&self, ids: &'i [MountId]) -> Result<WritersWait<'v, 'i>> {
+        let vfs = self.vfs;
+        let wait = WritersWait { vfs, ids };
+        for &id in ids {
+            let flags = &vfs.mount_slot(id).flags;
+            flags.set(flags.get() | MntFlags::WRITE_HOLD.bits());
+            if vfs.mount_writers.get(id.0).sum_after() != 0 {
                 return Err(Errno::EBUSY);
             }
         }
-        Ok(())
-    }
-
-    fn release_writers(&self, ids: &[MountId], flag: MntFlags) {
-        for &id in ids {
-            self.set_flags(id, self.vfs.mount_slot(id).flags().difference(flag));
-        }
+        Ok(wait)
     }
 
     /// Sets what remounting may change of a mount's flags.
@@ -223,5 +232,43 @@ impl TreeGuard<'_> {
     pub(super) fn set_attributes(&self, id: MountId, flags: MntFlags) {
         let kept = self.vfs.mount_slot(id).flags().difference(MntFlags::USER_SETTABLE);
         self.set_flags(id, kept | flags & MntFlags::USER_SETTABLE);
+    }
+}
+
+/// Writers of these mounts wait; dropped under the lock of the tree.
+struct WritersWait<'v, 'i> {
+    vfs: &'v Vfs,
+    ids: &'i [MountId],
+}
+
+impl Drop for WritersWait<'_, '_> {
+    fn drop(&mut self) {
+        for &id in self.ids {
+            let flags = &self.vfs.mount_slot(id).flags;
+            flags.set(flags.get() & !MntFlags::WRITE_HOLD.bits());
+        }
+    }
+}
+
+/// A call changes something through a mount, which is not made read-only meanwhile. The mount is held for longer.
+#[must_use = "the mount may be made read-only once it is dropped"]
+pub(crate) struct Writing<'v> {
+    vfs: &'v Vfs,
+    mnt: MountId,
+}
+
+impl<'v> Writing<'v> {
+    /// # Errors
+    ///
+    /// As [`Vfs::mnt_get_write_access`].
+    pub(crate) fn new(vfs: &'v Vfs, mnt: MountId) -> Result<Self> {
+        vfs.mnt_get_write_access(mnt)?;
+        Ok(Self { vfs, mnt })
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.vfs.mnt_put_write_access(self.mnt);
     }
 }

@@ -147,6 +147,8 @@ impl Vfs {
                 let mut tree = self.mount_tree();
                 if !mount.flags().contains(MntFlags::DETACHED)
                     || self.mount_counts.get(id.0).sum_after() != 0
+                    // Nor does a walk that came here before it was detached: from here on it finds the count odd.
+                    || tree.in_use(id, 0)
                 {
                     continue;
                 }

@@ -211,7 +211,7 @@ impl Task {
         }
         let who = self.cred.subject();
         vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
-        held.want_write()?;
+        let _writing = held.want_write()?;
         must_not_only_grow(&held)?;
         let _access = vfs.get_write_access(held.inode())?;
         vfs.ask(Hooks::PATH_TRUNCATE, |module| {
@@ -265,7 +265,7 @@ impl Task {
     /// - `EOPNOTSUPP`: the file system does not have this flag.
     pub fn setflags(&self, file: &File, flags: InodeFlags) -> Result<()> {
         let held = self.held_file(file)?;
-        held.want_write()?;
+        let _writing = held.want_write()?;
         let known = held.sb().fs.inode_flags().ok_or(Errno::ENOTTY)?;
         let who = self.cred.subject();
         self.vfs().notify_change(&held, |attr, change| {
@@ -292,7 +292,7 @@ impl Task {
     }
 
     fn chmod_common(&self, held: &HeldPath<'_>, mode: u32) -> Result<()> {
-        held.want_write()?;
+        let _writing = held.want_write()?;
         let (vfs, who) = (self.vfs(), self.cred.subject());
         let asked = mode & S_IALLUGO;
         vfs.ask(Hooks::PATH_CHMOD, |module| {
@@ -317,7 +317,7 @@ impl Task {
     }
 
     fn chown_common(&self, held: &HeldPath<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-        held.want_write()?;
+        let _writing = held.want_write()?;
         if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
             return Err(Errno::EINVAL);
         }
@@ -360,7 +360,7 @@ impl Task {
         if [atime, mtime].iter().any(|time| matches!(time, SetTime::At(at) if at.nsec >= NSEC)) {
             return Err(Errno::EINVAL);
         }
-        held.want_write()?;
+        let _writing = held.want_write()?;
         let vfs = self.vfs();
         let who = self.cred.subject();
         vfs.notify_change(held, |attr, change| {

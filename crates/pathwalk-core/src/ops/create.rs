@@ -8,6 +8,7 @@ use crate::{
     dcache::{DentryId, reserve::Reserved},
     fs::Access,
     inode::{Attr, InodeId},
+    mount::remount::Writing,
     name::{Bytes, Kind, scan},
     security::{Entry, Hooks, PathRef},
     task::{At, Task},
@@ -192,7 +193,7 @@ impl Task {
         let request = self.request(new_dir, new, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
-        let name = vfs.filename_create(&parent, FileType::Regular)?;
+        let (name, _writing) = vfs.filename_create(&parent, FileType::Regular)?;
         if old.mnt() != parent.dir.mnt() {
             return Err(Errno::EXDEV);
         }
@@ -242,7 +243,7 @@ impl Task {
         let request = self.request(dir, path, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
-        let name = vfs.filename_create(&parent, make.file_type)?;
+        let (name, _writing) = vfs.filename_create(&parent, make.file_type)?;
         let who = self.cred.subject();
         let umask = self.fs.umask();
         vfs.security_path_make(&who, &parent, make, umask)?;
@@ -269,11 +270,11 @@ impl Vfs {
     /// - `EROFS`: the mount is read-only.
     ///
     /// Linux: `filename_create`.
-    pub(crate) fn filename_create(
-        &self,
-        parent: &Parent<'_>,
+    pub(crate) fn filename_create<'v>(
+        &'v self,
+        parent: &Parent<'v>,
         kind: FileType,
-    ) -> Result<Reserved<'_>> {
+    ) -> Result<(Reserved<'v>, Writing<'v>)> {
         if parent.last.kind() != Kind::Norm {
             return Err(Errno::EEXIST);
         }
@@ -284,8 +285,8 @@ impl Vfs {
         if parent.last.trailing_slash && kind != FileType::Directory {
             return Err(Errno::ENOENT);
         }
-        parent.dir.want_write()?;
-        Ok(name)
+        let writing = parent.dir.want_write()?;
+        Ok((name, writing))
     }
 
     /// Asks whether the subject may make names in a directory.

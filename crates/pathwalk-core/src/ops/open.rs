@@ -137,7 +137,7 @@ impl Task {
     fn do_tmpfile(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
         let vfs = self.vfs();
         let dir = keep(&self.request(dir, path, op.lookup | reval)?)?;
-        dir.want_write()?;
+        let _writing = dir.want_write()?;
         let who = self.cred.subject();
         vfs.may_create(&dir, &who)?;
         let make =
@@ -232,7 +232,7 @@ impl Task {
         if name.inode().is_some() {
             return if op.flags.contains(OpenFlags::EXCL) { Err(Errno::EEXIST) } else { Ok(None) };
         }
-        parent.dir.want_write()?;
+        let _writing = parent.dir.want_write()?;
         let (who, umask) = (self.cred.subject(), self.fs.umask());
         let make =
             Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
@@ -271,7 +271,7 @@ impl Task {
         let truncates = op.flags.contains(OpenFlags::TRUNC) && kind == FileType::Regular && !made;
         if !made {
             if truncates {
-                held.want_write()?;
+                drop(held.want_write()?);
             }
             let device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
             match kind {
@@ -297,7 +297,7 @@ impl Task {
         let mut access = None;
         if kind == FileType::Regular && open_for_writing(op.flags) {
             access = Some(vfs.get_write_access(inode)?);
-            held.want_write()?;
+            drop(held.want_write()?);
         }
         let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();

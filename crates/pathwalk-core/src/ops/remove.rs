@@ -73,7 +73,7 @@ impl Task {
             (Kind::DotDot, true) => return Err(Errno::ENOTEMPTY),
             (Kind::Root, true) => return Err(Errno::EBUSY),
         }
-        parent.dir.want_write()?;
+        let _writing = parent.dir.want_write()?;
         let vfs = self.vfs();
         let name = vfs.reserve_known(parent.query())?;
         let victim = name.inode().ok_or(Errno::ENOENT)?;

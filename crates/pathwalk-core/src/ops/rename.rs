@@ -92,7 +92,7 @@ impl Task {
             let no_replace = flags.contains(RenameFlags::NOREPLACE);
             return Err(if no_replace { Errno::EEXIST } else { Errno::EBUSY });
         }
-        old.dir.want_write()?;
+        let _writing = old.dir.want_write()?;
         self.vfs().do_rename(self, &old, &new, flags)
     }
 }

@@ -124,7 +124,7 @@ impl Task {
         let (dir, path) = (dir.into(), path.as_ref());
         retry_estale(|reval| {
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
-            held.want_write()?;
+            let _writing = held.want_write()?;
             if let Some(kind) = acl_kind(name) {
                 let acl = format::from_xattr(value)?;
                 if has_acls(&held) {
@@ -320,7 +320,7 @@ impl Task {
         retry_estale(|reval| {
             must_have_file(dir, path, at_flags)?;
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
-            held.want_write()?;
+            let _writing = held.want_write()?;
             match acl_kind(name).filter(|_| has_acls(&held)) {
                 Some(kind) => self.set_acl(&held, kind, Vec::new()),
                 None => self.remove_other(&held, name),

@@ -42,10 +42,7 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     /// Checks that the place and its mount are still what they were when they were read.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Stop> {
-        let stays = !RCU
-            || self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq)
-                && self.mount().seq.unchanged(self.at.mnt_seq);
-        if stays { Ok(()) } else { Err(Stop::Leave(Left::Changed)) }
+        if !RCU || self.at.stays(self.vfs) { Ok(()) } else { Err(Stop::Leave(Left::Changed)) }
     }
 
     /// The place as something that outlives the walk.

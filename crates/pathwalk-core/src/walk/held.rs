@@ -5,10 +5,10 @@
 use crate::{
     dcache::{DIRECTORY, Dentry, DentryId},
     inode::{InodeId, InodeRef},
-    mount::{MntFlags, Mount, MountId},
+    mount::{MntFlags, Mount, MountId, remount::Writing},
     vfs::{SbRef, Vfs},
 };
-use pathwalk_abi::{Errno, Result};
+use pathwalk_abi::Result;
 
 /// A mount and a dentry, both counted.
 pub(crate) struct HeldPath<'a> {
@@ -71,15 +71,15 @@ impl<'a> HeldPath<'a> {
         self.mount().root() == self.dentry
     }
 
-    /// Asks whether something may be changed through the mount.
+    /// Notes that something is changed through the mount, until the result is dropped.
     ///
     /// # Errors
     ///
     /// `EROFS`: the mount or its file system is read-only.
     ///
     /// Linux: `mnt_want_write`.
-    pub(crate) fn want_write(&self) -> Result<()> {
-        if self.mnt_flags().read_only() { Err(Errno::EROFS) } else { Ok(()) }
+    pub(crate) fn want_write(&self) -> Result<Writing<'a>> {
+        Writing::new(self.vfs, self.mnt)
     }
 
     pub(crate) fn mnt_flags(&self) -> MntFlags {

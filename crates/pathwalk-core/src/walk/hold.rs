@@ -189,10 +189,7 @@ pub(crate) fn miss(
     }
     let children = vfs.surely_absent(at.dentry, text, name);
     let children = children.ok_or(Stop::Leave(Left::NotCached))?;
-    if !vfs.dentry(at.dentry).seq.unchanged(at.seq) {
-        return Err(Stop::Leave(Left::Changed));
-    }
-    Ok(children)
+    if at.stays(vfs) { Ok(children) } else { Err(Stop::Leave(Left::Changed)) }
 }
 
 impl<'a> Hold<'a> for Ref<'a> {

@@ -143,6 +143,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Whether dentry and mount are what they were when they were read.
+    #[inline(always)]
+    pub(crate) fn stays(&self, vfs: &Vfs) -> bool {
+        vfs.dentry(self.dentry).seq.unchanged(self.seq)
+            && vfs.mount_slot(self.mnt).seq.unchanged(self.mnt_seq)
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.mnt == other.mnt && self.dentry == other.dentry
     }
@@ -319,7 +326,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if !H::RCU {
             let asked = self.vfs.inode_permission(inode, Access::EXEC, &self.who);
             match asked {
-                Ok(rule) => self.observer.may_search(rule),
+                Ok(rule) => {
+                    self.observer.may_search(observe::Spot { vfs: self.vfs, place: &self.at }, rule)
+                }
                 Err(_) if O::LISTENS => {
                     let (Ok(rule) | Err(rule)) =
                         self.vfs.deciding_rule(inode, Access::EXEC, &self.who);
@@ -345,7 +354,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         };
         match rule {
             Ok(rule) => {
-                self.observer.may_search(rule);
+                self.observer.may_search(observe::Spot { vfs: self.vfs, place: &self.at }, rule);
                 Ok(())
             }
             // A refusal ends the walk, so it must be of this directory and of this moment.
@@ -382,10 +391,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Checks that what was read of the place is still true.
     #[inline(always)]
     pub(crate) fn check_at(&self) -> Result<(), Stop> {
-        if H::RCU && !self.vfs.dentry(self.at.dentry).seq.unchanged(self.at.seq) {
-            return Err(Stop::Leave(Left::Changed));
-        }
-        Ok(())
+        if !H::RCU || self.at.stays(self.vfs) { Ok(()) } else { Err(Stop::Leave(Left::Changed)) }
     }
 
     /// Checks the place before the walk is refused there. Where only cached answers are wanted that is none: Linux refuses

@@ -74,7 +74,7 @@ pub trait Observer {
 
     /// A directory may be searched, by this rule.
     #[inline(always)]
-    fn may_search(&mut self, _rule: Rule) {}
+    fn may_search(&mut self, _at: Spot<'_>, _rule: Rule) {}
 
     /// A directory may not be searched, by this rule.
     #[inline(always)]

@@ -16,6 +16,8 @@ use super::{Lookup, Stop};
 
 #[cfg(debug_assertions)]
 pub use forced::{How, NEVER, Road, interrupt, left, made, take};
+#[cfg(debug_assertions)]
+pub use pathwalk_sync::seq::end_era;
 
 /// The flags of a lookup, with the one that says that its road is forced.
 #[inline(always)]

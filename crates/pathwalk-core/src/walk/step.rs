@@ -58,10 +58,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Checks that a place that is not held is still what was seen.
     fn check_child(&self, place: &Place) -> Result<(), Stop> {
         self.point()?;
-        if H::RCU && !self.vfs.dentry(place.dentry).seq.unchanged(place.seq) {
-            return Err(Stop::Leave(Left::Changed));
-        }
-        Ok(())
+        if !H::RCU || place.stays(self.vfs) { Ok(()) } else { Err(Stop::Leave(Left::Changed)) }
     }
 
     /// Goes down into whatever is mounted on a place, to the top of the stack. A counting walk owns a count of the
@@ -75,7 +72,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     fn follow_mounts_rcu(&mut self, mut place: Place) -> Result<Place, Stop> {
         let vfs = self.vfs;
         while place.flags & MOUNTED != 0 {
-            let covered = vfs.dentry(place.dentry);
             match vfs.lookup_mnt_rcu(place.mnt, place.dentry) {
                 Absent::Found(seen) => {
                     let mount = vfs.mount_slot(seen.id);
@@ -85,10 +81,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     let flags = slot.flags.get();
                     // Hand over hand: the root was sampled before its mount, and that before the dentry below and
                     // the mount that it was seen in, which nobody checks after this.
-                    if !mount.seq.unchanged(seen.seq)
-                        || !covered.seq.unchanged(place.seq)
-                        || !vfs.mount_slot(place.mnt).seq.unchanged(place.mnt_seq)
-                    {
+                    if !mount.seq.unchanged(seen.seq) || !place.stays(vfs) {
                         return Err(Stop::Leave(Left::Mount));
                     }
                     if self.flags.contains(Lookup::NO_XDEV) {
@@ -99,7 +92,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     self.observer.mounted(Spot { vfs, place: &place });
                 }
                 // It is a mountpoint in another mount.
-                Absent::Sure if covered.seq.unchanged(place.seq) => break,
+                Absent::Sure if place.stays(vfs) => break,
                 Absent::Sure | Absent::Unsure => return Err(Stop::Leave(Left::Mount)),
             }
         }

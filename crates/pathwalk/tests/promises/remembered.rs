@@ -1,6 +1,9 @@
 //! What a thread remembers of a path tells nobody more than walking it would, and leaves nothing undone.
 
-use pathwalk::{AccessMode, Config, Cred, Errno, MemFs, OpenFlags, Task, Timespec, Vfs};
+use crate::common::sample::SampleFs;
+use pathwalk::{
+    AccessMode, Config, Cred, Errno, MemFs, OpenFlags, Task, Timespec, Vfs, fs::Features,
+};
 use std::{
     cell::RefCell,
     sync::{
@@ -238,6 +241,44 @@ fn what_moves_each_time_is_remembered_less_and_less() {
     let (early, late) = (look(100), look(3000));
     assert!((4..40).contains(&early), "{early} memos of 200 looks");
     assert!(late < 100, "{late} memos of 6000 looks");
+}
+
+/// A count comes again after 2³¹ changes: no memo is so old.
+#[cfg(debug_assertions)]
+#[test]
+fn memos_end_with_the_era() {
+    use pathwalk::road;
+    let task = machine(Config::default()).task(Cred::root());
+    task.mkdir("/dir", 0o755).unwrap();
+    let looks = || {
+        let before = road::made();
+        (0..5).for_each(|_| assert_eq!(task.access("/dir", AccessMode::empty()), Ok(())));
+        road::made() - before
+    };
+    assert_eq!((looks(), looks()), (1, 0));
+    // Others may end it too, so once may become twice.
+    road::end_era();
+    assert!(looks() > 0);
+}
+
+/// The root is a directory by a name that it does not have any more: no chmod is told to that dentry.
+#[test]
+fn a_chmod_is_felt_by_whose_root_was_renamed_elsewhere() {
+    let fs = SampleFs::new(Features::empty());
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let root = vfs.task(Cred::root());
+    root.mkdir("/dir", 0o755).unwrap();
+    root.creat("/dir/file", 0o644).unwrap();
+    let mut jailed = root.fork();
+    jailed.chroot("/dir").unwrap();
+    jailed.chdir("/").unwrap();
+    jailed.set_cred(Cred::user(1, 1));
+    fs.appear_as_well("dir", "new");
+    root.stat("/new").unwrap();
+    let look = || jailed.access("/file", AccessMode::empty());
+    (0..4).for_each(|_| assert_eq!(look(), Ok(())));
+    root.chmod("/new", 0o700).unwrap();
+    (0..3).for_each(|_| assert_eq!(look(), Err(Errno::EACCES)));
 }
 
 /// A thread that ends may still look, though what it remembered went before.

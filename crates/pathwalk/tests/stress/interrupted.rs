@@ -147,3 +147,23 @@ fn what_is_beside_a_part_is_not_found_though_its_slot_is_used_again() {
     };
     at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
 }
+
+/// Two mounts on one place, and the name in both, in the upper one in a mount of its own: before, after, and so at each
+/// moment of a lazy umount it is there.
+#[test]
+fn a_name_below_both_of_two_mounts_is_there_while_one_goes() {
+    let setup = |task: &Task| {
+        dirs(task, &["/p", "/kept"]);
+        task.mount(MemFs::new(), "/p", MountFlags::empty()).unwrap();
+        dirs(task, &["/p/d"]);
+        task.creat("/p/d/x", 0o644).unwrap();
+        task.mount(MemFs::new(), "/kept", MountFlags::empty()).unwrap();
+        dirs(task, &["/kept/d"]);
+        task.bind("/kept", "/p").unwrap();
+        task.mount(MemFs::new(), "/p/d", MountFlags::empty()).unwrap();
+        task.creat("/p/d/x", 0o644).unwrap();
+    };
+    let change = |task: &Task| task.umount2("/p", UmountFlags::DETACH).unwrap();
+    let look = |task: &Task| task.access("/p/d/x", AccessMode::empty());
+    at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
+}

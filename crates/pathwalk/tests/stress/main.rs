@@ -18,6 +18,8 @@ mod moves;
 
 mod umount;
 
+mod pairs;
+
 mod asked;
 
 #[cfg(debug_assertions)]

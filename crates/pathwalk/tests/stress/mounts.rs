@@ -126,3 +126,23 @@ fn what_is_covered_stays_covered() {
         check_whole(&task);
     });
 }
+
+/// What propagation makes counts, too.
+#[test]
+fn a_namespace_has_no_more_mounts_than_it_may() {
+    let task = machine();
+    for dir in ["/s", "/peers"] {
+        task.mkdir(dir, 0o755).unwrap();
+    }
+    task.mount(MemFs::new(), "/s", MountFlags::empty()).unwrap();
+    (0..=100).for_each(|dir| task.mkdir(format!("/s/{dir}"), 0o755).unwrap());
+    task.mount_tree("", "/s", MountFlags::SHARED).unwrap();
+    for peer in (0..1000).map(|peer| format!("/peers/{peer}")) {
+        task.mkdir(&peer, 0o755).unwrap();
+        task.bind("/s", &peer).unwrap();
+    }
+    let mount = |dir| task.mount(MemFs::new(), format!("/s/{dir}"), MountFlags::empty());
+    let refused = (0..=100).find_map(|dir| mount(dir).err());
+    assert_eq!(refused, Some(Errno::ENOSPC));
+    assert!(task.vfs().usage().mounts <= 100_000);
+}

@@ -161,7 +161,7 @@ impl Observer for &mut Recorder {
         self.stands_on_last();
     }
 
-    fn may_search(&mut self, rule: Rule) {
+    fn may_search(&mut self, _at: Spot<'_>, rule: Rule) {
         let standing = self.standing;
         self.steps[standing].search = Some(Ok(rule));
     }

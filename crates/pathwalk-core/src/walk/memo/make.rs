@@ -15,7 +15,11 @@ use super::{
     text::{self as memo_text, hash},
     thread::{Met, THREAD},
 };
-use crate::{dcache::DentryId, inode::InodeId, perm::Rule};
+use crate::{
+    dcache::{DentryId, SEARCH_ALL},
+    inode::InodeId,
+    perm::Rule,
+};
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
 use std::thread::AccessError;
@@ -175,8 +179,9 @@ impl Observer for &mut Noter {
         self.step((at.place.dentry, at.place.seq));
     }
 
-    fn may_search(&mut self, rule: Rule) {
-        self.broken |= rule != Rule::Everyone;
+    /// The flag is what a chmod takes away; a directory whose dentry is not its own any more does not have it.
+    fn may_search(&mut self, at: Spot<'_>, rule: Rule) {
+        self.broken |= rule != Rule::Everyone || at.place.flags & SEARCH_ALL == 0;
     }
 
     fn mounted(&mut self, _at: Spot<'_>) {

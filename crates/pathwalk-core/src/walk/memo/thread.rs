@@ -2,7 +2,7 @@
 
 use super::Memo;
 use parking_lot::Mutex;
-use pathwalk_sync::seq::era;
+use pathwalk_sync::{Cell64, seq::era};
 use std::{cell::RefCell, ops::Range};
 
 /// So many sets of texts that hash alike are remembered in a thread: 320 KiB in all, from the first one on.
@@ -93,7 +93,7 @@ impl Thread {
         let next = &mut self.next[set];
         let way = usize::from(*next) % WAYS;
         *next = next.wrapping_add(1);
-        self.tags[set].put(way, hash);
+        self.tags[set].put(way, Tags::tag(hash));
         memos[way * SETS + set] = memo;
     }
 
@@ -132,27 +132,34 @@ impl Tags {
     /// it is cannot be predicted.
     #[inline(always)]
     fn way(self, hash: u64) -> usize {
-        let differ = self.0 ^ (hash >> 48).wrapping_mul(Self::LOW);
+        let differ = self.0 ^ Self::tag(hash).wrapping_mul(Self::LOW);
         // The top bits of those that are zero, and maybe of some behind the first of them.
         let same = differ.wrapping_sub(Self::LOW) & !differ & Self::HIGH;
         same.trailing_zeros() as usize / 16
     }
 
-    fn put(&mut self, way: usize, hash: u64) {
-        self.0 = self.0 & !(0xffff << (16 * way)) | hash >> 48 << (16 * way);
+    /// Sixteen bits of a hash, none of which is the tag of an empty way.
+    #[inline(always)]
+    fn tag(hash: u64) -> u64 {
+        hash >> 48 | 1
+    }
+
+    fn put(&mut self, way: usize, tag: u64) {
+        self.0 = self.0 & !(0xffff << (16 * way)) | tag << (16 * way);
     }
 }
 
 /// A thread's memos, and that they count.
 struct Room(Box<[Memo; SETS * WAYS]>);
 
-/// The bytes of all threads' memos.
-static TAKEN: Mutex<u64> = Mutex::new(0);
+/// The bytes of all threads' memos; changed by who has the lock beside it.
+static TAKEN: Cell64 = Cell64::new(0);
+static TAKING: Mutex<()> = Mutex::new(());
 
 /// How many bytes the threads of the process have for the paths that they remember: see
 /// [`Config::memo_bytes`](crate::Config::memo_bytes).
 pub fn bytes() -> u64 {
-    *TAKEN.lock()
+    TAKEN.get()
 }
 
 impl Room {
@@ -160,9 +167,12 @@ impl Room {
 
     /// Made on the heap, as a thread's stack may be small; none where all threads would have more than the budget.
     fn take(budget: u64) -> Option<Self> {
+        let more = || Some(TAKEN.get() + Self::BYTES).filter(|&bytes| bytes <= budget);
+        // Who finds no room stores nothing.
+        more()?;
         {
-            let mut taken = TAKEN.lock();
-            *taken = Some(*taken + Self::BYTES).filter(|&bytes| bytes <= budget)?;
+            let _taking = TAKING.lock();
+            TAKEN.set(more()?);
         }
         let memos = vec![Memo::none(); SETS * WAYS].into_boxed_slice();
         Some(Self(memos.try_into().unwrap_or_else(|_| unreachable!("there are so many"))))
@@ -171,7 +181,8 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        *TAKEN.lock() -= Self::BYTES;
+        let _taking = TAKING.lock();
+        TAKEN.set(TAKEN.get() - Self::BYTES);
     }
 }
 
