@@ -223,8 +223,7 @@ pub(crate) struct Walk<'a, H: Hold<'a>, O: Observer> {
 pub(crate) enum Event {
     /// At the last component, which is not walked.
     Last(Component),
-    /// At a symlink in the middle, which wants to be followed: the link, where the component began, and whether more
-    /// of this text follows.
+    /// At a symlink in the middle, which wants to be followed: the link, and where the component began.
     Link(Place, usize),
     /// At the end of a symlink's body; more is pending below it.
     End,

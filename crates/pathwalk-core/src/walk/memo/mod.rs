@@ -16,7 +16,7 @@
 //! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
 //! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
 //! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
-//!    met none again has no memory for it. All threads have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
+//!    met none again has 10 KiB of notes and nothing else. All threads' memos have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
 //! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
