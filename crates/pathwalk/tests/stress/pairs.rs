@@ -11,11 +11,8 @@ use pathwalk::{
 use std::{
     hint::spin_loop,
     sync::{
-        Arc,
-        atomic::{
-            AtomicBool, AtomicU32,
-            Ordering::{Relaxed, SeqCst},
-        },
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
     time::Instant,
@@ -153,9 +150,10 @@ fn a_detached_mount_is_not_freed_while_somebody_comes_to_hold_it() {
         let other = root.clone_fs();
         // A long way to the same place: the walk samples the mount at its beginning and holds it at its end.
         let long = "./".repeat(1500) + ".";
-        let (state, said) = (AtomicU32::new(WAIT), AtomicU32::new(0));
-        let until = |cell: &AtomicU32, is: &dyn Fn(u32) -> bool| loop {
-            let value = cell.load(SeqCst);
+        let (state, said) = (Mutex::new(WAIT), Mutex::new(0));
+        let say = |cell: &Mutex<u32>, value| *cell.lock().unwrap() = value;
+        let until = |cell: &Mutex<u32>, is: &dyn Fn(u32) -> bool| loop {
+            let value = *cell.lock().unwrap();
             if is(value) {
                 break value;
             }
@@ -166,17 +164,17 @@ fn a_detached_mount_is_not_freed_while_somebody_comes_to_hold_it() {
                 while until(&state, &|state| state != WAIT) != OVER {
                     let file = loop {
                         let file = other.open(&long, OpenFlags::PATH, 0).ok();
-                        if state.load(SeqCst) != OPEN {
+                        if *state.lock().unwrap() != OPEN {
                             break file;
                         }
                     };
                     let held = file
                         .as_ref()
                         .is_some_and(|file| other.fstat(file).is_ok_and(|stat| stat.st_dev == dev));
-                    said.store(1 + u32::from(held), SeqCst);
+                    say(&said, 1 + u32::from(held));
                     until(&state, &|state| state != SAY);
                     drop(file);
-                    said.store(0, SeqCst);
+                    say(&said, 0);
                 }
             });
             let end = deadline();
@@ -185,17 +183,17 @@ fn a_detached_mount_is_not_freed_while_somebody_comes_to_hold_it() {
                 root.bind("/keep", "/m").unwrap();
                 root.chdir("/m").unwrap();
                 root.umount2("/m", UmountFlags::DETACH).unwrap();
-                state.store(OPEN, SeqCst);
+                say(&state, OPEN);
                 (0..fastrand::u32(100..3000)).for_each(|_| spin_loop());
                 root.fchdir(&top).unwrap();
-                state.store(SAY, SeqCst);
+                say(&state, SAY);
                 let held = until(&said, &|said| said != 0) == 2;
                 // The root, /keep, and what is held.
                 assert_eq!(root.vfs().usage().mounts, 2 + u32::from(held));
-                state.store(WAIT, SeqCst);
+                say(&state, WAIT);
             }
             until(&said, &|said| said == 0);
-            state.store(OVER, SeqCst);
+            say(&state, OVER);
         });
     });
 }
