@@ -4,6 +4,7 @@ use super::{
     calls::{Caller, Fds, shows_what_is_below_all},
     sys,
     tasks::Tasks,
+    world::process_as_it_is,
 };
 use crate::{
     answer::{Raw, Said},
@@ -49,6 +50,7 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
             let mut outcomes = Vec::new();
             for step in steps[from..].iter().take_while(|step| step.who == who) {
                 pace.wait();
+                let _as_it_is = tasks.have_procfs(&step.call).then(process_as_it_is);
                 let said = make(&step.call, &mut slots, tasks);
                 let stop = mounted(&step.call, &said);
                 let events = listen(&slots, &said);

@@ -13,7 +13,7 @@ use std::{
     ffi::{CStr, CString},
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
         mpsc::{Receiver, Sender, channel},
     },
     thread::{self, JoinHandle},
@@ -76,6 +76,11 @@ pub(crate) struct World {
 /// Whether anybody may look into the process, which the tasks of all worlds share: who changes it is alone.
 static PROCESS: RwLock<()> = RwLock::new(());
 
+/// Keeps the process as it is. For who looks at a procfs: nothing else shows it, and each new world waits for this.
+pub(crate) fn process_as_it_is() -> RwLockReadGuard<'static, ()> {
+    PROCESS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Worker {
     jobs: Option<Sender<Job>>,
     replies: Receiver<Reply>,
@@ -104,7 +109,6 @@ impl World {
     /// Has one of the tasks do something.
     pub(crate) fn ask(&mut self, who: Who, job: Job) -> Reply {
         let worker = &self.workers[who as usize];
-        let _as_it_is = PROCESS.read().unwrap_or_else(PoisonError::into_inner);
         let jobs = worker.jobs.as_ref().expect("open until it is dropped");
         jobs.send(job).expect("a worker lives until it is dropped");
         worker.replies.recv().expect("a worker answers")
@@ -232,7 +236,7 @@ fn become_task(who: Who) -> Result<()> {
     syscall(libc::SYS_umask, [Arg::Int(0o022)])?;
     syscall(libc::SYS_setgroups, [Arg::Int(groups.len() as i64), Arg::Ids(groups)])?;
     // Changing ids makes the whole process one that nobody may look into, and its files in a procfs root's; until the end
-    // of this, no world is asked anything.
+    // of this, nobody looks at one.
     let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
     syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)])?;
