@@ -65,6 +65,8 @@ impl OpenFlags {
     /// The mask of the two bits that say reading or writing; both set is a fourth value, not two
     /// flags.
     pub const ACCMODE: OpenFlags = OpenFlags::from_bits_retain(general::O_ACCMODE as u64);
+    /// `O_EMPTYPATH` of Linux 7.2: an empty path is the directory handle itself. No flag before.
+    pub const EMPTYPATH: OpenFlags = OpenFlags::from_bits_retain(1 << 26);
 }
 
 bitflags! {

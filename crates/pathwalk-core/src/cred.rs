@@ -2,6 +2,7 @@
 //!
 //! Linux: `struct cred`, as far as names and inodes look at it; credentials(7), capabilities(7).
 
+use crate::idmap::IdMap;
 use pathwalk_abi::CapSet;
 use std::ops::Deref;
 
@@ -76,6 +77,7 @@ impl Cred {
             caps: self.caps,
             task: 0,
             security: self.security,
+            idmap: None,
         }
     }
 
@@ -85,7 +87,7 @@ impl Cred {
     pub(crate) fn real_subject(&self) -> Subject<'_> {
         let caps = if self.uid == 0 { self.permitted } else { CapSet::empty() };
         let (fsuid, fsgid, security) = (self.uid, self.gid, self.security);
-        Subject { fsuid, fsgid, groups: &self.groups, caps, security, task: 0 }
+        Subject { fsuid, fsgid, groups: &self.groups, caps, security, task: 0, idmap: None }
     }
 }
 
@@ -151,11 +153,23 @@ pub struct Subject<'a> {
     pub task: u32,
     /// The security module's word.
     pub security: u64,
+    /// How the mount shows owners that the subject looks through, where not as they are.
+    pub idmap: Option<&'a IdMap>,
 }
 
 impl Subject<'_> {
-    /// Says whether the group is the subject's own or a supplementary one.
+    /// Says whether an inode's user is the subject.
+    pub fn owns(&self, uid: u32) -> bool {
+        self.seen_uid(uid) == Some(self.fsuid)
+    }
+
+    /// Says whether an inode's group is the subject's own or a supplementary one.
     pub fn in_group(&self, gid: u32) -> bool {
+        self.seen_gid(gid).is_some_and(|gid| self.is_member(gid))
+    }
+
+    /// Says whether a group, by the number that the subject knows it by, is his own or a supplementary one.
+    pub(crate) fn is_member(&self, gid: u32) -> bool {
         self.fsgid == gid || self.groups.contains(&gid)
     }
 
@@ -164,10 +178,17 @@ impl Subject<'_> {
         self.caps.contains(cap)
     }
 
+    /// Says whether the subject has the capability over what belongs to these: it must see them.
+    ///
+    /// Linux: `capable_wrt_inode_uidgid`.
+    pub fn capable_over(&self, cap: CapSet, uid: u32, gid: u32) -> bool {
+        self.capable(cap) && !self.has_unmapped(uid, gid)
+    }
+
     /// Says whether the subject owns what `uid` owns, or may act as if.
     ///
     /// Linux: `inode_owner_or_capable`.
     pub fn owner_or_capable(&self, uid: u32) -> bool {
-        self.fsuid == uid || self.capable(CapSet::FOWNER)
+        self.owns(uid) || self.capable(CapSet::FOWNER) && self.seen_uid(uid).is_some()
     }
 }

@@ -7,7 +7,7 @@
 //! Linux: `iget_locked`, `iput`, `evict`.
 
 use crate::{
-    fs::Found,
+    fs::{Features, Found, Managed},
     inode::{I_HASHED, InodeId, must_be_a_body, node_hash},
     lock,
     vfs::{SuperBlock, Vfs},
@@ -61,8 +61,11 @@ impl Vfs {
         sb: &SuperBlock,
         found: &Found,
     ) -> InodeId {
-        self.inode(id).begin(sb.id(), found, sb.inode_flags & !I_HASHED, body);
-        if sb.inode_flags & I_HASHED == 0 {
+        let managed = sb.features.contains(Features::MANAGED);
+        let managed = if managed { sb.fs.managed(found) } else { Managed::empty() };
+        let flags = sb.inode_flags | managed.inode_flags();
+        self.inode(id).begin(sb.id(), found, flags & !I_HASHED, body);
+        if flags & I_HASHED == 0 {
             return id;
         }
         let published = self.inode_publish(id);

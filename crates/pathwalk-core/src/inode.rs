@@ -12,7 +12,7 @@
 
 use crate::{
     cred::Subject,
-    fs::{Access, Found},
+    fs::{Access, Found, Managed},
     lock,
     name::fold,
     vfs::Vfs,
@@ -36,6 +36,10 @@ pub(crate) const I_MAY_EXEC: u32 = 1 << 1;
 pub(crate) const I_HASHED: u32 = 1 << 2;
 /// A symlink that the file system wants to be asked about at each use.
 pub(crate) const I_MAGIC_LINK: u32 = 1 << 3;
+/// A directory on which its file system mounts something when a walk comes by.
+pub(crate) const I_AUTOMOUNT: u32 = 1 << 4;
+/// A directory whose file system is asked before it is crossed.
+pub(crate) const I_TRANSIT: u32 = 1 << 5;
 /// Somebody watches the inode; written under its lock, by who has the marks' lock too.
 pub(crate) const I_WATCHED: u32 = 1 << 7;
 /// The inode has an access ACL: the mode alone does not decide.
@@ -396,6 +400,18 @@ impl<'a> InodeRef<'a> {
         let slot = self.slot();
         let _guard = slot.lockref.lock(lock::INODE);
         slot.flags.set(slot.flags.get() | I_GETATTR);
+    }
+
+    /// Says what the file system wants to do from now on when a walk comes to the directory.
+    ///
+    /// Walks that are under way may still do as before. Linux: `__managed_dentry_set_transit`,
+    /// `__managed_dentry_clear_managed`.
+    pub fn set_managed(&self, managed: Managed) {
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        let _change = slot.seq.change();
+        slot.flags.set(slot.flags.get() & !(I_AUTOMOUNT | I_TRANSIT) | managed.inode_flags());
+        self.vfs.update_search_all(self.id);
     }
 
     /// Whether it never had a name and may get one: made by `O_TMPFILE` without `O_EXCL`. Its first link ends that.

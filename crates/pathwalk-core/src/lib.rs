@@ -28,6 +28,8 @@ mod ops;
 
 mod walk;
 
+mod idmap;
+
 mod perm;
 
 mod security;
@@ -44,6 +46,8 @@ mod iget;
 
 mod setattr;
 
+mod profile;
+
 mod mount;
 
 mod topology;
@@ -59,6 +63,7 @@ pub use acl::{
 pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
+pub use idmap::{IdMap, IdRange};
 pub use inode::{Attr, InodeRef};
 pub use mount::{
     list::{LSMT_ROOT, StatMount},
@@ -70,6 +75,7 @@ pub use ops::exec::Executable;
 pub use ops::rw::Seek;
 pub use ops::{explain, mount_setattr::MountAttr};
 pub use perm::{Rule, generic_permission};
+pub use profile::LinuxProfile;
 pub use security::{Entry, Hooks, PathRef, SecurityModule, SetAttr};
 pub use task::{At, Task};
 pub use tasks::{HeldPlace, TaskInfo};

@@ -92,7 +92,7 @@ fn acl_permission_check(
         return Ok(Rule::Everyone);
     }
     // The owner's bits are final for the owner, the group's for the group: nobody falls through to a later class.
-    let (rule, class) = if owner.uid == who.fsuid {
+    let (rule, class) = if who.owns(owner.uid) {
         (Rule::Owner, 6)
     } else if let Some(acl) = acl.filter(|_| owner.mode & S_IRWXG != 0) {
         // An ACL whose mask lets nothing through is not looked at.
@@ -109,12 +109,13 @@ fn capability(owner: Owner, access: Access, who: &Subject<'_>) -> Option<Rule> {
     let directory = owner.mode & S_IFMT == S_IFDIR;
     let read_search =
         if directory { !access.contains(Access::WRITE) } else { access == Access::READ };
-    if read_search && who.capable(CapSet::DAC_READ_SEARCH) {
+    if read_search && who.capable_over(CapSet::DAC_READ_SEARCH, owner.uid, owner.gid) {
         return Some(Rule::CapDacReadSearch);
     }
     // Nobody executes a file that has no x bit at all.
     let possible = directory || !access.contains(Access::EXEC) || owner.mode & S_IXUGO != 0;
-    (possible && who.capable(CapSet::DAC_OVERRIDE)).then_some(Rule::CapDacOverride)
+    let may = possible && who.capable_over(CapSet::DAC_OVERRIDE, owner.uid, owner.gid);
+    may.then_some(Rule::CapDacOverride)
 }
 
 impl Vfs {
@@ -124,6 +125,7 @@ impl Vfs {
     ///
     /// - `EROFS`: a write to a regular file, directory or symlink of a read-only file system.
     /// - `EPERM`: a write to what is immutable.
+    /// - `EACCES`: a write to what has an owner or a group that the mount does not show.
     /// - whatever the file system's own method answers, else
     /// - `EACCES`: see [`generic_permission`].
     ///
@@ -145,6 +147,9 @@ impl Vfs {
             }
             if flags & I_IMMUTABLE != 0 {
                 return Err(Errno::EPERM);
+            }
+            if who.has_unmapped(owner.uid, owner.gid) {
+                return Err(Errno::EACCES);
             }
         }
         if flags & I_PERMISSION != 0 {
@@ -276,6 +281,7 @@ mod tests {
             caps: CapSet::empty(),
             security: 0,
             task: 0,
+            idmap: None,
         };
         for (mode, who, want) in [
             (0o100_077, subject(10, 20), Err(Rule::Owner)),
@@ -292,8 +298,15 @@ mod tests {
 
     #[test]
     fn capabilities_make_up_for_bits_but_not_for_a_missing_x() {
-        let who =
-            Subject { fsuid: 0, fsgid: 0, groups: &[], caps: CapSet::FULL, security: 0, task: 0 };
+        let who = Subject {
+            fsuid: 0,
+            fsgid: 0,
+            groups: &[],
+            caps: CapSet::FULL,
+            security: 0,
+            task: 0,
+            idmap: None,
+        };
         assert_eq!(decide(owner(0o100_600), NO_ACL, Access::EXEC, &who), Err(Rule::Other));
         assert_eq!(decide(owner(0o100_100), NO_ACL, Access::EXEC, &who), Ok(Rule::CapDacOverride));
         assert_eq!(

@@ -17,6 +17,10 @@
 //! | `inode_create`, `inode_mkdir`, `inode_mknod`, `inode_symlink`, `inode_link` | permission | the file system |
 //! | `inode_unlink`, `inode_rmdir` | permission, `EBUSY` of a mountpoint | the file system |
 //! | `inode_rename` | permission | `EBUSY` of a mountpoint |
+//! | `inode_setxattr`, `inode_removexattr` | permission, capabilities | the file system |
+//! | `inode_getxattr` | permission | the file system |
+//! | `inode_listxattr`, `inode_get_acl` | the lookup | all else |
+//! | `inode_set_acl`, `inode_remove_acl` | `EROFS`, `EPERM` of what is immutable or append-only | `EOPNOTSUPP`; whose file it is |
 //! | `path_truncate` | permission, `EROFS` | the file system |
 //! | `path_chmod`, `path_chown` | `EROFS`, `EINVAL` | whose file it is |
 //! | `path_chroot` | `EACCES`, `EPERM` | the root is changed |
@@ -33,6 +37,7 @@
 //! Linux: `security/security.c`, `include/linux/lsm_hook_defs.h`.
 
 use crate::{
+    acl::{AclEntry, AclKind},
     cred::Subject,
     dcache::{DentryId, IS_ROOT, SEARCH_ALL},
     fs::Access,
@@ -45,6 +50,7 @@ use crate::{
 use bitflags::bitflags;
 use pathwalk_abi::{
     Dev, Errno, FileType, MountFlags, OpenFlags, RenameFlags, Result, SetTime, UmountFlags,
+    XattrFlags,
 };
 use pathwalk_sync::Cell64;
 use std::sync::{Arc, OnceLock};
@@ -119,6 +125,20 @@ bitflags! {
         const SB_PIVOTROOT = 1 << 30;
         /// [`SecurityModule::move_mount`]
         const MOVE_MOUNT = 1 << 31;
+        /// [`SecurityModule::inode_setxattr`]
+        const INODE_SETXATTR = 1 << 32;
+        /// [`SecurityModule::inode_getxattr`]
+        const INODE_GETXATTR = 1 << 33;
+        /// [`SecurityModule::inode_listxattr`]
+        const INODE_LISTXATTR = 1 << 34;
+        /// [`SecurityModule::inode_removexattr`]
+        const INODE_REMOVEXATTR = 1 << 35;
+        /// [`SecurityModule::inode_set_acl`]
+        const INODE_SET_ACL = 1 << 36;
+        /// [`SecurityModule::inode_get_acl`]
+        const INODE_GET_ACL = 1 << 37;
+        /// [`SecurityModule::inode_remove_acl`]
+        const INODE_REMOVE_ACL = 1 << 38;
     }
 }
 
@@ -315,6 +335,20 @@ hooks! {
     fn sb_pivotroot(put_old: &PathRef<'_>, new_root: &PathRef<'_>);
     /// A mount is to be moved, or a tree that hangs nowhere hung up: move_mount(2).
     fn move_mount(from: &PathRef<'_>, to: &PathRef<'_>);
+    /// An extended attribute is to be set.
+    fn inode_setxattr(file: &PathRef<'_>, name: &[u8], value: &[u8], flags: XattrFlags);
+    /// An extended attribute is to be told.
+    fn inode_getxattr(file: &PathRef<'_>, name: &[u8]);
+    /// The names of extended attributes are to be told.
+    fn inode_listxattr(file: &PathRef<'_>);
+    /// An extended attribute is to be removed.
+    fn inode_removexattr(file: &PathRef<'_>, name: &[u8]);
+    /// An ACL is to be set.
+    fn inode_set_acl(file: &PathRef<'_>, kind: AclKind, acl: &[AclEntry]);
+    /// An ACL is to be told.
+    fn inode_get_acl(file: &PathRef<'_>, kind: AclKind);
+    /// An ACL is to be removed.
+    fn inode_remove_acl(file: &PathRef<'_>, kind: AclKind);
     /// A file is to be watched.
     fn path_notify(file: &PathRef<'_>);
     /// The size is to be set: ftruncate(2) and `O_TRUNC`. `word` is what `file_open` answered.

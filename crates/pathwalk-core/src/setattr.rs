@@ -13,7 +13,7 @@ use crate::{
     cred::Subject,
     inode::{Attr, I_CHANGING, Inode, InodeId},
     lock,
-    mount::MntFlags,
+    mount::{MntFlags, MountId},
     ops::making::may_keep_sgid,
     security::SetAttr,
     vfs::Vfs,
@@ -182,9 +182,9 @@ impl Vfs {
     /// Notes that an inode was read, if that is to be noted.
     ///
     /// Linux: `touch_atime`.
-    pub(crate) fn touch_atime(&self, inode: InodeId, flags: MntFlags) {
+    pub(crate) fn touch_atime(&self, inode: InodeId, mnt: MountId, flags: MntFlags) {
         let slot = self.inode(inode);
-        if !self.atime_needs_update(&slot.attr(), flags) {
+        if !self.atime_needs_update(&slot.attr(), mnt, flags) {
             return;
         }
         if let Some(sb) = self.superblock(slot.sb.get()) {

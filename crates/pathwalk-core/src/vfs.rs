@@ -8,6 +8,7 @@ use crate::{
         shrink::{Absent, Clock},
     },
     fs::{Features, FileSystem},
+    idmap::Idmaps,
     inode::{
         I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode,
     },
@@ -19,6 +20,7 @@ use crate::{
     },
     name::Secret,
     notify::{InotifyLimits, Notify},
+    profile::LinuxProfile,
     security::Security,
     task::Task,
     tasks::TaskTable,
@@ -48,6 +50,8 @@ pub struct Config {
     pub inode_bytes: u64,
     /// Bytes for names of more than 32 bytes and symlink bodies.
     pub name_bytes: u64,
+    /// Which version of Linux answers.
+    pub profile: LinuxProfile,
     /// `fs.protected_symlinks`: in sticky directories that everyone may write, only one's own and the directory
     /// owner's symlinks are followed.
     pub protected_symlinks: bool,
@@ -77,6 +81,7 @@ impl Default for Config {
             negative_bytes: 256 << 20,
             inode_bytes: 2 << 30,
             name_bytes: 1 << 30,
+            profile: LinuxProfile::default(),
             protected_symlinks: true,
             protected_hardlinks: true,
             protected_regular: 0,
@@ -123,6 +128,7 @@ pub struct Vfs {
     pub(crate) absent: Absent,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
+    pub(crate) idmaps: Idmaps,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     pub(crate) publishing: [Mutex<()>; 16],
@@ -219,6 +225,7 @@ impl Vfs {
             absent: Absent::default(),
             notify: Notify::default(),
             security: Security::default(),
+            idmaps: Idmaps::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
         })

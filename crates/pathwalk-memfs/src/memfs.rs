@@ -168,7 +168,7 @@ impl FileSystem for MemFs {
     }
 
     fn features(&self) -> Features {
-        Features::COMPLETE | Features::POSIX_ACL
+        Features::COMPLETE | Features::POSIX_ACL | Features::IDMAP
     }
 
     /// Makes a new, empty tree.

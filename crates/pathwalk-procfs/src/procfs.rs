@@ -10,7 +10,7 @@ use pathwalk_core::{
     fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, NewInode, Rename},
     generic_permission, system_time,
 };
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 /// A procfs. It shows the tasks of the machine that it is mounted in.
 #[derive(Debug, Default)]
@@ -89,6 +89,17 @@ impl FileSystem for ProcFs {
 
     fn blksize(&self) -> u32 {
         1024
+    }
+
+    /// That a symlink was followed is noted, that a file was read is not.
+    fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        if inode.attr().file_type() == FileType::Regular {
+            return;
+        }
+        let Ok(()) = inode.update(|attr| {
+            attr.atime = atime;
+            Ok::<_, Infallible>(())
+        });
     }
 
     /// As of all that says nothing else: `MAX_NON_LFS`.

@@ -1,10 +1,10 @@
 //! Security hooks: where each stands, that its answer is the call's, and that nothing was changed then.
 
 use pathwalk::{
-    AccessMode, At, AtFlags, Config, Cred, Dev, Entry, Errno, Hooks, InodeRef, InotifyFlags,
-    InotifyMask, MemFs, MountFlags, MoveMountFlags, OpenFlags, OpenHow, PathRef, RenameFlags,
-    ResolveFlags, Result, SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task, UmountFlags,
-    Vfs, fs::Access,
+    AccessMode, AclEntry, AclKind, At, AtFlags, Config, Cred, Dev, Entry, Errno, Hooks, InodeRef,
+    InotifyFlags, InotifyMask, MemFs, MountFlags, MoveMountFlags, OpenFlags, OpenHow, PathRef,
+    RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task,
+    UmountFlags, Vfs, XattrFlags, fs::Access,
 };
 use std::sync::{Arc, Mutex};
 
@@ -80,6 +80,13 @@ noted! {
     sb_remount SB_REMOUNT (&PathRef<'_>, MountFlags)
     sb_pivotroot SB_PIVOTROOT (&PathRef<'_>, &PathRef<'_>)
     move_mount MOVE_MOUNT (&PathRef<'_>, &PathRef<'_>)
+    inode_setxattr INODE_SETXATTR (&PathRef<'_>, &[u8], &[u8], XattrFlags)
+    inode_getxattr INODE_GETXATTR (&PathRef<'_>, &[u8])
+    inode_listxattr INODE_LISTXATTR (&PathRef<'_>)
+    inode_removexattr INODE_REMOVEXATTR (&PathRef<'_>, &[u8])
+    inode_set_acl INODE_SET_ACL (&PathRef<'_>, AclKind, &[AclEntry])
+    inode_get_acl INODE_GET_ACL (&PathRef<'_>, AclKind)
+    inode_remove_acl INODE_REMOVE_ACL (&PathRef<'_>, AclKind)
 }
 
 const WORD: u64 = 7;
@@ -321,6 +328,88 @@ fn each_hook_stands_before_or_behind_permission_and_changes_nothing() {
         let (answer, asked) = world.asked(|| call(&world.user, "/own"));
         let all: Vec<_> = before.iter().chain(*after).copied().collect();
         assert_eq!((answer, asked), (Ok(()), all), "{name}");
+    }
+}
+
+/// An ACL of version 2 that says what mode 0664 says, and one of another user's.
+const ACL: &[u8] =
+    b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xe9\x03\0\0\x04\0\x06\0\xff\xff\xff\xff\x10\0\x06\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
+
+#[test]
+fn extended_attributes_and_acls() {
+    const ACCESS: &str = "system.posix_acl_access";
+    let set = |t: &Task, d: &str, name: &str, value: &[u8]| {
+        t.setxattr(format!("{d}/f"), name, value, XattrFlags::empty())
+    };
+    // A call; its hook; what the user is told of another's file without a module, and whether that comes before the hook.
+    type Ask<'c> = Box<dyn Fn(&Task, &str) -> Result<()> + 'c>;
+    let rows: Vec<(&str, Ask<'_>, Hooks, Result<()>, bool)> = vec![
+        (
+            "set",
+            Box::new(|t, d| set(t, d, "user.a", b"1")),
+            Hooks::INODE_SETXATTR,
+            Err(Errno::EACCES),
+            true,
+        ),
+        (
+            "get",
+            Box::new(|t, d| t.getxattr(format!("{d}/f"), "user.a", &mut []).map(drop)),
+            Hooks::INODE_GETXATTR,
+            Err(Errno::ENODATA),
+            false,
+        ),
+        (
+            "list",
+            Box::new(|t, d| t.listxattr(format!("{d}/f"), &mut []).map(drop)),
+            Hooks::INODE_LISTXATTR,
+            Ok(()),
+            false,
+        ),
+        (
+            "remove",
+            Box::new(|t, d| t.removexattr(format!("{d}/f"), "user.a")),
+            Hooks::INODE_REMOVEXATTR,
+            Err(Errno::EACCES),
+            true,
+        ),
+        (
+            "set an ACL",
+            Box::new(|t, d| set(t, d, ACCESS, ACL)),
+            Hooks::INODE_SET_ACL,
+            Err(Errno::EPERM),
+            false,
+        ),
+        (
+            "get an ACL",
+            Box::new(|t, d| t.getxattr(format!("{d}/f"), ACCESS, &mut []).map(drop)),
+            Hooks::INODE_GET_ACL,
+            Err(Errno::ENODATA),
+            false,
+        ),
+        (
+            "remove an ACL",
+            Box::new(|t, d| t.removexattr(format!("{d}/f"), ACCESS)),
+            Hooks::INODE_REMOVE_ACL,
+            Err(Errno::EPERM),
+            false,
+        ),
+    ];
+    let world = world(Hooks::all() - Hooks::WALK);
+    for (name, call, hook, refused, early) in &rows {
+        let asked = if *early { vec![] } else { vec![*hook] };
+        assert_eq!(
+            world.asked(|| call(&world.user, "/other")),
+            (*refused, asked),
+            "{name}, another's"
+        );
+        *world.noter.refuses.lock().unwrap() = *hook;
+        let tree = world.tree();
+        assert_eq!(call(&world.user, "/own"), Err(NO), "{name}");
+        assert_eq!(world.tree(), tree, "{name}");
+        let other = if *early { *refused } else { Err(NO) };
+        assert_eq!(call(&world.user, "/other"), other, "{name}, another's");
+        *world.noter.refuses.lock().unwrap() = Hooks::empty();
+        assert_eq!(world.asked(|| call(&world.user, "/own")), (Ok(()), vec![*hook]), "{name}");
     }
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn posix_acl_permission(
     for entry in entries.clone() {
         let group = match entry.tag {
             AclTag::UserObj | AclTag::Mask => continue,
-            AclTag::User(uid) if uid == who.fsuid => return mask(entry.access),
+            AclTag::User(uid) if who.owns(uid) => return mask(entry.access),
             AclTag::User(_) => continue,
             AclTag::GroupObj => owner.gid,
             AclTag::Group(gid) => gid,
@@ -126,6 +126,26 @@ pub(crate) fn posix_acl_permission(
         }
     }
     Err(Rule::Acl)
+}
+
+/// The entries with other ids.
+///
+/// # Errors
+///
+/// Those of the two functions.
+pub(crate) fn map_ids(
+    mut acl: Vec<AclEntry>,
+    uid: impl Fn(u32) -> Result<u32>,
+    gid: impl Fn(u32) -> Result<u32>,
+) -> Result<Vec<AclEntry>> {
+    for entry in &mut acl {
+        match &mut entry.tag {
+            AclTag::User(id) => *id = uid(*id)?,
+            AclTag::Group(id) => *id = gid(*id)?,
+            AclTag::UserObj | AclTag::GroupObj | AclTag::Mask | AclTag::Other => {}
+        }
+    }
+    Ok(acl)
 }
 
 /// Whether the entries make an ACL: owner, users, group, groups, mask, others, in this order; the mask is there if there
@@ -291,8 +311,15 @@ mod tests {
             (3, 99, Access::WRITE, true),
             (3, 99, Access::READ, false),
         ] {
-            let who =
-                Subject { fsuid, fsgid, groups: &[], caps: CapSet::empty(), security: 0, task: 0 };
+            let who = Subject {
+                fsuid,
+                fsgid,
+                groups: &[],
+                caps: CapSet::empty(),
+                security: 0,
+                task: 0,
+                idmap: None,
+            };
             let answer = posix_acl_permission(list.iter().copied(), owner, access, &who);
             assert_eq!(answer.is_ok(), granted, "{fsuid}:{fsgid} {access:?}");
         }

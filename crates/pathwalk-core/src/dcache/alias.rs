@@ -15,7 +15,7 @@
 //! Linux: `d_splice_alias`, `__d_unalias`.
 
 use super::{
-    DentryId, SEARCH_ALL,
+    AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT, managed,
     reserve::{Busy, Tried},
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Vfs {
         Some(if is_alias { flags } else { flags & !SEARCH_ALL })
     }
 
-    /// Keeps SEARCH_ALL true where the directory's mode changes; the caller holds the inode's lock, and ends the inode's change
+    /// Keeps SEARCH_ALL, and what else comes from the inode, true where that changes; the caller holds the inode's lock, and ends the inode's change
     /// afterwards: so nobody sees the new mode and walks by the old one.
     pub(crate) fn update_search_all(&self, inode: InodeId) {
         let slot = self.inode(inode);
@@ -121,7 +121,8 @@ impl Vfs {
         }
         let attr = slot.attr_cells();
         let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
-        let flags = dentry.flags.get() & !SEARCH_ALL | self.search_all(owner, slot.flags.get());
+        let of_inode = self.search_all(owner, slot.flags.get()) | managed(slot.flags.get());
+        let flags = dentry.flags.get() & !(SEARCH_ALL | AUTOMOUNT | TRANSIT) | of_inode;
         let _change = dentry.seq.change();
         dentry.flags.set(flags);
     }

@@ -28,7 +28,9 @@ pub(crate) mod reclaim;
 pub(crate) mod path;
 
 use crate::{
-    inode::{I_ACL, I_ACL_UNKNOWN, I_MAY_EXEC, I_PERMISSION, InodeId, Owner},
+    inode::{
+        I_ACL, I_ACL_UNKNOWN, I_AUTOMOUNT, I_MAY_EXEC, I_PERMISSION, I_TRANSIT, InodeId, Owner,
+    },
     lock,
     name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
     vfs::Vfs,
@@ -71,11 +73,17 @@ pub(crate) const IS_ROOT: u32 = 1 << 11;
 /// A name that is in the table though it stands for nothing, and its directory is not complete: counted, as such names
 /// have a share of the table.
 pub(crate) const ABSENT: u32 = 1 << 12;
+/// A directory on which its file system mounts something when a walk comes by. Linux: `DCACHE_NEED_AUTOMOUNT`.
+pub(crate) const AUTOMOUNT: u32 = 1 << 13;
+/// A directory whose file system is asked before it is crossed. Linux: `DCACHE_MANAGE_TRANSIT`.
+pub(crate) const TRANSIT: u32 = 1 << 14;
+/// Where a walk may go somewhere else than to the directory itself. Linux: `DCACHE_MANAGED_DENTRY`.
+pub(crate) const MANAGED: u32 = MOUNTED | AUTOMOUNT | TRANSIT;
 /// Nobody held it when room was last made: it goes unless a walk comes by, which takes the mark off. See `shrink`.
 pub(crate) const AGED: u32 = 1 << 24;
 
 /// What needs more than a step: one test tells the plain case from all others.
-pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MOUNTED | REVALIDATE | NEGATIVE | AGED;
+pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MANAGED | REVALIDATE | NEGATIVE | AGED;
 
 slot! {
     /// A dentry slot: two cache lines.
@@ -144,6 +152,12 @@ impl Dentry {
     fn blob(&self) -> u32 {
         self.name[0].get() as u32
     }
+}
+
+/// What the file system does on the way into a directory, by its inode's flags.
+pub(crate) fn managed(flags: u32) -> u32 {
+    let flag = |inode, dentry| if flags & inode != 0 { dentry } else { 0 };
+    flag(I_AUTOMOUNT, AUTOMOUNT) | flag(I_TRANSIT, TRANSIT)
 }
 
 impl Vfs {
@@ -250,7 +264,7 @@ impl Vfs {
         }
         let (owner, flags) = self.inode(inode).try_owner()?;
         Some(match FileType::from_mode(owner.mode) {
-            Some(FileType::Directory) => DIRECTORY | self.search_all(owner, flags),
+            Some(FileType::Directory) => DIRECTORY | self.search_all(owner, flags) | managed(flags),
             Some(FileType::Symlink) => SYMLINK,
             _ => 0,
         })

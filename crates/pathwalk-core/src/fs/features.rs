@@ -31,6 +31,10 @@ bitflags! {
         /// ACLs take part in permission, and default ACLs take the umask's place: [`FileSystem::acls`](super::FileSystem::acls) and
         /// [`FileSystem::set_acl`](super::FileSystem::set_acl) know them. Those of a complete file system are kept in the cache alone.
         const POSIX_ACL = 1 << 8;
+        /// Its mounts may show owners otherwise than they are: it looks at owners only through what it is handed.
+        const IDMAP = 1 << 9;
+        /// It mounts things by itself, or holds walks back: [`FileSystem::managed`](super::FileSystem::managed) says where.
+        const MANAGED = 1 << 10;
     }
 }
 

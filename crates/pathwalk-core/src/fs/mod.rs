@@ -19,10 +19,13 @@ mod features;
 
 mod said;
 
+mod managed;
+
 mod open;
 
 pub use crate::setattr::Iattr;
 pub use features::{Access, Features};
+pub use managed::{Automount, Managed};
 pub use open::OpenHandle;
 pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Rename};
 
@@ -465,6 +468,47 @@ pub trait FileSystem: Send + Sync + 'static {
     fn may_be_covered(&self, inode: InodeRef<'_>) -> bool {
         let _ = inode;
         true
+    }
+
+    /// Says what is to be done when a walk comes to a directory that was found or made; asked if [`Features::MANAGED`] is
+    /// set. [`InodeRef::set_managed`] changes it later.
+    fn managed(&self, found: &Found) -> Managed {
+        let _ = found;
+        Managed::empty()
+    }
+
+    /// Gives what is to be mounted on a directory that has [`Managed::AUTOMOUNT`], on which nothing is mounted where the walk
+    /// stands. `None` says that somebody else mounts it: the walk looks again.
+    ///
+    /// It is asked by walks through the directory, and by those that end there and want to be inside: open without `O_PATH`,
+    /// chdir, statx without `AT_NO_AUTOMOUNT`, a slash behind the name; by stat, chmod and the like it is not. Each time counts
+    /// as a symlink.
+    ///
+    /// # Errors
+    ///
+    /// - `EISDIR`: nothing, the directory is to be seen as it is.
+    /// - whatever keeps it from being mounted: the walk ends with it.
+    ///
+    /// Linux: `d_automount`.
+    fn automount(&self, dir: InodeRef<'_>, who: &Subject<'_>) -> Result<Option<Automount>> {
+        let _ = (dir, who);
+        Err(Errno::EISDIR)
+    }
+
+    /// Says whether a walk may cross a directory that has [`Managed::TRANSIT`], into what is mounted there; it may wait before
+    /// it does. Where `may_block` is not set it must not, and the inode is held by nobody: its word is all that may be looked
+    /// at.
+    ///
+    /// # Errors
+    ///
+    /// - `EISDIR`: it is to see the directory as it is, whatever is mounted there.
+    /// - `ECHILD`, where it may not block: that cannot be said at once; it is asked again when it may.
+    /// - any other: the walk ends with it.
+    ///
+    /// Linux: `d_manage`.
+    fn manage(&self, dir: InodeRef<'_>, who: &Subject<'_>, may_block: bool) -> Result<()> {
+        let _ = (dir, who, may_block);
+        Ok(())
     }
 
     /// Tells about the whole.

@@ -252,6 +252,7 @@ impl MntFlags {
             (Self::NOEXEC, MountAttrFlags::NOEXEC),
             (Self::NODIRATIME, MountAttrFlags::NODIRATIME),
             (Self::NOSYMFOLLOW, MountAttrFlags::NOSYMFOLLOW),
+            (Self::IDMAPPED, MountAttrFlags::IDMAP),
         ] {
             attributes.set(attribute, self.contains(flag));
         }

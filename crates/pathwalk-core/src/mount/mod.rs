@@ -72,6 +72,8 @@ bitflags! {
         const NODIRATIME = 1 << 5;
         const RELATIME = 1 << 6;
         const NOSYMFOLLOW = 1 << 7;
+        /// Owners are not shown as they are: [`Mount::idmap`].
+        const IDMAPPED = 1 << 8;
         /// In no tree any more; freed when the last holder lets go.
         const DETACHED = 1 << 16;
         /// The superblock itself is read-only.
@@ -147,7 +149,9 @@ slot! {
         pub(crate) ns: Cell32,
         /// The lowest number that was free when it was made.
         pub(crate) mnt_id: Cell32,
-        spare: Cell64,
+        /// The number of the map of owners; 0 is none. Written before anybody sees the mount.
+        pub(crate) idmap: Cell32,
+        spare: Cell32,
     }
 }
 
@@ -165,6 +169,9 @@ impl Linked for Mount {
 
 /// In a mount's block size: [`Features::COARSE_TIMES`](crate::fs::Features::COARSE_TIMES).
 pub(crate) const COARSE_TIMES: u32 = 1 << 31;
+
+/// In a mount's block size: it has a map of owners.
+pub(crate) const IDMAPPED: u32 = 1 << 30;
 
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)

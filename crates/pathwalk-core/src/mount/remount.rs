@@ -5,9 +5,10 @@
 //!
 //! Linux: `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`, `mnt_hold_writers`.
 
-use super::{MntFlags, MountId, NsId, tree::TreeGuard};
+use super::{IDMAPPED, MntFlags, MountId, NsId, tree::TreeGuard};
 use crate::{
     cred::Subject,
+    fs::Features,
     ops::mount_setattr::Change,
     security::{Hooks, PathRef},
     vfs::{SuperBlock, Vfs},
@@ -105,7 +106,9 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
-    /// - `EBUSY`: one would become read-only, and files are open for writing through it.
+    /// - those of [`TreeGuard::may_idmap`].
+    /// - `EBUSY`: one would become read-only or get a map, and files are open for writing through it.
+    /// - `ENOMEM`: there are as many maps as there can be.
     ///
     /// Linux: `do_mount_setattr`.
     pub(crate) fn do_mount_setattr(
@@ -119,18 +122,34 @@ impl Vfs {
             return Err(Errno::EINVAL);
         }
         let changed = if change.all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
+        let writable = |id: &MountId| !self.mount_slot(*id).flags().contains(MntFlags::RDONLY);
+        let mapped: Vec<_> = match &change.idmap {
+            Some(_) => changed.iter().copied().filter(writable).collect(),
+            None => Vec::new(),
+        };
+        if change.idmap.is_some() {
+            for &id in &changed {
+                tree.may_idmap(id)?;
+            }
+        }
+        // Nobody begins to write as one owner and goes on as another.
+        let wait = tree.hold_writers(&mapped)?;
+        let number = change.idmap.as_ref().map(|map| self.idmaps.number_of(map)).transpose()?;
         if change.set.contains(MntFlags::RDONLY) {
-            let writable = |id: &MountId| !self.mount_slot(*id).flags().contains(MntFlags::RDONLY);
             let asked: Vec<_> = changed.iter().copied().filter(writable).collect();
             tree.make_read_only(&asked)?;
         }
         for id in changed {
             let flags = self.mount_slot(id).flags();
             tree.set_flags(id, flags.difference(change.clear) | change.set);
+            if let Some(number) = number {
+                tree.set_idmap(id, number);
+            }
             if let Some(propagation) = change.propagation {
                 tree.change_propagation(id, propagation);
             }
         }
+        drop(wait);
         Ok(())
     }
 
@@ -172,6 +191,36 @@ impl Vfs {
 }
 
 impl<'v> TreeGuard<'v> {
+    /// Asks whether a mount can get a map.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: it has one.
+    /// - `EINVAL`: its file system cannot, or it can be seen in a namespace.
+    ///
+    /// Linux: `can_idmap_mount`.
+    fn may_idmap(&self, id: MountId) -> Result<()> {
+        let mount = self.vfs.mount_slot(id);
+        if mount.idmap.get() != 0 {
+            return Err(Errno::EPERM);
+        }
+        let sb = self.vfs.superblock(mount.sb.get()).ok_or(Errno::EINVAL)?;
+        let can = sb.features.contains(Features::IDMAP) && self.is_anonymous(id);
+        if can { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
+    /// Gives a mount that nobody sees yet its map.
+    pub(super) fn set_idmap(&self, id: MountId, number: u32) {
+        let mount = self.vfs.mount_slot(id);
+        if number == mount.idmap.get() {
+            return;
+        }
+        let _change = mount.seq.change();
+        mount.idmap.set(number);
+        mount.blksize.set(mount.blksize.get() | IDMAPPED);
+        mount.flags.set(mount.flags().union(MntFlags::IDMAPPED).bits());
+    }
+
     /// The mounts of a superblock.
     fn mounts_of(&self, sb: u32) -> Vec<MountId> {
         let of_sb = |id: &MountId| self.vfs.mount_slot(*id).sb.get() == sb;

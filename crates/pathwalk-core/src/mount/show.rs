@@ -242,6 +242,7 @@ impl MntFlags {
             (Self::NODIRATIME, ",nodiratime"),
             (Self::RELATIME, ",relatime"),
             (Self::NOSYMFOLLOW, ",nosymfollow"),
+            (Self::IDMAPPED, ",idmapped"),
         ] {
             if self.contains(flag) {
                 text.push_str(name);

@@ -226,6 +226,7 @@ impl<'v> TreeGuard<'v> {
         mount.dev.set(superblock.dev.to_u32());
         mount.blksize.set(blksize);
         mount.ns.set(0);
+        mount.idmap.set(0);
         self.nodes.insert(MountId(id), Node::default());
         Ok(MountId(id))
     }

@@ -269,6 +269,12 @@ impl TreeGuard<'_> {
         self.detached.push(id);
     }
 
+    /// Whether a mount is in a tree that hangs nowhere.
+    pub(super) fn is_anonymous(&self, id: MountId) -> bool {
+        let namespace = self.namespaces.get(&self.vfs.mount_slot(id).ns());
+        namespace.is_some_and(|namespace| namespace.anonymous.is_some())
+    }
+
     /// Whether a mount is the root of a tree that hangs nowhere.
     pub(super) fn is_anonymous_root(&self, id: MountId) -> bool {
         let namespace = self.namespaces.get(&self.vfs.mount_slot(id).ns());

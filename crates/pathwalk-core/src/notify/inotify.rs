@@ -132,7 +132,7 @@ impl Task {
         flags.set(Lookup::DIRECTORY, mask.contains(InotifyMask::ONLYDIR));
         let held = keep(&self.request(At::Cwd, path.as_ref(), flags)?)?;
         let vfs = self.vfs();
-        vfs.inode_permission(held.inode(), Access::READ, &self.cred.subject())?;
+        vfs.inode_permission(held.inode(), Access::READ, &held.seen_by(self.cred.subject()))?;
         vfs.ask(Hooks::PATH_NOTIFY, |module| {
             module.path_notify(&self.cred.subject(), &PathRef::of(vfs, &held))
         })?;

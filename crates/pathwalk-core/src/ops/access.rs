@@ -144,13 +144,17 @@ impl<const AT: bool> MayAccess<AT> {
             if self.0.contains(Access::WRITE) && flags & I_IMMUTABLE != 0 {
                 return Err(Errno::EPERM.into());
             }
-            match end.vfs.try_decide(end.inode(), owner, flags, self.0, &end.who) {
+            let who = end.who();
+            if self.0.contains(Access::WRITE) && who.has_unmapped(owner.uid, owner.gid) {
+                return Err(Errno::EACCES.into());
+            }
+            match end.vfs.try_decide(end.inode(), owner, flags, self.0, &who) {
                 Verdict::Rule(rule) => rule.map_err(|_| Errno::EACCES)?,
                 Verdict::Changed => return Err(Stop::Leave(Left::Changed)),
                 Verdict::Unknown => return Err(Stop::Leave(Left::Permission)),
             };
         } else {
-            end.vfs.inode_permission(end.inode(), self.0, &end.who)?;
+            end.vfs.inode_permission(end.inode(), self.0, &end.who())?;
         }
         if writes && mount.read_only() { Err(Errno::EROFS.into()) } else { Ok(()) }
     }

@@ -2,10 +2,11 @@
 //!
 //! Linux: `vfs_set_acl`, `vfs_get_acl`, `set_posix_acl`, `simple_set_acl`.
 
-use super::{attr::must_not_be_fixed, making::may_keep_sgid};
+use super::{attr::may_write_xattr, making::may_keep_sgid};
 use crate::{
     acl::{self, AclEntry, AclKind, format, store::NewAcls},
     fs::Features,
+    security::{Hooks, PathRef},
     setattr::{Changing, Iattr},
     task::Task,
     walk::HeldPath,
@@ -13,7 +14,7 @@ use crate::{
 use pathwalk_abi::{
     Errno, FileType, Result,
     mode::{S_IALLUGO, S_IRWXUGO, S_ISGID},
-    xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+    xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT, posix_acl},
 };
 use pathwalk_sync::lock_order;
 
@@ -45,8 +46,17 @@ impl Task {
         acl: Vec<AclEntry>,
     ) -> Result<()> {
         let vfs = self.vfs();
-        let who = self.cred.subject();
-        must_not_be_fixed(&vfs.inode(held.inode()).attr())?;
+        let who = held.seen_by(self.cred.subject());
+        may_write_xattr(&vfs.inode(held.inode()).attr(), &who)?;
+        if acl.is_empty() {
+            vfs.ask(Hooks::INODE_REMOVE_ACL, |module| {
+                module.inode_remove_acl(&who, &PathRef::of(vfs, held), kind)
+            })?;
+        } else {
+            vfs.ask(Hooks::INODE_SET_ACL, |module| {
+                module.inode_set_acl(&who, &PathRef::of(vfs, held), kind, &acl)
+            })?;
+        }
         let file_type = must_have_acls(held)?;
         if kind == AclKind::Default && file_type != FileType::Directory {
             return if acl.is_empty() { Ok(()) } else { Err(Errno::EACCES) };
@@ -56,6 +66,11 @@ impl Task {
         if !who.owner_or_capable(attr.uid) {
             return Err(Errno::EPERM);
         }
+        let acl = acl::map_ids(
+            acl,
+            |uid| who.stored_uid(uid).ok_or(Errno::EINVAL),
+            |gid| who.stored_gid(gid).ok_or(Errno::EINVAL),
+        )?;
         if !acl.is_empty() {
             acl::validate(&acl)?;
         }
@@ -92,11 +107,24 @@ impl Task {
     /// - `ENODATA`: the mode says all.
     /// - whatever the file system answers.
     pub(crate) fn get_acl(&self, held: &HeldPath<'_>, kind: AclKind) -> Result<Vec<u8>> {
+        let vfs = self.vfs();
+        vfs.ask(Hooks::INODE_GET_ACL, |module| {
+            module.inode_get_acl(&self.cred.subject(), &PathRef::of(vfs, held), kind)
+        })?;
         must_have_acls(held)?;
         let (_, acls) = self.vfs().attr_and_acls(held.inode())?;
         match acls.of(kind) {
             [] => Err(Errno::ENODATA),
-            acl => Ok(format::to_xattr(acl)),
+            acl => {
+                let who = held.seen_by(self.cred.subject());
+                let nobody = posix_acl::UNDEFINED_ID;
+                let shown = acl::map_ids(
+                    acl.to_vec(),
+                    |uid| Ok(who.seen_uid(uid).unwrap_or(nobody)),
+                    |gid| Ok(who.seen_gid(gid).unwrap_or(nobody)),
+                )?;
+                Ok(format::to_xattr(&shown))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{lookup_flags, making::may_keep_sgid, only, retry_estale};
 use crate::{
+    cred::Subject,
     file::{Borrowed, File},
     fs::Access,
     inode::Attr,
@@ -209,7 +210,7 @@ impl Task {
             FileType::Directory => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
-        let who = self.cred.subject();
+        let who = held.seen_by(self.cred.subject());
         vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
         let _writing = held.want_write()?;
         must_not_only_grow(&held)?;
@@ -237,7 +238,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         must_not_only_grow(&held)?;
-        let who = self.cred.subject();
+        let who = held.seen_by(self.cred.subject());
         file.may_truncate(&who)?;
         self.vfs().do_truncate(&held, size, &who, Stamp::Always)
     }
@@ -267,7 +268,7 @@ impl Task {
         let held = self.held_file(file)?;
         let _writing = held.want_write()?;
         let known = held.sb().fs.inode_flags().ok_or(Errno::ENOTTY)?;
-        let who = self.cred.subject();
+        let who = held.seen_by(self.cred.subject());
         self.vfs().notify_change(&held, |attr, change| {
             if !who.owner_or_capable(attr.uid) {
                 return Err(Errno::EPERM);
@@ -293,7 +294,7 @@ impl Task {
 
     fn chmod_common(&self, held: &HeldPath<'_>, mode: u32) -> Result<()> {
         let _writing = held.want_write()?;
-        let (vfs, who) = (self.vfs(), self.cred.subject());
+        let (vfs, who) = (self.vfs(), held.seen_by(self.cred.subject()));
         let asked = mode & S_IALLUGO;
         vfs.ask(Hooks::PATH_CHMOD, |module| {
             module.path_chmod(&who, &PathRef::of(vfs, held), asked)
@@ -303,6 +304,7 @@ impl Task {
             if attr.file_type() == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP);
             }
+            who.must_be_mapped(attr)?;
             vfs.security_inode_setattr(held, &who, SetAttr::Mode(asked))?;
             if !who.owner_or_capable(attr.uid) {
                 return Err(Errno::EPERM);
@@ -321,7 +323,7 @@ impl Task {
         if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
             return Err(Errno::EINVAL);
         }
-        let (vfs, who) = (self.vfs(), self.cred.subject());
+        let (vfs, who) = (self.vfs(), held.seen_by(self.cred.subject()));
         vfs.ask(Hooks::PATH_CHOWN, |module| {
             module.path_chown(&who, &PathRef::of(vfs, held), uid, gid)
         })?;
@@ -329,16 +331,29 @@ impl Task {
             if uid.is_some() || gid.is_some() {
                 must_not_be_fixed(attr)?;
             }
+            // What is given must be somebody's there, and what stays too.
+            let id = |given: Option<u32>, stored: Option<u32>, seen: Option<u32>| match given {
+                Some(_) => stored.ok_or(Errno::EOVERFLOW).map(Some),
+                None => seen.ok_or(Errno::EOVERFLOW).map(|_| None),
+            };
+            let (seen_uid, seen_gid) = (who.seen_uid(attr.uid), who.seen_gid(attr.gid));
+            let new_uid = id(uid, uid.and_then(|uid| who.stored_uid(uid)), seen_uid);
+            let new_gid = id(gid, gid.and_then(|gid| who.stored_gid(gid)), seen_gid);
+            let (new_uid, new_gid) = (new_uid?, new_gid?);
             vfs.security_inode_setattr(held, &who, SetAttr::Owner(uid, gid))?;
+            let may = |hidden: bool| {
+                who.capable_over(CapSet::CHOWN, attr.uid, attr.gid)
+                    || hidden && who.capable(CapSet::CHOWN)
+            };
             if let Some(uid) = uid {
-                let own = who.fsuid == attr.uid && uid == attr.uid;
-                if !own && !who.capable(CapSet::CHOWN) {
+                let own = who.owns(attr.uid) && Some(uid) == seen_uid;
+                if !own && !may(seen_uid.is_none()) {
                     return Err(Errno::EPERM);
                 }
             }
             if let Some(gid) = gid {
-                let own = who.fsuid == attr.uid && (who.in_group(gid) || gid == attr.gid);
-                if !own && !who.capable(CapSet::CHOWN) {
+                let own = who.owns(attr.uid) && (who.is_member(gid) || Some(gid) == seen_gid);
+                if !own && !may(seen_gid.is_none()) {
                     return Err(Errno::EPERM);
                 }
             }
@@ -350,7 +365,7 @@ impl Task {
                 }
                 change.mode = (dropped != 0).then_some(attr.mode & S_IALLUGO & !dropped);
             }
-            (change.uid, change.gid) = (uid, gid);
+            (change.uid, change.gid) = (new_uid, new_gid);
             // What may not be done takes no capabilities away.
             if attr.file_type() == FileType::Directory { Ok(()) } else { vfs.kill_caps(held) }
         })
@@ -362,7 +377,7 @@ impl Task {
         }
         let _writing = held.want_write()?;
         let vfs = self.vfs();
-        let who = self.cred.subject();
+        let who = held.seen_by(self.cred.subject());
         vfs.notify_change(held, |attr, change| {
             let own = who.owner_or_capable(attr.uid);
             // Setting both to now is what a write does too: who may write may touch.
@@ -375,6 +390,7 @@ impl Task {
             if touches && !own {
                 vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
             }
+            who.must_be_mapped(attr)?;
             vfs.security_inode_setattr(held, &who, SetAttr::Times(atime, mtime))?;
             if !touches && !own {
                 return Err(Errno::EPERM);
@@ -396,6 +412,19 @@ impl Task {
 pub(crate) fn must_not_be_fixed(attr: &Attr) -> Result<()> {
     let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
     if fixed { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// Refuses changes of extended attributes and ACLs where the inode is immutable or append-only, or has an owner or a group
+/// that the mount does not show.
+///
+/// # Errors
+///
+/// - `EPERM`: it is, or has.
+///
+/// Linux: `may_write_xattr`.
+pub(crate) fn may_write_xattr(attr: &Attr, who: &Subject<'_>) -> Result<()> {
+    must_not_be_fixed(attr)?;
+    if who.has_unmapped(attr.uid, attr.gid) { Err(Errno::EPERM) } else { Ok(()) }
 }
 
 /// Refuses to cut off what may only be appended to.

@@ -1,13 +1,13 @@
 //! File capabilities: the value of `security.capability`, and when a file loses it.
 //!
-//! All users are of one user namespace, so nothing is translated but the shape: a namespace's root that is user 0 needs no
-//! mention.
+//! All users are of one user namespace, so nothing is translated but what an idmapped mount shows otherwise, and the shape:
+//! a namespace's root that is user 0 needs no mention.
 //!
 //! Linux: `cap_convert_nscap`, `cap_inode_getsecurity`.
 
 use crate::{
     cred::Subject,
-    inode::{I_NOSEC, InodeId},
+    inode::{Attr, I_NOSEC, InodeId},
     lock,
     vfs::Vfs,
     walk::HeldPath,
@@ -18,34 +18,53 @@ use pathwalk_abi::{
 };
 use pathwalk_sync::lock_order;
 
-/// Asks whether a value may be set.
+/// Asks whether a value may be set; answers what is to be kept instead of it, where it is to be translated.
 ///
 /// # Errors
 ///
 /// - `EINVAL`: it is neither of revision 2 nor of revision 3.
-/// - `EPERM`: `CAP_SETFCAP` is missing.
-/// - `EINVAL`: its root is nobody.
-pub(crate) fn may_set(value: &[u8], who: &Subject<'_>) -> Result<()> {
+/// - `EPERM`: `CAP_SETFCAP` is missing, or the mount does not show whose file it is.
+/// - `EINVAL`: its root is nobody, or nobody on this mount.
+///
+/// Linux: `cap_convert_nscap`.
+pub(crate) fn to_store(value: &[u8], attr: &Attr, who: &Subject<'_>) -> Result<Option<Vec<u8>>> {
     let caps = Caps::read(value).ok_or(Errno::EINVAL)?;
-    if !who.capable(CapSet::SETFCAP) {
+    if !who.capable_over(CapSet::SETFCAP, attr.uid, attr.gid) {
         return Err(Errno::EPERM);
     }
-    if caps.root == Some(u32::MAX) { Err(Errno::EINVAL) } else { Ok(()) }
+    if caps.root == Some(u32::MAX) {
+        return Err(Errno::EINVAL);
+    }
+    if who.idmap.is_none() {
+        return Ok(None);
+    }
+    let root = who.stored_uid(caps.root.unwrap_or(0)).ok_or(Errno::EINVAL)?;
+    Ok(Some(revision_3(value, &caps, root)))
 }
 
 /// A value as it is shown.
 ///
 /// # Errors
 ///
-/// `EINVAL`: it was set otherwise and is none.
-pub(crate) fn shown(value: Vec<u8>) -> Result<Vec<u8>> {
+/// - `EINVAL`: it was set otherwise and is none.
+/// - `EOVERFLOW`: its root is nobody on this mount.
+///
+/// Linux: `cap_inode_getsecurity`.
+pub(crate) fn shown(value: Vec<u8>, who: &Subject<'_>) -> Result<Vec<u8>> {
     let caps = Caps::read(&value).ok_or(Errno::EINVAL)?;
-    if caps.root.is_some_and(|root| root != 0) {
-        return Ok(value);
+    let root = who.seen_uid(caps.root.unwrap_or(0)).ok_or(Errno::EOVERFLOW)?;
+    if root != 0 {
+        return Ok(revision_3(&value, &caps, root));
     }
     let magic = vfs_cap::REVISION_2 | caps.effective;
     let words = &value[4..vfs_cap::SIZE_2];
     Ok([&magic.to_le_bytes(), words].concat())
+}
+
+fn revision_3(value: &[u8], caps: &Caps, root: u32) -> Vec<u8> {
+    let magic = vfs_cap::REVISION_3 | caps.effective;
+    let words = &value[4..vfs_cap::SIZE_2];
+    [&magic.to_le_bytes(), words, &root.to_le_bytes()].concat()
 }
 
 /// What is in front of the words, and behind them.
@@ -122,6 +141,8 @@ mod tests {
 
     #[test]
     fn a_root_that_is_user_0_is_not_shown() {
+        let root = Cred::root();
+        let shown = |value| shown(value, &root.subject());
         assert_eq!(shown(value(0x0300_0001, Some(0))), Ok(value(0x0200_0001, None)));
         assert_eq!(shown(value(0x0300_0000, Some(7))), Ok(value(0x0300_0000, Some(7))));
         assert_eq!(shown(value(0x0200_0000, None)), Ok(value(0x0200_0000, None)));
@@ -138,7 +159,11 @@ mod tests {
             vec![0; 3],
         ] {
             let root = Cred::root();
-            assert_eq!(may_set(&wrong, &root.subject()), Err(Errno::EINVAL), "{wrong:?}");
+            assert_eq!(
+                to_store(&wrong, &Attr::default(), &root.subject()),
+                Err(Errno::EINVAL),
+                "{wrong:?}"
+            );
         }
     }
 }

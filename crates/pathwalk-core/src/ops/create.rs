@@ -197,7 +197,7 @@ impl Task {
         if old.mnt() != parent.dir.mnt() {
             return Err(Errno::EXDEV);
         }
-        let who = self.cred.subject();
+        let who = old.seen_by(self.cred.subject());
         let attr = vfs.inode(old.inode()).attr();
         vfs.may_linkat(old.inode(), &attr, &who)?;
         let entry = || Entry::of(vfs, &parent, None);
@@ -244,7 +244,7 @@ impl Task {
         let parent = parent(&request)?;
         let vfs = self.vfs();
         let (name, _writing) = vfs.filename_create(&parent, make.file_type)?;
-        let who = self.cred.subject();
+        let who = parent.dir.seen_by(self.cred.subject());
         let umask = self.fs.umask();
         vfs.security_path_make(&who, &parent, make, umask)?;
         vfs.may_create(&parent.dir, &who)?;
@@ -293,16 +293,19 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - `EOVERFLOW`: the mount shows nobody by the subject's ids.
     /// - `EROFS`: the file system is read-only.
     /// - `EACCES`: the directory may not be written and searched.
     ///
     /// Linux: `may_create`.
     pub(crate) fn may_create(&self, dir: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        who.new_ids()?;
         self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who).map(|_| ())
     }
 
     /// Linux: `may_linkat`, `safe_hardlink_source`.
     fn may_linkat(&self, inode: InodeId, attr: &Attr, who: &Subject<'_>) -> Result<()> {
+        who.must_be_mapped(attr)?;
         if !self.config.protected_hardlinks || who.owner_or_capable(attr.uid) {
             return Ok(());
         }

@@ -53,7 +53,7 @@ impl Task {
         drop(position);
         dir.fsnotify_access();
         if noted && !dir.flags().contains(OpenFlags::NOATIME) {
-            vfs.touch_atime(dir.inode(), vfs.mount_slot(mnt).flags());
+            vfs.touch_atime(dir.inode(), mnt, vfs.mount_slot(mnt).flags());
         }
         if out.used == 0 && out.full { Err(Errno::EINVAL) } else { Ok(out.used) }
     }
@@ -149,7 +149,8 @@ impl Task {
     }
 
     fn may_enter(&self, dir: &HeldPath<'_>) -> Result<()> {
-        self.vfs().inode_permission(dir.inode(), Access::EXEC, &self.cred.subject()).map(|_| ())
+        let who = dir.seen_by(self.cred.subject());
+        self.vfs().inode_permission(dir.inode(), Access::EXEC, &who).map(|_| ())
     }
 }
 

@@ -50,7 +50,7 @@ impl Task {
             FileType::Regular if !forbidden => {}
             _ => return Err(Errno::EACCES),
         }
-        vfs.inode_permission(held.inode(), Access::EXEC, &self.cred.subject())?;
+        vfs.inode_permission(held.inode(), Access::EXEC, &held.seen_by(self.cred.subject()))?;
         // It is open from here on, also where it cannot run.
         let file = self.file_open(held, OpenFlags::RDONLY, None)?;
         file.fsnotify_open_exec();

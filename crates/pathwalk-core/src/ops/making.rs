@@ -32,6 +32,7 @@ impl<'v, 'b> Making<'v, 'b> {
     ///
     /// # Errors
     ///
+    /// - `EOVERFLOW`: the mount shows nobody by the subject's ids.
     /// - `ENOMEM`: the tables are full, and nothing could be evicted.
     /// - whatever the file system answers about the directory's ACLs.
     pub(crate) fn new(
@@ -44,12 +45,13 @@ impl<'v, 'b> Making<'v, 'b> {
         let (directory, acls) = vfs.attr_and_acls(directory)?;
         let (mode, acls) = new_mode(make, &directory, &acls, umask, who);
         let inherits = directory.mode & S_ISGID != 0;
+        let (uid, gid) = who.new_ids()?;
         Ok(Self {
             vfs,
             make,
             mode,
-            uid: who.fsuid,
-            gid: if inherits { directory.gid } else { who.fsgid },
+            uid,
+            gid: if inherits { directory.gid } else { gid },
             now: vfs.now(),
             acls: NewAcls::new(vfs, acls)?,
             room: Room::new(vfs, make.body)?,

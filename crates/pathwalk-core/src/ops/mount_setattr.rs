@@ -3,14 +3,16 @@
 //! Linux: `SYSCALL_DEFINE5(mount_setattr)`, `build_mount_kattr`.
 
 use crate::{
+    idmap::IdMap,
     mount::{MntFlags, propagate::Propagation},
     task::{At, Task},
     walk::{Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, MountAttrFlags, MountFlags, OpenTreeFlags, Result};
+use std::sync::Arc;
 
 /// What mount_setattr(2) is told: `struct mount_attr`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountAttr {
     /// What to set.
     pub attr_set: MountAttrFlags,
@@ -18,15 +20,18 @@ pub struct MountAttr {
     pub attr_clr: MountAttrFlags,
     /// `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`, or nothing.
     pub propagation: MountFlags,
+    /// With `MOUNT_ATTR_IDMAP`, how the mount is to show owners. Linux has it from a user namespace, `userns_fd`.
+    pub idmap: Option<Arc<IdMap>>,
 }
 
 /// What is cleared, and what is set then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) set: MntFlags,
     pub(crate) clear: MntFlags,
     pub(crate) propagation: Option<Propagation>,
     pub(crate) all: bool,
+    pub(crate) idmap: Option<Arc<IdMap>>,
 }
 
 impl Task {
@@ -39,10 +44,13 @@ impl Task {
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - nothing, where nothing is to be changed: the path is not even looked at.
     /// - `EINVAL`: several types of propagation, or something else; an attribute that there is not; a kind of access times
-    ///   that is set without clearing all kinds; some of the kinds that are cleared; `MOUNT_ATTR_IDMAP`.
+    ///   that is set without clearing all kinds; some of the kinds that are cleared.
+    /// - `EINVAL`: a map is to be taken away, or none is given.
     /// - those of the lookup.
     /// - `EINVAL`: it is no mount's root; it lies in another mount namespace and is not the root of a tree that hangs nowhere.
-    /// - `EBUSY`: one would become read-only, and files are open for writing through it.
+    /// - of a map, `EPERM`: the mount has one. `EINVAL`: the file system cannot, or the mount was ever seen in a namespace: only a
+    ///   tree that open_tree(2) made and that hangs nowhere can get one.
+    /// - `EBUSY`: one would become read-only or get a map, and files are open for writing through it.
     pub fn mount_setattr<'a>(
         &self,
         dir: impl Into<At<'a>>,
@@ -66,6 +74,7 @@ impl Task {
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(OpenTreeFlags::EMPTY_PATH));
+        lookup.set(Lookup::AUTOMOUNT, !flags.contains(OpenTreeFlags::NO_AUTOMOUNT));
         let held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         if !held.is_mount_root() {
             return Err(Errno::EINVAL);
@@ -81,8 +90,7 @@ fn build(attr: &MountAttr, all: bool) -> Result<Change> {
         _ if !Propagation::FLAGS.contains(attr.propagation) => return Err(Errno::EINVAL),
         _ => Some(Propagation::from_ms(attr.propagation).ok_or(Errno::EINVAL)?),
     };
-    let known = MountAttrFlags::all().difference(MountAttrFlags::IDMAP);
-    if (attr.attr_set | attr.attr_clr).bits() & !known.bits() != 0 {
+    if (attr.attr_set | attr.attr_clr).bits() & !MountAttrFlags::all().bits() != 0 {
         return Err(Errno::EINVAL);
     }
     let (mut set, mut clear) = (flags_of(attr.attr_set), flags_of(attr.attr_clr));
@@ -100,7 +108,15 @@ fn build(attr: &MountAttr, all: bool) -> Result<Change> {
         cleared if cleared.is_empty() && kind.is_empty() => {}
         _ => return Err(Errno::EINVAL),
     }
-    Ok(Change { set, clear, propagation, all })
+    if attr.attr_clr.contains(MountAttrFlags::IDMAP) {
+        return Err(Errno::EINVAL);
+    }
+    let idmap = if attr.attr_set.contains(MountAttrFlags::IDMAP) {
+        Some(attr.idmap.clone().ok_or(Errno::EINVAL)?)
+    } else {
+        None
+    };
+    Ok(Change { set, clear, propagation, all, idmap })
 }
 
 /// The flags but for the kind of access times.

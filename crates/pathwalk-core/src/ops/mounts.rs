@@ -181,7 +181,7 @@ impl Task {
         if source.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
+        let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW | Lookup::AUTOMOUNT)?)?;
         self.vfs().do_loopback(
             &source,
             at,

@@ -41,6 +41,7 @@ impl Task {
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(OpenTreeFlags::EMPTY_PATH));
+        lookup.set(Lookup::AUTOMOUNT, !flags.contains(OpenTreeFlags::NO_AUTOMOUNT));
         let held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         if !copy {
             return Ok(File::new(&self.anchor, held, OpenFlags::PATH));
@@ -76,16 +77,25 @@ impl Task {
         if flags.bits() & !MoveMountFlags::all().bits() != 0 || flags.contains(both) {
             return Err(Errno::EINVAL);
         }
-        let lookup = |follow, empty| {
+        let lookup = |follow, automount, empty| {
             let mut lookup = Lookup::empty();
             lookup.set(Lookup::FOLLOW, flags.contains(follow));
+            lookup.set(Lookup::AUTOMOUNT, flags.contains(automount));
             lookup.set(Lookup::EMPTY, flags.contains(empty));
             lookup
         };
         let (to_dir, from_dir) = (to_dir.into(), from_dir.into());
-        let follow = lookup(MoveMountFlags::T_SYMLINKS, MoveMountFlags::T_EMPTY_PATH);
+        let follow = lookup(
+            MoveMountFlags::T_SYMLINKS,
+            MoveMountFlags::T_AUTOMOUNTS,
+            MoveMountFlags::T_EMPTY_PATH,
+        );
         let to = keep(&self.request(to_dir, to.as_ref(), follow)?)?;
-        let follow = lookup(MoveMountFlags::F_SYMLINKS, MoveMountFlags::F_EMPTY_PATH);
+        let follow = lookup(
+            MoveMountFlags::F_SYMLINKS,
+            MoveMountFlags::F_AUTOMOUNTS,
+            MoveMountFlags::F_EMPTY_PATH,
+        );
         let from = keep(&self.request(from_dir, from.as_ref(), follow)?)?;
         let vfs = self.vfs();
         vfs.ask(Hooks::MOVE_MOUNT, |module| {

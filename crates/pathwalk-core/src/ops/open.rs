@@ -91,13 +91,14 @@ impl Task {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<File> {
+        let empty = self.empty_path_flag(flags.bits());
         let mut flags = OpenFlags::from_bits_truncate(flags.bits());
         if flags.contains(OpenFlags::PATH) {
             flags &= PATH_FLAGS;
         }
         let makes = flags.intersects(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE);
         let how = OpenHow {
-            flags: flags.bits(),
+            flags: flags.bits() | empty,
             mode: if makes { u64::from(mode & 0o7777) } else { 0 },
             resolve: 0,
         };
@@ -121,7 +122,10 @@ impl Task {
         how: &OpenHow,
     ) -> Result<File> {
         let (dir, path) = (dir.into(), path.as_ref());
-        let op = build_open_flags(&OpenHow { resolve: how.resolve | dir.bounds().bits(), ..*how })?;
+        let empty = self.empty_path_flag(how.flags);
+        let (flags, resolve) = (how.flags & !empty, how.resolve | dir.bounds().bits());
+        let mut op = build_open_flags(&OpenHow { flags, resolve, ..*how })?;
+        op.lookup.set(Lookup::EMPTY, empty != 0);
         retry_estale(|reval| {
             if op.tmpfile {
                 self.do_tmpfile(dir, path, &op, reval)
@@ -131,6 +135,12 @@ impl Task {
         })
     }
 
+    /// `O_EMPTYPATH`, if it is given and there is such a flag.
+    fn empty_path_flag(&self, flags: u64) -> u64 {
+        let known = self.vfs().config.profile.open_empty_path;
+        if known { flags & OpenFlags::EMPTYPATH.bits() } else { 0 }
+    }
+
     /// Makes and opens a file without a name.
     ///
     /// Linux: `do_tmpfile`, `vfs_tmpfile`.
@@ -138,7 +148,7 @@ impl Task {
         let vfs = self.vfs();
         let dir = keep(&self.request(dir, path, op.lookup | reval)?)?;
         let _writing = dir.want_write()?;
-        let who = self.cred.subject();
+        let who = dir.seen_by(self.cred.subject());
         vfs.may_create(&dir, &who)?;
         let make =
             Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
@@ -233,7 +243,7 @@ impl Task {
             return if op.flags.contains(OpenFlags::EXCL) { Err(Errno::EEXIST) } else { Ok(None) };
         }
         let _writing = parent.dir.want_write()?;
-        let (who, umask) = (self.cred.subject(), self.fs.umask());
+        let (who, umask) = (parent.dir.seen_by(self.cred.subject()), self.fs.umask());
         let make =
             Make { file_type: FileType::Regular, mode: op.mode, rdev: Dev::default(), body: b"" };
         vfs.security_path_make(&who, parent, &make, umask)?;
@@ -264,7 +274,7 @@ impl Task {
                 return Err(Errno::EISDIR);
             }
             if let Origin::Found(Some(directory)) = origin {
-                self.may_create_in_sticky(directory, &attr)?;
+                self.may_create_in_sticky(&held, directory, &attr)?;
             }
         }
         let writes = op.access.contains(Access::WRITE);
@@ -282,7 +292,7 @@ impl Task {
                 }
                 _ => {}
             }
-            let who = self.cred.subject();
+            let who = held.seen_by(self.cred.subject());
             vfs.inode_permission(held.inode(), op.access, &who)?;
             let overwrites = held_for_writing(op.flags) && !op.flags.contains(OpenFlags::APPEND);
             let cuts = op.flags.contains(OpenFlags::TRUNC);
@@ -302,7 +312,7 @@ impl Task {
         let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();
         if truncates {
-            let who = self.cred.subject();
+            let who = file.borrow().seen_by(self.cred.subject());
             // Also where it is not open for writing.
             let _access = vfs.get_write_access(inode)?;
             file.may_truncate(&who)?;
@@ -317,14 +327,20 @@ impl Task {
     /// # Errors
     ///
     /// - `EACCES`: it is somebody else's.
-    fn may_create_in_sticky(&self, directory: Owner, found: &Attr) -> Result<()> {
+    fn may_create_in_sticky(
+        &self,
+        held: &HeldPath<'_>,
+        directory: Owner,
+        found: &Attr,
+    ) -> Result<()> {
         let config = &self.vfs().config;
         let setting = match found.file_type() {
             FileType::Regular => config.protected_regular,
             FileType::Fifo => config.protected_fifos,
             _ => 1,
         };
-        let own = found.uid == directory.uid || found.uid == self.cred.fsuid;
+        let who = held.seen_by(self.cred.subject());
+        let own = who.same_owner(directory, found) || who.owns(found.uid);
         let group_counts = setting >= 2 && directory.mode & S_IWGRP != 0;
         let shared = directory.mode & S_IWOTH != 0 || group_counts;
         if directory.mode & S_ISVTX != 0 && setting != 0 && !own && shared {
@@ -402,6 +418,7 @@ fn build_open_flags(how: &OpenHow) -> Result<Open> {
     let excl = flags.contains(OpenFlags::CREAT | OpenFlags::EXCL);
     lookup.set(Lookup::FOLLOW, !flags.contains(OpenFlags::NOFOLLOW) && !excl);
     lookup.set(Lookup::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
+    lookup.set(Lookup::AUTOMOUNT, !flags.contains(OpenFlags::PATH));
     Ok(Open { flags, mode: how.mode as u32, access, lookup, tmpfile })
 }
 

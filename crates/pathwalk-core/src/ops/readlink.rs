@@ -82,18 +82,18 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
         let inode = end.inode();
         if !RCU {
             vfs.ask(Hooks::INODE_READLINK, |module| {
-                module.inode_readlink(&end.who, vfs.inode_ref(inode))
+                module.inode_readlink(&end.who(), vfs.inode_ref(inode))
             })?;
         }
         let slot = vfs.inode(inode);
         let flags: MntFlags = end.mount().flags();
         if RCU {
             let attr = slot.try_attr().ok_or(Stop::Leave(Left::Changed))?;
-            if vfs.atime_needs_update(&attr, flags) {
+            if vfs.atime_needs_update(&attr, end.at.mnt, flags) {
                 return Err(Stop::Leave(Left::Atime));
             }
         } else {
-            vfs.touch_atime(inode, flags);
+            vfs.touch_atime(inode, end.at.mnt, flags);
         }
         let Some(blob) = slot.body() else {
             if RCU {

@@ -81,7 +81,7 @@ impl Task {
         if !rmdir && parent.last.trailing_slash {
             return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
         }
-        let who = self.cred.subject();
+        let who = parent.dir.seen_by(self.cred.subject());
         let entry = || Entry::of(vfs, &parent, Some(victim));
         if rmdir {
             vfs.ask(Hooks::PATH_RMDIR, |module| module.path_rmdir(&who, &entry()))?;
@@ -124,6 +124,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - `EOVERFLOW`: the mount does not show the victim's owner or group.
     /// - `EROFS`, `EACCES`: the directory may not be written and searched.
     /// - `EPERM`: it is append-only; or it is sticky, and neither it nor the victim is the subject's own; or the victim is
     ///   immutable or append-only.
@@ -137,13 +138,14 @@ impl Vfs {
         who: &Subject<'_>,
         must_be_directory: bool,
     ) -> Result<()> {
+        let attr = self.inode(victim).attr();
+        who.must_be_mapped(&attr)?;
         self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who)?;
         let (directory, flags) = self.inode(dir.inode()).owner();
         if flags & I_APPEND != 0 {
             return Err(Errno::EPERM);
         }
-        let attr = self.inode(victim).attr();
-        let own = who.fsuid == directory.uid || who.owner_or_capable(attr.uid);
+        let own = who.owns(directory.uid) || who.owner_or_capable(attr.uid);
         let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
         if directory.mode & S_ISVTX != 0 && !own || fixed {
             return Err(Errno::EPERM);

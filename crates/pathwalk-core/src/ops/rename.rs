@@ -128,7 +128,9 @@ impl Vfs {
         let onto_directory = replaced.is_some_and(|victim| self.inode_is_directory(victim));
         // What will have the new name, or has it now, must be what the slash behind it says.
         let fits_new = if exchange { onto_directory } else { is_directory };
-        if old.last.trailing_slash && !is_directory || new.last.trailing_slash && !fits_new {
+        let slash =
+            old.last.trailing_slash && !is_directory || new.last.trailing_slash && !fits_new;
+        if slash && self.config.profile.rename_slash_first {
             return Err(Errno::ENOTDIR);
         }
         let across = old.dir.dentry() != new.dir.dentry();
@@ -145,7 +147,10 @@ impl Vfs {
                 return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
             }
         }
-        let who = task.cred.subject();
+        if slash {
+            return Err(Errno::ENOTDIR);
+        }
+        let who = old.dir.seen_by(task.cred.subject());
         let old_entry = || Entry::of(self, old, Some(inode));
         let new_entry = || Entry::of(self, new, replaced);
         self.ask(Hooks::PATH_RENAME, |module| {
@@ -258,7 +263,8 @@ impl Vfs {
     ) -> Result<DentryId> {
         let make =
             Make { file_type: FileType::CharDevice, mode: 0, rdev: Dev::default(), body: b"" };
-        let making = Making::new(self, old.dir.inode(), &make, 0, &task.cred.subject())?;
+        let making =
+            Making::new(self, old.dir.inode(), &make, 0, &old.dir.seen_by(task.cred.subject()))?;
         let sb = old.dir.sb();
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
         match sb.fs.rename_whiteout(rename, &making.new_inode()) {

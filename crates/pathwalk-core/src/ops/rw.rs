@@ -143,7 +143,7 @@ impl Task {
         };
         // Reading nothing is reading, as on tmpfs.
         if !file.flags().contains(OpenFlags::NOATIME) {
-            self.vfs().touch_atime(held.inode(), held.mnt_flags());
+            self.vfs().touch_atime(held.inode(), held.mnt(), held.mnt_flags());
         }
         if read != 0 {
             file.fsnotify_access();
@@ -157,7 +157,7 @@ impl Task {
         }
         let held = file.borrow();
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
-        self.vfs().file_remove_privs(&held, &self.cred.subject())?;
+        self.vfs().file_remove_privs(&held, &held.seen_by(self.cred.subject()))?;
         lock_order::assert_none_held();
         let now = self.vfs().now();
         let written = match file.handle() {

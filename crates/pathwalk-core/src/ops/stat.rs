@@ -4,15 +4,15 @@
 
 use super::{lookup_flags, only};
 use crate::{
-    dcache::DentryId,
+    dcache::{AUTOMOUNT, DentryId},
     file::File,
     inode::{Attr, InodeId},
-    mount::{COARSE_TIMES, MntFlags, Mount, MountId},
+    mount::{COARSE_TIMES, IDMAPPED, MntFlags, Mount, MountId},
     security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
     walk::{
-        Stop,
+        Lookup, Stop,
         end::End,
         job::Terminal,
         lookup::{keep, lookup},
@@ -33,20 +33,24 @@ pub(super) struct MountStat {
     dev: Dev,
     blksize: u32,
     coarse: bool,
+    idmapped: bool,
     is_root: bool,
+    automount: bool,
 }
 
 impl MountStat {
     #[inline]
-    fn of(mount: &Mount, dentry: DentryId) -> Self {
+    fn of(mount: &Mount, dentry: DentryId, flags: u32) -> Self {
         let blksize = mount.blksize.get();
         Self {
             id: mount.unique_id.get(),
             mnt_id: mount.mnt_id.get(),
             dev: Dev::from_u32(mount.dev.get()),
-            blksize: blksize & !COARSE_TIMES,
+            blksize: blksize & !(COARSE_TIMES | IDMAPPED),
             coarse: blksize & COARSE_TIMES != 0,
+            idmapped: blksize & IDMAPPED != 0,
             is_root: mount.root.get() == dentry.0,
+            automount: flags & AUTOMOUNT != 0,
         }
     }
 }
@@ -63,7 +67,7 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
             let vfs = end.vfs;
             vfs.ask(Hooks::INODE_GETATTR, |module| {
                 let held = end.hold().map_err(|_| Errno::ESTALE)?;
-                module.inode_getattr(&end.who, &PathRef::of(vfs, &held))
+                module.inode_getattr(&end.who(), &PathRef::of(vfs, &held))
             })?;
         }
         let inode = end.vfs.inode(end.inode());
@@ -75,7 +79,12 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
         }
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
-        let mount = MountStat::of(end.mount(), end.at.dentry);
+        let mount = MountStat::of(end.mount(), end.at.dentry, end.at.flags);
+        if mount.idmapped {
+            let attr = end.vfs.shown_through(end.at.mnt, &attr);
+            end.check()?;
+            return Ok((self.0)(&attr, &mount));
+        }
         end.check()?;
         Ok((self.0)(&attr, &mount))
     }
@@ -106,7 +115,7 @@ impl Task {
         let (dir, path) = (dir.into(), path.as_ref());
         let mut buf = Statx::ZERO;
         if path.is_empty()
-            && flags.contains(AtFlags::EMPTY_PATH)
+            && self.is_by_handle(flags)
             && let At::Dir(file) = dir
         {
             self.may_getattr(file)?;
@@ -118,7 +127,9 @@ impl Task {
             .union(AtFlags::EMPTY_PATH)
             .union(AtFlags::NO_AUTOMOUNT);
         only(flags, KNOWN)?;
-        self.getattr(dir, path, flags, |attr, mount| fill_statx(&mut buf, attr, mount, mask))?;
+        let mut lookup = lookup_flags(flags);
+        lookup.set(Lookup::AUTOMOUNT, !flags.contains(AtFlags::NO_AUTOMOUNT));
+        self.getattr(dir, path, lookup, |attr, mount| fill_statx(&mut buf, attr, mount, mask))?;
         Ok(buf)
     }
 
@@ -135,7 +146,7 @@ impl Task {
     ) -> Result<Stat> {
         let (dir, path) = (dir.into(), path.as_ref());
         if path.is_empty()
-            && flags.contains(AtFlags::EMPTY_PATH)
+            && self.is_by_handle(flags)
             && let At::Dir(file) = dir
         {
             return self.fstat(file);
@@ -146,7 +157,7 @@ impl Task {
             .union(AtFlags::EMPTY_PATH)
             .union(AtFlags::NO_AUTOMOUNT);
         only(flags, KNOWN)?;
-        self.getattr(dir, path, flags, fill_stat)
+        self.getattr(dir, path, lookup_flags(flags), fill_stat)
     }
 
     /// `stat(path)`: tells about what the path leads to, symlinks followed. stat(2)
@@ -155,7 +166,7 @@ impl Task {
     ///
     /// As [`Task::statx`].
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat> {
-        self.getattr(At::Cwd, path.as_ref(), AtFlags::empty(), fill_stat)
+        self.getattr(At::Cwd, path.as_ref(), Lookup::FOLLOW, fill_stat)
     }
 
     /// `lstat(path)`: tells about what the path names, be it a symlink. lstat(2)
@@ -164,7 +175,7 @@ impl Task {
     ///
     /// As [`Task::statx`].
     pub fn lstat(&self, path: impl AsRef<[u8]>) -> Result<Stat> {
-        self.getattr(At::Cwd, path.as_ref(), AtFlags::SYMLINK_NOFOLLOW, fill_stat)
+        self.getattr(At::Cwd, path.as_ref(), Lookup::empty(), fill_stat)
     }
 
     /// `fstat(file)`: tells about an open file. fstat(2)
@@ -175,6 +186,13 @@ impl Task {
     pub fn fstat(&self, file: &File) -> Result<Stat> {
         self.may_getattr(file)?;
         Ok(file.getattr(fill_stat))
+    }
+
+    /// Whether an empty path makes the call one about an open file, of which no flag says more.
+    #[inline]
+    fn is_by_handle(&self, flags: AtFlags) -> bool {
+        let hides = self.vfs().config.profile.empty_path_hides_flags;
+        flags == AtFlags::EMPTY_PATH || hides && flags.contains(AtFlags::EMPTY_PATH)
     }
 
     /// Asks the security module about an open file, and the file system for what it is like now.
@@ -206,7 +224,8 @@ impl Task {
     ///
     /// As [`Task::statfs`].
     pub fn statfsat<'a>(&self, dir: impl Into<At<'a>>, path: impl AsRef<[u8]>) -> Result<Statfs> {
-        let request = self.request(dir.into(), path.as_ref(), lookup_flags(AtFlags::empty()))?;
+        let request =
+            self.request(dir.into(), path.as_ref(), Lookup::FOLLOW | Lookup::AUTOMOUNT)?;
         let held = keep(&request)?;
         let vfs = self.vfs();
         vfs.statfs_of(held.mnt(), held.dentry())
@@ -228,10 +247,10 @@ impl Task {
         &self,
         dir: At<'_>,
         path: &[u8],
-        flags: AtFlags,
+        flags: Lookup,
         f: impl FnMut(&Attr, &MountStat) -> R,
     ) -> Result<R> {
-        let request = self.request(dir, path, lookup_flags(flags))?;
+        let request = self.request(dir, path, flags)?;
         lookup(request, GetAttr(f))
     }
 }
@@ -243,8 +262,12 @@ impl File {
         let vfs = self.vfs();
         let (mnt, dentry) = self.place();
         let inode = InodeId(vfs.dentry(dentry).inode.get());
-        let mount = MountStat::of(vfs.mount_slot(mnt), dentry);
-        f(&vfs.inode(inode).attr(), &mount)
+        let mount = MountStat::of(vfs.mount_slot(mnt), dentry, vfs.dentry(dentry).flags.get());
+        let attr = vfs.inode(inode).attr();
+        if mount.idmapped {
+            return f(&vfs.shown_through(mnt, &attr), &mount);
+        }
+        f(&attr, &mount)
     }
 }
 
@@ -342,6 +365,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     filled |= if unique { StatxMask::MNT_ID_UNIQUE } else { StatxMask::MNT_ID };
     let mut attributes = StatxAttributes::empty();
     attributes.set(StatxAttributes::MOUNT_ROOT, mount.is_root);
+    attributes.set(StatxAttributes::AUTOMOUNT, mount.automount);
     for (flag, attribute) in [
         (InodeFlags::IMMUTABLE, StatxAttributes::IMMUTABLE),
         (InodeFlags::APPEND, StatxAttributes::APPEND),

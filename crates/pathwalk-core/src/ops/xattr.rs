@@ -9,14 +9,14 @@
 
 use super::{
     acl::{acl_kind, has_acls},
-    attr::must_not_be_fixed,
+    attr::may_write_xattr,
     caps, lookup_flags, only, retry_estale,
 };
 use crate::{
     acl::format,
     file::File,
     fs::Access,
-    inode::InodeId,
+    security::{Hooks, PathRef},
     task::{At, Task},
     walk::{HeldPath, Lookup, lookup::keep},
 };
@@ -30,6 +30,7 @@ use pathwalk_abi::{
     },
 };
 use pathwalk_sync::lock_order;
+use std::borrow::Cow;
 
 impl Task {
     /// `setxattr(path, name, value, flags)`: sets an extended attribute. setxattr(2)
@@ -364,37 +365,65 @@ impl Task {
         flags: XattrFlags,
     ) -> Result<()> {
         let (vfs, inode) = (self.vfs(), held.inode());
+        let mut value = Cow::Borrowed(value);
         if name == XATTR_NAME_CAPS && !value.is_empty() {
-            caps::may_set(value, &self.cred.subject())?;
+            let attr = vfs.inode(inode).attr();
+            let who = held.seen_by(self.cred.subject());
+            if let Some(stored) = caps::to_store(&value, &attr, &who)? {
+                value = stored.into();
+            }
         }
-        self.may_xattr(inode, name, Access::WRITE)?;
+        self.may_xattr(held, name, Access::WRITE)?;
         // Who may give a file capabilities was asked above.
         if is_security(name) && name != XATTR_NAME_CAPS {
             self.must_be_admin()?;
         }
+        vfs.ask(Hooks::INODE_SETXATTR, |module| {
+            module.inode_setxattr(
+                &self.cred.subject(),
+                &PathRef::of(vfs, held),
+                name,
+                &value,
+                flags,
+            )
+        })?;
         vfs.forget_nosec(inode, name);
         lock_order::assert_none_held();
-        let done = held.sb().fs.setxattr(held.inode_ref(), name, value, flags, vfs.now());
+        let done = held.sb().fs.setxattr(held.inode_ref(), name, &value, flags, vfs.now());
         vfs.forget_nosec(inode, name);
         done
     }
 
     fn get_other(&self, held: &HeldPath<'_>, name: &[u8]) -> Result<Vec<u8>> {
-        self.may_xattr(held.inode(), name, Access::READ)?;
+        self.may_xattr(held, name, Access::READ)?;
+        let vfs = self.vfs();
+        vfs.ask(Hooks::INODE_GETXATTR, |module| {
+            module.inode_getxattr(&self.cred.subject(), &PathRef::of(vfs, held), name)
+        })?;
         lock_order::assert_none_held();
         let value = held.sb().fs.getxattr(held.inode_ref(), name)?;
-        if name == XATTR_NAME_CAPS { caps::shown(value) } else { Ok(value) }
+        if name == XATTR_NAME_CAPS {
+            caps::shown(value, &held.seen_by(self.cred.subject()))
+        } else {
+            Ok(value)
+        }
     }
 
     fn remove_other(&self, held: &HeldPath<'_>, name: &[u8]) -> Result<()> {
-        self.may_xattr(held.inode(), name, Access::WRITE)?;
+        self.may_xattr(held, name, Access::WRITE)?;
         if name == XATTR_NAME_CAPS {
-            if !self.cred.subject().capable(CapSet::SETFCAP) {
+            let attr = self.vfs().inode(held.inode()).attr();
+            let who = held.seen_by(self.cred.subject());
+            if !who.capable_over(CapSet::SETFCAP, attr.uid, attr.gid) {
                 return Err(Errno::EPERM);
             }
         } else if is_security(name) {
             self.must_be_admin()?;
         }
+        let vfs = self.vfs();
+        vfs.ask(Hooks::INODE_REMOVEXATTR, |module| {
+            module.inode_removexattr(&self.cred.subject(), &PathRef::of(vfs, held), name)
+        })?;
         lock_order::assert_none_held();
         held.sb().fs.removexattr(held.inode_ref(), name, self.vfs().now())
     }
@@ -402,6 +431,9 @@ impl Task {
     /// The names, each with a NUL; ACLs first.
     fn names_of(&self, held: &HeldPath<'_>) -> Result<Vec<u8>> {
         let (vfs, inode) = (self.vfs(), held.inode());
+        vfs.ask(Hooks::INODE_LISTXATTR, |module| {
+            module.inode_listxattr(&self.cred.subject(), &PathRef::of(vfs, held))
+        })?;
         let mut names = Vec::new();
         let mut push = |name: &[u8]| {
             names.extend_from_slice(name);
@@ -427,11 +459,12 @@ impl Task {
     /// The rules of the namespaces.
     ///
     /// Linux: `xattr_permission`.
-    fn may_xattr(&self, inode: InodeId, name: &[u8], access: Access) -> Result<()> {
-        let who = self.cred.subject();
+    fn may_xattr(&self, held: &HeldPath<'_>, name: &[u8], access: Access) -> Result<()> {
+        let inode = held.inode();
+        let who = held.seen_by(self.cred.subject());
         let refusal = if access.contains(Access::WRITE) { Errno::EPERM } else { Errno::ENODATA };
         if access.contains(Access::WRITE) {
-            must_not_be_fixed(&self.vfs().inode(inode).attr())?;
+            may_write_xattr(&self.vfs().inode(inode).attr(), &who)?;
         }
         if is_security(name) || name.starts_with(XATTR_SYSTEM_PREFIX) {
             return Ok(());
@@ -443,6 +476,7 @@ impl Task {
             let attr = self.vfs().inode(inode).attr();
             match attr.file_type() {
                 FileType::Regular => {}
+                FileType::Socket if self.vfs().config.profile.sockets_have_user_xattrs => {}
                 FileType::Directory => {
                     let writes = access.contains(Access::WRITE);
                     if writes && attr.mode & S_ISVTX != 0 && !who.owner_or_capable(attr.uid) {

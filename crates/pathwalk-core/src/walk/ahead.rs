@@ -19,7 +19,7 @@ use super::{
     skip_slashes,
 };
 use crate::{
-    dcache::{DIRECTORY, DentryId, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen},
+    dcache::{DIRECTORY, DentryId, MANAGED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen},
     fs::{CachedName, Features},
     inode::InodeId,
     name::{Bytes, Component, Kind, scan},
@@ -85,7 +85,7 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         above.push((self.at.dentry, DIRECTORY));
         let (mut at, mut flags) = (child.id, child.flags);
         let mut pos = name.start + name.len;
-        while flags & (DIRECTORY | MOUNTED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
+        while flags & (DIRECTORY | MANAGED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
             pos = skip_slashes(text.text, pos);
             if pos == text.text.len() {
                 break;

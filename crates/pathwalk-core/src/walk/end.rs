@@ -8,7 +8,7 @@ use crate::{cred::Subject, inode::InodeId, mount::Mount, vfs::Vfs};
 /// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
 pub(crate) struct End<'a, const RCU: bool> {
     pub(crate) vfs: &'a Vfs,
-    pub(crate) who: Subject<'a>,
+    who: Subject<'a>,
     pub(crate) at: Place,
     /// The root, if the walk loaded it: only the old way of ending looks at it.
     root: Option<Place>,
@@ -26,6 +26,12 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
     pub(crate) fn of(request: &Request<'a>, at: Place, root: Option<Place>) -> Self {
         Self::new(request.vfs, request.asker.subject(), at, root)
+    }
+
+    /// Who asks, looking through the mount where the walk ends; a guess until the place is checked.
+    #[inline]
+    pub(crate) fn who(&self) -> Subject<'a> {
+        self.vfs.through(self.at.mnt, self.who)
     }
 
     /// The inode; a guess until the place is checked.

@@ -30,6 +30,10 @@ impl<'a> HeldPath<'a> {
         raw
     }
 
+    pub(crate) fn vfs(&self) -> &'a Vfs {
+        self.vfs
+    }
+
     pub(crate) fn mnt(&self) -> MountId {
         self.mnt
     }

@@ -83,7 +83,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
         let bytes = text.current().0;
-        match self.walk_component(Bytes::new(bytes), last, follow)? {
+        self.flags |= Lookup::LAST;
+        let step = self.walk_component(Bytes::new(bytes), last, follow);
+        self.flags -= Lookup::LAST;
+        match step? {
             Step::Moved => Ok(false),
             Step::Link(link) => {
                 self.pick_link(link, text, true)?;

@@ -12,7 +12,7 @@ use crate::{
     cred::Subject,
     fs::LinkTarget,
     inode::{Attr, I_MAGIC_LINK, InodeId, Owner, must_be_a_body},
-    mount::MntFlags,
+    mount::{MntFlags, MountId},
     security::Hooks,
     vfs::Vfs,
 };
@@ -99,11 +99,11 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.check_link(link)?;
             return Err(Errno::ELOOP.into());
         }
-        if vfs.atime_needs_update(&attr, flags) {
+        if vfs.atime_needs_update(&attr, link.mnt, flags) {
             if H::RCU {
                 return Err(Stop::Leave(Left::Atime));
             }
-            vfs.touch_atime(inode, flags);
+            vfs.touch_atime(inode, link.mnt, flags);
         }
         if !H::RCU {
             vfs.ask(Hooks::INODE_FOLLOW_LINK, |module| {
@@ -153,11 +153,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     fn may_follow(&mut self, link: &Attr) -> Result<bool, Stop> {
         let (directory, _) = self.vfs.inode(self.inode()).owner();
         self.check_at()?;
-        if !is_shared(directory) || directory.uid == link.uid {
+        let who = self.vfs.through(self.at.mnt, self.who);
+        if !is_shared(directory) || who.same_owner(directory, link) {
             return Ok(true);
         }
         self.observer.asked_who();
-        Ok(link.uid == self.who.fsuid)
+        Ok(who.owns(link.uid))
     }
 
     /// Goes where a magic link leads, of a walk that holds: no directory on the way there is searched, and there need not
@@ -281,7 +282,10 @@ impl Vfs {
     /// Whether reading is to be noted.
     ///
     /// Linux: `atime_needs_update`.
-    pub(crate) fn atime_needs_update(&self, attr: &Attr, flags: MntFlags) -> bool {
+    pub(crate) fn atime_needs_update(&self, attr: &Attr, mnt: MountId, flags: MntFlags) -> bool {
+        if flags.contains(MntFlags::IDMAPPED) && self.hides_owner(mnt, attr) {
+            return false;
+        }
         atime_due(attr, flags).is_some_and(|due| due == AT_ONCE || self.now_seconds() >= due)
     }
 

@@ -35,6 +35,8 @@ pub(crate) mod memo;
 
 pub(crate) mod step;
 
+mod automount;
+
 pub(crate) mod link;
 
 pub(crate) mod dots;
@@ -101,6 +103,10 @@ bitflags! {
         const CACHED = 1 << 8;
         /// Follow no symlink that leads to a place instead of a path.
         const NO_MAGICLINKS = 1 << 9;
+        /// At the end too what is to be mounted there is mounted.
+        const AUTOMOUNT = 1 << 10;
+        /// The component that is walked is the last one, as far as is known; the walk's own.
+        const LAST = 1 << 11;
         /// A test says by which road: see [`road`].
         const FORCED = 1 << 31;
     }
@@ -108,7 +114,8 @@ bitflags! {
 
 impl Lookup {
     /// The flags that change nothing for a run of plain steps.
-    pub(crate) const EXPRESS: Self = Self::FOLLOW.union(Self::DIRECTORY).union(Self::EMPTY);
+    pub(crate) const EXPRESS: Self =
+        Self::FOLLOW.union(Self::DIRECTORY).union(Self::EMPTY).union(Self::AUTOMOUNT);
 
     /// Whether the walk must stay below a place.
     pub(crate) fn is_scoped(self) -> bool {
@@ -322,15 +329,15 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Errno::ENOTDIR.into());
         }
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
+        let who = self.vfs.through(self.at.mnt, self.who);
         if !H::RCU {
-            let asked = self.vfs.inode_permission(inode, Access::EXEC, &self.who);
+            let asked = self.vfs.inode_permission(inode, Access::EXEC, &who);
             match asked {
                 Ok(rule) => {
                     self.observer.may_search(observe::Spot { vfs: self.vfs, place: &self.at }, rule)
                 }
                 Err(_) if O::LISTENS => {
-                    let (Ok(rule) | Err(rule)) =
-                        self.vfs.deciding_rule(inode, Access::EXEC, &self.who);
+                    let (Ok(rule) | Err(rule)) = self.vfs.deciding_rule(inode, Access::EXEC, &who);
                     self.observer.may_not_search(rule);
                 }
                 Err(_) => {}
@@ -346,7 +353,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
             return Err(Stop::Leave(Left::Permission));
         }
-        let rule = match self.vfs.try_decide(inode, owner, flags, Access::EXEC, &self.who) {
+        let rule = match self.vfs.try_decide(inode, owner, flags, Access::EXEC, &who) {
             Verdict::Rule(rule) => rule,
             Verdict::Changed => return Err(Stop::Leave(Left::Changed)),
             Verdict::Unknown => return Err(Stop::Leave(Left::Permission)),

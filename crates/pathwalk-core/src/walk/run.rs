@@ -13,7 +13,7 @@
 use super::Place;
 use crate::{
     dcache::{
-        DentryId, HASHED, MOUNTED, NOT_PLAIN, SEARCH_ALL,
+        DentryId, HASHED, MANAGED, NOT_PLAIN, SEARCH_ALL,
         lookup::{Seen, Tables},
     },
     mount::Mount,
@@ -156,7 +156,7 @@ impl Runner<'_> {
         let mut path = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
         let path = std::hint::black_box(&mut path);
         let slot = self.vfs.dentry(path.dentry);
-        let managed = path.flags & MOUNTED != 0 || path.flags & (REVALIDATE | IN_LOOKUP) != 0;
+        let managed = path.flags & MANAGED != 0 || path.flags & (REVALIDATE | IN_LOOKUP) != 0;
         if managed || path.flags & HASHED == 0 || !slot.seq.unchanged(path.seq) {
             return None;
         }
@@ -183,7 +183,7 @@ impl Runner<'_> {
         let flags = slot.flags.get();
         // The mount last: what was read of it was read of this one, not of one that has its slot since.
         let unchanged = dentry.seq.unchanged(at.seq) && mount.seq.unchanged(at.mnt_seq);
-        let plain = unchanged && flags & MOUNTED == 0;
+        let plain = unchanged && flags & MANAGED == 0;
         plain.then_some(Place { dentry: DentryId(parent), seq, flags, ..at })
     }
 }

@@ -4,11 +4,13 @@
 
 use super::{
     Follow, Lookup, Place, Step, Stop, Walk,
+    automount::Transit,
     hold::Hold,
     observe::{Left, Observer, Spot},
 };
 use crate::dcache::{
-    AGED, DentryId, HASHED, IN_LOOKUP, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen,
+    AGED, AUTOMOUNT, DentryId, HASHED, IN_LOOKUP, MANAGED, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK,
+    TRANSIT, lookup::Seen,
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Absent;
@@ -35,7 +37,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.observer.absent(Spot { vfs: self.vfs, place: &place }, None);
             return Err(Errno::ENOENT.into());
         }
-        let place = if child.flags & MOUNTED != 0 { self.handle_mounts(place)? } else { place };
+        let place = if child.flags & MANAGED != 0 { self.handle_mounts(place)? } else { place };
         if place.flags & SYMLINK != 0 && follow == Follow::Yes {
             return Ok(Step::Link(place));
         }
@@ -71,7 +73,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
     fn follow_mounts_rcu(&mut self, mut place: Place) -> Result<Place, Stop> {
         let vfs = self.vfs;
-        while place.flags & MOUNTED != 0 {
+        while place.flags & MANAGED != 0 {
+            if place.flags & TRANSIT != 0 && self.manage(&place)? == Transit::Plain {
+                break;
+            }
+            if place.flags & MOUNTED == 0 {
+                if place.flags & AUTOMOUNT != 0 {
+                    return Err(Stop::Leave(Left::Mount));
+                }
+                break;
+            }
             match vfs.lookup_mnt_rcu(place.mnt, place.dentry) {
                 Absent::Found(seen) => {
                     let mount = vfs.mount_slot(seen.id);
@@ -92,7 +103,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     self.observer.mounted(Spot { vfs, place: &place });
                 }
                 // It is a mountpoint in another mount.
-                Absent::Sure if place.stays(vfs) => break,
+                Absent::Sure if place.stays(vfs) && place.flags & AUTOMOUNT == 0 => break,
                 Absent::Sure | Absent::Unsure => return Err(Stop::Leave(Left::Mount)),
             }
         }
@@ -141,8 +152,42 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let vfs = self.vfs;
         let mut own = place.mnt != self.at.mnt;
         let mut crossed = false;
-        while vfs.dentry(place.dentry).is(MOUNTED) {
-            let Some((seen, root)) = vfs.lookup_mnt(place.mnt, place.dentry) else { break };
+        let give_back = |place: &Place, own: bool| {
+            vfs.dput(place.dentry);
+            if own {
+                vfs.mntput(place.mnt);
+            }
+        };
+        loop {
+            let flags = vfs.dentry(place.dentry).flags.get();
+            if flags & MANAGED == 0 {
+                break;
+            }
+            if flags & TRANSIT != 0 {
+                match self.manage(&place) {
+                    Ok(Transit::Cross) => {}
+                    Ok(Transit::Plain) => break,
+                    Err(stop) => {
+                        give_back(&place, own);
+                        return Err(stop);
+                    }
+                }
+            }
+            let mounted =
+                if flags & MOUNTED != 0 { vfs.lookup_mnt(place.mnt, place.dentry) } else { None };
+            let Some((seen, root)) = mounted else {
+                if flags & AUTOMOUNT == 0 {
+                    break;
+                }
+                match self.follow_automount(&place) {
+                    Ok(Transit::Cross) => continue,
+                    Ok(Transit::Plain) => break,
+                    Err(errno) => {
+                        give_back(&place, own);
+                        return Err(errno.into());
+                    }
+                }
+            };
             vfs.dput(place.dentry);
             if own {
                 vfs.mntput(place.mnt);

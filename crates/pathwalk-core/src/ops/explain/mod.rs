@@ -215,7 +215,7 @@ impl<'a> Terminal<'a> for Arrive<'_> {
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
         let answer = MayAccess::<true>(self.access).finish(end);
         if !self.access.is_empty() && !matches!(answer, Err(Stop::Leave(_))) {
-            let rule = end.vfs.deciding_rule(end.inode(), self.access, &end.who);
+            let rule = end.vfs.deciding_rule(end.inode(), self.access, &end.who());
             // Only the file system itself knows what it would answer; it was asked.
             *self.rule = Some(match rule {
                 Err(Rule::FileSystem) if answer.is_ok() => Ok(Rule::FileSystem),

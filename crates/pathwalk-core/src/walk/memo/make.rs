@@ -16,7 +16,7 @@ use super::{
     thread::{Met, THREAD},
 };
 use crate::{
-    dcache::{DentryId, SEARCH_ALL},
+    dcache::{AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT},
     inode::InodeId,
     perm::Rule,
 };
@@ -176,6 +176,8 @@ impl Observer for &mut Noter {
     }
 
     fn stepped(&mut self, at: Spot<'_>) {
+        // Whether it is crossed is not the memo's to say.
+        self.broken |= at.place.flags & (AUTOMOUNT | TRANSIT) != 0;
         self.step((at.place.dentry, at.place.seq));
     }
 

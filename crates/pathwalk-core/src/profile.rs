@@ -1,0 +1,56 @@
+//! What differs between versions of Linux, as values: the calls ask for the difference, not for the version.
+
+/// How the calls answer where versions of Linux differ; 6.18 if nothing is said.
+///
+/// What only costs differently, or is only seen in races, is not in it, nor what no version between 6.12 and 7.2 changes.
+///
+/// ```
+/// use pathwalk::{Config, Cred, Errno, LinuxProfile, MemFs, Vfs};
+///
+/// # fn main() -> pathwalk::Result<()> {
+/// let config = Config { profile: LinuxProfile::V7_2, ..Config::default() };
+/// let task = Vfs::new(config, MemFs::new())?.task(Cred::root());
+/// task.mkdir("/d", 0o755)?;
+/// task.creat("/d/f", 0o644)?;
+/// assert_eq!(task.rename("/d/f/", "/d"), Err(Errno::ENOTEMPTY)); // ENOTDIR before
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinuxProfile {
+    /// rename(2) finds a slash behind what is no directory (`ENOTDIR`) before it finds that one name lies below the other
+    /// (`EINVAL`, `ENOTEMPTY`).
+    pub rename_slash_first: bool,
+    /// statx(2) and fstatat(2) of an open file by `AT_EMPTY_PATH` look at no other flag, unknown ones too.
+    pub empty_path_hides_flags: bool,
+    /// Sockets have `user.*` attributes.
+    pub sockets_have_user_xattrs: bool,
+    /// `O_EMPTYPATH`: an empty path opens the directory handle itself, anew.
+    pub open_empty_path: bool,
+}
+
+impl LinuxProfile {
+    /// Linux 6.12.
+    pub const V6_12: Self = Self { empty_path_hides_flags: false, ..Self::V6_18 };
+    /// Linux 6.18.
+    pub const V6_18: Self = Self {
+        rename_slash_first: true,
+        empty_path_hides_flags: true,
+        sockets_have_user_xattrs: false,
+        open_empty_path: false,
+    };
+    /// Linux 7.2.
+    pub const V7_2: Self = Self {
+        rename_slash_first: false,
+        sockets_have_user_xattrs: true,
+        open_empty_path: true,
+        ..Self::V6_18
+    };
+}
+
+impl Default for LinuxProfile {
+    /// Linux 6.18.
+    fn default() -> Self {
+        Self::V6_18
+    }
+}

@@ -1,0 +1,117 @@
+//! Directories that a file system manages: it mounts something there when a walk comes by, or holds walks back.
+//!
+//! ```text
+//!   TRANSIT      may it be crossed?      yes ──► …      EISDIR ──► a plain directory      holding nothing: perhaps ECHILD
+//!   MOUNTED      what is mounted there
+//!   AUTOMOUNT    something is to be mounted, unless the walk only wants to know what is there
+//! ```
+//!
+//! The file system is asked with no lock held. What it gives is mounted where the walk stands, unless somebody was faster;
+//! either way the walk then goes down into what is there.
+//!
+//! Linux: `follow_automount`, `finish_automount`, `managed_dentry_rcu`, `__traverse_mounts`.
+
+use super::{
+    HeldPath, Lookup, Place, Stop, Walk,
+    hold::Hold,
+    observe::{Left, Observer},
+};
+use crate::{
+    fs::Automount,
+    inode::InodeId,
+    mount::{NsId, graft::Side},
+    vfs::Vfs,
+};
+use pathwalk_abi::{Errno, MAXSYMLINKS, Result};
+use pathwalk_sync::lock_order;
+
+/// What a file system says of a directory that it manages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transit {
+    /// The walk may go on, into what is mounted there.
+    Cross,
+    /// It is a plain directory to this walk.
+    Plain,
+}
+
+impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
+    /// Asks whether the walk may cross a directory. In RCU mode nothing is held, and what cannot be said at once is asked
+    /// again when it is.
+    #[cold]
+    pub(super) fn manage(&self, place: &Place) -> Result<Transit, Stop> {
+        let vfs = self.vfs;
+        let slot = vfs.dentry(place.dentry);
+        if self.flags.contains(Lookup::NO_XDEV) {
+            let errno = Errno::EXDEV;
+            return Err(if H::RCU { Stop::Leave(Left::Mount) } else { errno.into() });
+        }
+        let inode = InodeId(slot.inode.get());
+        let Some(sb) = vfs.superblock(slot.sb.get()) else {
+            return Err(if H::RCU { Stop::Leave(Left::Changed) } else { Errno::ESTALE.into() });
+        };
+        lock_order::assert_none_held();
+        let said = sb.fs.manage(vfs.inode_ref(inode), &self.who, !H::RCU);
+        if H::RCU && !slot.seq.unchanged(place.seq) {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        match said {
+            Ok(()) => Ok(Transit::Cross),
+            Err(Errno::EISDIR) => Ok(Transit::Plain),
+            Err(_) if H::RCU => Err(Stop::Leave(Left::Mount)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Has the file system mount something on a place that the walk holds, if the walk wants it.
+    #[cold]
+    pub(super) fn follow_automount(&mut self, place: &Place) -> Result<Transit> {
+        let last = self.flags.contains(Lookup::LAST);
+        if last && !self.flags.intersects(Lookup::DIRECTORY | Lookup::AUTOMOUNT) {
+            return Ok(Transit::Plain);
+        }
+        if self.flags.contains(Lookup::NO_XDEV) {
+            return Err(Errno::EXDEV);
+        }
+        if self.links >= MAXSYMLINKS {
+            return Err(Errno::ELOOP);
+        }
+        self.links += 1;
+        let vfs = self.vfs;
+        vfs.hold_both((place.mnt, place.dentry));
+        let at = HeldPath::new(vfs, place.mnt, place.dentry);
+        lock_order::assert_none_held();
+        match at.sb().fs.automount(at.inode_ref(), &self.who) {
+            Ok(None) => Ok(Transit::Cross),
+            Ok(Some(mount)) => vfs.finish_automount(&at, mount).map(|()| Transit::Cross),
+            Err(Errno::EISDIR) => Ok(Transit::Plain),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl Vfs {
+    /// Mounts what a file system gave, unless something is mounted there by now.
+    ///
+    /// # Errors
+    ///
+    /// - whatever keeps it from being mounted.
+    /// - `EINVAL`: the place is in no namespace.
+    fn finish_automount(&self, at: &HeldPath<'_>, mount: Automount) -> Result<()> {
+        let id = self.new_mount(mount.fs, mount.flags)?;
+        let hang_up = || {
+            let mut locked = self.lock_mount(at, Side::OnTop)?;
+            if (locked.parent, locked.mountpoint) != (at.mnt(), at.dentry()) {
+                return Ok(false);
+            }
+            if locked.ns() == NsId::NONE {
+                return Err(Errno::EINVAL);
+            }
+            locked.graft(id).map(|()| true)
+        };
+        let hung_up = hang_up();
+        if hung_up != Ok(true) {
+            self.mount_abandon(id);
+        }
+        hung_up.map(|_| ())
+    }
+}
