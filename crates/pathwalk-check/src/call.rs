@@ -14,6 +14,7 @@
 
 use crate::{
     field::{Field, Fills, Int, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word},
+    idmaps::Idmap,
     value::Value,
 };
 use pathwalk::{
@@ -204,6 +205,7 @@ calls! {
     OpenTree "open_tree" { slot: Fills, path: Where, flags: OpenTreeFlags }
     MoveMount "move_mount" { from: Where, to: Where, flags: MoveMountFlags }
     MountSetattr "mount_setattr" { path: Where, flags: OpenTreeFlags, set: MountAttrFlags, clear: MountAttrFlags, propagation: MountFlags }
+    IdmapMount "idmap_mount" { path: Where, flags: OpenTreeFlags, map: Idmap }
     Statmount "statmount" { path: Text, mask: StatmountMask }
     Listmount "listmount" { path: Text, flags: ListmountFlags }
     ListmountRoot "listmount_root" { flags: ListmountFlags }

@@ -35,6 +35,8 @@ pub(crate) struct Generator {
     /// No fifos and their like, which only Linux opens: then watches may go after one event, and the second queue be read
     /// at any time.
     plain: bool,
+    /// Root makes these next, the last one first.
+    pending: Vec<Call>,
 }
 
 /// So many paths are remembered.
@@ -47,7 +49,7 @@ impl Generator {
         // Neighbouring runs are to have nothing in common.
         let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, made, mounted, opened, procfs: false, plain: false }
+        Self { rng, made, mounted, opened, procfs: false, plain: false, pending: Vec::new() }
     }
 
     /// Draws a run of so many calls.
@@ -80,6 +82,10 @@ impl Generator {
             }
             if index < 16 {
                 steps.push(Step { who: Who::Root, call: self.something_to_begin_with() });
+                continue;
+            }
+            if let Some(call) = self.pending.pop() {
+                steps.push(Step { who: Who::Root, call });
                 continue;
             }
             if self.rng.u8(..3) == 0 {
@@ -538,6 +544,8 @@ const DRAWN: &[(u32, Wants, Draw)] = &[
     (2, Mounts, |g| Call::Mount { path: g.mountpoint(), flags: g.mount_flags() }),
     (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),
     (3, Mounts, Generator::umount),
+    (1, Mounts, Generator::idmap),
+    (1, Mounts, Generator::expire),
     (8, Watches, Generator::inotify),
     (4, Nothing, Generator::xattr_call),
     (50, Xattrs, Generator::xattr_call),

@@ -19,6 +19,7 @@ mod random;
 mod shrink;
 
 mod generate;
+mod idmaps;
 
 mod worlds;
 

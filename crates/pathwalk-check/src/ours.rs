@@ -12,8 +12,8 @@ use crate::{
 use pathwalk::{
     At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
     InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr,
-    OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask, StatxMask, Task,
-    Timespec, Vfs,
+    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask,
+    StatxMask, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -320,7 +320,12 @@ impl Asking<'_> {
                 .map(done)?,
             Call::MountSetattr { path, flags, set, clear, propagation } => {
                 let (attr_set, attr_clr, propagation) = (*set, *clear, *propagation);
-                let attr = MountAttr { attr_set, attr_clr, propagation };
+                let attr = MountAttr { attr_set, attr_clr, propagation, idmap: None };
+                task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
+            }
+            Call::IdmapMount { path, flags, map } => {
+                let (attr_set, idmap) = (MountAttrFlags::IDMAP, Some(map.map()));
+                let attr = MountAttr { attr_set, idmap, ..MountAttr::default() };
                 task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
             }
             Call::Statmount { path: Text(path), mask } => {

@@ -114,6 +114,13 @@ pub struct Args {
     )]
     pub races: Option<u64>,
 
+    /// Set fs.protected_* of the whole machine as a table needs, and back
+    ///
+    /// Nothing else that depends on them should run meanwhile. Without this, tables that need other settings than the
+    /// kernel's are held against pathwalk alone.
+    #[arg(long)]
+    pub sysctls: bool,
+
     /// Print what was compared as a table in Markdown
     #[arg(long)]
     pub summary: bool,
@@ -228,7 +235,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         Powers::None => notes.push("no right to make mount namespaces: pathwalk is held against recorded answers, no call is drawn".into()),
     }
     let begun = Instant::now();
-    let mut held = Held::default();
+    let mut held = Held { sets: args.sysctls, ..Held::default() };
     if args.draws() && !args.ext4 && !args.hostfs {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
@@ -236,7 +243,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     }
     for path in &args.scenario {
         if let Some(nursery) = nursery.as_ref().filter(|_| args.record) {
-            record_file(path, nursery)?;
+            record_file(path, nursery, args.sysctls)?;
         }
         held.hold(&name_of(path), &read(path)?, nursery.as_ref())?;
     }

@@ -5,7 +5,7 @@ use crate::{
     answer::Answer,
     call::Step,
     coverage::Coverage,
-    kernel::Nursery,
+    kernel::{Nursery, Sysctls},
     ours::{Ours, Settings},
     pair::{Pair, Watched},
     scenario::{Scenario, matches, parse, record},
@@ -29,6 +29,8 @@ pub(crate) struct Held {
     pub(crate) spared: Vec<String>,
     /// Which answers the tables have.
     pub(crate) coverage: Coverage,
+    /// The machine may be set as a table needs.
+    pub(crate) sets: bool,
 }
 
 impl Held {
@@ -53,6 +55,7 @@ impl Held {
             let settings = scenario.settings(running(nursery));
             #[cfg(debug_assertions)]
             self.hold_roads(name, scenario, settings);
+            let _set = (self.sets && nursery.is_some()).then(|| Sysctls::set(settings));
             match nursery {
                 Some(nursery) if settings == running(Some(nursery)) => {
                     self.hold_both(name, scenario, nursery, settings);
@@ -153,18 +156,24 @@ fn running(nursery: Option<&Nursery>) -> Settings {
     nursery.map_or(Settings::DEFAULT, |_| Settings::running())
 }
 
-/// Writes the kernel's answers into a table; where it is set otherwise than a scenario needs they are left as they are.
+/// Writes the kernel's answers into a table; where it is set otherwise than a scenario needs, and must not be set so, they are
+/// left as they are.
 ///
 /// # Errors
 ///
 /// The table cannot be read or written.
-pub(crate) fn record_file(path: &Path, nursery: &Nursery) -> Result<(), Error> {
+pub(crate) fn record_file(path: &Path, nursery: &Nursery, sets: bool) -> Result<(), Error> {
     let text = read(path)?;
     let scenarios =
         parse(&text).map_err(|error| Error::unusable(format!("{}:{error}", path.display())))?;
     let mut answers = std::collections::HashMap::new();
-    let running = Settings::running();
-    for scenario in scenarios.iter().filter(|scenario| scenario.settings(running) == running) {
+    for scenario in &scenarios {
+        let wanted = scenario.settings(Settings::running());
+        let _set = sets.then(|| Sysctls::set(wanted));
+        let running = Settings::running();
+        if wanted != running {
+            continue;
+        }
         let steps: Vec<Step> = scenario.rows.iter().map(|row| row.step.clone()).collect();
         let mut pair = Pair::new(nursery, running, scenario.pace);
         for (row, answer) in scenario.rows.iter().zip(pair.kernels(&steps)) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   in the inode          seen through the mount
-//!     0 ───────────────────► 1000            IdRange { stored: 0, seen: 1000, count: 2 }
+//!     0 ───────────────────► 1000            MountIdRange { stored: 0, seen: 1000, count: 2 }
 //!     1 ───────────────────► 1001
 //!     2                      nobody          has no owner there: nothing of it can be changed
 //!   1000 ◄──────────────── ? 2000            who is not seen by anybody's id makes nothing there: EOVERFLOW
@@ -29,7 +29,7 @@ use std::sync::OnceLock;
 ///
 /// It is a line of `/proc/PID/uid_map` of the user namespace that Linux takes the map from, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdRange {
+pub struct MountIdRange {
     /// The first id as inodes have it.
     pub stored: u32,
     /// The first id as the mount shows it.
@@ -40,21 +40,21 @@ pub struct IdRange {
 
 /// How a mount shows owners and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct IdMap {
-    users: Box<[IdRange]>,
-    groups: Box<[IdRange]>,
+pub struct MountIdMap {
+    users: Box<[MountIdRange]>,
+    groups: Box<[MountIdRange]>,
 }
 
 /// So many ranges has a map at most.
 const RANGES: usize = 340;
 
-impl IdMap {
+impl MountIdMap {
     /// A map of users and one of groups.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: there are no ranges or more than 340, one is empty or goes on behind the last id, or two of them overlap.
-    pub fn new(users: &[IdRange], groups: &[IdRange]) -> Result<Self> {
+    pub fn new(users: &[MountIdRange], groups: &[MountIdRange]) -> Result<Self> {
         if !are_a_map(users) || !are_a_map(groups) {
             return Err(Errno::EINVAL);
         }
@@ -63,10 +63,10 @@ impl IdMap {
 }
 
 /// Linux: the checks of `map_write`.
-fn are_a_map(ranges: &[IdRange]) -> bool {
+fn are_a_map(ranges: &[MountIdRange]) -> bool {
     let fits = |first: u32, count: u32| count != 0 && first.checked_add(count).is_some();
     let apart = |a: (u32, u32), b: (u32, u32)| a.0 + a.1 <= b.0 || b.0 + b.1 <= a.0;
-    let each = |(index, range): (usize, &IdRange)| {
+    let each = |(index, range): (usize, &MountIdRange)| {
         fits(range.stored, range.count)
             && fits(range.seen, range.count)
             && ranges[..index].iter().all(|other| {
@@ -77,16 +77,16 @@ fn are_a_map(ranges: &[IdRange]) -> bool {
     (1..=RANGES).contains(&ranges.len()) && ranges.iter().enumerate().all(each)
 }
 
-fn seen(ranges: &[IdRange], id: u32) -> Option<u32> {
-    let at = |range: &IdRange| {
+fn seen(ranges: &[MountIdRange], id: u32) -> Option<u32> {
+    let at = |range: &MountIdRange| {
         let past = id.checked_sub(range.stored)?;
         (past < range.count).then_some(range.seen + past)
     };
     ranges.iter().find_map(at)
 }
 
-fn stored(ranges: &[IdRange], id: u32) -> Option<u32> {
-    let at = |range: &IdRange| {
+fn stored(ranges: &[MountIdRange], id: u32) -> Option<u32> {
+    let at = |range: &MountIdRange| {
         let past = id.checked_sub(range.seen)?;
         (past < range.count).then_some(range.stored + past)
     };
@@ -158,7 +158,7 @@ impl Subject<'_> {
 /// The maps of a machine, each once, by their numbers; 0 is none. None is ever taken away.
 #[derive(Default)]
 pub(crate) struct Idmaps {
-    maps: OnceLock<Box<[OnceLock<IdMap>]>>,
+    maps: OnceLock<Box<[OnceLock<MountIdMap>]>>,
     used: Cell32,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct Idmaps {
 const MAPS: usize = 4096;
 
 impl Idmaps {
-    fn get(&self, number: u32) -> Option<&IdMap> {
+    fn get(&self, number: u32) -> Option<&MountIdMap> {
         self.maps.get()?.get((number as usize).checked_sub(1)?)?.get()
     }
 
@@ -175,9 +175,9 @@ impl Idmaps {
     /// # Errors
     ///
     /// - `ENOMEM`: there are as many different ones as there can be.
-    pub(crate) fn number_of(&self, map: &IdMap) -> Result<u32> {
+    pub(crate) fn number_of(&self, map: &MountIdMap) -> Result<u32> {
         let maps = self.maps.get_or_init(|| (0..MAPS).map(|_| OnceLock::new()).collect());
-        let it = |slot: &OnceLock<IdMap>| slot.get().is_none_or(|known| known == map);
+        let it = |slot: &OnceLock<MountIdMap>| slot.get().is_none_or(|known| known == map);
         let index = maps.iter().position(it).ok_or(Errno::ENOMEM)?;
         maps[index].get_or_init(|| map.clone());
         let number = index as u32 + 1;
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn ranges_that_overlap_on_either_side_are_no_map() {
-        let range = |stored, seen, count| IdRange { stored, seen, count };
+        let range = |stored, seen, count| MountIdRange { stored, seen, count };
         let good = [range(0, 1000, 2), range(2, 0, 1)];
         for (bad, why) in [
             (vec![], "none"),
@@ -255,10 +255,10 @@ mod tests {
             (vec![range(0, 0, 2), range(9, 1, 1)], "seen twice"),
             ((0..341).map(|id| range(id, id, 1)).collect(), "too many"),
         ] {
-            assert_eq!(IdMap::new(&bad, &good), Err(Errno::EINVAL), "{why}");
-            assert_eq!(IdMap::new(&good, &bad), Err(Errno::EINVAL), "{why}");
+            assert_eq!(MountIdMap::new(&bad, &good), Err(Errno::EINVAL), "{why}");
+            assert_eq!(MountIdMap::new(&good, &bad), Err(Errno::EINVAL), "{why}");
         }
-        let map = IdMap::new(&good, &good).unwrap();
+        let map = MountIdMap::new(&good, &good).unwrap();
         assert_eq!(
             [0, 1, 2, 3].map(|id| seen(&map.users, id)),
             [Some(1000), Some(1001), Some(0), None]

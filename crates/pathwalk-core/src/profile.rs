@@ -3,19 +3,6 @@
 /// How the calls answer where versions of Linux differ; 6.18 if nothing is said.
 ///
 /// What only costs differently, or is only seen in races, is not in it, nor what no version between 6.12 and 7.2 changes.
-///
-/// ```
-/// use pathwalk::{Config, Cred, Errno, LinuxProfile, MemFs, Vfs};
-///
-/// # fn main() -> pathwalk::Result<()> {
-/// let config = Config { profile: LinuxProfile::V7_2, ..Config::default() };
-/// let task = Vfs::new(config, MemFs::new())?.task(Cred::root());
-/// task.mkdir("/d", 0o755)?;
-/// task.creat("/d/f", 0o644)?;
-/// assert_eq!(task.rename("/d/f/", "/d"), Err(Errno::ENOTEMPTY)); // ENOTDIR before
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinuxProfile {
     /// rename(2) finds a slash behind what is no directory (`ENOTDIR`) before it finds that one name lies below the other

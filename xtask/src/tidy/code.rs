@@ -18,6 +18,10 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
     ("crates/pathwalk-abi/tests/against_libc.rs", "asks the C library for the names of errors"),
     ("crates/pathwalk-bench/src/kernel/mod.rs", "gives a thread a root of its own"),
     ("crates/pathwalk-check/src/kernel/sys.rs", "makes system calls with wrong arguments too"),
+    (
+        "crates/pathwalk-check/tests/landlock.rs",
+        "asks the kernel's Landlock, which no crate here does",
+    ),
     ("crates/pathwalk-sync/src/chain.rs", "promises that zeroes are a node, for the tests"),
     ("crates/pathwalk-sync/src/clock.rs", "asks the C library for the time"),
     ("crates/pathwalk-sync/src/gate.rs", "parks threads in queues keyed by an address"),

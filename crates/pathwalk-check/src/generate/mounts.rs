@@ -4,6 +4,7 @@ use super::Generator;
 use crate::{
     call::{Call, Who},
     field::{Text, Where},
+    idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
     ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, StatmountMask,
@@ -86,7 +87,9 @@ impl Generator {
             29..32 => Call::Mounts {},
             32..34 => self.open_tree(),
             34..37 => self.move_mount(),
-            37 | 38 => self.statmount(),
+            37 => self.statmount(),
+            38 if self.rng.bool() => self.idmap(),
+            38 => self.expire(),
             39 => self.listmount(),
             _ => self.mount_setattr(),
         }
@@ -124,6 +127,38 @@ impl Generator {
         }
         let path = self.mounted_place();
         Call::OpenTree { slot: self.slot_to_fill(), path, flags }
+    }
+
+    /// A tree gets a map of owners, mostly before it is hung up.
+    pub(super) fn idmap(&mut self) -> Call {
+        let map = Idmap(self.rng.usize(..IDMAPS.len()));
+        if self.one_in(6) {
+            let flags = self.pick(&[OpenTreeFlags::empty(), OpenTreeFlags::RECURSIVE]);
+            return Call::IdmapMount { path: self.mounted_place(), flags, map };
+        }
+        let slot = self.slot_to_fill();
+        let itself = || Where { dir: Some(slot.0), path: Vec::new() };
+        let to = if self.one_in(3) { self.mounted_place() } else { self.place() };
+        self.mounted.push(to.path.clone());
+        self.remember(&to.path);
+        let hung_up = MoveMountFlags::F_EMPTY_PATH;
+        self.pending.push(Call::MoveMount { from: itself(), to, flags: hung_up });
+        let all = if self.one_in(3) { OpenTreeFlags::RECURSIVE } else { OpenTreeFlags::empty() };
+        let flags = OpenTreeFlags::EMPTY_PATH | all;
+        for _ in 0..self.pick(&[1, 1, 1, 2]) {
+            self.pending.push(Call::IdmapMount { path: itself(), flags, map });
+        }
+        let path = self.mounted_place();
+        Call::OpenTree { slot, path, flags: OpenTreeFlags::CLONE | all }
+    }
+
+    /// A mount is to go if nobody used it since it was last to go: one task says so twice, at once, as it is not the same what
+    /// both take for use.
+    pub(super) fn expire(&mut self) -> Call {
+        let flags = UmountFlags::EXPIRE;
+        let call = Call::Umount2 { path: self.mounted_path(), flags };
+        self.pending.extend([call.clone(), call]);
+        Call::Getcwd {}
     }
 
     fn move_mount(&mut self) -> Call {

@@ -6,7 +6,12 @@ use crate::{
     field::{Int, Octal, Text, When, Where},
 };
 use pathwalk::{
-    AccessMode, AtFlags, RenameFlags, ResolveFlags, SetTime, StatxMask, abi::mode::S_IFIFO,
+    AccessMode, AtFlags, RenameFlags, ResolveFlags, SetTime, StatxMask, XattrFlags,
+    abi::{
+        XATTR_SIZE_MAX,
+        mode::{S_IFIFO, S_IFREG},
+        xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+    },
 };
 
 impl Generator {
@@ -25,7 +30,7 @@ impl Generator {
         }
         let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
         let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
-        let call = match self.rng.u8(..16) {
+        let call = match self.rng.u8(..19) {
             0 => Call::Fstatat { path: self.place_by_name(), flags },
             1 => Call::Statx { path: self.place_by_name(), flags, mask },
             2 => {
@@ -47,7 +52,8 @@ impl Generator {
             8 => Call::Chdir { path: self.path() },
             9 => Call::Mkdirat { path: self.place_by_name(), mode: self.mode() },
             10 => {
-                let mode = Octal(S_IFIFO | self.mode().0);
+                let kind = if self.plain { S_IFREG } else { S_IFIFO };
+                let mode = Octal(kind | self.mode().0);
                 Call::Mknodat { path: self.place_by_name(), mode, dev: Int(0) }
             }
             11 => {
@@ -62,6 +68,7 @@ impl Generator {
                 let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_FOLLOW]);
                 Call::Linkat { old: self.place_by_name(), new: self.place_by_name(), flags }
             }
+            14 | 15 => self.xattr_within(),
             _ => {
                 let flags = self.pick(&[
                     RenameFlags::empty(),
@@ -73,6 +80,37 @@ impl Generator {
             }
         };
         Call::Within { resolve, call: Box::new(call) }
+    }
+
+    /// Of what the last name stands for itself: Linux can be asked so from its directory.
+    fn xattr_within(&mut self) -> Call {
+        let path = loop {
+            let place = self.place_by_name();
+            let last = place.path.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
+            if !matches!(last, b"" | b"." | b"..") {
+                break place;
+            }
+        };
+        let at = AtFlags::SYMLINK_NOFOLLOW;
+        let name = self.pick(&[
+            b"user.a".as_slice(),
+            b"trusted.a",
+            XATTR_NAME_POSIX_ACL_ACCESS,
+            XATTR_NAME_POSIX_ACL_DEFAULT,
+        ]);
+        let (name, size) = (Text(name.to_vec()), Int(1000));
+        match self.rng.u8(..4) {
+            0 => {
+                let value = self.xattr_value(&name);
+                if value.0.len() > XATTR_SIZE_MAX {
+                    return Call::Listxattrat { path, at, size };
+                }
+                Call::Setxattrat { path, at, name, value, flags: XattrFlags::empty() }
+            }
+            1 => Call::Getxattrat { path, at, name, size },
+            2 => Call::Listxattrat { path, at, size },
+            _ => Call::Removexattrat { path, at, name },
+        }
     }
 
     fn place_by_name(&mut self) -> Where {

@@ -88,7 +88,7 @@ impl Generator {
         Text(name.to_vec())
     }
 
-    fn xattr_value(&mut self, name: &Text) -> Value {
+    pub(super) fn xattr_value(&mut self, name: &Text) -> Value {
         let acl = name.0.starts_with(b"system.posix_acl");
         if acl != self.one_in(20) {
             return self.acl();

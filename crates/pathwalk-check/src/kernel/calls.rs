@@ -3,6 +3,7 @@
 use super::{
     sys::{Arg, own, parent_mount, syscall},
     tasks::Tasks,
+    userns,
 };
 use crate::{
     answer::Raw,
@@ -11,8 +12,8 @@ use crate::{
     ours::{describe, parse_dirents, parse_events},
 };
 use pathwalk::{
-    AtFlags, Errno, InotifyFlags, OpenFlags, OpenHow, ResolveFlags, Result, SetTime, Stat, Statfs,
-    Statx, StatxMask, UmountFlags,
+    AtFlags, Errno, InotifyFlags, MountAttrFlags, OpenFlags, OpenHow, ResolveFlags, Result,
+    SetTime, Stat, Statfs, Statx, StatxMask, UmountFlags,
     abi::{AT_FDCWD, PATH_MAX, UTIME_NOW, UTIME_OMIT},
 };
 use std::{
@@ -343,6 +344,16 @@ impl Caller<'_> {
                 let name = text(&path.path);
                 // struct mount_attr: attr_set, attr_clr, propagation, userns_fd.
                 let mut attr = [set.bits(), clear.bits(), propagation.bits(), 0];
+                let flags = int(flags.bits().into());
+                let (attr, size) = (Arg::Words(&mut attr), int(32));
+                let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
+                syscall(libc::SYS_mount_setattr, args).map(done)
+            }
+            Call::IdmapMount { path, flags, map } => {
+                let name = text(&path.path);
+                let set = MountAttrFlags::IDMAP.bits();
+                let namespace = userns::with_map(*map).expect("asked only where there are some");
+                let mut attr = [set, 0, 0, namespace as u64];
                 let flags = int(flags.bits().into());
                 let (attr, size) = (Arg::Words(&mut attr), int(32));
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];

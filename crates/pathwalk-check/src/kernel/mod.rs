@@ -15,13 +15,16 @@ mod listmount;
 mod powers;
 mod serve;
 pub(crate) mod sys;
+mod sysctls;
 mod tasks;
+mod userns;
 mod within;
 mod world;
 mod xattr;
 
 pub(crate) use ext4::Ground;
 pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
+pub(crate) use sysctls::Sysctls;
 pub(crate) use world::{Nursery, root_of_ones_own};
 
 use crate::{

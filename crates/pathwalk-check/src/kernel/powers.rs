@@ -26,7 +26,7 @@ pub(crate) enum Powers {
 
 /// What a namespace of one user leaves out, in a line.
 pub(crate) const NOT_OF_ONE_USER: &str = "not root: the kernel is asked in a user namespace, by one user; not covered: other \
-users, moving mounts and unmounting, chown, ACLs, devices, inode flags, attributes other than user.*, a procfs, small worlds, races; the tables are held \
+users, moving mounts and unmounting, chown, ACLs, devices, inode flags, attributes other than user.*, a procfs, idmapped mounts, small worlds, races; the tables are held \
 against recorded answers";
 
 /// What it may, found out at the first time; then the process is in the namespace.
@@ -83,7 +83,7 @@ fn is_of_one_user(call: &Call) -> bool {
         Call::Within { call, .. } => is_of_one_user(call),
         Call::Mknodat { mode: Octal(mode), .. } => !matches!(mode & S_IFMT, S_IFBLK | S_IFCHR),
         Call::Fchownat { uid, gid, .. } | Call::Fchown { uid, gid, .. } => known(uid) && known(gid),
-        Call::Setflags { .. } | Call::Mountproc { .. } => false,
+        Call::Setflags { .. } | Call::Mountproc { .. } | Call::IdmapMount { .. } => false,
         // The root is locked in its place: mount_namespaces(7).
         Call::Umount2 { .. } | Call::PivotRoot { .. } | Call::MoveMount { .. } => false,
         Call::MountTree { flags, .. } => !flags.contains(MountFlags::MOVE),

@@ -4,6 +4,7 @@ use super::{
     calls::{Caller, Fds, shows_what_is_below_all},
     sys,
     tasks::Tasks,
+    userns,
     world::process_as_it_is,
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     ours::parse_events,
     subject::Outcome,
 };
-use pathwalk::{Event, FileType, InotifyMask};
+use pathwalk::{Errno, Event, FileType, InotifyMask, UmountFlags};
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -48,10 +49,17 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
             let mut slots = slots.lock().expect("nobody panics with the slots");
             let who = steps[from].who;
             let mut outcomes = Vec::new();
+            // Has just been told that a mount goes at the next call.
+            let mut marked: Option<&Step> = None;
             for step in steps[from..].iter().take_while(|step| step.who == who) {
                 pace.wait();
                 let _as_it_is = tasks.have_procfs(&step.call).then(process_as_it_is);
-                let said = make(&step.call, &mut slots, tasks);
+                let mut said = make(&step.call, &mut slots, tasks);
+                // What was let go of a moment ago, by a thread that ends, say, counts as use when the kernel comes to it.
+                if marked.is_some_and(|marked| marked == step) && said_again(&said) {
+                    said = make(&step.call, &mut slots, tasks);
+                }
+                marked = (expires(&step.call) && said_again(&said)).then_some(step);
                 let stop = mounted(&step.call, &said);
                 let events = listen(&slots, &said);
                 outcomes.push(Outcome { said, events, slots: look(&slots), new_device: None });
@@ -64,6 +72,15 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
     }
 }
 
+/// Whether a mount is to go if nobody used it since it was last to go.
+fn expires(call: &Call) -> bool {
+    matches!(call, Call::Umount2 { flags, .. } if flags.contains(UmountFlags::EXPIRE))
+}
+
+fn said_again<F>(said: &Said<F>) -> bool {
+    matches!(said, Said::Answer(Err(Errno::EAGAIN)))
+}
+
 /// Whether a file system came to be mounted: its device must be asked for before the next call.
 pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
     let mounts = matches!(call, Call::Mount { .. } | Call::Mountproc { .. });
@@ -74,7 +91,8 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
     let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
     let call = &call.with_numbers();
     let missing = call.uses().iter().any(|slot| slots[slot.0].is_none());
-    if missing || shows_what_is_below_all(call, tasks) {
+    let unmade = matches!(call, Call::IdmapMount { map, .. } if userns::with_map(*map).is_none());
+    if missing || unmade || shows_what_is_below_all(call, tasks) {
         return Said::NotAsked;
     }
     if let Call::Close { slot } = call {

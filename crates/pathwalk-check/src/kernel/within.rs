@@ -63,6 +63,24 @@ impl Caller<'_> {
                     errno => errno,
                 });
             }
+            // Those of an open file want one that was not opened with O_PATH: its directory has to do, after all that the
+            // bounds forbid.
+            Call::Setxattrat { path, at, name, value, flags } => {
+                let (fd, path) = bounds.itself_from_parent(&path)?;
+                (vec![fd], Call::Setxattrat { path, at, name, value, flags })
+            }
+            Call::Getxattrat { path, at, name, size } => {
+                let (fd, path) = bounds.itself_from_parent(&path)?;
+                (vec![fd], Call::Getxattrat { path, at, name, size })
+            }
+            Call::Listxattrat { path, at, size } => {
+                let (fd, path) = bounds.itself_from_parent(&path)?;
+                (vec![fd], Call::Listxattrat { path, at, size })
+            }
+            Call::Removexattrat { path, at, name } => {
+                let (fd, path) = bounds.itself_from_parent(&path)?;
+                (vec![fd], Call::Removexattrat { path, at, name })
+            }
             Call::Truncate { path, size } => return bounds.truncate(&path.0, size),
             Call::Statfs { path: Text(path) } => {
                 let fd = bounds.whole(&Where { dir: None, path }, false)?;
@@ -162,6 +180,12 @@ impl Bounds<'_> {
         let directory = Where { dir: place.dir, path: directory };
         let fd = self.open(&directory, OpenFlags::DIRECTORY)?;
         Ok((fd, Where { dir: Some(slot), path: last }))
+    }
+
+    /// What the path's last name stands for, not followed, from its directory.
+    fn itself_from_parent(&self, place: &Where) -> Result<(OwnedFd, Where)> {
+        self.whole(place, true)?;
+        self.parent(place, FIRST, b".")
     }
 
     /// truncate(2) knows no descriptor: the type of the file is looked at as it would, and then it is opened for writing.

@@ -6,6 +6,7 @@ use super::{
     serve::{Job, Reply, Slots, serve},
     sys::{Arg, find_proc, syscall},
     tasks::Tasks,
+    userns,
 };
 use crate::call::Who;
 use pathwalk::Result;
@@ -38,6 +39,9 @@ impl Nursery {
     /// Why there is no ext4, in a line.
     pub(crate) fn on(ground: Ground) -> Result<Self, String> {
         find_proc();
+        if powers() == Powers::Root {
+            userns::make();
+        }
         let image = (ground == Ground::Ext4).then(Image::make).transpose()?;
         let (orders, wanted) = channel::<Sender<World>>();
         let (ready, started) = channel();

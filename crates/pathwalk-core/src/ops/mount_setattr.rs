@@ -3,7 +3,7 @@
 //! Linux: `SYSCALL_DEFINE5(mount_setattr)`, `build_mount_kattr`.
 
 use crate::{
-    idmap::IdMap,
+    idmap::MountIdMap,
     mount::{MntFlags, propagate::Propagation},
     task::{At, Task},
     walk::{Lookup, lookup::keep},
@@ -21,7 +21,7 @@ pub struct MountAttr {
     /// `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`, or nothing.
     pub propagation: MountFlags,
     /// With `MOUNT_ATTR_IDMAP`, how the mount is to show owners. Linux has it from a user namespace, `userns_fd`.
-    pub idmap: Option<Arc<IdMap>>,
+    pub idmap: Option<Arc<MountIdMap>>,
 }
 
 /// What is cleared, and what is set then.
@@ -31,7 +31,7 @@ pub(crate) struct Change {
     pub(crate) clear: MntFlags,
     pub(crate) propagation: Option<Propagation>,
     pub(crate) all: bool,
-    pub(crate) idmap: Option<Arc<IdMap>>,
+    pub(crate) idmap: Option<Arc<MountIdMap>>,
 }
 
 impl Task {
