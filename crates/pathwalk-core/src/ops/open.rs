@@ -181,14 +181,15 @@ impl Task {
         access: Option<WriteAccess<'_>>,
     ) -> Result<File> {
         let word = self.security_file_open(&held, flags)?;
-        match held.inode_ref().attr().file_type() {
-            FileType::Regular | FileType::Directory => {}
+        match held.inode_ref().slot().file_type() {
             // Access mode 3 makes neither end of a pipe.
-            FileType::Fifo if flags.contains(OpenFlags::ACCMODE) => return Err(Errno::EINVAL),
-            FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
-                return Err(Errno::ENXIO);
+            Some(FileType::Fifo) if flags.contains(OpenFlags::ACCMODE) => {
+                return Err(Errno::EINVAL);
             }
-            FileType::Symlink => {}
+            Some(
+                FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket,
+            ) => return Err(Errno::ENXIO),
+            _ => {}
         }
         let flags = flags.difference(OPENING);
         lock_order::assert_none_held();
