@@ -233,7 +233,16 @@ impl Generator {
             RenameFlags::EXCHANGE | RenameFlags::WHITEOUT,
             RenameFlags::from_bits_retain(8),
         ]);
-        Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
+        let old = self.place();
+        let new = loop {
+            let new = self.new_place();
+            // To look at a task's file is to note how it is open. Here a rename does so of its second name though the first is
+            // missing.
+            if !self.procfs || !new.path.windows(2).any(|name| name == b"fd") {
+                break new;
+            }
+        };
+        Call::Renameat2 { old, new, flags }
     }
 
     fn umount(&mut self) -> Call {

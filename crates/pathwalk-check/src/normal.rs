@@ -6,7 +6,7 @@ use crate::kernel::Ground;
 use crate::value::Value;
 use pathwalk::{
     Dev, Errno, Event, Stat, Statx, StatxMask,
-    abi::mode::{S_IFDIR, S_IFLNK, S_IFMT},
+    abi::mode::{S_IFDIR, S_IFMT},
 };
 use std::collections::{HashMap, HashSet};
 
@@ -94,7 +94,7 @@ impl Normal {
         let proc = self.procs.contains(&stat.st_dev);
         Facts {
             statx: None,
-            mode: shown_mode(proc, stat.st_mode),
+            mode: stat.st_mode,
             nlink: if proc { 0 } else { stat.st_nlink },
             uid: stat.st_uid,
             gid: stat.st_gid,
@@ -116,7 +116,7 @@ impl Normal {
         Facts {
             // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
             statx: Some((self.mask(mask), statx.stx_attributes)),
-            mode: shown_mode(proc, statx.stx_mode.into()),
+            mode: u32::from(statx.stx_mode),
             nlink: if proc { 0 } else { u64::from(statx.stx_nlink) },
             uid: statx.stx_uid,
             gid: statx.stx_gid,
@@ -261,12 +261,6 @@ const SHOWN: [&[u8]; 14] = [
     b"mounts",
     b"mountinfo",
 ];
-
-/// A symlink of a procfs gets the permission bits of what it leads to when its name is looked up. A rename looks both its
-/// names up at a time here, the kernel the second one only where the first is there.
-fn shown_mode(proc: bool, mode: u32) -> u32 {
-    if proc && mode & S_IFMT == S_IFLNK { mode & S_IFMT } else { mode }
-}
 
 fn is_directory(mode: u32) -> bool {
     mode & S_IFMT == S_IFDIR
