@@ -75,7 +75,7 @@ impl HostFs {
         let host = Host::new(options.openat2);
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
-        let mut features = Features::empty();
+        let mut features = Features::IDMAP;
         let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
         let has_acl = !matches!(acl, Err(Errno::EOPNOTSUPP));
         features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);

@@ -80,11 +80,7 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
         let mount = MountStat::of(end.mount(), end.at.dentry, end.at.flags);
-        if mount.idmapped {
-            let attr = end.vfs.shown_through(end.at.mnt, &attr);
-            end.check()?;
-            return Ok((self.0)(&attr, &mount));
-        }
+        let attr = if mount.idmapped { end.vfs.shown_through(end.at.mnt, &attr) } else { attr };
         end.check()?;
         Ok((self.0)(&attr, &mount))
     }
@@ -264,9 +260,7 @@ impl File {
         let inode = InodeId(vfs.dentry(dentry).inode.get());
         let mount = MountStat::of(vfs.mount_slot(mnt), dentry, vfs.dentry(dentry).flags.get());
         let attr = vfs.inode(inode).attr();
-        if mount.idmapped {
-            return f(&vfs.shown_through(mnt, &attr), &mount);
-        }
+        let attr = if mount.idmapped { vfs.shown_through(mnt, &attr) } else { attr };
         f(&attr, &mount)
     }
 }
