@@ -16,6 +16,7 @@ use std::{
     ops::RangeInclusive,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::{Mutex, PoisonError},
     thread,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
@@ -216,12 +217,16 @@ fn unusable(error: &Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Checks what the arguments say.
+/// One at a time: a procfs shows the numbers of the process's descriptors, and each check knows of its own only.
+static CHECKING: Mutex<()> = Mutex::new(());
+
+/// Checks what the arguments say; waits for whoever does so in the same process.
 ///
 /// # Errors
 ///
 /// A table cannot be used, or the kernel cannot be asked for what to record.
 pub fn check(args: &Args) -> Result<Report, Error> {
+    let _checking = CHECKING.lock().unwrap_or_else(PoisonError::into_inner);
     let nursery = (powers() == Powers::Root).then(Nursery::new);
     let mut notes = Vec::new();
     match powers() {
