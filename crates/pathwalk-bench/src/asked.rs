@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use pathwalk::fs::{Access, Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename};
+use pathwalk::fs::{Access, Features, FileSystem, Found, FsStat, Iattr, NewInode};
 use pathwalk::{Attr, Errno, FileType, InodeRef, Result, Subject, Timespec};
 
 use crate::contender::Mounted;
@@ -79,22 +79,6 @@ impl FileSystem for Asked {
         };
         let mode = new.file_type.to_mode() | new.mode;
         Ok(self.enter(dir, name, Attr { mode, nlink, ..Attr::default() }))
-    }
-
-    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rename(&self, _: &Rename<'_>) -> Result<()> {
-        Err(Errno::EPERM)
     }
 
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {

@@ -266,22 +266,6 @@ impl FileSystem for ProcFs {
         Err(Errno::EPERM)
     }
 
-    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rename(&self, _: &Rename<'_>) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
     fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Found> {
         Err(Errno::EPERM)
     }

@@ -4,7 +4,7 @@ use pathwalk::{
     AccessMode, At, AtFlags, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags,
     OpenHow, OpenTreeFlags, ResolveFlags, Result, StatxMask, Subject, Task, Timespec, UmountFlags,
     Vfs,
-    fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, Managed, NewInode, Rename},
+    fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, Managed, NewInode},
 };
 use std::{
     collections::VecDeque,
@@ -110,22 +110,6 @@ impl FileSystem for Managing {
     }
 
     fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EPERM)
-    }
-
-    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rename(&self, _: &Rename<'_>) -> Result<()> {
         Err(Errno::EPERM)
     }
 

@@ -6,7 +6,7 @@
 //! Linux: `rootfs`, which is a tmpfs.
 
 use crate::{
-    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
+    fs::{Features, FileSystem, Found, FsStat, NewInode},
     inode::{Attr, InodeRef},
 };
 use pathwalk_abi::{Errno, Result, Timespec, mode::S_IFDIR};
@@ -32,22 +32,6 @@ impl FileSystem for RootFs {
         Err(Errno::EPERM)
     }
 
-    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn rename(&self, _: &Rename<'_>) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
     fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
         Err(Errno::EISDIR)
     }
@@ -60,10 +44,6 @@ impl FileSystem for RootFs {
         _: Timespec,
     ) -> Result<(u64, usize)> {
         Err(Errno::EISDIR)
-    }
-
-    fn setattr(&self, _: InodeRef<'_>, _: &Iattr) -> Result<()> {
-        Err(Errno::EPERM)
     }
 
     fn statfs(&self) -> Result<FsStat> {
