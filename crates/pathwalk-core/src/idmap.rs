@@ -8,7 +8,8 @@
 //!   1000 ◄──────────────── ? 2000            who is not seen by anybody's id makes nothing there: EOVERFLOW
 //! ```
 //!
-//! A mount gets its map before anybody sees it and keeps it for good, so who is in the mount may read it without a lock.
+//! A mount gets its map while it hangs nowhere and nobody writes through it, and keeps it for good. Who holds nothing reads
+//! it under the mount's count. Who walks in such a tree while it gets its map may see it from some step on, as in Linux.
 //! Who is asked for permission carries the map of the mount that he looks through, [`Subject::idmap`]; all rules about
 //! owners are methods of his. While no mount of the machine has a map, nobody looks for one.
 //!
@@ -23,7 +24,7 @@ use crate::{
 };
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Cell32;
-use std::sync::OnceLock;
+use std::{ops::Deref, sync::OnceLock};
 
 /// A range of ids: those from `stored` on are seen as those from `seen` on.
 ///
@@ -194,15 +195,18 @@ impl Vfs {
     }
 
     /// Who asks, looking through a mount. Of a mount that is not held a guess until it is checked.
-    #[inline]
-    pub(crate) fn through<'s>(&'s self, mnt: MountId, who: Subject<'s>) -> Subject<'s> {
-        if self.has_idmaps() { self.through_map(mnt, who) } else { who }
+    #[inline(always)]
+    pub(crate) fn through<'w, 's>(&'s self, mnt: MountId, who: &'w Subject<'s>) -> Through<'w, 's> {
+        if self.has_idmaps() { self.through_map(mnt, who) } else { Through::Plain(who) }
     }
 
     #[cold]
     #[inline(never)]
-    fn through_map<'s>(&'s self, mnt: MountId, who: Subject<'s>) -> Subject<'s> {
-        Subject { idmap: self.idmaps.get(self.mount_slot(mnt).idmap.get()), ..who }
+    fn through_map<'w, 's>(&'s self, mnt: MountId, who: &'w Subject<'s>) -> Through<'w, 's> {
+        match self.idmaps.get(self.mount_slot(mnt).idmap.get()) {
+            None => Through::Plain(who),
+            idmap => Through::Mapped(Subject { idmap, ..*who }),
+        }
     }
 
     /// Whether a mount with a map does not show the owner or the group.
@@ -215,16 +219,34 @@ impl Vfs {
         })
     }
 
-    /// Attributes as a mount with a map shows them.
+    /// Owner and group as a mount with a map shows them.
     #[cold]
     #[inline(never)]
-    pub(crate) fn shown_through(&self, mnt: MountId, attr: &Attr) -> Attr {
+    pub(crate) fn shown_through(&self, mnt: MountId, uid: u32, gid: u32) -> (u32, u32) {
         let map = self.idmaps.get(self.mount_slot(mnt).idmap.get());
-        map.map_or(*attr, |map| Attr {
-            uid: seen(&map.users, attr.uid).unwrap_or(NOBODY),
-            gid: seen(&map.groups, attr.gid).unwrap_or(NOBODY),
-            ..*attr
+        map.map_or((uid, gid), |map| {
+            (seen(&map.users, uid).unwrap_or(NOBODY), seen(&map.groups, gid).unwrap_or(NOBODY))
         })
+    }
+}
+
+/// Who asks, looking through a mount: the one who asks himself where it has no map, so that nothing is copied.
+pub(crate) enum Through<'w, 's> {
+    /// The mount has no map.
+    Plain(&'w Subject<'s>),
+    /// With the mount's map.
+    Mapped(Subject<'s>),
+}
+
+impl<'s> Deref for Through<'_, 's> {
+    type Target = Subject<'s>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Subject<'s> {
+        match self {
+            Self::Plain(who) => who,
+            Self::Mapped(who) => who,
+        }
     }
 }
 
@@ -235,7 +257,7 @@ impl<'a> HeldPath<'a> {
     where
         'a: 's,
     {
-        self.vfs().through(self.mnt(), who)
+        *self.vfs().through(self.mnt(), &who)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     cred::Subject,
     inode::{Attr, I_CHANGING, Inode, InodeId},
     lock,
-    mount::{MntFlags, MountId},
+    mount::{MntFlags, MountId, remount::Writing},
     ops::making::may_keep_sgid,
     security::SetAttr,
     vfs::Vfs,
@@ -187,6 +187,8 @@ impl Vfs {
         if !self.atime_needs_update(&slot.attr(), mnt, flags) {
             return;
         }
+        // Whoever makes the mount read-only meanwhile is told that it is in use, or this is not noted.
+        let Ok(_writing) = Writing::new(self, mnt) else { return };
         if let Some(sb) = self.superblock(slot.sb.get()) {
             lock_order::assert_none_held();
             sb.fs.update_time(self.inode_ref(inode), self.now());

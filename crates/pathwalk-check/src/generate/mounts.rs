@@ -3,12 +3,12 @@
 use super::Generator;
 use crate::{
     call::{Call, Who},
-    field::{Text, Where},
+    field::{Octal, Text, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
-    ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, StatmountMask,
-    UmountFlags,
+    ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags,
+    StatmountMask, UmountFlags,
 };
 
 /// What mount(2) can be told beside what it is to do.
@@ -147,6 +147,20 @@ impl Generator {
         let flags = OpenTreeFlags::EMPTY_PATH | all;
         for _ in 0..self.pick(&[1, 1, 1, 2]) {
             self.pending.push(Call::IdmapMount { path: itself(), flags, map });
+        }
+        // Somebody writes there, or nobody can.
+        if self.one_in(3) {
+            let make = OpenFlags::CREAT | OpenFlags::RDWR;
+            let flags = self.pick(&[make, make, OpenFlags::WRONLY, OpenFlags::empty()]);
+            let (within, mode) = (self.new_place().path, Octal(0o666));
+            let (to_fill, path) = (self.slot_to_fill(), Where { dir: Some(slot.0), path: within });
+            self.pending.push(Call::Openat { slot: to_fill, path, flags, mode });
+        }
+        if self.one_in(4) {
+            let set = MountAttrFlags::RDONLY;
+            let (clear, propagation) = (MountAttrFlags::empty(), MountFlags::empty());
+            let path = itself();
+            self.pending.push(Call::MountSetattr { path, flags, set, clear, propagation });
         }
         let path = self.mounted_place();
         Call::OpenTree { slot, path, flags: OpenTreeFlags::CLONE | all }

@@ -66,9 +66,9 @@ impl Vfs {
     /// `EBUSY`: it would become read-only, and files are open for writing through it.
     pub(crate) fn reconfigure_mnt(&self, at: &HeldPath<'_>, flags: MntFlags) -> Result<()> {
         let tree = self.mount_tree();
-        let to_read_only = flags.contains(MntFlags::RDONLY) && !at.mnt_flags().read_only();
-        if to_read_only {
-            tree.make_read_only(&[at.mnt()])?;
+        let mut wait = WritersWait::none(self);
+        if flags.contains(MntFlags::RDONLY) && !at.mnt_flags().read_only() {
+            wait.hold(at.mnt())?;
         }
         tree.set_attributes(at.mnt(), flags);
         Ok(())
@@ -87,8 +87,9 @@ impl Vfs {
         flags: MntFlags,
         who: &Subject<'_>,
     ) -> Result<()> {
-        self.reconfigure_super(at, ms & REMOUNT, REMOUNT, who)?;
-        self.mount_tree().set_attributes(at.mnt(), flags);
+        // One hold for both: a mount never says that it is read-only while files are open for writing through it.
+        let tree = self.reconfigure_super(at, ms & REMOUNT, REMOUNT, who)?;
+        tree.set_attributes(at.mnt(), flags);
         Ok(())
     }
 
@@ -98,7 +99,7 @@ impl Vfs {
     ///
     /// As [`Vfs::remount`].
     pub(super) fn umount_root(&self, at: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
-        self.reconfigure_super(at, MountFlags::RDONLY, MountFlags::RDONLY, who)
+        self.reconfigure_super(at, MountFlags::RDONLY, MountFlags::RDONLY, who).map(drop)
     }
 
     /// Changes the flags of the mount whose root the place is, and perhaps of all below it; all or none.
@@ -106,11 +107,11 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
-    /// - those of [`TreeGuard::may_idmap`].
-    /// - `EBUSY`: one would become read-only or get a map, and files are open for writing through it.
+    /// - of one mount after the other, parents first: those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
+    ///   or get a map, and files are open for writing through it.
     /// - `ENOMEM`: there are as many maps as there can be.
     ///
-    /// Linux: `do_mount_setattr`.
+    /// Linux: `do_mount_setattr`, `mount_setattr_prepare`, `mount_setattr_commit`.
     pub(crate) fn do_mount_setattr(
         &self,
         at: &HeldPath<'_>,
@@ -122,44 +123,47 @@ impl Vfs {
             return Err(Errno::EINVAL);
         }
         let changed = if change.all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
-        let writable = |id: &MountId| !self.mount_slot(*id).flags().contains(MntFlags::RDONLY);
-        let mapped: Vec<_> = match &change.idmap {
-            Some(_) => changed.iter().copied().filter(writable).collect(),
-            None => Vec::new(),
-        };
-        if change.idmap.is_some() {
-            for &id in &changed {
+        let mut wait = WritersWait::none(self);
+        for &id in &changed {
+            if change.idmap.is_some() {
                 tree.may_idmap(id)?;
             }
+            let read_only = self.mount_slot(id).flags().contains(MntFlags::RDONLY);
+            let becomes_read_only = change.set.contains(MntFlags::RDONLY) && !read_only;
+            // Nobody begins to write as one owner and goes on as another: not through one that can be written from now
+            // on either.
+            if becomes_read_only || change.idmap.is_some() {
+                wait.hold(id)?;
+            }
         }
-        // Nobody begins to write as one owner and goes on as another.
-        let wait = tree.hold_writers(&mapped)?;
         let number = change.idmap.as_ref().map(|map| self.idmaps.number_of(map)).transpose()?;
-        if change.set.contains(MntFlags::RDONLY) {
-            let asked: Vec<_> = changed.iter().copied().filter(writable).collect();
-            tree.make_read_only(&asked)?;
-        }
         for id in changed {
             let flags = self.mount_slot(id).flags();
-            tree.set_flags(id, flags.difference(change.clear) | change.set);
             if let Some(number) = number {
+                debug_assert!(flags.contains(MntFlags::WRITE_HOLD), "nobody writes meanwhile");
                 tree.set_idmap(id, number);
             }
+            let flags = self.mount_slot(id).flags();
+            tree.set_flags(id, flags.difference(change.clear) | change.set);
             if let Some(propagation) = change.propagation {
                 tree.change_propagation(id, propagation);
             }
         }
-        drop(wait);
         Ok(())
     }
 
+    /// Changes the flags of a superblock; the tree's lock is the caller's then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::remount`].
     fn reconfigure_super(
         &self,
         at: &HeldPath<'_>,
         flags: MountFlags,
         mask: MountFlags,
         who: &Subject<'_>,
-    ) -> Result<()> {
+    ) -> Result<TreeGuard<'_>> {
         self.ask(Hooks::SB_REMOUNT, |module| {
             module.sb_remount(who, &PathRef::of(self, at), flags)
         })?;
@@ -178,7 +182,7 @@ impl Vfs {
         }
         let kept = sb.flags().difference(mask);
         sb.set_flags(kept | flags);
-        Ok(())
+        Ok(tree)
     }
 
     /// Whether a file system has files that lost their last name and are in use.
@@ -209,13 +213,13 @@ impl<'v> TreeGuard<'v> {
         if can { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    /// Gives a mount that nobody sees yet its map.
+    /// Gives a mount its map. Who has the tree's file may walk there meanwhile, and see it or not.
     pub(super) fn set_idmap(&self, id: MountId, number: u32) {
         let mount = self.vfs.mount_slot(id);
         if number == mount.idmap.get() {
             return;
         }
-        let _change = mount.seq.change();
+        let _change = self.change(id);
         mount.idmap.set(number);
         mount.blksize.set(mount.blksize.get() | IDMAPPED);
         mount.flags.set(mount.flags().union(MntFlags::IDMAPPED).bits());
@@ -227,24 +231,14 @@ impl<'v> TreeGuard<'v> {
         self.nodes.keys().copied().filter(of_sb).collect()
     }
 
-    /// Makes mounts read-only, all or none.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY`: files are open for writing through one of them.
-    pub(super) fn make_read_only(&self, ids: &[MountId]) -> Result<()> {
-        let _wait = self.hold_writers(ids)?;
-        for &id in ids {
-            self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::RDONLY);
-        }
-        Ok(())
-    }
-
     fn make_read_only_sb(&self, sb: &SuperBlock, id: u32, mounts: &[MountId]) -> Result<()> {
-        // A mount that is read-only itself has no writers, or had them before: nobody asks.
-        let asked = |id: &MountId| !self.vfs.mount_slot(*id).flags().contains(MntFlags::RDONLY);
-        let asked: Vec<_> = mounts.iter().copied().filter(asked).collect();
-        let _wait = self.hold_writers(&asked)?;
+        let mut wait = WritersWait::none(self.vfs);
+        for &mount in mounts {
+            // A mount that is read-only itself has no writers, or had them before: nobody asks.
+            if !self.vfs.mount_slot(mount).flags().contains(MntFlags::RDONLY) {
+                wait.hold(mount)?;
+            }
+        }
         if self.vfs.has_unlinked(id) {
             return Err(Errno::EBUSY);
         }
@@ -253,26 +247,6 @@ impl<'v> TreeGuard<'v> {
             self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::SB_RDONLY);
         }
         Ok(())
-    }
-
-    /// Has the writers of mounts wait, unless there are some; and says so of all when the result is dropped.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY`: there are some.
-    ///
-    /// Linux: `mnt_hold_writers`, `mnt_unhold_writers`.
-    fn hold_writers<'i>(&self, ids: &'i [MountId]) -> Result<WritersWait<'v, 'i>> {
-        let vfs = self.vfs;
-        let wait = WritersWait { vfs, ids };
-        for &id in ids {
-            let flags = &vfs.mount_slot(id).flags;
-            flags.set(flags.get() | MntFlags::WRITE_HOLD.bits());
-            if vfs.mount_writers.get(id.0).sum_after() != 0 {
-                return Err(Errno::EBUSY);
-            }
-        }
-        Ok(wait)
     }
 
     /// Sets what remounting may change of a mount's flags.
@@ -284,15 +258,37 @@ impl<'v> TreeGuard<'v> {
     }
 }
 
-/// Writers of these mounts wait; dropped under the lock of the tree.
-struct WritersWait<'v, 'i> {
+/// Writers of these mounts wait; made and dropped under the lock of the tree.
+struct WritersWait<'v> {
     vfs: &'v Vfs,
-    ids: &'i [MountId],
+    ids: Vec<MountId>,
 }
 
-impl Drop for WritersWait<'_, '_> {
+impl<'v> WritersWait<'v> {
+    fn none(vfs: &'v Vfs) -> Self {
+        Self { vfs, ids: Vec::new() }
+    }
+
+    /// Has the writers of one more mount wait, unless there are some.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: there are some.
+    ///
+    /// Linux: `mnt_hold_writers`.
+    fn hold(&mut self, id: MountId) -> Result<()> {
+        debug_assert!(!self.ids.contains(&id), "the first to let go would let all go");
+        self.ids.push(id);
+        let flags = &self.vfs.mount_slot(id).flags;
+        flags.set(flags.get() | MntFlags::WRITE_HOLD.bits());
+        if self.vfs.mount_writers.get(id.0).sum_after() == 0 { Ok(()) } else { Err(Errno::EBUSY) }
+    }
+}
+
+/// Linux: `mnt_unhold_writers`.
+impl Drop for WritersWait<'_> {
     fn drop(&mut self) {
-        for &id in self.ids {
+        for &id in &self.ids {
             let flags = &self.vfs.mount_slot(id).flags;
             flags.set(flags.get() & !MntFlags::WRITE_HOLD.bits());
         }

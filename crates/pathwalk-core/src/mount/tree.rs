@@ -364,7 +364,7 @@ impl<'v> TreeGuard<'v> {
     }
 
     /// Makes a mount's count odd, unless it is.
-    fn change(&self, id: MountId) -> Option<Change<'v>> {
+    pub(super) fn change(&self, id: MountId) -> Option<Change<'v>> {
         (!self.unused.contains_key(&id)).then(|| self.vfs.mount_slot(id).seq.change())
     }
 

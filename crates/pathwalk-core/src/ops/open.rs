@@ -7,7 +7,7 @@ use crate::{
     dcache::NEGATIVE,
     file::File,
     fs::Access,
-    inode::{Attr, Owner},
+    inode::Attr,
     mount::MntFlags,
     name::{Bytes, Component, Kind},
     security::{Hooks, PathRef},
@@ -331,7 +331,7 @@ impl Task {
     fn may_create_in_sticky(
         &self,
         held: &HeldPath<'_>,
-        directory: Owner,
+        directory: DirectorySeen,
         found: &Attr,
     ) -> Result<()> {
         let config = &self.vfs().config;
@@ -341,7 +341,9 @@ impl Task {
             _ => 1,
         };
         let who = held.seen_by(self.cred.subject());
-        let own = who.same_owner(directory, found) || who.owns(found.uid);
+        // The file may be shown by a mount of its own.
+        let seen = who.seen_uid(found.uid);
+        let own = seen.is_some() && (seen == directory.uid || seen == Some(who.fsuid));
         let group_counts = setting >= 2 && directory.mode & S_IWGRP != 0;
         let shared = directory.mode & S_IWOTH != 0 || group_counts;
         if directory.mode & S_ISVTX != 0 && setting != 0 && !own && shared {
@@ -364,10 +366,18 @@ fn held_for_writing(flags: OpenFlags) -> bool {
 
 /// Where what is opened comes from.
 enum Origin {
-    /// It was there; with `O_CREAT`, in a directory with this owner and mode.
-    Found(Option<Owner>),
+    /// It was there; with `O_CREAT`, in this directory.
+    Found(Option<DirectorySeen>),
     /// This call made it.
     Made,
+}
+
+/// Of a directory, what `may_create_in_sticky` looks at.
+#[derive(Clone, Copy)]
+struct DirectorySeen {
+    mode: u32,
+    /// Its owner, as the mount shows it; none whom it does not show.
+    uid: Option<u32>,
 }
 
 /// How to open.
@@ -436,7 +446,7 @@ enum Opened<'a> {
 /// Linux: `open_last_lookups`.
 struct CreateJob {
     /// Of the directory that has the last name, for `may_create_in_sticky`.
-    directory: Option<Owner>,
+    directory: Option<DirectorySeen>,
 }
 
 impl<'a> Job<'a> for CreateJob {
@@ -459,7 +469,9 @@ impl<'a> Job<'a> for CreateJob {
                 return Err(Errno::EISDIR.into());
             }
             // Finding the child shows that this was the directory.
-            self.directory = Some(walk.vfs.inode(walk.inode()).owner().0);
+            let owner = walk.vfs.inode(walk.inode()).owner().0;
+            let uid = walk.vfs.through(walk.at.mnt, &walk.who).seen_uid(owner.uid);
+            self.directory = Some(DirectorySeen { mode: owner.mode, uid });
             match create_last(walk, text, &last)? {
                 Last::Stands => break,
                 Last::Again => {}

@@ -78,9 +78,11 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
             end.vfs.vfs_getattr(end.inode())?;
         }
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
-        let attr = attr.ok_or(Stop::Leave(Left::Changed))?;
+        let mut attr = attr.ok_or(Stop::Leave(Left::Changed))?;
         let mount = MountStat::of(end.mount(), end.at.dentry, end.at.flags);
-        let attr = if mount.idmapped { end.vfs.shown_through(end.at.mnt, &attr) } else { attr };
+        if mount.idmapped {
+            (attr.uid, attr.gid) = end.vfs.shown_through(end.at.mnt, attr.uid, attr.gid);
+        }
         end.check()?;
         Ok((self.0)(&attr, &mount))
     }
@@ -259,8 +261,10 @@ impl File {
         let (mnt, dentry) = self.place();
         let inode = InodeId(vfs.dentry(dentry).inode.get());
         let mount = MountStat::of(vfs.mount_slot(mnt), dentry, vfs.dentry(dentry).flags.get());
-        let attr = vfs.inode(inode).attr();
-        let attr = if mount.idmapped { vfs.shown_through(mnt, &attr) } else { attr };
+        let mut attr = vfs.inode(inode).attr();
+        if mount.idmapped {
+            (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
+        }
         f(&attr, &mount)
     }
 }

@@ -3,7 +3,7 @@
 //! Linux: `complete_walk`; the last part of `path_lookupat`.
 
 use super::{HeldPath, Place, Request, Stop, observe::Left};
-use crate::{cred::Subject, inode::InodeId, mount::Mount, vfs::Vfs};
+use crate::{cred::Subject, idmap::Through, inode::InodeId, mount::Mount, vfs::Vfs};
 
 /// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
 pub(crate) struct End<'a, const RCU: bool> {
@@ -29,9 +29,9 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     }
 
     /// Who asks, looking through the mount where the walk ends; a guess until the place is checked.
-    #[inline]
-    pub(crate) fn who(&self) -> Subject<'a> {
-        self.vfs.through(self.at.mnt, self.who)
+    #[inline(always)]
+    pub(crate) fn who(&self) -> Through<'_, 'a> {
+        self.vfs.through(self.at.mnt, &self.who)
     }
 
     /// The inode; a guess until the place is checked.

@@ -153,7 +153,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     fn may_follow(&mut self, link: &Attr) -> Result<bool, Stop> {
         let (directory, _) = self.vfs.inode(self.inode()).owner();
         self.check_at()?;
-        let who = self.vfs.through(self.at.mnt, self.who);
+        let who = self.vfs.through(self.at.mnt, &self.who);
         if !is_shared(directory) || who.same_owner(directory, link) {
             return Ok(true);
         }

@@ -329,7 +329,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Errno::ENOTDIR.into());
         }
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
-        let who = self.vfs.through(self.at.mnt, self.who);
+        let who = self.vfs.through(self.at.mnt, &self.who);
         if !H::RCU {
             let asked = self.vfs.inode_permission(inode, Access::EXEC, &who);
             match asked {

@@ -47,6 +47,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale_changes: AtomicU64,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
+    /// What is done while it notes that something was read.
+    when_read: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
 impl SampleFs {
@@ -61,9 +63,15 @@ impl SampleFs {
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
             valid: AtomicBool::new(true),
+            when_read: Mutex::default(),
         };
         fs.add(FileType::Directory, 0o755, b"");
         Arc::new(fs)
+    }
+
+    /// Has something done while it notes that something was read.
+    pub(crate) fn when_read(&self, then: Option<Box<dyn Fn() + Send>>) {
+        *self.when_read.lock().unwrap() = then;
     }
 
     fn add(&self, kind: FileType, mode: u32, body: &[u8]) -> u64 {
@@ -314,6 +322,9 @@ impl FileSystem for SampleFs {
     }
 
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        if let Some(then) = &*self.when_read.lock().unwrap() {
+            then();
+        }
         self.change(inode, |attr| attr.atime = atime);
     }
 

@@ -18,6 +18,8 @@ mod moves;
 
 mod umount;
 
+mod remounts;
+
 mod pairs;
 
 mod asked;
