@@ -1,6 +1,6 @@
 //! What a file system is like, and what is asked of an inode.
 
-use bitflags::bitflags;
+use bitflags::{Flags, bitflags};
 
 bitflags! {
     /// What a file system is like; asked once, when it is mounted.
@@ -18,7 +18,7 @@ bitflags! {
         /// [`FileSystem::revalidate`](super::FileSystem::revalidate) wants to be asked at each use of a cached name.
         const REVALIDATE = 1 << 3;
         /// … of a run of cached names at a time, by [`FileSystem::lookup_many`](super::FileSystem::lookup_many).
-        const LOOKUP_MANY = 1 << 9;
+        const LOOKUP_MANY = 1 << 7;
         /// [`FileSystem::getattr`](super::FileSystem::getattr) wants to be asked at each stat, whatever the cache has.
         const GETATTR = 1 << 10;
         /// Its symlinks lead to different places for different tasks, or to places without a path:
@@ -32,11 +32,21 @@ bitflags! {
         /// [`FileSystem::set_acl`](super::FileSystem::set_acl) know them. Those of a complete file system are kept in the cache alone.
         const POSIX_ACL = 1 << 8;
         /// Its mounts may show owners otherwise than they are: it looks at owners only through what it is handed.
-        const IDMAP = 1 << 9;
+        const IDMAP = 1 << 11;
         /// It mounts things by itself, or holds walks back: [`FileSystem::managed`](super::FileSystem::managed) says where.
-        const MANAGED = 1 << 10;
+        const MANAGED = 1 << 12;
     }
 }
+
+const _: () = {
+    // Each is a bit of its own.
+    let (mut at, mut seen) = (0, 0);
+    while at < Features::FLAGS.len() {
+        let bit = Features::FLAGS[at].value().bits();
+        assert!(bit & seen == 0);
+        (at, seen) = (at + 1, seen | bit);
+    }
+};
 
 bitflags! {
     /// What is asked of an inode.

@@ -29,6 +29,7 @@ impl Managed {
 pub struct Automount {
     /// The file system.
     pub fs: Arc<dyn FileSystem>,
-    /// The flags of the mount, as mount(2) takes them.
+    /// The flags of the file system, as mount(2) takes them. The mount has those of the mount that it hangs in; what is said
+    /// here is refused besides: `MS_RDONLY`, `MS_NOSUID`, `MS_NODEV`, `MS_NOEXEC`, `MS_NOSYMFOLLOW`.
     pub flags: MountFlags,
 }

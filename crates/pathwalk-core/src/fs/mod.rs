@@ -123,11 +123,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// A `..` among them leads back to the directory that was gone through before; it is never the first nor the last, and
     /// never leads above `dir`.
     ///
-    /// What is left open between two answers is the file system's to say: that all names lead where they led is enough.
+    /// What is left open between two answers is the file system's to say: that all names lead where they led is enough. Names
+    /// are asked about below directories that the caller may search as far as the cache knows.
     ///
     /// # Errors
     ///
-    /// As [`FileSystem::revalidate`].
+    /// Whatever keeps it from saying; that is as 0, for the walk has not come to the names behind the first yet.
     fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
         let _ = (dir, run);
         Ok(0)
@@ -482,7 +483,10 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// It is asked by walks through the directory, and by those that end there and want to be inside: open without `O_PATH`,
     /// chdir, statx without `AT_NO_AUTOMOUNT`, a slash behind the name; by stat, chmod and the like it is not. Each time counts
-    /// as a symlink.
+    /// as a symlink, and so does what the walks follow that are made in here.
+    ///
+    /// The mount has the flags of the one that it hangs in. Unused, it is in nobody's way: umount2(2) of what it hangs in takes
+    /// it down.
     ///
     /// # Errors
     ///
@@ -495,19 +499,21 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EISDIR)
     }
 
-    /// Says whether a walk may cross a directory that has [`Managed::TRANSIT`], into what is mounted there; it may wait before
-    /// it does. Where `may_block` is not set it must not, and the inode is held by nobody: its word is all that may be looked
-    /// at.
+    /// Says whether a walk may cross a directory that has [`Managed::TRANSIT`], into what is mounted there. Where it is given
+    /// the directory it may wait before it does, and mount something there.
+    ///
+    /// Where it is not given it, it must not wait, and nobody holds the directory: it may go while this is asked, so that
+    /// [`FileSystem::evict`] has taken the node back. A walk asks once in this way, and once more if it must hold its place.
     ///
     /// # Errors
     ///
     /// - `EISDIR`: it is to see the directory as it is, whatever is mounted there.
-    /// - `ECHILD`, where it may not block: that cannot be said at once; it is asked again when it may.
+    /// - `ECHILD`, where it may not wait, or whatever else: that cannot be said at once; it is asked again when it may.
     /// - any other: the walk ends with it.
     ///
     /// Linux: `d_manage`.
-    fn manage(&self, dir: InodeRef<'_>, who: &Subject<'_>, may_block: bool) -> Result<()> {
-        let _ = (dir, who, may_block);
+    fn manage(&self, node: u64, who: &Subject<'_>, dir: Option<InodeRef<'_>>) -> Result<()> {
+        let _ = (node, who, dir);
         Ok(())
     }
 

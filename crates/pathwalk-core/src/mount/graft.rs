@@ -103,6 +103,35 @@ impl Vfs {
             }
         }
     }
+
+    /// Locks the tree and just that place; none where something is mounted on it.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: no name leads to the place any more, or the file system lets nothing be mounted there.
+    /// - `ENOENT`: a directory above it was dropped as stale.
+    ///
+    /// Linux: `lock_mount_exact`.
+    pub(crate) fn lock_mount_exact<'v>(
+        &'v self,
+        at: &HeldPath<'v>,
+    ) -> Result<Option<LockedMount<'v>>> {
+        let (parent, mountpoint) = (at.mnt(), at.dentry());
+        let name = self.reserve_held(mountpoint)?;
+        if !at.sb().fs.may_be_covered(at.inode_ref()) {
+            return Err(Errno::ENOENT);
+        }
+        self.dget(mountpoint);
+        let held = HeldDentry(self, mountpoint);
+        let tree = self.mount_tree();
+        if tree.child_at(parent, mountpoint).is_some() {
+            return Ok(None);
+        }
+        if !tree.is_linked_from_root(mountpoint) {
+            return Err(Errno::ENOENT);
+        }
+        Ok(Some(LockedMount { tree, parent, mountpoint, _name: name, _held: held }))
+    }
 }
 
 impl LockedMount<'_> {
@@ -120,6 +149,17 @@ impl LockedMount<'_> {
             return Err(Errno::ENOTDIR);
         }
         self.tree.attach_recursive(source, (self.parent, self.mountpoint))
+    }
+
+    /// Gives a mount that is to hang there the flags of the one that it will hang in, and keeps what it refuses itself. It
+    /// goes when it is in the way of one below it and nobody uses it.
+    ///
+    /// Linux: the flags that `finish_automount` gives to `do_add_mount`.
+    pub(crate) fn lend_flags(&self, id: MountId) {
+        let slot = |id| self.tree.vfs.mount_slot(id);
+        let below = slot(self.parent).flags() & MntFlags::USER_SETTABLE;
+        let own = slot(id).flags().difference(MntFlags::ATIME);
+        self.tree.set_flags(id, own | below | MntFlags::SHRINKABLE);
     }
 
     /// The namespace of the place.
@@ -156,7 +196,8 @@ impl TreeGuard<'_> {
     /// Linux: `clone_mnt`.
     pub(super) fn clone_mnt(&mut self, old: MountId, root: DentryId, how: Copy) -> Result<MountId> {
         let vfs = self.vfs;
-        let flags = vfs.mount_slot(old).flags() & MntFlags::USER_SETTABLE;
+        let kept = MntFlags::USER_SETTABLE | MntFlags::SHRINKABLE;
+        let flags = vfs.mount_slot(old).flags() & kept;
         vfs.dget(root);
         let sb = vfs.mount_slot(old).sb.get();
         let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;

@@ -80,6 +80,8 @@ bitflags! {
         const SB_RDONLY = 1 << 17;
         /// `MNT_EXPIRE` was asked for once and nobody let go of the mount since.
         const EXPIRY_MARK = 1 << 18;
+        /// A walk that came by had it mounted, or it is a copy of such a one: it is in nobody's way.
+        const SHRINKABLE = 1 << 19;
         /// `SB_MANDLOCK`, `SB_SYNCHRONOUS` and the like are the superblock's; what is here is the mount's own and may be
         /// changed by remounting.
         const USER_SETTABLE = Self::RDONLY.bits()

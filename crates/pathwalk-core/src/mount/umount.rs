@@ -3,7 +3,7 @@
 //! An unmounted mount goes with its last holder. It hangs nowhere, but for what was taken down with the directory that it
 //! stood on: such a tree stays in one piece until its root goes.
 //!
-//! Linux: `do_umount`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
+//! Linux: `do_umount`, `shrink_submounts`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
 
 use super::{MntFlags, MountId, NsId, propagate::Propagation, tree::TreeGuard};
 use crate::{
@@ -39,7 +39,8 @@ impl Vfs {
     /// - `EAGAIN`: with `MNT_EXPIRE`: it was used since it was last asked for.
     /// - those of [`Vfs::remount`]: it is the mount of the caller's root.
     /// - `EINVAL`: it hangs nowhere.
-    /// - `EBUSY`: somebody uses it, or one that goes with it, or something is mounted in it; unless `MNT_DETACH`.
+    /// - `EBUSY`: somebody uses it, or one that goes with it, or something is mounted in it; unless `MNT_DETACH`. What walks had
+    ///   mounted there is no hindrance if nobody uses it: it is taken down, also where this is the answer.
     pub(crate) fn do_umount(
         &self,
         at: &HeldPath<'_>,
@@ -62,8 +63,11 @@ impl Vfs {
         if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {
             return Err(Errno::EINVAL);
         }
-        if !flags.contains(UmountFlags::DETACH) && tree.is_busy(id, 1) {
-            return Err(Errno::EBUSY);
+        if !flags.contains(UmountFlags::DETACH) {
+            tree.shrink_submounts(id);
+            if tree.is_busy(id, 1) {
+                return Err(Errno::EBUSY);
+            }
         }
         tree.umount_tree(&[id], Umount::Propagated);
         Ok(())
@@ -214,6 +218,44 @@ impl TreeGuard<'_> {
             self.unused.insert(id, change);
         }
         held
+    }
+
+    /// Takes down the mounts below one that walks had mounted and nobody uses, the leaves first.
+    ///
+    /// Linux: `shrink_submounts`.
+    fn shrink_submounts(&mut self, top: MountId) {
+        loop {
+            let idle = self.select_submounts(top);
+            if idle.is_empty() {
+                return;
+            }
+            for id in idle {
+                // It may have gone with one before it.
+                if self.vfs.mount_slot(id).ns() != NsId::NONE {
+                    self.umount_tree(&[id], Umount::Propagated);
+                }
+            }
+        }
+    }
+
+    /// Those of them with nothing mounted in them. What hangs in other mounts than such ones stays, and so do they.
+    ///
+    /// Linux: `select_submounts`.
+    fn select_submounts(&mut self, top: MountId) -> Vec<MountId> {
+        let (mut todo, mut idle) = (vec![top], Vec::new());
+        while let Some(at) = todo.pop() {
+            for child in self.node(at).children.clone() {
+                if !self.vfs.mount_slot(child).flags().contains(MntFlags::SHRINKABLE) {
+                    continue;
+                }
+                if !self.node(child).children.is_empty() {
+                    todo.push(child);
+                } else if !self.is_busy(child, 0) {
+                    idle.push(child);
+                }
+            }
+        }
+        idle
     }
 
     /// Takes down trees.

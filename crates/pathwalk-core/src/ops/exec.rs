@@ -17,7 +17,7 @@ use crate::{
     mount::MntFlags,
     task::{At, Task},
     vfs::Vfs,
-    walk::lookup::keep,
+    walk::{Lookup, lookup::keep},
 };
 use pathwalk_abi::{AtFlags, Errno, FileType, OpenFlags, Result};
 
@@ -40,7 +40,8 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: AtFlags,
     ) -> Result<Executable> {
-        let request = self.request(dir.into(), path.as_ref(), lookup_flags(flags))?;
+        let lookup = lookup_flags(flags) | Lookup::AUTOMOUNT;
+        let request = self.request(dir.into(), path.as_ref(), lookup)?;
         only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
         let held = keep(&request)?;
         let vfs = self.vfs();

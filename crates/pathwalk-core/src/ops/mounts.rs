@@ -220,7 +220,10 @@ impl Task {
     /// - `EINVAL`: nothing is mounted there, it is the bottom of the tree, or it lies in another mount namespace.
     /// - with `MNT_EXPIRE`: `EINVAL`: it is the task's root, or `MNT_FORCE` or `MNT_DETACH` is given; `EBUSY`: somebody uses it;
     ///   `EAGAIN`: somebody did since this was last asked, or it never was.
-    /// - `EBUSY`: somebody uses it, or something is mounted in it.
+    /// - `EBUSY`: somebody uses it, or something is mounted in it. What is there by [`FileSystem::automount`] and unused is taken
+    ///   down first, whatever the answer is; with `MNT_EXPIRE` and `MNT_DETACH` not.
+    ///
+    /// [`FileSystem::automount`]: crate::fs::FileSystem::automount
     pub fn umount2(&self, path: impl AsRef<[u8]>, flags: UmountFlags) -> Result<()> {
         if flags.bits() & !UmountFlags::all().bits() != 0 {
             return Err(Errno::EINVAL);

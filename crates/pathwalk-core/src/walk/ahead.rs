@@ -25,7 +25,6 @@ use crate::{
     name::{Bytes, Component, Kind, scan},
     vfs::Vfs,
 };
-use pathwalk_abi::Result;
 use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
 
@@ -62,20 +61,11 @@ impl Ahead {
 impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
     /// Asks about a cached child and those that the text goes on to; says whether the child is known to hold. If not, it
     /// is to be asked about alone.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the file system answers.
-    pub(super) fn ask_ahead(
-        &mut self,
-        text: Bytes<'_>,
-        name: &Component,
-        child: &Seen,
-    ) -> Result<bool> {
+    pub(super) fn ask_ahead(&mut self, text: Bytes<'_>, name: &Component, child: &Seen) -> bool {
         let vfs = self.vfs;
         let sb = vfs.superblock(vfs.dentry(child.id).sb.get());
         let Some(sb) = sb.filter(|sb| sb.features.contains(Features::LOOKUP_MANY)) else {
-            return Ok(false);
+            return false;
         };
         let dir = vfs.inode_ref(self.inode());
         let mut run: SmallVec<[(DentryId, Component); 8]> = SmallVec::new();
@@ -87,7 +77,8 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         let mut pos = name.start + name.len;
         while flags & (DIRECTORY | MANAGED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
             pos = skip_slashes(text.text, pos);
-            if pos == text.text.len() {
+            // Who may not search it is told nothing of what lies there, nor what becomes of asking.
+            if pos == text.text.len() || !self.may_surely_search(at) {
                 break;
             }
             let name = scan(text, pos, self.tables.secret);
@@ -129,9 +120,10 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             })
             .collect();
         lock_order::assert_none_held();
-        // Of one name alone it is asked in the way that can also say no.
-        let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names) } else { Ok(0) };
-        let known = held.as_ref().map_or(0, |known| *known.min(&run.len()));
+        // Of one name alone it is asked in the way that can also say no. An error may be about a name that the walk never
+        // comes to.
+        let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names).unwrap_or(0) } else { 0 };
+        let known = held.min(run.len());
         for (place, (id, _)) in run.iter().enumerate().skip(1).rev() {
             if *id == DentryId::NONE {
                 continue;
@@ -142,9 +134,13 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
                 vfs.dput(*id);
             }
         }
-        if held.is_err() {
-            vfs.dput(child.id);
-        }
-        held.map(|_| known != 0)
+        known != 0
+    }
+
+    /// Whether a directory below the place may be searched, if nobody has to be asked.
+    fn may_surely_search(&self, dir: DentryId) -> bool {
+        let inode = InodeId(self.vfs.dentry(dir).inode.get());
+        let who = self.vfs.through(self.at.mnt, self.who);
+        matches!(self.try_may_lookup(inode, &who), Ok(Ok(_)))
     }
 }

@@ -19,10 +19,10 @@ use super::{
 use crate::{
     fs::Automount,
     inode::InodeId,
-    mount::{NsId, graft::Side},
+    mount::{MountId, NsId},
     vfs::Vfs,
 };
-use pathwalk_abi::{Errno, MAXSYMLINKS, Result};
+use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::lock_order;
 
 /// What a file system says of a directory that it manages.
@@ -38,20 +38,27 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Asks whether the walk may cross a directory. In RCU mode nothing is held, and what cannot be said at once is asked
     /// again when it is.
     #[cold]
-    pub(super) fn manage(&self, place: &Place) -> Result<Transit, Stop> {
+    pub(super) fn manage(&mut self, place: &Place) -> Result<Transit, Stop> {
         let vfs = self.vfs;
         let slot = vfs.dentry(place.dentry);
         if self.flags.contains(Lookup::NO_XDEV) {
             let errno = Errno::EXDEV;
             return Err(if H::RCU { Stop::Leave(Left::Mount) } else { errno.into() });
         }
-        let inode = InodeId(slot.inode.get());
-        let Some(sb) = vfs.superblock(slot.sb.get()) else {
-            return Err(if H::RCU { Stop::Leave(Left::Changed) } else { Errno::ESTALE.into() });
-        };
+        if H::RCU && !O::ASKS {
+            return Err(Stop::Leave(Left::Mount));
+        }
+        let inode = vfs.inode_ref(InodeId(slot.inode.get()));
+        let (node, sb) = (inode.node(), vfs.superblock(slot.sb.get()));
+        let changed = || H::RCU && !slot.seq.unchanged(place.seq);
+        // Nobody is asked about another file system's directory.
+        if changed() {
+            return Err(Stop::Leave(Left::Changed));
+        }
+        let sb = sb.ok_or(Errno::ESTALE)?;
         lock_order::assert_none_held();
-        let said = sb.fs.manage(vfs.inode_ref(inode), &self.who, !H::RCU);
-        if H::RCU && !slot.seq.unchanged(place.seq) {
+        let said = self.in_hook(|who| sb.fs.manage(node, who, (!H::RCU).then_some(inode)));
+        if changed() {
             return Err(Stop::Leave(Left::Changed));
         }
         match said {
@@ -72,15 +79,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if self.flags.contains(Lookup::NO_XDEV) {
             return Err(Errno::EXDEV);
         }
-        if self.links >= MAXSYMLINKS {
-            return Err(Errno::ELOOP);
-        }
-        self.links += 1;
+        self.may_follow_one_more()?;
+        self.count_link();
         let vfs = self.vfs;
         vfs.hold_both((place.mnt, place.dentry));
         let at = HeldPath::new(vfs, place.mnt, place.dentry);
         lock_order::assert_none_held();
-        match at.sb().fs.automount(at.inode_ref(), &self.who) {
+        match self.in_hook(|who| at.sb().fs.automount(at.inode_ref(), who)) {
             Ok(None) => Ok(Transit::Cross),
             Ok(Some(mount)) => vfs.finish_automount(&at, mount).map(|()| Transit::Cross),
             Err(Errno::EISDIR) => Ok(Transit::Plain),
@@ -94,24 +99,26 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - whatever keeps it from being mounted.
-    /// - `EINVAL`: the place is in no namespace.
+    /// - those of [`Vfs::new_mount`].
+    /// - those of [`Vfs::lock_mount_exact`].
+    /// - `EINVAL`: the place lies in a mount that was unmounted.
+    /// - those of [`LockedMount::graft`](crate::mount::graft::LockedMount::graft).
     fn finish_automount(&self, at: &HeldPath<'_>, mount: Automount) -> Result<()> {
         let id = self.new_mount(mount.fs, mount.flags)?;
-        let hang_up = || {
-            let mut locked = self.lock_mount(at, Side::OnTop)?;
-            if (locked.parent, locked.mountpoint) != (at.mnt(), at.dentry()) {
-                return Ok(false);
-            }
-            if locked.ns() == NsId::NONE {
-                return Err(Errno::EINVAL);
-            }
-            locked.graft(id).map(|()| true)
-        };
-        let hung_up = hang_up();
+        let hung_up = self.hang_up(id, at);
         if hung_up != Ok(true) {
             self.mount_abandon(id);
         }
         hung_up.map(|_| ())
+    }
+
+    /// Hangs a mount up at a place, unless something is mounted there; says whether it did.
+    fn hang_up(&self, id: MountId, at: &HeldPath<'_>) -> Result<bool> {
+        let Some(mut locked) = self.lock_mount_exact(at)? else { return Ok(false) };
+        if locked.ns() == NsId::NONE {
+            return Err(Errno::EINVAL);
+        }
+        locked.lend_flags(id);
+        locked.graft(id).map(|()| true)
     }
 }

@@ -224,7 +224,7 @@ impl<'a> Hold<'a> for Ref<'a> {
             Some(seen) if seen.flags & REVALIDATE == 0 => Ok(seen),
             Some(seen) if walk.hold.ahead.is_next(vfs, seen.id) => Ok(vfs.seen_now(seen.id)),
             Some(seen) => {
-                if !query.anew && walk.ask_ahead(text, name, &seen)? {
+                if !query.anew && walk.ask_ahead(text, name, &seen) {
                     return Ok(vfs.seen_now(seen.id));
                 }
                 Ok(vfs.seen_now(still_held(vfs, seen.id, query)?))

@@ -17,7 +17,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_abi::{
-    Errno, FileType, InodeFlags, MAXSYMLINKS, Result,
+    Errno, FileType, InodeFlags, Result,
     mode::{S_ISVTX, S_IWOTH},
 };
 use pathwalk_sync::lock_order;
@@ -52,7 +52,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let body = self.read_link(&link, last, &mut to);
         self.put_link(&link);
         let body = body?;
-        self.links += 1;
+        self.count_link();
         match &to {
             Some(to) if O::LISTENS => {
                 let (mnt, dentry) = self.fs.hold_root(self.vfs);
@@ -80,9 +80,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     ) -> Result<SmallVec<[u8; 192]>, Stop> {
         let vfs = self.vfs;
         self.point()?;
-        if self.links >= MAXSYMLINKS {
-            return Err(Errno::ELOOP.into());
-        }
+        self.may_follow_one_more()?;
         let inode = InodeId(vfs.dentry(link.dentry).inode.get());
         let slot = vfs.inode(inode);
         let Some(attr) = (if H::RCU { slot.try_attr() } else { Some(slot.attr()) }) else {
@@ -120,7 +118,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         } else if slot.flags.get() & I_MAGIC_LINK == 0 {
             body.extend_from_slice(&vfs.link_body(inode)?);
         } else {
-            match vfs.get_link(inode, &self.who)? {
+            match self.in_hook(|who| vfs.get_link(inode, who))? {
                 LinkTarget::Body(text) => body.extend_from_slice(&text),
                 LinkTarget::Place(place) => *to = Some(place.0),
             }

@@ -37,6 +37,8 @@ pub(crate) mod step;
 
 mod automount;
 
+mod budget;
+
 pub(crate) mod link;
 
 pub(crate) mod dots;
@@ -68,7 +70,7 @@ use crate::{
     inode::{I_ACL, I_ACL_UNKNOWN, I_MAY_EXEC, I_PERMISSION, InodeId},
     mount::MountId,
     name::{Bytes, Component, Kind, scan},
-    perm::Verdict,
+    perm::{Rule, Verdict},
     task::FsStruct,
     vfs::Vfs,
 };
@@ -344,21 +346,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
             return Ok(asked.map(|_| ())?);
         }
-        let Some((owner, flags)) = self.vfs.inode(inode).try_owner() else {
-            return Err(Stop::Leave(Left::Changed));
-        };
-        let opted_in = flags & I_MAY_EXEC != 0
-            && flags & (I_ACL | I_ACL_UNKNOWN) == 0
-            && owner.mode & S_IXUGO == S_IXUGO;
-        if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
-            return Err(Stop::Leave(Left::Permission));
-        }
-        let rule = match self.vfs.try_decide(inode, owner, flags, Access::EXEC, &who) {
-            Verdict::Rule(rule) => rule,
-            Verdict::Changed => return Err(Stop::Leave(Left::Changed)),
-            Verdict::Unknown => return Err(Stop::Leave(Left::Permission)),
-        };
-        match rule {
+        match self.try_may_lookup(inode, &who).map_err(Stop::Leave)? {
             Ok(rule) => {
                 self.observer.may_search(observe::Spot { vfs: self.vfs, place: &self.at }, rule);
                 Ok(())
@@ -369,6 +357,27 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 self.observer.may_not_search(rule);
                 Err(Errno::EACCES.into())
             }
+        }
+    }
+
+    /// The rule by which a directory may be searched or not, if nobody has to be asked.
+    #[inline(always)]
+    fn try_may_lookup(
+        &self,
+        inode: InodeId,
+        who: &Subject<'_>,
+    ) -> Result<Result<Rule, Rule>, Left> {
+        let (owner, flags) = self.vfs.inode(inode).try_owner().ok_or(Left::Changed)?;
+        let opted_in = flags & I_MAY_EXEC != 0
+            && flags & (I_ACL | I_ACL_UNKNOWN) == 0
+            && owner.mode & S_IXUGO == S_IXUGO;
+        if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
+            return Err(Left::Permission);
+        }
+        match self.vfs.try_decide(inode, owner, flags, Access::EXEC, who) {
+            Verdict::Rule(rule) => Ok(rule),
+            Verdict::Changed => Err(Left::Changed),
+            Verdict::Unknown => Err(Left::Permission),
         }
     }
 

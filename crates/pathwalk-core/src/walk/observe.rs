@@ -135,6 +135,10 @@ pub trait Observer {
 
     /// Whether anybody listens; where not, nothing is gathered.
     const LISTENS: bool = false;
+
+    /// Whether a walk that holds nothing asks file systems; where not, it leaves: it is a walk beside that of the call, which
+    /// asks itself.
+    const ASKS: bool = true;
 }
 
 /// A place that an observer is told of.

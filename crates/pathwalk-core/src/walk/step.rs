@@ -159,13 +159,14 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
         };
         loop {
-            let flags = vfs.dentry(place.dentry).flags.get();
+            let mut flags = vfs.dentry(place.dentry).flags.get();
             if flags & MANAGED == 0 {
                 break;
             }
             if flags & TRANSIT != 0 {
                 match self.manage(&place) {
-                    Ok(Transit::Cross) => {}
+                    // It may have been mounted while the walk waited there.
+                    Ok(Transit::Cross) => flags = vfs.dentry(place.dentry).flags.get(),
                     Ok(Transit::Plain) => break,
                     Err(stop) => {
                         give_back(&place, own);

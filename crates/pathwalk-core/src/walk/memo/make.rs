@@ -170,6 +170,7 @@ impl Noter {
 
 impl Observer for &mut Noter {
     const LISTENS: bool = true;
+    const ASKS: bool = false;
 
     fn begin(&mut self, at: Spot<'_>) {
         self.stepped(at);

@@ -143,6 +143,17 @@ pub(crate) fn recall<User>(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> 
     known.ok().flatten()
 }
 
+/// Does something while this thread remembers nothing: each walk is walked.
+pub(super) fn without<R>(f: impl FnOnce() -> R) -> R {
+    let mut f = Some(f);
+    let mut run = || f.take().map(|f| f());
+    let done = THREAD.try_with(|thread| {
+        let _nothing = thread.try_borrow_mut();
+        run()
+    });
+    done.ok().flatten().or_else(run).expect("it was done one way or the other")
+}
+
 impl Memo {
     const fn none() -> Self {
         Self {

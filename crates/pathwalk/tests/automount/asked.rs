@@ -1,165 +1,11 @@
-//! File systems that mount something when a walk comes by, or hold walks back: when they are asked, and what they may say.
+//! When a file system is asked, and what becomes of what it says.
 
+use crate::managing::{Answer, kind_at, machine};
 use pathwalk::{
-    AccessMode, At, AtFlags, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags,
-    OpenHow, OpenTreeFlags, ResolveFlags, Result, StatxMask, Subject, Task, Timespec, UmountFlags,
-    Vfs,
-    fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, Managed, NewInode},
+    AccessMode, At, AtFlags, Errno, MemFs, MountFlags, OpenFlags, OpenHow, OpenTreeFlags,
+    ResolveFlags, Result, StatxMask, Task, UmountFlags,
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, Weak},
-};
-
-/// What the file system answers next.
-enum Answer {
-    /// A new file system with a directory `in`.
-    Mounts,
-    /// Mounts it itself first, and then gives another one.
-    SomebodyIsFaster,
-    /// Says that somebody else does it, and nobody does.
-    Nothing,
-    /// An error.
-    Fails(Errno),
-}
-
-/// A root with the directories `auto`, `gate`, `both` and `plain`, each with a directory `sub`.
-#[derive(Default)]
-struct Managing {
-    answers: Mutex<VecDeque<Answer>>,
-    automounts: Mutex<u32>,
-    /// What manage answers, and how it was asked: whether it may block.
-    gate: Mutex<(Option<Errno>, Option<Errno>)>,
-    asked: Mutex<Vec<bool>>,
-    task: Mutex<Weak<Task>>,
-}
-
-const NAMES: [&[u8]; 4] = [b"auto", b"gate", b"both", b"plain"];
-
-impl Managing {
-    fn directory(node: u64) -> Found {
-        let mode = FileType::Directory.to_mode() | 0o755;
-        let attr = pathwalk::Attr { mode, nlink: 2, ino: node, ..Default::default() };
-        Found { node, attr, body: None }
-    }
-
-    fn answer_with(&self, answers: impl IntoIterator<Item = Answer>) {
-        self.answers.lock().unwrap().extend(answers);
-    }
-
-    /// How often automount was asked since this was last asked.
-    fn automounts(&self) -> u32 {
-        std::mem::take(&mut self.automounts.lock().unwrap())
-    }
-}
-
-impl FileSystem for Managing {
-    fn kind(&self) -> &str {
-        "managing"
-    }
-
-    fn features(&self) -> Features {
-        Features::MANAGED
-    }
-
-    fn root(&self) -> Result<Found> {
-        Ok(Self::directory(1))
-    }
-
-    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
-        let node = match dir.node() {
-            1 => NAMES.iter().position(|known| *known == name).map(|index| index as u64 + 2),
-            node if name == b"sub" => Some(node + 100),
-            _ => None,
-        };
-        Ok(node.map(Self::directory))
-    }
-
-    fn managed(&self, found: &Found) -> Managed {
-        match found.node {
-            2 => Managed::AUTOMOUNT,
-            3 => Managed::TRANSIT,
-            4 => Managed::AUTOMOUNT | Managed::TRANSIT,
-            _ => Managed::empty(),
-        }
-    }
-
-    fn automount(&self, dir: InodeRef<'_>, _: &Subject<'_>) -> Result<Option<Automount>> {
-        *self.automounts.lock().unwrap() += 1;
-        // No lock of the machine's is held: another call may be made of it.
-        dir.vfs().usage();
-        let gives = || Some(Automount { fs: MemFs::new(), flags: MountFlags::NOSUID });
-        match self.answers.lock().unwrap().pop_front() {
-            Some(Answer::Mounts) => Ok(gives()),
-            Some(Answer::SomebodyIsFaster) => {
-                let task = self.task.lock().unwrap().upgrade().expect("the test has it");
-                task.mount(MemFs::new(), "/auto", MountFlags::NODEV).unwrap();
-                Ok(gives())
-            }
-            Some(Answer::Nothing) => Ok(None),
-            Some(Answer::Fails(errno)) => Err(errno),
-            None => panic!("nobody expects to be asked"),
-        }
-    }
-
-    fn manage(&self, _: InodeRef<'_>, _: &Subject<'_>, may_block: bool) -> Result<()> {
-        self.asked.lock().unwrap().push(may_block);
-        let (at_once, waiting) = *self.gate.lock().unwrap();
-        let errno = if may_block { waiting } else { at_once };
-        errno.map_or(Ok(()), Err)
-    }
-
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EPERM)
-    }
-
-    /// The sticky bit says that something is to be mounted.
-    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
-        let sticky = change.mode.is_some_and(|mode| mode & 0o1000 != 0);
-        if inode.node() == 5 {
-            inode.set_managed(if sticky { Managed::AUTOMOUNT } else { Managed::empty() });
-        }
-        inode.update(|attr| {
-            change.copy_to(attr);
-            Ok(())
-        })
-    }
-
-    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
-        Err(Errno::EPERM)
-    }
-
-    fn write(
-        &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
-    ) -> Result<(u64, usize)> {
-        Err(Errno::EPERM)
-    }
-
-    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
-}
-
-fn machine() -> (Arc<Managing>, Arc<Task>) {
-    let fs = Arc::new(Managing::default());
-    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
-    let task = Arc::new(vfs.task(Cred::root()));
-    *fs.task.lock().unwrap() = Arc::downgrade(&task);
-    (fs, task)
-}
-
-fn kind_at(task: &Task, path: &str) -> String {
-    let mounts = String::from_utf8(pathwalk::mountinfo(task)).unwrap();
-    mounts.lines().filter(|line| line.split(' ').nth(4) == Some(path)).map(|_| 'm').collect()
-}
+use std::sync::{Arc, Mutex};
 
 /// `STATX_ATTR_AUTOMOUNT`
 const AUTOMOUNT: u64 = 0x1000;
@@ -184,6 +30,10 @@ const TRIGGERS: &[(&str, Call)] = &[
     ("statfs", |t| t.statfs("/auto").map(drop)),
     ("open_tree", |t| t.open_tree(At::Cwd, "/auto", OpenTreeFlags::empty()).map(drop)),
     ("bind", |t| t.bind("/auto", "/plain")),
+    ("open_exec", |t| match t.open_exec(At::Cwd, "/auto", AtFlags::empty()) {
+        Err(Errno::EACCES) => Ok(()),
+        other => panic!("{other:?}"),
+    }),
     ("..", |t| match t.stat("/auto/sub/..") {
         Ok(_) | Err(Errno::ENOENT) => Ok(()),
         Err(errno) => Err(errno),
@@ -258,11 +108,14 @@ fn what_it_answers_is_done() {
     fs.answer_with([Answer::Nothing, Answer::Mounts]);
     assert_eq!(look(), Err(Errno::ENOENT));
     assert_eq!(task.umount2("/auto", UmountFlags::empty()), Ok(()));
-    fs.answer_with([Answer::SomebodyIsFaster]);
+    // Somebody is faster.
+    fs.answer_with([Answer::After(Box::new(|task| {
+        task.mount(MemFs::new(), "/auto", MountFlags::NODEV).unwrap();
+    }))]);
     assert_eq!(look(), Err(Errno::ENOENT));
     assert_eq!(kind_at(&task, "/auto"), "m", "what was there first stays, the other is dropped");
     let flags = task.statfs("/auto").unwrap().f_flags;
-    assert_eq!((flags & 2, flags & 4), (0, 4), "the other is the one without devices");
+    assert_eq!(flags & 4, 4, "it is the one without devices");
 }
 
 #[test]
@@ -288,15 +141,13 @@ fn a_gate_is_asked_each_time_and_may_say_that_it_cannot_say() {
     asked();
     for _ in 0..3 {
         assert_eq!(look("in"), Ok(()));
-        // Once more by who would remember the path.
-        let asked = asked();
-        assert!(!asked.is_empty() && asked.iter().all(|may_block| !may_block), "{asked:?}");
+        // Not by who would remember the path.
+        assert_eq!(asked(), [false]);
     }
     *fs.gate.lock().unwrap() = (Some(Errno::ECHILD), None);
     for _ in 0..3 {
         assert_eq!(look("in"), Ok(()));
-        let asked = asked();
-        assert_eq!((asked.first(), asked.last()), (Some(&false), Some(&true)), "{asked:?}");
+        assert_eq!(asked(), [false, true]);
     }
     *fs.gate.lock().unwrap() = (Some(Errno::ECHILD), Some(Errno::ENOENT));
     assert_eq!(look("in"), Err(Errno::ENOENT));
@@ -321,4 +172,65 @@ fn a_file_system_changes_its_mind() {
     task.umount2("/plain", UmountFlags::empty()).unwrap();
     task.chmod("/plain", 0o755).unwrap();
     assert_eq!(task.stat("/plain/sub").map(drop), Ok(()));
+}
+
+#[test]
+fn what_is_mounted_while_a_walk_waits_is_crossed_into() {
+    for path in ["/gate", "/both"] {
+        let (fs, task) = machine();
+        *fs.gate.lock().unwrap() = (Some(Errno::ECHILD), None);
+        *fs.in_gate.lock().unwrap() = Some(Box::new(move |task| {
+            task.mount(MemFs::new(), path, MountFlags::empty()).unwrap();
+            task.mkdir(format!("{path}/in"), 0o755).unwrap();
+        }));
+        assert_eq!(task.stat(format!("{path}/in")).map(drop), Ok(()), "{path}");
+        assert_eq!(fs.automounts(), 0, "{path}");
+    }
+    // Of both, the gate is asked first, and what it says is the end of it.
+    let (fs, task) = machine();
+    *fs.gate.lock().unwrap() = (Some(Errno::ECHILD), Some(Errno::EPERM));
+    assert_eq!(task.stat("/both/sub").map(drop), Err(Errno::EPERM));
+    *fs.gate.lock().unwrap() = (Some(Errno::ECHILD), Some(Errno::EISDIR));
+    assert_eq!(task.stat("/both/sub").map(drop), Ok(()));
+    *fs.gate.lock().unwrap() = (None, None);
+    fs.answer_with([Answer::Mounts]);
+    assert_eq!(task.stat("/both/sub").map(drop), Err(Errno::ENOENT));
+    assert_eq!(fs.automounts(), 1);
+}
+
+#[test]
+fn walks_inside_of_a_file_system_share_the_budget() {
+    // It walks through itself.
+    let (fs, task) = machine();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    fs.answer_with((0..40).map(|_| {
+        let said = Arc::clone(&said);
+        Answer::After(Box::new(move |task| {
+            let inside = task.stat("/auto/sub").map(drop);
+            said.lock().unwrap().push(inside);
+        }))
+    }));
+    assert_eq!(task.stat("/auto/sub").map(drop), Err(Errno::ENOENT));
+    assert_eq!(fs.automounts(), 40);
+    // The innermost is the first to come back; there it was mounted then.
+    let said = said.lock().unwrap();
+    assert_eq!((said[0], &said[1..]), (Err(Errno::ELOOP), &[Err(Errno::ENOENT); 39][..]));
+    // What its walks followed is gone for who asked; 20 symlinks and one automount leave 19 for behind it.
+    for (behind, answer) in [(19, Ok(())), (20, Err(Errno::ELOOP))] {
+        let (fs, task) = machine();
+        task.mount(MemFs::new(), "/plain", MountFlags::empty()).unwrap();
+        task.mkdir("/plain/0", 0o755).unwrap();
+        for link in 1..=20 {
+            task.symlink(format!("{}", link - 1), format!("/plain/{link}")).unwrap();
+        }
+        fs.answer_with([Answer::After(Box::new(|task| {
+            for _ in 0..4 {
+                task.stat("/plain/5").unwrap();
+            }
+        }))]);
+        let walk = task.stat(format!("/auto/../plain/{behind}")).map(drop);
+        assert_eq!(walk, answer, "{behind}");
+        // It is over with that walk.
+        assert_eq!(task.stat("/plain/20").map(drop), Ok(()));
+    }
 }

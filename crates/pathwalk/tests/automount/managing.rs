@@ -1,0 +1,180 @@
+//! A file system that mounts something when a walk comes by, and holds walks back, as a test tells it.
+
+use pathwalk::{
+    Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, Result, Subject, Task, Timespec,
+    Vfs,
+    fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, Managed, NewInode},
+};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, Weak},
+};
+
+/// What the file system answers next.
+pub(crate) enum Answer {
+    /// A new file system with a directory `in`.
+    Mounts,
+    /// The same with those flags.
+    MountsWith(MountFlags),
+    /// The same, after something was done.
+    After(Hook),
+    /// Says that somebody else does it, and nobody does.
+    Nothing,
+    /// An error.
+    Fails(Errno),
+}
+
+/// What a file system does while it is asked.
+pub(crate) type Hook = Box<dyn FnMut(&Task) + Send>;
+
+/// A root with the directories `auto`, `gate`, `both` and `plain`, each with a directory `sub`.
+#[derive(Default)]
+pub(crate) struct Managing {
+    answers: Mutex<VecDeque<Answer>>,
+    automounts: Mutex<u32>,
+    /// What manage answers where it may not block, and where it may; and how it was asked: whether it may.
+    pub(crate) gate: Mutex<(Option<Errno>, Option<Errno>)>,
+    pub(crate) asked: Mutex<Vec<bool>>,
+    /// What is done first, once, where it may block.
+    pub(crate) in_gate: Mutex<Option<Hook>>,
+    pub(crate) task: Mutex<Weak<Task>>,
+}
+
+const NAMES: [&[u8]; 4] = [b"auto", b"gate", b"both", b"plain"];
+
+impl Managing {
+    fn directory(node: u64) -> Found {
+        let mode = FileType::Directory.to_mode() | 0o755;
+        let attr = pathwalk::Attr { mode, nlink: 2, ino: node, ..Default::default() };
+        Found { node, attr, body: None }
+    }
+
+    pub(crate) fn answer_with(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
+    fn task(&self) -> Arc<Task> {
+        self.task.lock().unwrap().upgrade().expect("the test has it")
+    }
+
+    /// How often automount was asked since this was last asked.
+    pub(crate) fn automounts(&self) -> u32 {
+        std::mem::take(&mut self.automounts.lock().unwrap())
+    }
+}
+
+impl FileSystem for Managing {
+    fn kind(&self) -> &str {
+        "managing"
+    }
+
+    fn features(&self) -> Features {
+        Features::MANAGED
+    }
+
+    fn root(&self) -> Result<Found> {
+        Ok(Self::directory(1))
+    }
+
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let node = match dir.node() {
+            1 => NAMES.iter().position(|known| *known == name).map(|index| index as u64 + 2),
+            node if name == b"sub" => Some(node + 100),
+            _ => None,
+        };
+        Ok(node.map(Self::directory))
+    }
+
+    fn managed(&self, found: &Found) -> Managed {
+        match found.node {
+            2 => Managed::AUTOMOUNT,
+            3 => Managed::TRANSIT,
+            4 => Managed::AUTOMOUNT | Managed::TRANSIT,
+            _ => Managed::empty(),
+        }
+    }
+
+    fn automount(&self, dir: InodeRef<'_>, _: &Subject<'_>) -> Result<Option<Automount>> {
+        *self.automounts.lock().unwrap() += 1;
+        // No lock of the machine's is held: another call may be made of it.
+        dir.vfs().usage();
+        let gives = |flags| Ok(Some(Automount { fs: MemFs::new(), flags }));
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            Some(Answer::Mounts) => gives(MountFlags::empty()),
+            Some(Answer::MountsWith(flags)) => gives(flags),
+            Some(Answer::After(mut hook)) => {
+                hook(&self.task());
+                gives(MountFlags::empty())
+            }
+            Some(Answer::Nothing) => Ok(None),
+            Some(Answer::Fails(errno)) => Err(errno),
+            None => panic!("nobody expects to be asked"),
+        }
+    }
+
+    fn manage(&self, node: u64, _: &Subject<'_>, dir: Option<InodeRef<'_>>) -> Result<()> {
+        assert!(matches!(node, 3 | 4) && dir.is_none_or(|dir| dir.node() == node));
+        self.asked.lock().unwrap().push(dir.is_some());
+        if dir.is_some() {
+            let hook = self.in_gate.lock().unwrap().take();
+            if let Some(mut hook) = hook {
+                hook(&self.task());
+            }
+        }
+        let (at_once, waiting) = *self.gate.lock().unwrap();
+        let errno = if dir.is_some() { waiting } else { at_once };
+        errno.map_or(Ok(()), Err)
+    }
+
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+        Err(Errno::EPERM)
+    }
+
+    /// The sticky bit says that something is to be mounted.
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        let sticky = change.mode.is_some_and(|mode| mode & 0o1000 != 0);
+        if inode.node() == 5 {
+            inode.set_managed(if sticky { Managed::AUTOMOUNT } else { Managed::empty() });
+        }
+        inode.update(|attr| {
+            change.copy_to(attr);
+            Ok(())
+        })
+    }
+
+    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
+        Err(Errno::EPERM)
+    }
+
+    fn write(
+        &self,
+        _: InodeRef<'_>,
+        _: Option<u64>,
+        _: &[u8],
+        _: Timespec,
+    ) -> Result<(u64, usize)> {
+        Err(Errno::EPERM)
+    }
+
+    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        Ok(FsStat::default())
+    }
+}
+
+pub(crate) fn machine() -> (Arc<Managing>, Arc<Task>) {
+    let fs = Arc::new(Managing::default());
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let task = Arc::new(vfs.task(Cred::root()));
+    *fs.task.lock().unwrap() = Arc::downgrade(&task);
+    (fs, task)
+}
+
+pub(crate) fn kind_at(task: &Task, path: &str) -> String {
+    let mounts = String::from_utf8(pathwalk::mountinfo(task)).unwrap();
+    mounts.lines().filter(|line| line.split(' ').nth(4) == Some(path)).map(|_| 'm').collect()
+}
