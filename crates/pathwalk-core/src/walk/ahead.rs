@@ -140,7 +140,7 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
     /// Whether a directory below the place may be searched, if nobody has to be asked.
     fn may_surely_search(&self, dir: DentryId) -> bool {
         let inode = InodeId(self.vfs.dentry(dir).inode.get());
-        let who = self.vfs.through(self.at.mnt, self.who);
+        let who = self.vfs.through(self.at.mnt, &self.who);
         matches!(self.try_may_lookup(inode, &who), Ok(Ok(_)))
     }
 }
