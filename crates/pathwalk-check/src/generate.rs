@@ -233,16 +233,7 @@ impl Generator {
             RenameFlags::EXCHANGE | RenameFlags::WHITEOUT,
             RenameFlags::from_bits_retain(8),
         ]);
-        let old = self.place();
-        let new = loop {
-            let new = self.new_place();
-            // To look at a task's file is to note how it is open. Here a rename does so of its second name though the first is
-            // missing.
-            if !self.procfs || !new.path.windows(2).any(|name| name == b"fd") {
-                break new;
-            }
-        };
-        Call::Renameat2 { old, new, flags }
+        Call::Renameat2 { old: self.place(), new: self.new_place(), flags }
     }
 
     fn umount(&mut self) -> Call {

@@ -248,6 +248,33 @@ fn changes_do_not_trust_a_name_that_no_longer_holds() {
 }
 
 #[test]
+fn a_rename_asks_about_the_new_name_when_the_old_one_is_there() {
+    // In either order of the names: that is the order in which they are reserved.
+    for (old, new) in [("/a", "/b"), ("/b", "/a")] {
+        let (fs, task) = machine(Features::REVALIDATE);
+        assert_eq!(task.rename(old, new), Err(Errno::ENOENT));
+        assert_eq!(asked(&fs.calls.lookup), 1, "{old}");
+        // Both are cached, and what is said of the old one is stale: it is asked about once more.
+        fs.appear(&new[1..], FILE, 0o644, "");
+        task.stat(new).unwrap();
+        let _ = task.stat(old);
+        asked(&fs.calls.lookup);
+        asked(&fs.calls.revalidate);
+        assert_eq!(task.rename(old, new), Err(Errno::ENOENT));
+        assert_eq!((asked(&fs.calls.lookup), asked(&fs.calls.revalidate)), (0, 1), "{old}");
+        fs.vanish(&new[1..]);
+        fs.appear(&old[1..], FILE, 0o644, "");
+        fs.valid.store(false, Relaxed);
+        assert_eq!(task.rename(old, new), Ok(()), "{old}");
+        fs.valid.store(true, Relaxed);
+        assert_eq!(
+            (task.stat(new).map(drop), task.stat(old).map(drop)),
+            (Ok(()), Err(Errno::ENOENT))
+        );
+    }
+}
+
+#[test]
 fn permission_is_the_file_systems_to_decide_unless_it_opts_out() {
     for (features, calls_of_a_hit) in [
         (Features::empty(), 0),

@@ -26,6 +26,16 @@ pub(crate) struct Query<'q> {
     pub(crate) anew: bool,
 }
 
+/// What came of asking about a reserved name.
+pub(crate) enum Asked<'v> {
+    /// It is known what it stands for.
+    Known(Reserved<'v>),
+    /// It is a directory whose old name somebody has reserved. The reservation is over.
+    Busy(Busy<'v>),
+    /// What was cached is not true any more. The reservation is over.
+    Stale,
+}
+
 impl Vfs {
     /// Reserves a name and finds out what it stands for. The caller has no other name reserved.
     ///
@@ -54,17 +64,33 @@ impl Vfs {
     ) -> Result<std::result::Result<Reserved<'_>, Busy<'_>>> {
         loop {
             let name = self.reserve(query.dir, query.text, query.name)?;
-            if name.unknown() {
-                return Ok(match self.fill(&name, query)? {
-                    None => Ok(name),
-                    Some(busy) => Err(busy),
-                });
+            match self.ask_reserved(name, query)? {
+                Asked::Known(name) => return Ok(Ok(name)),
+                Asked::Busy(busy) => return Ok(Err(busy)),
+                Asked::Stale => {}
             }
-            if self.still_holds(name.id, query)? {
-                return Ok(Ok(name));
-            }
-            self.d_invalidate(&name);
         }
+    }
+
+    /// Finds out what a reserved name stands for.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub(crate) fn ask_reserved<'v>(
+        &'v self,
+        name: Reserved<'v>,
+        query: Query<'_>,
+    ) -> Result<Asked<'v>> {
+        if name.unknown() {
+            let busy = self.fill(&name, query)?;
+            return Ok(busy.map_or_else(|| Asked::Known(name), Asked::Busy));
+        }
+        if self.still_holds(name.id, query)? {
+            return Ok(Asked::Known(name));
+        }
+        self.d_invalidate(&name);
+        Ok(Asked::Stale)
     }
 
     /// Asks the file system what a reserved name stands for, and notes the answer. If it is a directory that has another

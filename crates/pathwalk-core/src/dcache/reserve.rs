@@ -80,6 +80,15 @@ impl<'v> Reserved<'v> {
         (inode != InodeId::NONE).then_some(inode)
     }
 
+    /// The name, if it stands for something.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: it does not.
+    pub(crate) fn that_is_there(self) -> Result<Self> {
+        if self.inode().is_some() { Ok(self) } else { Err(Errno::ENOENT) }
+    }
+
     /// Whether the file system has yet to be asked.
     pub(crate) fn unknown(&self) -> bool {
         self.dentry().is(IN_LOOKUP)

@@ -4,7 +4,7 @@
 
 use super::{create::Make, making::Making, retry_estale};
 use crate::{
-    dcache::{DEAD_DIR, DIRECTORY, DentryId, reserve::Reserved},
+    dcache::{DEAD_DIR, DIRECTORY, DentryId, ask::Asked, reserve::Reserved},
     fs::{Access, Rename},
     inode::InodeId,
     lock,
@@ -280,7 +280,8 @@ impl Vfs {
         }
     }
 
-    /// Reserves both names, in the order that all renames keep; one reservation where they are the same.
+    /// Reserves both names, in the order that all renames keep; one reservation where they are the same. File systems are
+    /// asked about the old name first, and about the new one if that is there.
     fn reserve_two(
         &self,
         old: &Parent<'_>,
@@ -291,24 +292,24 @@ impl Vfs {
         if old_key == new_key {
             return Ok((self.reserve_known(old.query())?, None));
         }
-        let (old_name, new_name);
         // Whoever has one name may not wait for others than the second: a directory's other name may be the first one.
         let second = |parent: &Parent<'_>| {
             self.try_reserve_known(parent.query())?.map_err(|_busy| Errno::ESTALE)
         };
         if old_key < new_key {
-            old_name = self.reserve_known(old.query());
-            new_name = second(new);
-        } else {
-            new_name = self.reserve_known(new.query());
-            old_name = second(old);
+            let old_name = self.reserve_known(old.query())?.that_is_there()?;
+            return Ok((old_name, Some(second(new)?)));
         }
-        // The old name's errors come first, whichever was reserved first.
-        let old_name = old_name?;
-        if old_name.inode().is_none() {
-            return Err(Errno::ENOENT);
+        loop {
+            let reserved = self.reserve(new.dir.dentry(), new.text(), &new.last);
+            let old_name = second(old)?.that_is_there()?;
+            match self.ask_reserved(reserved?, new.query())? {
+                Asked::Known(new_name) => return Ok((old_name, Some(new_name))),
+                Asked::Busy(_) => return Err(Errno::ESTALE),
+                // It is reserved anew before the old name is.
+                Asked::Stale => {}
+            }
         }
-        Ok((old_name, Some(new_name?)))
     }
 
     fn inode_is_directory(&self, inode: InodeId) -> bool {
