@@ -311,6 +311,10 @@ bitflags! {
         const SB_SOURCE = 1 << 9;
         /// What can be asked for.
         const SUPPORTED_MASK = 1 << 12;
+        /// How the mount shows users.
+        const MNT_UIDMAP = 1 << 13;
+        /// How the mount shows groups.
+        const MNT_GIDMAP = 1 << 14;
     }
 }
 

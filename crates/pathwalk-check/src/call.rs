@@ -206,6 +206,7 @@ calls! {
     MoveMount "move_mount" { from: Where, to: Where, flags: MoveMountFlags }
     MountSetattr "mount_setattr" { path: Where, flags: OpenTreeFlags, set: MountAttrFlags, clear: MountAttrFlags, propagation: MountFlags }
     IdmapMount "idmap_mount" { path: Where, flags: OpenTreeFlags, map: Idmap }
+    OpenTreeAttr "open_tree_attr" { slot: Fills, path: Where, flags: OpenTreeFlags, set: MountAttrFlags, clear: MountAttrFlags, propagation: MountFlags, map: Idmap }
     Statmount "statmount" { path: Text, mask: StatmountMask }
     Listmount "listmount" { path: Text, flags: ListmountFlags }
     ListmountRoot "listmount_root" { flags: ListmountFlags }

@@ -14,13 +14,25 @@ pub(crate) struct Idmap(pub(crate) usize);
 type Ranges = &'static [(u32, u32, u32)];
 
 /// The maps: name, users and groups, as lines of `/proc/PID/uid_map`.
-pub(crate) const IDMAPS: [(&str, Ranges, Ranges); 6] = [
+pub(crate) const IDMAPS: [(&str, Ranges, Ranges); 7] = [
     ("shifted", &[(0, 1000, 2)], &[(0, 1000, 2)]),
     ("swapped", &[(0, 1000, 1), (1000, 0, 1), (1001, 1001, 1)], &[(0, 1000, 1), (1000, 0, 1)]),
     ("same", &[(0, 0, 65534)], &[(0, 0, 65534)]),
     ("u", &[(1000, 1000, 1)], &[(1000, 1000, 1)]),
     ("users", &[(0, 1001, 1), (1001, 0, 1), (1000, 1000, 1)], &[(0, 0, 65534)]),
+    ("many", &MANY, &MANY),
     ("groups", &[(0, 0, 65534)], &[(0, 1001, 1), (1000, 0, 1), (5, 1000, 1)]),
+];
+
+/// Of more than five the kernel keeps the order of the stored ids.
+const MANY: [(u32, u32, u32); 7] = [
+    (50, 0, 1),
+    (3, 70, 2),
+    (0, 1000, 1),
+    (1000, 50, 3),
+    (20, 20, 5),
+    (2, 8, 1),
+    (100_000, 200_000, 65536),
 ];
 
 impl Idmap {

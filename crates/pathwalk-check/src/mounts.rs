@@ -10,7 +10,7 @@
 //! ```
 
 use crate::{answer::Raw, normal::without_numbers};
-use pathwalk::{Result, StatMount, StatmountMask};
+use pathwalk::{MountIdRange, Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
 
 /// Makes the texts of all tasks one line.
@@ -73,6 +73,15 @@ pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
     tell(StatmountMask::MNT_NS_ID, format!("ns={}", told.mnt_ns_id != 0));
     tell(StatmountMask::SB_SOURCE, text("source", &told.sb_source));
     tell(StatmountMask::SUPPORTED_MASK, "supported".into());
+    let ranges = |ranges: &[MountIdRange]| {
+        let shown = ranges.iter().map(|range| {
+            let MountIdRange { stored, seen, count } = range;
+            format!("{stored}+{count}>{seen}")
+        });
+        shown.collect::<Vec<_>>().join(";")
+    };
+    tell(StatmountMask::MNT_UIDMAP, format!("users={}", ranges(&told.mnt_uidmap)));
+    tell(StatmountMask::MNT_GIDMAP, format!("groups={}", ranges(&told.mnt_gidmap)));
     Raw::Bytes(words.join(",").into_bytes())
 }
 

@@ -323,6 +323,11 @@ impl Asking<'_> {
                 let attr = MountAttr { attr_set, attr_clr, propagation, idmap: None };
                 task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
             }
+            Call::OpenTreeAttr { path, flags, set, clear, propagation, map, .. } => {
+                let (attr_set, attr_clr, propagation) = (*set, *clear, *propagation);
+                let attr = MountAttr { attr_set, attr_clr, propagation, idmap: Some(map.map()) };
+                Raw::File(task.open_tree_attr(self.at(path)?, &path.path, *flags, &attr)?)
+            }
             Call::IdmapMount { path, flags, map } => {
                 let (attr_set, idmap) = (MountAttrFlags::IDMAP, Some(map.map()));
                 let attr = MountAttr { attr_set, idmap, ..MountAttr::default() };

@@ -2,7 +2,7 @@
 //!
 //! Linux: `struct cred`, as far as names and inodes look at it; credentials(7), capabilities(7).
 
-use crate::idmap::MountIdMap;
+use crate::idmap::MntIdmap;
 use pathwalk_abi::CapSet;
 use std::ops::Deref;
 
@@ -154,7 +154,7 @@ pub struct Subject<'a> {
     /// The security module's word.
     pub security: u64,
     /// How the mount shows owners that the subject looks through, where not as they are.
-    pub idmap: Option<&'a MountIdMap>,
+    pub idmap: Option<MntIdmap<'a>>,
 }
 
 impl Subject<'_> {

@@ -8,23 +8,31 @@
 //!   1000 ◄──────────────── ? 2000            who is not seen by anybody's id makes nothing there: EOVERFLOW
 //! ```
 //!
-//! A mount gets its map while it hangs nowhere and nobody writes through it, and keeps it for good. Who holds nothing reads
-//! it under the mount's count. Who walks in such a tree while it gets its map may see it from some step on, as in Linux.
+//! A mount gets its map while it hangs nowhere and nobody writes through it, and keeps it until it is freed. Who walks in
+//! such a tree while it gets its map may see it from some step on, as in Linux.
+//!
 //! Who is asked for permission carries the map of the mount that he looks through, [`Subject::idmap`]; all rules about
 //! owners are methods of his. While no mount of the machine has a map, nobody looks for one.
+//!
+//! The ranges lie in two blobs of the names' arena, which the mount names in one word and shares with its copies. So a map is
+//! in a budget, goes with the last mount that has it, and may be looked at by who holds nothing: he may read the ranges of
+//! another map, or what is no range at all, but then the mount's count has moved.
 //!
 //! Linux: `fs/mnt_idmapping.c`, `make_vfsuid`, `from_vfsuid`; mount_setattr(2), user_namespaces(7).
 
 use crate::{
     cred::Subject,
     inode::{Attr, Owner},
-    mount::MountId,
+    mount::{Mount, MountId},
     vfs::Vfs,
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::Cell32;
-use std::{ops::Deref, sync::OnceLock};
+use pathwalk_sync::{Blob, BlobArena, Sample};
+use std::{
+    fmt::{self, Debug, Formatter},
+    ops::Deref,
+};
 
 /// A range of ids: those from `stored` on are seen as those from `seen` on.
 ///
@@ -49,6 +57,9 @@ pub struct MountIdMap {
 /// So many ranges has a map at most.
 const RANGES: usize = 340;
 
+/// So many are kept as they were given: `UID_GID_MAP_MAX_BASE_EXTENTS`.
+const AS_GIVEN: usize = 5;
+
 impl MountIdMap {
     /// A map of users and one of groups.
     ///
@@ -59,8 +70,17 @@ impl MountIdMap {
         if !are_a_map(users) || !are_a_map(groups) {
             return Err(Errno::EINVAL);
         }
-        Ok(Self { users: users.into(), groups: groups.into() })
+        Ok(Self { users: in_order(users), groups: in_order(groups) })
     }
+}
+
+/// Of more than five ranges Linux keeps the order of the stored ids, which statmount(2) shows.
+fn in_order(ranges: &[MountIdRange]) -> Box<[MountIdRange]> {
+    let mut ranges: Box<[_]> = ranges.into();
+    if ranges.len() > AS_GIVEN {
+        ranges.sort_unstable_by_key(|range| range.stored);
+    }
+    ranges
 }
 
 /// Linux: the checks of `map_write`.
@@ -78,20 +98,85 @@ fn are_a_map(ranges: &[MountIdRange]) -> bool {
     (1..=RANGES).contains(&ranges.len()) && ranges.iter().enumerate().all(each)
 }
 
-fn seen(ranges: &[MountIdRange], id: u32) -> Option<u32> {
-    let at = |range: &MountIdRange| {
-        let past = id.checked_sub(range.stored)?;
-        (past < range.count).then_some(range.seen + past)
-    };
-    ranges.iter().find_map(at)
+/// A map as mounts have it; what it says is a guess until the mount's count is checked, unless the mount is held.
+///
+/// Linux: `struct mnt_idmap`.
+#[derive(Clone, Copy)]
+pub struct MntIdmap<'a> {
+    names: &'a BlobArena,
+    blobs: IdmapBlobs,
 }
 
-fn stored(ranges: &[MountIdRange], id: u32) -> Option<u32> {
-    let at = |range: &MountIdRange| {
-        let past = id.checked_sub(range.seen)?;
-        (past < range.count).then_some(range.stored + past)
-    };
-    ranges.iter().find_map(at)
+/// Where the ranges of a map lie: users, and groups. 0 is no map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct IdmapBlobs(u64);
+
+impl IdmapBlobs {
+    pub(crate) const NONE: Self = Self(0);
+
+    fn users(self) -> Blob {
+        self.0 as u32
+    }
+
+    fn groups(self) -> Blob {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl MntIdmap<'_> {
+    /// The ranges of users.
+    pub(crate) fn users(&self) -> impl Iterator<Item = MountIdRange> {
+        ranges(self.names, self.blobs.users())
+    }
+
+    /// The ranges of groups.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = MountIdRange> {
+        ranges(self.names, self.blobs.groups())
+    }
+
+    fn seen_uid(&self, uid: u32) -> Option<u32> {
+        self.users().find_map(|range| range.seen(uid))
+    }
+
+    fn seen_gid(&self, gid: u32) -> Option<u32> {
+        self.groups().find_map(|range| range.seen(gid))
+    }
+}
+
+impl Debug for MntIdmap<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (users, groups): (Vec<_>, Vec<_>) = (self.users().collect(), self.groups().collect());
+        f.debug_struct("MntIdmap").field("users", &users).field("groups", &groups).finish()
+    }
+}
+
+/// Each range as three halves of words, the count first: a zero ends them.
+fn bytes(ranges: &[MountIdRange]) -> Vec<u8> {
+    let halves = ranges.iter().flat_map(|range| [range.count, range.stored, range.seen]);
+    halves.flat_map(u32::to_le_bytes).collect()
+}
+
+/// The ranges of a blob, which may be that of something else by now.
+fn ranges(names: &BlobArena, blob: Blob) -> impl Iterator<Item = MountIdRange> {
+    let halves = |word: u64| [word as u32, (word >> 32) as u32];
+    let mut halves = names.words(blob).iter().flat_map(move |word| halves(word.get()));
+    std::iter::from_fn(move || {
+        let count = halves.next().filter(|&count| count != 0)?;
+        Some(MountIdRange { count, stored: halves.next()?, seen: halves.next()? })
+    })
+}
+
+impl MountIdRange {
+    fn seen(&self, id: u32) -> Option<u32> {
+        let past = id.checked_sub(self.stored).filter(|&past| past < self.count)?;
+        // Of what is no range the sum may be no id.
+        Some(self.seen.wrapping_add(past))
+    }
+
+    fn stored(&self, id: u32) -> Option<u32> {
+        let past = id.checked_sub(self.seen).filter(|&past| past < self.count)?;
+        Some(self.stored.wrapping_add(past))
+    }
 }
 
 /// What stat shows of an owner whom the mount does not show: `/proc/sys/kernel/overflowuid`.
@@ -102,24 +187,24 @@ impl Subject<'_> {
     ///
     /// Linux: `i_uid_into_vfsuid`.
     pub fn seen_uid(&self, uid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(uid), |map| seen(&map.users, uid))
+        self.idmap.map_or(Some(uid), |map| map.seen_uid(uid))
     }
 
     /// An inode's group as the subject sees it.
     pub fn seen_gid(&self, gid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(gid), |map| seen(&map.groups, gid))
+        self.idmap.map_or(Some(gid), |map| map.seen_gid(gid))
     }
 
     /// The user that an inode gets where the subject says `uid`; none where the mount shows nobody so.
     ///
     /// Linux: `from_vfsuid`.
     pub(crate) fn stored_uid(&self, uid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(uid), |map| stored(&map.users, uid))
+        self.idmap.map_or(Some(uid), |map| map.users().find_map(|range| range.stored(uid)))
     }
 
     /// The group that an inode gets where the subject says `gid`.
     pub(crate) fn stored_gid(&self, gid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(gid), |map| stored(&map.groups, gid))
+        self.idmap.map_or(Some(gid), |map| map.groups().find_map(|range| range.stored(gid)))
     }
 
     /// Owner and group of what the subject makes.
@@ -156,42 +241,75 @@ impl Subject<'_> {
     }
 }
 
-/// The maps of a machine, each once, by their numbers; 0 is none. None is ever taken away.
-#[derive(Default)]
-pub(crate) struct Idmaps {
-    maps: OnceLock<Box<[OnceLock<MountIdMap>]>>,
-    used: Cell32,
+/// A map that no mount has yet; its blobs are freed with it.
+pub(crate) struct NewIdmap<'v> {
+    vfs: &'v Vfs,
+    blobs: IdmapBlobs,
 }
 
-/// So many different maps has a machine at most.
-const MAPS: usize = 4096;
-
-impl Idmaps {
-    fn get(&self, number: u32) -> Option<&MountIdMap> {
-        self.maps.get()?.get((number as usize).checked_sub(1)?)?.get()
-    }
-
-    /// The number of a map; the caller has the lock of the tree of mounts.
+impl<'v> NewIdmap<'v> {
+    /// Stores a map; the caller has no lock.
     ///
     /// # Errors
     ///
-    /// - `ENOMEM`: there are as many different ones as there can be.
-    pub(crate) fn number_of(&self, map: &MountIdMap) -> Result<u32> {
-        let maps = self.maps.get_or_init(|| (0..MAPS).map(|_| OnceLock::new()).collect());
-        let it = |slot: &OnceLock<MountIdMap>| slot.get().is_none_or(|known| known == map);
-        let index = maps.iter().position(it).ok_or(Errno::ENOMEM)?;
-        maps[index].get_or_init(|| map.clone());
-        let number = index as u32 + 1;
-        self.used.set(self.used.get().max(number));
-        Ok(number)
+    /// - `ENOMEM`: the names' arena is full, and nothing could be evicted.
+    pub(crate) fn store(vfs: &'v Vfs, map: &MountIdMap) -> Result<Self> {
+        let store = |ranges: &[MountIdRange]| {
+            let bytes = bytes(ranges);
+            vfs.with_room(|| vfs.names.store(&bytes)).ok_or(Errno::ENOMEM)
+        };
+        let mut new = Self { vfs, blobs: IdmapBlobs(store(&map.users)?.into()) };
+        new.blobs.0 |= u64::from(store(&map.groups)?) << 32;
+        Ok(new)
+    }
+
+    /// The blobs, which a mount has from now on.
+    pub(crate) fn keep(mut self) -> IdmapBlobs {
+        std::mem::replace(&mut self.blobs, IdmapBlobs::NONE)
+    }
+}
+
+impl Drop for NewIdmap<'_> {
+    fn drop(&mut self) {
+        self.vfs.idmap_free(self.blobs);
+    }
+}
+
+impl Mount {
+    pub(crate) fn idmap_blobs(&self) -> IdmapBlobs {
+        IdmapBlobs(self.idmap.get())
+    }
+
+    /// Names a map; the caller changes the mount.
+    pub(crate) fn name_idmap(&self, blobs: IdmapBlobs) {
+        self.idmap.set(blobs.0);
     }
 }
 
 impl Vfs {
-    /// Whether some mount has, or had, a map.
+    /// Frees a map that no mount has any more.
+    pub(crate) fn idmap_free(&self, blobs: IdmapBlobs) {
+        for blob in [blobs.users(), blobs.groups()] {
+            if blob != 0 {
+                self.names.free(blob);
+            }
+        }
+    }
+
+    /// Whether some mount has a map.
     #[inline(always)]
-    pub(crate) fn has_idmaps(&self) -> bool {
-        self.idmaps.used.get() != 0
+    fn has_idmaps(&self) -> bool {
+        self.idmaps.get() != 0
+    }
+
+    /// The map of a mount, if it has one.
+    pub(crate) fn mnt_idmap(&self, mnt: MountId) -> Option<MntIdmap<'_>> {
+        let mount = self.mount_slot(mnt);
+        let blobs = mount.idmap_blobs();
+        // Who sees the word sees the ranges, also who holds the mount just when it gets its map: the Acquire fence in
+        // `unchanged` pairs with the Release fence in `change`, before which they were written.
+        let _ = mount.seq.unchanged(Sample::NONE);
+        (blobs != IdmapBlobs::NONE).then_some(MntIdmap { names: &self.names, blobs })
     }
 
     /// Who asks, looking through a mount. Of a mount that is not held a guess until it is checked.
@@ -203,7 +321,7 @@ impl Vfs {
     #[cold]
     #[inline(never)]
     fn through_map<'w, 's>(&'s self, mnt: MountId, who: &'w Subject<'s>) -> Through<'w, 's> {
-        match self.idmaps.get(self.mount_slot(mnt).idmap.get()) {
+        match self.mnt_idmap(mnt) {
             None => Through::Plain(who),
             idmap => Through::Mapped(Subject { idmap, ..*who }),
         }
@@ -213,19 +331,16 @@ impl Vfs {
     #[cold]
     #[inline(never)]
     pub(crate) fn hides_owner(&self, mnt: MountId, attr: &Attr) -> bool {
-        let map = self.idmaps.get(self.mount_slot(mnt).idmap.get());
-        map.is_some_and(|map| {
-            seen(&map.users, attr.uid).is_none() || seen(&map.groups, attr.gid).is_none()
-        })
+        self.mnt_idmap(mnt)
+            .is_some_and(|map| map.seen_uid(attr.uid).is_none() || map.seen_gid(attr.gid).is_none())
     }
 
     /// Owner and group as a mount with a map shows them.
     #[cold]
     #[inline(never)]
     pub(crate) fn shown_through(&self, mnt: MountId, uid: u32, gid: u32) -> (u32, u32) {
-        let map = self.idmaps.get(self.mount_slot(mnt).idmap.get());
-        map.map_or((uid, gid), |map| {
-            (seen(&map.users, uid).unwrap_or(NOBODY), seen(&map.groups, gid).unwrap_or(NOBODY))
+        self.mnt_idmap(mnt).map_or((uid, gid), |map| {
+            (map.seen_uid(uid).unwrap_or(NOBODY), map.seen_gid(gid).unwrap_or(NOBODY))
         })
     }
 }
@@ -280,14 +395,30 @@ mod tests {
             assert_eq!(MountIdMap::new(&bad, &good), Err(Errno::EINVAL), "{why}");
             assert_eq!(MountIdMap::new(&good, &bad), Err(Errno::EINVAL), "{why}");
         }
-        let map = MountIdMap::new(&good, &good).unwrap();
-        assert_eq!(
-            [0, 1, 2, 3].map(|id| seen(&map.users, id)),
-            [Some(1000), Some(1001), Some(0), None]
-        );
-        assert_eq!(
-            [0, 1000, 1001, 1].map(|id| stored(&map.users, id)),
-            [Some(2), Some(0), Some(1), None]
-        );
+        assert!(MountIdMap::new(&good, &good).is_ok());
+        let seen = |id| good.iter().find_map(|range| range.seen(id));
+        let stored = |id| good.iter().find_map(|range| range.stored(id));
+        assert_eq!([0, 1, 2, 3].map(seen), [Some(1000), Some(1001), Some(0), None]);
+        assert_eq!([0, 1000, 1001, 1].map(stored), [Some(2), Some(0), Some(1), None]);
+    }
+
+    /// The most ranges fill their blob; whatever was in it before, none comes behind the last.
+    #[test]
+    fn ranges_come_back_as_they_were() {
+        let names = BlobArena::new(1 << 20).unwrap();
+        for len in [1, 2, 3, 5, 16, 339, 340] {
+            let used = names.store(&[1; 4095]).unwrap();
+            names.free(used);
+            let range =
+                |index: u32| MountIdRange { stored: 7 * index, seen: 1000 + 7 * index, count: 7 };
+            let wanted: Vec<_> = (0..len).map(range).collect();
+            let blob = names.store(&bytes(&wanted)).unwrap();
+            assert_eq!(ranges(&names, blob).collect::<Vec<_>>(), wanted);
+            names.free(blob);
+        }
+        // Of what is no map at all there are no more than a blob has room for.
+        let other = names.store(&[0xff; 4095]).unwrap();
+        assert!(ranges(&names, other).count() <= 342);
+        assert!(ranges(&names, u32::MAX).count() <= 342);
     }
 }

@@ -63,7 +63,7 @@ pub use acl::{
 pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
 pub use file::File;
-pub use idmap::{MountIdMap, MountIdRange};
+pub use idmap::{MntIdmap, MountIdMap, MountIdRange};
 pub use inode::{Attr, InodeRef};
 pub use mount::{
     list::{LSMT_ROOT, StatMount},

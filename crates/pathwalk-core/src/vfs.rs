@@ -8,7 +8,6 @@ use crate::{
         shrink::{Absent, Clock},
     },
     fs::{Features, FileSystem},
-    idmap::Idmaps,
     inode::{
         I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode,
     },
@@ -128,7 +127,8 @@ pub struct Vfs {
     pub(crate) absent: Absent,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
-    pub(crate) idmaps: Idmaps,
+    /// How many maps of owners mounts have; under the lock of the tree of mounts.
+    pub(crate) idmaps: Cell32,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     pub(crate) publishing: [Mutex<()>; 16],
@@ -225,7 +225,7 @@ impl Vfs {
             absent: Absent::default(),
             notify: Notify::default(),
             security: Security::default(),
-            idmaps: Idmaps::default(),
+            idmaps: Cell32::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
         })

@@ -89,6 +89,7 @@ impl Generator {
             34..37 => self.move_mount(),
             37 => self.statmount(),
             38 if self.rng.bool() => self.idmap(),
+            38 if self.rng.bool() => self.open_tree_attr(),
             38 => self.expire(),
             39 => self.listmount(),
             _ => self.mount_setattr(),
@@ -127,6 +128,26 @@ impl Generator {
         }
         let path = self.mounted_place();
         Call::OpenTree { slot: self.slot_to_fill(), path, flags }
+    }
+
+    fn open_tree_attr(&mut self) -> Call {
+        let Call::OpenTree { slot, path, flags } = self.open_tree() else {
+            unreachable!("it draws these alone")
+        };
+        let Call::MountSetattr { mut set, mut clear, propagation, .. } = self.mount_setattr()
+        else {
+            unreachable!("it draws these alone")
+        };
+        if self.rng.bool() {
+            set |= MountAttrFlags::IDMAP;
+        }
+        if self.one_in(3) {
+            clear |= MountAttrFlags::IDMAP;
+        }
+        let map = Idmap(self.rng.usize(..IDMAPS.len()));
+        let path =
+            if self.one_in(3) { Where { dir: Some(self.slot()), path: Vec::new() } } else { path };
+        Call::OpenTreeAttr { slot, path, flags, set, clear, propagation, map }
     }
 
     /// A tree gets a map of owners, mostly before it is hung up.

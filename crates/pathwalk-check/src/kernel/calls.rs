@@ -28,6 +28,9 @@ const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 /// execveat(2): only asks whether the file could be run; kernels before 6.14 refuse it.
 const AT_EXECVE_CHECK: u32 = 0x1_0000;
 
+/// Not in the C library's list yet.
+const SYS_OPEN_TREE_ATTR: std::ffi::c_long = 467;
+
 /// So often a walk within bounds is asked for again.
 const MOVES: u32 = 1000;
 
@@ -348,6 +351,15 @@ impl Caller<'_> {
                 let (attr, size) = (Arg::Words(&mut attr), int(32));
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
                 syscall(libc::SYS_mount_setattr, args).map(done)
+            }
+            Call::OpenTreeAttr { path, flags, set, clear, propagation, map, .. } => {
+                let name = text(&path.path);
+                let namespace = userns::with_map(*map).expect("asked only where there are some");
+                let mut attr = [set.bits(), clear.bits(), propagation.bits(), namespace as u64];
+                let flags = int(flags.bits().into());
+                let (attr, size) = (Arg::Words(&mut attr), int(32));
+                let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
+                syscall(SYS_OPEN_TREE_ATTR, args).map(|fd| Raw::File(own(fd)))
             }
             Call::IdmapMount { path, flags, map } => {
                 let name = text(&path.path);

@@ -11,8 +11,8 @@ use crate::{
     mounts,
 };
 use pathwalk::{
-    AtFlags, Dev, LSMT_ROOT, ListmountFlags, MountAttrFlags, MountFlags, Result, StatMount,
-    StatmountMask, StatxMask,
+    AtFlags, Dev, LSMT_ROOT, ListmountFlags, MountAttrFlags, MountFlags, MountIdRange, Result,
+    StatMount, StatmountMask, StatxMask,
 };
 use std::{ffi::c_long, os::fd::OwnedFd};
 
@@ -65,6 +65,19 @@ fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
         let text = &bytes[HEAD + half(at) as usize..];
         text[..text.iter().position(|&byte| byte == 0).unwrap_or(text.len())].to_vec()
     };
+    // So many strings, `0 1000 2`, one after the other.
+    let ranges = |count: u32, mut at: u32| -> Vec<MountIdRange> {
+        let next = |_| {
+            let text = &bytes[HEAD + at as usize..];
+            let end = text.iter().position(|&byte| byte == 0).expect("a zero ends each");
+            at += end as u32 + 1;
+            let line = std::str::from_utf8(&text[..end]).expect("numbers");
+            let mut numbers = line.split(' ').map(|number| number.parse().expect("a number"));
+            let mut number = || numbers.next().expect("three numbers");
+            MountIdRange { stored: number(), seen: number(), count: number() }
+        };
+        (0..count).map(next).collect()
+    };
     // The offsets are those of struct statmount.
     Ok(StatMount {
         mask: StatmountMask::from_bits_truncate(word(8)),
@@ -86,5 +99,7 @@ fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
         mnt_ns_id: word(112),
         sb_source: text(124),
         supported_mask: StatmountMask::from_bits_retain(word(144)),
+        mnt_uidmap: ranges(half(152), half(156)),
+        mnt_gidmap: ranges(half(160), half(164)),
     })
 }

@@ -91,7 +91,11 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
     let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
     let call = &call.with_numbers();
     let missing = call.uses().iter().any(|slot| slots[slot.0].is_none());
-    let unmade = matches!(call, Call::IdmapMount { map, .. } if userns::with_map(*map).is_none());
+    let unmade = matches!(
+        call,
+        Call::IdmapMount { map, .. } | Call::OpenTreeAttr { map, .. }
+            if userns::with_map(*map).is_none()
+    );
     if missing || unmade || shows_what_is_below_all(call, tasks) {
         return Said::NotAsked;
     }

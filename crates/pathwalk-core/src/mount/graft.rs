@@ -201,7 +201,7 @@ impl TreeGuard<'_> {
         vfs.dget(root);
         let sb = vfs.mount_slot(old).sb.get();
         let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
-        self.set_idmap(id, vfs.mount_slot(old).idmap.get());
+        self.set_idmap(id, vfs.mount_slot(old).idmap_blobs());
         let (shared, master) = (self.node(old).shared, self.node(old).master);
         match how {
             Copy::Peer | Copy::All => {

@@ -3,7 +3,9 @@
 //! Linux: `do_statmount`, `do_listmount`; statmount(2), listmount(2).
 
 use super::{MntFlags, MountId, NsId, tree::TreeGuard};
-use crate::{cred::Subject, dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
+use crate::{
+    cred::Subject, dcache::DentryId, idmap::MountIdRange, task::Task, vfs::Vfs, walk::HeldPath,
+};
 use pathwalk_abi::{
     CapSet, Dev, Errno, ListmountFlags, MountAttrFlags, MountFlags, Result, StatmountMask,
 };
@@ -56,6 +58,10 @@ pub struct StatMount {
     pub sb_source: Vec<u8>,
     /// What can be asked for.
     pub supported_mask: StatmountMask,
+    /// How the mount shows users, where it has a map.
+    pub mnt_uidmap: Vec<MountIdRange>,
+    /// How the mount shows groups, where it has a map.
+    pub mnt_gidmap: Vec<MountIdRange>,
 }
 
 impl Task {
@@ -224,6 +230,16 @@ impl TreeGuard<'_> {
         }
         if mask.contains(StatmountMask::SUPPORTED_MASK) {
             told.supported_mask = StatmountMask::all();
+        }
+        let idmap = vfs.mnt_idmap(id);
+        if idmap.is_none() {
+            told.mask -= StatmountMask::MNT_UIDMAP | StatmountMask::MNT_GIDMAP;
+        }
+        if let Some(idmap) = idmap.filter(|_| mask.contains(StatmountMask::MNT_UIDMAP)) {
+            told.mnt_uidmap = idmap.users().collect();
+        }
+        if let Some(idmap) = idmap.filter(|_| mask.contains(StatmountMask::MNT_GIDMAP)) {
+            told.mnt_gidmap = idmap.groups().collect();
         }
         told
     }

@@ -27,6 +27,8 @@ pub(crate) mod change;
 
 pub(crate) mod remount;
 
+mod idmap;
+
 pub(crate) mod namespace;
 
 pub(crate) mod show;
@@ -151,9 +153,8 @@ slot! {
         pub(crate) ns: Cell32,
         /// The lowest number that was free when it was made.
         pub(crate) mnt_id: Cell32,
-        /// The number of the map of owners; 0 is none. Written before anybody sees the mount.
-        pub(crate) idmap: Cell32,
-        spare: Cell32,
+        /// The map of owners: see [`IdmapBlobs`](crate::idmap::IdmapBlobs).
+        pub(crate) idmap: Cell64,
     }
 }
 

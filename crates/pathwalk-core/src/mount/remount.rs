@@ -5,11 +5,11 @@
 //!
 //! Linux: `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`, `mnt_hold_writers`.
 
-use super::{IDMAPPED, MntFlags, MountId, NsId, tree::TreeGuard};
+use super::{MntFlags, MountId, NsId, tree::TreeGuard};
 use crate::{
     cred::Subject,
-    fs::Features,
-    ops::mount_setattr::Change,
+    idmap::{IdmapBlobs, NewIdmap},
+    ops::mount_setattr::{Change, ChangeIdmap},
     security::{Hooks, PathRef},
     vfs::{SuperBlock, Vfs},
     walk::HeldPath,
@@ -106,18 +106,23 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - `ENOMEM`: there is no room for the map.
     /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
     /// - of one mount after the other, parents first: those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
     ///   or get a map, and files are open for writing through it.
-    /// - `ENOMEM`: there are as many maps as there can be.
     ///
     /// Linux: `do_mount_setattr`, `mount_setattr_prepare`, `mount_setattr_commit`.
     pub(crate) fn do_mount_setattr(
         &self,
         at: &HeldPath<'_>,
         ns: NsId,
-        change: Change,
+        change: &Change,
     ) -> Result<()> {
+        let idmap = match &change.idmap {
+            ChangeIdmap::Set(map) => Some(NewIdmap::store(self, map)?),
+            ChangeIdmap::Keep | ChangeIdmap::Clear => None,
+        };
+        let maps = !matches!(change.idmap, ChangeIdmap::Keep);
         let mut tree = self.mount_tree();
         if !tree.is_anonymous_root(at.mnt()) && at.mount().ns() != ns {
             return Err(Errno::EINVAL);
@@ -125,23 +130,23 @@ impl Vfs {
         let changed = if change.all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
         let mut wait = WritersWait::none(self);
         for &id in &changed {
-            if change.idmap.is_some() {
-                tree.may_idmap(id)?;
+            if maps {
+                tree.may_idmap(id, change.replaces_idmap)?;
             }
             let read_only = self.mount_slot(id).flags().contains(MntFlags::RDONLY);
             let becomes_read_only = change.set.contains(MntFlags::RDONLY) && !read_only;
             // Nobody begins to write as one owner and goes on as another: not through one that can be written from now
             // on either.
-            if becomes_read_only || change.idmap.is_some() {
+            if becomes_read_only || maps {
                 wait.hold(id)?;
             }
         }
-        let number = change.idmap.as_ref().map(|map| self.idmaps.number_of(map)).transpose()?;
+        let blobs = idmap.map_or(IdmapBlobs::NONE, NewIdmap::keep);
         for id in changed {
-            let flags = self.mount_slot(id).flags();
-            if let Some(number) = number {
-                debug_assert!(flags.contains(MntFlags::WRITE_HOLD), "nobody writes meanwhile");
-                tree.set_idmap(id, number);
+            if maps {
+                let held = self.mount_slot(id).flags().contains(MntFlags::WRITE_HOLD);
+                debug_assert!(held, "nobody writes while owners come to be seen otherwise");
+                tree.set_idmap(id, blobs);
             }
             let flags = self.mount_slot(id).flags();
             tree.set_flags(id, flags.difference(change.clear) | change.set);
@@ -195,36 +200,6 @@ impl Vfs {
 }
 
 impl<'v> TreeGuard<'v> {
-    /// Asks whether a mount can get a map.
-    ///
-    /// # Errors
-    ///
-    /// - `EPERM`: it has one.
-    /// - `EINVAL`: its file system cannot, or it can be seen in a namespace.
-    ///
-    /// Linux: `can_idmap_mount`.
-    fn may_idmap(&self, id: MountId) -> Result<()> {
-        let mount = self.vfs.mount_slot(id);
-        if mount.idmap.get() != 0 {
-            return Err(Errno::EPERM);
-        }
-        let sb = self.vfs.superblock(mount.sb.get()).ok_or(Errno::EINVAL)?;
-        let can = sb.features.contains(Features::IDMAP) && self.is_anonymous(id);
-        if can { Ok(()) } else { Err(Errno::EINVAL) }
-    }
-
-    /// Gives a mount its map. Who has the tree's file may walk there meanwhile, and see it or not.
-    pub(super) fn set_idmap(&self, id: MountId, number: u32) {
-        let mount = self.vfs.mount_slot(id);
-        if number == mount.idmap.get() {
-            return;
-        }
-        let _change = self.change(id);
-        mount.idmap.set(number);
-        mount.blksize.set(mount.blksize.get() | IDMAPPED);
-        mount.flags.set(mount.flags().union(MntFlags::IDMAPPED).bits());
-    }
-
     /// The mounts of a superblock.
     fn mounts_of(&self, sb: u32) -> Vec<MountId> {
         let of_sb = |id: &MountId| self.vfs.mount_slot(*id).sb.get() == sb;

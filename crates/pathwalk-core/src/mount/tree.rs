@@ -17,6 +17,7 @@ use super::{COARSE_TIMES, MntFlags, MountId, NsId, mount_hash, propagate::Groups
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
     fs::Features,
+    idmap::IdmapBlobs,
     lock,
     topology::Moving,
     vfs::Vfs,
@@ -48,6 +49,8 @@ pub(crate) struct MountTree {
     pub(super) nodes: HashMap<MountId, Node>,
     /// The mounts that cover a dentry, in all parents.
     on: HashMap<DentryId, BTreeSet<MountId>>,
+    /// How many mounts have a map of owners.
+    pub(super) idmaps: HashMap<IdmapBlobs, u32>,
     /// How many mounts a superblock has.
     of_sb: HashMap<u32, u32>,
     pub(super) groups: Groups,
@@ -226,14 +229,15 @@ impl<'v> TreeGuard<'v> {
         mount.dev.set(superblock.dev.to_u32());
         mount.blksize.set(blksize);
         mount.ns.set(0);
-        mount.idmap.set(0);
+        mount.name_idmap(IdmapBlobs::NONE);
         self.nodes.insert(MountId(id), Node::default());
         Ok(MountId(id))
     }
 
-    /// Forgets a mount that is in no tree; returns its root and, if it was the last one of it, its superblock.
+    /// Forgets a mount that is in no tree, and whose count is odd; returns its root and, if it was the last one of it, its superblock.
     pub(super) fn forget(&mut self, id: MountId) -> (DentryId, Option<u32>) {
         let mount = self.vfs.mount_slot(id);
+        self.put_idmap(mount.idmap_blobs());
         self.nodes.remove(&id);
         self.mnt_ids.give(mount.mnt_id.get());
         let sb = mount.sb.get();

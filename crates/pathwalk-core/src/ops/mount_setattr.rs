@@ -1,12 +1,13 @@
-//! mount_setattr.
+//! mount_setattr, open_tree_attr.
 //!
-//! Linux: `SYSCALL_DEFINE5(mount_setattr)`, `build_mount_kattr`.
+//! Linux: `SYSCALL_DEFINE5(mount_setattr)`, `SYSCALL_DEFINE5(open_tree_attr)`, `build_mount_kattr`.
 
 use crate::{
+    file::File,
     idmap::MountIdMap,
     mount::{MntFlags, propagate::Propagation},
     task::{At, Task},
-    walk::{Lookup, lookup::keep},
+    walk::{HeldPath, Lookup, lookup::keep},
 };
 use pathwalk_abi::{CapSet, Errno, MountAttrFlags, MountFlags, OpenTreeFlags, Result};
 use std::sync::Arc;
@@ -25,13 +26,23 @@ pub struct MountAttr {
 }
 
 /// What is cleared, and what is set then.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) set: MntFlags,
     pub(crate) clear: MntFlags,
     pub(crate) propagation: Option<Propagation>,
     pub(crate) all: bool,
-    pub(crate) idmap: Option<Arc<MountIdMap>>,
+    pub(crate) idmap: ChangeIdmap,
+    /// Whether a map that is there may be replaced, or taken away: nobody saw the mounts yet.
+    pub(crate) replaces_idmap: bool,
+}
+
+/// What becomes of the map of owners.
+#[derive(Debug)]
+pub(crate) enum ChangeIdmap {
+    Keep,
+    Clear,
+    Set(Arc<MountIdMap>),
 }
 
 impl Task {
@@ -45,7 +56,7 @@ impl Task {
     /// - nothing, where nothing is to be changed: the path is not even looked at.
     /// - `EINVAL`: several types of propagation, or something else; an attribute that there is not; a kind of access times
     ///   that is set without clearing all kinds; some of the kinds that are cleared.
-    /// - `EINVAL`: a map is to be taken away, or none is given.
+    /// - `EINVAL`: a map is to be taken away, or one is to be set and none is given.
     /// - those of the lookup.
     /// - `EINVAL`: it is no mount's root; it lies in another mount namespace and is not the root of a tree that hangs nowhere.
     /// - of a map, `EPERM`: the mount has one. `EINVAL`: the file system cannot, or the mount was ever seen in a namespace: only a
@@ -66,25 +77,62 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         self.must_have(CapSet::SYS_ADMIN)?;
-        let nothing = attr.attr_set.bits() | attr.attr_clr.bits() | attr.propagation.bits();
-        if nothing == 0 {
+        if attr.is_empty() {
             return Ok(());
         }
-        let change = build(attr, flags.contains(OpenTreeFlags::RECURSIVE))?;
+        let change = build(attr, flags.contains(OpenTreeFlags::RECURSIVE), false)?;
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(OpenTreeFlags::EMPTY_PATH));
         lookup.set(Lookup::AUTOMOUNT, !flags.contains(OpenTreeFlags::NO_AUTOMOUNT));
         let held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
-        if !held.is_mount_root() {
+        self.change_mount(&held, &change)
+    }
+
+    /// `open_tree_attr(dir, path, flags, attr)`: opens a tree as [`Task::open_tree`] does and changes it as
+    /// [`Task::mount_setattr`] does, before anybody else sees it. open_tree(2), mount_setattr(2)
+    ///
+    /// Of a copy, and of nothing else, a map of owners can be replaced, or taken away by clearing `MOUNT_ATTR_IDMAP`.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Task::open_tree`].
+    /// - `EPERM`: without `CAP_SYS_ADMIN`.
+    /// - those of [`Task::mount_setattr`] behind that; nothing is opened then.
+    pub fn open_tree_attr<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: OpenTreeFlags,
+        attr: &MountAttr,
+    ) -> Result<File> {
+        let file = self.open_tree(dir, path, flags)?;
+        self.must_have(CapSet::SYS_ADMIN)?;
+        if !attr.is_empty() {
+            let all = flags.contains(OpenTreeFlags::RECURSIVE);
+            let change = build(attr, all, flags.contains(OpenTreeFlags::CLONE))?;
+            self.change_mount(&file.hold(), &change)?;
+        }
+        Ok(file)
+    }
+
+    fn change_mount(&self, at: &HeldPath<'_>, change: &Change) -> Result<()> {
+        if !at.is_mount_root() {
             return Err(Errno::EINVAL);
         }
-        self.vfs().do_mount_setattr(&held, self.mount_namespace().ns(), change)
+        self.vfs().do_mount_setattr(at, self.mount_namespace().ns(), change)
+    }
+}
+
+impl MountAttr {
+    /// Whether nothing is to be changed.
+    fn is_empty(&self) -> bool {
+        self.attr_set.bits() | self.attr_clr.bits() | self.propagation.bits() == 0
     }
 }
 
 /// Linux: `build_mount_kattr`.
-fn build(attr: &MountAttr, all: bool) -> Result<Change> {
+fn build(attr: &MountAttr, all: bool, replaces_idmap: bool) -> Result<Change> {
     let propagation = match attr.propagation.bits() {
         0 => None,
         _ if !Propagation::FLAGS.contains(attr.propagation) => return Err(Errno::EINVAL),
@@ -108,15 +156,18 @@ fn build(attr: &MountAttr, all: bool) -> Result<Change> {
         cleared if cleared.is_empty() && kind.is_empty() => {}
         _ => return Err(Errno::EINVAL),
     }
-    if attr.attr_clr.contains(MountAttrFlags::IDMAP) {
+    let clears = attr.attr_clr.contains(MountAttrFlags::IDMAP);
+    if clears && !replaces_idmap {
         return Err(Errno::EINVAL);
     }
     let idmap = if attr.attr_set.contains(MountAttrFlags::IDMAP) {
-        Some(attr.idmap.clone().ok_or(Errno::EINVAL)?)
+        ChangeIdmap::Set(attr.idmap.clone().ok_or(Errno::EINVAL)?)
+    } else if clears {
+        ChangeIdmap::Clear
     } else {
-        None
+        ChangeIdmap::Keep
     };
-    Ok(Change { set, clear, propagation, all, idmap })
+    Ok(Change { set, clear, propagation, all, idmap, replaces_idmap })
 }
 
 /// The flags but for the kind of access times.

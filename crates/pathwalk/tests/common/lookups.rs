@@ -3,7 +3,8 @@
 use super::sample::SampleFs;
 use pathwalk::{
     AccessMode, AclEntry, AclTag, At, AtFlags, Config, Cred, Errno, File, FileType, MemFs,
-    MountFlags, OpenFlags, Result, StatxMask, Task, Vfs, XattrFlags, acl_to_xattr,
+    MountAttr, MountAttrFlags, MountFlags, MountIdMap, MountIdRange, MoveMountFlags, OpenFlags,
+    OpenTreeFlags, Result, StatxMask, Task, Vfs, XattrFlags, acl_to_xattr,
     fs::{Access, Features},
 };
 use std::sync::Arc;
@@ -60,6 +61,12 @@ const LOOKUPS: &[(From, &str, Result<FileType>)] = &[
     (From::Cwd, "/inc/stdio.h", FILE),
     (From::Cwd, "/inc/../usr/include/stdio.h", FILE),
     (From::Cwd, "/inc/none", ENOENT),
+    (From::Cwd, "/mapped/private/secret", FILE),
+    (From::Cwd, "/mapped/private/none", ENOENT),
+    (From::Cwd, "/mapped/private/../lib/gcc/13/crtbegin.o", FILE),
+    (From::Cwd, "/mapped/acl/many/file", FILE),
+    (From::Cwd, "/own/file", FILE),
+    (From::Cwd, "/mapped/own/file", Err(Errno::EACCES)),
     (From::Cwd, "/net/remote", FILE),
     (From::Cwd, "/net/absent", ENOENT),
     (From::Cwd, "/net/link/usr/include/stdio.h", FILE),
@@ -97,10 +104,14 @@ impl World {
         for dir in ["/usr", "/usr/lib", "/usr/lib/gcc", "/usr/lib/gcc/13", "/usr/include"] {
             root.mkdir(dir, 0o755)?;
         }
-        for dir in ["/mnt", "/inc", "/net"] {
+        for dir in ["/mnt", "/inc", "/net", "/mapped"] {
             root.mkdir(dir, 0o755)?;
         }
         root.mkdir("/private", 0o700)?;
+        root.mkdir("/own", 0o700)?;
+        root.creat("/own/file", 0o600)?;
+        root.chown("/own/file", Some(1000), Some(1000))?;
+        root.chown("/own", Some(1000), Some(1000))?;
         for file in [
             "/usr/lib/gcc/13/crtbegin.o",
             "/usr/include/stdio.h",
@@ -139,6 +150,12 @@ impl World {
         root.creat("/mnt/upper", 0o644)?;
         root.mkdir("/mnt/deep", 0o755)?;
         root.bind("/usr/include", "/inc")?;
+        // The superuser's files are the user's there, and his are nobody's.
+        let ids = [MountIdRange { stored: 0, seen: 1000, count: 1 }];
+        let idmap = Some(Arc::new(MountIdMap::new(&ids, &ids)?));
+        let attr = MountAttr { attr_set: MountAttrFlags::IDMAP, idmap, ..MountAttr::default() };
+        let tree = root.open_tree_attr(At::Cwd, "/", OpenTreeFlags::CLONE, &attr)?;
+        root.move_mount(&tree, "", At::Cwd, "/mapped", MoveMountFlags::F_EMPTY_PATH)?;
         let net = SampleFs::new(Features::POSIX_ACL);
         net.appear("remote", FileType::Regular, 0o644, "");
         net.appear("link", FileType::Symlink, 0o777, "/");

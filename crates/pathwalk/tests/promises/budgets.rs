@@ -4,7 +4,10 @@ use crate::common::{
     sample::SampleFs,
     tree::{Census, census},
 };
-use pathwalk::{Config, Cred, Errno, MemFs, OpenFlags, Task, Vfs, fs::Features};
+use pathwalk::{
+    At, Config, Cred, Errno, File, MemFs, MountAttr, MountAttrFlags, MountIdMap, MountIdRange,
+    MoveMountFlags, OpenFlags, OpenTreeFlags, Task, UmountFlags, Vfs, fs::Features,
+};
 use std::sync::Arc;
 
 /// 64 slots are the fewest that a table has.
@@ -258,4 +261,56 @@ fn a_machine_that_goes_unmounts_everything() {
     }
     assert_eq!(evicted(), 2, "the root and the file");
     assert_eq!(Arc::strong_count(&sample), 1);
+}
+
+/// A copy of the root's tree with a map of its own, of so many ranges.
+fn mapped(task: &Task, ranges: u32, first: u32) -> Result<File, Errno> {
+    let range = |index| MountIdRange { stored: index, seen: first + index, count: 1 };
+    let ranges: Vec<_> = (0..ranges).map(range).collect();
+    let idmap = Some(Arc::new(MountIdMap::new(&ranges, &ranges)?));
+    let attr = MountAttr { attr_set: MountAttrFlags::IDMAP, idmap, ..MountAttr::default() };
+    task.open_tree_attr(At::Cwd, "/", OpenTreeFlags::CLONE, &attr)
+}
+
+/// Maps of owners lie in the names' budget, and go with the last mount that has them.
+#[test]
+fn maps_of_owners_go_with_their_last_mount() {
+    let budget = 1 << 20;
+    let config = Config { name_bytes: budget, ..Config::default() };
+    let vfs = Vfs::new(config, MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/m", 0o755).unwrap();
+    for (ranges, least) in [(340, 120), (1, 8000), (340, 120)] {
+        let mut held = Vec::new();
+        let made = until_refused(Errno::ENOMEM, |number| {
+            held.push(mapped(&task, ranges, number as u32)?);
+            Ok(())
+        });
+        assert!(made >= least, "{ranges}: {made}");
+        assert!(vfs.usage().name_bytes <= budget);
+        let full = vfs.usage();
+        assert_eq!(mapped(&task, ranges, 0).map(drop), Err(Errno::ENOMEM));
+        assert_eq!(vfs.usage(), full, "nothing is left of one that was refused");
+        // As soon as somebody lets go of one there is room for one.
+        for number in 0..50 {
+            drop(held.swap_remove(number));
+            held.push(mapped(&task, ranges, number as u32).unwrap());
+        }
+        // What has several mounts goes with the last of them.
+        let tree = held.pop().unwrap();
+        let shown = task.fstat(&tree).unwrap().st_uid;
+        let flags = MoveMountFlags::F_EMPTY_PATH;
+        task.move_mount(&tree, "", At::Cwd, "/m", flags).unwrap();
+        task.bind("/m", "/m").unwrap();
+        drop((held, tree));
+        assert!(vfs.usage().name_bytes < budget / 8, "{:?}", vfs.usage());
+        task.umount2("/m", UmountFlags::empty()).unwrap();
+        assert_eq!(task.stat("/m").unwrap().st_uid, shown);
+        task.umount2("/m", UmountFlags::empty()).unwrap();
+        assert_eq!(task.stat("/m").unwrap().st_uid, 0);
+    }
+    // More than there is room for, one after the other.
+    for number in 0..50_000 {
+        assert_eq!(task.fstat(&mapped(&task, 1, number).unwrap()).unwrap().st_uid, number);
+    }
 }

@@ -20,6 +20,8 @@ mod umount;
 
 mod remounts;
 
+mod idmaps;
+
 mod pairs;
 
 mod asked;
