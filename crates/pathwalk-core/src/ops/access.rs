@@ -49,7 +49,8 @@ impl Task {
         self.do_faccessat2(dir.into(), path.as_ref(), mode, flags)
     }
 
-    #[inline]
+    /// Out of line, wherever it is called: so all that a look takes is in line here.
+    #[inline(never)]
     fn do_access(&self, path: &[u8], mode: AccessMode) -> Result<()> {
         self.do_faccessat::<false>(At::Cwd, path, mode, AtFlags::empty())
     }

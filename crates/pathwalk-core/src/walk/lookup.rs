@@ -36,7 +36,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let vfs = request.vfs;
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
-        match memo::recall::<T>(vfs, root, request.path) {
+        match memo::recall(vfs, root, request.path) {
             // It was made following the last symlink, too.
             Some(known) if known.link && !follow => {}
             Some(known) => {
@@ -48,19 +48,28 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 if known.absent {
                     return Err(Errno::ENOENT);
                 }
-                let at = known.place(vfs);
+                let at = known.place(vfs, root);
                 // Nobody wants the root, but the way of before.
-                let root =
-                    cfg!(pathwalk_ablate = "forget_root").then(|| request.fs.sample_root(vfs));
-                let mut end = End::of(&request, at, root);
+                let before = cfg!(pathwalk_ablate = "forget_root");
+                let mut end = End::of(&request, at, before.then(|| request.fs.sample_root(vfs)));
                 end.canonical = known.canonical;
                 if let Express::Answer(answer) = arrive(&request, &end, &mut terminal) {
                     return answer;
                 }
             }
-            None => memo::remember(request, request.path),
+            None => return lookup_anew(request, terminal),
         }
     }
+    lookup_walking(request, terminal)
+}
+
+/// Looks a path up that this thread does not remember, but may.
+///
+/// In one call with the walk: so nothing has to be kept beside the look at what is remembered.
+#[cold]
+#[inline(never)]
+fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+    memo::remember(request, request.path);
     lookup_walking(request, terminal)
 }
 
@@ -113,7 +122,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let mut links = 0;
     if let Some(root) = root {
-        match remembered_directory::<(T,)>(request, root) {
+        match remembered_directory(request, root) {
             Ok(Some(begun)) => (at, links, pos) = (begun.at, begun.links, begun.pos),
             Ok(None) => {}
             Err(errno) => return Express::Answer(Err(errno)),
@@ -146,15 +155,15 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
 ///
 /// - `ENOENT`: it is remembered that there is no such directory.
 #[inline(always)]
-fn remembered_directory<User>(request: &Request<'_>, root: Place) -> Result<Option<Begun>> {
+fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Begun>> {
     let vfs = request.vfs;
     let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
-    match memo::recall::<User>(vfs, (root.mnt, root.dentry), directory) {
+    match memo::recall(vfs, (root.mnt, root.dentry), directory) {
         Some(known) if known.absent => Err(Errno::ENOENT),
         Some(known) => {
-            let (at, pos) = (known.place(vfs), directory.len() + 1);
+            let (at, pos) = (known.place(vfs, (root.mnt, root.dentry)), directory.len() + 1);
             let is_directory = at.flags & DIRECTORY != 0;
-            Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links }))
+            Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links() }))
         }
         None => {
             memo::remember(*request, directory);
@@ -173,7 +182,7 @@ pub(crate) fn climb_to_last<'a, J: Job<'a>>(request: &Request<'a>, job: &mut J) 
         && let Ok(start @ Start::Root) = request.start()
     {
         let (root, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
-        begun = remembered_directory::<(J, J)>(request, root)?;
+        begun = remembered_directory(request, root)?;
     }
     climb_from(request, (), job, begun)
 }

@@ -11,9 +11,9 @@ use super::{
         road,
         text::Text,
     },
-    FEW, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step,
+    FEW, Known, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step, both,
     text::{self as memo_text, hash},
-    thread::{Met, THREAD},
+    thread::{self, Memos, NOTES},
 };
 use crate::{
     dcache::{AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT},
@@ -30,25 +30,21 @@ use std::thread::AccessError;
 #[inline(never)]
 pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     let hash = hash(text);
-    let _: Result<(), AccessError> = THREAD.try_with(|thread| {
-        let Ok(mut thread) = thread.try_borrow_mut() else { return };
-        thread.begin_era();
-        let held = thread.take(hash);
-        let Some(met) = thread.meet(hash) else { return };
-        match held {
-            Some(true) => (met.left, met.strikes) = (0, 0),
-            Some(false) => met.strike(),
-            None => {}
+    let _: Result<(), AccessError> = NOTES.try_with(|notes| {
+        // Who walks to make a memo makes none on the way.
+        let Ok(mut notes) = notes.try_borrow_mut() else { return };
+        let budget = request.vfs.config.memo_bytes;
+        let mut memos = thread::take();
+        let held = memos.as_mut().and_then(|memos| memos.forget(hash));
+        if notes.meet(hash, held) {
+            memos = memos.or_else(|| Memos::new(budget));
+            let room = memos.as_mut().and_then(|memos| memos.room(hash, budget));
+            match room.and_then(|room| Some((room, make(&request, text)?))) {
+                Some((room, memo)) => room.put(memo),
+                None => notes.strike(hash),
+            }
         }
-        if met.left > 0 {
-            met.left -= 1;
-            return;
-        }
-        let room = thread.has_room(request.vfs.config.memo_bytes);
-        match room.then(|| make(&request, text)).flatten() {
-            Some(memo) => thread.put(hash, memo),
-            None => thread.meet(hash).into_iter().for_each(Met::strike),
-        }
+        memos.into_iter().for_each(thread::put);
     });
 }
 
@@ -69,18 +65,21 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     if noter.broken || noter.absent != absent || at.mnt != root.mnt {
         return None;
     }
-    let mut memo = Memo {
-        vfs: request.vfs.number,
-        root: (root.mnt, root.dentry),
-        mnt_seq: root.mnt_seq,
+    let known = Known {
         at: (at.dentry, at.seq),
-        children: noter.children,
-        len: u8::try_from(text.len()).ok()?,
+        mnt_seq: root.mnt_seq,
         links: u8::try_from(noter.links).ok()?,
-        long: noter.len > FEW,
-        link: noter.link,
         absent,
+        link: noter.link,
         canonical: noter.links == 0 && memo_text::is_canonical(text),
+    };
+    let mut memo = Memo {
+        root: both((root.mnt, root.dentry)),
+        known,
+        children: noter.children,
+        vfs: request.vfs.number,
+        len: u8::try_from(text.len()).ok()?,
+        long: noter.len > FEW,
         until: noter.until,
         inodes: noter.inodes,
         ..Memo::none()

@@ -16,7 +16,7 @@
 //! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
 //! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
 //! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
-//!    met none again has 10 KiB of notes and nothing else. All threads' memos have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
+//!    met none again has 8 KiB of notes and nothing else. All threads' memos have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
 //! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
@@ -41,7 +41,6 @@ use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};
 use pathwalk_sync::Sample;
 use std::cell::Cell;
 use text::{LONG, SHORT};
-use thread::THREAD;
 
 /// So many dentries are looked at first; most walks have no more.
 const FEW: usize = 8;
@@ -55,28 +54,50 @@ pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else {
 /// Where walks begin: the root's mount, and its dentry.
 pub(crate) type Root = (MountId, DentryId);
 
-/// Where a remembered walk ends.
+/// Both words of a root.
+fn both((MountId(mnt), DentryId(dentry)): Root) -> u64 {
+    u64::from(mnt) << 32 | u64::from(dentry)
+}
+
+/// Where a remembered walk ends: two words, which fit in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
-    mnt: Step<MountId>,
     at: Step<DentryId>,
+    /// The count of the root's mount.
+    mnt_seq: Sample,
+    /// So many symlinks were followed.
+    links: u8,
     /// A name is absent.
     pub(crate) absent: bool,
     /// The text's last component is a symlink.
     pub(crate) link: bool,
     /// There is neither a symlink nor a dot nor an empty name in the text: it is the place's one path.
     pub(crate) canonical: bool,
-    /// So many symlinks were followed.
-    pub(crate) links: u32,
 }
 
+const _: () = assert!(size_of::<Option<Known>>() == 16);
+
 impl Known {
-    /// The place, unless a name is absent.
+    const NOTHING: Self = Self {
+        at: NO_STEP,
+        mnt_seq: Sample::NONE,
+        links: 0,
+        absent: false,
+        link: false,
+        canonical: false,
+    };
+
+    /// The place, unless a name is absent; in the mount that was asked about.
     #[inline(always)]
-    pub(crate) fn place(&self, vfs: &Vfs) -> Place {
-        let ((mnt, mnt_seq), (dentry, seq)) = (self.mnt, self.at);
+    pub(crate) fn place(&self, vfs: &Vfs, (mnt, _): Root) -> Place {
+        let (dentry, seq) = self.at;
         // Whoever goes on from the place looks at the count again, so these are the flags under it.
-        Place { mnt, mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
+        Place { mnt, mnt_seq: self.mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
+    }
+
+    /// How many symlinks were followed.
+    pub(crate) fn links(&self) -> u32 {
+        u32::from(self.links)
     }
 }
 
@@ -93,23 +114,16 @@ const NO_LINK: Step<InodeId> = (InodeId::NONE, Sample::NONE);
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Memo {
-    /// The machine's number; 0 where there is no memo.
-    vfs: u32,
-    /// Where the walk began, which must be the task's root still.
-    root: Root,
-    /// The count of the root's mount.
-    mnt_seq: Sample,
-    /// Where the walk ended.
-    at: Step<DentryId>,
+    /// Where the walk began, which must be the task's root still; both words at once.
+    root: u64,
+    known: Known,
     /// A directory whose set of children decides, and its count.
     children: Step<DentryId>,
+    /// The machine's number; 0 where there is no memo.
+    vfs: u32,
     len: u8,
-    links: u8,
     /// There are more than few steps.
     long: bool,
-    link: bool,
-    absent: bool,
-    canonical: bool,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
@@ -128,19 +142,20 @@ const _: () = assert!(size_of::<Memo>() == 5 * 64);
 
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 ///
-/// Each user names itself, so that it has a text of its own, in line.
+/// Out of line: there is one text of it for all calls, and beside it each one's own is short.
 #[inline(always)]
-#[expect(clippy::extra_unused_type_parameters, reason = "it makes the copies differ")]
-pub(crate) fn recall<User>(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
+pub(crate) fn recall(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
     let hash = text::hash(text);
-    // A thread that ends has no memory any more, but may still walk.
-    let known = THREAD.try_with(|thread| {
-        let thread = thread.try_borrow().ok()?;
-        let memo = thread.find(hash)?;
-        let holds = memo.is(vfs, root, text) && memo.holds(vfs) && thread.is_of_this_era();
-        if holds { Some(memo.known()) } else { None }
-    });
-    known.ok().flatten()
+    let memos = thread::take()?;
+    let known = match memos.find(hash) {
+        Some(memo) if memo.is(vfs, root, text) && memo.holds(vfs, root) => {
+            memo.used.set(true);
+            memos.are_of_this_era().then_some(memo.known)
+        }
+        _ => None,
+    };
+    thread::put(memos);
+    known
 }
 
 /// Does something while this thread remembers nothing: each walk is walked.
@@ -157,17 +172,12 @@ pub(super) fn without<R>(f: impl FnOnce() -> R) -> R {
 impl Memo {
     const fn none() -> Self {
         Self {
-            vfs: 0,
-            root: (MountId(0), DentryId::NONE),
-            mnt_seq: Sample::NONE,
-            at: NO_STEP,
+            root: 0,
+            known: Known::NOTHING,
             children: NO_STEP,
+            vfs: 0,
             len: 0,
-            links: 0,
             long: false,
-            link: false,
-            absent: false,
-            canonical: false,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
@@ -181,41 +191,27 @@ impl Memo {
     fn is(&self, vfs: &Vfs, root: Root, text: &[u8]) -> bool {
         usize::from(self.len) == text.len()
             && self.vfs == vfs.number
-            && self.root == root
+            && self.root == both(root)
             && text::same(&self.text, text)
     }
 
     /// Whether nothing moved since.
     #[inline(always)]
-    fn holds(&self, vfs: &Vfs) -> bool {
+    fn holds(&self, vfs: &Vfs, (mnt, _): Root) -> bool {
         let dentries = vfs.dentries.slots();
         let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.is(seq);
         let (directory, children) = self.children;
-        let (mnt, _) = self.root;
         self.few.iter().all(holds)
             && dentries.get(directory.0).children_seq.is(children)
-            && vfs.mount_slot(mnt).seq.is(self.mnt_seq)
+            && vfs.mount_slot(mnt).seq.is(self.known.mnt_seq)
             && (!self.long || self.more.iter().all(holds))
-            && (self.links == 0 || self.links_hold(vfs))
+            && (self.known.links == 0 || self.links_hold(vfs))
     }
 
-    /// Whether the symlinks on the way are what they were, and need no note of their use.
-    #[inline(always)]
+    /// Whether the symlinks on the way are what they were, and need no note of their use. Out of line: it asks the clock.
+    #[inline(never)]
     fn links_hold(&self, vfs: &Vfs) -> bool {
         self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
             && (self.until == i64::MAX || vfs.now_seconds() < self.until)
-    }
-
-    #[inline(always)]
-    fn known(&self) -> Known {
-        self.used.set(true);
-        Known {
-            mnt: (self.root.0, self.mnt_seq),
-            at: self.at,
-            absent: self.absent,
-            link: self.link,
-            canonical: self.canonical,
-            links: u32::from(self.links),
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The text of a path, to be hashed and compared in few instructions.
 //!
 //! How many are made does not depend on the text, as the end of a loop is hard to predict: a text is looked at in four
-//! chunks, of which the later overlap the earlier if it is short, and a long one in three more.
+//! chunks, which overlap if it is short, and a long one in three more.
 
 use crate::name::{fold, padded};
 
@@ -32,10 +32,17 @@ pub(super) fn is_canonical(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'/').skip(1).all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
-/// Where a chunk of a text of at least one begins; one that the text does not reach lies on its last one.
+/// Where the chunks of a text begin that is at least as long as one: the first half from its start, the others from its end.
 #[inline(always)]
-fn start(text: &[u8], number: usize) -> usize {
-    (number * CHUNK).min(text.len().wrapping_sub(CHUNK))
+fn starts(len: usize) -> [usize; 4] {
+    let last = len - CHUNK;
+    [0, last.min(CHUNK), last.saturating_sub(CHUNK), last]
+}
+
+/// Where those of a long text begin that lie between the others.
+#[inline(always)]
+fn starts_between(len: usize) -> [usize; 3] {
+    [2 * CHUNK, 3 * CHUNK, len - 3 * CHUNK]
 }
 
 /// The chunk of a text that begins there.
@@ -51,16 +58,22 @@ fn chunk(text: &[u8], start: usize) -> u128 {
 pub(super) fn same(own: &[u8; LONG], text: &[u8]) -> bool {
     let len = text.len();
     if len < CHUNK {
-        return tiny(own.get(..len).unwrap_or_default()) == tiny(text);
+        tiny(own.get(..len).unwrap_or_default()) == tiny(text)
+    } else if len <= SHORT {
+        alike(own, text, starts(len))
+    } else {
+        len <= LONG && alike(own, text, starts(len)) && alike(own, text, starts_between(len))
     }
-    let differ = |number| {
-        let start = start(text, number);
-        chunk(own, start) ^ chunk(text, start)
-    };
-    if differ(0) | differ(1) | differ(2) | differ(3) != 0 {
-        return false;
+}
+
+/// Whether the chunks that begin there are the same.
+#[inline(always)]
+fn alike<const N: usize>(own: &[u8; LONG], text: &[u8], starts: [usize; N]) -> bool {
+    let mut differ = 0;
+    for start in starts {
+        differ |= chunk(own, start) ^ chunk(text, start);
     }
-    len <= SHORT || differ(4) | differ(5) | differ(6) == 0
+    differ == 0
 }
 
 /// All of a text that is shorter than a chunk; its length is told elsewhere.
@@ -73,32 +86,39 @@ fn tiny(text: &[u8]) -> u128 {
     }
 }
 
-/// A quick hash of a text that can be remembered, which is compared afterwards. The chunks do not wait for each other.
+/// A quick hash of a text that can be remembered, which is compared afterwards.
 #[inline(always)]
 pub(super) fn hash(text: &[u8]) -> u64 {
     let len = text.len();
     if len < CHUNK {
-        return mix(len as u64, tiny(text));
+        return mix(len as u64, halves(tiny(text)));
     }
-    let chunk = |number| chunk(text, start(text, number));
-    let first =
-        mix(len as u64, chunk(0) ^ turn(chunk(1), 5) ^ turn(chunk(2), 11) ^ turn(chunk(3), 23));
+    let at = |start| halves(chunk(text, start));
+    let [a, b, c, d] = starts(len);
+    let first = mix(len as u64, add(at(a), add(at(b), add(at(c), at(d)))));
     if len <= SHORT {
         return first;
     }
-    mix(first, chunk(4) ^ turn(chunk(5), 5) ^ turn(chunk(6), 11))
+    let [a, b, c] = starts_between(len);
+    mix(first, add(at(a), add(at(b), at(c))))
 }
 
-/// Turns each half of a chunk, so that what is the same in two chunks does not cancel.
+type Halves = (u64, u64);
+
 #[inline(always)]
-fn turn(chunk: u128, bits: u32) -> u128 {
-    let turned = |half: u128| u128::from((half as u64).rotate_left(bits));
-    turned(chunk >> 64) << 64 | turned(chunk)
+fn halves(chunk: u128) -> Halves {
+    (chunk as u64, (chunk >> 64) as u64)
+}
+
+/// Adds what was added up before, turned, so that it matters where something stands.
+#[inline(always)]
+fn add(a: Halves, before: Halves) -> Halves {
+    let add = |a: u64, before: u64| a.wrapping_add(before.rotate_left(21));
+    (add(a.0, before.0), add(a.1, before.1))
 }
 
 #[inline(always)]
-fn mix(sum: u64, chunk: u128) -> u64 {
-    let (low, high) = (chunk as u64, (chunk >> 64) as u64);
+fn mix(sum: u64, (low, high): Halves) -> u64 {
     sum.rotate_left(21) ^ fold(low ^ 0x9e37_79b9_7f4a_7c15, high ^ 0xd1b5_4a32_d192_ed03)
 }
 

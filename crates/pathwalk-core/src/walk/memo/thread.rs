@@ -3,121 +3,186 @@
 use super::Memo;
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell64, seq::era};
-use std::{cell::RefCell, ops::Range};
+use std::{
+    cell::{Cell, RefCell},
+    mem::ManuallyDrop,
+    ops::Range,
+};
 
-/// So many sets of texts that hash alike are remembered in a thread: 320 KiB in all, from the first one on.
+/// So many sets of texts that hash alike are remembered in a thread.
 const SETS: usize = 256;
 /// So many texts are in a set.
 const WAYS: usize = 4;
-/// What a thread knows.
-pub(super) struct Thread {
-    /// The memos, the first ones of all sets first.
-    memos: Option<Room>,
+
+thread_local! {
+    /// The memos; taken out while they are looked at. Nothing is dropped here: so nobody asks, at each look, whether the
+    /// thread has ended.
+    static MEMOS: Cell<ManuallyDrop<Option<Box<Memos>>>> = const { Cell::new(NO_MEMOS) };
+    static END: End = const { End };
+    pub(super) static NOTES: RefCell<Notes> = const { RefCell::new(Notes::NONE) };
+}
+
+const NO_MEMOS: ManuallyDrop<Option<Box<Memos>>> = ManuallyDrop::new(None);
+
+/// Takes the thread's memos out, if there are any.
+///
+/// They are moved, not lent to a closure: so all that is done with them is in line where it is done.
+#[inline(always)]
+pub(super) fn take() -> Option<Box<Memos>> {
+    ManuallyDrop::into_inner(MEMOS.replace(NO_MEMOS))
+}
+
+/// Puts them back.
+#[inline(always)]
+pub(super) fn put(memos: Box<Memos>) {
+    MEMOS.set(ManuallyDrop::new(Some(memos)));
+}
+
+/// Drops the thread's memos when it ends.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        drop(take());
+    }
+}
+
+/// The memos of a thread. On the heap, as a thread's stack may be small.
+pub(super) struct Memos {
+    /// In the order in which they were made first: who asks in the same order again finds each one beside the one before
+    /// it, and so does the hardware.
+    all: Vec<Memo>,
+    /// So many bytes of the budget are taken.
+    taken: u64,
     /// The era in which they were made.
     era: u32,
-    /// Which texts have a memo.
-    tags: [Tags; SETS],
-    /// The texts that were met, in sets as the memos are, the last one first.
-    met: [[Met; WAYS]; SETS],
-    /// The way that goes next.
+    sets: [Set; SETS],
+    /// The way of each set that goes next where none is free.
     next: [u8; SETS],
 }
 
-/// A text that was met.
+/// The texts that hash alike.
 #[derive(Clone, Copy)]
-pub(super) struct Met {
-    /// More of its hash.
-    tag: u32,
-    /// So many meetings until it is remembered.
-    pub(super) left: u16,
-    /// So often in a row it was remembered in vain.
-    pub(super) strikes: u16,
+struct Set {
+    tags: Tags,
+    /// Where the memo of each way is; it stays the way's.
+    at: [u16; WAYS],
 }
 
-thread_local! {
-    pub(super) static THREAD: RefCell<Thread> = const { RefCell::new(Thread::NONE) };
-}
+/// Where no memo is.
+const NOWHERE: u16 = u16::MAX;
 
-impl Thread {
-    pub(super) const NONE: Self = Self {
-        memos: None,
-        era: 0,
-        tags: [Tags(0); SETS],
-        met: [[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS],
-        next: [0; SETS],
-    };
+impl Memos {
+    /// So many at first, and from then on twice as many as before.
+    const FIRST: usize = 16;
+
+    /// No memos yet, if the budget has room for them. A thread that ends gets none any more.
+    pub(super) fn new(budget: u64) -> Option<Box<Self>> {
+        END.try_with(|_| ()).ok()?;
+        let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
+        let all = Vec::with_capacity(Self::FIRST);
+        let sets = [Set { tags: Tags(0), at: [NOWHERE; WAYS] }; SETS];
+        Some(Box::new(Self { all, taken, era: era(), sets, next: [0; SETS] }))
+    }
 
     /// The memo of the text, if there seems to be one.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Option<&Memo> {
-        let set = hash as usize % SETS;
-        let way = self.tags[set].way(hash);
-        // Where there is no such way, this lies behind the last memo.
-        self.memos.as_ref()?.0.get(way * SETS + set)
+        let set = &self.sets[hash as usize % SETS];
+        let at = set.at.get(set.tags.way(hash))?;
+        self.all.get(usize::from(*at))
     }
 
-    /// Whether its memos are of now. Asked last: see [`era`].
+    /// Whether the memos are of now. Asked last: see [`era`].
     #[inline(always)]
-    pub(super) fn is_of_this_era(&self) -> bool {
+    pub(super) fn are_of_this_era(&self) -> bool {
         self.era == era()
     }
 
-    /// Forgets what was made in another era.
-    pub(super) fn begin_era(&mut self) {
+    /// Forgets the memo of a text that does not hold any more, and all that were made in another era; answers whether it
+    /// ever held.
+    pub(super) fn forget(&mut self, hash: u64) -> Option<bool> {
         let now = era();
         if self.era != now {
-            (self.era, self.tags) = (now, [Tags(0); SETS]);
+            self.era = now;
+            self.sets.iter_mut().for_each(|set| set.tags = Tags(0));
         }
-    }
-
-    /// Whether it has room for memos, or gets it.
-    pub(super) fn has_room(&mut self, budget: u64) -> bool {
-        if self.memos.is_none() {
-            self.memos = Room::take(budget);
-        }
-        self.memos.is_some()
-    }
-
-    /// Takes the memo of a text that does not hold any more; answers whether it ever did.
-    pub(super) fn take(&mut self, hash: u64) -> Option<bool> {
         let used = self.find(hash)?.used.get();
-        let tags = &mut self.tags[hash as usize % SETS];
+        let tags = &mut self.sets[hash as usize % SETS].tags;
         tags.put(tags.way(hash), 0);
         Some(used)
     }
 
-    /// Keeps a memo, if there is room.
-    pub(super) fn put(&mut self, hash: u64, memo: Memo) {
-        let Some(Room(memos)) = &mut self.memos else { return };
+    /// The room for the memo of a text with that hash: of a way of its set that is free, or whose turn it is.
+    pub(super) fn room(&mut self, hash: u64, budget: u64) -> Option<Room<'_>> {
         let set = hash as usize % SETS;
-        let next = &mut self.next[set];
-        let way = usize::from(*next) % WAYS;
-        *next = next.wrapping_add(1);
-        self.tags[set].put(way, Tags::tag(hash));
-        memos[way * SETS + set] = memo;
+        let free = self.sets[set].tags.way_of(0);
+        let way = if free < WAYS { free } else { usize::from(self.next[set]) };
+        if self.sets[set].at[way] == NOWHERE {
+            self.sets[set].at[way] = self.push(budget)?;
+        }
+        let Set { tags, at } = &mut self.sets[set];
+        let memo = self.all.get_mut(usize::from(at[way]))?;
+        Some(Room { memo, tags, next: &mut self.next[set], way, tag: Tags::tag(hash) })
     }
 
-    /// What is known of a text that is met; nothing the first time.
-    pub(super) fn meet(&mut self, hash: u64) -> Option<&mut Met> {
-        let met = &mut self.met[hash as usize % SETS];
-        let tag = (hash >> 32) as u32 | 1;
-        match met.iter().position(|met| met.tag == tag) {
-            Some(at) => Some(&mut met[at]),
-            None => {
-                met.rotate_right(1);
-                met[0] = Met { tag, left: 0, strikes: 0 };
-                None
-            }
+    /// Makes room for one more, if all threads then have no more than the budget.
+    fn push(&mut self, budget: u64) -> Option<u16> {
+        let all = &mut self.all;
+        if all.len() == all.capacity() {
+            let as_many = all.len();
+            self.taken += take_bytes(as_many * size_of::<Memo>(), budget)?;
+            all.reserve_exact(as_many);
         }
+        all.push(Memo::none());
+        u16::try_from(all.len() - 1).ok()
     }
 }
 
-impl Met {
-    /// It was remembered in vain.
-    pub(super) fn strike(&mut self) {
-        self.strikes = (self.strikes + 1).min(10);
-        self.left = (1 << self.strikes) - 1;
+/// Where a memo is put.
+pub(super) struct Room<'a> {
+    memo: &'a mut Memo,
+    tags: &'a mut Tags,
+    next: &'a mut u8,
+    way: usize,
+    tag: u64,
+}
+
+impl Room<'_> {
+    /// Keeps the memo.
+    pub(super) fn put(self, memo: Memo) {
+        *self.memo = memo;
+        self.tags.put(self.way, self.tag);
+        *self.next = (self.way as u8 + 1) % WAYS as u8;
     }
+}
+
+impl Drop for Memos {
+    fn drop(&mut self) {
+        let _taking = TAKING.lock();
+        TAKEN.set(TAKEN.get() - self.taken);
+    }
+}
+
+/// The bytes of all threads' memos; changed by who has the lock beside it.
+static TAKEN: Cell64 = Cell64::new(0);
+static TAKING: Mutex<()> = Mutex::new(());
+
+/// How many bytes the threads of the process have for the paths that they remember: see
+/// [`Config::memo_bytes`](crate::Config::memo_bytes).
+pub fn bytes() -> u64 {
+    TAKEN.get()
+}
+
+/// Takes so many bytes of the budget, or nothing; answers how many.
+fn take_bytes(bytes: usize, budget: u64) -> Option<u64> {
+    let bytes = bytes as u64;
+    let more = || Some(TAKEN.get() + bytes).filter(|&bytes| bytes <= budget);
+    // Who finds no room stores nothing.
+    more()?;
+    let _taking = TAKING.lock();
+    TAKEN.set(more()?);
+    Some(bytes)
 }
 
 /// What tells the texts of a set apart, mostly: sixteen bits of each one's hash.
@@ -128,11 +193,16 @@ impl Tags {
     const LOW: u64 = 0x0001_0001_0001_0001;
     const HIGH: u64 = Self::LOW << 15;
 
-    /// The way of the first text with that hash, if there is one. All are compared before anything is decided: which one
-    /// it is cannot be predicted.
+    /// The way of the first text with that hash; behind the last one if there is none.
     #[inline(always)]
     fn way(self, hash: u64) -> usize {
-        let differ = self.0 ^ Self::tag(hash).wrapping_mul(Self::LOW);
+        self.way_of(Self::tag(hash))
+    }
+
+    /// All are compared before anything is decided: which one it is cannot be predicted.
+    #[inline(always)]
+    fn way_of(self, tag: u64) -> usize {
+        let differ = self.0 ^ tag.wrapping_mul(Self::LOW);
         // The top bits of those that are zero, and maybe of some behind the first of them.
         let same = differ.wrapping_sub(Self::LOW) & !differ & Self::HIGH;
         same.trailing_zeros() as usize / 16
@@ -149,52 +219,74 @@ impl Tags {
     }
 }
 
-/// A thread's memos, and that they count.
-struct Room(Box<[Memo; SETS * WAYS]>);
+/// The texts that a thread met, in sets as the memos are, the last one first.
+pub(super) struct Notes([[Met; WAYS]; SETS]);
 
-/// The bytes of all threads' memos; changed by who has the lock beside it.
-static TAKEN: Cell64 = Cell64::new(0);
-static TAKING: Mutex<()> = Mutex::new(());
-
-/// How many bytes the threads of the process have for the paths that they remember: see
-/// [`Config::memo_bytes`](crate::Config::memo_bytes).
-pub fn bytes() -> u64 {
-    TAKEN.get()
+/// A text that was met.
+#[derive(Clone, Copy)]
+struct Met {
+    /// More of its hash.
+    tag: u32,
+    /// So many meetings until it is remembered.
+    left: u16,
+    /// So often in a row it was remembered in vain.
+    strikes: u16,
 }
 
-impl Room {
-    const BYTES: u64 = size_of::<[Memo; SETS * WAYS]>() as u64;
+impl Notes {
+    const NONE: Self = Self([[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS]);
 
-    /// Made on the heap, as a thread's stack may be small; none where all threads would have more than the budget.
-    fn take(budget: u64) -> Option<Self> {
-        let more = || Some(TAKEN.get() + Self::BYTES).filter(|&bytes| bytes <= budget);
-        // Who finds no room stores nothing.
-        more()?;
-        {
-            let _taking = TAKING.lock();
-            TAKEN.set(more()?);
+    /// Notes that a text is met; answers whether it is to be remembered. `held` says whether a memo of it that does not
+    /// hold any more ever did.
+    pub(super) fn meet(&mut self, hash: u64, held: Option<bool>) -> bool {
+        let Some(met) = self.of(hash) else { return false };
+        match held {
+            Some(true) => (met.left, met.strikes) = (0, 0),
+            Some(false) => met.strike(),
+            None => {}
         }
-        let memos = vec![Memo::none(); SETS * WAYS].into_boxed_slice();
-        Some(Self(memos.try_into().unwrap_or_else(|_| unreachable!("there are so many"))))
+        let due = met.left == 0;
+        met.left = met.left.saturating_sub(1);
+        due
+    }
+
+    /// The text was remembered in vain.
+    pub(super) fn strike(&mut self, hash: u64) {
+        self.of(hash).into_iter().for_each(Met::strike);
+    }
+
+    /// What is known of a text that is met; nothing the first time.
+    fn of(&mut self, hash: u64) -> Option<&mut Met> {
+        let met = &mut self.0[hash as usize % SETS];
+        let tag = (hash >> 32) as u32 | 1;
+        match met.iter().position(|met| met.tag == tag) {
+            Some(at) => Some(&mut met[at]),
+            None => {
+                met.rotate_right(1);
+                met[0] = Met { tag, left: 0, strikes: 0 };
+                None
+            }
+        }
     }
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _taking = TAKING.lock();
-        TAKEN.set(TAKEN.get() - Self::BYTES);
+impl Met {
+    fn strike(&mut self) {
+        self.strikes = (self.strikes + 1).min(10);
+        self.left = (1 << self.strikes) - 1;
     }
 }
 
 /// The addresses of what the thread keeps, for tools that watch stores.
 pub fn own_ranges() -> Vec<Range<usize>> {
-    THREAD.with(|thread| {
-        let at = std::ptr::from_ref(thread).addr();
-        let own = at..at + size_of_val(thread);
-        let memos = thread.borrow().memos.as_ref().map(|Room(memos)| {
-            let at = std::ptr::from_ref(&**memos).addr();
-            at..at + size_of_val(&**memos)
-        });
-        std::iter::once(own).chain(memos).collect()
-    })
+    fn of<T: ?Sized>(it: &T) -> Range<usize> {
+        let at = std::ptr::from_ref(it).cast::<()>().addr();
+        at..at + size_of_val(it)
+    }
+    let mut ranges = vec![MEMOS.with(of), NOTES.with(of)];
+    if let Some(memos) = take() {
+        ranges.extend([of(&*memos), of(&*memos.all)]);
+        put(memos);
+    }
+    ranges
 }
