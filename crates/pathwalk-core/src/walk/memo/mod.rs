@@ -142,7 +142,7 @@ const _: () = assert!(size_of::<Memo>() == 5 * 64);
 
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 ///
-/// Out of line: there is one text of it for all calls, and beside it each one's own is short.
+/// In line in each call: it has no closure, which the compiler may put out of line where several are alike.
 #[inline(always)]
 pub(crate) fn recall(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
     let hash = text::hash(text);
@@ -160,13 +160,8 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
 
 /// Does something while this thread remembers nothing: each walk is walked.
 pub(super) fn without<R>(f: impl FnOnce() -> R) -> R {
-    let mut f = Some(f);
-    let mut run = || f.take().map(|f| f());
-    let done = THREAD.try_with(|thread| {
-        let _nothing = thread.try_borrow_mut();
-        run()
-    });
-    done.ok().flatten().or_else(run).expect("it was done one way or the other")
+    let _nothing = thread::Nothing::begin();
+    f()
 }
 
 impl Memo {

@@ -19,6 +19,8 @@ thread_local! {
     /// thread has ended.
     static MEMOS: Cell<ManuallyDrop<Option<Box<Memos>>>> = const { Cell::new(NO_MEMOS) };
     static END: End = const { End };
+    /// Nothing is remembered: see [`Nothing`].
+    static NOTHING: Cell<bool> = const { Cell::new(false) };
     pub(super) static NOTES: RefCell<Notes> = const { RefCell::new(Notes::NONE) };
 }
 
@@ -44,6 +46,26 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         drop(take());
+    }
+}
+
+/// While it is there, its thread remembers nothing.
+pub(super) struct Nothing {
+    memos: Option<Box<Memos>>,
+}
+
+impl Nothing {
+    /// Begins; does not nest.
+    pub(super) fn begin() -> Self {
+        NOTHING.set(true);
+        Self { memos: take() }
+    }
+}
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        NOTHING.set(false);
+        self.memos.take().into_iter().for_each(put);
     }
 }
 
@@ -76,8 +98,11 @@ impl Memos {
     /// So many at first, and from then on twice as many as before.
     const FIRST: usize = 16;
 
-    /// No memos yet, if the budget has room for them. A thread that ends gets none any more.
+    /// No memos yet, if the budget has room for them. A thread that ends, or is to remember [nothing](Nothing), gets none.
     pub(super) fn new(budget: u64) -> Option<Box<Self>> {
+        if NOTHING.get() {
+            return None;
+        }
         END.try_with(|_| ()).ok()?;
         let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
         let all = Vec::with_capacity(Self::FIRST);
