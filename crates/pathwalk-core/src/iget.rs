@@ -65,6 +65,9 @@ impl Vfs {
         let managed = if managed { sb.fs.managed(found) } else { Managed::empty() };
         let flags = sb.inode_flags | managed.inode_flags();
         self.inode(id).begin(sb.id(), found, flags & !I_HASHED, body);
+        if found.attr.nlink == 0 {
+            sb.unlinked.get();
+        }
         if flags & I_HASHED == 0 {
             return id;
         }
@@ -112,14 +115,17 @@ impl Vfs {
         if slot.flags.get() & I_HASHED != 0 {
             self.ihash.remove(&self.inodes, id.0, slot);
         }
-        let (sb, node, nlink) = (slot.sb.get(), slot.node.get(), slot.nlink.get());
+        let (sb, node, unlinked) = (slot.sb.get(), slot.node.get(), slot.is_unlinked());
         let blobs = slot.clear_locked();
         drop(guard);
         self.free_blobs(blobs);
         let sb = self.superblock(sb);
         debug_assert!(sb.is_some(), "a superblock outlives its inodes");
         if let Some(sb) = sb {
-            sb.fs.evict(node, nlink == 0);
+            if unlinked {
+                sb.unlinked.put();
+            }
+            sb.fs.evict(node, unlinked);
         }
         self.inodes.free(id.0);
     }
@@ -135,6 +141,11 @@ impl Vfs {
     /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
     pub(crate) fn inode_discard(&self, id: InodeId) {
         let slot = self.inode(id);
+        if slot.is_unlinked()
+            && let Some(sb) = self.superblock(slot.sb.get())
+        {
+            sb.unlinked.put();
+        }
         let blobs = {
             let guard = slot.lockref.lock(lock::INODE);
             let dead = guard.put_and_mark_dead();

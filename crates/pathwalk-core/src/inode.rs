@@ -284,9 +284,9 @@ impl Inode {
         self.flags.get() & I_GETATTR != 0
     }
 
-    /// Whether the slot is that of something.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.mode.get() != 0
+    /// Whether the slot is that of something without a name, which its superblock counts.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        self.mode.get() != 0 && self.nlink.get() == 0
     }
 
     /// The blob of the symlink's body; none where it was never read. It ends with a zero: the size is the file system's
@@ -468,6 +468,11 @@ impl<'a> InodeRef<'a> {
             }
             if attr.nlink > before.nlink {
                 slot.flags.set(slot.flags.get() & !I_LINKABLE);
+            }
+            if (attr.nlink == 0) != (before.nlink == 0)
+                && let Some(sb) = self.vfs.superblock(slot.sb.get())
+            {
+                if attr.nlink == 0 { sb.unlinked.get() } else { sb.unlinked.put() }
             }
         }
         Ok(result)

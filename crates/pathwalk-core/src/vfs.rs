@@ -148,6 +148,8 @@ pub(crate) struct SuperBlock {
     flags: Cell64,
     pub(crate) root: OnceLock<DentryId>,
     pub(crate) features: Features,
+    /// How many of its inodes have lost their last name: they are in the way of making it read-only.
+    pub(crate) unlinked: Striped,
     /// The flags of its dentries.
     pub(crate) kind: u32,
     /// The flags of its inodes.
@@ -275,6 +277,7 @@ impl Vfs {
             flags: Cell64::default(),
             root: OnceLock::new(),
             features,
+            unlinked: Striped::default(),
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)

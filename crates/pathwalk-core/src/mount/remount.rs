@@ -173,12 +173,11 @@ impl Vfs {
             module.sb_remount(who, &PathRef::of(self, at), flags)
         })?;
         let sb = at.sb();
-        let id = at.mount().sb.get();
         let tree = self.mount_tree();
-        let mounts = tree.mounts_of(id);
+        let mounts = tree.mounts_of(at.mount().sb.get());
         let read_only = flags.contains(MountFlags::RDONLY);
         if read_only && !sb.is_read_only() {
-            tree.make_read_only_sb(&sb, id, &mounts)?;
+            tree.make_read_only_sb(&sb, &mounts)?;
         } else if !read_only {
             for &mount in &mounts {
                 let flags = self.mount_slot(mount).flags();
@@ -189,14 +188,6 @@ impl Vfs {
         sb.set_flags(kept | flags);
         Ok(tree)
     }
-
-    /// Whether a file system has files that lost their last name and are in use.
-    fn has_unlinked(&self, sb: u32) -> bool {
-        (1..=self.inodes.high_water()).any(|id| {
-            let inode = self.inodes.get(id);
-            inode.sb.get() == sb && inode.is_in_use() && inode.attr().nlink == 0
-        })
-    }
 }
 
 impl<'v> TreeGuard<'v> {
@@ -206,7 +197,12 @@ impl<'v> TreeGuard<'v> {
         self.nodes.keys().copied().filter(of_sb).collect()
     }
 
-    fn make_read_only_sb(&self, sb: &SuperBlock, id: u32, mounts: &[MountId]) -> Result<()> {
+    /// # Errors
+    ///
+    /// `EBUSY`: files are open for writing in the file system, or are there without a name.
+    ///
+    /// Linux: `sb_prepare_remount_readonly`.
+    fn make_read_only_sb(&self, sb: &SuperBlock, mounts: &[MountId]) -> Result<()> {
         let mut wait = WritersWait::none(self.vfs);
         for &mount in mounts {
             // A mount that is read-only itself has no writers, or had them before: nobody asks.
@@ -214,7 +210,8 @@ impl<'v> TreeGuard<'v> {
                 wait.hold(mount)?;
             }
         }
-        if self.vfs.has_unlinked(id) {
+        // Those that lose their last name do so by writers, who are all counted off by now.
+        if sb.unlinked.sum_after() != 0 {
             return Err(Errno::EBUSY);
         }
         sb.set_flags(sb.flags() | MountFlags::RDONLY);

@@ -143,3 +143,28 @@ fn lookups_hold_nothing_while_somebody_changes_another_place() {
         assert!(left.values().sum::<u64>() * RARE < lookups, "{left:?}");
     });
 }
+
+/// While a file system is made read-only the tree of mounts is locked: it is not looked through for files without a name.
+#[test]
+fn to_make_a_file_system_read_only_takes_as_long_whatever_is_in_it() {
+    let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+    task.mkdir("/m", 0o755).unwrap();
+    task.mount(MemFs::new(), "/m", MountFlags::empty()).unwrap();
+    // The shortest time counts: others may be at work.
+    let remounts = || {
+        let remount = |_| {
+            let start = Instant::now();
+            task.mount_tree("", "/m", MountFlags::REMOUNT | MountFlags::RDONLY).unwrap();
+            let taken = start.elapsed();
+            task.mount_tree("", "/m", MountFlags::REMOUNT).unwrap();
+            taken
+        };
+        (0..100).map(remount).min().unwrap()
+    };
+    let empty = remounts();
+    for number in 0..50_000 {
+        task.mknod(format!("/m/{number}"), 0o100_644, Default::default()).unwrap();
+    }
+    let full = remounts();
+    assert!(full < 20 * empty, "{full:?} instead of {empty:?}");
+}
