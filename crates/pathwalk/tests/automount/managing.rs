@@ -7,22 +7,30 @@ use pathwalk::{
 };
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// What the file system answers next.
 pub(crate) enum Answer {
-    /// A new file system with a directory `in`.
+    /// A new file system.
     Mounts,
-    /// The same with those flags.
+    /// One with those flags.
     MountsWith(MountFlags),
-    /// The same, after something was done.
+    /// That file system.
+    Gives(Arc<dyn FileSystem>),
+    /// A new one, after something was done.
     After(Hook),
     /// Says that somebody else does it, and nobody does.
     Nothing,
     /// An error.
     Fails(Errno),
 }
+
+/// The answer where nobody expects to be asked.
+const UNEXPECTED: Errno = Errno::EPROTO;
 
 /// What a file system does while it is asked.
 pub(crate) type Hook = Box<dyn FnMut(&Task) + Send>;
@@ -32,6 +40,8 @@ pub(crate) type Hook = Box<dyn FnMut(&Task) + Send>;
 pub(crate) struct Managing {
     answers: Mutex<VecDeque<Answer>>,
     automounts: Mutex<u32>,
+    /// Whether it mounts something whenever nothing else is to be answered.
+    pub(crate) always: AtomicBool,
     /// What manage answers where it may not block, and where it may; and how it was asked: whether it may.
     pub(crate) gate: Mutex<(Option<Errno>, Option<Errno>)>,
     pub(crate) asked: Mutex<Vec<bool>>,
@@ -103,13 +113,15 @@ impl FileSystem for Managing {
         match answer {
             Some(Answer::Mounts) => gives(MountFlags::empty()),
             Some(Answer::MountsWith(flags)) => gives(flags),
+            Some(Answer::Gives(fs)) => Ok(Some(Automount { fs, flags: MountFlags::empty() })),
             Some(Answer::After(mut hook)) => {
                 hook(&self.task());
                 gives(MountFlags::empty())
             }
             Some(Answer::Nothing) => Ok(None),
             Some(Answer::Fails(errno)) => Err(errno),
-            None => panic!("nobody expects to be asked"),
+            None if self.always.load(Relaxed) => gives(MountFlags::empty()),
+            None => Err(UNEXPECTED),
         }
     }
 

@@ -8,7 +8,7 @@ use pathwalk::{
     ResolveFlags, Task, UmountFlags,
 };
 use std::{
-    sync::{Arc, Barrier, Weak},
+    sync::{Arc, Barrier, Weak, atomic::Ordering::Relaxed},
     thread,
 };
 
@@ -97,10 +97,14 @@ fn unused_it_is_in_nobodys_way() {
     assert_eq!((expire("/a/auto"), expire("/a/auto")), (Err(Errno::EAGAIN), Ok(())));
     // In an automount another one, both unused; a remount changes nothing about it.
     come_by();
+    umount(&task, "/a/auto").unwrap();
     let inner = Arc::new(Managing::default());
-    let flags = MountFlags::REMOUNT | MountFlags::BIND | MountFlags::NODEV;
-    task.mount_tree("", "/a/auto", flags).unwrap();
+    fs.answer_with([Answer::Gives(Arc::clone(&inner) as _)]);
     inner.answer_with([Answer::Mounts]);
+    task.stat("/a/auto/auto/.").unwrap();
+    let flags = MountFlags::REMOUNT | MountFlags::BIND | MountFlags::NODEV;
+    task.mount_tree("", "/a/auto/auto", flags).unwrap();
+    assert_eq!(mounts(&task).len(), 3);
     assert_eq!(umount(&task, "/a"), Ok(()));
     assert_eq!(mounts(&task), [""; 0]);
 }
@@ -226,4 +230,30 @@ fn of_two_walks_that_have_something_mounted_one_does() {
         assert!(one == other && one != covered, "{one} {other} {covered}");
         assert_eq!(umount(&task, "/a"), Ok(()));
     }
+}
+
+#[test]
+fn walks_come_by_while_it_is_unmounted() {
+    let (fs, task) = managed_at_a(MountFlags::empty());
+    fs.always.store(true, Relaxed);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..300 {
+                    let covered = task.lstat("/a/plain").unwrap().st_dev;
+                    assert_ne!(task.stat("/a/auto/.").unwrap().st_dev, covered);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..300 {
+                // Somebody is in it, or nothing is there just now.
+                let gone = umount(&task, "/a/auto");
+                assert!(matches!(gone, Ok(()) | Err(Errno::EBUSY | Errno::EINVAL)), "{gone:?}");
+            }
+        });
+    });
+    // Nobody has kept a count.
+    assert_eq!(umount(&task, "/a"), Ok(()));
+    assert_eq!(mounts(&task), [""; 0]);
 }
