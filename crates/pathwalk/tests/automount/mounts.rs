@@ -1,6 +1,6 @@
 //! What a mount is like that a walk had mounted: its flags, who gets it too, and how it goes.
 //!
-//! Held against Linux by hand, with the tracefs that a debugfs mounts on `tracing`.
+//! The same is held against Linux, as far as it shows it, by `automounts.rs` of `pathwalk-check`'s tests.
 
 use crate::managing::{Answer, Managing, machine};
 use pathwalk::{
