@@ -42,6 +42,7 @@ enum Command {
     Explain(explain::Args),
     /// Ask pathwalk and the running kernel the same, and compare every answer
     Check(pathwalk_check::Args),
+    Run(pathwalk_run::Args),
     /// Measure pathwalk against the running kernel, in one run
     Bench(pathwalk_bench::Args),
 }
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
             ExitCode::from(UNUSABLE)
         }),
         Command::Check(args) => pathwalk_check::run(&args),
+        Command::Run(args) => pathwalk_run::run(&args),
         Command::Bench(args) => pathwalk_bench::run(&args),
     }
 }

@@ -136,6 +136,17 @@ impl File {
         })
     }
 
+    /// The same place as if it had been opened with `O_PATH`: with nothing of what goes with this opening.
+    #[must_use]
+    pub fn as_path(&self) -> Self {
+        Self::new(&self.0.anchor, self.hold(), OpenFlags::PATH)
+    }
+
+    /// The place as a number, mount and name: no other has it while a file is open there.
+    pub fn place_id(&self) -> u64 {
+        u64::from(self.0.mnt.0) << 32 | u64::from(self.0.dentry.0)
+    }
+
     /// The flags it was opened with, without those that only the opening itself looked at.
     pub fn flags(&self) -> OpenFlags {
         self.0.flags

@@ -52,11 +52,11 @@ impl HostFile {
     ) -> Result<Arc<Self>> {
         let held = fs.reach_node(node)?;
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
-        let fd = if kind == FileType::Directory {
-            fs.spare(|| fs.host.open_dir(held.as_fd()))
-        } else {
-            fs.spare(|| fs.reopen(held.as_fd(), told))
-        }?;
+        let fd = fs.spare(|| match kind {
+            FileType::Directory => fs.host.open_dir(held.as_fd()),
+            FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
+            _ => fs.reopen(held.as_fd(), told),
+        })?;
         // With both it can do neither.
         let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
         let file = Arc::new(Self { fs: Arc::clone(fs), fd, writes, appending: Mutex::new(()) });

@@ -134,7 +134,7 @@ impl Host {
         self.call(|| fs::openat(dir, name, PATH, Mode::empty()))
     }
 
-    /// Opens what is held. It must be known to be a regular file or a directory: others may do things when opened.
+    /// Opens what is held. It must be known not to be a fifo, which is waited for; a device is for who asked for one.
     pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         self.call(|| fs::open(by_number(held), flags, Mode::empty()))

@@ -76,6 +76,7 @@ impl HostFs {
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::IDMAP;
+        features.set(Features::SPECIAL, options.special);
         let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
         let has_acl = !matches!(acl, Err(Errno::EOPNOTSUPP));
         features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
@@ -308,10 +309,12 @@ impl FileSystem for HostFs {
     }
 
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
-        if flags.intersects(OpenFlags::WRONLY | OpenFlags::RDWR) {
+        let kind = inode.attr().file_type();
+        // What is written to a fifo or a device changes no file.
+        let writes = flags.intersects(OpenFlags::WRONLY | OpenFlags::RDWR);
+        if writes && kind == FileType::Regular {
             self.0.may_change()?;
         }
-        let kind = inode.attr().file_type();
         let file = HostFile::open(&self.0, &*self.0.node(inode)?, kind, flags)?;
         Ok(Some(Box::new(Opened::new(file))))
     }

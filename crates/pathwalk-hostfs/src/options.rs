@@ -32,18 +32,22 @@ pub struct HostOptions {
     /// How many descriptors are held, beside those of open files and of files without a name; at most a quarter of what the
     /// process may have.
     pub handles: usize,
+    /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
+    /// somebody opens the other.
+    pub special: bool,
     /// Walk by openat2(2) where the host has it. Else every name is a call of its own; it is as safe.
     pub openat2: bool,
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, openat2.
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, no devices, openat2.
     fn default() -> Self {
         Self {
             coherence: Coherence::Exclusive,
             identities: Identities::Host,
             read_only: false,
             handles: 1024,
+            special: false,
             openat2: true,
         }
     }

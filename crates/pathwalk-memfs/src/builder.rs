@@ -13,11 +13,18 @@ pub struct Builder {
     pub(crate) root_mode: u32,
     pub(crate) root_uid: u32,
     pub(crate) root_gid: u32,
+    pub(crate) memfd: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_uid: 0, root_gid: 0 }
+        Self {
+            limits: None,
+            root_mode: S_ISVTX | S_IRWXUGO,
+            root_uid: 0,
+            root_gid: 0,
+            memfd: false,
+        }
     }
 
     /// Sets how much it may hold.
@@ -36,6 +43,17 @@ impl Builder {
     #[must_use]
     pub fn root_owner(self, uid: u32, gid: u32) -> Self {
         Self { root_uid: uid, root_gid: gid, ..self }
+    }
+
+    /// Keeps the contents of each file that was ever opened or written in a memfd(2): an open file then has a descriptor of
+    /// the host ([`File::host_fd`](pathwalk_core::File::host_fd)), which other processes can read, write, map and execute. Fifos
+    /// and devices can be opened, as far as there is something to open them elsewhere.
+    ///
+    /// It takes a descriptor per file. What is written by those descriptors is counted when somebody looks, so that the limit
+    /// of bytes does not hold them back.
+    #[must_use]
+    pub fn memfd(self) -> Self {
+        Self { memfd: true, ..self }
     }
 
     /// Makes the file system.

@@ -13,12 +13,13 @@
 //!
 //! Locks: a stripe's is held for the look-up alone; a file's is taken before its inode's.
 
-use crate::{space::PAGE, xattr::Xattrs};
+use crate::{memfd::Memfd, space::PAGE, xattr::Xattrs};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pathwalk_abi::Result;
 use slab::Slab;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// What is kept here of a file, each part under a lock that readers share and a writer has alone.
@@ -26,6 +27,8 @@ use std::{
 pub(crate) struct File {
     pages: RwLock<Pages>,
     pub(crate) xattrs: RwLock<Xattrs>,
+    /// Where the contents are instead of in pages, if they are.
+    pub(crate) memfd: OnceLock<Memfd>,
     /// The pages that a symlink's body takes: it was counted before there was a `File`.
     pub(crate) body_pages: u64,
 }
@@ -34,6 +37,19 @@ impl File {
     /// A file that has nothing yet, but may be a symlink whose body takes pages.
     pub(crate) fn new(body_pages: u64) -> Self {
         Self { body_pages, ..Self::default() }
+    }
+
+    /// The memfd that has the contents, made where there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one.
+    pub(crate) fn memfd_or_new(&self) -> Result<&Memfd> {
+        if let Some(memfd) = self.memfd.get() {
+            return Ok(memfd);
+        }
+        let new = Memfd::new()?;
+        Ok(self.memfd.get_or_init(|| new))
     }
 
     /// The pages, shared.

@@ -32,6 +32,8 @@ mod directory;
 
 mod data;
 
+mod memfd;
+
 mod rename;
 
 mod xattr;

@@ -9,16 +9,17 @@ use crate::{
     builder::Builder,
     data::{File, Files},
     directory::{self, EMPTY_NLINK, EMPTY_SIZE},
+    memfd::Opening,
     node::{Contents, Node},
     space::{Limits, PAGE, Space, Usage},
 };
 use pathwalk_abi::{
-    Dev, Errno, FileType, InodeFlags, Result, Timespec, XattrFlags,
+    Dev, Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags,
     mode::{S_IALLUGO, S_IRWXUGO},
 };
 use pathwalk_core::{
     AclEntry, AclKind, Attr, InodeRef,
-    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
+    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename},
     system_time,
 };
 use std::{
@@ -45,7 +46,7 @@ const LONG_BODY: usize = 128;
 /// which share the limits; to show one tree twice, bind it.
 pub struct MemFs {
     options: Builder,
-    pub(crate) space: Space,
+    pub(crate) space: Arc<Space>,
     next_ino: AtomicU64,
     files: Files,
 }
@@ -67,7 +68,7 @@ impl MemFs {
     }
 
     pub(crate) fn made_as(options: Builder) -> Self {
-        let space = Space::new(options.limits.unwrap_or_default());
+        let space = Arc::new(Space::new(options.limits.unwrap_or_default()));
         Self { options, space, next_ino: AtomicU64::new(1), files: Files::default() }
     }
 
@@ -149,6 +150,30 @@ impl MemFs {
         }
     }
 
+    /// As setattr, where contents are in memfds.
+    fn setattr_of_memfd(&self, inode: InodeRef<'_>, new: &Iattr) -> Result<()> {
+        let file = match new.size {
+            Some(size) if size > MAX_SIZE => return Err(Errno::EFBIG),
+            Some(size) if size > 0 => Some(self.file_or_new(inode)),
+            _ => self.in_memfd(inode),
+        };
+        match file {
+            Some(file) => file.memfd_or_new()?.setattr(&self.space, inode, new),
+            None => {
+                change(inode, |attr| new.copy_to(attr));
+                Ok(())
+            }
+        }
+    }
+
+    /// The contents of a file, where a memfd has them.
+    fn in_memfd(&self, inode: InodeRef<'_>) -> Option<Arc<File>> {
+        if !self.options.memfd {
+            return None;
+        }
+        self.attributes(inode).filter(|file| file.memfd.get().is_some())
+    }
+
     /// Takes a name from a file that is no directory.
     pub(crate) fn drop_name(&self, inode: InodeRef<'_>, now: Timespec) {
         change(inode, |attr| {
@@ -168,7 +193,9 @@ impl FileSystem for MemFs {
     }
 
     fn features(&self) -> Features {
-        Features::COMPLETE | Features::POSIX_ACL | Features::IDMAP
+        let mut features = Features::COMPLETE | Features::POSIX_ACL | Features::IDMAP;
+        features.set(Features::SPECIAL, self.options.memfd);
+        features
     }
 
     /// Makes a new, empty tree.
@@ -359,12 +386,36 @@ impl FileSystem for MemFs {
         Ok(self.xattr_names(inode))
     }
 
+    /// Opens a file whose contents a memfd has; of others nothing is kept.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one more.
+    fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        if !self.options.memfd || inode.attr().file_type() != FileType::Regular {
+            return Ok(None);
+        }
+        let opening = Opening::open(&self.space, self.file_or_new(inode), flags)?;
+        Ok(Some(Box::new(opening)))
+    }
+
+    /// Says what others did to contents that a memfd has.
+    fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
+        match self.in_memfd(inode) {
+            Some(file) => file.memfd_or_new()?.refresh(&self.space, inode),
+            None => Ok(()),
+        }
+    }
+
     /// Reads; a hole reads as zeros.
     ///
     /// # Errors
     ///
     /// None.
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if let Some(file) = self.in_memfd(inode) {
+            return file.memfd_or_new()?.read(offset, buf);
+        }
         let Some(file) = self.file(inode) else { return Ok(0) };
         let pages = file.read();
         let left = inode.attr().size.saturating_sub(offset);
@@ -395,6 +446,9 @@ impl FileSystem for MemFs {
             return Err(Errno::EFBIG);
         }
         let file = self.file_or_new(inode);
+        if self.options.memfd {
+            return file.memfd_or_new()?.write(&self.space, inode, offset, data, now);
+        }
         let mut pages = file.write();
         let offset = offset.unwrap_or_else(|| inode.attr().size);
         let left = MAX_SIZE.saturating_sub(offset);
@@ -425,6 +479,9 @@ impl FileSystem for MemFs {
     ///
     /// - `EFBIG`: the size is above 2⁶³ - 1.
     fn setattr(&self, inode: InodeRef<'_>, new: &Iattr) -> Result<()> {
+        if self.options.memfd {
+            return self.setattr_of_memfd(inode, new);
+        }
         let file = match new.size {
             Some(size) if size > MAX_SIZE => return Err(Errno::EFBIG),
             None => None,
@@ -471,6 +528,9 @@ impl FileSystem for MemFs {
                 let file = self.files.remove(key);
                 self.space.pages.give(file.read().len() + file.body_pages);
                 self.space.give_xattr(file.xattrs.read().room());
+                if let Some(memfd) = file.memfd.get() {
+                    memfd.forget(&self.space);
+                }
             }
         }
         self.space.give_inodes(1 + node.more_names());

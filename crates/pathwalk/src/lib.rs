@@ -27,7 +27,7 @@ pub use pathwalk_core::*;
 #[cfg(feature = "hostfs")]
 pub use pathwalk_hostfs::{Coherence, HostFs, HostOptions, IdMap, IdRange, Identities};
 #[cfg(feature = "memfs")]
-pub use pathwalk_memfs::MemFs;
+pub use pathwalk_memfs::{Limits, MemFs};
 #[cfg(feature = "procfs")]
 pub use pathwalk_procfs::ProcFs;
 

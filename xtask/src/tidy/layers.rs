@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 6] = [
     &["pathwalk-core"],
     &["pathwalk-hostfs", "pathwalk-memfs", "pathwalk-procfs"],
     &["pathwalk"],
-    &["pathwalk-bench", "pathwalk-check"],
+    &["pathwalk-bench", "pathwalk-check", "pathwalk-run"],
     &["pathwalk-cli"],
 ];
 

@@ -35,6 +35,9 @@ bitflags! {
         const IDMAP = 1 << 11;
         /// It mounts things by itself, or holds walks back: [`FileSystem::managed`](super::FileSystem::managed) says where.
         const MANAGED = 1 << 12;
+        /// Its fifos and devices can be opened: [`FileSystem::open`](super::FileSystem::open) is asked of them too. Where it is
+        /// not set they cannot, as there is nothing behind them here.
+        const SPECIAL = 1 << 13;
     }
 }
 

@@ -6,7 +6,7 @@ use super::{create::Make, exec::WriteAccess, retry_estale, within};
 use crate::{
     dcache::NEGATIVE,
     file::File,
-    fs::Access,
+    fs::{Access, Features},
     inode::Attr,
     mount::MntFlags,
     name::{Bytes, Component, Kind},
@@ -186,9 +186,12 @@ impl Task {
             Some(FileType::Fifo) if flags.contains(OpenFlags::ACCMODE) => {
                 return Err(Errno::EINVAL);
             }
-            Some(
-                FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket,
-            ) => return Err(Errno::ENXIO),
+            Some(FileType::Socket) => return Err(Errno::ENXIO),
+            Some(FileType::CharDevice | FileType::BlockDevice | FileType::Fifo)
+                if !held.sb().features.contains(Features::SPECIAL) =>
+            {
+                return Err(Errno::ENXIO);
+            }
             _ => {}
         }
         let flags = flags.difference(OPENING);

@@ -1,0 +1,245 @@
+//! Contents in a memfd: for who shows them to other processes.
+//!
+//! ```text
+//!   inode ── node ──► File ──► Memfd: descriptor M, owned by the file system
+//!                                └── /proc/self/fd/M, opened once per opening: a position and flags of its own
+//! ```
+//!
+//! Others write by their openings, and nobody is told. So size, blocks and times are read back from the memfd before somebody
+//! is told them, and before the file system changes one of them itself.
+//!
+//! Invariant: `seen` is what the memfd said when the inode's attributes were last made to agree with it; both change under
+//! its lock.
+
+use crate::{data::File, memfs::change, space::Space};
+use parking_lot::{Mutex, MutexGuard};
+use pathwalk_abi::{Errno, OpenFlags, Result, Timespec};
+use pathwalk_core::{
+    InodeRef,
+    fs::{Iattr, OpenHandle},
+};
+use rustix::{
+    fs::{self, MemfdFlags, Mode, OFlags},
+    io,
+};
+use std::{
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// The flags of an opening that the host is told.
+const TOLD: OpenFlags = OpenFlags::ACCMODE.union(OpenFlags::APPEND);
+
+/// The contents of a file, in a memfd.
+#[derive(Debug)]
+pub(crate) struct Memfd {
+    fd: OwnedFd,
+    seen: Mutex<Seen>,
+}
+
+/// What the memfd said.
+#[derive(Debug, Default)]
+struct Seen {
+    mtime: Timespec,
+    size: u64,
+    /// The pages that are counted as taken.
+    pages: u64,
+}
+
+impl Memfd {
+    /// An empty one.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one more.
+    pub(crate) fn new() -> Result<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::EXEC;
+        let made = match fs::memfd_create(c"pathwalk", flags) {
+            // A kernel that does not know the flag makes them executable.
+            Err(io::Errno::INVAL) => fs::memfd_create(c"pathwalk", MemfdFlags::CLOEXEC),
+            made => made,
+        };
+        let memfd = Self { fd: answer(made)?, seen: Mutex::default() };
+        memfd.seen.lock().mtime = memfd.look()?.0;
+        Ok(memfd)
+    }
+
+    pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut read = 0;
+        while read < buf.len() {
+            let more = answer(io::pread(&self.fd, &mut buf[read..], offset + read as u64))?;
+            if more == 0 {
+                break;
+            }
+            read += more;
+        }
+        Ok(read)
+    }
+
+    /// Writes, at the end where there is no offset, and notes it. Returns the offset behind it, and how much that was.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`: the offset lies behind what a file can have.
+    /// - `ENOSPC`: there is no room for a single byte.
+    pub(crate) fn write(
+        &self,
+        space: &Space,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        now: Timespec,
+    ) -> Result<(u64, usize)> {
+        let mut seen = self.agree(space, inode)?;
+        let offset = offset.unwrap_or(seen.size);
+        let mut written = 0;
+        let mut last = Ok(());
+        while written < data.len() {
+            match answer(io::pwrite(&self.fd, &data[written..], offset + written as u64)) {
+                Ok(more) if more > 0 => written += more,
+                answer => {
+                    last = answer.and(Err(Errno::ENOSPC));
+                    break;
+                }
+            }
+        }
+        let (mtime, size, pages) = self.look()?;
+        seen.take(space, mtime, size, pages);
+        change(inode, |attr| {
+            (attr.size, attr.blocks) = (size, blocks(pages));
+            (attr.mtime, attr.ctime) = (now, now);
+        });
+        if written == 0 {
+            last?;
+        }
+        Ok((offset + written as u64, written))
+    }
+
+    /// Changes attributes, in one step. A size that is given stamps the file if it is another one, or if there are contents.
+    ///
+    /// # Errors
+    ///
+    /// - `EFBIG`, `ENOSPC`: a file cannot be so large.
+    pub(crate) fn setattr(&self, space: &Space, inode: InodeRef<'_>, new: &Iattr) -> Result<()> {
+        let mut seen = self.agree(space, inode)?;
+        let mut stamps = false;
+        if let Some(size) = new.size {
+            stamps = size != seen.size || seen.pages != 0;
+            answer(fs::ftruncate(&self.fd, size))?;
+            let (mtime, size, pages) = self.look()?;
+            seen.take(space, mtime, size, pages);
+        }
+        change(inode, |attr| {
+            (attr.size, attr.blocks) = (seen.size, blocks(seen.pages));
+            if stamps {
+                (attr.mtime, attr.ctime) = (new.now, new.now);
+            }
+            new.copy_to(attr);
+        });
+        Ok(())
+    }
+
+    /// Makes the inode's attributes those of the memfd, where somebody wrote to that.
+    ///
+    /// # Errors
+    ///
+    /// None that a memfd answers.
+    pub(crate) fn refresh(&self, space: &Space, inode: InodeRef<'_>) -> Result<()> {
+        self.agree(space, inode).map(drop)
+    }
+
+    /// Gives back the room that was counted.
+    pub(crate) fn forget(&self, space: &Space) {
+        space.pages.give(std::mem::take(&mut self.seen.lock().pages));
+    }
+
+    fn agree(&self, space: &Space, inode: InodeRef<'_>) -> Result<MutexGuard<'_, Seen>> {
+        let mut seen = self.seen.lock();
+        let (mtime, size, pages) = self.look()?;
+        if (mtime, size) != (seen.mtime, seen.size) || pages != seen.pages {
+            let written = mtime != seen.mtime;
+            change(inode, |attr| {
+                (attr.size, attr.blocks) = (size, blocks(pages));
+                if written {
+                    (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
+                }
+            });
+            seen.take(space, mtime, size, pages);
+        }
+        Ok(seen)
+    }
+
+    /// Time of the last write, size, pages.
+    fn look(&self) -> Result<(Timespec, u64, u64)> {
+        let stat = answer(fs::fstat(&self.fd))?;
+        let mtime = Timespec { sec: stat.st_mtime, nsec: stat.st_mtime_nsec as u32 };
+        Ok((mtime, stat.st_size as u64, (stat.st_blocks as u64).div_ceil(8)))
+    }
+}
+
+impl Seen {
+    fn take(&mut self, space: &Space, mtime: Timespec, size: u64, pages: u64) {
+        (self.mtime, self.size) = (mtime, size);
+        if pages >= self.pages {
+            self.pages += space.pages.take_up_to(pages - self.pages);
+        } else {
+            space.pages.give(self.pages - pages);
+            self.pages = pages;
+        }
+    }
+}
+
+fn blocks(pages: u64) -> u64 {
+    pages * 8
+}
+
+fn answer<T>(answer: io::Result<T>) -> Result<T> {
+    answer.map_err(|errno| Errno::from_raw(errno.raw_os_error()).unwrap_or(Errno::EIO))
+}
+
+/// An opening of a file: a descriptor with a position and flags of its own.
+pub(crate) struct Opening {
+    fd: OwnedFd,
+    writes: bool,
+    file: Arc<File>,
+    space: Arc<Space>,
+}
+
+impl Opening {
+    /// Opens the contents of a file.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one more.
+    pub(crate) fn open(space: &Arc<Space>, file: Arc<File>, flags: OpenFlags) -> Result<Self> {
+        let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
+        let path = format!("/proc/self/fd/{}", file.memfd_or_new()?.fd.as_raw_fd());
+        let fd = answer(fs::open(path, told | OFlags::CLOEXEC, Mode::empty()))?;
+        // With both it can do neither.
+        let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
+        Ok(Self { fd, writes, file, space: Arc::clone(space) })
+    }
+}
+
+impl OpenHandle for Opening {
+    fn read(&self, _inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.file.memfd_or_new()?.read(offset, buf)
+    }
+
+    fn write(
+        &self,
+        inode: InodeRef<'_>,
+        offset: Option<u64>,
+        data: &[u8],
+        now: Timespec,
+    ) -> Result<(u64, usize)> {
+        self.file.memfd_or_new()?.write(&self.space, inode, offset, data, now)
+    }
+
+    fn host_fd(&self, inode: InodeRef<'_>) -> Option<BorrowedFd<'_>> {
+        if self.writes {
+            inode.ask_for_attributes();
+        }
+        Some(self.fd.as_fd())
+    }
+}

@@ -1,0 +1,204 @@
+//! Modes, owners, times and sizes.
+
+pub(crate) use super::open::truncate;
+use super::{at_flags, done, open_file};
+use crate::{
+    engine::{Caller, Descriptor, Engine, Reply},
+    sys::{answer, memory},
+};
+use pathwalk::{
+    At, AtFlags, Errno, Result, SetTime, Timespec,
+    abi::{AT_FDCWD, UTIME_NOW, UTIME_OMIT},
+};
+use rustix::fs;
+
+pub(crate) fn chmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chmod_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
+}
+
+pub(crate) fn fchmodat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chmod_at(engine, caller, caller.fd(0), [1, 2], AtFlags::empty())
+}
+
+pub(crate) fn fchmodat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chmod_at(engine, caller, caller.fd(0), [1, 2], at_flags(caller, 3))
+}
+
+fn chmod_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    [path, mode]: [usize; 2],
+    flags: AtFlags,
+) -> Result<Reply> {
+    let path = path_at(caller, path, flags)?;
+    let base = engine.base(caller, dir, &path)?;
+    done(engine.task.fchmodat2(base.at(), &path, caller.word(mode), flags))
+}
+
+pub(crate) fn fchmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let mode = caller.word(1);
+    done(match open_file(engine, caller, 0)? {
+        Descriptor::Ours(known, _) => {
+            engine.task.fchmodat2(At::Dir(&known.file), b"", mode, AtFlags::EMPTY_PATH)
+        }
+        Descriptor::Foreign(fd) => answer(fs::fchmod(fd, fs::Mode::from_raw_mode(mode))),
+    })
+}
+
+pub(crate) fn chown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chown_at(engine, caller, AT_FDCWD, [0, 1, 2], AtFlags::empty())
+}
+
+pub(crate) fn lchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chown_at(engine, caller, AT_FDCWD, [0, 1, 2], AtFlags::SYMLINK_NOFOLLOW)
+}
+
+pub(crate) fn fchownat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    chown_at(engine, caller, caller.fd(0), [1, 2, 3], at_flags(caller, 4))
+}
+
+fn chown_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    [path, uid, gid]: [usize; 3],
+    flags: AtFlags,
+) -> Result<Reply> {
+    let path = path_at(caller, path, flags)?;
+    let base = engine.base(caller, dir, &path)?;
+    let (uid, gid) = (id(caller.word(uid)), id(caller.word(gid)));
+    done(engine.task.fchownat(base.at(), &path, uid, gid, flags))
+}
+
+pub(crate) fn fchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let (uid, gid) = (id(caller.word(1)), id(caller.word(2)));
+    done(match open_file(engine, caller, 0)? {
+        Descriptor::Ours(known, _) => {
+            engine.task.fchownat(At::Dir(&known.file), b"", uid, gid, AtFlags::EMPTY_PATH)
+        }
+        Descriptor::Foreign(fd) => answer(fs::fchown(
+            fd,
+            uid.map(rustix::process::Uid::from_raw),
+            gid.map(rustix::process::Gid::from_raw),
+        )),
+    })
+}
+
+/// An owner that is to be set; all ones is none.
+fn id(id: u32) -> Option<u32> {
+    (id != u32::MAX).then_some(id)
+}
+
+pub(crate) fn utime(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let times = match caller.args[1] {
+        0 => [SetTime::Now; 2],
+        at => words::<2>(caller, at)?.map(|sec| SetTime::At(Timespec { sec, nsec: 0 })),
+    };
+    utimes_at(engine, caller, AT_FDCWD, 0, times, AtFlags::empty())
+}
+
+pub(crate) fn utimes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let times = timevals(caller, caller.args[1])?;
+    utimes_at(engine, caller, AT_FDCWD, 0, times, AtFlags::empty())
+}
+
+pub(crate) fn futimesat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let times = timevals(caller, caller.args[2])?;
+    if caller.args[1] == 0 {
+        return utimes_of(engine, caller, times);
+    }
+    utimes_at(engine, caller, caller.fd(0), 1, times, AtFlags::empty())
+}
+
+pub(crate) fn utimensat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = at_flags(caller, 3);
+    let times = match caller.args[2] {
+        0 => [SetTime::Now; 2],
+        at => {
+            let [asec, ansec, msec, mnsec] = words::<4>(caller, at)?;
+            [SetTime::from_raw(asec, ansec)?, SetTime::from_raw(msec, mnsec)?]
+        }
+    };
+    if times == [SetTime::Omit; 2] {
+        return Ok(Reply::Value(0));
+    }
+    if caller.args[1] == 0 && !flags.contains(AtFlags::EMPTY_PATH) {
+        if caller.fd(0) == AT_FDCWD {
+            return Err(Errno::EFAULT);
+        }
+        if !flags.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        return utimes_of(engine, caller, times);
+    }
+    utimes_at(engine, caller, caller.fd(0), 1, times, flags)
+}
+
+fn utimes_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    path: usize,
+    [atime, mtime]: [SetTime; 2],
+    flags: AtFlags,
+) -> Result<Reply> {
+    let path = path_at(caller, path, flags)?;
+    let base = engine.base(caller, dir, &path)?;
+    done(engine.task.utimensat(base.at(), &path, atime, mtime, flags))
+}
+
+fn utimes_of(engine: &mut Engine, caller: &Caller, [atime, mtime]: [SetTime; 2]) -> Result<Reply> {
+    done(match open_file(engine, caller, 0)? {
+        Descriptor::Ours(known, _) => {
+            let at = At::Dir(&known.file);
+            engine.task.utimensat(at, b"", atime, mtime, AtFlags::EMPTY_PATH)
+        }
+        Descriptor::Foreign(fd) => {
+            let host = |time| match time {
+                SetTime::Omit => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+                SetTime::Now => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+                SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
+            };
+            let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
+            answer(fs::futimens(fd, &times))
+        }
+    })
+}
+
+/// Two times of microseconds; none are the current time.
+fn timevals(caller: &Caller, at: u64) -> Result<[SetTime; 2]> {
+    if at == 0 {
+        return Ok([SetTime::Now; 2]);
+    }
+    let [asec, ausec, msec, musec] = words::<4>(caller, at)?;
+    let time = |sec, usec: i64| match usec {
+        0..1_000_000 => Ok(SetTime::At(Timespec { sec, nsec: usec as u32 * 1000 })),
+        _ => Err(Errno::EINVAL),
+    };
+    Ok([time(asec, ausec)?, time(msec, musec)?])
+}
+
+fn words<const N: usize>(caller: &Caller, at: u64) -> Result<[i64; N]> {
+    let mut bytes = vec![0; 8 * N];
+    if memory::read(caller.tid, at, &mut bytes)? != bytes.len() {
+        return Err(Errno::EFAULT);
+    }
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(bytes);
+        *word = i64::from_ne_bytes(eight);
+    }
+    Ok(words)
+}
+
+/// The path of a call with flags; empty only where they say so.
+fn path_at(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
+    let empty = flags.contains(AtFlags::EMPTY_PATH);
+    if empty && caller.args[index] == 0 {
+        return Ok(Vec::new());
+    }
+    let path = caller.path(index)?;
+    if path.is_empty() && !empty { Err(Errno::ENOENT) } else { Ok(path) }
+}

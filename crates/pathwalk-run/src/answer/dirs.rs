@@ -1,0 +1,89 @@
+//! Listing directories, and the current one.
+
+use super::open_file;
+use crate::{
+    engine::{Caller, Descriptor, Engine, Reply},
+    sys::answer,
+};
+use pathwalk::{
+    AccessMode, At, AtFlags, Errno, File, OpenFlags, Result, Seek,
+    abi::{AT_FDCWD, PATH_MAX},
+};
+use rustix::fs::{self, SeekFrom};
+use std::os::fd::OwnedFd;
+
+/// More than that nobody is told at once.
+const LISTED_AT_ONCE: usize = 1 << 18;
+
+/// The cookie's position is the position of the listing.
+pub(crate) fn getdents64(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let (known, fd) = match open_file(engine, caller, 0)? {
+        Descriptor::Ours(known, fd) => (known, fd),
+        Descriptor::Foreign(fd) => return Err(not_ours(&fd)?),
+    };
+    let from = answer(fs::tell(&fd))?;
+    let mut buf = vec![0; (caller.word(2) as usize).min(LISTED_AT_ONCE)];
+    // Also where it is no directory, so that it says so.
+    let at = i64::try_from(from).map_err(|_| Errno::EINVAL)?;
+    if known.file.offset() != from {
+        engine.task.lseek(&known.file, Seek::Set(at))?;
+    }
+    let len = engine.task.getdents64(&known.file, &mut buf)?;
+    caller.put(1, &buf[..len])?;
+    answer(fs::seek(&fd, SeekFrom::Start(known.file.offset())))?;
+    Ok(Reply::Value(len as i64))
+}
+
+/// What a listing of a descriptor that is not ours answers.
+fn not_ours(fd: &OwnedFd) -> Result<Errno> {
+    let stat = answer(fs::fstat(fd))?;
+    let directory = fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory;
+    Ok(if directory { Errno::EACCES } else { Errno::ENOTDIR })
+}
+
+pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let cwd = engine.cwd(caller.tid)?;
+    let mut path = vec![0; PATH_MAX];
+    let at = At::Dir(&cwd.file);
+    let (len, _) = engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path)?;
+    path.truncate(len);
+    path.push(0);
+    if (caller.args[1] as usize) < path.len() {
+        return Err(Errno::ERANGE);
+    }
+    caller.put(0, &path)?;
+    Ok(Reply::Value(path.len() as i64))
+}
+
+pub(crate) fn chdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let path = caller.path(0)?;
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
+    let file = engine.task.openat(base.at(), &path, flags, 0)?;
+    may_enter(engine, &file)?;
+    let cookie = engine.cookies.directory(&file)?;
+    engine.patch_chdir(caller, cookie)
+}
+
+/// The descriptor is a cookie, and the kernel makes it the current directory.
+pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    match engine.descriptor(caller, caller.fd(0))? {
+        Descriptor::Ours(known, fd) => {
+            let stat = answer(fs::fstat(fd))?;
+            if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::Directory {
+                return Err(Errno::ENOTDIR);
+            }
+            may_enter(engine, &known.file)?;
+            Ok(Reply::Pass)
+        }
+        Descriptor::Foreign(fd) => Err(not_ours(&fd)?),
+    }
+}
+
+fn may_enter(engine: &Engine, directory: &File) -> Result<()> {
+    let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
+    engine.task.faccessat2(At::Dir(directory), b"", AccessMode::X_OK, flags)
+}

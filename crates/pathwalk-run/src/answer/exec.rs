@@ -1,0 +1,225 @@
+//! execve, execveat: which file runs, found by the library; then the thread runs it.
+//!
+//! ```text
+//!   the path ─► `#!`? its interpreter, with one more argument, up to four times
+//!            ─► ELF: is its interpreter the same file in the tree and on the host?
+//!                 yes, or it has none: it runs
+//!                 no: the tree's interpreter runs, and is given the program
+//! ```
+//!
+//! The kernel looks for an ELF interpreter in its own tree, which is why it must be the same file there.
+//!
+//! Linux: `load_script`, `load_elf_binary`.
+
+use super::{at_flags, by_descriptor};
+use crate::{
+    cookies::{HostId, Known},
+    elf::{Elf, read_elf},
+    engine::{Caller, Descriptor, Engine, Reply},
+    patch::Argv,
+    sys::{answer, memory},
+};
+use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
+use rustix::{fs, io};
+use std::{ffi::CString, sync::Arc};
+
+/// So many bytes of a script's first line are looked at.
+const LINE: usize = 256;
+/// A script's interpreter may be a script: so many times.
+const LEVELS: usize = 5;
+/// The longest list of arguments that is copied.
+const MOST_ARGS: usize = 1 << 20;
+
+pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let path = caller.path(0)?;
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    let file = engine.task.open_exec(base.at(), &path, AtFlags::empty())?;
+    exec(engine, caller, file, path, [caller.args[1], caller.args[2]])
+}
+
+pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = at_flags(caller, 4);
+    let vectors = [caller.args[2], caller.args[3]];
+    let fd = caller.fd(0);
+    if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
+        let Descriptor::Ours(known, _) = engine.descriptor(caller, fd)? else {
+            return Err(Errno::EACCES);
+        };
+        let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
+        return exec(engine, caller, file, format!("/dev/fd/{fd}").into_bytes(), vectors);
+    }
+    let path = caller.path(1)?;
+    let base = engine.base(caller, fd, &path)?;
+    let file = engine.task.open_exec(base.at(), &path, flags)?;
+    let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
+    let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
+    exec(engine, caller, file, name, vectors)
+}
+
+/// Runs a file that was found by this name.
+fn exec(
+    engine: &mut Engine,
+    caller: &Caller,
+    mut file: Executable,
+    mut name: Vec<u8>,
+    vectors: [u64; 2],
+) -> Result<Reply> {
+    // The arguments in front of those that were given from the second on.
+    let mut before: Vec<Vec<u8>> = Vec::new();
+    for level in 0.. {
+        let Some(line) = first_line(&file)? else { break };
+        if level == LEVELS {
+            return Err(Errno::ELOOP);
+        }
+        let (interpreter, argument) = shebang(&line)?;
+        let mut args = vec![interpreter.clone()];
+        args.extend(argument);
+        args.push(name);
+        // What it was called by gives way to the path.
+        if !before.is_empty() {
+            before.remove(0);
+        }
+        args.append(&mut before);
+        before = args;
+        file = open_by_name(engine, caller, &interpreter)?;
+        name = interpreter;
+    }
+    let elf = read_elf(host(&file)?)?;
+    let Some(interpreter) = interpreter_to_run(engine, caller, &elf)? else {
+        return run(engine, caller, &file, before, vectors);
+    };
+    // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and maps what that leads to in the tree.
+    let called = match before.first() {
+        Some(called) => called.clone(),
+        None => first_argument(caller, vectors[0])?,
+    };
+    let path = elf.interpreter.unwrap_or_default();
+    let mut args = vec![path, b"--argv0".to_vec(), called, name];
+    args.extend(before.into_iter().skip(1));
+    run(engine, caller, &interpreter, args, vectors)
+}
+
+fn run(
+    engine: &mut Engine,
+    caller: &Caller,
+    file: &Executable,
+    before: Vec<Vec<u8>>,
+    vectors: [u64; 2],
+) -> Result<Reply> {
+    let argv = if before.is_empty() {
+        Argv::Same
+    } else {
+        let strings = before.into_iter().map(CString::new).collect::<std::result::Result<_, _>>();
+        Argv::Before(strings.map_err(|_| Errno::EINVAL)?, pointers(caller, vectors[0])?)
+    };
+    let fd = host(file)?;
+    let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
+    engine.patch_exec(caller, fd, known, &argv, vectors)
+}
+
+/// The open file of the host that a file to be run is.
+fn host(file: &Executable) -> Result<std::os::fd::BorrowedFd<'_>> {
+    file.file().host_fd().ok_or(Errno::EACCES)
+}
+
+fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Executable> {
+    let base = engine.base(caller, AT_FDCWD, name)?;
+    engine.task.open_exec(base.at(), name, AtFlags::empty())
+}
+
+/// The first line of a script, as much of it as is looked at; none where it is no script.
+fn first_line(file: &Executable) -> Result<Option<Vec<u8>>> {
+    let mut line = vec![0; LINE];
+    let read = answer(io::pread(host(file)?, &mut line, 0))?;
+    line.truncate(read);
+    Ok(line.starts_with(b"#!").then_some(line))
+}
+
+/// The interpreter that a script names, and its one argument.
+fn shebang(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let text = &line[2..];
+    let end = text.iter().position(|byte| matches!(byte, b'\n' | 0));
+    // A line that is cut off may end within the interpreter's name.
+    let cut = end.is_none() && line.len() == LINE;
+    let text = &text[..end.unwrap_or(text.len())];
+    let start = text.iter().position(|byte| !blank(byte)).ok_or(Errno::ENOEXEC)?;
+    let text = &text[start..];
+    let Some(end) = text.iter().position(blank) else {
+        return if cut { Err(Errno::ENOEXEC) } else { Ok((text.to_vec(), None)) };
+    };
+    let rest = &text[end..];
+    let argument = rest.iter().position(|byte| !blank(byte)).map(|from| {
+        let to = rest.iter().rposition(|byte| !blank(byte)).unwrap_or(from);
+        rest[from..=to].to_vec()
+    });
+    Ok((text[..end].to_vec(), argument))
+}
+
+/// The interpreter in the tree, where it is another file than the one of the host by that name.
+fn interpreter_to_run(
+    engine: &mut Engine,
+    caller: &Caller,
+    elf: &Elf,
+) -> Result<Option<Executable>> {
+    let Some(path) = &elf.interpreter else { return Ok(None) };
+    let file = open_by_name(engine, caller, path)?;
+    let on_host = fs::stat(path.as_slice()).map(|stat| HostId::of(&stat));
+    let here = HostId::of_fd(host(&file)?)?;
+    let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
+    if same { Ok(None) } else { Ok(Some(file)) }
+}
+
+fn first_argument(caller: &Caller, argv: u64) -> Result<Vec<u8>> {
+    match word(caller, argv)? {
+        0 => Ok(Vec::new()),
+        at => memory::read_string(caller.tid, at, 128 << 10),
+    }
+}
+
+/// The pointers to the arguments that were given, from the second on.
+fn pointers(caller: &Caller, argv: u64) -> Result<Vec<u64>> {
+    if argv == 0 || word(caller, argv)? == 0 {
+        return Ok(Vec::new());
+    }
+    let mut pointers = Vec::new();
+    for index in 1.. {
+        match word(caller, argv.wrapping_add(8 * index))? {
+            0 => break,
+            _ if pointers.len() == MOST_ARGS => return Err(Errno::E2BIG),
+            pointer => pointers.push(pointer),
+        }
+    }
+    Ok(pointers)
+}
+
+fn word(caller: &Caller, at: u64) -> Result<u64> {
+    memory::read_exact(caller.tid, at).map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_line_has_an_interpreter_and_one_argument() {
+        let parse = |line: &str| {
+            shebang(line.as_bytes()).map(|(path, argument)| {
+                let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+                (text(path), argument.map(text))
+            })
+        };
+        let ok = |path: &str, argument: Option<&str>| Ok((path.into(), argument.map(Into::into)));
+        assert_eq!(parse("#!/bin/sh\n"), ok("/bin/sh", None));
+        assert_eq!(parse("#! \t/bin/sh  -e x \t\nrest"), ok("/bin/sh", Some("-e x")));
+        assert_eq!(parse("#!/bin/sh"), ok("/bin/sh", None));
+        assert_eq!(parse("#!sh \n"), ok("sh", None));
+        assert_eq!(parse("#!\n"), Err(Errno::ENOEXEC));
+        assert_eq!(parse("#!   "), Err(Errno::ENOEXEC));
+        let long = format!("#!/{}", "a".repeat(LINE));
+        assert_eq!(parse(&long[..LINE]), Err(Errno::ENOEXEC));
+    }
+}

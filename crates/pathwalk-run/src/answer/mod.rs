@@ -1,0 +1,61 @@
+//! The calls, answered: from registers and memory to a call of the library and back. One file per kind.
+
+pub(crate) mod open;
+
+pub(crate) mod stat;
+
+pub(crate) mod names;
+
+pub(crate) mod dirs;
+
+pub(crate) mod attr;
+
+pub(crate) mod xattr;
+
+pub(crate) mod exec;
+
+pub(crate) mod watch;
+
+pub(crate) mod socket;
+
+pub(crate) mod tasks;
+
+pub(crate) mod ids;
+
+mod layout;
+
+use crate::engine::{Caller, Descriptor, Engine};
+use pathwalk::{AtFlags, Errno, Result};
+use rustix::fs::{OFlags, fcntl_getfl};
+
+/// What a call that has only to succeed answers.
+fn done(result: Result<()>) -> Result<crate::engine::Reply> {
+    result.map(|()| crate::engine::Reply::Value(0))
+}
+
+/// The flags of a call with a directory.
+fn at_flags(caller: &Caller, index: usize) -> AtFlags {
+    AtFlags::from_bits_retain(caller.word(index))
+}
+
+/// Whether a call names a file by its descriptor alone: `AT_EMPTY_PATH` with no path, for which there may be no pointer.
+fn by_descriptor(caller: &Caller, path: usize, flags: AtFlags) -> Result<bool> {
+    if !flags.contains(AtFlags::EMPTY_PATH) {
+        return Ok(false);
+    }
+    Ok(caller.args[path] == 0 || caller.path(path)?.is_empty())
+}
+
+/// A descriptor that something is to be done with that takes an open file.
+///
+/// # Errors
+///
+/// - `EBADF`: there is no such, or it was opened with `O_PATH`.
+fn open_file(engine: &mut Engine, caller: &Caller, index: usize) -> Result<Descriptor> {
+    let descriptor = engine.descriptor(caller, caller.fd(index))?;
+    let path = match &descriptor {
+        Descriptor::Ours(known, _) => known.path,
+        Descriptor::Foreign(fd) => crate::sys::answer(fcntl_getfl(fd))?.contains(OFlags::PATH),
+    };
+    if path { Err(Errno::EBADF) } else { Ok(descriptor) }
+}

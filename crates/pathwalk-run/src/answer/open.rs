@@ -1,0 +1,171 @@
+//! open, openat, openat2, creat.
+
+use super::done;
+use crate::{
+    cookies::{HostId, Kind},
+    engine::{Caller, Cloexec, Engine, Reply, install},
+    sys::{answer, memory, process::by_number},
+};
+use pathwalk::{Errno, File, FileType, OpenFlags, OpenHow, Result, abi::AT_FDCWD};
+use rustix::fs::{self, Mode, OFlags};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
+
+/// The flags of an opening that are the open file's, beside those that the file system is told.
+const STATUS: OpenFlags = OpenFlags::NONBLOCK.union(OpenFlags::DIRECT);
+/// `struct open_how` as it is.
+const HOW: u64 = size_of::<OpenHow>() as u64;
+
+pub(crate) fn open(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let how = how_of(caller.word(1), caller.word(2));
+    do_open(engine, caller, AT_FDCWD, &caller.path(0)?, &how, false)
+}
+
+pub(crate) fn creat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
+    let how = OpenHow { flags: flags.bits(), mode: caller.word(1).into(), resolve: 0 };
+    do_open(engine, caller, AT_FDCWD, &caller.path(0)?, &how, false)
+}
+
+pub(crate) fn openat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let how = how_of(caller.word(2), caller.word(3));
+    do_open(engine, caller, caller.fd(0), &caller.path(1)?, &how, false)
+}
+
+/// The size of the struct comes first, then what it says, then the path.
+pub(crate) fn openat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let (at, size) = (caller.args[2], caller.args[3]);
+    if size < HOW {
+        return Err(Errno::EINVAL);
+    }
+    if size > 4096 {
+        return Err(Errno::E2BIG);
+    }
+    let mut bytes = vec![0; size as usize];
+    if memory::read(caller.tid, at, &mut bytes)? != bytes.len() {
+        return Err(Errno::EFAULT);
+    }
+    if bytes[HOW as usize..].iter().any(|&byte| byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let word = |index: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
+        u64::from_ne_bytes(word)
+    };
+    let how = OpenHow { flags: word(0), mode: word(1), resolve: word(2) };
+    do_open(engine, caller, caller.fd(0), &caller.path(1)?, &how, true)
+}
+
+fn how_of(flags: u32, mode: u32) -> OpenHow {
+    OpenHow { flags: flags.into(), mode: mode.into(), resolve: 0 }
+}
+
+fn do_open(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    path: &[u8],
+    how: &OpenHow,
+    exact: bool,
+) -> Result<Reply> {
+    if path.is_empty() && !exact {
+        return Err(Errno::ENOENT);
+    }
+    let base = engine.base(caller, dir, path)?;
+    let flags = OpenFlags::from_bits_retain(how.flags);
+    if flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {
+        engine.take_umask(caller)?;
+    }
+    let file = if exact {
+        engine.task.openat2(base.at(), path, how)
+    } else {
+        engine.task.openat(base.at(), path, flags, how.mode as u32)
+    }?;
+    opened(engine, caller, file, flags)
+}
+
+/// Gives the thread what was opened.
+fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) -> Result<Reply> {
+    let cloexec = Cloexec::of(flags.bits());
+    if flags.contains(OpenFlags::PATH) {
+        let directory = kind(engine, &file)? == FileType::Directory;
+        let kind = if directory { Kind::DirectoryPath } else { Kind::Path };
+        let fd = engine.cookies.open(&file, kind)?;
+        return Ok(Reply::Install(fd, cloexec));
+    }
+    let Some(host) = file.host_fd() else {
+        return match kind(engine, &file)? {
+            FileType::Directory => opened_directory(engine, &file, cloexec),
+            FileType::Fifo => {
+                let fifo = engine.cookies.fifo(&file)?;
+                opened_fifo(engine, caller, &file, fifo, flags)
+            }
+            // There is nothing behind it.
+            _ => Err(Errno::ENXIO),
+        };
+    };
+    let stat = answer(fs::fstat(host))?;
+    match fs::FileType::from_raw_mode(stat.st_mode) {
+        fs::FileType::Directory => return opened_directory(engine, &file, cloexec),
+        fs::FileType::Fifo => {
+            let fifo = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
+            return opened_fifo(engine, caller, &file, fifo, flags);
+        }
+        _ => {}
+    }
+    engine.cookies.know(HostId::of(&stat), &file);
+    if flags.intersects(STATUS) {
+        let status = answer(fs::fcntl_getfl(host))?;
+        let told = OFlags::from_bits_retain((flags & STATUS).bits() as u32);
+        answer(fs::fcntl_setfl(host, status | told))?;
+    }
+    Ok(Reply::InstallFile(file, cloexec))
+}
+
+fn opened_directory(engine: &mut Engine, file: &File, cloexec: Cloexec) -> Result<Reply> {
+    let fd = engine.cookies.open(file, Kind::Directory)?;
+    Ok(Reply::Install(fd, cloexec))
+}
+
+/// Opens a fifo, which takes until the other end is opened: then the thread waits, and nobody else.
+fn opened_fifo(
+    engine: &mut Engine,
+    caller: &Caller,
+    file: &File,
+    fifo: OwnedFd,
+    flags: OpenFlags,
+) -> Result<Reply> {
+    let known = engine.cookies.know(HostId::of_fd(&fifo)?, file);
+    let cloexec = Cloexec::of(flags.bits());
+    let told = OpenFlags::ACCMODE | OpenFlags::NONBLOCK | OpenFlags::APPEND;
+    let told = OFlags::from_bits_retain((flags & told).bits() as u32) | OFlags::CLOEXEC;
+    let open = move || answer(fs::open(by_number(&fifo), told, Mode::empty()));
+    if flags.intersects(OpenFlags::NONBLOCK | OpenFlags::RDWR) {
+        return Ok(Reply::Install(open()?, cloexec));
+    }
+    let (listener, id) = (Arc::clone(&engine.listener), caller.id);
+    std::thread::spawn(move || {
+        // Who does not wait any more needs no answer.
+        let _ = match open() {
+            Ok(fd) => install(&listener, id, fd.as_fd(), cloexec),
+            Err(errno) => listener.send(id, Err(errno)),
+        };
+        drop(known);
+    });
+    Ok(Reply::Later)
+}
+
+fn kind(engine: &Engine, file: &File) -> Result<FileType> {
+    let stat = engine.task.fstat(file)?;
+    FileType::from_mode(stat.st_mode).ok_or(Errno::EIO)
+}
+
+/// Sets the size of what a path leads to.
+pub(crate) fn truncate(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let path = caller.path(0)?;
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    done(engine.task.truncateat(base.at(), &path, caller.args[1].cast_signed()))
+}

@@ -1,0 +1,184 @@
+//! stat and its kin, access, readlink, statfs.
+
+use super::{at_flags, by_descriptor, done, layout};
+use crate::{
+    engine::{Base, Caller, Descriptor, Engine, Reply},
+    procfs,
+    sys::answer,
+};
+use pathwalk::{AccessMode, At, AtFlags, Errno, Result, StatxMask, abi::AT_FDCWD};
+use rustix::fs;
+
+pub(crate) fn stat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    stat_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
+}
+
+pub(crate) fn lstat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    stat_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::SYMLINK_NOFOLLOW)
+}
+
+pub(crate) fn newfstatat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = at_flags(caller, 3);
+    if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags)? {
+        return stat_of(engine, caller, 2);
+    }
+    stat_at(engine, caller, caller.fd(0), [1, 2], flags)
+}
+
+pub(crate) fn fstat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    stat_of(engine, caller, 1)
+}
+
+fn stat_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    [path, to]: [usize; 2],
+    flags: AtFlags,
+) -> Result<Reply> {
+    let path = path_or_empty(caller, path, flags)?;
+    let base = base(engine, caller, dir, &path, flags)?;
+    let stat = engine.task.fstatat(base.at(), &path, flags)?;
+    done(caller.put(to, &layout::stat(&stat)))
+}
+
+fn stat_of(engine: &mut Engine, caller: &Caller, to: usize) -> Result<Reply> {
+    let stat = match engine.descriptor(caller, caller.fd(0))? {
+        Descriptor::Ours(known, _) => engine.task.fstat(&known.file)?,
+        Descriptor::Foreign(fd) => layout::of_host(&answer(fs::fstat(fd))?),
+    };
+    done(caller.put(to, &layout::stat(&stat)))
+}
+
+pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = at_flags(caller, 2);
+    let mask = StatxMask::from_bits_retain(caller.word(3));
+    let stat = if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags)? {
+        match engine.descriptor(caller, caller.fd(0))? {
+            Descriptor::Ours(known, _) => {
+                engine.task.statx(At::Dir(&known.file), b"", flags, mask)?
+            }
+            Descriptor::Foreign(fd) => {
+                let (flags, mask) = (
+                    fs::AtFlags::from_bits_retain(flags.bits()),
+                    fs::StatxFlags::from_bits_retain(mask.bits()),
+                );
+                layout::statx_of_host(&answer(fs::statx(fd, c"", flags, mask))?)
+            }
+        }
+    } else {
+        let path = path_or_empty(caller, 1, flags)?;
+        let base = base(engine, caller, caller.fd(0), &path, flags)?;
+        engine.task.statx(base.at(), &path, flags, mask)?
+    };
+    done(caller.put(4, &layout::statx(&stat)))
+}
+
+/// The path of a call; with `AT_EMPTY_PATH` no pointer is an empty path.
+fn path_or_empty(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
+    if caller.args[index] == 0 && flags.contains(AtFlags::EMPTY_PATH) {
+        return Ok(Vec::new());
+    }
+    caller.path(index)
+}
+
+/// Where a path begins; an empty one that may not be is an error before the descriptor is.
+fn base(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    path: &[u8],
+    flags: AtFlags,
+) -> Result<Base> {
+    if path.is_empty() && !flags.contains(AtFlags::EMPTY_PATH) {
+        return Err(Errno::ENOENT);
+    }
+    engine.base(caller, dir, path)
+}
+
+pub(crate) fn access(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    access_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
+}
+
+pub(crate) fn faccessat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    access_at(engine, caller, caller.fd(0), [1, 2], AtFlags::empty())
+}
+
+pub(crate) fn faccessat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    access_at(engine, caller, caller.fd(0), [1, 2], at_flags(caller, 3))
+}
+
+fn access_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    [path, mode]: [usize; 2],
+    flags: AtFlags,
+) -> Result<Reply> {
+    let mode = AccessMode::from_bits_retain(caller.word(mode));
+    let path = path_or_empty(caller, path, flags)?;
+    let base = base(engine, caller, dir, &path, flags)?;
+    done(engine.task.faccessat2(base.at(), &path, mode, flags))
+}
+
+pub(crate) fn readlink(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    readlink_at(engine, caller, AT_FDCWD, [0, 1, 2])
+}
+
+pub(crate) fn readlinkat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    readlink_at(engine, caller, caller.fd(0), [1, 2, 3])
+}
+
+fn readlink_at(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    [path, to, len]: [usize; 3],
+) -> Result<Reply> {
+    let len = caller.word(len).cast_signed();
+    if len <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let path = caller.path(path)?;
+    let base = engine.base(caller, dir, &path)?;
+    let mut body = vec![0; pathwalk::abi::PATH_MAX];
+    let read = engine.task.readlinkat(base.at(), &path, &mut body)?;
+    body.truncate(read);
+    let body = procfs::shown(body);
+    let shown = &body[..body.len().min(len as usize)];
+    caller.put(to, shown)?;
+    Ok(Reply::Value(shown.len() as i64))
+}
+
+pub(crate) fn statfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let path = caller.path(0)?;
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    let stat = engine.task.statfsat(base.at(), &path)?;
+    done(caller.put(1, &layout::statfs(&stat)))
+}
+
+pub(crate) fn fstatfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let stat = match engine.descriptor(caller, caller.fd(0))? {
+        Descriptor::Ours(known, _) => engine.task.fstatfs(&known.file)?,
+        Descriptor::Foreign(fd) => {
+            let host = answer(fs::fstatfs(fd))?;
+            pathwalk::Statfs {
+                f_type: host.f_type,
+                f_bsize: host.f_bsize,
+                f_blocks: host.f_blocks,
+                f_bfree: host.f_bfree,
+                f_bavail: host.f_bavail,
+                f_files: host.f_files,
+                f_ffree: host.f_ffree,
+                f_namelen: host.f_namelen,
+                f_frsize: host.f_frsize,
+                f_flags: host.f_flags,
+                ..pathwalk::Statfs::default()
+            }
+        }
+    };
+    done(caller.put(1, &layout::statfs(&stat)))
+}

@@ -1,0 +1,92 @@
+//! The command line.
+
+use crate::spec::{self, Spec};
+use clap::Parser;
+use std::{ffi::OsString, path::PathBuf};
+
+/// Run a program in a file tree of memory and host directories, every path walked by pathwalk
+#[derive(Clone, Debug, Parser)]
+#[command(after_help = "\
+Examples:
+  pathwalk run make                        the host's tree, read-only; here and in a /tmp of its own make may write
+  pathwalk run --ro -- git status          … and not even here
+  pathwalk run --rootfs /srv/debian sh     another tree
+  pathwalk run --trace cat /etc/hostname   every path call, as it is answered
+
+The exit status is the program's; 126 or 127 if it could not be run, 2 if the tree could not be made.")]
+pub struct Args {
+    /// Mount a file system: see pathwalk help mounts
+    #[arg(long, value_name = "SPEC", value_parser = spec::mount)]
+    mount: Vec<Spec>,
+    /// Make this directory of the host the root, read-only without :rw
+    #[arg(long, value_name = "DIR[:rw]", value_parser = spec::rootfs)]
+    rootfs: Option<Spec>,
+    /// Show a directory of the host in the tree
+    #[arg(long, value_name = "SRC:DST[:ro]", value_parser = spec::bind)]
+    bind: Vec<Spec>,
+    /// Mount an empty file system in memory
+    #[arg(long, value_name = "DST", value_parser = spec::tmpfs)]
+    tmpfs: Vec<Spec>,
+    /// Begin in this directory of the tree
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable of the environment
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Make no directory of the host writable that is not asked for
+    #[arg(long)]
+    ro: bool,
+    /// Say at the end how many calls were answered, and how long it took
+    #[arg(long)]
+    stats: bool,
+    /// Say each path call as it is answered
+    #[arg(long)]
+    trace: bool,
+    /// The program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("not NAME=VALUE"),
+    }
+}
+
+impl Args {
+    /// The tree, in the order in which it is mounted, without what is there by default where something is at its root.
+    pub(crate) fn tree(&self, cwd: &std::path::Path) -> Vec<Spec> {
+        let asked = self.mount.iter().chain(&self.bind).chain(&self.tmpfs).cloned();
+        let own_root = asked.clone().any(|spec| spec.at == b"/");
+        let mut specs = match &self.rootfs {
+            Some(root) => crate::tree::rootfs_tree(root.clone()),
+            None if own_root => Vec::new(),
+            None => crate::tree::host_tree(cwd, self.ro),
+        };
+        specs.extend(asked);
+        specs
+    }
+
+    /// Where the program begins, if that was said, or is another tree than the host's.
+    pub(crate) fn cwd(&self, host: &std::path::Path) -> PathBuf {
+        match &self.cwd {
+            Some(cwd) => cwd.clone(),
+            None if self.rootfs.is_some() => PathBuf::from("/"),
+            None => host.to_owned(),
+        }
+    }
+
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let set = self.env.iter().map(|(name, value)| (name.into(), value.into()));
+        std::env::vars_os().chain(set).collect()
+    }
+
+    pub(crate) fn program(&self) -> (&OsString, &[OsString]) {
+        self.program.split_first().expect("clap asks for one")
+    }
+
+    pub(crate) fn told(&self) -> (bool, bool) {
+        (self.trace, self.stats)
+    }
+}

@@ -1,0 +1,320 @@
+//! Which file of the tree a descriptor of the host stands for.
+//!
+//! ```text
+//!   the target's descriptor ── fstat ──► (device, inode) ──► Known: a place in the tree
+//!     a host file, a memfd        the file itself
+//!     a directory, `O_PATH`       a cookie: a private directory or file, one for each place
+//! ```
+//!
+//! Nothing is kept per descriptor. So dup, fork, exec, close and descriptors that are sent need no attention: the kernel keeps
+//! them, and with a cookie the position of a listing and the current directory too.
+//!
+//! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
+
+use crate::sys::{answer, errno_of};
+use parking_lot::Mutex;
+use pathwalk::{Errno, File, Result};
+use rustix::{
+    fs::{self, AtFlags, Mode, OFlags},
+    io,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::CString,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A file of the host, as long as it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HostId {
+    dev: u64,
+    ino: u64,
+}
+
+impl HostId {
+    pub(crate) fn of(stat: &fs::Stat) -> Self {
+        Self { dev: stat.st_dev, ino: stat.st_ino }
+    }
+
+    /// Of an open file.
+    ///
+    /// # Errors
+    ///
+    /// None that fstat(2) has for an open file.
+    pub(crate) fn of_fd(fd: impl AsFd) -> Result<Self> {
+        answer(fs::fstat(fd)).map(|stat| Self::of(&stat))
+    }
+}
+
+/// A place that some process has a descriptor of, or stands in, or executes.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// The place: opened with `O_PATH`, but a directory as it was opened, to be listed.
+    pub(crate) file: File,
+    /// The descriptor stands for one that was opened with `O_PATH`: only the place may be used.
+    pub(crate) path: bool,
+}
+
+/// What is known, shared with the file system that shows processes.
+pub(crate) type Knowns = Arc<Mutex<HashMap<HostId, Arc<Known>>>>;
+
+/// A private directory or file that stands for a place.
+#[derive(Debug)]
+struct Cookie {
+    id: HostId,
+    name: String,
+}
+
+/// What a cookie stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A directory that is open, or somebody's current one.
+    Directory,
+    /// A directory that was opened with `O_PATH`.
+    DirectoryPath,
+    /// Any other file that was opened with `O_PATH`.
+    Path,
+}
+
+impl Kind {
+    fn is_directory(self) -> bool {
+        self != Self::Path
+    }
+
+    /// How the cookie is opened. No descriptor with `O_PATH` can be given to another process: so that of a directory is an open
+    /// one, and that of a file one that can neither read nor write.
+    fn flags(self) -> OFlags {
+        let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        flags
+            | if self.is_directory() { OFlags::RDONLY | OFlags::DIRECTORY } else { OFlags::RWMODE }
+    }
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub(crate) struct Cookies {
+    /// The private directory, and its path.
+    room: OwnedFd,
+    path: PathBuf,
+    known: Knowns,
+    places: HashMap<(u64, Kind), Cookie>,
+    next: u64,
+    /// How many may be known before it is looked what can be forgotten.
+    enough: usize,
+}
+
+/// So many are kept without a look at what is still in use.
+const ENOUGH: usize = 512;
+
+impl Cookies {
+    /// Makes the private directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of making a directory in memory.
+    pub(crate) fn new() -> Result<Self> {
+        let tried = ["/dev/shm".into(), std::env::temp_dir()];
+        let mut last = Err(Errno::ENOENT);
+        for base in tried {
+            for attempt in 0..16 {
+                let path = base.join(format!("pathwalk-{}-{attempt}", std::process::id()));
+                match answer(fs::mkdir(&path, Mode::RWXU)) {
+                    Ok(()) => {
+                        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                        let room = answer(fs::open(&path, flags, Mode::empty()))?;
+                        return Ok(Self {
+                            room,
+                            path,
+                            known: Arc::default(),
+                            places: HashMap::new(),
+                            next: 0,
+                            enough: ENOUGH,
+                        });
+                    }
+                    Err(Errno::EEXIST) => {}
+                    Err(errno) => {
+                        last = Err(errno);
+                        break;
+                    }
+                }
+            }
+        }
+        last
+    }
+
+    /// What is known, to be shared.
+    pub(crate) fn knowns(&self) -> Knowns {
+        Arc::clone(&self.known)
+    }
+
+    /// What a file of the host stands for.
+    pub(crate) fn get(&self, id: HostId) -> Option<Arc<Known>> {
+        self.known.lock().get(&id).cloned()
+    }
+
+    /// Notes what an open file of the host stands for.
+    pub(crate) fn know(&mut self, id: HostId, file: &File) -> Arc<Known> {
+        let mut known = self.known.lock();
+        // It is mostly known already, by the same place.
+        match known.get(&id) {
+            Some(known) if known.file.place_id() == file.place_id() => Arc::clone(known),
+            _ => {
+                let new = Arc::new(Known { file: file.as_path(), path: false });
+                known.insert(id, Arc::clone(&new));
+                new
+            }
+        }
+    }
+
+    /// Opens the cookie of a place anew.
+    ///
+    /// # Errors
+    ///
+    /// Those of making files in the private directory.
+    pub(crate) fn open(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
+        let place = (file.place_id(), kind);
+        if !self.places.contains_key(&place) {
+            let cookie = self.make(kind)?;
+            self.places.insert(place, cookie);
+        }
+        let cookie = &self.places[&place];
+        let fd = answer(fs::openat(&self.room, &cookie.name, kind.flags(), Mode::empty()))?;
+        let is_path = |file: &File| file.flags().contains(pathwalk::OpenFlags::PATH);
+        let path = kind != Kind::Directory;
+        let mut known = self.known.lock();
+        // To be listed it must have been opened for that.
+        if known.get(&cookie.id).is_none_or(|known| is_path(&known.file) && !is_path(file)) {
+            known.insert(cookie.id, Arc::new(Known { file: file.clone(), path }));
+        }
+        drop(known);
+        Ok(fd)
+    }
+
+    /// The path on the host of the cookie of a directory, and what it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cookies::open`].
+    pub(crate) fn directory(&mut self, file: &File) -> Result<(CString, HostId, Arc<Known>)> {
+        let id = HostId::of_fd(self.open(file, Kind::Directory)?)?;
+        let name = &self.places[&(file.place_id(), Kind::Directory)].name;
+        let path = self.path.join(name);
+        let known = self.get(id).ok_or(Errno::ENOENT)?;
+        Ok((crate::sys::process::c_string(path.as_os_str())?, id, known))
+    }
+
+    /// A fifo that stands for one of the tree that has none of the host's behind it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cookies::open`].
+    pub(crate) fn fifo(&mut self, file: &File) -> Result<OwnedFd> {
+        let name = format!("p{:x}", file.place_id());
+        let mode = Mode::RUSR | Mode::WUSR;
+        match answer(fs::mknodat(&self.room, &name, fs::FileType::Fifo, mode, 0)) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        answer(fs::openat(&self.room, &name, flags, Mode::empty()))
+    }
+
+    fn make(&mut self, kind: Kind) -> Result<Cookie> {
+        self.next += 1;
+        let name = format!("{:x}", self.next);
+        if kind.is_directory() {
+            answer(fs::mkdirat(&self.room, &name, Mode::RWXU))?;
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            answer(fs::openat(&self.room, &name, flags, Mode::RUSR | Mode::WUSR))?;
+        }
+        let stat = answer(fs::statat(&self.room, &name, AtFlags::SYMLINK_NOFOLLOW))?;
+        Ok(Cookie { id: HostId::of(&stat), name })
+    }
+
+    /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
+    /// unless somebody here holds it.
+    pub(crate) fn make_room(&mut self) {
+        if self.known.lock().len() < self.enough {
+            return;
+        }
+        self.sweep();
+        self.enough = (2 * self.known.lock().len()).max(ENOUGH);
+    }
+
+    /// Forgets what no process has.
+    pub(crate) fn sweep(&mut self) {
+        let mut used = HashSet::new();
+        for pid in descendants() {
+            in_use(&pid, &mut used);
+        }
+        let mut known = self.known.lock();
+        known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
+        let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
+            self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
+        drop(known);
+        self.places = kept;
+        for ((_, kind), cookie) in gone {
+            let flags = if kind.is_directory() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            // What is left goes with the private directory.
+            let _ = fs::unlinkat(&self.room, &cookie.name, flags);
+        }
+    }
+}
+
+impl Drop for Cookies {
+    fn drop(&mut self) {
+        // It is all empty, and nobody is left to be told.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The processes that come of this one, by their directories in `/proc`.
+fn descendants() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![std::process::id().to_string()];
+    while let Some(pid) = todo.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            let children = children.unwrap_or_default();
+            for child in children.split_ascii_whitespace() {
+                found.push(Path::new("/proc").join(child));
+                todo.push(child.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Notes what a process has open, stands in and executes; each of its threads may stand elsewhere.
+fn in_use(process: &Path, used: &mut HashSet<HostId>) {
+    let mut note = |path: &Path| {
+        if let Ok(stat) = fs::stat(path) {
+            used.insert(HostId::of(&stat));
+        }
+    };
+    let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+    note(&process.join("exe"));
+    for task in list(process.join("task")) {
+        note(&task.path().join("cwd"));
+        for fd in list(task.path().join("fd")) {
+            note(&fd.path());
+        }
+    }
+}
+
+/// The file that a thread stands in, or executes, or has open, as the host knows it.
+///
+/// # Errors
+///
+/// - `ESRCH`: the thread is gone, or has no such.
+pub(crate) fn of_thread(tid: u32, what: &str) -> Result<HostId> {
+    match fs::stat(format!("/proc/{tid}/{what}")) {
+        Ok(stat) => Ok(HostId::of(&stat)),
+        Err(io::Errno::NOENT) => Err(Errno::ESRCH),
+        Err(errno) => Err(errno_of(&errno.into())),
+    }
+}

@@ -1,0 +1,468 @@
+//! The supervisor: receives the calls of the program and all that comes of it, and answers them.
+//!
+//! ```text
+//!   a thread of the program          the supervisor
+//!   openat("/tmp/a", …) ── filter ──► receive: the call and its arguments
+//!      (waits)                        copy what they point to, once; does the thread still wait?
+//!                                     answer by the library: walk, permission, file system
+//!      fd 3, or an errno      ◄────── a value, a descriptor, or the kernel goes on with it
+//! ```
+//!
+//! Rules:
+//!
+//! 1. What an argument points to is read once, and never again.
+//! 2. The kernel goes on with a call only where its arguments are numbers, or where what came of it is looked at before the
+//!    program runs another instruction (`patch`).
+//! 3. What may take long is done by a thread of its own; all else one after the other.
+//!
+//! Manual: seccomp_unotify(2).
+
+use crate::{
+    cookies::{Cookies, HostId, Known, of_thread},
+    patch::Patches,
+    sys::{
+        memory,
+        process::{self, Launched},
+        ptrace::{self, Report},
+        seccomp::{Listener, Notification},
+    },
+    table::{self, Handling},
+    trace::Trace,
+};
+use pathwalk::{At, Errno, File, Result, Task};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs,
+};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    io::Read,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+/// A call to be answered.
+pub(crate) struct Caller {
+    pub(crate) id: u64,
+    pub(crate) tid: u32,
+    pub(crate) args: [u64; 6],
+    /// The paths that were copied, to be told.
+    pub(crate) paths: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Caller {
+    /// An argument that is a descriptor, or `AT_FDCWD`.
+    pub(crate) fn fd(&self, index: usize) -> i32 {
+        self.args[index] as i32
+    }
+
+    /// An argument of 32 bits.
+    pub(crate) fn word(&self, index: usize) -> u32 {
+        self.args[index] as u32
+    }
+
+    /// Copies a path.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there is none.
+    /// - `ENAMETOOLONG`: it has more than 4095 bytes.
+    pub(crate) fn path(&self, index: usize) -> Result<Vec<u8>> {
+        let path = memory::read_string(self.tid, self.args[index], pathwalk::abi::PATH_MAX - 1)?;
+        self.paths.borrow_mut().push(path.clone());
+        Ok(path)
+    }
+
+    /// Writes what the call answers to where an argument says.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there is no such room.
+    pub(crate) fn put(&self, index: usize, data: &[u8]) -> Result<()> {
+        memory::write(self.tid, self.args[index], data)
+    }
+}
+
+/// What becomes of a call.
+pub(crate) enum Reply {
+    /// It answers a value.
+    Value(i64),
+    /// It answers a descriptor, which the thread gets.
+    Install(OwnedFd, Cloexec),
+    /// The same of an open file of the library that is one of the host.
+    InstallFile(File, Cloexec),
+    /// The kernel goes on with it.
+    Pass,
+    /// It is, or will be, answered by somebody else.
+    Later,
+}
+
+/// Whether a descriptor is closed by exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cloexec {
+    Yes,
+    No,
+}
+
+impl Cloexec {
+    /// As the flags of an opening say.
+    pub(crate) fn of(flags: u64) -> Self {
+        if flags & pathwalk::OpenFlags::CLOEXEC.bits() != 0 { Self::Yes } else { Self::No }
+    }
+}
+
+/// Where a path of a call begins.
+pub(crate) enum Base {
+    /// At the root: the path is absolute.
+    Root,
+    /// At a directory of the tree.
+    Dir(Arc<Known>),
+}
+
+impl Base {
+    /// The same for the library.
+    pub(crate) fn at(&self) -> At<'_> {
+        match self {
+            Self::Root => At::Cwd,
+            Self::Dir(known) => At::Dir(&known.file),
+        }
+    }
+}
+
+/// What a descriptor of the program is.
+pub(crate) enum Descriptor {
+    /// A file of the tree, and the open file of the host that the program has of it.
+    Ours(Arc<Known>, OwnedFd),
+    /// Something else: a pipe, a socket, a terminal, or what it was given from outside.
+    Foreign(OwnedFd),
+}
+
+/// The supervisor.
+pub(crate) struct Engine {
+    pub(crate) listener: Arc<Listener>,
+    /// Who asks the library, with the program's credentials.
+    pub(crate) task: Task,
+    pub(crate) cookies: Cookies,
+    pub(crate) patches: Patches,
+    pub(crate) asker: crate::procfs::Asker,
+    pub(crate) trace: Trace,
+    pidfds: HashMap<u32, OwnedFd>,
+    umask: u32,
+    /// The program's process, and how it ended.
+    program: u32,
+    ended: Option<Ended>,
+}
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It never ran.
+    NotRun(Errno),
+}
+
+/// So many threads are known by a descriptor.
+const PIDFDS: usize = 256;
+
+impl Engine {
+    pub(crate) fn new(
+        program: u32,
+        listener: Listener,
+        task: Task,
+        cookies: Cookies,
+        asker: crate::procfs::Asker,
+        trace: Trace,
+    ) -> Self {
+        listener.wake_synchronously();
+        Self {
+            listener: Arc::new(listener),
+            task,
+            cookies,
+            patches: Patches::default(),
+            asker,
+            trace,
+            pidfds: HashMap::new(),
+            umask: 0o022,
+            program,
+            ended: None,
+        }
+    }
+
+    /// Answers until nobody is left who could call.
+    fn serve(&mut self, mut failure: std::fs::File, signals: &OwnedFd) -> Ended {
+        let mut told = false;
+        loop {
+            // A thread whose registers were changed may stop when nobody expects it.
+            let wait = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+            let timeout = (!self.patches.is_empty()).then_some(&wait);
+            let (mut calls, mut heard) = (PollFlags::empty(), PollFlags::empty());
+            let listener = Arc::clone(&self.listener);
+            let mut fds = [
+                PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+            ];
+            if poll(&mut fds, timeout).is_ok() {
+                (calls, heard) = (fds[0].revents(), fds[1].revents());
+            }
+            if calls.contains(PollFlags::IN) {
+                if let Ok(call) = self.listener.receive() {
+                    self.answer(&call);
+                }
+            } else if calls.intersects(PollFlags::HUP | PollFlags::ERR) {
+                break;
+            } else if !self.patches.is_empty() {
+                self.look_after_patches();
+            }
+            if heard.contains(PollFlags::IN) {
+                while let Some(signal) = process::next_signal(signals) {
+                    match signal {
+                        libc::SIGCHLD => {}
+                        // The terminal sends them to the program too.
+                        libc::SIGINT | libc::SIGQUIT => {}
+                        _ if !told => {
+                            told = true;
+                            process::kill(self.program, signal);
+                        }
+                        _ => process::kill(self.program, libc::SIGKILL),
+                    }
+                }
+                self.reap();
+            }
+        }
+        while self.ended.is_none() {
+            match ptrace::wait(Some(self.program), true) {
+                Ok(Some((tid, report))) => self.on_report(tid, report),
+                _ => break,
+            }
+        }
+        let mut said = [0; 8];
+        if failure.read_exact(&mut said).is_ok() {
+            let errno = i32::from_ne_bytes([said[0], said[1], said[2], said[3]]);
+            return Ended::NotRun(Errno::from_raw(errno).unwrap_or(Errno::EIO));
+        }
+        self.ended.unwrap_or(Ended::Exited(0))
+    }
+
+    /// Hears of all who ended or stopped.
+    fn reap(&mut self) {
+        while let Ok(Some((tid, report))) = ptrace::wait(None, false) {
+            self.on_report(tid, report);
+        }
+    }
+
+    /// What becomes of a thread that reports when nobody waited for it.
+    pub(crate) fn on_report(&mut self, tid: u32, report: Report) {
+        match report {
+            Report::Gone(status) => {
+                self.patches.forget(tid);
+                if tid == self.program {
+                    self.ended = Some(how(status));
+                }
+            }
+            Report::Signal(signal) => {
+                let _ = ptrace::cont(tid, signal);
+            }
+            Report::Stopped | Report::GroupStop | Report::Execed => {
+                let _ = ptrace::cont(tid, 0);
+            }
+        }
+    }
+
+    /// Asks after the threads whose registers were changed.
+    fn look_after_patches(&mut self) {
+        for tid in self.patches.tids() {
+            if let Ok(Some((tid, report))) = ptrace::wait(Some(tid), false) {
+                self.on_report(tid, report);
+            }
+        }
+    }
+
+    fn answer(&mut self, call: &Notification) {
+        let caller =
+            Caller { id: call.id, tid: call.tid, args: call.args, paths: RefCell::default() };
+        if self.continue_patch(&caller, call.nr) {
+            return;
+        }
+        let Some(entry) = table::call_of(call.nr) else {
+            let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
+            return;
+        };
+        let handler = match entry.handling {
+            Handling::Answer(handler) | Handling::AnswerIf(_, handler) => handler,
+            Handling::Pass => {
+                let _ = self.listener.pass(call.id);
+                return;
+            }
+            Handling::Refuse(errno) | Handling::RefuseIf(_, errno) => {
+                let _ = self.listener.send(call.id, Err(errno));
+                return;
+            }
+        };
+        self.cookies.make_room();
+        self.asker.set(call.tid);
+        let began = self.trace.begin();
+        let reply = handler(self, &caller);
+        self.trace.end(began, entry, &caller, &reply);
+        self.reply(call.id, reply);
+    }
+
+    /// Who does not wait any more needs no answer.
+    fn reply(&self, id: u64, reply: Result<Reply>) {
+        let _ = match reply {
+            Ok(Reply::Value(value)) => self.listener.send(id, Ok(value)),
+            Ok(Reply::Install(fd, cloexec)) => install(&self.listener, id, fd.as_fd(), cloexec),
+            Ok(Reply::InstallFile(file, cloexec)) => match file.host_fd() {
+                Some(fd) => install(&self.listener, id, fd, cloexec),
+                None => self.listener.send(id, Err(Errno::EIO)),
+            },
+            Ok(Reply::Pass) => self.listener.pass(id),
+            Ok(Reply::Later) => Ok(()),
+            Err(errno) => self.listener.send(id, Err(errno)),
+        };
+    }
+
+    /// Whether the thread still waits: what was read of it is its own.
+    ///
+    /// # Errors
+    ///
+    /// - `ESRCH`: it does not; no answer reaches it.
+    pub(crate) fn still_waits(&self, caller: &Caller) -> Result<()> {
+        if self.listener.is_valid(caller.id) { Ok(()) } else { Err(Errno::ESRCH) }
+    }
+
+    /// Where a path begins that a call was given with a descriptor. An empty path is not said to be wrong here.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: there is no such descriptor.
+    /// - `ENOTDIR`: it is no file of the tree.
+    /// - `EACCES`: it is a directory of the host that was not given.
+    pub(crate) fn base(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
+        self.still_waits(caller)?;
+        if path.first() == Some(&b'/') {
+            return Ok(Base::Root);
+        }
+        if fd == pathwalk::abi::AT_FDCWD {
+            return self.cwd(caller.tid).map(Base::Dir);
+        }
+        match self.descriptor(caller, fd)? {
+            Descriptor::Ours(known, _) => Ok(Base::Dir(known)),
+            Descriptor::Foreign(fd) => {
+                let stat = crate::sys::answer(fs::fstat(&fd))?;
+                let directory =
+                    fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory;
+                Err(if directory { Errno::EACCES } else { Errno::ENOTDIR })
+            }
+        }
+    }
+
+    /// The current directory of a thread.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it is a directory of the host that was not given.
+    pub(crate) fn cwd(&self, tid: u32) -> Result<Arc<Known>> {
+        self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)
+    }
+
+    /// What a descriptor is.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: there is no such.
+    pub(crate) fn descriptor(&mut self, caller: &Caller, fd: i32) -> Result<Descriptor> {
+        let fd = self.fetch(caller, fd)?;
+        Ok(match self.cookies.get(HostId::of_fd(&fd)?) {
+            Some(known) => Descriptor::Ours(known, fd),
+            None => Descriptor::Foreign(fd),
+        })
+    }
+
+    /// The open file of a descriptor of the thread's.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: there is no such.
+    pub(crate) fn fetch(&mut self, caller: &Caller, fd: i32) -> Result<OwnedFd> {
+        if fd < 0 {
+            return Err(Errno::EBADF);
+        }
+        if let Some(pidfd) = self.pidfds.get(&caller.tid) {
+            match process::descriptor(pidfd, fd) {
+                // It was another thread's, who is gone.
+                Err(Errno::ESRCH) => {}
+                answer => return answer,
+            }
+        }
+        if self.pidfds.len() >= PIDFDS {
+            self.pidfds.clear();
+        }
+        let pidfd = process::thread(caller.tid)?;
+        self.still_waits(caller)?;
+        let fetched = process::descriptor(&pidfd, fd);
+        self.pidfds.insert(caller.tid, pidfd);
+        fetched
+    }
+
+    /// Makes the library's umask the thread's, for a call that makes something.
+    ///
+    /// # Errors
+    ///
+    /// - `ESRCH`: the thread is gone.
+    pub(crate) fn take_umask(&mut self, caller: &Caller) -> Result<()> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", caller.tid));
+        let status = status.map_err(|_| Errno::ESRCH)?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let umask = line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+        let umask = umask.ok_or(Errno::ESRCH)?;
+        if umask != self.umask {
+            self.task.umask(umask);
+            self.umask = umask;
+        }
+        Ok(())
+    }
+}
+
+/// Gives a thread a descriptor as the answer of its call.
+///
+/// # Errors
+///
+/// - `ENOENT`: it does not wait any more.
+pub(crate) fn install(
+    listener: &Listener,
+    id: u64,
+    fd: BorrowedFd<'_>,
+    cloexec: Cloexec,
+) -> Result<()> {
+    match listener.add_fd(id, fd, cloexec == Cloexec::Yes, true) {
+        Ok(_) => Ok(()),
+        // A kernel before 5.14, or no room for one more.
+        Err(errno) => listener.send(id, Err(errno)),
+    }
+}
+
+fn how(status: i32) -> Ended {
+    if libc::WIFSIGNALED(status) {
+        Ended::Killed(libc::WTERMSIG(status))
+    } else {
+        Ended::Exited(libc::WEXITSTATUS(status))
+    }
+}
+
+/// Starts answering a program that was launched.
+pub(crate) fn serve(
+    launched: Launched,
+    task: Task,
+    cookies: Cookies,
+    asker: crate::procfs::Asker,
+    trace: Trace,
+    signals: &OwnedFd,
+) -> (Ended, Trace) {
+    let mut engine = Engine::new(launched.pid, launched.listener, task, cookies, asker, trace);
+    let ended = engine.serve(launched.failure, signals);
+    (ended, engine.trace)
+}

@@ -1,0 +1,47 @@
+//! Runs an unmodified program in a file tree of pathwalk's: every path that it names is walked here.
+//!
+//! ```text
+//!   launch      a process with a filter: its path calls wait for an answer        sys::process, table
+//!   engine      receives them, copies what they point to, answers                 engine, answer/*
+//!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
+//!   cookies     what a descriptor of the host stands for in the tree              cookies
+//!   patch       what only the thread itself can do: exec, chdir                   patch
+//! ```
+//!
+//! Invariant: the program's descriptors are the kernel's own, and no state of it is kept that the kernel keeps. So fork, dup,
+//! exec and all that works on descriptors need nobody's attention.
+//!
+//! Manual: seccomp_unotify(2). `docs/run.md` says how it works, what it cannot do, and against whom it holds.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod args;
+
+mod spec;
+
+mod tree;
+
+mod table;
+
+mod engine;
+
+mod answer;
+
+mod patch;
+
+mod cookies;
+
+mod elf;
+
+mod procfs;
+
+mod trace;
+
+mod run;
+
+mod sys;
+
+pub use args::Args;
+pub use run::run;
+pub use spec::{HELP as MOUNTS_HELP, SpecError};
+pub use table::markdown as calls_as_markdown;

@@ -1,0 +1,331 @@
+//! Calls that only the thread itself can make: chdir to a cookie, exec of an open file.
+//!
+//! ```text
+//!   execve("/a", …) ──► the library finds the file ──► the thread gets a descriptor of it, N
+//!      ◄── EINTR, and a stop before the thread sees it: its registers become
+//!   execveat(N, "", …, AT_EMPTY_PATH) ──► passed on ──► a stop before the new program's first instruction
+//!      what runs is that very file, or the process is killed
+//! ```
+//!
+//! Between the two calls all its signals are blocked. The strings lie below its stack, where another thread could change them:
+//! so it is not what the call was given that is believed, but what came of it. Nobody traces it before and after.
+
+use crate::{
+    cookies::{HostId, Known, of_thread},
+    engine::{Caller, Engine, Reply},
+    sys::{
+        memory, process,
+        ptrace::{self, Report},
+    },
+};
+use libc::user_regs_struct;
+use pathwalk::{AtFlags, Errno, Result};
+use std::{collections::HashMap, ffi::CString, os::fd::BorrowedFd, sync::Arc};
+
+/// What the x86-64 ABI lets a function use below its stack pointer.
+const RED_ZONE: u64 = 128;
+/// The length of the instruction that makes a call.
+const SYSCALL: u64 = 2;
+/// What the kernel answers itself where a call is to be made again: `ERESTARTSYS` and on.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// What is to come of the call.
+pub(crate) enum Goal {
+    /// The process runs this file of the host.
+    Exec(HostId),
+    /// The thread stands in this directory of the host.
+    Chdir(HostId),
+}
+
+impl Goal {
+    fn nr(&self) -> u32 {
+        let nr = match self {
+            Self::Exec(_) => libc::SYS_execveat,
+            Self::Chdir(_) => libc::SYS_chdir,
+        };
+        nr as u32
+    }
+}
+
+/// A thread whose registers were changed.
+struct Patch {
+    goal: Goal,
+    before: user_regs_struct,
+    mask: u64,
+    /// So that it is not forgotten before the thread has it.
+    _known: Arc<Known>,
+}
+
+/// All such threads.
+#[derive(Default)]
+pub(crate) struct Patches(HashMap<u32, Patch>);
+
+impl Patches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn tids(&self) -> Vec<u32> {
+        self.0.keys().copied().collect()
+    }
+
+    pub(crate) fn forget(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
+}
+
+/// The arguments of the program to be run.
+pub(crate) enum Argv {
+    /// As they were given.
+    Same,
+    /// These strings, then the pointers that were given from one on.
+    Before(Vec<CString>, Vec<u64>),
+}
+
+impl Engine {
+    /// Lets the thread run an open file.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the thread is traced by somebody.
+    /// - `EMFILE`: it can have no further descriptor.
+    /// - `EFAULT`: its stack has no room.
+    pub(crate) fn patch_exec(
+        &mut self,
+        caller: &Caller,
+        file: BorrowedFd<'_>,
+        known: Arc<Known>,
+        argv: &Argv,
+        [argv_at, envp_at]: [u64; 2],
+    ) -> Result<Reply> {
+        let id = HostId::of_fd(file)?;
+        let listener = Arc::clone(&self.listener);
+        let number = || listener.add_fd(caller.id, file, true, false);
+        let given = AtFlags::EMPTY_PATH.bits();
+        self.patch(caller, Goal::Exec(id), known, number, |regs, number| {
+            let mut stack = Stack::below(regs.rsp);
+            let empty = stack.push_bytes(b"\0");
+            let argv = match argv {
+                Argv::Same => argv_at,
+                Argv::Before(strings, rest) => {
+                    let mut pointers: Vec<u64> = strings
+                        .iter()
+                        .map(|text| stack.push_bytes(text.to_bytes_with_nul()))
+                        .collect();
+                    pointers.extend_from_slice(rest);
+                    pointers.push(0);
+                    stack.push_words(&pointers)
+                }
+            };
+            (regs.rdi, regs.rsi, regs.rdx) = (number as u64, empty, argv);
+            (regs.r10, regs.r8) = (envp_at, given.into());
+            stack
+        })
+    }
+
+    /// Makes a directory's cookie the thread's current directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::patch_exec`].
+    pub(crate) fn patch_chdir(
+        &mut self,
+        caller: &Caller,
+        (path, id, known): (CString, HostId, Arc<Known>),
+    ) -> Result<Reply> {
+        self.patch(
+            caller,
+            Goal::Chdir(id),
+            known,
+            || Ok(0),
+            |regs, _| {
+                let mut stack = Stack::below(regs.rsp);
+                regs.rdi = stack.push_bytes(path.as_bytes_with_nul());
+                stack
+            },
+        )
+    }
+
+    fn patch(
+        &mut self,
+        caller: &Caller,
+        goal: Goal,
+        known: Arc<Known>,
+        number: impl FnOnce() -> Result<i64>,
+        change: impl FnOnce(&mut user_regs_struct, i64) -> Stack,
+    ) -> Result<Reply> {
+        let tid = caller.tid;
+        ptrace::seize(tid)?;
+        let number = number();
+        ptrace::interrupt(tid)?;
+        let errno = number.as_ref().err().copied().unwrap_or(Errno::EINTR);
+        self.listener.send(caller.id, Err(errno))?;
+        if !self.wait_for_stop(tid) {
+            return Ok(Reply::Later);
+        }
+        let changed = number.and_then(|number| {
+            let before = ptrace::registers(tid)?;
+            let mask = ptrace::signal_mask(tid)?;
+            let mut regs = before;
+            let stack = change(&mut regs, number);
+            stack.write(tid)?;
+            regs.rax = goal.nr().into();
+            // It returns from no call that could be made again.
+            regs.orig_rax = u64::MAX;
+            regs.rip -= SYSCALL;
+            ptrace::set_signal_mask(tid, u64::MAX)?;
+            ptrace::set_registers(tid, regs)?;
+            Ok(Patch { goal, before, mask, _known: known })
+        });
+        match changed {
+            Ok(patch) => {
+                self.patches.0.insert(tid, patch);
+                let _ = ptrace::cont(tid, 0);
+            }
+            Err(errno) => {
+                // It sees what it was answered; now it is to be another errno.
+                let _ = ptrace::registers(tid).and_then(|mut regs| {
+                    regs.rax = i64::from(-errno.raw()).cast_unsigned();
+                    ptrace::set_registers(tid, regs)
+                });
+                let _ = ptrace::detach(tid);
+            }
+        }
+        Ok(Reply::Later)
+    }
+
+    /// Waits until a thread that was told to stop does; whether it lives.
+    fn wait_for_stop(&mut self, tid: u32) -> bool {
+        loop {
+            match ptrace::wait(Some(tid), true) {
+                Ok(Some((_, Report::Stopped))) => return true,
+                Ok(Some((_, Report::Gone(status)))) => {
+                    self.on_report(tid, Report::Gone(status));
+                    return false;
+                }
+                Ok(Some((_, report))) => self.on_report(tid, report),
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Goes on with a call that was put into a thread's registers; whether this was one.
+    pub(crate) fn continue_patch(&mut self, caller: &Caller, nr: u32) -> bool {
+        let tid = caller.tid;
+        let Some(patch) = self.patches.0.remove(&tid) else { return false };
+        if nr != patch.goal.nr() {
+            // Somebody changed the instruction under it.
+            process::kill(tid, libc::SIGKILL);
+            return true;
+        }
+        if ptrace::interrupt(tid).is_err() || self.listener.pass(caller.id).is_err() {
+            return true;
+        }
+        loop {
+            match ptrace::wait(None, true) {
+                // Another thread than the first of a process becomes the first.
+                Ok(Some((now, Report::Execed))) => {
+                    let goal = if let Goal::Exec(id) = patch.goal { Some(id) } else { None };
+                    settle(now, goal.is_some() && of_thread(now, "exe").ok() == goal, patch.mask);
+                    return true;
+                }
+                Ok(Some((now, Report::Stopped))) if now == tid => {
+                    self.returned(tid, patch);
+                    return true;
+                }
+                Ok(Some((now, report))) => {
+                    self.on_report(now, report);
+                    if now == tid && matches!(report, Report::Gone(_)) {
+                        return true;
+                    }
+                }
+                Ok(None) | Err(_) => return true,
+            }
+        }
+    }
+
+    /// The call returned: the thread sees its answer, and nothing else of it.
+    fn returned(&mut self, tid: u32, patch: Patch) {
+        let Ok(regs) = ptrace::registers(tid) else { return };
+        let answer = regs.rax.cast_signed();
+        if RESTARTS.contains(&answer) {
+            let mut again = regs;
+            again.rax = patch.goal.nr().into();
+            again.rip -= SYSCALL;
+            again.orig_rax = u64::MAX;
+            let set = ptrace::set_registers(tid, again);
+            self.patches.0.insert(tid, patch);
+            let _ = set.and_then(|()| ptrace::cont(tid, 0));
+            return;
+        }
+        let right = match patch.goal {
+            Goal::Chdir(id) if answer == 0 => of_thread(tid, "cwd") == Ok(id),
+            _ => answer < 0,
+        };
+        let mut regs = patch.before;
+        regs.rax = answer.cast_unsigned();
+        regs.orig_rax = u64::MAX;
+        let _ = ptrace::set_registers(tid, regs);
+        settle(tid, right, patch.mask);
+    }
+}
+
+/// Lets a stopped thread go, or kills it where something else came of its call than was to.
+fn settle(tid: u32, right: bool, mask: u64) {
+    if !right {
+        process::kill(tid, libc::SIGKILL);
+    }
+    let _ = ptrace::set_signal_mask(tid, mask);
+    let _ = ptrace::detach(tid);
+}
+
+/// What is to be written below a stack, from above to below.
+struct Stack {
+    top: u64,
+    /// In the order of addresses, from the lowest.
+    bytes: Vec<u8>,
+}
+
+impl Stack {
+    fn below(rsp: u64) -> Self {
+        Self { top: (rsp - RED_ZONE) & !15, bytes: Vec::new() }
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) -> u64 {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes.append(&mut self.bytes);
+        self.bytes = bytes;
+        self.top - self.bytes.len() as u64
+    }
+
+    fn push_words(&mut self, words: &[u64]) -> u64 {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.push_bytes(&bytes)
+    }
+
+    /// # Errors
+    ///
+    /// - `EFAULT`: the stack has no room.
+    fn write(&self, tid: u32) -> Result<()> {
+        memory::write_stack(tid, self.top - self.bytes.len() as u64, &self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_lies_where_it_is_said_to() {
+        let mut stack = Stack::below(0x1234);
+        let first = stack.push_bytes(b"abc\0");
+        let second = stack.push_words(&[first, 0]);
+        let lowest = stack.top - stack.bytes.len() as u64;
+        assert!(stack.top <= 0x1234 - RED_ZONE && stack.top % 16 == 0);
+        assert_eq!(second, lowest);
+        let at = |address: u64| (address - lowest) as usize;
+        assert_eq!(stack.bytes[at(first)..][..4], *b"abc\0");
+        assert_eq!(stack.bytes[at(second)..][..8], first.to_ne_bytes());
+    }
+}

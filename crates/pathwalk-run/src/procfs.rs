@@ -1,0 +1,477 @@
+//! `/proc` as the program is to see it: the host's, but of processes only its own, and what leads to files leads into the tree.
+//!
+//! ```text
+//!   self, thread-self            who asks
+//!   PID/                         the program's processes; no others are there
+//!     cwd, exe, fd/N             the place in the tree that they stand for
+//!     root                       the tree's root
+//!     mountinfo, mounts          the tree's mounts
+//!     all else                   the host's file, opened there
+//! ```
+//!
+//! A descriptor that is no file of the tree, as a pipe or a terminal, has no place there: its link leads to a file at the top
+//! that is not listed, `.fd-PID-N`, which is opened as the host opens `/proc/PID/fd/N`.
+
+use crate::{
+    cookies::{HostId, Knowns},
+    sys::{answer, errno_of},
+};
+use parking_lot::Mutex;
+use pathwalk::{
+    Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec,
+    fs::{Emit, Features, FileSystem, Found, FsStat, LinkTarget, OpenHandle},
+};
+use rustix::{
+    fs::{self, MemfdFlags, Mode, OFlags},
+    io,
+};
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// `PROC_SUPER_MAGIC`
+const MAGIC: u64 = 0x9fa0;
+/// Begins the names that stand for descriptors.
+const HIDDEN: &str = ".fd-";
+/// The files of a process that say what is mounted.
+const MOUNTS: [(&str, MountFormat); 2] =
+    [("mountinfo", MountFormat::MountInfo), ("mounts", MountFormat::Mounts)];
+
+/// Whose call is being answered, and by which task of the library.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asker(Arc<Asked>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    tid: AtomicU32,
+    task: AtomicU32,
+}
+
+impl Asker {
+    /// A call of this thread is answered from now on.
+    pub(crate) fn set(&self, tid: u32) {
+        self.0.tid.store(tid, Relaxed);
+    }
+
+    /// This task of the library answers.
+    pub(crate) fn set_task(&self, task: u32) {
+        self.0.task.store(task, Relaxed);
+    }
+}
+
+/// The file system.
+#[derive(Debug)]
+pub(crate) struct ProcView {
+    asker: Asker,
+    knowns: Knowns,
+    nodes: Mutex<Nodes>,
+}
+
+/// Paths below `/proc` by number, as long as the cache has them.
+#[derive(Debug, Default)]
+struct Nodes {
+    numbers: HashMap<String, u64>,
+    paths: HashMap<u64, (String, u64)>,
+    next: u64,
+}
+
+impl Nodes {
+    fn answer(&mut self, path: &str) -> u64 {
+        let number = *self.numbers.entry(path.to_owned()).or_insert_with(|| {
+            self.next += 1;
+            self.next
+        });
+        self.paths.entry(number).or_insert_with(|| (path.to_owned(), 0)).1 += 1;
+        number
+    }
+
+    fn take_back(&mut self, number: u64) {
+        let Some((path, count)) = self.paths.get_mut(&number) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.numbers.remove(path);
+            self.paths.remove(&number);
+        }
+    }
+}
+
+impl ProcView {
+    pub(crate) fn new(asker: Asker, knowns: Knowns) -> Arc<Self> {
+        Arc::new(Self { asker, knowns, nodes: Mutex::default() })
+    }
+
+    fn path(&self, inode: InodeRef<'_>) -> Result<String> {
+        let nodes = self.nodes.lock();
+        nodes.paths.get(&inode.node()).map(|(path, _)| path.clone()).ok_or(Errno::ESTALE)
+    }
+
+    fn found(&self, path: &str, attr: Attr) -> Found {
+        Found { node: self.nodes.lock().answer(path), attr, body: None }
+    }
+
+    /// The process of who asks.
+    fn process(&self) -> Result<(u32, u32)> {
+        let tid = self.asker.0.tid.load(Relaxed);
+        status(tid, "Tgid:").map(|tgid| (tgid, tid)).ok_or(Errno::ENOENT)
+    }
+
+    /// The place that a link of a process stands for.
+    fn place<'v>(&self, inode: InodeRef<'v>, path: &str) -> Option<LinkTarget<'v>> {
+        let id = HostId::of(&fs::stat(format!("/proc/{path}")).ok()?);
+        let known = self.knowns.lock().get(&id).cloned()?;
+        known.file.held_place(inode.vfs()).map(LinkTarget::Place)
+    }
+}
+
+/// The path of a name in a directory.
+fn below(dir: &str, name: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(name).ok()?;
+    Some(if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") })
+}
+
+/// A number as the kernel writes it in `/proc`.
+fn number(name: &str) -> Option<u32> {
+    let canonical = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
+    if canonical { name.parse().ok() } else { None }
+}
+
+/// The process that a path is about.
+fn process_of(path: &str) -> Option<u32> {
+    number(path.split('/').next().unwrap_or(path))
+}
+
+/// Process and number of a descriptor's hidden file.
+fn hidden(path: &str) -> Option<(u32, u32)> {
+    let (pid, fd) = path.strip_prefix(HIDDEN)?.split_once('-')?;
+    Some((number(pid)?, fd.parse().ok()?))
+}
+
+/// The descriptor that a path is the link of: `PID/fd/N`, `PID/task/TID/fd/N`.
+fn descriptor(path: &str) -> Option<(u32, u32)> {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        [pid, "fd", fd] | [_, "task", pid, "fd", fd] => Some((number(pid)?, fd.parse().ok()?)),
+        _ => None,
+    }
+}
+
+/// A line of a thread's status.
+fn status(tid: u32, name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().parse().ok()
+}
+
+/// Whether a process or thread comes of this process. All orphans do: this process takes them.
+pub(crate) fn is_of_the_program(pid: u32) -> bool {
+    let own = std::process::id();
+    let mut at = pid;
+    // Nobody is so deep.
+    for _ in 0..100_000 {
+        if at == own {
+            return pid != own;
+        }
+        match status(at, "PPid:") {
+            Some(above) if above > 0 => at = above,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// What the file of a path is; none where it is not there for the program.
+fn look(path: &str) -> Option<Attr> {
+    let top = path.split('/').next().unwrap_or(path);
+    if let Some(pid) = number(top)
+        && !is_of_the_program(pid)
+    {
+        return None;
+    }
+    if let Some((pid, fd)) = hidden(path) {
+        if !is_of_the_program(pid) {
+            return None;
+        }
+        return fs::stat(format!("/proc/{pid}/fd/{fd}")).ok().map(|stat| attr(&stat));
+    }
+    if path.starts_with('.') {
+        return None;
+    }
+    fs::lstat(format!("/proc/{path}")).ok().map(|stat| attr(&stat))
+}
+
+fn attr(stat: &fs::Stat) -> Attr {
+    let time = |sec: i64, nsec: u64| Timespec { sec, nsec: nsec as u32 };
+    Attr {
+        mode: stat.st_mode,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        nlink: stat.st_nlink as u32,
+        ino: stat.st_ino,
+        size: stat.st_size as u64,
+        blocks: stat.st_blocks as u64,
+        rdev: Dev::from_stat(stat.st_rdev),
+        atime: time(stat.st_atime, stat.st_atime_nsec),
+        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: time(stat.st_ctime, stat.st_ctime_nsec),
+        btime: time(stat.st_ctime, stat.st_ctime_nsec),
+        ..Attr::default()
+    }
+}
+
+/// What readlink(2) says of a link: that of a hidden file is the host's text.
+pub(crate) fn shown(body: Vec<u8>) -> Vec<u8> {
+    let name = body.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let Some((pid, fd)) = std::str::from_utf8(name).ok().and_then(hidden) else { return body };
+    match fs::readlink(format!("/proc/{pid}/fd/{fd}"), Vec::new()) {
+        Ok(text) => text.into_bytes(),
+        Err(_) => body,
+    }
+}
+
+impl FileSystem for ProcView {
+    fn kind(&self) -> &str {
+        "proc"
+    }
+
+    fn source(&self) -> &[u8] {
+        b"proc"
+    }
+
+    fn features(&self) -> Features {
+        Features::REVALIDATE
+            | Features::MAGIC_LINKS
+            | Features::COARSE_TIMES
+            | Features::NODIRATIME
+            | Features::SPECIAL
+    }
+
+    fn blksize(&self) -> u32 {
+        1024
+    }
+
+    fn long_name(&self) -> Errno {
+        Errno::ENOENT
+    }
+
+    fn root(&self) -> Result<Found> {
+        let stat = answer(fs::stat("/proc"))?;
+        Ok(self.found("", attr(&stat)))
+    }
+
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let path = below(&self.path(dir)?, name).ok_or(Errno::ENOENT)?;
+        let attr = look(&path).ok_or(Errno::ENOENT)?;
+        Ok(Some(self.found(&path, attr)))
+    }
+
+    fn revalidate(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let Some(cached) = cached else { return Ok(false) };
+        let Some(path) = below(&self.path(dir)?, name) else { return Ok(false) };
+        let Some(attr) = look(&path) else { return Ok(false) };
+        if self.path(cached)? != path || attr.file_type() != cached.attr().file_type() {
+            return Ok(false);
+        }
+        let Ok(()) = cached.update(|old| {
+            *old = attr;
+            Ok::<_, Infallible>(())
+        });
+        Ok(true)
+    }
+
+    fn get_link<'v>(&self, inode: InodeRef<'v>, _: &Subject<'_>) -> Result<LinkTarget<'v>> {
+        let path = self.path(inode)?;
+        let body = |text: String| Ok(LinkTarget::Body(text.into_bytes()));
+        match &*path {
+            "self" => return body(self.process()?.0.to_string()),
+            "thread-self" => {
+                let (process, thread) = self.process()?;
+                return body(format!("{process}/task/{thread}"));
+            }
+            _ => {}
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if process_of(&path).is_some() {
+            if name == "root" {
+                return body("/".to_owned());
+            }
+            if let Some((pid, fd)) = descriptor(&path) {
+                if let Some(place) = self.place(inode, &path) {
+                    return Ok(place);
+                }
+                let up = "../".repeat(path.matches('/').count());
+                return body(format!("{up}{HIDDEN}{pid}-{fd}"));
+            }
+            if name == "cwd" || name == "exe" {
+                return self.place(inode, &path).ok_or(Errno::ENOENT);
+            }
+        }
+        let text = answer(fs::readlink(format!("/proc/{path}"), Vec::new()))?;
+        Ok(LinkTarget::Body(text.into_bytes()))
+    }
+
+    fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        let path = self.path(inode)?;
+        let access = OFlags::from_bits_retain((flags & OpenFlags::ACCMODE).bits() as u32);
+        let plain = OFlags::CLOEXEC | OFlags::NOCTTY;
+        let open = |path: String, flags| answer(fs::open(path, flags, Mode::empty()));
+        if inode.attr().file_type() == FileType::Directory {
+            let fd = open(format!("/proc/{path}"), plain | OFlags::DIRECTORY)?;
+            return Ok(Some(Box::new(Opened { fd, entries: Some(entries(&path)?) })));
+        }
+        if let Some((pid, fd)) = hidden(&path) {
+            may_be_opened(pid, fd, access)?;
+            let fifo = inode.attr().file_type() == FileType::Fifo;
+            let flags = if fifo { OFlags::PATH } else { access } | plain;
+            let fd = open(format!("/proc/{pid}/fd/{fd}"), flags)?;
+            return Ok(Some(Box::new(Opened { fd, entries: None })));
+        }
+        let process = process_of(&path);
+        // What is no process's is the machine's.
+        if process.is_none() && access != OFlags::RDONLY {
+            return Err(Errno::EACCES);
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
+        let fd = match mounts {
+            Some((_, format)) => {
+                let task = inode.vfs().task_info(self.asker.0.task.load(Relaxed));
+                let text = task.and_then(|task| task.mounts(inode.vfs(), *format));
+                text_file(&text.ok_or(Errno::ENOENT)?)?
+            }
+            None => open(format!("/proc/{path}"), access | plain | OFlags::NOFOLLOW)?,
+        };
+        Ok(Some(Box::new(Opened { fd, entries: None })))
+    }
+
+    /// A file is read by its own opening.
+    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
+        Err(Errno::EIO)
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        Ok(FsStat { magic: MAGIC, bsize: 4096, ..FsStat::default() })
+    }
+
+    fn evict(&self, node: u64, _unlinked: bool) {
+        self.nodes.lock().take_back(node);
+    }
+}
+
+/// A descriptor is opened anew for no more than it is open for.
+fn may_be_opened(pid: u32, fd: u32, access: OFlags) -> Result<()> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}"));
+    let text = text.map_err(|error| errno_of(&error))?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    let has = OFlags::from_bits_retain(flags.ok_or(Errno::EIO)?) & OFlags::RWMODE;
+    if has == OFlags::RDWR || has == access { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// A file that has this text.
+fn text_file(text: &[u8]) -> Result<OwnedFd> {
+    let fd = answer(fs::memfd_create(c"proc", MemfdFlags::CLOEXEC))?;
+    let mut written = 0;
+    while written < text.len() {
+        written += answer(io::pwrite(&fd, &text[written..], written as u64))?;
+    }
+    Ok(fd)
+}
+
+/// The names in a directory; at the top no other processes'.
+fn entries(path: &str) -> Result<Vec<(u64, FileType, Vec<u8>)>> {
+    let mut found = Vec::new();
+    let list = std::fs::read_dir(format!("/proc/{path}")).map_err(|error| errno_of(&error))?;
+    for entry in list.flatten() {
+        let name = entry.file_name();
+        let pid = if path.is_empty() { name.to_str().and_then(number) } else { None };
+        if pid.is_some_and(|pid| !is_of_the_program(pid)) {
+            continue;
+        }
+        let Ok(kind) = entry.file_type() else { continue };
+        let kind = match (kind.is_dir(), kind.is_symlink()) {
+            (true, _) => FileType::Directory,
+            (_, true) => FileType::Symlink,
+            _ => FileType::Regular,
+        };
+        let ino = std::os::unix::fs::DirEntryExt::ino(&entry);
+        found.push((ino, kind, name.as_bytes().to_vec()));
+    }
+    Ok(found)
+}
+
+/// An opening: a descriptor of the host, or a listing as it was when it was opened.
+struct Opened {
+    fd: OwnedFd,
+    entries: Option<Vec<(u64, FileType, Vec<u8>)>>,
+}
+
+impl OpenHandle for Opened {
+    fn read(&self, _: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        answer(io::pread(&self.fd, buf, offset))
+    }
+
+    fn write(
+        &self,
+        _: InodeRef<'_>,
+        _: Option<u64>,
+        data: &[u8],
+        _: Timespec,
+    ) -> Result<(u64, usize)> {
+        answer(io::write(&self.fd, data)).map(|written| (written as u64, written))
+    }
+
+    fn readdir(&self, _: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
+        let entries = self.entries.iter().flatten();
+        for (index, (ino, kind, name)) in (0..).zip(entries).skip(offset as usize) {
+            if !emit(index + 1, *ino, *kind, name) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn host_fd(&self, _: InodeRef<'_>) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_told_apart() {
+        assert_eq!(descriptor("12/fd/3"), Some((12, 3)));
+        assert_eq!(descriptor("12/task/13/fd/0"), Some((13, 0)));
+        assert_eq!(descriptor("12/fdinfo/3"), None);
+        assert_eq!(hidden(".fd-12-0"), Some((12, 0)));
+        assert_eq!(hidden(".fd-x-0"), None);
+        assert_eq!(process_of("12/exe"), Some(12));
+        assert_eq!(process_of("self"), None);
+        assert_eq!(process_of("012"), None);
+    }
+
+    #[test]
+    fn this_process_and_those_above_are_not_of_the_program() {
+        assert!(!is_of_the_program(std::process::id()));
+        assert!(!is_of_the_program(1));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        assert!(is_of_the_program(child.id()));
+        child.kill().expect("it runs");
+        child.wait().expect("it runs");
+    }
+}

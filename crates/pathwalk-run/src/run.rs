@@ -1,0 +1,140 @@
+//! `pathwalk run`: from the command line to the exit status.
+
+use crate::{
+    args::Args,
+    cookies::Cookies,
+    engine::{self, Ended},
+    procfs::Asker,
+    sys::{
+        answer, errno_of,
+        process::{self, Failure, Launch},
+    },
+    table::{calls, program},
+    trace::Trace,
+    tree,
+};
+use pathwalk::Errno;
+use rustix::{
+    fs,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+use std::{os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
+
+/// The exit status where the tree could not be made.
+const UNUSABLE: u8 = 2;
+/// Signals that are passed on to the program, or that tell of it.
+const SIGNALS: [i32; 7] = [
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// Runs a program; what is wrong is one line on standard error.
+pub fn run(args: &Args) -> ExitCode {
+    match prepare_and_run(args) {
+        Ok(Ended::Exited(status)) => ExitCode::from(status as u8),
+        Ok(Ended::Killed(signal)) => {
+            process::end_by(signal);
+            ExitCode::from(128 + signal as u8)
+        }
+        Ok(Ended::NotRun(errno)) => {
+            let name = args.program().0.as_bytes().escape_ascii();
+            eprintln!("pathwalk: {name} cannot be run: {errno}");
+            ExitCode::from(if errno == Errno::ENOENT { 127 } else { 126 })
+        }
+        Err(text) => {
+            eprintln!("pathwalk: {text}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+fn prepare_and_run(args: &Args) -> Result<Ended, String> {
+    let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
+    let host_cwd = std::env::current_dir()
+        .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
+    let nofile = raise_limit();
+    no_directory_is_inherited();
+    let (blocked, signals) = process::hear_signals(&SIGNALS).map_err(said("signals"))?;
+    // Who loses its parent becomes a child of this process, which may read its memory then.
+    answer(rustix::process::set_child_subreaper(Some(rustix::process::getpid())))
+        .map_err(said("orphans"))?;
+
+    let mut cookies = Cookies::new().map_err(said("a private directory"))?;
+    let asker = Asker::default();
+    let made = tree::make(&args.tree(&host_cwd), &asker, &cookies.knowns());
+    let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
+    task.set_cred(tree::credentials());
+    let cwd = args.cwd(&host_cwd);
+    let (path, _id, _known) = begin_in(&task, &mut cookies, &cwd)?;
+
+    let filter = program(calls());
+    let (name, rest) = args.program();
+    let env = args.environment();
+    let launch = Launch {
+        program: name,
+        args: rest,
+        env: &env,
+        cwd: &path,
+        filter: &filter,
+        nofile,
+        blocked,
+    };
+    let launched = process::launch(&launch).map_err(failed)?;
+    // The library says which permissions a new file has, and the umask is the program's.
+    rustix::process::umask(fs::Mode::empty());
+    // From here on nobody looks into this process, who is not privileged to.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    let (lines, sums) = args.told();
+    let trace = Trace::new(lines, sums);
+    let (ended, trace) = engine::serve(launched, task, cookies, asker, trace, &signals);
+    eprint!("{}", trace.sums());
+    Ok(ended)
+}
+
+fn begin_in(
+    task: &pathwalk::Task,
+    cookies: &mut Cookies,
+    cwd: &Path,
+) -> Result<
+    (std::ffi::CString, crate::cookies::HostId, std::sync::Arc<crate::cookies::Known>),
+    String,
+> {
+    let said = |errno| format!("{} cannot be entered in the tree: {errno}", cwd.display());
+    let directory = tree::begin_in(task, cwd.as_os_str().as_bytes()).map_err(said)?;
+    cookies.directory(&directory).map_err(said)
+}
+
+fn failed(failure: Failure) -> String {
+    match failure {
+        Failure::Process(errno) => format!("no process can be made: {errno}"),
+        Failure::Filter(Errno::EBUSY) => {
+            "a seccomp listener is there already: pathwalk run does not run inside another".into()
+        }
+        Failure::Filter(Errno::EINVAL | Errno::ENOSYS) => {
+            "this kernel has no seccomp user notification: Linux 5.9 or newer is needed".into()
+        }
+        Failure::Filter(errno) => format!("the seccomp filter is refused: {errno}"),
+        Failure::Fetch(errno) => format!("the seccomp listener cannot be fetched: {errno}"),
+    }
+}
+
+/// Makes room for the descriptors of files in memory; returns what the program has.
+fn raise_limit() -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before.clone() });
+    before
+}
+
+/// A directory of the host that was given by a descriptor is not given to the program.
+fn no_directory_is_inherited() {
+    let list = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = list.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for number in numbers.collect::<Vec<_>>() {
+        let _ = process::close_if_directory(number);
+    }
+}

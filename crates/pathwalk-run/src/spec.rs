@@ -1,0 +1,288 @@
+//! What is mounted where, as it is written: one grammar for all options.
+//!
+//! ```text
+//!   mem:DST[:size=BYTES][:mode=OCTAL]
+//!   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict]
+//!   proc:DST
+//! ```
+//!
+//! A colon or backslash within a path has a backslash in front of it.
+
+use pathwalk::Coherence;
+use std::fmt;
+
+/// What `pathwalk help mounts` says.
+pub const HELP: &str = "\
+Mounts of pathwalk run
+
+  --mount SPEC mounts a file system; the later one of two at one place hides the other.
+
+  mem:DST[:size=BYTES][:mode=OCTAL]
+      An empty file system in memory, which goes with the program. BYTES may end in k, m or g; what
+      is written there is counted, not held back. MODE is that of its root, 1777 if it is not given.
+
+  host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict]
+      The directory DIR of the host; ro if neither is given. Who else changes it meanwhile, and how
+      that is noticed:
+        strict     each use of a cached name asks the host (the default)
+        watched    inotify(7) tells
+        exclusive  nobody changes it but the program; what is cached is true
+
+  proc:DST
+      The host's /proc with no processes but the program's.
+
+  A colon or backslash within a path has a backslash in front of it: host:/a\\:b:/c.
+
+Short for that
+
+  --bind SRC:DST[:ro]   host:SRC:DST:rw, or ro
+  --tmpfs DST           mem:DST
+  --rootfs DIR[:rw]     host:DIR:/:ro, or rw, with proc:/proc, host:/dev:/dev and mem:/tmp in it
+
+Without --rootfs and without anything at /, the tree is the host's: host:/:/:ro and all that is
+mounted below it, proc:/proc, mem:/tmp, and the current directory rw. The mounts that are asked for
+come on top.
+";
+
+/// Something to be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    pub(crate) what: What,
+    /// Where: an absolute path.
+    pub(crate) at: Vec<u8>,
+}
+
+/// What is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Mem { size: Option<u64>, mode: Option<u32> },
+    Host { dir: Vec<u8>, writable: bool, coherence: Coherence },
+    Proc,
+}
+
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The first character that is wrong, counted from 1.
+    at: usize,
+    /// From there to the next colon.
+    text: String,
+    what: &'static str,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, text, what } = self;
+        if text.is_empty() {
+            return write!(f, "character {at}: {what}; see pathwalk help mounts");
+        }
+        write!(f, "character {at}, '{text}': {what}; see pathwalk help mounts")
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// One piece between colons.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// Without backslashes.
+    text: String,
+    at: usize,
+}
+
+impl Piece {
+    fn error(&self, what: &'static str) -> SpecError {
+        SpecError { at: self.at, text: self.text.clone(), what }
+    }
+
+    fn absolute(&self) -> Result<Vec<u8>, SpecError> {
+        if self.text.starts_with('/') {
+            Ok(self.text.clone().into_bytes())
+        } else {
+            Err(self.error("the path in the tree begins with a slash"))
+        }
+    }
+}
+
+/// The pieces of a text, the first of which begins at this character.
+fn pieces(text: &str, at: usize) -> Vec<Piece> {
+    let mut pieces = vec![Piece { text: String::new(), at }];
+    let mut chars = (at..).zip(text.chars());
+    while let Some((index, char)) = chars.next() {
+        let last = pieces.last_mut().expect("there is one");
+        match char {
+            '\\' => last.text.extend(chars.next().map(|(_, char)| char)),
+            ':' => pieces.push(Piece { text: String::new(), at: index + 1 }),
+            char => last.text.push(char),
+        }
+    }
+    pieces
+}
+
+/// Reads `--mount`.
+///
+/// # Errors
+///
+/// What is wrong, and where.
+pub(crate) fn mount(text: &str) -> Result<Spec, SpecError> {
+    let mut pieces = pieces(text, 1).into_iter();
+    let kind = pieces.next().expect("there is one");
+    let rest: Vec<Piece> = pieces.collect();
+    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
+    match &*kind.text {
+        "mem" => mem(&rest, &end),
+        "host" => host(&rest, &end, false),
+        "proc" => {
+            let (dst, rest) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
+            no_more(rest)?;
+            Ok(Spec { what: What::Proc, at: dst.absolute()? })
+        }
+        _ => Err(kind.error("not mem, host or proc")),
+    }
+}
+
+const WHERE: &str = "a colon and where it is to be mounted are missing";
+
+/// Reads `--bind`.
+///
+/// # Errors
+///
+/// What is wrong, and where.
+pub(crate) fn bind(text: &str) -> Result<Spec, SpecError> {
+    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
+    host(&pieces(text, 1), &end, true)
+}
+
+/// Reads `--tmpfs`.
+///
+/// # Errors
+///
+/// What is wrong, and where.
+pub(crate) fn tmpfs(text: &str) -> Result<Spec, SpecError> {
+    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
+    mem(&pieces(text, 1), &end)
+}
+
+/// Reads `--rootfs`.
+///
+/// # Errors
+///
+/// What is wrong, and where.
+pub(crate) fn rootfs(text: &str) -> Result<Spec, SpecError> {
+    let mut pieces = pieces(text, 1);
+    pieces.insert(1, Piece { text: "/".into(), at: 1 });
+    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
+    host(&pieces, &end, false)
+}
+
+fn mem(pieces: &[Piece], end: &Piece) -> Result<Spec, SpecError> {
+    let (dst, options) = pieces.split_first().ok_or_else(|| end.error(WHERE))?;
+    let at = dst.absolute()?;
+    let (mut size, mut mode) = (None, None);
+    for option in options {
+        match option.text.split_once('=') {
+            Some(("size", text)) => {
+                size = Some(bytes(text).ok_or_else(|| option.error("no size"))?)
+            }
+            Some(("mode", text)) => {
+                let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
+                mode = Some(bits.ok_or_else(|| option.error("no mode in octal"))?);
+            }
+            _ => return Err(option.error("not size=BYTES or mode=OCTAL")),
+        }
+    }
+    Ok(Spec { what: What::Mem { size, mode }, at })
+}
+
+fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError> {
+    let (dir, rest) = pieces.split_first().ok_or_else(|| end.error("a directory is missing"))?;
+    if dir.text.is_empty() {
+        return Err(dir.error("a directory of the host is missing"));
+    }
+    let (dst, options) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
+    let at = dst.absolute()?;
+    let (mut writable, mut coherence) = (writable, Coherence::Strict);
+    for option in options {
+        match &*option.text {
+            "ro" => writable = false,
+            "rw" => writable = true,
+            "coherence=exclusive" => coherence = Coherence::Exclusive,
+            "coherence=watched" => coherence = Coherence::Watched,
+            "coherence=strict" => coherence = Coherence::Strict,
+            _ => {
+                return Err(option.error("not ro, rw or coherence=exclusive, watched or strict"));
+            }
+        }
+    }
+    let dir = dir.text.clone().into_bytes();
+    Ok(Spec { what: What::Host { dir, writable, coherence }, at })
+}
+
+fn no_more(rest: &[Piece]) -> Result<(), SpecError> {
+    rest.first().map_or(Ok(()), |piece| Err(piece.error("nothing may follow here")))
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = match text.as_bytes().last()? {
+        b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'm' => (&text[..text.len() - 1], 1 << 20),
+        b'g' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host_at(dir: &str, at: &str, writable: bool, coherence: Coherence) -> Spec {
+        Spec { what: What::Host { dir: dir.into(), writable, coherence }, at: at.into() }
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_mounted() {
+        let strict = Coherence::Strict;
+        assert_eq!(mount("host:/a:/b"), Ok(host_at("/a", "/b", false, strict)));
+        assert_eq!(
+            mount("host:a b:/b:rw:coherence=watched"),
+            Ok(host_at("a b", "/b", true, Coherence::Watched))
+        );
+        assert_eq!(mount(r"host:/a\:b:/c\\d"), Ok(host_at("/a:b", r"/c\d", false, strict)));
+        assert_eq!(bind("/a:/b"), Ok(host_at("/a", "/b", true, strict)));
+        assert_eq!(bind("/a:/b:ro"), Ok(host_at("/a", "/b", false, strict)));
+        assert_eq!(rootfs("/a"), Ok(host_at("/a", "/", false, strict)));
+        assert_eq!(rootfs("/a:rw"), Ok(host_at("/a", "/", true, strict)));
+        let mem = |size, mode| What::Mem { size, mode };
+        let at = b"/t".to_vec();
+        assert_eq!(tmpfs("/t"), Ok(Spec { what: mem(None, None), at: at.clone() }));
+        assert_eq!(
+            mount("mem:/t:size=3m:mode=700"),
+            Ok(Spec { what: mem(Some(3 << 20), Some(0o700)), at: at.clone() })
+        );
+        assert_eq!(mount("proc:/t"), Ok(Spec { what: What::Proc, at }));
+    }
+
+    #[test]
+    fn an_error_says_where() {
+        for (text, at, piece) in [
+            ("", 1, ""),
+            ("men:/t", 1, "men"),
+            ("mem", 4, ""),
+            ("mem:t", 5, "t"),
+            ("mem:/t:size=x", 8, "size=x"),
+            ("mem:/t:mode=9", 8, "mode=9"),
+            ("mem:/t:mode=10000", 8, "mode=10000"),
+            ("mem:/t:ro", 8, "ro"),
+            ("host:", 6, ""),
+            ("host:/a", 8, ""),
+            ("host:/ä:b", 9, "b"),
+            ("host:/a:/b:wr", 12, "wr"),
+            ("host:/a:/b:coherence=none", 12, "coherence=none"),
+            ("proc:/p:ro", 9, "ro"),
+        ] {
+            let error = mount(text).expect_err(text);
+            assert_eq!((error.at, &*error.text), (at, piece), "{text}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The memory of another process.
+//!
+//! Manual: process_vm_readv(2), proc_pid_mem(5).
+
+#![expect(unsafe_code, reason = "another process's memory is reached by no safe call")]
+
+use super::{checked, errno_of};
+use libc::{c_void, iovec};
+use pathwalk::{Errno, Result};
+use std::{fs::OpenOptions, os::unix::fs::FileExt};
+
+const PAGE: u64 = 4096;
+
+/// Reads from a thread's memory as far as there is some, without crossing more than the pages that `buf` takes.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none at the address.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn read(tid: u32, address: u64, buf: &mut [u8]) -> Result<usize> {
+    let local = iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    // A piece per page: what is read ends in front of the first that is not there.
+    let pieces = pieces(address, buf.len());
+    // SAFETY: the kernel writes to `buf` alone; the other addresses are another process's.
+    let read = unsafe {
+        libc::process_vm_readv(
+            tid as i32,
+            &raw const local,
+            1,
+            pieces.as_ptr(),
+            pieces.len() as u64,
+            0,
+        )
+    };
+    checked(read as i64).map(|read| read as usize)
+}
+
+/// Writes to a thread's memory, all of it.
+///
+/// # Errors
+///
+/// - `EFAULT`: it is not all there, or not to be written.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn write(tid: u32, address: u64, data: &[u8]) -> Result<()> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let local = iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    let remote = iovec { iov_base: address as *mut c_void, iov_len: data.len() };
+    // SAFETY: the kernel reads `data` alone; the other address is another process's.
+    let written = unsafe {
+        libc::process_vm_writev(tid as i32, &raw const local, 1, &raw const remote, 1, 0)
+    };
+    if checked(written as i64)? as usize == data.len() { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+/// Writes to a thread's stack, which may have to grow for it.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is no room.
+/// - `EACCES`, `ENOENT`: the thread is gone.
+pub(crate) fn write_stack(tid: u32, address: u64, data: &[u8]) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(format!("/proc/{tid}/mem"));
+    let file = file.map_err(|error| errno_of(&error))?;
+    file.write_all_at(data, address).map_err(|_| Errno::EFAULT)
+}
+
+/// Reads a string that ends with NUL, without it.
+///
+/// # Errors
+///
+/// - `EFAULT`: it is not all there.
+/// - `ENAMETOOLONG`: it has more than `most` bytes.
+pub(crate) fn read_string(tid: u32, address: u64, most: usize) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    // Most paths are short.
+    let mut piece = 256;
+    loop {
+        let from = text.len();
+        let len = piece.min(most + 1 - from);
+        text.resize(from + len, 0);
+        let at = address.checked_add(from as u64).ok_or(Errno::EFAULT)?;
+        let read = read(tid, at, &mut text[from..])?;
+        if let Some(end) = text[from..from + read].iter().position(|&byte| byte == 0) {
+            text.truncate(from + end);
+            return Ok(text);
+        }
+        if read < len {
+            return Err(Errno::EFAULT);
+        }
+        if text.len() > most {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        piece = 4096;
+    }
+}
+
+/// An array of bytes, all of it.
+///
+/// # Errors
+///
+/// - `EFAULT`: it is not all there.
+pub(crate) fn read_exact<const N: usize>(tid: u32, address: u64) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    if read(tid, address, &mut bytes)? == N { Ok(bytes) } else { Err(Errno::EFAULT) }
+}
+
+fn pieces(address: u64, len: usize) -> Vec<iovec> {
+    let (mut at, mut left) = (address, len as u64);
+    let mut pieces = Vec::with_capacity(len / PAGE as usize + 2);
+    while left > 0 {
+        let len = left.min(PAGE - at % PAGE);
+        pieces.push(iovec { iov_base: at as *mut c_void, iov_len: len as usize });
+        at = at.wrapping_add(len);
+        left -= len;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_read_across_pieces_and_not_beyond_its_end() {
+        let tid = std::process::id();
+        for len in [0, 1, 255, 256, 257, 4095] {
+            let mut text = vec![b'a'; len];
+            text.push(0);
+            let at = text.as_ptr() as u64;
+            assert_eq!(read_string(tid, at, 4095).as_deref(), Ok(&text[..len]));
+        }
+        let text = [b'a'; 5000];
+        let at = text.as_ptr() as u64;
+        assert_eq!(read_string(tid, at, 4095), Err(Errno::ENAMETOOLONG));
+        assert_eq!(read_string(tid, 8, 4095), Err(Errno::EFAULT));
+    }
+
+    #[test]
+    fn what_is_written_is_there() {
+        let to = [0_u8; 5000];
+        let at = to.as_ptr() as u64;
+        let data: Vec<u8> = (0..5000).map(|n| n as u8).collect();
+        assert_eq!(write(std::process::id(), at, &data), Ok(()));
+        assert_eq!(std::hint::black_box(&to)[..], data[..]);
+        assert_eq!(write(std::process::id(), 8, &data), Err(Errno::EFAULT));
+    }
+}

@@ -1,0 +1,33 @@
+//! The calls to the kernel that need `unsafe`, each as a safe function.
+
+pub(crate) mod memory;
+
+pub(crate) mod process;
+
+pub(crate) mod ptrace;
+
+pub(crate) mod seccomp;
+
+pub(crate) mod socket;
+
+use pathwalk::{Errno, Result};
+
+/// What a call of the C library failed with.
+fn last_errno() -> Errno {
+    errno_of(&std::io::Error::last_os_error())
+}
+
+/// The number of an error of the system.
+pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
+    error.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::EIO)
+}
+
+/// The same of what rustix answered.
+pub(crate) fn answer<T>(answer: rustix::io::Result<T>) -> Result<T> {
+    answer.map_err(|errno| Errno::from_raw(errno.raw_os_error()).unwrap_or(Errno::EIO))
+}
+
+/// What a call of the C library answered.
+fn checked(answer: i64) -> Result<i64> {
+    if answer < 0 { Err(last_errno()) } else { Ok(answer) }
+}

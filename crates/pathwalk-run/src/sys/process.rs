@@ -1,0 +1,259 @@
+//! The program's process: how it is made.
+//!
+//! Manual: fork(2), execvp(3).
+
+#![expect(
+    unsafe_code,
+    reason = "making processes and hearing of signals takes calls that rustix leaves unsafe or has not"
+)]
+
+use super::{answer, errno_of, last_errno, seccomp};
+use pathwalk::{Errno, Result};
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, PidfdFlags, PidfdGetfdFlags, Rlimit, pidfd_getfd, pidfd_open},
+};
+use std::{
+    ffi::{CString, OsStr},
+    fs::File,
+    io::{Read, Write},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
+    process::Command,
+};
+
+/// What is to be run, and how.
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a OsStr,
+    pub(crate) args: &'a [std::ffi::OsString],
+    pub(crate) env: &'a [(std::ffi::OsString, std::ffi::OsString)],
+    /// The directory of the host that it begins in.
+    pub(crate) cwd: &'a CString,
+    pub(crate) filter: &'a [libc::sock_filter],
+    /// How many descriptors it may have.
+    pub(crate) nofile: Rlimit,
+    /// The signals that it has blocked.
+    pub(crate) blocked: libc::sigset_t,
+}
+
+/// What came of it.
+pub(crate) struct Launched {
+    pub(crate) pid: u32,
+    pub(crate) listener: seccomp::Listener,
+    /// Where it says why the program could not be run; closed when it runs.
+    pub(crate) failure: File,
+}
+
+/// What the new process could not do.
+pub(crate) enum Failure {
+    /// The system refused to make it.
+    Process(Errno),
+    /// The filter was refused.
+    Filter(Errno),
+    /// Its descriptor could not be fetched.
+    Fetch(Errno),
+}
+
+/// Makes the process, whose first call that the filter tells about is the execution of the program.
+///
+/// # Errors
+///
+/// What could not be done, and why.
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launched, Failure> {
+    let pipe = || answer(pipe_with(PipeFlags::CLOEXEC)).map_err(Failure::Process);
+    let (from_child, to_parent) = pipe()?;
+    let (go, gone) = pipe()?;
+    // SAFETY: this process has one thread, so the child may do whatever the parent might.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(Failure::Process(last_errno())),
+        0 => {
+            drop((from_child, gone));
+            child(launch, File::from(to_parent), File::from(go))
+        }
+        pid => {
+            drop((to_parent, go));
+            let mut failure = File::from(from_child);
+            let mut said = [0; 8];
+            failure.read_exact(&mut said).map_err(|error| Failure::Filter(errno_of(&error)))?;
+            let [status, fd] = halves(said);
+            if status != 0 {
+                let errno = Errno::from_raw(status).unwrap_or(Errno::EIO);
+                return Err(Failure::Filter(errno));
+            }
+            let fetched = fetch(pid, fd).map_err(Failure::Fetch)?;
+            drop(gone);
+            let listener = seccomp::Listener::new(fetched);
+            Ok(Launched { pid: pid as u32, listener, failure })
+        }
+    }
+}
+
+fn halves(bytes: [u8; 8]) -> [i32; 2] {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    [i32::from_ne_bytes([a, b, c, d]), i32::from_ne_bytes([e, f, g, h])]
+}
+
+fn fetch(pid: i32, fd: RawFd) -> Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
+    let pidfd = answer(pidfd_open(pid, PidfdFlags::empty()))?;
+    answer(pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty()))
+}
+
+/// The new process: installs the filter and runs the program.
+fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
+    let say = |to_parent: &mut File, status: i32, fd: i32| {
+        let mut said = status.to_ne_bytes().to_vec();
+        said.extend_from_slice(&fd.to_ne_bytes());
+        // Nobody is left to be told where this fails.
+        let _ = to_parent.write_all(&said);
+    };
+    let filter = prepare(launch).and_then(|()| seccomp::install(launch.filter));
+    match filter {
+        Ok(fd) => {
+            say(&mut to_parent, 0, fd);
+            // The descriptor is fetched before the program could close it.
+            let _ = go.read(&mut [0]);
+            // SAFETY: it was just made, and nobody else knows it.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            let mut command = Command::new(launch.program);
+            command.args(launch.args).env_clear().envs(launch.env.iter().cloned());
+            let error = command.exec();
+            say(&mut to_parent, errno_of(&error).raw(), 0);
+        }
+        Err(errno) => say(&mut to_parent, errno.raw(), 0),
+    }
+    // SAFETY: it ends the process, without what the parent would do at its end.
+    unsafe { libc::_exit(127) }
+}
+
+fn prepare(launch: &Launch<'_>) -> Result<()> {
+    answer(rustix::process::chdir(launch.cwd.as_c_str()))?;
+    answer(rustix::process::setrlimit(rustix::process::Resource::Nofile, launch.nofile))?;
+    // SAFETY: the kernel reads one set there, and writes nothing.
+    unsafe {
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const launch.blocked, std::ptr::null_mut())
+    };
+    // Else the parent could not fetch the descriptor.
+    answer(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable))?;
+    answer(rustix::thread::set_no_new_privs(true))
+}
+
+/// Blocks the signals that this process hears of by a descriptor from now on; returns what was blocked before, and the
+/// descriptor.
+///
+/// # Errors
+///
+/// - `EMFILE`: no descriptor is left.
+pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)> {
+    // SAFETY: a set is numbers, for which zero is a value.
+    let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    for &signal in signals {
+        // SAFETY: `set` is a set.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    // SAFETY: the kernel reads one set and writes the other.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+    // SAFETY: the kernel reads the set.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: it was just made.
+    Ok((before, unsafe { seccomp::own(fd) }))
+}
+
+/// The next signal that was heard of, if there is one.
+pub(crate) fn next_signal(fd: &OwnedFd) -> Option<i32> {
+    let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(fd, &mut info).ok()?;
+    (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// Sends a signal; who is gone gets none.
+pub(crate) fn kill(pid: u32, signal: i32) {
+    // SAFETY: the arguments are numbers.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
+/// Ends this process as the program ended: by this signal, without a core of its own.
+pub(crate) fn end_by(signal: i32) {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    // SAFETY: the default needs no handler.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: a set is numbers, for which zero is a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a set.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    // SAFETY: the kernel reads one set there, and writes nothing.
+    unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    // SAFETY: the arguments are numbers.
+    unsafe { libc::raise(signal) };
+}
+
+/// A descriptor of a thread, as one of this process: the same open file.
+///
+/// # Errors
+///
+/// - `EBADF`: it has no such.
+/// - `ESRCH`: it is gone.
+pub(crate) fn descriptor(pidfd: &OwnedFd, fd: i32) -> Result<OwnedFd> {
+    answer(pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty()))
+}
+
+/// A thread, as a descriptor.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone.
+pub(crate) fn thread(tid: u32) -> Result<OwnedFd> {
+    let open = |flags: u32| {
+        // SAFETY: the arguments are numbers.
+        checked_fd(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, flags) })
+    };
+    match open(libc::PIDFD_THREAD) {
+        // A kernel before 6.9.
+        Err(Errno::EINVAL) => open(0),
+        answer => answer,
+    }
+}
+
+fn checked_fd(fd: i64) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: it was just made.
+    Ok(unsafe { seccomp::own(fd as RawFd) })
+}
+
+/// The path by which this process finds a descriptor of its own.
+pub(crate) fn by_number(fd: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// A path with NUL at its end.
+///
+/// # Errors
+///
+/// - `ENOENT`: it has NUL in it.
+pub(crate) fn c_string(path: &OsStr) -> Result<CString> {
+    CString::new(path.as_bytes()).map_err(|_| Errno::ENOENT)
+}
+
+/// Has a descriptor closed by exec if it is a directory's.
+///
+/// # Errors
+///
+/// - `EBADF`: there is no such.
+pub(crate) fn close_if_directory(number: RawFd) -> Result<()> {
+    // SAFETY: it is used for two calls, which answer `EBADF` where it was closed meanwhile.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+    let stat = answer(rustix::fs::fstat(fd))?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory {
+        answer(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Stopping a thread for a moment, to change its registers.
+//!
+//! Manual: ptrace(2).
+
+#![expect(unsafe_code, reason = "rustix has no ptrace")]
+
+use super::{checked, last_errno};
+use libc::{c_void, user_regs_struct};
+use pathwalk::{Errno, Result};
+use std::mem;
+
+/// `PTRACE_EVENT_STOP`
+const EVENT_STOP: i32 = 128;
+
+/// Why a thread that is traced reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// It stopped because it was told to.
+    Stopped,
+    /// It runs another program, of which no instruction ran yet.
+    Execed,
+    /// It is to get this signal.
+    Signal(i32),
+    /// It is stopped, as its process is.
+    GroupStop,
+    /// It is gone, with this status.
+    Gone(i32),
+}
+
+fn request(request: u32, tid: u32, address: *mut c_void, data: *mut c_void) -> Result<i64> {
+    // SAFETY: the callers pass addresses of what the request reads or writes, or numbers.
+    checked(unsafe { libc::ptrace(request, tid as i32, address, data) })
+}
+
+fn number(number: usize) -> *mut c_void {
+    std::ptr::without_provenance_mut(number)
+}
+
+/// Begins to trace a thread, which goes on; if this process ends, it is killed.
+///
+/// # Errors
+///
+/// - `EPERM`: it is traced already, or may not be.
+/// - `ESRCH`: it is gone.
+pub(crate) fn seize(tid: u32) -> Result<()> {
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
+    request(libc::PTRACE_SEIZE, tid, number(0), number(options as usize)).map(drop)
+}
+
+/// Makes it stop as soon as it can.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone.
+pub(crate) fn interrupt(tid: u32) -> Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, number(0), number(0)).map(drop)
+}
+
+/// Lets it go on, with a signal or 0.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn cont(tid: u32, signal: i32) -> Result<()> {
+    request(libc::PTRACE_CONT, tid, number(0), number(signal as usize)).map(drop)
+}
+
+/// Lets it go on, and traces it no longer.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn detach(tid: u32) -> Result<()> {
+    request(libc::PTRACE_DETACH, tid, number(0), number(0)).map(drop)
+}
+
+/// The registers of a stopped thread.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn registers(tid: u32) -> Result<user_regs_struct> {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut regs: user_regs_struct = unsafe { mem::zeroed() };
+    request(libc::PTRACE_GETREGS, tid, number(0), (&raw mut regs).cast())?;
+    Ok(regs)
+}
+
+/// Sets the registers of a stopped thread.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn set_registers(tid: u32, mut regs: user_regs_struct) -> Result<()> {
+    request(libc::PTRACE_SETREGS, tid, number(0), (&raw mut regs).cast()).map(drop)
+}
+
+/// The signals that a stopped thread has blocked.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn signal_mask(tid: u32) -> Result<u64> {
+    let mut mask = 0_u64;
+    request(libc::PTRACE_GETSIGMASK, tid, number(8), (&raw mut mask).cast())?;
+    Ok(mask)
+}
+
+/// Sets the signals that a stopped thread has blocked.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn set_signal_mask(tid: u32, mut mask: u64) -> Result<()> {
+    request(libc::PTRACE_SETSIGMASK, tid, number(8), (&raw mut mask).cast()).map(drop)
+}
+
+/// What a thread reports, traced or a child of this process; of any (`tid` none) or of one. None where nothing is to be
+/// reported and it does not wait.
+///
+/// # Errors
+///
+/// - `ECHILD`: there is no such.
+pub(crate) fn wait(tid: Option<u32>, wait: bool) -> Result<Option<(u32, Report)>> {
+    let mut status = 0;
+    let options = libc::__WALL | if wait { 0 } else { libc::WNOHANG };
+    let pid = loop {
+        // SAFETY: the kernel writes one number there.
+        let pid =
+            unsafe { libc::waitpid(tid.map_or(-1, |tid| tid as i32), &raw mut status, options) };
+        match pid {
+            -1 if last_errno() == Errno::EINTR => {}
+            -1 => return Err(last_errno()),
+            pid => break pid,
+        }
+    };
+    if pid == 0 {
+        return Ok(None);
+    }
+    let report = if libc::WIFSTOPPED(status) {
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            EVENT_STOP if signal == libc::SIGTRAP => Report::Stopped,
+            EVENT_STOP => Report::GroupStop,
+            libc::PTRACE_EVENT_EXEC => Report::Execed,
+            _ => Report::Signal(signal),
+        }
+    } else {
+        Report::Gone(status)
+    };
+    Ok(Some((pid as u32, report)))
+}

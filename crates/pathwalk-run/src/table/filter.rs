@@ -1,0 +1,169 @@
+//! The filter that the kernel runs in front of every call, made from the table.
+//!
+//! ```text
+//!   arch is x86-64?  no ─► ENOSYS        number < END?  no ─► ENOSYS (x32 calls too: they begin at 2³⁰)
+//!   number = 0 ?  ─► what happens with it          a pair of instructions for each number
+//!   number = 2 ?  ─► …                             that is not simply the kernel's
+//!   ALLOW
+//! ```
+//!
+//! The kernel remembers which numbers are allowed whatever their arguments: those never run it.
+
+use super::{Call, Condition, END, Handling};
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
+};
+use pathwalk::Errno;
+
+/// `AUDIT_ARCH_X86_64`
+const X86_64: u32 = 0xc000_003e;
+/// Where `struct seccomp_data` has what.
+const NR: u32 = 0;
+const ARCH: u32 = 4;
+const ARGS: u32 = 16;
+
+/// The filter for these calls.
+pub(crate) fn program(calls: &[Call]) -> Vec<sock_filter> {
+    let refuse = |errno: Errno| SECCOMP_RET_ERRNO | errno.raw() as u32;
+    let mut program = vec![load(ARCH)];
+    program.extend([jump(BPF_JEQ, X86_64, 1, 0), ret(refuse(Errno::ENOSYS))]);
+    program.extend([load(NR), jump(BPF_JGE, END, 0, 1), ret(refuse(Errno::ENOSYS))]);
+    for call in calls {
+        let then = match call.handling {
+            Handling::Pass => continue,
+            Handling::Refuse(errno) => vec![ret(refuse(errno))],
+            Handling::Answer(_) => vec![ret(SECCOMP_RET_USER_NOTIF)],
+            Handling::AnswerIf(condition, _) => ask(condition, SECCOMP_RET_USER_NOTIF),
+            Handling::RefuseIf(condition, errno) => ask(condition, refuse(errno)),
+        };
+        let over = u8::try_from(then.len()).expect("no call takes so many instructions");
+        program.push(jump(BPF_JEQ, call.nr, 0, over));
+        program.extend(then);
+    }
+    program.push(ret(SECCOMP_RET_ALLOW));
+    program
+}
+
+/// Looks at an argument, and ends.
+fn ask(condition: Condition, yes: u32) -> Vec<sock_filter> {
+    let low = |arg: u8| load(ARGS + 8 * u32::from(arg));
+    let high = |arg: u8| load(ARGS + 8 * u32::from(arg) + 4);
+    let mut then = Vec::new();
+    match condition {
+        Condition::Is(arg, values) => {
+            then.push(low(arg));
+            for &value in values {
+                then.extend([jump(BPF_JEQ, value, 0, 1), ret(yes)]);
+            }
+        }
+        Condition::Any(arg, bits) => {
+            then.extend([low(arg), jump(BPF_JSET, bits, 0, 1), ret(yes)]);
+        }
+        Condition::NotZero(arg) => {
+            then.extend([low(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
+            then.extend([high(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
+        }
+    }
+    then.push(ret(SECCOMP_RET_ALLOW));
+    then
+}
+
+fn load(at: u32) -> sock_filter {
+    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
+}
+
+fn jump(how: u32, value: u32, yes: u8, no: u8) -> sock_filter {
+    instruction(BPF_JMP | how | BPF_K, yes, no, value)
+}
+
+fn ret(value: u32) -> sock_filter {
+    instruction(BPF_RET | BPF_K, 0, 0, value)
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::calls;
+
+    /// What the kernel would do: the instructions that are used here, and no others.
+    fn run(program: &[sock_filter], arch: u32, nr: u32, args: [u64; 6]) -> u32 {
+        let mut data = [nr.to_ne_bytes(), arch.to_ne_bytes()].concat();
+        data.extend([0; 8]);
+        data.extend(args.into_iter().flat_map(u64::to_ne_bytes));
+        let (mut at, mut word) = (0, 0);
+        loop {
+            let op = program[at];
+            let code = u32::from(op.code);
+            let k = op.k as usize;
+            let mut go = |yes: bool| at += usize::from(if yes { op.jt } else { op.jf });
+            match () {
+                () if code == BPF_LD | BPF_W | BPF_ABS => {
+                    word = u32::from_ne_bytes(data[k..k + 4].try_into().expect("four bytes"));
+                }
+                () if code == BPF_RET | BPF_K => return op.k,
+                () if code == BPF_JMP | BPF_JEQ | BPF_K => go(word == op.k),
+                () if code == BPF_JMP | BPF_JGE | BPF_K => go(word >= op.k),
+                () if code == BPF_JMP | BPF_JSET | BPF_K => go(word & op.k != 0),
+                () => panic!("{code:#x} is not used"),
+            }
+            at += 1;
+        }
+    }
+
+    fn errno(errno: Errno) -> u32 {
+        SECCOMP_RET_ERRNO | errno.raw() as u32
+    }
+
+    #[test]
+    fn each_call_gets_what_the_table_says() {
+        let program = program(calls());
+        for call in calls() {
+            let want = match call.handling {
+                Handling::Pass => SECCOMP_RET_ALLOW,
+                Handling::Refuse(no) => errno(no),
+                Handling::Answer(_) => SECCOMP_RET_USER_NOTIF,
+                Handling::AnswerIf(..) | Handling::RefuseIf(..) => SECCOMP_RET_ALLOW,
+            };
+            // No argument is such as is asked for.
+            let args = [0x7fff_0000; 6].map(|arg| if call.name == "sendto" { 0 } else { arg });
+            let args = if call.name == "unshare" { [0; 6] } else { args };
+            assert_eq!(run(&program, X86_64, call.nr, args), want, "{}", call.name);
+        }
+    }
+
+    #[test]
+    fn arguments_are_looked_at() {
+        let program = program(calls());
+        let run = |nr: i64, args| run(&program, X86_64, nr as u32, args);
+        let prctl = [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0];
+        assert_eq!(run(libc::SYS_prctl, prctl), SECCOMP_RET_USER_NOTIF);
+        for address in [1, 1 << 32] {
+            let args = [0, 0, 0, 0, address, 0];
+            assert_eq!(run(libc::SYS_sendto, args), SECCOMP_RET_USER_NOTIF);
+        }
+        let unshare = [libc::CLONE_NEWNS as u64 | 0x400, 0, 0, 0, 0, 0];
+        assert_eq!(run(libc::SYS_unshare, unshare), errno(Errno::EPERM));
+        let ioctl = [0, 0xffff_ffff_4008_6602, 0, 0, 0, 0];
+        assert_eq!(run(libc::SYS_ioctl, ioctl), errno(Errno::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn other_architectures_and_unknown_numbers_are_refused() {
+        let program = program(calls());
+        for (arch, nr) in [
+            (0x4000_0003, 5),
+            (X86_64, END),
+            (X86_64, 5000),
+            (X86_64, 0x4000_0000),
+            (X86_64, u32::MAX),
+        ] {
+            assert_eq!(run(&program, arch, nr, [0; 6]), errno(Errno::ENOSYS), "{nr}");
+        }
+        assert!(program.len() <= libc::BPF_MAXINSNS as usize);
+    }
+}

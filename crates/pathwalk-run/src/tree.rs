@@ -1,0 +1,249 @@
+//! The program's file tree: made of what is to be mounted.
+
+use crate::{
+    procfs::{Asker, ProcView},
+    spec::{Spec, What},
+    sys::answer,
+};
+use pathwalk::{
+    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, MemFs, MountFlags, OpenFlags,
+    Result, Task, Timespec, Vfs, fs::FileSystem,
+};
+use rustix::{fs, time};
+use std::{
+    fmt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
+    sync::Arc,
+};
+
+/// What could not be mounted, and why.
+#[derive(Debug)]
+pub(crate) struct TreeError {
+    spec: Vec<u8>,
+    at: Vec<u8>,
+    errno: Errno,
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (spec, at) = (self.spec.escape_ascii(), self.at.escape_ascii());
+        write!(f, "{spec} cannot be mounted at {at}: {}", self.errno)
+    }
+}
+
+/// Makes a tree. The task has the credentials that mount; the caller changes them.
+///
+/// # Errors
+///
+/// What could not be mounted.
+pub(crate) fn make(
+    specs: &[Spec],
+    asker: &Asker,
+    knowns: &crate::cookies::Knowns,
+) -> Result<(Arc<Vfs>, Task), TreeError> {
+    let config = Config { clock: Some(coarse_time), ..Config::default() };
+    let bare = MemFs::builder().root_mode(0o755).memfd().build();
+    let vfs = Vfs::new(config, bare).map_err(|errno| TreeError {
+        spec: b"the root".to_vec(),
+        at: b"/".to_vec(),
+        errno,
+    })?;
+    let mut task = vfs.task(Cred::root());
+    asker.set_task(task.number());
+    for spec in specs {
+        mount(&mut task, spec, asker, knowns).map_err(|errno| TreeError {
+            spec: match &spec.what {
+                What::Mem { .. } => b"mem".to_vec(),
+                What::Host { dir, .. } => dir.clone(),
+                What::Proc => b"proc".to_vec(),
+            },
+            at: spec.at.clone(),
+            errno,
+        })?;
+    }
+    Ok((vfs, task))
+}
+
+fn mount(
+    task: &mut Task,
+    spec: &Spec,
+    asker: &Asker,
+    knowns: &crate::cookies::Knowns,
+) -> Result<()> {
+    let (fs, flags): (Arc<dyn FileSystem>, _) = match &spec.what {
+        What::Mem { size, mode } => {
+            let mut builder = MemFs::builder().memfd();
+            if let Some(bytes) = size {
+                let limits = pathwalk::Limits { bytes: Some(*bytes), inodes: None };
+                builder = builder.limits(limits);
+            }
+            if let Some(mode) = mode {
+                builder = builder.root_mode(*mode);
+            }
+            let user = rustix::process::getuid().as_raw();
+            let group = rustix::process::getgid().as_raw();
+            (builder.root_owner(user, group).build(), MountFlags::empty())
+        }
+        What::Host { dir, writable, coherence } => {
+            let options = HostOptions {
+                coherence: *coherence,
+                read_only: !writable,
+                special: true,
+                ..HostOptions::default()
+            };
+            let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
+            (HostFs::with_options(dir, options)?, flags)
+        }
+        What::Proc => (ProcView::new(asker.clone(), Arc::clone(knowns)), MountFlags::empty()),
+    };
+    if spec.at.iter().all(|&byte| byte == b'/') {
+        return mount_at_root(task, fs, flags);
+    }
+    make_directory(task, &spec.at)?;
+    task.mount(fs, &spec.at, flags)
+}
+
+/// What is mounted at the root hides all that was mounted before, and is the task's root from then on.
+fn mount_at_root(task: &mut Task, fs: Arc<dyn FileSystem>, flags: MountFlags) -> Result<()> {
+    task.mount(fs, "/", flags)?;
+    // The root of the task is still the place below it; `..` leads up through what is mounted there.
+    task.chroot("/..")?;
+    task.chdir("/")
+}
+
+/// Makes a directory to mount on, where none is there: in memory always, on the host where it may be written.
+fn make_directory(task: &Task, path: &[u8]) -> Result<()> {
+    if task.stat(path).is_ok() {
+        return Ok(());
+    }
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    let ends: Vec<usize> = ends.map(|(index, _)| index).chain([path.len()]).collect();
+    for end in ends {
+        match task.mkdir(&path[..end], 0o755) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// The time as the kernel stamps files: it stamps what the program writes, and stamps must not run back.
+fn coarse_time() -> Timespec {
+    let now = time::clock_gettime(time::ClockId::RealtimeCoarse);
+    Timespec { sec: now.tv_sec, nsec: now.tv_nsec as u32 }
+}
+
+/// The tree that there is without a word said: the host's, read-only, with a memory of its own at `/tmp` and the current
+/// directory writable.
+pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
+    let mut specs = vec![host("/", "/", false)];
+    for at in mounts_of_host() {
+        // What is below `/tmp` is hidden by that; of `/proc` there is another view.
+        let below = |dir: &str| at == Path::new(dir) || at.starts_with(dir);
+        if at != Path::new("/") && !below("/proc") && !below("/tmp") {
+            specs.push(host(&at, &at, false));
+        }
+    }
+    specs.push(Spec { what: What::Proc, at: b"/proc".to_vec() });
+    specs.push(Spec { what: What::Mem { size: None, mode: None }, at: b"/tmp".to_vec() });
+    if cwd != Path::new("/") {
+        specs.push(host(cwd, cwd, !read_only));
+    }
+    specs
+}
+
+/// The tree in a directory of the host that is to be the root.
+pub(crate) fn rootfs_tree(root: Spec) -> Vec<Spec> {
+    vec![
+        root,
+        Spec { what: What::Proc, at: b"/proc".to_vec() },
+        host("/dev", "/dev", false),
+        Spec { what: What::Mem { size: None, mode: None }, at: b"/tmp".to_vec() },
+    ]
+}
+
+fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    let what = What::Host { dir: bytes(dir.as_ref()), writable, coherence: Coherence::Strict };
+    Spec { what, at: bytes(at.as_ref()) }
+}
+
+/// The directories on which the host has something mounted, in the order in which they were mounted; those that hide others
+/// once.
+fn mounts_of_host() -> Vec<std::path::PathBuf> {
+    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mut found = Vec::new();
+    for line in text.split(|&byte| byte == b'\n') {
+        let Some(field) = line.split(|&byte| byte == b' ').nth(4) else { continue };
+        let path = std::path::PathBuf::from(std::ffi::OsString::from_vec(unescape(field)));
+        // One that cannot be entered is left as the host shows it.
+        let directory = fs::open(
+            &path,
+            fs::OFlags::PATH | fs::OFlags::DIRECTORY | fs::OFlags::CLOEXEC,
+            fs::Mode::empty(),
+        );
+        if answer(directory).is_ok() && !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    // Those above come first.
+    found.sort_by_key(|path| path.components().count());
+    found
+}
+
+/// A field of mountinfo, in which blanks and backslashes are octal numbers.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(octal) if byte == b'\\' => {
+                out.push(octal);
+                rest = &after[3..];
+            }
+            _ => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
+/// The credentials of this process, as the program asks with them. Of the capabilities those are left out that change what
+/// the tree is made of, or reach around it.
+pub(crate) fn credentials() -> Cred {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    let without = CapSet::SYS_ADMIN | CapSet::SYS_CHROOT | CapSet::MKNOD | CapSet::SYS_PTRACE;
+    let caps = CapSet::from_bits_truncate(bits) - without;
+    let groups = answer(rustix::process::getgroups()).unwrap_or_default();
+    let groups: Vec<u32> = groups.into_iter().map(|group| group.as_raw()).collect();
+    let uid = rustix::process::getuid().as_raw();
+    let gid = rustix::process::getgid().as_raw();
+    Cred::user(uid, gid).with_groups(&groups).with_caps(caps)
+}
+
+/// The directory that the program begins in.
+///
+/// # Errors
+///
+/// Those of opening it.
+pub(crate) fn begin_in(task: &Task, path: &[u8]) -> Result<pathwalk::File> {
+    task.open(path, OpenFlags::RDONLY | OpenFlags::DIRECTORY, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_mountinfo_are_read() {
+        assert_eq!(unescape(br"/a\040b\134c"), b"/a b\\c");
+        assert_eq!(unescape(br"/a\04"), br"/a\04");
+    }
+}
