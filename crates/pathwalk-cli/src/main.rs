@@ -1,10 +1,12 @@
-//! The pathwalk command: `pathwalk explain PATH`, `pathwalk check`, `pathwalk bench NAME`.
+//! The pathwalk command: `pathwalk explain PATH`, `pathwalk run PROGRAM`, `pathwalk check`, `pathwalk bench NAME`.
 //!
 //! ```text
 //!   0   the path leads to a file; every answer was right; the benchmark ran
 //!   1   the path leads to an error; an answer was wrong
 //!   2   the command line, or what it names, cannot be used
 //! ```
+//!
+//! `pathwalk run` ends as the program does.
 //!
 //! What was asked for goes to standard output; an error is one line on standard error, `pathwalk: …`.
 
@@ -27,6 +29,7 @@ const UNUSABLE: u8 = 2;
 Examples:
   pathwalk explain /usr/bin/cc                 why does this path resolve as it does?
   pathwalk explain --uid 1000 /root/.profile   … and for another user?
+  pathwalk run make                            a program in a tree of its own, whose paths are walked here
   pathwalk check                               does it answer as the running kernel does?
   pathwalk bench gcc-205                       how fast is it, beside the running kernel?
 
@@ -48,6 +51,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().skip(1).eq(["help", "mounts"]) {
+        print!("{}", pathwalk_run::MOUNTS_HELP);
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {

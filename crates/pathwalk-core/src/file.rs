@@ -136,10 +136,11 @@ impl File {
         })
     }
 
-    /// The same place as if it had been opened with `O_PATH`: with nothing of what goes with this opening.
+    /// The same place with the same flags and a position of its own, but with nothing of what goes with this opening: what its
+    /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]
-    pub fn as_path(&self) -> Self {
-        Self::new(&self.0.anchor, self.hold(), OpenFlags::PATH)
+    pub fn place_alone(&self) -> Self {
+        Self::new(&self.0.anchor, self.hold(), self.0.flags)
     }
 
     /// The place as a number, mount and name: no other has it while a file is open there.

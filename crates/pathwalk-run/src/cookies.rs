@@ -51,7 +51,7 @@ impl HostId {
 /// A place that some process has a descriptor of, or stands in, or executes.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// The place: opened with `O_PATH`, but a directory as it was opened, to be listed.
+    /// The place alone; but a directory as it was opened, to be listed.
     pub(crate) file: File,
     /// The descriptor stands for one that was opened with `O_PATH`: only the place may be used.
     pub(crate) path: bool,
@@ -161,7 +161,7 @@ impl Cookies {
         match known.get(&id) {
             Some(known) if known.file.place_id() == file.place_id() => Arc::clone(known),
             _ => {
-                let new = Arc::new(Known { file: file.as_path(), path: false });
+                let new = Arc::new(Known { file: file.place_alone(), path: false });
                 known.insert(id, Arc::clone(&new));
                 new
             }

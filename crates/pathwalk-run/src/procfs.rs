@@ -19,7 +19,7 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk::{
     Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec,
-    fs::{Emit, Features, FileSystem, Found, FsStat, LinkTarget, OpenHandle},
+    fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
     fs::{self, MemfdFlags, Mode, OFlags},
@@ -360,6 +360,13 @@ impl FileSystem for ProcView {
     /// A file is read by its own opening.
     fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
         Err(Errno::EIO)
+    }
+
+    /// No file has a size, so any will do: it is opened to be written anew.
+    fn setattr(&self, _: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        let size =
+            Iattr { size: change.size, ctime: change.ctime, now: change.now, ..Iattr::default() };
+        if change.size.is_some() && *change == size { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     fn statfs(&self) -> Result<FsStat> {

@@ -6,6 +6,8 @@ mod contents;
 
 mod limits;
 
+mod memfd;
+
 mod races;
 
 use pathwalk_abi::{OpenFlags, Timespec};

@@ -24,13 +24,25 @@ pub(crate) mod ids;
 
 mod layout;
 
-use crate::engine::{Caller, Descriptor, Engine};
+use crate::engine::{Caller, Descriptor, Engine, Reply};
 use pathwalk::{AtFlags, Errno, Result};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 /// What a call that has only to succeed answers.
-fn done(result: Result<()>) -> Result<crate::engine::Reply> {
-    result.map(|()| crate::engine::Reply::Value(0))
+fn done(result: Result<()>) -> Result<Reply> {
+    result.map(|()| Reply::Value(0))
+}
+
+/// Has a call answered by a thread of its own, as it may take long.
+///
+/// # Errors
+///
+/// - `EAGAIN`: no thread can be made.
+fn later(answer: impl FnOnce() + Send + 'static) -> Result<Reply> {
+    match std::thread::Builder::new().spawn(answer) {
+        Ok(_) => Ok(Reply::Later),
+        Err(_) => Err(Errno::EAGAIN),
+    }
 }
 
 /// The flags of a call with a directory.

@@ -1,6 +1,6 @@
 //! open, openat, openat2, creat.
 
-use super::done;
+use super::{done, later};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Caller, Cloexec, Engine, Reply, install},
@@ -147,15 +147,14 @@ fn opened_fifo(
         return Ok(Reply::Install(open()?, cloexec));
     }
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
-    std::thread::spawn(move || {
+    later(move || {
         // Who does not wait any more needs no answer.
         let _ = match open() {
             Ok(fd) => install(&listener, id, fd.as_fd(), cloexec),
             Err(errno) => listener.send(id, Err(errno)),
         };
         drop(known);
-    });
-    Ok(Reply::Later)
+    })
 }
 
 fn kind(engine: &Engine, file: &File) -> Result<FileType> {

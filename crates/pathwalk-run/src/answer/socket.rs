@@ -3,7 +3,7 @@
 //! The call is made here, with the address that was copied, on the same open socket: what the thread's memory says later does
 //! not matter.
 
-use super::done;
+use super::{done, later};
 use crate::{
     engine::{Caller, Engine, Reply},
     sys::{answer, memory, socket},
@@ -68,10 +68,9 @@ pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     // It may take as long as the other side does.
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
-    std::thread::spawn(move || {
+    later(move || {
         let _ = listener.send(id, socket::connect(&fd, &address).map(|()| 0));
-    });
-    Ok(Reply::Later)
+    })
 }
 
 /// A local socket gets no name in the tree: see `docs/run.md`.
@@ -102,10 +101,9 @@ pub(crate) fn sendto(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Err(Errno::EAGAIN) if flags & libc::MSG_DONTWAIT == 0 => {}
         answer => return answer.map(Reply::Value),
     }
-    std::thread::spawn(move || {
+    later(move || {
         let _ = listener.send(id, socket::send_to(&fd, &data, flags, &address));
-    });
-    Ok(Reply::Later)
+    })
 }
 
 #[cfg(test)]

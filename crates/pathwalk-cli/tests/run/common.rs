@@ -1,0 +1,82 @@
+//! Running programs with and without, and looking at what they left.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// `pathwalk run` with these options and this program.
+pub(crate) fn run(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.arg("run").args(args).current_dir(dir).stdin(Stdio::null());
+    command.output().expect("it starts")
+}
+
+/// What it says on standard output; it must succeed.
+pub(crate) fn said(dir: &Path, args: &[&str]) -> String {
+    let output = run(dir, args);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);
+    out
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether programs can be run here and these are installed; says what is not.
+pub(crate) fn can_run(programs: &[&str]) -> bool {
+    let here = std::env::temp_dir();
+    let output = run(&here, &["true"]);
+    let error = text(&output.stderr);
+    if ["seccomp", "listener"].iter().any(|word| error.contains(word)) {
+        eprintln!("left out: {}", error.trim());
+        return false;
+    }
+    assert!(output.status.success(), "{error}");
+    let missing = programs.iter().find(|program| {
+        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        !found.is_ok_and(|output| output.status.success())
+    });
+    if let Some(program) = missing {
+        eprintln!("left out: {program} is not installed");
+    }
+    missing.is_none()
+}
+
+/// A directory as lines: path, type, mode, links, and what it contains.
+pub(crate) fn listing(root: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    list(root, root, &mut lines);
+    lines.sort();
+    lines
+}
+
+fn list(root: &Path, dir: &Path, lines: &mut Vec<String>) {
+    for entry in fs::read_dir(dir).expect("it is a directory").flatten() {
+        let path = entry.path();
+        let stat = entry.metadata().expect("it is there");
+        let kind = stat.file_type();
+        let what = if kind.is_symlink() {
+            format!("-> {}", fs::read_link(&path).expect("it is one").display())
+        } else if kind.is_file() {
+            let contents = fs::read(&path).expect("it can be read");
+            let sum = contents.iter().fold(7_u64, |sum, &byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(5)
+            });
+            format!("{} bytes, {sum:x}", contents.len())
+        } else if kind.is_fifo() {
+            "a fifo".to_owned()
+        } else {
+            String::new()
+        };
+        let name = path.strip_prefix(root).expect("it lies there").display();
+        let links = if kind.is_dir() { 0 } else { stat.nlink() };
+        lines.push(format!("{name} {:o} {links} {what}", stat.mode()));
+        if kind.is_dir() {
+            list(root, &path, lines);
+        }
+    }
+}

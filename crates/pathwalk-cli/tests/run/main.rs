@@ -1,0 +1,12 @@
+//! `pathwalk run`: real programs do in its tree what they do without it, and reach nothing else.
+//!
+//! Programs that are not installed are left out, with a line that says so; so is all of it where no program can be run, as
+//! inside another supervisor.
+
+mod common;
+
+mod programs;
+
+mod tree;
+
+mod attacks;

@@ -1,0 +1,146 @@
+//! What the tree is, and how a run ends.
+
+use crate::common::{can_run, run, said, text};
+use std::fs;
+use tempfile::TempDir;
+
+#[test]
+fn without_a_word_here_and_tmp_are_writable_and_all_else_is_not() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "echo a > here; echo b > /tmp/there; ls /tmp | grep -c there; (echo c > /etc/no) 2>/dev/null || echo no";
+    assert_eq!(said(here.path(), &["sh", "-c", script]), "1\nno\n");
+    assert_eq!(fs::read_to_string(here.path().join("here")).unwrap(), "a\n");
+    let ro = run(here.path(), &["--ro", "--", "sh", "-c", "echo x > here"]);
+    assert!(!ro.status.success());
+    assert_eq!(fs::read_to_string(here.path().join("here")).unwrap(), "a\n");
+}
+
+#[test]
+fn what_is_asked_for_is_mounted() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
+    fs::write(other.path().join("file"), "given\n").unwrap();
+    fs::create_dir(here.path().join("a")).unwrap();
+    let at = |dst: &str| format!("{}/{dst}", here.path().display());
+    let bind = format!("{}:{}", other.path().display(), at("b"));
+    let (tmpfs, mem) = (at("a"), format!("mem:{}:mode=700", at("m")));
+    let script = "cat b/file; echo new > b/new; echo x > a/x; stat -c %a m; ls a; echo $NAME; pwd";
+    let args = [
+        "--bind",
+        &bind,
+        "--tmpfs",
+        &tmpfs,
+        "--mount",
+        &mem,
+        "--env",
+        "NAME=value",
+        "sh",
+        "-c",
+        script,
+    ];
+    let out = said(here.path(), &args);
+    assert_eq!(out, format!("given\n700\nx\nvalue\n{}\n", here.path().display()));
+    assert_eq!(fs::read_to_string(other.path().join("new")).unwrap(), "new\n");
+    assert_eq!(fs::read_dir(here.path().join("a")).unwrap().count(), 0);
+    let ro = format!("{}:{}:ro", other.path().display(), at("b"));
+    let refused = run(here.path(), &["--bind", &ro, "sh", "-c", "echo y > b/new"]);
+    assert!(text(&refused.stderr).contains("Read-only"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn another_root_and_another_directory() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let out = said(
+        here.path(),
+        &["--rootfs", "/", "--cwd", "/usr", "sh", "-c", "pwd; ls -d bin; echo x > /tmp/x; ls /tmp"],
+    );
+    assert_eq!(out, "/usr\nbin\nx\n");
+    // Nothing but memory, where no program is.
+    let empty = run(here.path(), &["--mount", "mem:/", "--cwd", "/", "true"]);
+    assert_eq!(empty.status.code(), Some(127), "{}", text(&empty.stderr));
+}
+
+#[test]
+fn a_program_ends_as_it_ends() {
+    use std::os::unix::process::ExitStatusExt;
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    assert_eq!(run(here.path(), &["sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(here.path(), &["sh", "-c", "kill -9 $$"]).status.signal(), Some(9));
+    assert_eq!(run(here.path(), &["no such program"]).status.code(), Some(127));
+    assert_eq!(run(here.path(), &["/etc/passwd"]).status.code(), Some(126));
+    // What it leaves behind is waited for.
+    let orphan = "(sleep 0.2; echo late > late) & exit 0";
+    assert_eq!(run(here.path(), &["sh", "-c", orphan]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(here.path().join("late")).unwrap(), "late\n");
+}
+
+#[test]
+fn one_run_in_another_is_refused_with_a_sentence() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let program = here.path().join("pathwalk");
+    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    let inner = run(here.path(), &["./pathwalk", "run", "true"]);
+    assert_eq!(inner.status.code(), Some(2));
+    assert!(text(&inner.stderr).contains("does not run inside another"), "{}", text(&inner.stderr));
+}
+
+#[test]
+fn what_is_wrong_with_a_mount_is_said_with_its_place() {
+    let here = TempDir::new().unwrap();
+    for (args, want) in [
+        (["--mount", "men:/x"], "character 1, 'men': not mem, host or proc"),
+        (["--mount", "host:/a:b"], "character 9, 'b': the path in the tree begins with a slash"),
+        (["--bind", "/a"], "character 3: a colon and where it is to be mounted are missing"),
+        (["--tmpfs", "/a:size=many"], "character 4, 'size=many': no size"),
+    ] {
+        let wrong = run(here.path(), &[&args[..], &["true"]].concat());
+        assert_eq!(wrong.status.code(), Some(2));
+        assert!(text(&wrong.stderr).contains(want), "{}", text(&wrong.stderr));
+        assert_eq!(text(&wrong.stderr).lines().count(), 1);
+    }
+    let missing = run(here.path(), &["--bind", "/no/such:/tmp/x", "true"]);
+    assert_eq!(
+        text(&missing.stderr),
+        "pathwalk: /no/such cannot be mounted at /tmp/x: ENOENT (No such file or directory)\n"
+    );
+}
+
+#[test]
+fn calls_are_told_and_counted() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let ran = run(here.path(), &["--trace", "--stats", "cat", "/no/such"]);
+    let told = text(&ran.stderr);
+    assert!(told.contains(" openat(\"/no/such\") = ENOENT"), "{told}");
+    assert!(told.lines().any(|line| line.starts_with("openat ")), "{told}");
+    assert!(told.lines().last().is_some_and(|line| line.starts_with("all ")), "{told}");
+}
+
+#[test]
+fn the_grammar_of_mounts_is_told() {
+    let command = std::process::Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["help", "mounts"])
+        .output()
+        .unwrap();
+    assert!(command.status.success());
+    for word in ["mem:DST", "host:DIR:DST", "coherence", "--rootfs"] {
+        assert!(text(&command.stdout).contains(word), "{word}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Contents in memfds: what is done by a file's descriptor of the host shows, and what is done otherwise shows there.
+
+use crate::contents;
+use pathwalk_abi::{Errno, OpenFlags, SetTime, Timespec};
+use pathwalk_core::{Config, Cred, File, Task, Vfs};
+use pathwalk_memfs::{Limits, MemFs};
+use rustix::{fs, io};
+use std::{os::fd::OwnedFd, sync::Arc};
+
+fn machine() -> (Arc<MemFs>, Task) {
+    let limits = Limits { bytes: Some(1 << 20), inodes: None };
+    let fs = MemFs::builder().limits(limits).memfd().build();
+    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).expect("a machine");
+    (fs, vfs.task(Cred::root()))
+}
+
+fn host(file: &File) -> OwnedFd {
+    file.host_fd().expect("it has one").try_clone_to_owned().expect("room for one")
+}
+
+fn open(task: &Task, flags: OpenFlags) -> File {
+    task.open("f", flags | OpenFlags::CREAT, 0o644).expect("a file")
+}
+
+#[test]
+fn what_is_written_by_the_descriptor_shows() {
+    let (memfs, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    let before = task.fstat(&file).expect("an open file");
+    let fd = host(&file);
+    assert_eq!(io::write(&fd, b"by the host"), Ok(11));
+    let after = task.stat("f").expect("it is there");
+    assert_eq!((after.st_size, after.st_blocks), (11, 8));
+    assert!((after.st_mtime, after.st_mtime_nsec) >= (before.st_mtime, 0));
+    assert_eq!(contents(&task, &file), b"by the host");
+    assert_eq!(memfs.usage().bytes, 4096);
+    // The position of the descriptor is its own.
+    assert_eq!(fs::tell(&fd), Ok(11));
+    fs::ftruncate(&fd, 3).expect("it is open for writing");
+    assert_eq!(task.fstat(&file).expect("an open file").st_size, 3);
+}
+
+#[test]
+fn what_is_written_otherwise_shows_by_the_descriptor() {
+    let (_, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    let fd = host(&open(&task, OpenFlags::RDONLY));
+    assert_eq!(task.pwrite(&file, b"abcdef", 2), Ok(6));
+    let mut buf = [1; 10];
+    assert_eq!(io::pread(&fd, &mut buf, 0), Ok(8));
+    assert_eq!(&buf, b"\0\0abcdef\x01\x01");
+    assert_eq!(io::write(&fd, b"x"), Err(io::Errno::BADF));
+    task.truncate("f", 3).expect("it is there");
+    assert_eq!(fs::fstat(&fd).map(|stat| stat.st_size), Ok(3));
+    drop(open(&task, OpenFlags::WRONLY | OpenFlags::TRUNC));
+    assert_eq!(fs::fstat(&fd).map(|stat| stat.st_size), Ok(0));
+}
+
+#[test]
+fn a_file_that_the_cache_takes_for_empty_is_cut_off_all_the_same() {
+    let (_, task) = machine();
+    let fd = host(&open(&task, OpenFlags::RDWR));
+    assert_eq!(io::write(&fd, b"unseen"), Ok(6));
+    drop(open(&task, OpenFlags::WRONLY | OpenFlags::TRUNC));
+    assert_eq!(fs::fstat(&fd).map(|stat| stat.st_size), Ok(0));
+}
+
+#[test]
+fn times_that_are_set_stay_until_the_next_write() {
+    let (_, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    let fd = host(&file);
+    assert_eq!(io::write(&fd, b"a"), Ok(1));
+    let old = Timespec { sec: 1000, nsec: 5 };
+    task.futimens(&file, SetTime::Omit, SetTime::At(old)).expect("the owner asks");
+    task.chmod("f", 0o600).expect("the owner asks");
+    let stat = task.stat("f").expect("it is there");
+    assert_eq!((stat.st_mtime, stat.st_mtime_nsec, stat.st_size), (1000, 5, 1));
+    // Longer than a tick of the host's clock.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    assert_eq!(io::write(&fd, b"b"), Ok(1));
+    assert!(task.stat("f").expect("it is there").st_mtime > 1000);
+}
+
+#[test]
+fn room_is_given_back_with_the_last_that_has_the_file() {
+    let (memfs, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    assert_eq!(task.pwrite(&file, &[1; 10_000], 0), Ok(10_000));
+    assert_eq!(memfs.usage().bytes, 3 * 4096);
+    let place = file.place_alone();
+    assert!(place.host_fd().is_none() && place.place_id() == file.place_id());
+    drop(file);
+    task.unlink("f").expect("it is there");
+    assert_eq!(memfs.usage().bytes, 3 * 4096);
+    assert_eq!(task.stat("f").map(drop), Err(Errno::ENOENT));
+    drop(place);
+    assert_eq!(memfs.usage().bytes, 0);
+}
