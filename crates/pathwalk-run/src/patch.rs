@@ -322,7 +322,7 @@ mod tests {
         let first = stack.push_bytes(b"abc\0");
         let second = stack.push_words(&[first, 0]);
         let lowest = stack.top - stack.bytes.len() as u64;
-        assert!(stack.top <= 0x1234 - RED_ZONE && stack.top % 16 == 0);
+        assert!(stack.top <= 0x1234 - RED_ZONE && stack.top.is_multiple_of(16));
         assert_eq!(second, lowest);
         let at = |address: u64| (address - lowest) as usize;
         assert_eq!(stack.bytes[at(first)..][..4], *b"abc\0");

@@ -126,7 +126,7 @@ fn failed(failure: Failure) -> String {
 /// Makes room for the descriptors of files in memory; returns what the program has.
 fn raise_limit() -> Rlimit {
     let before = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before.clone() });
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
     before
 }
 
