@@ -134,12 +134,37 @@ impl MntIdmap<'_> {
         ranges(self.names, self.blobs.groups())
     }
 
+    // Out of line: where there is no map the rules about owners stay as short as they are.
+
+    #[cold]
+    #[inline(never)]
     fn seen_uid(&self, uid: u32) -> Option<u32> {
         self.users().find_map(|range| range.seen(uid))
     }
 
+    #[cold]
+    #[inline(never)]
     fn seen_gid(&self, gid: u32) -> Option<u32> {
         self.groups().find_map(|range| range.seen(gid))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stored_uid(&self, uid: u32) -> Option<u32> {
+        self.users().find_map(|range| range.stored(uid))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stored_gid(&self, gid: u32) -> Option<u32> {
+        self.groups().find_map(|range| range.stored(gid))
+    }
+
+    /// Whether it does not show the owner or the group.
+    #[cold]
+    #[inline(never)]
+    fn hides(&self, uid: u32, gid: u32) -> bool {
+        self.seen_uid(uid).is_none() || self.seen_gid(gid).is_none()
     }
 }
 
@@ -186,11 +211,13 @@ impl Subject<'_> {
     /// An inode's user as the subject sees it; none whom the mount does not show.
     ///
     /// Linux: `i_uid_into_vfsuid`.
+    #[inline(always)]
     pub fn seen_uid(&self, uid: u32) -> Option<u32> {
         self.idmap.map_or(Some(uid), |map| map.seen_uid(uid))
     }
 
     /// An inode's group as the subject sees it.
+    #[inline(always)]
     pub fn seen_gid(&self, gid: u32) -> Option<u32> {
         self.idmap.map_or(Some(gid), |map| map.seen_gid(gid))
     }
@@ -199,12 +226,12 @@ impl Subject<'_> {
     ///
     /// Linux: `from_vfsuid`.
     pub(crate) fn stored_uid(&self, uid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(uid), |map| map.users().find_map(|range| range.stored(uid)))
+        self.idmap.map_or(Some(uid), |map| map.stored_uid(uid))
     }
 
     /// The group that an inode gets where the subject says `gid`.
     pub(crate) fn stored_gid(&self, gid: u32) -> Option<u32> {
-        self.idmap.map_or(Some(gid), |map| map.groups().find_map(|range| range.stored(gid)))
+        self.idmap.map_or(Some(gid), |map| map.stored_gid(gid))
     }
 
     /// Owner and group of what the subject makes.
@@ -222,8 +249,9 @@ impl Subject<'_> {
     /// Whether the mount does not show the owner or the group: such an inode is not written.
     ///
     /// Linux: `HAS_UNMAPPED_ID`.
+    #[inline(always)]
     pub(crate) fn has_unmapped(&self, uid: u32, gid: u32) -> bool {
-        self.idmap.is_some() && (self.seen_uid(uid).is_none() || self.seen_gid(gid).is_none())
+        self.idmap.is_some_and(|map| map.hides(uid, gid))
     }
 
     /// Refuses what has an owner or a group that the mount does not show.
@@ -335,7 +363,7 @@ impl Vfs {
             .is_some_and(|map| map.seen_uid(attr.uid).is_none() || map.seen_gid(attr.gid).is_none())
     }
 
-    /// Owner and group as a mount with a map shows them.
+    /// Owner and group as a mount with a map shows them: two numbers, so that the other attributes may stay in registers.
     #[cold]
     #[inline(never)]
     pub(crate) fn shown_through(&self, mnt: MountId, uid: u32, gid: u32) -> (u32, u32) {
