@@ -6,9 +6,12 @@ use crate::{
     acl::{AclEntry, posix_acl_permission, store::Entries},
     cred::Subject,
     fs::Access,
-    inode::{Attr, I_ACL, I_ACL_UNKNOWN, I_IMMUTABLE, I_PERMISSION, InodeId, InodeRef, Owner},
+    inode::{
+        Attr, I_ACL, I_ACL_UNKNOWN, I_IMMUTABLE, I_MAY_EXEC, I_PERMISSION, InodeId, InodeRef, Owner,
+    },
     security::Hooks,
     vfs::Vfs,
+    walk::observe::Left,
 };
 use pathwalk_abi::{
     CapSet, Errno, FileType, Result,
@@ -216,6 +219,27 @@ impl Vfs {
                 Verdict::Changed => spin.turn(),
                 Verdict::Unknown => self.read_acls(inode)?,
             }
+        }
+    }
+
+    /// The rule by which a directory may be searched or not, for who holds nothing; or why it must be held first.
+    #[inline]
+    pub(crate) fn try_may_search(
+        &self,
+        inode: InodeId,
+        who: &Subject<'_>,
+    ) -> Result<Result<Rule, Rule>, Left> {
+        let (owner, flags) = self.inode(inode).try_owner().ok_or(Left::Changed)?;
+        let opted_in = flags & I_MAY_EXEC != 0
+            && flags & (I_ACL | I_ACL_UNKNOWN) == 0
+            && owner.mode & S_IXUGO == S_IXUGO;
+        if flags & I_PERMISSION != 0 && !opted_in || self.security.asks_in_walks() {
+            return Err(Left::Permission);
+        }
+        match self.try_decide(inode, owner, flags, Access::EXEC, who) {
+            Verdict::Rule(rule) => Ok(rule),
+            Verdict::Changed => Err(Left::Changed),
+            Verdict::Unknown => Err(Left::Permission),
         }
     }
 

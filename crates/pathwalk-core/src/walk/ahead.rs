@@ -141,6 +141,6 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
     fn may_surely_search(&self, dir: DentryId) -> bool {
         let inode = InodeId(self.vfs.dentry(dir).inode.get());
         let who = self.vfs.through(self.at.mnt, &self.who);
-        matches!(self.try_may_lookup(inode, &who), Ok(Ok(_)))
+        matches!(self.vfs.try_may_search(inode, &who), Ok(Ok(_)))
     }
 }

@@ -365,6 +365,7 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
         Ok(Walk {
             vfs,
             fs: self.fs,
+            asker: self.asker,
             who: self.who,
             flags: self.flags,
             tables: self.tables,

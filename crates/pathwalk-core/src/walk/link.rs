@@ -234,6 +234,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let mut walk = Walk {
             vfs: request.vfs,
             fs: request.fs,
+            asker: request.asker,
             who: request.asker.subject(),
             flags,
             tables: request.vfs.tables(),

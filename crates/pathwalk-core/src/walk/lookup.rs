@@ -130,13 +130,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
     }
     let bytes = Bytes::new(path);
     let root_dentry = root.map(|root| root.dentry);
-    let runner = Runner {
-        vfs,
-        tables: vfs.tables(),
-        #[cfg(pathwalk_ablate = "may_exec")]
-        who: request.asker.subject(),
-        root: root_dentry,
-    };
+    let runner = Runner { vfs, tables: vfs.tables(), asker: request.asker, root: root_dentry };
     match runner.run(bytes, &mut at, &mut pos, Until::End) {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
         Stopped::Miss(name) => match miss(vfs, &at, bytes, &name) {

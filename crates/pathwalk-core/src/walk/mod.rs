@@ -67,17 +67,16 @@ use crate::{
     cred::{Asker, Subject},
     dcache::{DIRECTORY, DentryId, lookup::Tables},
     fs::Access,
-    inode::{I_ACL, I_ACL_UNKNOWN, I_MAY_EXEC, I_PERMISSION, InodeId},
+    inode::InodeId,
     mount::MountId,
     name::{Bytes, Component, Kind, scan},
-    perm::{Rule, Verdict},
     task::FsStruct,
     vfs::Vfs,
 };
 use bitflags::bitflags;
 use hold::Hold;
 use observe::{Left, Observer};
-use pathwalk_abi::{Errno, Result, mode::S_IXUGO};
+use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Sample;
 use run::{Runner, Stopped, Until};
 
@@ -214,6 +213,7 @@ impl Request<'_> {
 pub(crate) struct Walk<'a, H: Hold<'a>, O: Observer> {
     pub(crate) vfs: &'a Vfs,
     pub(crate) fs: &'a FsStruct,
+    pub(crate) asker: Asker<'a>,
     pub(crate) who: Subject<'a>,
     pub(crate) flags: Lookup,
     pub(crate) tables: Tables<'a>,
@@ -313,13 +313,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// What runs of plain steps look at.
     fn runner(&self) -> Runner<'a> {
         let root = self.root.filter(|_| !self.flags.is_scoped()).map(|root| root.dentry);
-        Runner {
-            vfs: self.vfs,
-            tables: self.tables,
-            #[cfg(pathwalk_ablate = "may_exec")]
-            who: self.who,
-            root,
-        }
+        Runner { vfs: self.vfs, tables: self.tables, asker: self.asker, root }
     }
 
     /// Asks whether what the walk stands on is a directory that may be searched.
@@ -346,7 +340,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
             return Ok(asked.map(|_| ())?);
         }
-        match self.try_may_lookup(inode, &who).map_err(Stop::Leave)? {
+        match self.vfs.try_may_search(inode, &who).map_err(Stop::Leave)? {
             Ok(rule) => {
                 self.observer.may_search(observe::Spot { vfs: self.vfs, place: &self.at }, rule);
                 Ok(())
@@ -357,27 +351,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 self.observer.may_not_search(rule);
                 Err(Errno::EACCES.into())
             }
-        }
-    }
-
-    /// The rule by which a directory may be searched or not, if nobody has to be asked.
-    #[inline(always)]
-    fn try_may_lookup(
-        &self,
-        inode: InodeId,
-        who: &Subject<'_>,
-    ) -> Result<Result<Rule, Rule>, Left> {
-        let (owner, flags) = self.vfs.inode(inode).try_owner().ok_or(Left::Changed)?;
-        let opted_in = flags & I_MAY_EXEC != 0
-            && flags & (I_ACL | I_ACL_UNKNOWN) == 0
-            && owner.mode & S_IXUGO == S_IXUGO;
-        if flags & I_PERMISSION != 0 && !opted_in || self.vfs.security.asks_in_walks() {
-            return Err(Left::Permission);
-        }
-        match self.vfs.try_decide(inode, owner, flags, Access::EXEC, who) {
-            Verdict::Rule(rule) => Ok(rule),
-            Verdict::Changed => Err(Left::Changed),
-            Verdict::Unknown => Err(Left::Permission),
         }
     }
 

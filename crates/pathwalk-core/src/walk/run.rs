@@ -1,6 +1,6 @@
 //! The hot loop: runs of plain steps.
 //!
-//! A step is plain where nothing has to be decided: a directory that everyone may search, a name, a cached child that is
+//! A step is plain where nothing has to be decided: a directory that may be searched, a name, a cached child that is
 //! neither a mountpoint nor a symlink, and nobody who wants to be asked. Such steps follow each other here, in
 //! registers; whatever else a component is, the run stops in front of it and [`Walk::link_path_walk`](super::Walk) walks
 //! that one component and calls again.
@@ -12,10 +12,12 @@
 
 use super::Place;
 use crate::{
+    cred::Asker,
     dcache::{
-        DentryId, HASHED, MANAGED, NOT_PLAIN, SEARCH_ALL,
+        DIRECTORY, DentryId, HASHED, MANAGED, NOT_PLAIN, SEARCH_ALL,
         lookup::{Seen, Tables},
     },
+    inode::InodeId,
     mount::Mount,
     name::{Bytes, Component, Kind, scan},
     vfs::Vfs,
@@ -49,8 +51,7 @@ pub(crate) enum Stopped {
 pub(crate) struct Runner<'a> {
     pub(crate) vfs: &'a Vfs,
     pub(crate) tables: Tables<'a>,
-    #[cfg(pathwalk_ablate = "may_exec")]
-    pub(crate) who: crate::cred::Subject<'a>,
+    pub(crate) asker: Asker<'a>,
     /// The place that `..` does not go above, where it is known.
     pub(crate) root: Option<DentryId>,
 }
@@ -112,28 +113,22 @@ impl Runner<'_> {
         stopped
     }
 
-    /// Whether the place is a directory that everyone may search. One bit says both.
-    #[cfg(not(pathwalk_ablate = "may_exec"))]
+    /// Whether the place is a directory that may be searched. One bit says that it is one, and that everyone may; the way of
+    /// before was to ask the inode in any case.
     #[inline(always)]
     fn may_lookup(self, at: Place) -> bool {
-        at.flags & SEARCH_ALL != 0
+        !cfg!(pathwalk_ablate = "may_exec") && at.flags & SEARCH_ALL != 0
+            || Self::may_search(self.vfs, self.asker, at)
     }
 
-    /// Whether the place is a directory that may be searched, as it was asked before: of the inode, class by class.
-    #[cfg(pathwalk_ablate = "may_exec")]
+    /// Whether the place is a directory that who asks may search, as its inode says: class by class.
+    #[cold]
     #[inline(never)]
-    fn may_lookup(self, at: Place) -> bool {
-        use crate::{
-            fs::Access,
-            inode::{I_PERMISSION, InodeId},
-            perm::Verdict,
-        };
-        let id = InodeId(self.vfs.dentry(at.dentry).inode.get());
-        at.flags & crate::dcache::DIRECTORY != 0
-            && self.vfs.inode(id).try_owner().is_some_and(|(owner, flags)| {
-                let verdict = || self.vfs.try_decide(id, owner, flags, Access::EXEC, &self.who);
-                flags & I_PERMISSION == 0 && matches!(verdict(), Verdict::Rule(Ok(_)))
-            })
+    fn may_search(vfs: &Vfs, asker: Asker<'_>, at: Place) -> bool {
+        let inode = InodeId(vfs.dentry(at.dentry).inode.get());
+        let who = asker.subject();
+        let may = || vfs.try_may_search(inode, &vfs.through(at.mnt, &who));
+        at.flags & DIRECTORY != 0 && matches!(may(), Ok(Ok(_)))
     }
 
     /// Steps onto a child. One test tells the plain case.
