@@ -4,6 +4,7 @@
 
 use crate::idmap::MntIdmap;
 use pathwalk_abi::CapSet;
+use pathwalk_sync::Cell64;
 use std::ops::Deref;
 
 /// The credentials of a task.
@@ -92,9 +93,11 @@ impl Cred {
 }
 
 /// A task's credentials and its number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TaskCred {
     pub(crate) cred: Cred,
+    /// Credentials that may be others have another number.
+    pub(crate) version: CredVersion,
     pub(crate) task: u32,
 }
 
@@ -118,6 +121,17 @@ impl Deref for TaskCred {
     }
 }
 
+/// The number of some credentials, never given twice in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CredVersion(u64);
+
+impl CredVersion {
+    pub(crate) fn new() -> Self {
+        static LAST: Cell64 = Cell64::new(0);
+        Self(LAST.add(1) + 1)
+    }
+}
+
 /// As which user a call asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker<'a> {
@@ -127,12 +141,29 @@ pub(crate) enum Asker<'a> {
     Real(&'a TaskCred),
 }
 
+/// Who asks, in a word: see [`Asker::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64);
+
+impl Identity {
+    /// Nobody's.
+    pub(crate) const NONE: Self = Self(0);
+}
+
 impl<'a> Asker<'a> {
     /// What permission is checked by.
     pub(crate) fn subject(self) -> Subject<'a> {
         match self {
             Self::Effective(cred) => cred.subject(),
             Self::Real(cred) => cred.real_subject(),
+        }
+    }
+
+    /// Two that have the same may do the same.
+    pub(crate) fn identity(self) -> Identity {
+        match self {
+            Self::Effective(cred) => Identity(cred.version.0 << 1),
+            Self::Real(cred) => Identity(cred.version.0 << 1 | 1),
         }
     }
 }

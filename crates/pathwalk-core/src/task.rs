@@ -4,7 +4,7 @@
 //! Linux: `struct fs_struct`, `current_cred`.
 
 use crate::{
-    cred::{Asker, Cred, TaskCred},
+    cred::{Asker, Cred, CredVersion, TaskCred},
     dcache::DentryId,
     fdtable::FdTable,
     file::File,
@@ -109,6 +109,7 @@ impl Task {
         let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
         drop(HeldPath::new(vfs, root.0, root.1));
         let registered = Registered::first(vfs, &fs, &cred, ns.ns());
+        let cred = TaskCred { cred, version: CredVersion::new(), task: 0 };
         Self::of(registered, fs, cred, ns)
     }
 
@@ -117,14 +118,14 @@ impl Task {
         &self.anchor.vfs
     }
 
-    fn of(registered: Registered, fs: Arc<FsStruct>, cred: Cred, ns: MountNamespace) -> Self {
+    fn of(registered: Registered, fs: Arc<FsStruct>, cred: TaskCred, ns: MountNamespace) -> Self {
         let vfs = Arc::clone(&fs.vfs);
-        let cred = TaskCred { cred, task: registered.info.number() };
+        let cred = TaskCred { task: registered.info.number(), ..cred };
         Self { anchor: Arc::new(Anchor { vfs }), fs, cred, registered, ns }
     }
 
     fn child(&self, fs: Arc<FsStruct>, kind: Kind) -> Self {
-        Self::of(self.registered.child(&fs, kind), fs, self.cred().clone(), self.ns.clone())
+        Self::of(self.registered.child(&fs, kind), fs, self.cred.clone(), self.ns.clone())
     }
 
     /// A process with the same root, current directory, umask and credentials, all its own: fork(2).
@@ -251,7 +252,7 @@ impl Task {
             let vfs = Arc::clone(&self.anchor.vfs);
             self.anchor = Arc::new(Anchor { vfs });
             self.registered.set_cred(&cred);
-            self.cred.cred = cred;
+            (self.cred.cred, self.cred.version) = (cred, CredVersion::new());
         }
     }
 

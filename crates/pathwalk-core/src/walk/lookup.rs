@@ -36,7 +36,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let vfs = request.vfs;
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
-        match memo::recall(vfs, root, request.path) {
+        match memo::recall(vfs, root, request.asker, request.path) {
             // It was made following the last symlink, too.
             Some(known) if known.link && !follow => {}
             Some(known) => {
@@ -152,7 +152,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
 fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Begun>> {
     let vfs = request.vfs;
     let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
-    match memo::recall(vfs, (root.mnt, root.dentry), directory) {
+    match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
         Some(known) if known.absent => Err(Errno::ENOENT),
         Some(known) => {
             let (at, pos) = (known.place(vfs, (root.mnt, root.dentry)), directory.len() + 1);

@@ -5,6 +5,7 @@
 //! - [`current`]: what is remembered changes no answer.
 //! - [`remembered`]: what is remembered tells nobody more, and leaves nothing undone.
 //! - [`acl`]: an ACL that comes or goes is seen by the next lookup, also by one that is remembered.
+//! - [`private`]: what only some may search is remembered for them.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -21,5 +22,7 @@ mod elsewhere;
 mod current;
 
 mod acl;
+
+mod private;
 
 mod budgets;

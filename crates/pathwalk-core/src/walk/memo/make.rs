@@ -11,11 +11,12 @@ use super::{
         road,
         text::Text,
     },
-    FEW, Known, LINKS, Memo, NO_LINK, NO_STEP, STEPS, Step, both,
+    FEW, INODES, Known, Memo, NO_INODE, NO_STEP, STEPS, Step, both,
     text::{self as memo_text, hash},
     thread::{self, Memos, NOTES},
 };
 use crate::{
+    cred::{Asker, Identity, Subject},
     dcache::{AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT},
     inode::InodeId,
     perm::Rule,
@@ -51,9 +52,9 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
 /// Walks once more, noting what is read.
 fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     road::note_made();
-    let mut noter = Noter::default();
+    let mut noter = Noter::of(request.asker);
     let request = Request { path: text, flags: Lookup::FOLLOW, ..*request };
-    let mut walk = Walk::<Rcu, &mut Noter>::path_init(&request, &mut noter).ok()?;
+    let mut walk = Walk::<Rcu, &mut Noter<'_>>::path_init(&request, &mut noter).ok()?;
     let root = walk.root?;
     let (at, absent) = match LookupJob(Arrive).run(&mut walk, &mut Text::new(text)) {
         Ok(at) => (at, false),
@@ -80,8 +81,10 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         vfs: request.vfs.number,
         len: u8::try_from(text.len()).ok()?,
         long: noter.len > FEW,
+        inodes_matter: noter.inodes_len > 0,
         until: noter.until,
         inodes: noter.inodes,
+        who: if noter.asked_who { request.asker.identity() } else { Identity::NONE },
         ..Memo::none()
     };
     memo.text.get_mut(..text.len())?.copy_from_slice(text);
@@ -104,37 +107,44 @@ impl<'a> Terminal<'a> for Arrive {
 }
 
 /// Notes what a walk reads.
-struct Noter {
+struct Noter<'a> {
+    who: Subject<'a>,
     /// Filled up with steps that always hold.
     steps: [Step<DentryId>; STEPS],
     len: usize,
-    inodes: [Step<InodeId>; LINKS],
-    links: usize,
+    inodes: [Step<InodeId>; INODES],
+    inodes_len: usize,
+    links: u32,
     children: Step<DentryId>,
     until: i64,
     link: bool,
     absent: bool,
+    /// A directory was searched that not everyone may.
+    asked_who: bool,
     /// Something cannot be noted, or depends on who asks.
     broken: bool,
 }
 
-impl Default for Noter {
-    fn default() -> Self {
+impl<'a> Noter<'a> {
+    fn of(asker: Asker<'a>) -> Self {
         Self {
+            who: asker.subject(),
             steps: [NO_STEP; STEPS],
             len: 0,
-            inodes: [NO_LINK; LINKS],
+            inodes: [NO_INODE; INODES],
+            inodes_len: 0,
             links: 0,
             children: NO_STEP,
             until: i64::MAX,
             link: false,
             absent: false,
+            asked_who: false,
             broken: false,
         }
     }
 }
 
-impl Noter {
+impl Noter<'_> {
     fn step(&mut self, step: Step<DentryId>) {
         if self.steps[..self.len].contains(&step) {
             return;
@@ -148,26 +158,47 @@ impl Noter {
         }
     }
 
-    /// Notes the inode of a symlink, and until when its use needs no note.
-    fn inode(&mut self, at: Spot<'_>) -> Option<()> {
+    /// Notes an inode, and what is read of it under its count.
+    fn inode<T>(
+        &mut self,
+        at: Spot<'_>,
+        read: impl FnOnce(&Self, InodeId) -> Option<T>,
+    ) -> Option<T> {
         let vfs = at.vfs;
         let id = InodeId(vfs.dentry(at.place.dentry).inode.get());
         let inode = vfs.inode(id);
         let seq = inode.seq.sample();
-        let attr = inode.try_attr()?;
-        let flags = vfs.mount_slot(at.place.mnt).flags();
+        let read = read(self, id)?;
+        *self.inodes.get_mut(self.inodes_len)? = (id, seq);
+        self.inodes_len += 1;
+        inode.seq.unchanged(seq).then_some(read)
+    }
+
+    /// Notes the inode of a symlink, and until when its use needs no note.
+    fn symlink(&mut self, at: Spot<'_>) -> Option<()> {
+        let flags = at.vfs.mount_slot(at.place.mnt).flags();
+        let attr = self.inode(at, |_, id| at.vfs.inode(id).try_attr())?;
         match atime_due(&attr, flags) {
             Some(AT_ONCE) => return None,
             Some(due) => self.until = self.until.min(due),
             None => {}
         }
-        *self.inodes.get_mut(self.links)? = (id, seq);
         self.links += 1;
-        inode.seq.unchanged(seq).then_some(())
+        Some(())
+    }
+
+    /// Notes the inode of a directory that not everyone may search.
+    fn directory(&mut self, at: Spot<'_>) -> Option<()> {
+        self.asked_who = true;
+        let may = self.inode(at, |noter, id| {
+            let who = at.vfs.through(at.place.mnt, &noter.who);
+            at.vfs.try_may_search(id, &who).ok()
+        });
+        may?.ok().map(|_| ())
     }
 }
 
-impl Observer for &mut Noter {
+impl Observer for &mut Noter<'_> {
     const LISTENS: bool = true;
     const ASKS: bool = false;
 
@@ -182,8 +213,8 @@ impl Observer for &mut Noter {
     }
 
     /// The flag is what a chmod takes away; a directory whose dentry is not its own any more does not have it.
-    fn may_search(&mut self, at: Spot<'_>, rule: Rule) {
-        self.broken |= rule != Rule::Everyone || at.place.flags & SEARCH_ALL == 0;
+    fn may_search(&mut self, at: Spot<'_>, _rule: Rule) {
+        self.broken |= at.place.flags & SEARCH_ALL == 0 && self.directory(at).is_none();
     }
 
     fn mounted(&mut self, _at: Spot<'_>) {
@@ -196,7 +227,7 @@ impl Observer for &mut Noter {
 
     fn before_link(&mut self, at: Spot<'_>) {
         self.stepped(at);
-        self.broken |= self.inode(at).is_none();
+        self.broken |= self.symlink(at).is_none();
     }
 
     fn asked_who(&mut self) {

@@ -7,9 +7,9 @@
 //!
 //! Rules:
 //! 1. A memo belongs to its thread: looking at it and replacing it store nothing that another thread reads.
-//! 2. It is made by the walk itself, watched, from the task's root, if nothing that it met depends on who asks: every
-//!    directory could be searched by everyone, which the dentries' flags say, and those cannot change without their
-//!    counts.
+//! 2. It is made by the walk itself, watched, from the task's root. That a directory could be searched by everyone its
+//!    dentry's flags say, and those cannot change without their counts. Where one could not, the memo is of this asker
+//!    alone, and the directory's inode is one more step. If more depends on who asks, none is made.
 //! 3. A walk that crossed a mount, or held its place for whatever reason, makes none. The mount's own count is looked at.
 //! 4. A symlink on the way is one more dentry, and its inode, as its times decide whether its use is to be written down;
 //!    the memo holds until that is due by the clock.
@@ -37,7 +37,13 @@ pub(crate) use text::{can_be, directory_of};
 pub use thread::{bytes, own_ranges};
 
 use super::Place;
-use crate::{dcache::DentryId, inode::InodeId, mount::MountId, vfs::Vfs};
+use crate::{
+    cred::{Asker, Identity},
+    dcache::DentryId,
+    inode::InodeId,
+    mount::MountId,
+    vfs::Vfs,
+};
 use pathwalk_sync::Sample;
 use std::cell::Cell;
 use text::{LONG, SHORT};
@@ -45,9 +51,9 @@ use text::{LONG, SHORT};
 /// So many dentries are looked at first; most walks have no more.
 const FEW: usize = 8;
 /// The most dentries on the way.
-const STEPS: usize = FEW + 8;
-/// The most symlinks on the way.
-const LINKS: usize = 4;
+const STEPS: usize = FEW + 4;
+/// The most inodes on the way that matter: symlinks, and directories that only some may search.
+const INODES: usize = 7;
 /// The longest text that is remembered.
 pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
 
@@ -107,7 +113,7 @@ type Step<Id> = (Id, Sample);
 /// A step that always holds: nobody changes the slot that is no dentry.
 const NO_STEP: Step<DentryId> = (DentryId::NONE, Sample::NONE);
 /// The same of inodes.
-const NO_LINK: Step<InodeId> = (InodeId::NONE, Sample::NONE);
+const NO_INODE: Step<InodeId> = (InodeId::NONE, Sample::NONE);
 
 /// The memo of one text. Of most texts, three cache lines are looked at, where the walk would look at one a step, and
 /// wait for each.
@@ -124,6 +130,8 @@ struct Memo {
     len: u8,
     /// There are more than few steps.
     long: bool,
+    /// There are inodes that matter.
+    inodes_matter: bool,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
@@ -133,8 +141,10 @@ struct Memo {
     /// The text, filled up with zeroes.
     text: [u8; LONG],
     more: [Step<DentryId>; STEPS - FEW],
-    /// The symlinks on the way, filled up likewise.
-    inodes: [Step<InodeId>; LINKS],
+    /// The inodes that matter, filled up likewise.
+    inodes: [Step<InodeId>; INODES],
+    /// Whose walk it was, if a directory was searched that not everyone may.
+    who: Identity,
 }
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
@@ -144,11 +154,11 @@ const _: () = assert!(size_of::<Memo>() == 5 * 64);
 ///
 /// In line in each call: it has no closure, which the compiler may put out of line where several are alike.
 #[inline(always)]
-pub(crate) fn recall(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Known> {
+pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Option<Known> {
     let hash = text::hash(text);
     let memos = thread::take()?;
     let known = match memos.find(hash) {
-        Some(memo) if memo.is(vfs, root, text) && memo.holds(vfs, root) => {
+        Some(memo) if memo.is(vfs, root, text) && memo.holds(vfs, root, asker) => {
             memo.used.set(true);
             memos.are_of_this_era().then_some(memo.known)
         }
@@ -173,12 +183,14 @@ impl Memo {
             vfs: 0,
             len: 0,
             long: false,
+            inodes_matter: false,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
             text: [0; LONG],
             more: [NO_STEP; STEPS - FEW],
-            inodes: [NO_LINK; LINKS],
+            inodes: [NO_INODE; INODES],
+            who: Identity::NONE,
         }
     }
 
@@ -192,7 +204,7 @@ impl Memo {
 
     /// Whether nothing moved since.
     #[inline(always)]
-    fn holds(&self, vfs: &Vfs, (mnt, _): Root) -> bool {
+    fn holds(&self, vfs: &Vfs, (mnt, _): Root, asker: Asker<'_>) -> bool {
         let dentries = vfs.dentries.slots();
         let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.is(seq);
         let (directory, children) = self.children;
@@ -200,13 +212,16 @@ impl Memo {
             && dentries.get(directory.0).children_seq.is(children)
             && vfs.mount_slot(mnt).seq.is(self.known.mnt_seq)
             && (!self.long || self.more.iter().all(holds))
-            && (self.known.links == 0 || self.links_hold(vfs))
+            && (!self.inodes_matter || self.inodes_hold(vfs, asker))
     }
 
-    /// Whether the symlinks on the way are what they were, and need no note of their use. Out of line: it asks the clock.
+    /// Whether the inodes that matter are what they were: the symlinks, whose use needs no note, and the directories that who
+    /// asks may search. Out of line: it asks the clock.
     #[inline(never)]
-    fn links_hold(&self, vfs: &Vfs) -> bool {
+    fn inodes_hold(&self, vfs: &Vfs, asker: Asker<'_>) -> bool {
         self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
             && (self.until == i64::MAX || vfs.now_seconds() < self.until)
+            && (self.who == Identity::NONE
+                || self.who == asker.identity() && !vfs.security.asks_in_walks())
     }
 }
