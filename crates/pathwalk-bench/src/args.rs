@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 
-use crate::instructions;
 use crate::workload::ALL;
+use crate::{instructions, programs};
 
 /// The arguments of `pathwalk bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,6 +22,7 @@ Examples:
   pathwalk bench gcc-205
   pathwalk bench all                        every benchmark, written to results/
   pathwalk bench instructions               what each call takes, counted, beside what it took
+  pathwalk bench run                        programs in a tree of pathwalk run
   pathwalk bench scale --plot plots
   pathwalk bench record -- gcc -c main.c    write down the path calls of a command …
   pathwalk bench compile-replay --data recorded        … and make them again
@@ -104,7 +105,7 @@ pub(crate) const RECORD: &str = "record";
 fn names() -> PossibleValuesParser {
     ALL.iter()
         .map(|entry| entry.name)
-        .chain([instructions::NAME, EVERY, RECORD])
+        .chain([instructions::NAME, programs::NAME, EVERY, RECORD])
         .collect::<Vec<_>>()
         .into()
 }

@@ -43,6 +43,7 @@ mod timing;
 pub mod calls;
 pub mod tree;
 
+mod programs;
 mod record;
 mod trace;
 
@@ -87,6 +88,9 @@ fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
     }
     if args.bench.as_deref() == Some(instructions::NAME) {
         return instructions::run(args.out.as_deref());
+    }
+    if args.bench.as_deref() == Some(programs::NAME) {
+        return programs::run(args);
     }
     let Some(entry) = ALL.iter().find(|entry| Some(entry.name) == args.bench.as_deref()) else {
         return all::run(args, threads);

@@ -7,12 +7,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use crate::Error;
-use crate::instructions;
 use crate::run::Outcome;
 use crate::stats::Summary;
 use crate::subject::Loading;
 use crate::timing::Cell;
 use crate::workload::{ALL, Case, Workload};
+use crate::{instructions, programs};
 
 /// One row: a subject in a case, with a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -261,7 +261,7 @@ impl Outcome {
 }
 
 /// An empty table, numbers to the right; the columns of `words` hold none.
-fn table(head: &[String], words: &[usize]) -> Table {
+pub(crate) fn table(head: &[String], words: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(head);
     for at in (0..head.len()).filter(|at| !words.contains(at)) {
@@ -296,7 +296,8 @@ pub(crate) fn processor() -> String {
 pub(crate) fn list() -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let counted = (instructions::NAME, instructions::ABOUT);
-    for (name, about) in ALL.iter().map(|entry| (entry.name, entry.about)).chain([counted]) {
+    let run = (programs::NAME, programs::ABOUT);
+    for (name, about) in ALL.iter().map(|entry| (entry.name, entry.about)).chain([counted, run]) {
         writeln!(out, "{name:<16} {about}").map_err(unprintable)?;
     }
     Ok(())

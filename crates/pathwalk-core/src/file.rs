@@ -16,7 +16,12 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, OpenFlags, Result};
-use std::{mem::ManuallyDrop, ops::Deref, os::fd::BorrowedFd, sync::Arc};
+use std::{
+    mem::ManuallyDrop,
+    ops::Deref,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
 #[derive(Clone)]
@@ -134,6 +139,18 @@ impl File {
         vfs.ask(Hooks::FILE_TRUNCATE, |module| {
             module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.0.security)
         })
+    }
+
+    /// A descriptor with `O_PATH` of the host's file that it is, if it is one, however it was opened. See
+    /// [`FileSystem::host_place`](crate::fs::FileSystem::host_place).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub fn host_place(&self) -> Result<Option<OwnedFd>> {
+        let inode = self.inode_ref();
+        let sb = self.vfs().superblock(inode.slot().sb.get()).ok_or(Errno::ESTALE)?;
+        sb.fs.host_place(inode)
     }
 
     /// The same place with the same flags and a position of its own, but with nothing of what goes with this opening: what its

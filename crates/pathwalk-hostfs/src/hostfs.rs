@@ -319,6 +319,11 @@ impl FileSystem for HostFs {
         Ok(Some(Box::new(Opened::new(file))))
     }
 
+    fn host_place(&self, inode: InodeRef<'_>) -> Result<Option<OwnedFd>> {
+        let held = self.0.reach(inode)?;
+        self.0.spare(|| self.0.reopen(held.as_fd(), OFlags::PATH)).map(Some)
+    }
+
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let (node, kind) = (self.0.node(inode)?, inode.attr().file_type());
         HostFile::open(&self.0, &node, kind, OpenFlags::RDONLY)?.read(offset, buf)

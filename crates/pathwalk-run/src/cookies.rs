@@ -21,7 +21,10 @@ use rustix::{
 use std::{
     collections::{HashMap, HashSet},
     ffi::CString,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -219,6 +222,11 @@ impl Cookies {
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         answer(fs::openat(&self.room, &name, flags, Mode::empty()))
+    }
+
+    /// A path on the host for a socket.
+    pub(crate) fn socket(&self, number: u64) -> Vec<u8> {
+        self.path.join(format!("s{number:x}")).into_os_string().into_vec()
     }
 
     fn make(&mut self, kind: Kind) -> Result<Cookie> {

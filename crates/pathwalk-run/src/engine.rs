@@ -18,6 +18,7 @@
 //! Manual: seccomp_unotify(2).
 
 use crate::{
+    answer::socket::Sockets,
     cookies::{Cookies, HostId, Known, of_thread},
     patch::Patches,
     sys::{
@@ -145,6 +146,7 @@ pub(crate) struct Engine {
     pub(crate) task: Task,
     pub(crate) cookies: Cookies,
     pub(crate) patches: Patches,
+    pub(crate) sockets: Sockets,
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
     pidfds: HashMap<u32, OwnedFd>,
@@ -183,6 +185,7 @@ impl Engine {
             task,
             cookies,
             patches: Patches::default(),
+            sockets: Sockets::default(),
             asker,
             trace,
             pidfds: HashMap::new(),

@@ -37,10 +37,11 @@ Short for that
 
   --bind SRC:DST[:ro]   host:SRC:DST:rw, or ro
   --tmpfs DST           mem:DST
-  --rootfs DIR[:rw]     host:DIR:/:ro, or rw, with proc:/proc, host:/dev:/dev and mem:/tmp in it
+  --rootfs DIR[:rw]     host:DIR:/:ro, or rw, with proc:/proc, host:/dev:/dev, mem:/tmp and
+                        mem:/dev/shm in it
 
 Without --rootfs and without anything at /, the tree is the host's: host:/:/:ro and all that is
-mounted below it, proc:/proc, mem:/tmp, and the current directory rw. The mounts that are asked for
+mounted below it, proc:/proc, mem:/tmp, mem:/dev/shm, and the current directory rw. The mounts that are asked for
 come on top.
 ";
 

@@ -134,19 +134,19 @@ fn coarse_time() -> Timespec {
     Timespec { sec: now.tv_sec, nsec: now.tv_nsec as u32 }
 }
 
-/// The tree that there is without a word said: the host's, read-only, with a memory of its own at `/tmp` and the current
-/// directory writable.
+/// The tree that there is without a word said: the host's, read-only, with memory of its own at `/tmp` and `/dev/shm` and the
+/// current directory writable.
 pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
     let mut specs = vec![host("/", "/", false)];
     for at in mounts_of_host() {
-        // What is below `/tmp` is hidden by that; of `/proc` there is another view.
+        // What is below memory is hidden by that; of `/proc` there is another view.
         let below = |dir: &str| at == Path::new(dir) || at.starts_with(dir);
-        if at != Path::new("/") && !below("/proc") && !below("/tmp") {
+        if at != Path::new("/") && !below("/proc") && !below("/tmp") && !below("/dev/shm") {
             specs.push(host(&at, &at, false));
         }
     }
     specs.push(Spec { what: What::Proc, at: b"/proc".to_vec() });
-    specs.push(Spec { what: What::Mem { size: None, mode: None }, at: b"/tmp".to_vec() });
+    specs.extend(memories());
     if cwd != Path::new("/") {
         specs.push(host(cwd, cwd, !read_only));
     }
@@ -155,12 +155,19 @@ pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
 
 /// The tree in a directory of the host that is to be the root.
 pub(crate) fn rootfs_tree(root: Spec) -> Vec<Spec> {
-    vec![
-        root,
-        Spec { what: What::Proc, at: b"/proc".to_vec() },
-        host("/dev", "/dev", false),
-        Spec { what: What::Mem { size: None, mode: None }, at: b"/tmp".to_vec() },
-    ]
+    let mut specs =
+        vec![root, Spec { what: What::Proc, at: b"/proc".to_vec() }, host("/dev", "/dev", false)];
+    specs.extend(memories());
+    specs
+}
+
+/// What programs take for theirs: `/tmp`, and where there is one `/dev/shm`, where the C library has semaphores.
+fn memories() -> impl Iterator<Item = Spec> {
+    let there = |at: &&str| *at == "/tmp" || Path::new(at).is_dir();
+    ["/tmp", "/dev/shm"]
+        .into_iter()
+        .filter(there)
+        .map(|at| Spec { what: What::Mem { size: None, mode: None }, at: at.as_bytes().to_vec() })
 }
 
 fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {

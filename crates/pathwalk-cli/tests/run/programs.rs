@@ -129,3 +129,33 @@ fn sqlite_keeps_a_database() {
 sqlite3 db 'pragma journal_mode=delete; select count(*) from t'; rm db; sqlite3 /tmp/db 'create table t(a); select 1'; rm /tmp/db",
     );
 }
+
+#[test]
+fn local_sockets_have_paths() {
+    same(
+        &["python3"],
+        "python3 -c 'import os, socket, stat, threading
+os.umask(0o022)
+for path in \"here\", \"/tmp/there\":
+    server = socket.socket(socket.AF_UNIX); server.bind(path); server.listen()
+    print(server.getsockname(), oct(os.stat(path).st_mode))
+    try: socket.socket(socket.AF_UNIX).bind(path)
+    except OSError as error: print(error.strerror)
+    client = socket.socket(socket.AF_UNIX); client.connect(path); print(client.getpeername())
+    got, _ = server.accept(); client.send(b\"hello\"); print(got.recv(9)); server.close()
+    try: socket.socket(socket.AF_UNIX).connect(path)
+    except OSError as error: print(error.strerror)
+    os.rename(path, path + \"2\"); os.unlink(path + \"2\")
+    datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); datagrams.bind(path)
+    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b\"one\", path); print(datagrams.recv(9)); os.unlink(path)
+for path in \"missing\", \"/etc/passwd\", \"/no/such\":
+    try: socket.socket(socket.AF_UNIX).connect(path)
+    except OSError as error: print(error.strerror)
+a = socket.socket(socket.AF_UNIX); a.bind(b\"\\0name\" + str(os.getpid()).encode()); print(len(a.getsockname()) > 5)
+t = socket.socket(); t.bind((\"127.0.0.1\", 0)); t.listen(); c = socket.create_connection(t.getsockname())
+print(c.getpeername() == t.getsockname()); u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind((\"127.0.0.1\", 0))
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b\"two\", u.getsockname()); print(u.recv(9))
+import multiprocessing
+with multiprocessing.Pool(3) as pool: print(sum(pool.map(abs, range(-9, 0))))'",
+    );
+}

@@ -144,3 +144,30 @@ fn the_grammar_of_mounts_is_told() {
         assert!(text(&command.stdout).contains(word), "{word}");
     }
 }
+
+#[test]
+fn a_socket_of_the_host_is_reached_where_it_was_given() {
+    use std::{io::Read, os::unix::net::UnixListener, thread};
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let listener = UnixListener::bind(other.path().join("socket")).unwrap();
+    let heard = thread::spawn(move || {
+        let mut text = String::new();
+        listener.accept().unwrap().0.read_to_string(&mut text).unwrap();
+        text
+    });
+    let bind = format!("{}:{}/b", other.path().display(), here.path().display());
+    let connect = |path: &str| {
+        let code = format!(
+            "import socket; s = socket.socket(socket.AF_UNIX); s.connect('{path}'); s.send(b'hello')"
+        );
+        run(here.path(), &["--bind", &bind, "python3", "-c", &code])
+    };
+    let outside = connect(&other.path().join("socket").display().to_string());
+    assert!(text(&outside.stderr).contains("No such file"), "{}", text(&outside.stderr));
+    let given = connect("b/socket");
+    assert!(given.status.success(), "{}", text(&given.stderr));
+    assert_eq!(heard.join().unwrap(), "hello");
+}

@@ -35,7 +35,7 @@ use crate::{
     inode::InodeRef,
 };
 use pathwalk_abi::{Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
-use std::convert::Infallible;
+use std::{convert::Infallible, os::fd::OwnedFd};
 
 /// A file system.
 pub trait FileSystem: Send + Sync + 'static {
@@ -422,6 +422,18 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Linux: `f_op->open`, by `do_dentry_open`.
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
         let _ = (inode, flags);
+        Ok(None)
+    }
+
+    /// A descriptor with `O_PATH` of the host's file that an inode is, if it is one: for what is done on the host with files that
+    /// are not opened, as connecting to a socket.
+    ///
+    /// # Errors
+    ///
+    /// - `ESTALE`: the file is not what the cache takes it for.
+    /// - `EMFILE`, `ENFILE`: there is no room for one more.
+    fn host_place(&self, inode: InodeRef<'_>) -> Result<Option<OwnedFd>> {
+        let _ = inode;
         Ok(None)
     }
 

@@ -6,11 +6,22 @@
 use super::{done, later};
 use crate::{
     engine::{Caller, Engine, Reply},
-    sys::{answer, memory, socket},
+    sys::{
+        answer, memory,
+        process::by_number,
+        socket::{self, Side},
+    },
 };
-use pathwalk::{At, Errno, FileType, OpenFlags, Result, abi::AT_FDCWD};
+use pathwalk::{
+    AccessMode, At, AtFlags, Dev, Errno, File, FileType, OpenFlags, Result, Task, abi::AT_FDCWD,
+};
 use rustix::fs::{OFlags, fcntl_getfl};
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    sync::Arc,
+};
 
 /// The largest address: `struct sockaddr_storage`.
 const LARGEST: usize = 128;
@@ -41,27 +52,63 @@ fn address(caller: &Caller, at: usize, len: usize) -> Result<Vec<u8>> {
     Ok(address)
 }
 
-/// Finds the socket that a path leads to in the tree. None is connected: see `docs/run.md`.
+/// Sockets that were given names in the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    /// By place: the address on the host, in the private directory.
+    bound: HashMap<u64, Bound>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Bound {
+    file: File,
+    /// As it was given.
+    name: Vec<u8>,
+    /// Where the kernel has it.
+    host: Vec<u8>,
+}
+
+/// An address on the host, and what must stay open as long as it is used.
+struct Place(Vec<u8>, Option<OwnedFd>);
+
+fn local(path: &[u8]) -> Vec<u8> {
+    [&LOCAL[..], path, b"\0"].concat()
+}
+
+/// Finds the socket that a path leads to in the tree.
 ///
 /// # Errors
 ///
-/// - those of the lookup, and of a socket that nobody listens at.
-fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<()> {
+/// - those of the lookup; `EACCES`: it may not be written.
+/// - `ECONNREFUSED`: it is no socket, or nobody has it.
+fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<Place> {
     let base = engine.base(caller, AT_FDCWD, path)?;
     let file = engine.task.openat(base.at(), path, OpenFlags::PATH, 0)?;
-    let writable = pathwalk::AccessMode::W_OK;
-    let flags = pathwalk::AtFlags::EACCESS | pathwalk::AtFlags::EMPTY_PATH;
-    engine.task.faccessat2(At::Dir(&file), b"", writable, flags)?;
-    let _is_one = FileType::from_mode(engine.task.fstat(&file)?.st_mode) == Some(FileType::Socket);
-    Err(Errno::ECONNREFUSED)
+    let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
+    match engine.task.faccessat2(At::Dir(&file), b"", AccessMode::W_OK, flags) {
+        // That the mount is read-only is nothing to a socket, and all else is refused below.
+        Ok(()) | Err(Errno::EROFS) => {}
+        Err(errno) => return Err(errno),
+    }
+    if FileType::from_mode(engine.task.fstat(&file)?.st_mode) != Some(FileType::Socket) {
+        return Err(Errno::ECONNREFUSED);
+    }
+    if let Some(bound) = engine.sockets.bound.get(&file.place_id()) {
+        return Ok(Place(local(&bound.host), None));
+    }
+    let host = file.host_place()?.ok_or(Errno::ECONNREFUSED)?;
+    Ok(Place(local(by_number(&host).as_bytes()), Some(host)))
 }
 
 pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let address = address(caller, 1, 2)?;
+    let mut address = address(caller, 1, 2)?;
     let fd = engine.fetch(caller, caller.fd(0))?;
     engine.still_waits(caller)?;
+    let mut stays = None;
     if let Some(path) = path_of(&address) {
-        return done(find(engine, caller, path));
+        let path = path.to_vec();
+        Place(address, stays) = find(engine, caller, &path)?;
     }
     if answer(fcntl_getfl(&fd))?.contains(OFlags::NONBLOCK) {
         return done(socket::connect(&fd, &address));
@@ -70,26 +117,93 @@ pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
     later(move || {
         let _ = listener.send(id, socket::connect(&fd, &address).map(|()| 0));
+        drop(stays);
     })
 }
 
-/// A local socket gets no name in the tree: see `docs/run.md`.
+/// A socket with a path is a socket of the tree; where the kernel has it is a path of nobody's.
 pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let address = address(caller, 1, 2)?;
     let fd = engine.fetch(caller, caller.fd(0))?;
     engine.still_waits(caller)?;
-    if path_of(&address).is_some() {
-        return Err(Errno::EPERM);
+    let Some(path) = path_of(&address) else { return done(socket::bind(&fd, &address)) };
+    let path = path.to_vec();
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    engine.take_umask(caller)?;
+    let mode = FileType::Socket.to_mode() | 0o777;
+    engine.task.mknodat(base.at(), &path, mode, Dev::default()).map_err(|errno| match errno {
+        Errno::EEXIST => Errno::EADDRINUSE,
+        errno => errno,
+    })?;
+    let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+    let bound = engine.task.openat(base.at(), &path, flags, 0).and_then(|file| {
+        engine.sockets.next += 1;
+        let host = engine.cookies.socket(engine.sockets.next);
+        socket::bind(&fd, &local(&host))?;
+        Ok(Bound { file, name: path.clone(), host })
+    });
+    match bound {
+        Ok(bound) => {
+            engine.sockets.forget_nameless(&engine.task);
+            engine.sockets.bound.insert(bound.file.place_id(), bound);
+            Ok(Reply::Value(0))
+        }
+        Err(errno) => {
+            // As if it had not been made.
+            let _ = engine.task.unlinkat(base.at(), &path, AtFlags::empty());
+            Err(errno)
+        }
     }
-    done(socket::bind(&fd, &address))
+}
+
+impl Sockets {
+    /// Forgets those whose file has no name any more: nobody finds them again.
+    fn forget_nameless(&mut self, task: &Task) {
+        self.bound.retain(|_, bound| {
+            let named = task.fstat(&bound.file).is_ok_and(|stat| stat.st_nlink > 0);
+            if !named {
+                // It is in nobody's way.
+                let _ = std::fs::remove_file(OsStr::from_bytes(&bound.host));
+            }
+            named
+        });
+    }
+
+    /// An address as the program knows it.
+    fn shown(&self, address: Vec<u8>) -> Vec<u8> {
+        let bound =
+            path_of(&address).and_then(|path| self.bound.values().find(|bound| bound.host == path));
+        bound.map_or(address, |bound| local(&bound.name))
+    }
+}
+
+pub(crate) fn getsockname(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    name(engine, caller, Side::Own)
+}
+
+pub(crate) fn getpeername(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    name(engine, caller, Side::Peer)
+}
+
+/// Writes an address, as much of it as there is room for, and how long it is.
+fn name(engine: &mut Engine, caller: &Caller, side: Side) -> Result<Reply> {
+    let fd = engine.fetch(caller, caller.fd(0))?;
+    engine.still_waits(caller)?;
+    let room = i32::from_ne_bytes(memory::read_exact(caller.tid, caller.args[2])?);
+    let address = engine.sockets.shown(socket::name(&fd, side)?);
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    caller.put(1, &address[..address.len().min(room)])?;
+    done(caller.put(2, &(address.len() as u32).to_ne_bytes()))
 }
 
 pub(crate) fn sendto(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let address = address(caller, 4, 5)?;
+    let mut address = address(caller, 4, 5)?;
     let fd = engine.fetch(caller, caller.fd(0))?;
     engine.still_waits(caller)?;
+    let mut stays = None;
     if let Some(path) = path_of(&address) {
-        return done(find(engine, caller, path));
+        let path = path.to_vec();
+        Place(address, stays) = find(engine, caller, &path)?;
     }
     let mut data = vec![0; usize::try_from(caller.args[2]).unwrap_or(usize::MAX).min(1 << 20)];
     if !data.is_empty() && memory::read(caller.tid, caller.args[1], &mut data)? != data.len() {
@@ -103,6 +217,7 @@ pub(crate) fn sendto(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     later(move || {
         let _ = listener.send(id, socket::send_to(&fd, &data, flags, &address));
+        drop(stays);
     })
 }
 

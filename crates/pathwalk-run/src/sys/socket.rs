@@ -50,3 +50,30 @@ pub(crate) fn send_to(fd: &OwnedFd, data: &[u8], flags: i32, address: &[u8]) -> 
     };
     checked(sent as i64)
 }
+
+/// Whose address is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    Own,
+    Peer,
+}
+
+/// getsockname(2), getpeername(2)
+///
+/// # Errors
+///
+/// Those of the call.
+pub(crate) fn name(fd: &OwnedFd, side: Side) -> Result<Vec<u8>> {
+    let mut address = vec![0_u8; size_of::<libc::sockaddr_storage>()];
+    let mut len = address.len() as u32;
+    let (to, len_ptr) = (address.as_mut_ptr().cast(), &raw mut len);
+    let answer = match side {
+        // SAFETY: the kernel writes no more than `len` bytes, and `len`.
+        Side::Own => unsafe { libc::getsockname(fd.as_raw_fd(), to, len_ptr) },
+        // SAFETY: as above.
+        Side::Peer => unsafe { libc::getpeername(fd.as_raw_fd(), to, len_ptr) },
+    };
+    checked(answer.into())?;
+    address.truncate(len as usize);
+    Ok(address)
+}

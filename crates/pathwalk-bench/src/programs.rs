@@ -1,0 +1,201 @@
+//! `pathwalk bench run`: real programs in a tree of `pathwalk run`, beside the same without, and beside others that give programs
+//! a tree of their own, where they are installed.
+//!
+//! All take turns. What each prints must be what it prints natively; else there is no figure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::args::Args;
+use crate::report::{machine, table};
+use crate::stats::Summary;
+
+pub(crate) const NAME: &str = "run";
+pub(crate) const ABOUT: &str =
+    "programs in a tree of pathwalk run: compiling, git, find, python, starting";
+
+/// Files of the repository that git looks at.
+const FILES: usize = 5_000;
+
+/// What is run, as a script, and the program that must be there for it.
+const WORK: [(&str, &str, &str); 5] = [
+    (
+        "gcc -c, 30 times",
+        "cc",
+        "for i in $(seq 30); do cc -c main.c -o /tmp/$$.o; done; rm /tmp/$$.o",
+    ),
+    ("git status, 5,000 files", "git", "cd repository && git status --short"),
+    ("find /usr -type f", "find", "find /usr -type f | wc -l"),
+    (
+        "python with imports, 20 times",
+        "python3",
+        "for i in $(seq 20); do python3 -c 'import json, os, re, subprocess'; done",
+    ),
+    ("/bin/true, 200 times", "sh", "for i in $(seq 200); do /bin/true; done"),
+];
+
+/// Who runs it. `DIR` is the directory that it runs in.
+const WAYS: [(&str, &[&str]); 5] = [
+    ("native", &[]),
+    ("pathwalk", &["SELF", "run"]),
+    (
+        "bwrap",
+        &[
+            "bwrap",
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+            "--bind",
+            "DIR",
+            "DIR",
+            "--chdir",
+            "DIR",
+        ],
+    ),
+    ("proot", &["proot", "-w", "DIR"]),
+    ("fakechroot", &["fakechroot"]),
+];
+
+#[derive(Serialize)]
+struct Row<'r> {
+    bench: &'static str,
+    case: &'r str,
+    subject: &'r str,
+    ms: f64,
+    spread: f64,
+    ratio_to_native: f64,
+}
+
+/// Runs all of it.
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    let rounds = if args.quick { 1 } else { 9 };
+    let dir = tempfile::tempdir().map_err(|cause| Error::doing("a directory", cause))?;
+    prepare(dir.path())?;
+    let ways: Vec<_> = WAYS.iter().filter(|(_, words)| there(words)).collect();
+    let mut out = std::io::stdout().lock();
+    let unprintable = |cause| Error::doing("printing", cause);
+    let names = std::iter::once("work").chain(ways.iter().map(|way| way.0));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    let mut shown = table(&names, &[0]);
+    for (case, program, script) in WORK {
+        if !is_installed(program) {
+            eprintln!("pathwalk bench: {program} is not installed: {case} is left out");
+            continue;
+        }
+        let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let mut wrong: BTreeMap<&str, String> = BTreeMap::new();
+        let (_, want) = once(&[], dir.path(), script).map_err(Error::new)?;
+        // The first round only fills caches.
+        for round in 0..=rounds {
+            for (name, words) in &ways {
+                match once(words, dir.path(), script) {
+                    Ok((ms, said)) if said == want => {
+                        if round > 0 {
+                            times.entry(name).or_default().push(ms);
+                        }
+                    }
+                    Ok(_) => _ = wrong.insert(name, "it prints something else".into()),
+                    Err(error) => _ = wrong.insert(name, error),
+                }
+            }
+        }
+        if let Some(error) = wrong.get("pathwalk") {
+            return Err(Error::new(format!("{case}: {error}")));
+        }
+        let native = summary(&times, "native");
+        let mut cells = vec![case.to_owned()];
+        for (name, _) in &ways {
+            let Some(sum) = summary(&times, name).filter(|_| !wrong.contains_key(name)) else {
+                cells.push("wrong".into());
+                continue;
+            };
+            let ratio = native.map_or(f64::NAN, |native| sum.median / native.median);
+            if args.json {
+                let Summary { median: ms, spread } = sum;
+                let row =
+                    Row { bench: NAME, case, subject: name, ms, spread, ratio_to_native: ratio };
+                let line = serde_json::to_string(&row).map_err(|c| Error::doing("json", c))?;
+                writeln!(out, "{line}").map_err(unprintable)?;
+            }
+            let over = format!("{ratio:.2}");
+            let spread = 100.0 * sum.spread;
+            cells.push(match *name {
+                "native" => format!("{:.0} ms ±{spread:.0}%", sum.median),
+                _ => format!("{over} ±{spread:.0}%"),
+            });
+        }
+        shown.add_row(cells);
+    }
+    if !args.json {
+        writeln!(out, "{}\n\n{shown}", machine()).map_err(unprintable)?;
+        let times = format!(
+            "Medians of {rounds}, in turns; times over native, and half of the samples lie within ±."
+        );
+        writeln!(out, "\n{times}").map_err(unprintable)?;
+    }
+    Ok(())
+}
+
+fn summary(times: &BTreeMap<&str, Vec<f64>>, name: &str) -> Option<Summary> {
+    times.get(name).and_then(|samples| Summary::of(samples))
+}
+
+/// A C file, and a repository.
+fn prepare(dir: &Path) -> Result<(), Error> {
+    let failed = |cause: std::io::Error| Error::doing("preparing the work", cause);
+    let program = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main(void) { return puts(\"a\"); }\n";
+    fs::write(dir.join("main.c"), program).map_err(failed)?;
+    for number in 0..FILES {
+        let below = dir.join(format!("repository/{:02}/{:02}", number / 500, number / 50 % 10));
+        fs::create_dir_all(&below).map_err(failed)?;
+        fs::write(below.join(number.to_string()), number.to_string()).map_err(failed)?;
+    }
+    if is_installed("git") {
+        let script = "cd repository; git init -q; git add .; git -c user.name=n -c user.email=e commit -q -m all; echo new > new";
+        once(&[], dir, script).map_err(Error::new)?;
+    }
+    Ok(())
+}
+
+/// Runs a script one way; says how many milliseconds it took, and what it printed.
+fn once(way: &[&str], dir: &Path, script: &str) -> Result<(f64, Vec<u8>), String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let words = way.iter().map(|&word| match word {
+        "SELF" => own.as_os_str(),
+        "DIR" => dir.as_os_str(),
+        word => word.as_ref(),
+    });
+    let mut words = words.chain(["sh", "-c", script].map(AsRef::as_ref));
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).current_dir(dir).stdin(Stdio::null());
+    let began = Instant::now();
+    let output = command.output().map_err(|error| error.to_string())?;
+    let ms = began.elapsed().as_secs_f64() * 1e3;
+    if output.status.success() {
+        Ok((ms, output.stdout))
+    } else {
+        Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}
+
+fn there(way: &[&str]) -> bool {
+    way.first().is_none_or(|&program| program == "SELF" || is_installed(program))
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
