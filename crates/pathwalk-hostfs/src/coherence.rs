@@ -7,7 +7,7 @@ use crate::{
 };
 use pathwalk_abi::{Errno, FileType, Result};
 use pathwalk_core::{InodeRef, fs::CachedName};
-use std::os::fd::AsFd;
+use std::{os::fd::AsFd, sync::Arc};
 
 impl Shared {
     /// Whether a name still stands for what is cached.
@@ -111,6 +111,8 @@ impl Shared {
             return Ok(0);
         }
         show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?);
+        // Who asks for a name mostly asks about what it stands for next.
+        self.pool.lock().put(node.id, &Arc::new(found));
         Ok(run.len())
     }
 

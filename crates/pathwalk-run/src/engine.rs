@@ -20,6 +20,7 @@
 use crate::{
     answer::socket::Sockets,
     cookies::{Cookies, HostId, Known, of_thread},
+    cwd::Remembered,
     patch::Patches,
     sys::{
         memory,
@@ -147,6 +148,7 @@ pub(crate) struct Engine {
     pub(crate) cookies: Cookies,
     pub(crate) patches: Patches,
     pub(crate) sockets: Sockets,
+    pub(crate) cwds: Remembered,
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
     pidfds: HashMap<u32, OwnedFd>,
@@ -186,6 +188,7 @@ impl Engine {
             cookies,
             patches: Patches::default(),
             sockets: Sockets::default(),
+            cwds: Remembered::default(),
             asker,
             trace,
             pidfds: HashMap::new(),
@@ -287,6 +290,7 @@ impl Engine {
     fn answer(&mut self, call: &Notification) {
         let caller =
             Caller { id: call.id, tid: call.tid, args: call.args, paths: RefCell::default() };
+        self.cwds.calls(call.tid);
         if self.continue_patch(&caller, call.nr) {
             return;
         }
@@ -368,8 +372,13 @@ impl Engine {
     /// # Errors
     ///
     /// - `EACCES`: it is a directory of the host that was not given.
-    pub(crate) fn cwd(&self, tid: u32) -> Result<Arc<Known>> {
-        self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)
+    pub(crate) fn cwd(&mut self, tid: u32) -> Result<Arc<Known>> {
+        if let Some(known) = self.cwds.get(tid) {
+            return Ok(known);
+        }
+        let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
+        self.cwds.stands(tid, &known);
+        Ok(known)
     }
 
     /// What a descriptor is.

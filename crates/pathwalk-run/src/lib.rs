@@ -31,6 +31,8 @@ mod patch;
 
 mod cookies;
 
+mod cwd;
+
 mod elf;
 
 mod procfs;

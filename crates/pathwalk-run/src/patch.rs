@@ -225,6 +225,7 @@ impl Engine {
             match ptrace::wait(None, true) {
                 // Another thread than the first of a process becomes the first.
                 Ok(Some((now, Report::Execed))) => {
+                    self.cwds.moved();
                     let goal = if let Goal::Exec(id) = patch.goal { Some(id) } else { None };
                     settle(now, goal.is_some() && of_thread(now, "exe").ok() == goal, patch.mask);
                     return true;
@@ -258,6 +259,7 @@ impl Engine {
             let _ = set.and_then(|()| ptrace::cont(tid, 0));
             return;
         }
+        self.cwds.moved();
         let right = match patch.goal {
             Goal::Chdir(id) if answer == 0 => of_thread(tid, "cwd") == Ok(id),
             _ => answer < 0,

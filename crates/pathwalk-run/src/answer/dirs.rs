@@ -77,6 +77,7 @@ pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
                 return Err(Errno::ENOTDIR);
             }
             may_enter(engine, &known.file)?;
+            engine.cwds.moves(caller.tid);
             Ok(Reply::Pass)
         }
         Descriptor::Foreign(fd) => Err(not_ours(&fd)?),
