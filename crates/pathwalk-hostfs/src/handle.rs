@@ -2,7 +2,7 @@
 
 use crate::{hostfs::Shared, node::Node};
 use parking_lot::Mutex;
-use pathwalk_abi::{FileType, OpenFlags, Result, Timespec};
+use pathwalk_abi::{Errno, FileType, OpenFlags, Result, Timespec};
 use pathwalk_core::{
     InodeRef,
     fs::{Emit, OpenHandle},
@@ -55,6 +55,10 @@ impl HostFile {
         let fd = fs.spare(|| match kind {
             FileType::Directory => fs.host.open_dir(held.as_fd()),
             FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
+            FileType::Regular => match fs.reopen(held.as_fd(), told) {
+                Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told),
+                answer => answer,
+            },
             _ => fs.reopen(held.as_fd(), told),
         })?;
         // With both it can do neither.

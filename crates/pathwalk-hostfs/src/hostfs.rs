@@ -14,6 +14,7 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk_abi::{
     Errno, FileType, InodeFlags, OpenFlags, PATH_MAX, Result, Timespec, XattrFlags,
+    mode::{S_IALLUGO, S_IRUSR, S_IWUSR},
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
@@ -153,6 +154,24 @@ impl Shared {
             }
             answer => answer,
         }
+    }
+
+    /// Opens a file that may be opened, but not on the host: who makes a file may write to it by that call whatever mode it gets,
+    /// and here it is made before it is opened. So its owner may, for that moment.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it is somebody else's.
+    pub(crate) fn reopen_made(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+        let stat = self.host.statx(held, b"")?;
+        if stat.stx_uid != rustix::process::geteuid().as_raw() {
+            return Err(Errno::EACCES);
+        }
+        let mode = u32::from(stat.stx_mode) & S_IALLUGO;
+        self.host.chmod(held, mode | S_IRUSR | S_IWUSR)?;
+        let opened = self.reopen(held, flags);
+        self.host.chmod(held, mode)?;
+        opened
     }
 
     /// The type of what a listing of a directory names.

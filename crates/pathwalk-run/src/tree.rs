@@ -117,10 +117,17 @@ fn make_directory(task: &Task, path: &[u8]) -> Result<()> {
     if task.stat(path).is_ok() {
         return Ok(());
     }
+    // What is made on the host belongs to who asks for it; in memory the root directory is nobody's.
+    let mut user = task.fork();
+    user.set_cred(credentials());
     let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
     let ends: Vec<usize> = ends.map(|(index, _)| index).chain([path.len()]).collect();
     for end in ends {
-        match task.mkdir(&path[..end], 0o755) {
+        let made = user.mkdir(&path[..end], 0o755).or_else(|errno| match errno {
+            Errno::EACCES => task.mkdir(&path[..end], 0o755),
+            errno => Err(errno),
+        });
+        match made {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(errno) => return Err(errno),
         }

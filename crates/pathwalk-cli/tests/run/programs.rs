@@ -85,6 +85,7 @@ fn git_keeps_a_repository() {
         "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
 export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0
 mkdir d; echo a > d/a; echo b > b; git add .; git commit -q -m first; git status --short; echo c >> b; git status --short
+echo x > ro; chmod 444 ro; (umask 777; : > none); stat -c %a ro none; rm -f ro none
 git commit -q -a -m second; git log --format='%H %s'; git checkout -q -b other HEAD~1; cat b; git checkout -q main; git fsck
 git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index",
     );
@@ -94,7 +95,7 @@ git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index"
 fn tar_and_cp_keep_what_is_there() {
     same(
         &["tar"],
-        "mkdir -p a/b; echo x > a/x; ln a/x a/b/hard; ln -s ../x a/b/soft; chmod 600 a/x; chmod 1777 a/b; mkfifo a/pipe
+        "mkdir -p a/b; echo x > a/x; touch -d @5 a/x; ln a/x a/b/hard; ln -s ../x a/b/soft; chmod 600 a/x; chmod 1777 a/b; mkfifo a/pipe
 tar cf a.tar --sort=name --mtime=@0 --owner=0 --group=0 a; mkdir out; tar xf a.tar -C out; cp -a a copy; cmp a/x copy/x
 cp -a a /tmp/a.$$; cp -a /tmp/a.$$ back; rm -r /tmp/a.$$; touch -d @1 a/x; stat -c %Y a/x copy/b/hard",
     );
@@ -148,7 +149,8 @@ for path in \"here\", \"/tmp/there\":
     os.rename(path, path + \"2\"); os.unlink(path + \"2\")
     datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); datagrams.bind(path)
     socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b\"one\", path); print(datagrams.recv(9)); os.unlink(path)
-for path in \"missing\", \"/etc/passwd\", \"/no/such\":
+open(\"file\", \"w\"); os.mknod(\"left\", 0o600 | stat.S_IFSOCK)
+for path in \"missing\", \"file\", \"left\", \".\", \"/no/such\":
     try: socket.socket(socket.AF_UNIX).connect(path)
     except OSError as error: print(error.strerror)
 a = socket.socket(socket.AF_UNIX); a.bind(b\"\\0name\" + str(os.getpid()).encode()); print(len(a.getsockname()) > 5)

@@ -78,7 +78,10 @@ fn a_program_ends_as_it_ends() {
     let here = TempDir::new().unwrap();
     assert_eq!(run(here.path(), &["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(here.path(), &["sh", "-c", "kill -9 $$"]).status.signal(), Some(9));
-    assert_eq!(run(here.path(), &["no such program"]).status.code(), Some(127));
+    assert_eq!(
+        run(here.path(), &["--env", "PATH=/usr/bin:/bin", "no such program"]).status.code(),
+        Some(127)
+    );
     assert_eq!(run(here.path(), &["/etc/passwd"]).status.code(), Some(126));
     // What it leaves behind is waited for.
     let orphan = "(sleep 0.2; echo late > late) & exit 0";
