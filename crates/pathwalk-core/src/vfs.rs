@@ -365,7 +365,8 @@ impl Vfs {
                 + self.mount_writers.bytes()
                 + self.dhash.bytes()
                 + self.ihash.bytes()
-                + self.mhash.bytes(),
+                + self.mhash.bytes()
+                + self.absent.bytes(),
         }
     }
 
@@ -426,7 +427,8 @@ pub struct Usage {
     /// Bytes of memory that long names and symlink bodies have, in whole pages: no more than [`Config::name_bytes`].
     pub name_bytes: u64,
     /// Bytes of memory behind all tables: dentries, inodes and mounts as far as they were ever in use at once, names as
-    /// they are now, hash buckets, and what tells which slots are free. What threads remember of paths is not the machine's: see [`memo_bytes`](crate::memo_bytes).
+    /// they are now, hash buckets, the order in which absent names came, and what tells which slots are free. What threads
+    /// remember of paths is not the machine's: see [`memo_bytes`](crate::memo_bytes).
     pub bytes: u64,
 }
 

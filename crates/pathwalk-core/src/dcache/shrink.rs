@@ -58,6 +58,11 @@ impl Absent {
         self.count.sum()
     }
 
+    /// The bytes of the queue.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.queue.lock().capacity() * size_of::<u32>()) as u64
+    }
+
     /// Notes what became of a name's flags.
     pub(super) fn note(&self, id: DentryId, before: u32, after: u32) {
         match (before & ABSENT, after & ABSENT) {
