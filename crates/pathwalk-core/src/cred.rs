@@ -122,13 +122,19 @@ impl Deref for TaskCred {
 }
 
 /// The number of some credentials, never given twice in the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CredVersion(u64);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CredVersion {
+    number: u64,
+    /// The real user may do other things than the effective one.
+    real_differs: bool,
+}
 
 impl CredVersion {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(cred: &Cred) -> Self {
         static LAST: Cell64 = Cell64::new(0);
-        Self(LAST.add(1) + 1)
+        let may = |who: Subject<'_>| (who.fsuid, who.fsgid, who.caps);
+        let real_differs = may(cred.real_subject()) != may(cred.subject());
+        Self { number: LAST.add(1) + 1, real_differs }
     }
 }
 
@@ -162,8 +168,10 @@ impl<'a> Asker<'a> {
     /// Two that have the same may do the same.
     pub(crate) fn identity(self) -> Identity {
         match self {
-            Self::Effective(cred) => Identity(cred.version.0 << 1),
-            Self::Real(cred) => Identity(cred.version.0 << 1 | 1),
+            Self::Effective(cred) => Identity(cred.version.number << 1),
+            Self::Real(TaskCred { version, .. }) => {
+                Identity(version.number << 1 | u64::from(version.real_differs))
+            }
         }
     }
 }

@@ -109,7 +109,7 @@ impl Task {
         let fs = Arc::new(FsStruct::new(vfs, root, root, 0o022));
         drop(HeldPath::new(vfs, root.0, root.1));
         let registered = Registered::first(vfs, &fs, &cred, ns.ns());
-        let cred = TaskCred { cred, version: CredVersion::new(), task: 0 };
+        let cred = TaskCred { version: CredVersion::new(&cred), cred, task: 0 };
         Self::of(registered, fs, cred, ns)
     }
 
@@ -252,7 +252,8 @@ impl Task {
             let vfs = Arc::clone(&self.anchor.vfs);
             self.anchor = Arc::new(Anchor { vfs });
             self.registered.set_cred(&cred);
-            (self.cred.cred, self.cred.version) = (cred, CredVersion::new());
+            self.cred.version = CredVersion::new(&cred);
+            self.cred.cred = cred;
         }
     }
 

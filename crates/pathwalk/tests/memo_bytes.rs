@@ -1,33 +1,84 @@
 //! What all threads of a process remember is bounded; alone in its process, as the bound is the process's.
 
-use pathwalk::{AccessMode, Config, Cred, MemFs, Vfs, memo_bytes};
-use std::{sync::Barrier, thread};
+use pathwalk::{AccessMode, Config, Cred, MemFs, Task, Timespec, Vfs, memo_bytes};
+use std::{
+    sync::{Barrier, OnceLock},
+    thread,
+};
 
 /// So many threads look at so many paths, and wait for each other before they end; how many bytes they all have then.
 fn remembered_by(threads: usize, paths: usize, budget: u64) -> u64 {
-    // Threads give back what they have after they are joined.
-    while memo_bytes() > 0 {
-        thread::yield_now();
-    }
     let config = Config { memo_bytes: budget, ..Config::default() };
     let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
     let paths: Vec<_> = (0..paths).map(|number| format!("/{number}")).collect();
     paths.iter().for_each(|path| task.mkdir(path, 0o755).unwrap());
     let (looked, ends) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                for path in paths.iter().cycle().take(5 * paths.len()) {
-                    assert_eq!(task.access(path, AccessMode::empty()), Ok(()));
-                }
-                looked.wait();
-                ends.wait();
-            });
-        }
+    let bytes = thread::scope(|scope| {
+        let look = || {
+            for path in paths.iter().cycle().take(5 * paths.len()) {
+                assert_eq!(task.access(path, AccessMode::empty()), Ok(()));
+            }
+            looked.wait();
+            ends.wait();
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(look)).collect();
         looked.wait();
         let bytes = memo_bytes();
         ends.wait();
+        // The scope waits for what they do, but not for their ends.
+        threads.into_iter().for_each(|thread| thread.join().expect("it looks"));
         bytes
+    });
+    assert_eq!(memo_bytes(), 0, "what ended threads had is given back");
+    bytes
+}
+
+/// A machine's clock that walks in another machine.
+fn walking() -> Timespec {
+    if let Some(task) = OTHER.get() {
+        assert_eq!(task.access("/a", AccessMode::empty()), Ok(()));
+    }
+    Timespec { sec: 1_000_000, nsec: 0 }
+}
+
+static OTHER: OnceLock<Task> = OnceLock::new();
+
+/// The clock is asked by who looks at what is remembered of a symlink.
+fn by_way_of_a_clock_that_walks() -> (u64, u64) {
+    let body = || {
+        let inner = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+        inner.mkdir("/a", 0o755).unwrap();
+        let config = Config { clock: Some(walking), ..Config::default() };
+        let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
+        task.mkdir("/d", 0o755).unwrap();
+        task.creat("/d/f", 0o644).unwrap();
+        task.symlink("f", "/d/l").unwrap();
+        assert!(OTHER.set(inner).is_ok());
+        let look = |rounds: u32| {
+            (0..rounds).for_each(|_| task.access("/d/l", AccessMode::empty()).unwrap());
+            memo_bytes()
+        };
+        (look(10), look(300))
+    };
+    thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+/// How many of two texts that are met last are remembered where there is room for few.
+#[cfg(debug_assertions)]
+fn remembered_last(room: u64) -> u64 {
+    use pathwalk::road::made;
+    let config = Config { memo_bytes: room, ..Config::default() };
+    let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
+    (0..40).for_each(|number| task.mkdir(format!("/{number}"), 0o755).unwrap());
+    let look = |path: &str| (0..9).for_each(|_| task.access(path, AccessMode::empty()).unwrap());
+    thread::scope(|scope| {
+        let body = || {
+            (0..38).for_each(|number| look(&format!("/{number}")));
+            let before = made();
+            ["/38", "/39"].into_iter().for_each(look);
+            made() - before
+        };
+        scope.spawn(body).join().unwrap()
     })
 }
 
@@ -38,10 +89,15 @@ fn threads_remember_no_more_than_the_budget() {
     assert_eq!(remembered_by(8, 1, 8 * one), 8 * one);
     assert_eq!(remembered_by(8, 1, 8 * one - 1), 7 * one, "one walks");
     assert_eq!(remembered_by(8, 1, 0), 0);
+    #[cfg(debug_assertions)]
+    assert_eq!(remembered_last(one), 2, "old texts give way");
 
     let many = remembered_by(1, 500, 1 << 20);
     assert!(many > 8 * one, "who remembers more takes more: {many}");
     let fewer = remembered_by(1, 500, many - 1);
     assert!((many / 2..many).contains(&fewer), "{fewer} of {many}: what there is room for");
     assert!(remembered_by(1, 5000, 1 << 20) < 1 << 19, "a thread has so many memos and no more");
+
+    let (before, after) = by_way_of_a_clock_that_walks();
+    assert_eq!((before, after), (one, one), "what the clock walks takes nothing");
 }

@@ -118,7 +118,8 @@ impl Vfs {
     /// Drops names that stand for nothing, if they have more than their share.
     #[cold]
     pub(super) fn trim_absent(&self) {
-        let share = self.config.negative_bytes / size_of::<Dentry>() as u64;
+        let bytes = self.config.negative_bytes.min(self.config.dentry_bytes);
+        let share = bytes / size_of::<Dentry>() as u64;
         for _ in 0..LOOKS {
             let oldest = {
                 let mut queue = self.absent.queue.lock();

@@ -5,7 +5,7 @@
 use super::{
     Lookup, Place, Stop, Walk,
     hold::Hold,
-    observe::{Left, Observer},
+    observe::{Left, Observer, Spot},
 };
 use crate::{
     dcache::{DentryId, MANAGED},
@@ -59,10 +59,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             if !mount.seq.unchanged(at.mnt_seq) {
                 return Err(Stop::Leave(Left::Mount));
             }
+            self.observer.passed(Spot { vfs, place: &at });
             if parent == MountId::NONE || above.is_same(root) {
                 return self.at_the_top();
             }
             at = above;
+            self.observer.passed(Spot { vfs, place: &at });
         }
         // Only here: mounts that lie over the root itself end at the top, without a step out of them.
         if at.mnt != self.at.mnt && self.flags.contains(Lookup::NO_XDEV) {

@@ -182,7 +182,8 @@ pub(crate) fn miss(
     name: &Component,
 ) -> Result<Sample, Stop> {
     if name.bytes(text.text).contains(&0) {
-        return Err(Errno::EINVAL.into());
+        let sure = at.stays(vfs);
+        return Err(if sure { Errno::EINVAL.into() } else { Stop::Leave(Left::Changed) });
     }
     if name.too_long() {
         return Err(Stop::Leave(Left::NotCached));

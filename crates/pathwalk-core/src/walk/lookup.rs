@@ -48,7 +48,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 if known.absent {
                     return Err(Errno::ENOENT);
                 }
-                let at = known.place(vfs, root);
+                let at = known.place(vfs);
                 // Nobody wants the root, but the way of before.
                 let before = cfg!(pathwalk_ablate = "forget_root");
                 let mut end = End::of(&request, at, before.then(|| request.fs.sample_root(vfs)));
@@ -155,7 +155,7 @@ fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Beg
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
         Some(known) if known.absent => Err(Errno::ENOENT),
         Some(known) => {
-            let (at, pos) = (known.place(vfs, (root.mnt, root.dentry)), directory.len() + 1);
+            let (at, pos) = (known.place(vfs), directory.len() + 1);
             let is_directory = at.flags & DIRECTORY != 0;
             Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links() }))
         }

@@ -88,6 +88,11 @@ pub trait Observer {
     #[inline(always)]
     fn stepped(&mut self, _at: Spot<'_>) {}
 
+    /// It passed this place without standing there: something is mounted over it, or it is the root of a mount that `..`
+    /// leads out of.
+    #[inline(always)]
+    fn passed(&mut self, _at: Spot<'_>) {}
+
     /// It crossed into a mount and stands before its root.
     #[inline(always)]
     fn mounted(&mut self, _at: Spot<'_>) {}

@@ -99,6 +99,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                         self.must_be_sure()?;
                         return Err(Errno::EXDEV.into());
                     }
+                    self.observer.passed(Spot { vfs, place: &place });
                     place = Place { mnt: seen.id, mnt_seq: seen.seq, dentry: root, seq, flags };
                     self.observer.mounted(Spot { vfs, place: &place });
                 }

@@ -6,6 +6,7 @@
 //! - [`remembered`]: what is remembered tells nobody more, and leaves nothing undone.
 //! - [`acl`]: an ACL that comes or goes is seen by the next lookup, also by one that is remembered.
 //! - [`private`]: what only some may search is remembered for them.
+//! - [`mounted`]: what lies in mounts is remembered while they stay.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -24,5 +25,7 @@ mod current;
 mod acl;
 
 mod private;
+
+mod mounted;
 
 mod budgets;

@@ -2,8 +2,8 @@
 
 use crate::common::lookups::acl;
 use pathwalk::{
-    AccessMode, Config, Cred, Errno, Hooks, InodeRef, MemFs, Result, SecurityModule, Subject, Task,
-    Vfs, XattrFlags, acl_to_xattr, fs::Access,
+    AccessMode, CapSet, Config, Cred, Errno, Hooks, InodeRef, MemFs, Result, SecurityModule,
+    Subject, Task, Vfs, XattrFlags, acl_to_xattr, fs::Access,
 };
 
 use std::sync::Arc;
@@ -45,6 +45,20 @@ fn they_are_remembered() {
     assert_eq!(pathwalk::road::made(), made, "it held");
 }
 
+/// access(2) and stat(2) ask as the same user, unless a task is another one for real.
+#[cfg(debug_assertions)]
+#[test]
+fn they_are_remembered_for_both_users_that_one_is() {
+    let (_vfs, _, owner) = machine();
+    know(&owner);
+    let made = pathwalk::road::made();
+    for _ in 0..100 {
+        assert_eq!(look(&owner), Ok(()));
+        assert_eq!(owner.stat(FILE).map(drop), Ok(()));
+    }
+    assert_eq!(pathwalk::road::made(), made);
+}
+
 #[test]
 fn not_for_others_of_the_same_thread() {
     let (vfs, root, owner) = machine();
@@ -69,6 +83,51 @@ fn not_past_a_change_of_who_one_is() {
         assert_eq!(look(&owner), Err(Errno::EACCES));
         assert_eq!(look(&child), Ok(()));
         owner.set_cred(Cred::user(OWNER, OWNER));
+    }
+}
+
+/// A group or a capability may be all that lets somebody in.
+#[test]
+fn not_past_the_loss_of_a_group_or_a_capability() {
+    let (vfs, root, _) = machine();
+    root.chown("/home/me", None, Some(7)).unwrap();
+    root.chmod("/home/me", 0o750).unwrap();
+    let stranger = || Cred::user(OWNER + 1, OWNER + 1);
+    let may = [
+        stranger().with_groups(&[7]),
+        stranger().with_caps(CapSet::DAC_READ_SEARCH),
+        stranger().with_caps(CapSet::DAC_OVERRIDE),
+    ];
+    for cred in may {
+        let mut task = vfs.task(stranger());
+        for _ in 0..5 {
+            task.set_cred(cred.clone());
+            (0..5).for_each(|_| assert_eq!(task.stat(FILE).map(drop), Ok(()), "{cred:?}"));
+            task.set_cred(stranger());
+            assert_eq!(task.stat(FILE).map(drop), Err(Errno::EACCES), "{cred:?}");
+        }
+    }
+}
+
+/// By a symlink's body, by `..`, and as the directory of a new name.
+#[test]
+fn not_by_another_way() {
+    let (_vfs, root, owner) = machine();
+    root.symlink("/home/me/file", "/link").unwrap();
+    root.chmod("/", 0o777).unwrap();
+    let ways = ["/link", "/home/me/../me/file", "/home/me/missing"];
+    let answers = || ways.map(|path| owner.access(path, AccessMode::empty()));
+    for round in 0..5 {
+        for _ in 0..5 {
+            assert_eq!(answers(), [Ok(()), Ok(()), Err(Errno::ENOENT)]);
+            owner.mkdir("/home/me/new", 0o755).unwrap();
+            owner.rename("/home/me/new", "/home/me/newer").unwrap();
+            owner.rmdir("/home/me/newer").unwrap();
+        }
+        root.chmod("/home/me", 0o600).unwrap();
+        assert_eq!(answers(), [Err(Errno::EACCES); 3], "round {round}");
+        assert_eq!(owner.mkdir("/home/me/new", 0o755), Err(Errno::EACCES));
+        root.chmod("/home/me", 0o700).unwrap();
     }
 }
 

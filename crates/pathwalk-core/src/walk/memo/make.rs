@@ -11,27 +11,30 @@ use super::{
         road,
         text::Text,
     },
-    FEW, INODES, Known, Memo, NO_INODE, NO_STEP, STEPS, Step, both,
+    FEW, INODES, Known, MOUNTS, Memo, NO_INODE, NO_MOUNT, NO_STEP, STEPS, Step, both,
     text::{self as memo_text, hash},
-    thread::{self, Memos, NOTES},
+    thread::{self, Memos, NOTES, Nothing},
 };
 use crate::{
     cred::{Asker, Identity, Subject},
     dcache::{AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT},
     inode::InodeId,
+    mount::MountId,
     perm::Rule,
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
-use std::thread::AccessError;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
 /// remembered.
 #[cold]
 #[inline(never)]
 pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
+    if Nothing::is_remembered() {
+        return;
+    }
     let hash = hash(text);
-    let _: Result<(), AccessError> = NOTES.try_with(|notes| {
+    NOTES.with(|notes| {
         // Who walks to make a memo makes none on the way.
         let Ok(mut notes) = notes.try_borrow_mut() else { return };
         let budget = request.vfs.config.memo_bytes;
@@ -39,13 +42,16 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
         let held = memos.as_mut().and_then(|memos| memos.forget(hash));
         if notes.meet(hash, held) {
             memos = memos.or_else(|| Memos::new(budget));
-            let room = memos.as_mut().and_then(|memos| memos.room(hash, budget));
-            match room.and_then(|room| Some((room, make(&request, text)?))) {
-                Some((room, memo)) => room.put(memo),
-                None => notes.strike(hash),
+            if let Some(room) = memos.as_mut().and_then(|memos| memos.room(hash, budget)) {
+                match make(&request, text) {
+                    Some(memo) => room.put(memo),
+                    None => notes.strike(hash),
+                }
             }
         }
-        memos.into_iter().for_each(thread::put);
+        if let Some(memos) = memos {
+            thread::put(memos);
+        }
     });
 }
 
@@ -62,13 +68,16 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         Err(_) => return None,
     };
     noter.step((at.dentry, at.seq));
+    if at.mnt != root.mnt {
+        noter.mount(&root);
+    }
     // There are other reasons for ENOENT than an absent name.
-    if noter.broken || noter.absent != absent || at.mnt != root.mnt {
+    if noter.broken || noter.absent != absent {
         return None;
     }
     let known = Known {
+        mnt: (at.mnt, at.mnt_seq),
         at: (at.dentry, at.seq),
-        mnt_seq: root.mnt_seq,
         links: u8::try_from(noter.links).ok()?,
         absent,
         link: noter.link,
@@ -81,10 +90,11 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         vfs: request.vfs.number,
         len: u8::try_from(text.len()).ok()?,
         long: noter.len > FEW,
-        inodes_matter: noter.inodes_len > 0,
+        more_matters: noter.inodes_len > 0 || noter.mounts != [NO_MOUNT; MOUNTS],
         until: noter.until,
         inodes: noter.inodes,
-        who: if noter.asked_who { request.asker.identity() } else { Identity::NONE },
+        mounts: noter.mounts,
+        who: if noter.theirs { request.asker.identity() } else { Identity::NONE },
         ..Memo::none()
     };
     memo.text.get_mut(..text.len())?.copy_from_slice(text);
@@ -114,14 +124,15 @@ struct Noter<'a> {
     len: usize,
     inodes: [Step<InodeId>; INODES],
     inodes_len: usize,
+    mounts: [Step<MountId>; MOUNTS],
     links: u32,
     children: Step<DentryId>,
     until: i64,
     link: bool,
     absent: bool,
     /// A directory was searched that not everyone may.
-    asked_who: bool,
-    /// Something cannot be noted, or depends on who asks.
+    theirs: bool,
+    /// Something cannot be noted.
     broken: bool,
 }
 
@@ -133,12 +144,13 @@ impl<'a> Noter<'a> {
             len: 0,
             inodes: [NO_INODE; INODES],
             inodes_len: 0,
+            mounts: [NO_MOUNT; MOUNTS],
             links: 0,
             children: NO_STEP,
             until: i64::MAX,
             link: false,
             absent: false,
-            asked_who: false,
+            theirs: false,
             broken: false,
         }
     }
@@ -158,6 +170,18 @@ impl Noter<'_> {
         }
     }
 
+    /// Notes the mount of a place.
+    fn mount(&mut self, at: &Place) {
+        let step = (at.mnt, at.mnt_seq);
+        if self.mounts.contains(&step) {
+            return;
+        }
+        match self.mounts.iter_mut().find(|free| **free == NO_MOUNT) {
+            Some(free) => *free = step,
+            None => self.broken = true,
+        }
+    }
+
     /// Notes an inode, and what is read of it under its count.
     fn inode<T>(
         &mut self,
@@ -169,6 +193,9 @@ impl Noter<'_> {
         let inode = vfs.inode(id);
         let seq = inode.seq.sample();
         let read = read(self, id)?;
+        if self.inodes.contains(&(id, seq)) {
+            return inode.seq.unchanged(seq).then_some(read);
+        }
         *self.inodes.get_mut(self.inodes_len)? = (id, seq);
         self.inodes_len += 1;
         inode.seq.unchanged(seq).then_some(read)
@@ -189,7 +216,7 @@ impl Noter<'_> {
 
     /// Notes the inode of a directory that not everyone may search.
     fn directory(&mut self, at: Spot<'_>) -> Option<()> {
-        self.asked_who = true;
+        self.theirs = true;
         let may = self.inode(at, |noter, id| {
             let who = at.vfs.through(at.place.mnt, &noter.who);
             at.vfs.try_may_search(id, &who).ok()
@@ -217,8 +244,13 @@ impl Observer for &mut Noter<'_> {
         self.broken |= at.place.flags & SEARCH_ALL == 0 && self.directory(at).is_none();
     }
 
-    fn mounted(&mut self, _at: Spot<'_>) {
-        self.broken = true;
+    fn passed(&mut self, at: Spot<'_>) {
+        self.stepped(at);
+        self.mount(at.place);
+    }
+
+    fn mounted(&mut self, at: Spot<'_>) {
+        self.passed(at);
     }
 
     fn connected(&mut self) {

@@ -7,21 +7,19 @@
 //!
 //! Rules:
 //! 1. A memo belongs to its thread: looking at it and replacing it store nothing that another thread reads.
-//! 2. It is made by the walk itself, watched, from the task's root. That a directory could be searched by everyone its
-//!    dentry's flags say, and those cannot change without their counts. Where one could not, the memo is of this asker
-//!    alone, and the directory's inode is one more step. If more depends on who asks, none is made.
-//! 3. A walk that crossed a mount, or held its place for whatever reason, makes none. The mount's own count is looked at.
-//! 4. A symlink on the way is one more dentry, and its inode, as its times decide whether its use is to be written down;
-//!    the memo holds until that is due by the clock.
-//! 5. That a name is absent holds while the set of its directory's children, or its negative dentry, does not change.
-//! 6. Whole paths are remembered, and the directories of their last components, from where a walk to a new name goes on.
-//! 7. A text is remembered the second time that it is met, so that who meets none again pays for none, and a thread that
-//!    met none again has 8 KiB of notes and nothing else. All threads' memos have no more than [`Config::memo_bytes`](crate::Config::memo_bytes).
-//! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
+//! 2. It is made by the walk itself, watched, from the task's root, if that held its place nowhere and asked no file system.
+//! 3. It holds while no count moved: of each dentry on the way; of each mount, which says that it hangs where it hung; of a
+//!    symlink's inode, until its use is to be written down by the clock; and of a directory whose children are all cached, or
+//!    of a negative dentry, where a name is absent.
+//! 4. That everyone may search a directory its dentry's flags say, under its count. Where only some may, the memo is of this
+//!    asker alone, and the directory's inode is one more step. If more depends on who asks, none is made.
+//! 5. A count comes again after 2³¹ changes. So memos end with the [era](pathwalk_sync::seq::era) of the counts.
+//! 6. A text is remembered the second time that it is met: whole paths, and the directories of last components. A thread that
+//!    met none again has 8 KiB of notes and nothing else; all have no more than
+//!    [`Config::memo_bytes`](crate::Config::memo_bytes).
+//! 7. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
-//!
-//! 9. A count comes again after 2³¹ changes. So memos end with the [era](pathwalk_sync::seq::era) of the counts.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
@@ -51,9 +49,11 @@ use text::{LONG, SHORT};
 /// So many dentries are looked at first; most walks have no more.
 const FEW: usize = 8;
 /// The most dentries on the way.
-const STEPS: usize = FEW + 4;
+const STEPS: usize = FEW + 7;
 /// The most inodes on the way that matter: symlinks, and directories that only some may search.
-const INODES: usize = 7;
+const INODES: usize = 8;
+/// The most mounts on the way, where there are others than the root's.
+const MOUNTS: usize = 3;
 /// The longest text that is remembered.
 pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
 
@@ -65,12 +65,11 @@ fn both((MountId(mnt), DentryId(dentry)): Root) -> u64 {
     u64::from(mnt) << 32 | u64::from(dentry)
 }
 
-/// Where a remembered walk ends: two words, which fit in registers.
+/// Where a remembered walk ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
+    mnt: Step<MountId>,
     at: Step<DentryId>,
-    /// The count of the root's mount.
-    mnt_seq: Sample,
     /// So many symlinks were followed.
     links: u8,
     /// A name is absent.
@@ -81,24 +80,16 @@ pub(crate) struct Known {
     pub(crate) canonical: bool,
 }
 
-const _: () = assert!(size_of::<Option<Known>>() == 16);
-
 impl Known {
-    const NOTHING: Self = Self {
-        at: NO_STEP,
-        mnt_seq: Sample::NONE,
-        links: 0,
-        absent: false,
-        link: false,
-        canonical: false,
-    };
+    const NOTHING: Self =
+        Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, absent: false, link: false, canonical: false };
 
-    /// The place, unless a name is absent; in the mount that was asked about.
+    /// The place, unless a name is absent.
     #[inline(always)]
-    pub(crate) fn place(&self, vfs: &Vfs, (mnt, _): Root) -> Place {
-        let (dentry, seq) = self.at;
+    pub(crate) fn place(&self, vfs: &Vfs) -> Place {
+        let ((mnt, mnt_seq), (dentry, seq)) = (self.mnt, self.at);
         // Whoever goes on from the place looks at the count again, so these are the flags under it.
-        Place { mnt, mnt_seq: self.mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
+        Place { mnt, mnt_seq, dentry, seq, flags: vfs.dentry(dentry).flags.get() }
     }
 
     /// How many symlinks were followed.
@@ -112,12 +103,13 @@ type Step<Id> = (Id, Sample);
 
 /// A step that always holds: nobody changes the slot that is no dentry.
 const NO_STEP: Step<DentryId> = (DentryId::NONE, Sample::NONE);
+/// The same of mounts.
+const NO_MOUNT: Step<MountId> = (MountId::NONE, Sample::NONE);
 /// The same of inodes.
 const NO_INODE: Step<InodeId> = (InodeId::NONE, Sample::NONE);
 
 /// The memo of one text. Of most texts, three cache lines are looked at, where the walk would look at one a step, and
 /// wait for each.
-#[derive(Clone)]
 #[repr(C, align(64))]
 struct Memo {
     /// Where the walk began, which must be the task's root still; both words at once.
@@ -130,8 +122,8 @@ struct Memo {
     len: u8,
     /// There are more than few steps.
     long: bool,
-    /// There are inodes that matter.
-    inodes_matter: bool,
+    /// More matters than dentries and the mount at the end.
+    more_matters: bool,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
@@ -143,12 +135,14 @@ struct Memo {
     more: [Step<DentryId>; STEPS - FEW],
     /// The inodes that matter, filled up likewise.
     inodes: [Step<InodeId>; INODES],
+    /// The mounts on the way if there are others than the root's, filled up likewise.
+    mounts: [Step<MountId>; MOUNTS],
     /// Whose walk it was, if a directory was searched that not everyone may.
     who: Identity,
 }
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
-const _: () = assert!(size_of::<Memo>() == 5 * 64);
+const _: () = assert!(size_of::<Memo>() == 6 * 64);
 
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 ///
@@ -158,7 +152,7 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     let hash = text::hash(text);
     let memos = thread::take()?;
     let known = match memos.find(hash) {
-        Some(memo) if memo.is(vfs, root, text) && memo.holds(vfs, root, asker) => {
+        Some(memo) if memo.is(vfs, root, text) && memo.holds(vfs, asker) => {
             memo.used.set(true);
             memos.are_of_this_era().then_some(memo.known)
         }
@@ -183,13 +177,14 @@ impl Memo {
             vfs: 0,
             len: 0,
             long: false,
-            inodes_matter: false,
+            more_matters: false,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
             text: [0; LONG],
             more: [NO_STEP; STEPS - FEW],
             inodes: [NO_INODE; INODES],
+            mounts: [NO_MOUNT; MOUNTS],
             who: Identity::NONE,
         }
     }
@@ -204,23 +199,24 @@ impl Memo {
 
     /// Whether nothing moved since.
     #[inline(always)]
-    fn holds(&self, vfs: &Vfs, (mnt, _): Root, asker: Asker<'_>) -> bool {
+    fn holds(&self, vfs: &Vfs, asker: Asker<'_>) -> bool {
         let dentries = vfs.dentries.slots();
         let holds = |&(id, seq): &Step<DentryId>| dentries.get(id.0).seq.is(seq);
-        let (directory, children) = self.children;
+        let ((directory, children), (mnt, mnt_seq)) = (self.children, self.known.mnt);
         self.few.iter().all(holds)
             && dentries.get(directory.0).children_seq.is(children)
-            && vfs.mount_slot(mnt).seq.is(self.known.mnt_seq)
+            && vfs.mount_slot(mnt).seq.is(mnt_seq)
             && (!self.long || self.more.iter().all(holds))
-            && (!self.inodes_matter || self.inodes_hold(vfs, asker))
+            && (!self.more_matters || self.rest_holds(vfs, asker))
     }
 
-    /// Whether the inodes that matter are what they were: the symlinks, whose use needs no note, and the directories that who
-    /// asks may search. Out of line: it asks the clock.
+    /// Whether the mounts on the way are where they were, and the inodes that matter what they were: the symlinks, whose use
+    /// needs no note, and the directories that who asks may search. Out of line: it asks the clock.
     #[inline(never)]
-    fn inodes_hold(&self, vfs: &Vfs, asker: Asker<'_>) -> bool {
-        self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
-            && (self.until == i64::MAX || vfs.now_seconds() < self.until)
+    fn rest_holds(&self, vfs: &Vfs, asker: Asker<'_>) -> bool {
+        self.mounts.iter().all(|&(id, seq)| vfs.mount_slot(id).seq.is(seq))
+            && self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
+            && (self.until == i64::MAX || without(|| vfs.now_seconds()) < self.until)
             && (self.who == Identity::NONE
                 || self.who == asker.identity() && !vfs.security.asks_in_walks())
     }

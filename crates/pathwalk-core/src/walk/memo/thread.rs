@@ -16,7 +16,7 @@ const WAYS: usize = 4;
 
 thread_local! {
     /// The memos; taken out while they are looked at. Nothing is dropped here: so nobody asks, at each look, whether the
-    /// thread has ended.
+    /// thread has ended; but what is put over something is lost.
     static MEMOS: Cell<ManuallyDrop<Option<Box<Memos>>>> = const { Cell::new(NO_MEMOS) };
     static END: End = const { End };
     /// Nothing is remembered: see [`Nothing`].
@@ -28,7 +28,8 @@ const NO_MEMOS: ManuallyDrop<Option<Box<Memos>>> = ManuallyDrop::new(None);
 
 /// Takes the thread's memos out, if there are any.
 ///
-/// They are moved, not lent to a closure: so all that is done with them is in line where it is done.
+/// They are moved, not lent to a closure: so all that is done with them is in line where it is done. Whoever has them puts
+/// them back once, and calls nobody else's code meanwhile but under [`Nothing`]: that may walk, and would find none.
 #[inline(always)]
 pub(super) fn take() -> Option<Box<Memos>> {
     ManuallyDrop::into_inner(MEMOS.replace(NO_MEMOS))
@@ -37,7 +38,8 @@ pub(super) fn take() -> Option<Box<Memos>> {
 /// Puts them back.
 #[inline(always)]
 pub(super) fn put(memos: Box<Memos>) {
-    MEMOS.set(ManuallyDrop::new(Some(memos)));
+    let before = MEMOS.replace(ManuallyDrop::new(Some(memos)));
+    debug_assert!(before.is_none(), "nobody put others there");
 }
 
 /// Drops the thread's memos when it ends.
@@ -49,23 +51,30 @@ impl Drop for End {
     }
 }
 
-/// While it is there, its thread remembers nothing.
+/// While it is there, its thread remembers nothing, and notes nothing that it meets.
 pub(super) struct Nothing {
     memos: Option<Box<Memos>>,
+    before: bool,
 }
 
 impl Nothing {
-    /// Begins; does not nest.
+    /// Begins, with the memos that are in their place.
     pub(super) fn begin() -> Self {
-        NOTHING.set(true);
-        Self { memos: take() }
+        Self { before: NOTHING.replace(true), memos: take() }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_remembered() -> bool {
+        NOTHING.get()
     }
 }
 
 impl Drop for Nothing {
     fn drop(&mut self) {
-        NOTHING.set(false);
-        self.memos.take().into_iter().for_each(put);
+        NOTHING.set(self.before);
+        if let Some(memos) = self.memos.take() {
+            put(memos);
+        }
     }
 }
 
@@ -81,6 +90,8 @@ pub(super) struct Memos {
     sets: [Set; SETS],
     /// The way of each set that goes next where none is free.
     next: [u8; SETS],
+    /// The place that goes next where there is no room for more.
+    turn: usize,
 }
 
 /// The texts that hash alike.
@@ -98,16 +109,13 @@ impl Memos {
     /// So many at first, and from then on twice as many as before.
     const FIRST: usize = 16;
 
-    /// No memos yet, if the budget has room for them. A thread that ends, or is to remember [nothing](Nothing), gets none.
+    /// No memos yet, if the budget has room for them. A thread that ends gets none.
     pub(super) fn new(budget: u64) -> Option<Box<Self>> {
-        if NOTHING.get() {
-            return None;
-        }
         END.try_with(|_| ()).ok()?;
         let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
         let all = Vec::with_capacity(Self::FIRST);
         let sets = [Set { tags: Tags(0), at: [NOWHERE; WAYS] }; SETS];
-        Some(Box::new(Self { all, taken, era: era(), sets, next: [0; SETS] }))
+        Some(Box::new(Self { all, taken, era: era(), sets, next: [0; SETS], turn: 0 }))
     }
 
     /// The memo of the text, if there seems to be one.
@@ -144,11 +152,22 @@ impl Memos {
         let free = self.sets[set].tags.way_of(0);
         let way = if free < WAYS { free } else { usize::from(self.next[set]) };
         if self.sets[set].at[way] == NOWHERE {
-            self.sets[set].at[way] = self.push(budget)?;
+            self.sets[set].at[way] = self.push(budget).or_else(|| self.take_away())?;
         }
         let Set { tags, at } = &mut self.sets[set];
         let memo = self.all.get_mut(usize::from(at[way]))?;
         Some(Room { memo, tags, next: &mut self.next[set], way, tag: Tags::tag(hash) })
+    }
+
+    /// Takes the place of another memo; each one's turn comes.
+    fn take_away(&mut self) -> Option<u16> {
+        let place = u16::try_from(self.turn % self.all.len().max(1)).ok()?;
+        self.turn = self.turn.wrapping_add(1);
+        let set = self.sets.iter_mut().find(|set| set.at.contains(&place))?;
+        let way = set.at.iter().position(|&at| at == place)?;
+        set.tags.put(way, 0);
+        set.at[way] = NOWHERE;
+        Some(place)
     }
 
     /// Makes room for one more, if all threads then have no more than the budget.
@@ -277,7 +296,9 @@ impl Notes {
 
     /// The text was remembered in vain.
     pub(super) fn strike(&mut self, hash: u64) {
-        self.of(hash).into_iter().for_each(Met::strike);
+        if let Some(met) = self.of(hash) {
+            met.strike();
+        }
     }
 
     /// What is known of a text that is met; nothing the first time.
