@@ -28,7 +28,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::{Blob, BlobArena, Sample};
+use pathwalk_sync::{Blob, BlobArena, Seq};
 use std::{
     fmt::{self, Debug, Formatter},
     ops::Deref,
@@ -334,9 +334,9 @@ impl Vfs {
     pub(crate) fn mnt_idmap(&self, mnt: MountId) -> Option<MntIdmap<'_>> {
         let mount = self.mount_slot(mnt);
         let blobs = mount.idmap_blobs();
-        // Who sees the word sees the ranges, also who holds the mount just when it gets its map: the Acquire fence in
-        // `unchanged` pairs with the Release fence in `change`, before which they were written.
-        let _ = mount.seq.unchanged(Sample::NONE);
+        // Who sees the word sees the ranges, also who holds the mount just when it gets its map: they were written before
+        // the change began.
+        Seq::acquire();
         (blobs != IdmapBlobs::NONE).then_some(MntIdmap { names: &self.names, blobs })
     }
 
@@ -396,10 +396,7 @@ impl<'s> Deref for Through<'_, 's> {
 impl<'a> HeldPath<'a> {
     /// Who asks about what is here, through this mount.
     #[inline]
-    pub(crate) fn seen_by<'s>(&self, who: Subject<'s>) -> Subject<'s>
-    where
-        'a: 's,
-    {
+    pub(crate) fn seen_by<'s>(&'s self, who: Subject<'s>) -> Subject<'s> {
         *self.vfs().through(self.mnt(), &who)
     }
 }

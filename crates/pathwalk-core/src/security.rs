@@ -31,7 +31,8 @@
 //! | `file_truncate` | `EINVAL`; of `O_TRUNC`, the opening | the file system |
 //!
 //! While no module is registered a walk pays nothing. A module that wants to be asked in walks ([`Hooks::WALK`]) takes
-//! `SEARCH_ALL` from all directories, so that no run of plain steps and no memo goes past it: then every walk holds its
+//! `SEARCH_ALL` from all directories, and where a directory without that was searched, runs and memos look whether there is
+//! one: so none goes past it. Then every walk holds its
 //! place, and `RESOLVE_CACHED` answers `EAGAIN`.
 //!
 //! Linux: `security/security.c`, `include/linux/lsm_hook_defs.h`.

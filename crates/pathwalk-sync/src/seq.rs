@@ -99,6 +99,13 @@ impl Seq {
         self.0.load(Relaxed) == sample.0
     }
 
+    /// What was written before a change began is seen by who saw a store of that change, and calls this after.
+    #[inline(always)]
+    pub fn acquire() {
+        // Pairs with the Release fence in `change`.
+        fence(Acquire);
+    }
+
     /// Says whether the count is still `sample`, of before: for who begins to read only then.
     #[inline(always)]
     pub fn is(&self, sample: Sample) -> bool {

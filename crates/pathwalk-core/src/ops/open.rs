@@ -283,10 +283,9 @@ impl Task {
         }
         let writes = op.access.contains(Access::WRITE);
         let truncates = op.flags.contains(OpenFlags::TRUNC) && kind == FileType::Regular && !made;
+        // Until it is truncated.
+        let _writing = truncates.then(|| held.want_write()).transpose()?;
         if !made {
-            if truncates {
-                drop(held.want_write()?);
-            }
             let device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
             match kind {
                 FileType::Symlink => return Err(Errno::ELOOP),
@@ -316,11 +315,12 @@ impl Task {
         let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();
         if truncates {
-            let who = file.borrow().seen_by(self.cred.subject());
+            let at = file.borrow();
+            let who = at.seen_by(self.cred.subject());
             // Also where it is not open for writing.
             let _access = vfs.get_write_access(inode)?;
             file.may_truncate(&who)?;
-            vfs.do_truncate(&file.borrow(), 0, &who, Stamp::Always)?;
+            vfs.do_truncate(&at, 0, &who, Stamp::Always)?;
         }
         Ok(file)
     }
