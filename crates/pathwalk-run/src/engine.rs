@@ -31,14 +31,14 @@ use crate::{
     table::{self, Handling},
     trace::Trace,
 };
-use pathwalk::{At, Errno, File, Result, Task};
+use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs,
 };
 use std::{
     cell::RefCell,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::Read,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -152,6 +152,8 @@ pub(crate) struct Engine {
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
     pidfds: HashMap<u32, OwnedFd>,
+    /// Files that have no place in the tree.
+    strangers: HashSet<HostId>,
     umask: u32,
     /// The program's process, and how it ended.
     program: u32,
@@ -171,6 +173,8 @@ pub(crate) enum Ended {
 
 /// So many threads are known by a descriptor.
 const PIDFDS: usize = 256;
+/// So many files are known to have no place.
+const STRANGERS: usize = 1024;
 
 impl Engine {
     pub(crate) fn new(
@@ -192,6 +196,7 @@ impl Engine {
             asker,
             trace,
             pidfds: HashMap::new(),
+            strangers: HashSet::new(),
             umask: 0o022,
             program,
             ended: None,
@@ -387,11 +392,43 @@ impl Engine {
     ///
     /// - `EBADF`: there is no such.
     pub(crate) fn descriptor(&mut self, caller: &Caller, fd: i32) -> Result<Descriptor> {
-        let fd = self.fetch(caller, fd)?;
-        Ok(match self.cookies.get(HostId::of_fd(&fd)?) {
-            Some(known) => Descriptor::Ours(known, fd),
-            None => Descriptor::Foreign(fd),
-        })
+        let number = fd;
+        let fd = self.fetch(caller, number)?;
+        let stat = crate::sys::answer(fs::fstat(&fd))?;
+        Ok(
+            match self
+                .cookies
+                .get(HostId::of(&stat))
+                .or_else(|| self.adopt(caller.tid, number, &stat))
+            {
+                Some(known) => Descriptor::Ours(known, fd),
+                None => Descriptor::Foreign(fd),
+            },
+        )
+    }
+
+    /// Finds the place of a file that the program has open and did not open by a path of the tree: what it was given, or the
+    /// other end of a terminal. It is that file if the tree has it by the name that the host has.
+    fn adopt(&mut self, tid: u32, number: i32, stat: &fs::Stat) -> Option<Arc<Known>> {
+        let id = HostId::of(stat);
+        let kind = fs::FileType::from_raw_mode(stat.st_mode);
+        let named = matches!(kind, fs::FileType::CharacterDevice | fs::FileType::RegularFile);
+        if !named || self.strangers.contains(&id) {
+            return None;
+        }
+        let link = format!("/proc/{tid}/fd/{number}");
+        let path = fs::readlink(link, Vec::new()).ok()?.into_bytes();
+        let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+        let place = self.task.openat(At::Cwd, &path, flags, 0).ok();
+        let place = place.filter(|place| path.first() == Some(&b'/') && is_on_host(place, id));
+        let Some(place) = place else {
+            if self.strangers.len() >= STRANGERS {
+                self.strangers.clear();
+            }
+            self.strangers.insert(id);
+            return None;
+        };
+        Some(self.cookies.know(id, &place))
     }
 
     /// The open file of a descriptor of the thread's.
@@ -457,6 +494,12 @@ pub(crate) fn install(
     }
 }
 
+/// Whether a place is that file of the host.
+fn is_on_host(place: &File, id: HostId) -> bool {
+    let host = place.host_place().ok().flatten();
+    host.is_some_and(|host| HostId::of_fd(host) == Ok(id))
+}
+
 fn how(status: i32) -> Ended {
     if libc::WIFSIGNALED(status) {
         Ended::Killed(libc::WTERMSIG(status))
@@ -475,6 +518,12 @@ pub(crate) fn serve(
     signals: &OwnedFd,
 ) -> (Ended, Trace) {
     let mut engine = Engine::new(launched.pid, launched.listener, task, cookies, asker, trace);
+    for number in 0..3 {
+        // The program has the same, where they are open.
+        if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {
+            engine.adopt(std::process::id(), number, &stat);
+        }
+    }
     let ended = engine.serve(launched.failure, signals);
     (ended, engine.trace)
 }

@@ -174,3 +174,35 @@ fn a_socket_of_the_host_is_reached_where_it_was_given() {
     assert!(given.status.success(), "{}", text(&given.stderr));
     assert_eq!(heard.join().unwrap(), "hello");
 }
+
+#[test]
+fn a_terminal_has_its_name() {
+    if !can_run(&["script"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let out =
+        said(here.path(), &["script", "-q", "-c", "tty; test -t 0 && echo terminal", "/dev/null"]);
+    assert!(out.starts_with("/dev/pts/") && out.contains("terminal"), "{out}");
+}
+
+#[test]
+fn what_is_handed_in_is_known_where_the_tree_has_it() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    fs::write(here.path().join("in"), "handed in\n").unwrap();
+    let script = "stat -L -c '%d %i' /proc/self/fd/0 in; cat; readlink /proc/self/fd/0";
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "sh", "-c", script])
+        .current_dir(here.path())
+        .stdin(fs::File::open(here.path().join("in")).unwrap())
+        .output()
+        .unwrap();
+    let out = text(&output.stdout);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 4, "{out}{}", text(&output.stderr));
+    assert_eq!(lines[0], lines[1]);
+    assert_eq!(lines[2..], ["handed in", &here.path().join("in").display().to_string()]);
+}
