@@ -234,6 +234,7 @@ impl Engine {
                         libc::SIGCHLD => {}
                         // The terminal sends them to the program too.
                         libc::SIGINT | libc::SIGQUIT => {}
+                        libc::SIGUSR1 | libc::SIGUSR2 => process::kill(self.program, signal),
                         _ if !told => {
                             told = true;
                             process::kill(self.program, signal);

@@ -206,3 +206,30 @@ fn what_is_handed_in_is_known_where_the_tree_has_it() {
     assert_eq!(lines[0], lines[1]);
     assert_eq!(lines[2..], ["handed in", &here.path().join("in").display().to_string()]);
 }
+
+#[test]
+fn signals_are_passed_on_to_the_program() {
+    use std::io::{BufRead, BufReader};
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "trap 'echo one' USR1; trap 'echo last; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "sh", "-c", script])
+        .current_dir(here.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut heard = || lines.next().unwrap().unwrap();
+    assert_eq!(heard(), "ready");
+    let pid = rustix::process::Pid::from_child(&child);
+    for _ in 0..2 {
+        rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+        assert_eq!(heard(), "one");
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(heard(), "last");
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
