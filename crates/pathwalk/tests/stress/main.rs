@@ -24,6 +24,8 @@ mod idmaps;
 
 mod pairs;
 
+mod private;
+
 mod asked;
 
 #[cfg(debug_assertions)]
