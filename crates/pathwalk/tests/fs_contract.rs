@@ -275,6 +275,39 @@ fn a_rename_asks_about_the_new_name_when_the_old_one_is_there() {
 }
 
 #[test]
+fn a_rename_that_waits_for_the_old_name_holds_up_nobody_who_looks_for_the_new_one() {
+    watched(|| {
+        for (old, new) in [("/a", "/b"), ("/b", "/a")] {
+            for somebody_has_it in [false, true] {
+                let (fs, task) = machine(Features::empty());
+                fs.appear(&old[1..], FILE, 0o644, "");
+                fs.hold(Some(&old[1..]));
+                thread::scope(|scope| {
+                    let unlinking = somebody_has_it.then(|| scope.spawn(|| task.unlink(old)));
+                    if somebody_has_it {
+                        fs.until_held();
+                    }
+                    let renaming = scope.spawn(|| task.rename(old, new));
+                    if somebody_has_it {
+                        thread::sleep(Duration::from_millis(50));
+                    } else {
+                        fs.until_held();
+                    }
+                    assert_eq!(task.stat(new).map(drop), Err(Errno::ENOENT), "{old} {new}");
+                    fs.hold(None);
+                    let renamed = renaming.join().unwrap();
+                    match unlinking.map(|it| it.join().unwrap()) {
+                        None => assert_eq!(renamed, Ok(())),
+                        // Either may come first.
+                        Some(unlinked) => assert!(unlinked.is_ok() != renamed.is_ok()),
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[test]
 fn permission_is_the_file_systems_to_decide_unless_it_opts_out() {
     for (features, calls_of_a_hit) in [
         (Features::empty(), 0),

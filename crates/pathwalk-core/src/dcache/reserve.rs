@@ -18,7 +18,7 @@
 use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
 use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::gate;
+use pathwalk_sync::{Sample, gate};
 
 /// What to do with a name that another operation has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,25 @@ pub(crate) struct Busy<'v> {
     id: DentryId,
     parent: DentryId,
     key: u64,
+}
+
+/// A name that was reserved, and may be again while it stands for the same: its dentry, counted.
+#[derive(Debug)]
+pub(crate) struct LetGo<'v> {
+    vfs: &'v Vfs,
+    id: DentryId,
+    /// From when it was reserved: only who has it reserved changes what it stands for.
+    seq: Sample,
+}
+
+/// What came of reserving a name again.
+pub(crate) enum Again<'v> {
+    /// It stands for what it stood for.
+    Reserved(Reserved<'v>),
+    /// Somebody else has it reserved.
+    Busy(Busy<'v>),
+    /// It may stand for something else by now.
+    Changed,
 }
 
 /// What came of trying to reserve the name of a dentry.
@@ -101,6 +120,11 @@ impl<'v> Reserved<'v> {
         self.vfs.dput(std::mem::replace(&mut self.parent, parent));
     }
 
+    /// Ends the reservation, to take it up again.
+    pub(crate) fn let_go(self) -> LetGo<'v> {
+        LetGo { vfs: self.vfs, id: self.hold(), seq: self.dentry().seq.sample() }
+    }
+
     /// One more count of the dentry, for after the reservation.
     pub(crate) fn hold(&self) -> DentryId {
         self.vfs.dget(self.id);
@@ -130,6 +154,23 @@ impl Drop for Reserved<'_> {
         if flags & ABSENT != 0 {
             self.vfs.trim_absent();
         }
+    }
+}
+
+impl<'v> LetGo<'v> {
+    /// Reserves the name again, if nobody else has it and it stands for the same. It waits for nobody.
+    pub(crate) fn reserve_again(self) -> Again<'v> {
+        match self.vfs.try_reserve_held(self.id) {
+            Tried::Reserved(name) if name.dentry().seq.unchanged(self.seq) => Again::Reserved(name),
+            Tried::Busy(busy) => Again::Busy(busy),
+            Tried::Reserved(_) | Tried::Nameless | Tried::Root => Again::Changed,
+        }
+    }
+}
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.vfs.dput(self.id);
     }
 }
 

@@ -4,7 +4,11 @@
 
 use super::{create::Make, making::Making, retry_estale};
 use crate::{
-    dcache::{DEAD_DIR, DIRECTORY, DentryId, ask::Asked, reserve::Reserved},
+    dcache::{
+        DEAD_DIR, DIRECTORY, DentryId,
+        ask::Asked,
+        reserve::{Again, Reserved},
+    },
     fs::{Access, Rename},
     inode::InodeId,
     lock,
@@ -282,6 +286,8 @@ impl Vfs {
 
     /// Reserves both names, in the order that all renames keep; one reservation where they are the same. File systems are
     /// asked about the old name first, and about the new one if that is there.
+    ///
+    /// While one name is waited for, or its file system is asked about it, nobody else's lookup of the other one has to wait.
     fn reserve_two(
         &self,
         old: &Parent<'_>,
@@ -289,21 +295,29 @@ impl Vfs {
     ) -> Result<(Reserved<'_>, Option<Reserved<'_>>)> {
         let key = |parent: &Parent<'_>| (parent.dir.dentry(), parent.name().to_vec());
         let (old_key, new_key) = (key(old), key(new));
-        if old_key == new_key {
-            return Ok((self.reserve_known(old.query())?, None));
-        }
-        // Whoever has one name may not wait for others than the second: a directory's other name may be the first one.
-        let second = |parent: &Parent<'_>| {
-            self.try_reserve_known(parent.query())?.map_err(|_busy| Errno::ESTALE)
-        };
-        if old_key < new_key {
-            let old_name = self.reserve_known(old.query())?.that_is_there()?;
-            return Ok((old_name, Some(second(new)?)));
-        }
         loop {
-            let reserved = self.reserve(new.dir.dentry(), new.text(), &new.last);
-            let old_name = second(old)?.that_is_there()?;
-            match self.ask_reserved(reserved?, new.query())? {
+            let old_name = self.reserve_known(old.query())?.that_is_there()?;
+            if old_key == new_key {
+                return Ok((old_name, None));
+            }
+            if old_key < new_key {
+                // Whoever has one name may not wait for others than the second: a directory's other name may be the first.
+                let new_name = self.try_reserve_known(new.query())?;
+                return Ok((old_name, Some(new_name.map_err(|_busy| Errno::ESTALE)?)));
+            }
+            // The new name comes first. Until the file system is asked about it, its lookups wait.
+            let known = old_name.let_go();
+            let new_name = self.reserve(new.dir.dentry(), new.text(), &new.last)?;
+            let old_name = match known.reserve_again() {
+                Again::Reserved(old_name) => old_name,
+                Again::Busy(busy) => {
+                    drop(new_name);
+                    busy.wait();
+                    continue;
+                }
+                Again::Changed => continue,
+            };
+            match self.ask_reserved(new_name, new.query())? {
                 Asked::Known(new_name) => return Ok((old_name, Some(new_name))),
                 Asked::Busy(_) => return Err(Errno::ESTALE),
                 // It is reserved anew before the old name is.
