@@ -1,4 +1,4 @@
-//! The budget of 40: symlinks and automounts, of a walk and of all walks that file systems make while they are asked by it.
+//! The budget of 40: symlinks and automounts, of a walk and of the walks that file systems make while they are asked by it.
 //!
 //! ```text
 //!   a walk            links    1  2        14  15
@@ -7,7 +7,12 @@
 //!       a walk                     3 … 13  │
 //! ```
 //!
-//! So a file system that walks through itself gets `ELOOP` at last, and not to the end of its stack.
+//! It is shared by what is asked about a symlink (`readlink`, `get_link`, `update_time`, `INODE_FOLLOW_LINK`), `automount` and
+//! `manage`. A symlink and an automount are counted before that, so a file system that walks through the same one gets
+//! `ELOOP` at last, and not to the end of its stack. Crossing a gate counts nothing, as in Linux, nor does a lookup: a file
+//! system that walks through its own gate, or to the name that it is asked for, must know those walks.
+//!
+//! Invariant: a file system returns on the thread that it was asked on.
 //!
 //! Linux: `total_link_count`, which `set_nameidata` takes over from the walk outside.
 

@@ -52,7 +52,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let body = self.read_link(&link, last, &mut to);
         self.put_link(&link);
         let body = body?;
-        self.count_link();
         match &to {
             Some(to) if O::LISTENS => {
                 let (mnt, dentry) = self.fs.hold_root(self.vfs);
@@ -71,7 +70,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(())
     }
 
-    /// The link's body; none, and `to`, where it leads to a place instead.
+    /// The link's body; none, and `to`, where it leads to a place instead. It is counted before anyone is asked about it: who is
+    /// asked may walk through the same link.
     fn read_link(
         &mut self,
         link: &Place,
@@ -81,6 +81,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let vfs = self.vfs;
         self.point()?;
         self.may_follow_one_more()?;
+        if !H::RCU {
+            self.count_link();
+        }
         let inode = InodeId(vfs.dentry(link.dentry).inode.get());
         let slot = vfs.inode(inode);
         let Some(attr) = (if H::RCU { slot.try_attr() } else { Some(slot.attr()) }) else {
@@ -101,11 +104,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             if H::RCU {
                 return Err(Stop::Leave(Left::Atime));
             }
-            vfs.touch_atime(inode, link.mnt, flags);
+            self.in_hook(|_| vfs.touch_atime(inode, link.mnt, flags));
         }
         if !H::RCU {
-            vfs.ask(Hooks::INODE_FOLLOW_LINK, |module| {
-                module.inode_follow_link(&self.who, vfs.inode_ref(inode))
+            self.in_hook(|who| {
+                vfs.ask(Hooks::INODE_FOLLOW_LINK, |module| {
+                    module.inode_follow_link(who, vfs.inode_ref(inode))
+                })
             })?;
         }
         let mut body = SmallVec::new();
@@ -116,12 +121,16 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         } else if H::RCU {
             return Err(Stop::Leave(Left::LinkBody));
         } else if slot.flags.get() & I_MAGIC_LINK == 0 {
-            body.extend_from_slice(&vfs.link_body(inode)?);
+            body.extend_from_slice(&self.in_hook(|_| vfs.link_body(inode))?);
         } else {
             match self.in_hook(|who| vfs.get_link(inode, who))? {
                 LinkTarget::Body(text) => body.extend_from_slice(&text),
                 LinkTarget::Place(place) => *to = Some(place.0),
             }
+        }
+        if H::RCU {
+            // Not before: a walk that leaves comes to the link again.
+            self.count_link();
         }
         Ok(body)
     }
