@@ -262,11 +262,11 @@ impl TreeGuard<'_> {
             && (from == to || self.receivers(from).contains(&to))
     }
 
-    /// Whether a mount, or one that would go with it, is in use by more than `counts`.
+    /// Whether a mount, or one that would go with it, is in use by more than `counts`, looked at so often.
     ///
     /// Linux: `propagate_mount_busy`.
-    pub(super) fn is_busy(&mut self, id: MountId, counts: u64) -> bool {
-        if !self.node(id).children.is_empty() || self.in_use(id, counts) {
+    pub(super) fn is_busy(&mut self, id: MountId, counts: u64, looks: u32) -> bool {
+        if !self.node(id).children.is_empty() || self.in_use(id, counts, looks) {
             return true;
         }
         let (parent, mountpoint) = self.vfs.mount_slot(id).place();
@@ -276,7 +276,7 @@ impl TreeGuard<'_> {
             let children = &self.node(child).children;
             let stays = !children.is_empty()
                 && (children.len() > 1 || self.overmount(child) != children.first().copied());
-            !stays && self.in_use(child, 0)
+            !stays && self.in_use(child, 0, looks)
         })
     }
 

@@ -65,7 +65,7 @@ impl Vfs {
         }
         if !flags.contains(UmountFlags::DETACH) {
             tree.shrink_submounts(id);
-            if tree.is_busy(id, 1) {
+            if tree.is_busy(id, 1, LOOKS) {
                 return Err(Errno::EBUSY);
             }
         }
@@ -76,7 +76,7 @@ impl Vfs {
     /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
     fn expire(&self, id: MountId) -> Result<()> {
         let mut tree = self.mount_tree();
-        if !tree.node(id).children.is_empty() || tree.in_use(id, 1) {
+        if !tree.node(id).children.is_empty() || tree.in_use(id, 1, LOOKS) {
             return Err(Errno::EBUSY);
         }
         let flags = self.mount_slot(id).flags();
@@ -152,7 +152,7 @@ impl Vfs {
                 if !mount.flags().contains(MntFlags::DETACHED)
                     || self.mount_counts.get(id.0).sum_after() != 0
                     // Nor does a walk that came here before it was detached: from here on it finds the count odd.
-                    || tree.in_use(id, 0)
+                    || tree.in_use(id, 0, LOOKS)
                 {
                     continue;
                 }
@@ -189,14 +189,14 @@ impl TreeGuard<'_> {
         }
     }
 
-    /// Whether a mount is held by more than `counts`. If it is not, nobody comes to hold it until the tree's lock is given
-    /// up.
+    /// Whether a mount is held by more than `counts`, looked at so often. If it is not, nobody comes to hold it until the
+    /// tree's lock is given up.
     ///
     /// Linux: `do_refcount_check`.
-    pub(super) fn in_use(&mut self, id: MountId, counts: u64) -> bool {
+    pub(super) fn in_use(&mut self, id: MountId, counts: u64, looks: u32) -> bool {
         let counter = self.vfs.mount_counts.get(id.0);
         let held = || {
-            (0..LOOKS).all(|look| {
+            (0..looks).all(|look| {
                 if look != 0 {
                     std::thread::yield_now();
                 }
@@ -220,42 +220,51 @@ impl TreeGuard<'_> {
         held
     }
 
-    /// Takes down the mounts below one that walks had mounted and nobody uses, the leaves first.
+    /// Takes down the mounts below one that walks had mounted and nobody uses, the leaves first. However many there are, it
+    /// waits for late readers as long as for those of one mount.
     ///
     /// Linux: `shrink_submounts`.
     fn shrink_submounts(&mut self, top: MountId) {
-        loop {
-            let idle = self.select_submounts(top);
-            if idle.is_empty() {
-                return;
+        for look in 0..LOOKS {
+            if look != 0 {
+                std::thread::yield_now();
             }
-            for id in idle {
-                // It may have gone with one before it.
-                if self.vfs.mount_slot(id).ns() != NsId::NONE {
-                    self.umount_tree(&[id], Umount::Propagated);
-                }
+            if self.shrink_idle(top) == 0 {
+                return;
             }
         }
     }
 
-    /// Those of them with nothing mounted in them. What hangs in other mounts than such ones stays, and so do they.
+    /// Takes down those that are idle at one look each; says how many were busy. What hangs in other mounts than such ones
+    /// stays, and so do they.
     ///
     /// Linux: `select_submounts`.
-    fn select_submounts(&mut self, top: MountId) -> Vec<MountId> {
-        let (mut todo, mut idle) = (vec![top], Vec::new());
+    fn shrink_idle(&mut self, top: MountId) -> u32 {
+        let mut busy = 0;
+        // Parents first, so from behind each is met when what hung in it was.
+        let (mut todo, mut found) = (vec![top], Vec::new());
         while let Some(at) = todo.pop() {
-            for child in self.node(at).children.clone() {
-                if !self.vfs.mount_slot(child).flags().contains(MntFlags::SHRINKABLE) {
-                    continue;
-                }
-                if !self.node(child).children.is_empty() {
+            for &child in &self.node(at).children {
+                if self.vfs.mount_slot(child).flags().contains(MntFlags::SHRINKABLE) {
                     todo.push(child);
-                } else if !self.is_busy(child, 0) {
-                    idle.push(child);
+                    found.push(child);
                 }
             }
         }
-        idle
+        for id in found.into_iter().rev() {
+            // It may have gone with one before it; what has something mounted in it is in nobody's way by itself.
+            if self.vfs.mount_slot(id).ns() == NsId::NONE || !self.node(id).children.is_empty() {
+                continue;
+            }
+            if self.is_busy(id, 0, 1) {
+                busy += 1;
+            } else {
+                self.umount_tree(&[id], Umount::Propagated);
+            }
+            // What goes hangs nowhere now. What was seen unused and stays is to be walked in.
+            self.unused.clear();
+        }
+        busy
     }
 
     /// Takes down trees.
