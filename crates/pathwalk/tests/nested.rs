@@ -7,9 +7,12 @@ use pathwalk::{
         Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, Managed, NewInode,
     },
 };
-use std::sync::{
-    Arc, Mutex, Weak,
-    atomic::{AtomicU32, Ordering::Relaxed},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
 };
 
 /// What a walk asks.
@@ -259,5 +262,23 @@ fn what_is_followed_inside_is_gone_for_who_asked() {
             assert_left(&task, &on_the_way, 20 - question.counts(), question);
         }
         assert_left(&task, "/", 40, question);
+    }
+}
+
+#[test]
+fn a_panic_inside_leaves_the_thread_its_budget() {
+    for question in Question::ALL {
+        let (fs, task) = machine(question, |task| {
+            task.stat("/20")?;
+            panic!("as the test wants it")
+        });
+        let path = format!("{}/.", question.path());
+        let walk = catch_unwind(AssertUnwindSafe(|| task.stat(&path).map(drop)));
+        assert!(walk.is_err(), "{question:?}");
+        assert_left(&task, "/", 40, question);
+        *fs.hook.lock().unwrap() = None;
+        assert_eq!(task.stat(&path).map(drop), Ok(()), "{question:?}");
+        // The walk that panicked has not given back what it held, for which the machine would wait at its end.
+        std::mem::forget(task);
     }
 }

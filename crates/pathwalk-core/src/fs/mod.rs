@@ -12,9 +12,9 @@
 //!   the file system decides which of the two wins.
 //! - Permission, the kind of the victim, read-only mounts and existence of the name were checked before.
 //! - It either does what it says or answers an errno and has changed nothing.
-//! - It returns on the thread that it was called on, or panics there. It may make calls of the same machine meanwhile; those
-//!   that it makes while it is asked about a symlink, to mount something or about a gate share the budget of 40 symlinks of
-//!   the walk outside.
+//! - It returns on the thread that it was called on, and does not panic: what a walk held would be held for ever.
+//! - It may make calls of the same machine meanwhile. Those that it makes while it is asked about a symlink, to mount something
+//!   or about a gate share the budget of 40 symlinks of the walk outside.
 //!
 //! Linux: `struct super_operations`, `inode_operations`, `file_operations`.
 
