@@ -216,10 +216,10 @@ impl Vfs {
         out.get_mut(len..)
     }
 
-    /// Takes a count unless the dentry is dead.
+    /// Takes a count unless the dentry is dead, or none: what was read of a mount that just goes may be no dentry.
     #[inline]
     pub(crate) fn dget_not_dead(&self, id: DentryId) -> bool {
-        self.dentry(id).lockref.get_not_dead()
+        id != DentryId::NONE && self.dentry(id).lockref.get_not_dead()
     }
 
     /// Takes one more count of a dentry that the caller holds.
