@@ -65,6 +65,9 @@ pub use fdtable::FdTable;
 pub use file::File;
 pub use idmap::{MntIdmap, MountIdMap, MountIdRange};
 pub use inode::{Attr, InodeRef};
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use mount::patience;
 pub use mount::{
     list::{LSMT_ROOT, StatMount},
     namespace::MountNamespace,

@@ -23,6 +23,12 @@ pub(crate) mod propagate;
 
 pub(crate) mod umount;
 
+#[cfg_attr(
+    not(debug_assertions),
+    expect(unreachable_pub, reason = "only builds with debug assertions let tests listen")
+)]
+pub mod patience;
+
 pub(crate) mod change;
 
 pub(crate) mod remount;

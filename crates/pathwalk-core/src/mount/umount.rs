@@ -5,7 +5,7 @@
 //!
 //! Linux: `do_umount`, `shrink_submounts`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
 
-use super::{MntFlags, MountId, NsId, propagate::Propagation, tree::TreeGuard};
+use super::{MntFlags, MountId, NsId, patience, propagate::Propagation, tree::TreeGuard};
 use crate::{
     cred::Subject,
     dcache::{DIRECTORY, DentryId, MOUNTED},
@@ -198,7 +198,7 @@ impl TreeGuard<'_> {
         let held = || {
             (0..looks).all(|look| {
                 if look != 0 {
-                    std::thread::yield_now();
+                    patience::wait();
                 }
                 counter.sum_after() > counts
             })
@@ -227,7 +227,7 @@ impl TreeGuard<'_> {
     fn shrink_submounts(&mut self, top: MountId) {
         for look in 0..LOOKS {
             if look != 0 {
-                std::thread::yield_now();
+                patience::wait();
             }
             if self.shrink_idle(top) == 0 {
                 return;

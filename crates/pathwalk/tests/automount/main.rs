@@ -2,9 +2,13 @@
 //!
 //! - [`asked`]: when they are asked, and what becomes of what they say.
 //! - [`mounts`]: what becomes of what they mount.
+//! - [`shrinking`]: who feels that it is unmounted.
 
 mod managing;
 
 mod asked;
 
 mod mounts;
+
+#[cfg(debug_assertions)]
+mod shrinking;

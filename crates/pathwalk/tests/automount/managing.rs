@@ -35,7 +35,7 @@ const UNEXPECTED: Errno = Errno::EPROTO;
 /// What a file system does while it is asked.
 pub(crate) type Hook = Box<dyn FnMut(&Task) + Send>;
 
-/// A root with the directories `auto`, `gate`, `both` and `plain`, each with a directory `sub`.
+/// A root with the directories `auto`, `gate`, `both` and `plain`, each with a directory `sub`; numbers are like `auto`.
 #[derive(Default)]
 pub(crate) struct Managing {
     answers: Mutex<VecDeque<Answer>>,
@@ -51,6 +51,13 @@ pub(crate) struct Managing {
 }
 
 const NAMES: [&[u8]; 4] = [b"auto", b"gate", b"both", b"plain"];
+
+/// The node of the directory that has a number for its name.
+fn numbered(name: u16) -> u64 {
+    NUMBERED + u64::from(name)
+}
+
+const NUMBERED: u64 = 1000;
 
 impl Managing {
     fn directory(node: u64) -> Found {
@@ -88,7 +95,10 @@ impl FileSystem for Managing {
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         let node = match dir.node() {
-            1 => NAMES.iter().position(|known| *known == name).map(|index| index as u64 + 2),
+            1 => match NAMES.iter().position(|known| *known == name) {
+                Some(index) => Some(index as u64 + 2),
+                None => str::from_utf8(name).ok().and_then(|name| name.parse().ok()).map(numbered),
+            },
             node if name == b"sub" => Some(node + 100),
             _ => None,
         };
@@ -97,7 +107,7 @@ impl FileSystem for Managing {
 
     fn managed(&self, found: &Found) -> Managed {
         match found.node {
-            2 => Managed::AUTOMOUNT,
+            2 | NUMBERED.. => Managed::AUTOMOUNT,
             3 => Managed::TRANSIT,
             4 => Managed::AUTOMOUNT | Managed::TRANSIT,
             _ => Managed::empty(),

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// A machine with a MemFs as its root and a managing file system on `/a`; `/b` and `/c` are empty.
-fn managed_at_a(flags: MountFlags) -> (Arc<Managing>, Arc<Task>) {
+pub(crate) fn managed_at_a(flags: MountFlags) -> (Arc<Managing>, Arc<Task>) {
     let (root, task) = machine();
     *root.task.lock().unwrap() = Weak::new();
     task.mount(MemFs::new(), "/plain", MountFlags::empty()).unwrap();
@@ -29,7 +29,7 @@ fn managed_at_a(flags: MountFlags) -> (Arc<Managing>, Arc<Task>) {
 }
 
 /// What is mounted, and its flags, in the order in which it was.
-fn mounts(task: &Task) -> Vec<String> {
+pub(crate) fn mounts(task: &Task) -> Vec<String> {
     let text = String::from_utf8(pathwalk::mountinfo(task)).unwrap();
     let fields = |line: &str| {
         let mut fields = line.split(' ').skip(4);
@@ -38,7 +38,7 @@ fn mounts(task: &Task) -> Vec<String> {
     text.lines().map(fields).filter(|line| !line.starts_with("/ ")).collect()
 }
 
-fn umount(task: &Task, path: &str) -> Result<(), Errno> {
+pub(crate) fn umount(task: &Task, path: &str) -> Result<(), Errno> {
     task.umount2(path, UmountFlags::empty())
 }
 
