@@ -28,7 +28,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::{Blob, BlobArena, Seq};
+use pathwalk_sync::{Blob, BlobArena, Seq, lock_order};
 use std::{
     fmt::{self, Debug, Formatter},
     ops::Deref,
@@ -315,10 +315,12 @@ impl Mount {
 }
 
 impl Vfs {
-    /// Frees a map that no mount has any more.
+    /// Frees a map that no mount has any more. Its page may go back to the system, which holds up all threads: the caller has
+    /// no lock.
     pub(crate) fn idmap_free(&self, blobs: IdmapBlobs) {
         for blob in [blobs.users(), blobs.groups()] {
             if blob != 0 {
+                lock_order::assert_none_held();
                 self.names.free(blob);
             }
         }

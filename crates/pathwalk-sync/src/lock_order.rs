@@ -64,7 +64,10 @@ pub fn assert_none_held() {
     #[cfg(debug_assertions)]
     HELD.with(|held| {
         let held = held.borrow();
-        assert!(held.is_empty(), "a file system is asked while {held:?} is held");
+        assert!(
+            held.is_empty(),
+            "a file system is asked, or memory given back, while {held:?} is held"
+        );
     });
 }
 

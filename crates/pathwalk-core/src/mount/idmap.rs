@@ -50,7 +50,7 @@ impl TreeGuard<'_> {
         self.put_idmap(before);
     }
 
-    /// Notes that one mount less has a map, whose count was made to move: the last one frees it.
+    /// Notes that one mount less has a map, whose count was made to move. The last one's is freed after the lock.
     pub(super) fn put_idmap(&mut self, blobs: IdmapBlobs) {
         if blobs == IdmapBlobs::NONE {
             return;
@@ -60,7 +60,7 @@ impl TreeGuard<'_> {
         if *count == 0 {
             self.idmaps.remove(&blobs);
             self.vfs.idmaps.set(self.idmaps.len() as u32);
-            self.vfs.idmap_free(blobs);
+            self.idmaps_left.push(blobs);
         }
     }
 }

@@ -8,8 +8,8 @@
 //!                           └ remount     flags
 //! ```
 //!
-//! What only writers look at is in maps here; what walks look at is in the slots. Dentries and mounts that the tree lets go
-//! of are given back after the lock: file systems may hear of it.
+//! What only writers look at is in maps here; what walks look at is in the slots. What the tree lets go of is given
+//! back after the lock: file systems may hear of dentries and mounts, and with a map of owners a page may go.
 //!
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
@@ -115,6 +115,8 @@ pub(crate) struct TreeGuard<'v> {
     pub(super) unused: HashMap<MountId, Change<'v>>,
     /// Counts to be given back after the lock.
     pub(super) dentries: Vec<DentryId>,
+    /// Maps of owners that no mount has any more, to be freed after the lock.
+    pub(super) idmaps_left: Vec<IdmapBlobs>,
     /// Detached mounts to be freed after the lock, if nobody holds them.
     pub(super) detached: Vec<MountId>,
 }
@@ -141,6 +143,9 @@ impl Drop for TreeGuard<'_> {
         for dentry in self.dentries.drain(..) {
             self.vfs.dput(dentry);
         }
+        for blobs in self.idmaps_left.drain(..) {
+            self.vfs.idmap_free(blobs);
+        }
         self.vfs.free_detached(std::mem::take(&mut self.detached));
     }
 }
@@ -156,6 +161,7 @@ impl Vfs {
             moving: None,
             unused: HashMap::new(),
             dentries: Vec::new(),
+            idmaps_left: Vec::new(),
             detached: Vec::new(),
         }
     }
