@@ -51,6 +51,8 @@ pub(crate) const I_NOSEC: u32 = 1 << 10;
 
 /// Somebody changes the attributes; set and cleared under the lock, and of no meaning to readers. See `setattr`.
 pub(crate) const I_CHANGING: u32 = 1 << 12;
+/// Somebody waits for the end of that.
+pub(crate) const I_CHANGE_AWAITED: u32 = 1 << 14;
 /// The file system wants to be asked for the attributes before somebody is told them.
 pub(crate) const I_GETATTR: u32 = 1 << 13;
 /// It was made without a name, and may get one.

@@ -11,7 +11,7 @@
 
 use crate::{
     cred::Subject,
-    inode::{Attr, I_CHANGING, Inode, InodeId},
+    inode::{Attr, I_CHANGE_AWAITED, I_CHANGING, Inode, InodeId},
     lock,
     mount::{MntFlags, MountId, remount::Writing},
     ops::making::may_keep_sgid,
@@ -91,19 +91,28 @@ impl<'v> Changing<'v> {
                     slot.flags.set(flags | I_CHANGING);
                     return Self(slot);
                 }
+                slot.flags.set(flags | I_CHANGE_AWAITED);
             }
-            gate::wait(slot, || slot.flags.get() & I_CHANGING != 0);
+            // Who changes it next, and is waited for by nobody yet, does not wake us.
+            gate::wait(slot, || {
+                const BOTH: u32 = I_CHANGING | I_CHANGE_AWAITED;
+                slot.flags.get() & BOTH == BOTH
+            });
         }
     }
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        {
+        let before = {
             let _guard = self.0.lockref.lock(lock::INODE);
-            self.0.flags.set(self.0.flags.get() & !I_CHANGING);
+            let before = self.0.flags.get();
+            self.0.flags.set(before & !(I_CHANGING | I_CHANGE_AWAITED));
+            before
+        };
+        if before & I_CHANGE_AWAITED != 0 {
+            gate::wake_all(self.0);
         }
-        gate::wake_all(self.0);
     }
 }
 

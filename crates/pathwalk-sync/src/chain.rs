@@ -27,7 +27,7 @@ use crate::{
     shim::{
         AtomicU32, Mutex,
         Ordering::{Acquire, Relaxed, Release},
-        spin_loop, yield_now,
+        put, spin_loop, yield_now,
     },
 };
 use std::io;
@@ -388,9 +388,8 @@ struct BucketGuard<'a> {
 impl Drop for BucketGuard<'_> {
     fn drop(&mut self) {
         // Release: who locks the bucket next, or enters the chain, sees what was done under the lock. Pairs with
-        // the Acquire in `lock_bucket` and in `Link::next`. (A swap and no store: for the model checker a store
-        // may be lost to a `fetch_or` beside it.)
-        self.head.0.swap(self.first, Release);
+        // the Acquire in `lock_bucket` and in `Link::next`.
+        put(&self.head.0, self.first, Release);
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   Arena ── slots, named by 32-bit ids, never unmapped while it lives
 //!     └ a slot's Seq      even = stable, odd = being changed, never reset
-//!     └ a slot's Lockref  lock + count + dead in one word
+//!     └ a slot's Lockref  lock, count and dead in eight bytes
 //!     └ a slot's Link ──► Table: chains whose end names their bucket
 //! ```
 //!
@@ -38,6 +38,7 @@ pub mod lock_order;
 #[cfg(not(loom))]
 pub mod clock;
 
+mod lock;
 mod mapping;
 mod shim;
 

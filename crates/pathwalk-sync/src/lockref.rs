@@ -1,57 +1,53 @@
-//! Lockrefs: a lock, a count and "dead" in one word.
+//! Lockrefs: a lock, a count and "dead" in eight bytes.
 //!
-//! | bits | meaning | written by |
-//! |---|---|---|
-//! | 0–30 | count: how many hold the slot | anyone, lock-free |
-//! | 31 | DEAD: the slot is free or about to be; nobody may take a count | the holder of the lock, once, at count 0 |
-//! | 32 | LOCKED | whoever takes the lock |
-//! | 33 | PARKED: somebody sleeps on the lock | a waiter; cleared by the last wake-up |
+//! | word | bits | meaning | written by |
+//! |---|---|---|---|
+//! | count | 0–30 | how many hold the slot | anyone, lock-free |
+//! | | 31 | DEAD: the slot is free or about to be; nobody may take a count | the holder of the lock, once, at count 0 |
+//! | lock | | see the module `lock` | whoever takes the lock |
 //!
 //! Rules:
-//! 1. Counts go up and down whether or not the word is locked; the lock protects the slot's cells.
+//! 1. Counts go up and down whether or not the slot is locked; the lock protects the slot's cells.
 //! 2. [`Lockref::get_not_dead`] is refused only by DEAD: a slot with count 0 may be revived.
 //! 3. [`LockGuard::mark_dead`] succeeds only at count 0, so of any number of threads that saw the count
 //!    reach zero one frees the slot.
 //! 4. A dead slot becomes alive again only by [`Lockref::revive`], by the one thread that took it from the
 //!    arena's free list.
 //!
-//! Linux: `struct lockref`, `lockref_get_not_dead`, `lockref_mark_dead`.
+//! Linux: `struct lockref`, `lockref_get_not_dead`, `lockref_mark_dead`. The two are words of their own here, so that the
+//! lock can be given up by a plain store.
 
 use crate::{
+    lock::LockWord,
     lock_order::{self, Held, Rank},
     shim::{
-        AtomicU64,
+        AtomicU32,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
-        spin_loop,
+        put,
     },
 };
 
-const COUNT: u64 = (1 << 31) - 1;
-const DEAD: u64 = 1 << 31;
-const LOCKED: u64 = 1 << 32;
-const PARKED: u64 = 1 << 33;
+const COUNT: u32 = (1 << 31) - 1;
+const DEAD: u32 = 1 << 31;
 
-/// How often a waiter looks again before it sleeps: about the length of the longest section under the lock.
-#[cfg(not(loom))]
-const SPINS: u32 = 40;
-#[cfg(loom)]
-const SPINS: u32 = 1;
-
-/// A lock, a count and "dead" in one word.
+/// A lock, a count and "dead" in eight bytes.
 #[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Lockref(AtomicU64);
+#[repr(C)]
+pub struct Lockref {
+    count: AtomicU32,
+    lock: LockWord,
+}
 
 impl Lockref {
     /// Takes a count unless the slot is dead.
     #[inline]
     #[must_use = "a refused count must not be used"]
     pub fn get_not_dead(&self) -> bool {
-        let mut word = self.0.load(Relaxed);
+        let mut word = self.count.load(Relaxed);
         while word & DEAD == 0 {
             // Acquire: what was written to the slot before it was revived is seen by the new holder. Pairs with
             // the Release in `revive`.
-            match self.0.compare_exchange_weak(word, word + 1, Acquire, Relaxed) {
+            match self.count.compare_exchange_weak(word, word + 1, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -62,14 +58,14 @@ impl Lockref {
     /// Takes one more count; the caller holds one.
     #[inline]
     pub fn get(&self) {
-        let before = self.0.fetch_add(1, Relaxed);
+        let before = self.count.fetch_add(1, Relaxed);
         debug_assert!(before & (DEAD | COUNT) != 0 && before & DEAD == 0, "get needs a holder");
     }
 
     /// Takes a count for a slot that the caller's lock keeps alive, even at count 0.
     #[inline]
     pub fn get_locked(&self) {
-        let before = self.0.fetch_add(1, Relaxed);
+        let before = self.count.fetch_add(1, Relaxed);
         debug_assert!(before & DEAD == 0, "a dead slot is not held");
     }
 
@@ -81,32 +77,30 @@ impl Lockref {
         // `mark_dead` and here.
         // Acquire: the last holder sees what those before it did to the slot, above all that one of them took
         // its name away. Pairs with the Release here.
-        let before = self.0.fetch_sub(1, AcqRel);
+        let before = self.count.fetch_sub(1, AcqRel);
         debug_assert!(before & COUNT != 0, "put without get");
-        (before & COUNT) as u32 - 1
+        (before & COUNT) - 1
     }
 
     /// The count at some moment; exact only for whoever can keep others from changing it.
     #[inline]
     pub fn count(&self) -> u32 {
-        (self.0.load(Relaxed) & COUNT) as u32
+        self.count.load(Relaxed) & COUNT
     }
 
     /// Says whether the slot is dead: free, or about to be.
     #[inline]
     pub fn is_dead(&self) -> bool {
-        self.0.load(Relaxed) & DEAD != 0
+        self.count.load(Relaxed) & DEAD != 0
     }
 
     /// Makes a free slot alive with one count, held by the caller, who took it from the free list.
     #[inline]
     pub fn revive(&self) {
-        // Nobody else changes DEAD and the count of a free slot. It may be locked: by one who saw the count
-        // reach zero, lost to the one that freed the slot, and is about to find out in `mark_dead`.
-        let free = self.0.load(Relaxed);
-        debug_assert!(free & COUNT == 0, "a free slot is not held");
+        debug_assert!(self.count() == 0, "a free slot is not held");
+        // Nobody else changes the count of a free slot: whoever comes by an old id finds it dead.
         // Release: the free slot's contents are seen by whoever takes a count by an old id.
-        self.0.fetch_xor(free & DEAD | 1, Release);
+        put(&self.count, 1, Release);
     }
 
     /// Takes the lock, for a short time: no file system is asked while it is held.
@@ -124,41 +118,8 @@ impl Lockref {
     #[inline]
     fn lock_with(&self, rank: Rank, nested: bool) -> LockGuard<'_> {
         let held = lock_order::acquire(rank, nested);
-        // Acquire: sees all that the last holder wrote. Pairs with the Release in the guard's drop.
-        if self.0.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
-            self.lock_slow();
-        }
+        self.lock.lock();
         LockGuard { lockref: self, _held: held }
-    }
-
-    #[cold]
-    fn lock_slow(&self) {
-        loop {
-            for _ in 0..SPINS {
-                if self.0.load(Relaxed) & LOCKED == 0
-                    && self.0.fetch_or(LOCKED, Acquire) & LOCKED == 0
-                {
-                    return;
-                }
-                spin_loop();
-            }
-            if self.park() {
-                return;
-            }
-        }
-    }
-
-    /// Sleeps until the lock is given up. Returns true if the lock was taken on the way.
-    fn park(&self) -> bool {
-        let before = self.0.fetch_or(PARKED | LOCKED, Acquire);
-        if before & LOCKED == 0 {
-            // Nobody held it: now we do. PARKED may be false alarm; the unlock sorts it out.
-            return true;
-        }
-        crate::gate::wait_once(self, || {
-            self.0.load(Relaxed) & (LOCKED | PARKED) == LOCKED | PARKED
-        });
-        false
     }
 }
 
@@ -183,12 +144,12 @@ impl LockGuard<'_> {
         self.mark_dead_at(1)
     }
 
-    fn mark_dead_at(&self, count: u64) -> bool {
-        let mut word = self.lockref.0.load(Relaxed);
+    fn mark_dead_at(&self, count: u32) -> bool {
+        let mut word = self.lockref.count.load(Relaxed);
         while word & (COUNT | DEAD) == count {
             // Acquire: sees what the last holders did before their `put`.
             let dead = word & !COUNT | DEAD;
-            match self.lockref.0.compare_exchange_weak(word, dead, Acquire, Relaxed) {
+            match self.lockref.count.compare_exchange_weak(word, dead, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -200,11 +161,7 @@ impl LockGuard<'_> {
 impl Drop for LockGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: the next holder sees what was written under the lock. Pairs with the Acquire in `lock`.
-        let before = self.lockref.0.fetch_and(!LOCKED & !PARKED, Release);
-        if before & PARKED != 0 {
-            crate::gate::wake_all(self.lockref);
-        }
+        self.lockref.lock.unlock();
     }
 }
 

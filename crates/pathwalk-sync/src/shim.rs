@@ -18,6 +18,18 @@ pub(crate) use std::{
     thread_local,
 };
 
+/// Stores a word that others change by read-modify-writes, and returns what it said just before. For the model checker it is
+/// one step, as a store may be lost to those beside it there; in fact it is two.
+#[inline(always)]
+pub(crate) fn put(word: &AtomicU32, value: u32, order: Ordering) -> u32 {
+    if cfg!(loom) {
+        return word.swap(value, order);
+    }
+    let before = word.load(Ordering::Relaxed);
+    word.store(value, order);
+    before
+}
+
 /// A number for the calling thread, which asks once.
 #[cfg(not(loom))]
 pub(crate) fn next_thread() -> usize {

@@ -47,6 +47,17 @@ pub(crate) fn stripe() -> usize {
     })
 }
 
+/// A SeqCst fence behind a read-modify-write. On x86-64 that is a locked instruction, and with it a fence: only the compiler
+/// is kept from moving anything there. Linux: `smp_mb__after_atomic`.
+#[inline(always)]
+fn fence_after_rmw() {
+    if cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
+        std::sync::atomic::compiler_fence(crate::shim::Ordering::SeqCst);
+    } else {
+        fence(SeqCst);
+    }
+}
+
 /// One line of a [`Striped`].
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -77,7 +88,7 @@ impl Striped {
         self.get();
         // SeqCst fence, the store-load half of Dekker: the count is up before `valid` looks. Pairs with the
         // fence in `sum_after`.
-        fence(SeqCst);
+        fence_after_rmw();
         let valid = valid();
         if !valid {
             self.put_then_look();
@@ -104,7 +115,7 @@ impl Striped {
     pub fn put_then_look(&self) {
         self.put();
         // SeqCst fence: pairs with the fence in `sum_after`; one of the two sides sees the other.
-        fence(SeqCst);
+        fence_after_rmw();
     }
 
     /// The sum of all lines, after a fence behind which everybody who did not see what the caller wrote

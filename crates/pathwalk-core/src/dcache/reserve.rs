@@ -2,7 +2,7 @@
 //!
 //! Rules:
 //! 1. A name is reserved by setting `busy` in its dentry, under the parent's lock; a name that has no dentry gets
-//!    one. Whoever finds it reserved waits, holding no lock.
+//!    one. Whoever finds it reserved notes under that lock that he waits, and waits, holding no lock.
 //! 2. Only the holder of the reservation changes what the name stands for, or which name and parent the dentry has. Where
 //!    it moves the dentry the reservation goes with it: `busy` is under the new parent's lock then.
 //! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle. Who waits,
@@ -19,6 +19,11 @@ use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_
 use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::{Sample, gate};
+
+/// What `busy` says: the name is reserved.
+const RESERVED: u32 = 1;
+/// What `busy` says: it is reserved, and somebody waits for the end of that.
+const WAITED_FOR: u32 = 2;
 
 /// What to do with a name that another operation has reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +141,10 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         let dentry = self.dentry();
         let parent = self.vfs.dentry(self.parent);
-        let flags = {
+        let (flags, waited_for) = {
             let _parent = parent.lockref.lock(lock::DENTRY);
             debug_assert_eq!(dentry.parent.get(), self.parent.0, "only the holder moves it");
+            let waited_for = dentry.busy.get() == WAITED_FOR;
             dentry.busy.set(0);
             let flags = dentry.flags.get();
             // Nobody said what it stands for, or nobody needs to be told that it stands for nothing.
@@ -146,9 +152,11 @@ impl Drop for Reserved<'_> {
             if stale {
                 self.vfs.unhash_locked(self.parent, self.id);
             }
-            flags
+            (flags, waited_for)
         };
-        gate::wake_all(dentry);
+        if waited_for {
+            gate::wake_all(dentry);
+        }
         self.vfs.dput(self.id);
         self.vfs.dput(self.parent);
         if flags & ABSENT != 0 {
@@ -174,7 +182,17 @@ impl Drop for LetGo<'_> {
     }
 }
 
-impl Busy<'_> {
+impl<'v> Busy<'v> {
+    /// Notes that somebody waits for a name, with that key, that another has reserved: the dentry counted by the caller, who
+    /// has the lock of the parent.
+    fn locked(vfs: &'v Vfs, (id, parent): (DentryId, DentryId), key: u64) -> Self {
+        let dentry = vfs.dentry(id);
+        if dentry.busy.get() != 0 {
+            dentry.busy.set(WAITED_FOR);
+        }
+        Self { vfs, id, parent, key }
+    }
+
     /// Waits until the name is no longer reserved, holding nothing but the dentry's count.
     pub(crate) fn wait(self) {
         self.wait_for(Wait::ForChanges);
@@ -185,7 +203,8 @@ impl Busy<'_> {
         let dentry = self.vfs.dentry(self.id);
         gate::wait(dentry, || {
             let same_name = dentry.parent.get() == self.parent.0 && dentry.key.get() == self.key;
-            let reserved = dentry.busy.get() != 0 && same_name;
+            // A later reservation, that nobody waits for yet, does not wake us.
+            let reserved = dentry.busy.get() == WAITED_FOR && same_name;
             match what {
                 Wait::ForChanges => reserved,
                 Wait::ForLookup => reserved && dentry.is(IN_LOOKUP),
@@ -239,11 +258,12 @@ impl Vfs {
                 Some(id) => {
                     let dentry = self.dentry(id);
                     dentry.lockref.get_locked();
-                    drop(guard);
                     if !dentry.is(IN_LOOKUP) {
                         return Ok(LookedUp::Known(id));
                     }
-                    Busy { vfs: self, id, parent, key }.wait_for(Wait::ForLookup);
+                    let busy = Busy::locked(self, (id, parent), key);
+                    drop(guard);
+                    busy.wait_for(Wait::ForLookup);
                 }
                 None if directory.is(COMPLETE) => return Err(Errno::ENOENT),
                 None => {
@@ -282,13 +302,14 @@ impl Vfs {
                     let dentry = self.dentry(id);
                     dentry.lockref.get_locked();
                     if dentry.busy.get() == 0 {
-                        dentry.busy.set(1);
+                        dentry.busy.set(RESERVED);
                         drop(guard);
                         self.dget(parent);
                         return Ok(Reserved { vfs: self, id, parent });
                     }
+                    let busy = Busy::locked(self, (id, parent), key);
                     drop(guard);
-                    Busy { vfs: self, id, parent, key }.wait();
+                    busy.wait();
                 }
                 None => {
                     drop(guard);
@@ -328,12 +349,12 @@ impl Vfs {
             if dentry.parent.get() == parent.0 {
                 if dentry.is(HASHED) && dentry.busy.get() == 0 {
                     dentry.lockref.get_locked();
-                    dentry.busy.set(1);
+                    dentry.busy.set(RESERVED);
                     return Tried::Reserved(Reserved { vfs: self, id, parent });
                 }
                 let tried = if dentry.is(HASHED) {
                     dentry.lockref.get_locked();
-                    Tried::Busy(Busy { vfs: self, id, parent, key: dentry.key.get() })
+                    Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()))
                 } else {
                     Tried::Nameless
                 };
@@ -362,7 +383,7 @@ impl Vfs {
             return Ok(None);
         }
         let dentry = self.dentry(id);
-        dentry.busy.set(1);
+        dentry.busy.set(RESERVED);
         let unknown = if directory.is(COMPLETE) { 0 } else { IN_LOOKUP };
         self.hash_locked(parent, id, NEGATIVE | unknown);
         drop(guard);
