@@ -106,12 +106,10 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - those of [`TreeGuard::mount_setattr_prepare`].
     /// - `ENOMEM`: there is no room for the map.
-    /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
-    /// - of one mount after the other, parents first: those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
-    ///   or get a map, and files are open for writing through it.
     ///
-    /// Linux: `do_mount_setattr`, `mount_setattr_prepare`, `mount_setattr_commit`.
+    /// Linux: `do_mount_setattr`, `mount_setattr_commit`.
     pub(crate) fn do_mount_setattr(
         &self,
         at: &HeldPath<'_>,
@@ -119,31 +117,18 @@ impl Vfs {
         change: &Change,
     ) -> Result<()> {
         let idmap = match &change.idmap {
-            ChangeIdmap::Set(map) => Some(NewIdmap::store(self, map)?),
+            ChangeIdmap::Set(map) => {
+                // What is refused evicts no names for its map. Room is made without the tree's lock, so it is asked twice.
+                drop(self.mount_tree().mount_setattr_prepare(at, ns, change)?);
+                Some(NewIdmap::store(self, map)?)
+            }
             ChangeIdmap::Keep | ChangeIdmap::Clear => None,
         };
-        let maps = !matches!(change.idmap, ChangeIdmap::Keep);
         let mut tree = self.mount_tree();
-        if !tree.is_anonymous_root(at.mnt()) && at.mount().ns() != ns {
-            return Err(Errno::EINVAL);
-        }
-        let changed = if change.all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
-        let mut wait = WritersWait::none(self);
-        for &id in &changed {
-            if maps {
-                tree.may_idmap(id, change.replaces_idmap)?;
-            }
-            let read_only = self.mount_slot(id).flags().contains(MntFlags::RDONLY);
-            let becomes_read_only = change.set.contains(MntFlags::RDONLY) && !read_only;
-            // Nobody begins to write as one owner and goes on as another: not through one that can be written from now
-            // on either.
-            if becomes_read_only || maps {
-                wait.hold(id)?;
-            }
-        }
+        let (changed, _wait) = tree.mount_setattr_prepare(at, ns, change)?;
         let blobs = idmap.map_or(IdmapBlobs::NONE, NewIdmap::keep);
         for id in changed {
-            if maps {
+            if change.maps() {
                 let held = self.mount_slot(id).flags().contains(MntFlags::WRITE_HOLD);
                 debug_assert!(held, "nobody writes while owners come to be seen otherwise");
                 tree.set_idmap(id, blobs);
@@ -191,6 +176,39 @@ impl Vfs {
 }
 
 impl<'v> TreeGuard<'v> {
+    /// The mounts that a call changes, whose writers wait where they must.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
+    /// - of one mount after the other, parents first: those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
+    ///   or get a map, and files are open for writing through it.
+    fn mount_setattr_prepare(
+        &self,
+        at: &HeldPath<'_>,
+        ns: NsId,
+        change: &Change,
+    ) -> Result<(Vec<MountId>, WritersWait<'v>)> {
+        if !self.is_anonymous_root(at.mnt()) && at.mount().ns() != ns {
+            return Err(Errno::EINVAL);
+        }
+        let changed = if change.all { self.subtree(at.mnt()) } else { vec![at.mnt()] };
+        let mut wait = WritersWait::none(self.vfs);
+        for &id in &changed {
+            if change.maps() {
+                self.may_idmap(id, change.replaces_idmap)?;
+            }
+            let read_only = self.vfs.mount_slot(id).flags().contains(MntFlags::RDONLY);
+            let becomes_read_only = change.set.contains(MntFlags::RDONLY) && !read_only;
+            // Nobody begins to write as one owner and goes on as another: not through one that can be written from now
+            // on either.
+            if becomes_read_only || change.maps() {
+                wait.hold(id)?;
+            }
+        }
+        Ok((changed, wait))
+    }
+
     /// The mounts of a superblock.
     fn mounts_of(&self, sb: u32) -> Vec<MountId> {
         let of_sb = |id: &MountId| self.vfs.mount_slot(*id).sb.get() == sb;

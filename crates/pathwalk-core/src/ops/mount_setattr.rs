@@ -37,6 +37,13 @@ pub(crate) struct Change {
     pub(crate) replaces_idmap: bool,
 }
 
+impl Change {
+    /// Whether owners come to be seen otherwise.
+    pub(crate) fn maps(&self) -> bool {
+        !matches!(self.idmap, ChangeIdmap::Keep)
+    }
+}
+
 /// What becomes of the map of owners.
 #[derive(Debug)]
 pub(crate) enum ChangeIdmap {
@@ -62,6 +69,7 @@ impl Task {
     /// - of a map, `EPERM`: the mount has one. `EINVAL`: the file system cannot, or the mount was ever seen in a namespace: only a
     ///   tree that open_tree(2) made and that hangs nowhere can get one.
     /// - `EBUSY`: one would become read-only or get a map, and files are open for writing through it.
+    /// - `ENOMEM`: there is no room for the map.
     pub fn mount_setattr<'a>(
         &self,
         dir: impl Into<At<'a>>,

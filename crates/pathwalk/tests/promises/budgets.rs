@@ -5,8 +5,8 @@ use crate::common::{
     tree::{Census, census},
 };
 use pathwalk::{
-    At, Config, Cred, Errno, File, MemFs, MountAttr, MountAttrFlags, MountIdMap, MountIdRange,
-    MoveMountFlags, OpenFlags, OpenTreeFlags, Task, UmountFlags, Vfs, fs::Features,
+    At, Config, Cred, Errno, File, MemFs, MountAttr, MountAttrFlags, MountFlags, MountIdMap,
+    MountIdRange, MoveMountFlags, OpenFlags, OpenTreeFlags, Task, UmountFlags, Vfs, fs::Features,
 };
 use std::sync::Arc;
 
@@ -272,6 +272,52 @@ fn mapped(task: &Task, ranges: u32, first: u32) -> Result<File, Errno> {
     task.open_tree_attr(At::Cwd, "/", OpenTreeFlags::CLONE, &attr)
 }
 
+/// Asks for maps that no mount can get, of a mount that has one among others: there need be no room for them.
+#[track_caller]
+fn refuses_maps(task: &Task, has_one: &File) {
+    let set = |at: At<'_>, path| {
+        let ranges: Vec<_> =
+            (0..340).map(|id| MountIdRange { stored: id, seen: 7 + id, count: 1 }).collect();
+        let idmap = Some(Arc::new(MountIdMap::new(&ranges, &ranges).unwrap()));
+        let attr = MountAttr { attr_set: MountAttrFlags::IDMAP, idmap, ..MountAttr::default() };
+        task.mount_setattr(at, path, OpenTreeFlags::EMPTY_PATH, &attr)
+    };
+    assert_eq!(set(At::Cwd, "/"), Err(Errno::EINVAL));
+    assert_eq!(set(has_one.into(), ""), Err(Errno::EPERM));
+    let written = task.open_tree(At::Cwd, "/", OpenTreeFlags::CLONE).unwrap();
+    let _writer = task.openat(&written, "f", OpenFlags::WRONLY, 0).unwrap();
+    assert_eq!(set((&written).into(), ""), Err(Errno::EBUSY));
+}
+
+/// Who is refused a map has nothing evicted for it.
+#[test]
+fn a_map_that_is_refused_costs_nobody_a_name() {
+    let config = Config { name_bytes: 1 << 20, ..Config::default() };
+    let vfs = Vfs::new(config, MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    task.mkdir("/m", 0o755).unwrap();
+    task.creat("/f", 0o644).unwrap();
+    let sample = SampleFs::new(Features::empty());
+    task.mount(Arc::clone(&sample) as _, "/m", MountFlags::empty()).unwrap();
+    let tree = mapped(&task, 1, 1).unwrap();
+    let long = "n".repeat(250);
+    let absent = |number| task.stat(format!("/m/{number}{long}")).map(drop);
+    let mut names = 0;
+    while vfs.usage().name_bytes + 4096 < 1 << 20 {
+        assert_eq!(absent(names), Err(Errno::ENOENT));
+        names += 1;
+    }
+    assert!(names > 1000, "{names}");
+    let cached = || (vfs.usage().dentries, vfs.usage().name_bytes);
+    let full = cached();
+    refuses_maps(&task, &tree);
+    assert_eq!(cached(), full);
+    // One that is not.
+    let tree = mapped(&task, 340, 1).unwrap();
+    assert!(cached().0 < full.0, "there was room for it");
+    assert_eq!(task.fstat(&tree).unwrap().st_uid, 1);
+}
+
 /// Maps of owners lie in the names' budget, and go with the last mount that has them.
 #[test]
 fn maps_of_owners_go_with_their_last_mount() {
@@ -280,6 +326,7 @@ fn maps_of_owners_go_with_their_last_mount() {
     let vfs = Vfs::new(config, MemFs::new()).unwrap();
     let task = vfs.task(Cred::root());
     task.mkdir("/m", 0o755).unwrap();
+    task.creat("/f", 0o644).unwrap();
     for (ranges, least) in [(340, 120), (1, 8000), (340, 120)] {
         let mut held = Vec::new();
         let made = until_refused(Errno::ENOMEM, |number| {
@@ -291,6 +338,8 @@ fn maps_of_owners_go_with_their_last_mount() {
         let full = vfs.usage();
         assert_eq!(mapped(&task, ranges, 0).map(drop), Err(Errno::ENOMEM));
         assert_eq!(vfs.usage(), full, "nothing is left of one that was refused");
+        refuses_maps(&task, &held[0]);
+        assert_eq!(vfs.usage(), full);
         // As soon as somebody lets go of one there is room for one.
         for number in 0..50 {
             drop(held.swap_remove(number));
