@@ -4,7 +4,7 @@
 mod model;
 
 use model::{explore, spawn};
-use pathwalk_sync::{Cell32, Sample, Seq};
+use pathwalk_sync::{Blob, BlobArena, Cell32, Sample, Seq};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Two cells that a writer keeps equal.
@@ -81,4 +81,44 @@ fn what_follows_an_invalidation_is_not_believed_under_an_older_sample() {
         reader.join().unwrap()
     });
     assert_eq!(seen, BTreeSet::from([(0, false), (0, true), (1, false)]));
+}
+
+/// A slot that is held, so that its count need not be checked, and gets a blob meanwhile: as a mount its map of owners.
+struct Held {
+    seq: Seq,
+    names: BlobArena,
+    blob: Cell32,
+}
+
+const STRING: u64 = 0x0101_0101_0101_0101;
+
+impl Held {
+    fn write(&self) {
+        let blob = self.names.store(&STRING.to_le_bytes()).unwrap();
+        let _change = self.seq.change();
+        self.blob.set(blob);
+    }
+
+    /// What is in the blob, if the slot is seen to name one.
+    fn read(&self) -> Option<[u64; 2]> {
+        let blob: Blob = self.blob.get();
+        Seq::acquire();
+        (blob != 0).then(|| [0, 1].map(|word| self.names.words(blob)[word].get()))
+    }
+}
+
+#[test]
+fn who_sees_what_a_change_names_sees_what_was_written_before_it() {
+    let seen = explore(|| {
+        let names = BlobArena::new(0).unwrap();
+        // It was another's before: what is not overwritten in time is seen.
+        let other = names.store(&[0xff; 63]).unwrap();
+        names.free(other);
+        let held = Arc::new(Held { seq: Seq::default(), names, blob: Cell32::default() });
+        let writer = spawn(&held, Held::write);
+        let reader = spawn(&held, Held::read);
+        writer.join().unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(seen, BTreeSet::from([None, Some([STRING, 0])]));
 }
