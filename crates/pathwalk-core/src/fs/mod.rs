@@ -131,7 +131,8 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from saying; that is as 0, for the walk has not come to the names behind the first yet.
+    /// Whatever keeps it from saying; that is as 0, for the walk has not come to the names behind the first yet, and it asks
+    /// about each name alone from then on.
     fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
         let _ = (dir, run);
         Ok(0)

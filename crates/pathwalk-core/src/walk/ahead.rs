@@ -13,7 +13,7 @@
 //! Linux has no such thing: there each name is a round trip of its own, or none where it is believed for a while.
 
 use super::{
-    Walk,
+    Lookup, Walk,
     hold::{Ref, lookup_held},
     observe::Observer,
     skip_slashes,
@@ -62,6 +62,9 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
     /// Asks about a cached child and those that the text goes on to; says whether the child is known to hold. If not, it
     /// is to be asked about alone.
     pub(super) fn ask_ahead(&mut self, text: Bytes<'_>, name: &Component, child: &Seen) -> bool {
+        if self.flags.contains(Lookup::ALONE) {
+            return false;
+        }
         let vfs = self.vfs;
         let sb = vfs.superblock(vfs.dentry(child.id).sb.get());
         let Some(sb) = sb.filter(|sb| sb.features.contains(Features::LOOKUP_MANY)) else {
@@ -120,9 +123,13 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             })
             .collect();
         lock_order::assert_none_held();
-        // Of one name alone it is asked in the way that can also say no. An error may be about a name that the walk never
-        // comes to.
-        let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names).unwrap_or(0) } else { 0 };
+        // Of one name alone it is asked in the way that can also say no.
+        let held = if names.len() > 1 { sb.fs.lookup_many(dir, &names) } else { Ok(0) };
+        let held = held.unwrap_or_else(|_| {
+            // It may be about a name that the walk never comes to. The rest of the run would most likely fail as well.
+            self.flags |= Lookup::ALONE;
+            0
+        });
         let known = held.min(run.len());
         for (place, (id, _)) in run.iter().enumerate().skip(1).rev() {
             if *id == DentryId::NONE {

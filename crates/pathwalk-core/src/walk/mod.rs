@@ -108,6 +108,8 @@ bitflags! {
         const AUTOMOUNT = 1 << 10;
         /// The component that is walked is the last one, as far as is known; the walk's own.
         const LAST = 1 << 11;
+        /// A file system failed to say of a run of names whether they hold: each is asked about alone; the walk's own.
+        const ALONE = 1 << 12;
         /// A test says by which road: see [`road`].
         const FORCED = 1 << 31;
     }
