@@ -236,10 +236,10 @@ impl TreeGuard<'_> {
             told.mask -= StatmountMask::MNT_UIDMAP | StatmountMask::MNT_GIDMAP;
         }
         if let Some(idmap) = idmap.filter(|_| mask.contains(StatmountMask::MNT_UIDMAP)) {
-            told.mnt_uidmap = idmap.users().collect();
+            told.mnt_uidmap = idmap.users().iter().collect();
         }
         if let Some(idmap) = idmap.filter(|_| mask.contains(StatmountMask::MNT_GIDMAP)) {
-            told.mnt_gidmap = idmap.groups().collect();
+            told.mnt_gidmap = idmap.groups().iter().collect();
         }
         told
     }

@@ -8,8 +8,9 @@
 //!   1000 ◄──────────────── ? 2000            who is not seen by anybody's id makes nothing there: EOVERFLOW
 //! ```
 //!
-//! A mount gets its map while it hangs nowhere and nobody writes through it, and keeps it until it is freed. Who walks in
-//! such a tree while it gets its map may see it from some step on, as in Linux.
+//! A mount gets its map while it hangs nowhere and nobody writes through it, and keeps it until it is freed; only a copy that
+//! nobody has seen yet may get another one. Who walks in such a tree while it gets its map may see it from some step on, as in
+//! Linux.
 //!
 //! Who is asked for permission carries the map of the mount that he looks through, [`Subject::idmap`]; all rules about
 //! owners are methods of his. While no mount of the machine has a map, nobody looks for one.
@@ -20,6 +21,10 @@
 //!
 //! Linux: `fs/mnt_idmapping.c`, `make_vfsuid`, `from_vfsuid`; mount_setattr(2), user_namespaces(7).
 
+mod ranges;
+
+pub use ranges::{MountIdMap, MountIdRange};
+
 use crate::{
     cred::Subject,
     inode::{Attr, Owner},
@@ -29,74 +34,11 @@ use crate::{
 };
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::{Blob, BlobArena, Seq, lock_order};
+use ranges::{Ranges, bytes};
 use std::{
     fmt::{self, Debug, Formatter},
     ops::Deref,
 };
-
-/// A range of ids: those from `stored` on are seen as those from `seen` on.
-///
-/// It is a line of `/proc/PID/uid_map` of the user namespace that Linux takes the map from, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MountIdRange {
-    /// The first id as inodes have it.
-    pub stored: u32,
-    /// The first id as the mount shows it.
-    pub seen: u32,
-    /// How many there are.
-    pub count: u32,
-}
-
-/// How a mount shows owners and groups.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MountIdMap {
-    users: Box<[MountIdRange]>,
-    groups: Box<[MountIdRange]>,
-}
-
-/// So many ranges has a map at most.
-const RANGES: usize = 340;
-
-/// So many are kept as they were given: `UID_GID_MAP_MAX_BASE_EXTENTS`.
-const AS_GIVEN: usize = 5;
-
-impl MountIdMap {
-    /// A map of users and one of groups.
-    ///
-    /// # Errors
-    ///
-    /// - `EINVAL`: there are no ranges or more than 340, one is empty or goes on behind the last id, or two of them overlap.
-    pub fn new(users: &[MountIdRange], groups: &[MountIdRange]) -> Result<Self> {
-        if !are_a_map(users) || !are_a_map(groups) {
-            return Err(Errno::EINVAL);
-        }
-        Ok(Self { users: in_order(users), groups: in_order(groups) })
-    }
-}
-
-/// Of more than five ranges Linux keeps the order of the stored ids, which statmount(2) shows.
-fn in_order(ranges: &[MountIdRange]) -> Box<[MountIdRange]> {
-    let mut ranges: Box<[_]> = ranges.into();
-    if ranges.len() > AS_GIVEN {
-        ranges.sort_unstable_by_key(|range| range.stored);
-    }
-    ranges
-}
-
-/// Linux: the checks of `map_write`.
-fn are_a_map(ranges: &[MountIdRange]) -> bool {
-    let fits = |first: u32, count: u32| count != 0 && first.checked_add(count).is_some();
-    let apart = |a: (u32, u32), b: (u32, u32)| a.0 + a.1 <= b.0 || b.0 + b.1 <= a.0;
-    let each = |(index, range): (usize, &MountIdRange)| {
-        fits(range.stored, range.count)
-            && fits(range.seen, range.count)
-            && ranges[..index].iter().all(|other| {
-                apart((range.stored, range.count), (other.stored, other.count))
-                    && apart((range.seen, range.count), (other.seen, other.count))
-            })
-    };
-    (1..=RANGES).contains(&ranges.len()) && ranges.iter().enumerate().all(each)
-}
 
 /// A map as mounts have it; what it says is a guess until the mount's count is checked, unless the mount is held.
 ///
@@ -125,13 +67,13 @@ impl IdmapBlobs {
 
 impl MntIdmap<'_> {
     /// The ranges of users.
-    pub(crate) fn users(&self) -> impl Iterator<Item = MountIdRange> {
-        ranges(self.names, self.blobs.users())
+    pub(crate) fn users(&self) -> Ranges<'_> {
+        Ranges(self.names.words(self.blobs.users()))
     }
 
     /// The ranges of groups.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = MountIdRange> {
-        ranges(self.names, self.blobs.groups())
+    pub(crate) fn groups(&self) -> Ranges<'_> {
+        Ranges(self.names.words(self.blobs.groups()))
     }
 
     // Out of line: where there is no map the rules about owners stay as short as they are.
@@ -139,25 +81,25 @@ impl MntIdmap<'_> {
     #[cold]
     #[inline(never)]
     fn seen_uid(&self, uid: u32) -> Option<u32> {
-        self.users().find_map(|range| range.seen(uid))
+        self.users().seen(uid)
     }
 
     #[cold]
     #[inline(never)]
     fn seen_gid(&self, gid: u32) -> Option<u32> {
-        self.groups().find_map(|range| range.seen(gid))
+        self.groups().seen(gid)
     }
 
     #[cold]
     #[inline(never)]
     fn stored_uid(&self, uid: u32) -> Option<u32> {
-        self.users().find_map(|range| range.stored(uid))
+        self.users().stored(uid)
     }
 
     #[cold]
     #[inline(never)]
     fn stored_gid(&self, gid: u32) -> Option<u32> {
-        self.groups().find_map(|range| range.stored(gid))
+        self.groups().stored(gid)
     }
 
     /// Whether it does not show the owner or the group.
@@ -170,37 +112,9 @@ impl MntIdmap<'_> {
 
 impl Debug for MntIdmap<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (users, groups): (Vec<_>, Vec<_>) = (self.users().collect(), self.groups().collect());
+        let (users, groups): (Vec<_>, Vec<_>) =
+            (self.users().iter().collect(), self.groups().iter().collect());
         f.debug_struct("MntIdmap").field("users", &users).field("groups", &groups).finish()
-    }
-}
-
-/// Each range as three halves of words, the count first: a zero ends them.
-fn bytes(ranges: &[MountIdRange]) -> Vec<u8> {
-    let halves = ranges.iter().flat_map(|range| [range.count, range.stored, range.seen]);
-    halves.flat_map(u32::to_le_bytes).collect()
-}
-
-/// The ranges of a blob, which may be that of something else by now.
-fn ranges(names: &BlobArena, blob: Blob) -> impl Iterator<Item = MountIdRange> {
-    let halves = |word: u64| [word as u32, (word >> 32) as u32];
-    let mut halves = names.words(blob).iter().flat_map(move |word| halves(word.get()));
-    std::iter::from_fn(move || {
-        let count = halves.next().filter(|&count| count != 0)?;
-        Some(MountIdRange { count, stored: halves.next()?, seen: halves.next()? })
-    })
-}
-
-impl MountIdRange {
-    fn seen(&self, id: u32) -> Option<u32> {
-        let past = id.checked_sub(self.stored).filter(|&past| past < self.count)?;
-        // Of what is no range the sum may be no id.
-        Some(self.seen.wrapping_add(past))
-    }
-
-    fn stored(&self, id: u32) -> Option<u32> {
-        let past = id.checked_sub(self.seen).filter(|&past| past < self.count)?;
-        Some(self.stored.wrapping_add(past))
     }
 }
 
@@ -361,8 +275,7 @@ impl Vfs {
     #[cold]
     #[inline(never)]
     pub(crate) fn hides_owner(&self, mnt: MountId, attr: &Attr) -> bool {
-        self.mnt_idmap(mnt)
-            .is_some_and(|map| map.seen_uid(attr.uid).is_none() || map.seen_gid(attr.gid).is_none())
+        self.mnt_idmap(mnt).is_some_and(|map| map.hides(attr.uid, attr.gid))
     }
 
     /// Owner and group as a mount with a map shows them: two numbers, so that the other attributes may stay in registers.
@@ -400,52 +313,5 @@ impl<'a> HeldPath<'a> {
     #[inline]
     pub(crate) fn seen_by<'s>(&'s self, who: Subject<'s>) -> Subject<'s> {
         *self.vfs().through(self.mnt(), &who)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_that_overlap_on_either_side_are_no_map() {
-        let range = |stored, seen, count| MountIdRange { stored, seen, count };
-        let good = [range(0, 1000, 2), range(2, 0, 1)];
-        for (bad, why) in [
-            (vec![], "none"),
-            (vec![range(0, 0, 0)], "an empty one"),
-            (vec![range(u32::MAX, 0, 1)], "behind the last id"),
-            (vec![range(0, 0, 2), range(1, 9, 1)], "stored twice"),
-            (vec![range(0, 0, 2), range(9, 1, 1)], "seen twice"),
-            ((0..341).map(|id| range(id, id, 1)).collect(), "too many"),
-        ] {
-            assert_eq!(MountIdMap::new(&bad, &good), Err(Errno::EINVAL), "{why}");
-            assert_eq!(MountIdMap::new(&good, &bad), Err(Errno::EINVAL), "{why}");
-        }
-        assert!(MountIdMap::new(&good, &good).is_ok());
-        let seen = |id| good.iter().find_map(|range| range.seen(id));
-        let stored = |id| good.iter().find_map(|range| range.stored(id));
-        assert_eq!([0, 1, 2, 3].map(seen), [Some(1000), Some(1001), Some(0), None]);
-        assert_eq!([0, 1000, 1001, 1].map(stored), [Some(2), Some(0), Some(1), None]);
-    }
-
-    /// The most ranges fill their blob; whatever was in it before, none comes behind the last.
-    #[test]
-    fn ranges_come_back_as_they_were() {
-        let names = BlobArena::new(1 << 20).unwrap();
-        for len in [1, 2, 3, 5, 16, 339, 340] {
-            let used = names.store(&[1; 4095]).unwrap();
-            names.free(used);
-            let range =
-                |index: u32| MountIdRange { stored: 7 * index, seen: 1000 + 7 * index, count: 7 };
-            let wanted: Vec<_> = (0..len).map(range).collect();
-            let blob = names.store(&bytes(&wanted)).unwrap();
-            assert_eq!(ranges(&names, blob).collect::<Vec<_>>(), wanted);
-            names.free(blob);
-        }
-        // Of what is no map at all there are no more than a blob has room for.
-        let other = names.store(&[0xff; 4095]).unwrap();
-        assert!(ranges(&names, other).count() <= 342);
-        assert!(ranges(&names, u32::MAX).count() <= 342);
     }
 }
