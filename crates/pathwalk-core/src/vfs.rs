@@ -132,6 +132,8 @@ pub struct Vfs {
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     pub(crate) publishing: [Mutex<()>; 16],
+    /// Whether it is being dropped.
+    pub(crate) goes: bool,
 }
 
 /// How many machines were made.
@@ -230,6 +232,7 @@ impl Vfs {
             idmaps: Cell32::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
+            goes: false,
         })
     }
 
@@ -436,6 +439,7 @@ impl Drop for Vfs {
     /// Unmounts everything, so that every file system hears the last of its inodes. Nobody holds anything any more:
     /// tasks and files hold the machine.
     fn drop(&mut self) {
+        self.goes = true;
         self.umount_all();
     }
 }

@@ -41,7 +41,7 @@ pub(crate) mod show;
 
 pub(crate) mod list;
 
-mod rootfs;
+pub(crate) mod rootfs;
 
 use crate::{dcache::DentryId, name::fold, vfs::Vfs};
 use bitflags::bitflags;

@@ -12,7 +12,7 @@ use crate::{
 use pathwalk_abi::{Errno, Result, Timespec, mode::S_IFDIR};
 
 /// An empty directory.
-pub(super) struct RootFs;
+pub(crate) struct RootFs;
 
 impl FileSystem for RootFs {
     fn kind(&self) -> &str {

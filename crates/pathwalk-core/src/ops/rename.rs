@@ -16,7 +16,7 @@ use crate::{
     security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
-    walk::{Lookup, job::Parent, lookup::parent},
+    walk::{Lookup, counts::Counts, job::Parent, lookup::parent},
 };
 use pathwalk_abi::{Dev, Errno, FileType, RenameFlags, Result};
 use pathwalk_sync::lock_order;
@@ -271,17 +271,11 @@ impl Vfs {
             Making::new(self, old.dir.inode(), &make, 0, &old.dir.seen_by(task.cred.subject()))?;
         let sb = old.dir.sb();
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
-        match sb.fs.rename_whiteout(rename, &making.new_inode()) {
-            Ok(found) => {
-                let inode = making.made(&sb, &found);
-                self.d_instantiate(left, inode, sb.kind);
-                Ok(left)
-            }
-            Err(errno) => {
-                self.dput(left);
-                Err(errno)
-            }
-        }
+        let left = Counts::of_child(self, left);
+        let found = sb.fs.rename_whiteout(rename, &making.new_inode())?;
+        let inode = making.made(&sb, &found);
+        self.d_instantiate(left.dentry(), inode, sb.kind);
+        Ok(left.into_raw())
     }
 
     /// Reserves both names, in the order that all renames keep; one reservation where they are the same. File systems are

@@ -14,6 +14,7 @@
 
 use super::{
     Lookup, Walk,
+    counts::Counts,
     hold::{Ref, lookup_held},
     observe::Observer,
     skip_slashes,
@@ -71,8 +72,9 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             return false;
         };
         let dir = vfs.inode_ref(self.inode());
-        let mut run: SmallVec<[(DentryId, Component); 8]> = SmallVec::new();
-        run.push((child.id, *name));
+        // Counted but for the first, which the caller has counted, and `..`.
+        let mut run: SmallVec<[(Option<Counts<'_>>, DentryId, Component); 8]> = SmallVec::new();
+        run.push((None, child.id, *name));
         // The directories above the one that the run has come to, the nearest last.
         let mut above: SmallVec<[(DentryId, u32); 8]> = SmallVec::new();
         above.push((self.at.dentry, DIRECTORY));
@@ -89,31 +91,31 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
                 Kind::Norm if !name.too_long() => {
                     let seen = lookup_held(vfs, self.tables, at, text, &name);
                     let Some(seen) = seen else { break };
+                    let counts = Counts::of_child(vfs, seen.id);
                     if seen.flags & REVALIDATE == 0 {
-                        vfs.dput(seen.id);
                         break;
                     }
                     above.push((at, flags));
                     (at, flags) = (seen.id, seen.flags);
-                    run.push((seen.id, name));
+                    run.push((Some(counts), seen.id, name));
                 }
                 Kind::Dot => {}
                 // Not above where the run begins: what lies there is for the walk to know.
                 Kind::DotDot if above.len() > 1 => {
                     (at, flags) = above.pop().expect("there is more than one");
-                    run.push((DentryId::NONE, name));
+                    run.push((None, DentryId::NONE, name));
                 }
                 _ => break,
             }
             pos += name.len;
         }
         // To go up last is no question.
-        while run.last().is_some_and(|(id, _)| *id == DentryId::NONE) {
+        while run.last().is_some_and(|(_, id, _)| *id == DentryId::NONE) {
             run.pop();
         }
         let names: SmallVec<[CachedName<'_>; 8]> = run
             .iter()
-            .map(|(id, name)| {
+            .map(|(_, id, name)| {
                 if *id == DentryId::NONE {
                     return CachedName { name: b"..", inode: None };
                 }
@@ -131,16 +133,10 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             0
         });
         let known = held.min(run.len());
-        for (place, (id, _)) in run.iter().enumerate().skip(1).rev() {
-            if *id == DentryId::NONE {
-                continue;
-            }
-            if place < known {
-                self.hold.ahead.0.push(*id);
-            } else {
-                vfs.dput(*id);
-            }
-        }
+        drop(names);
+        run.truncate(known);
+        let counted = run.into_iter().rev().filter_map(|(counts, ..)| counts);
+        self.hold.ahead.0.extend(counted.map(Counts::into_raw));
         known != 0
     }
 

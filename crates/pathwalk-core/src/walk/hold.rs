@@ -8,6 +8,7 @@
 use super::{
     Lookup, Place, Start, Stop, Walk,
     ahead::Ahead,
+    counts::Counts,
     end::End,
     job::Terminal,
     observe::{Left, Observer, Spot},
@@ -225,10 +226,11 @@ impl<'a> Hold<'a> for Ref<'a> {
             Some(seen) if seen.flags & REVALIDATE == 0 => Ok(seen),
             Some(seen) if walk.hold.ahead.is_next(vfs, seen.id) => Ok(vfs.seen_now(seen.id)),
             Some(seen) => {
+                let child = Counts::of_child(vfs, seen.id);
                 if !query.anew && walk.ask_ahead(text, name, &seen) {
-                    return Ok(vfs.seen_now(seen.id));
+                    return Ok(vfs.seen_now(child.into_raw()));
                 }
-                Ok(vfs.seen_now(still_held(vfs, seen.id, query)?))
+                Ok(vfs.seen_now(still_held(vfs, child, query)?))
             }
             None => Ok(vfs.seen_now(lookup_slow(vfs, query)?)),
         }
@@ -308,7 +310,7 @@ pub(super) fn lookup_held(
 #[cold]
 fn lookup_slow(vfs: &Vfs, query: Query<'_>) -> Result<DentryId, Errno> {
     match vfs.lookup_or_reserve(query.dir, query.text, query.name)? {
-        LookedUp::Known(id) => still_held(vfs, id, query),
+        LookedUp::Known(id) => still_held(vfs, Counts::of_child(vfs, id), query),
         LookedUp::Ask(reserved) => match vfs.fill(&reserved, query)? {
             None => Ok(reserved.hold()),
             Some(busy) => {
@@ -320,15 +322,15 @@ fn lookup_slow(vfs: &Vfs, query: Query<'_>) -> Result<DentryId, Errno> {
     }
 }
 
-/// A cached name, counted, once its file system has said that it still holds; else what it stands for now.
+/// A cached name once its file system has said that it still holds; else what it stands for now.
 ///
 /// Also of a name that another walk has just asked for: how long its answer holds is not known.
-fn still_held(vfs: &Vfs, id: DentryId, query: Query<'_>) -> Result<DentryId, Errno> {
-    let holds = vfs.still_holds(id, query);
-    if holds != Ok(true) {
-        vfs.dput(id);
+fn still_held(vfs: &Vfs, child: Counts<'_>, query: Query<'_>) -> Result<DentryId, Errno> {
+    if vfs.still_holds(child.dentry(), query)? {
+        return Ok(child.into_raw());
     }
-    if holds? { Ok(id) } else { Ok(vfs.reserve_known(query)?.hold()) }
+    drop(child);
+    Ok(vfs.reserve_known(query)?.hold())
 }
 
 impl<'a, O: Observer> Walk<'a, Rcu, O> {

@@ -48,10 +48,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         last: bool,
     ) -> Result<(), Stop> {
         self.observer.before_link(Spot { vfs: self.vfs, place: &link });
+        let counts = (!H::RCU).then(|| self.counts_of(&link));
         let mut to = None;
-        let body = self.read_link(&link, last, &mut to);
-        self.put_link(&link);
-        let body = body?;
+        let body = self.read_link(&link, last, &mut to)?;
+        drop(counts);
         match &to {
             Some(to) if O::LISTENS => {
                 let (mnt, dentry) = self.fs.hold_root(self.vfs);
@@ -147,13 +147,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::Mount));
         }
         Ok(())
-    }
-
-    fn put_link(&self, link: &Place) {
-        H::put_child(self.vfs, link.dentry);
-        if !H::RCU && link.mnt != self.at.mnt {
-            self.vfs.mntput(link.mnt);
-        }
     }
 
     /// The rule of `fs.protected_symlinks`; the walk stands on the link's directory.

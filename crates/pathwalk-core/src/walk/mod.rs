@@ -47,6 +47,8 @@ pub(crate) mod hold;
 
 pub(crate) mod ahead;
 
+pub(crate) mod counts;
+
 pub(crate) mod end;
 
 pub(crate) mod held;

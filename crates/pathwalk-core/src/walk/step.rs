@@ -5,6 +5,7 @@
 use super::{
     Follow, Lookup, Place, Step, Stop, Walk,
     automount::Transit,
+    counts::Counts,
     hold::Hold,
     observe::{Left, Observer, Spot},
 };
@@ -113,34 +114,17 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
     fn traverse_mounts(&mut self, start: Place) -> Result<Place, Stop> {
         let vfs = self.vfs;
-        // The walk's own mount is counted by the walk.
-        let put = |place: &Place, own: bool| {
-            vfs.dput(place.dentry);
-            if own {
-                vfs.mntput(place.mnt);
-            }
-        };
-        let own = start.mnt != self.at.mnt;
+        let counts = self.counts_of(&start);
         loop {
             // Counts for another try.
-            vfs.dget(start.dentry);
-            if own {
-                vfs.mntget(start.mnt);
-            }
-            let (end, crossed) = match self.traverse_mounts_once(start) {
-                Ok(end) => end,
-                Err(stop) => {
-                    put(&start, own);
-                    return Err(stop);
-                }
-            };
+            let (end, reached, crossed) = self.traverse_mounts_once(start, counts.again())?;
             // Where nothing is mounted on a mount that was taken away meanwhile, that may be why: what covered it hangs in its
             // place now, and what it covered was never to be seen.
             if crossed && !vfs.mount_slot(end.mnt).seq.unchanged(end.mnt_seq) {
-                put(&end, true);
                 continue;
             }
-            put(&start, own);
+            reached.into_raw();
+            // The walk's own mount is counted by the walk.
             if crossed && end.mnt == self.at.mnt {
                 vfs.mntput(end.mnt);
             }
@@ -148,31 +132,25 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
     }
 
-    /// Goes down once, with the counts of where it begins; gives where it ends, counted, and whether that is in another mount.
-    fn traverse_mounts_once(&mut self, mut place: Place) -> Result<(Place, bool), Stop> {
+    /// Goes down once, with the counts of where it begins; gives where it ends, with its counts, and whether that is in another
+    /// mount.
+    fn traverse_mounts_once(
+        &mut self,
+        mut place: Place,
+        mut counts: Counts<'a>,
+    ) -> Result<(Place, Counts<'a>, bool), Stop> {
         let vfs = self.vfs;
-        let mut own = place.mnt != self.at.mnt;
         let mut crossed = false;
-        let give_back = |place: &Place, own: bool| {
-            vfs.dput(place.dentry);
-            if own {
-                vfs.mntput(place.mnt);
-            }
-        };
         loop {
             let mut flags = vfs.dentry(place.dentry).flags.get();
             if flags & MANAGED == 0 {
                 break;
             }
             if flags & TRANSIT != 0 {
-                match self.manage(&place) {
+                match self.manage(&place)? {
                     // It may have been mounted while the walk waited there.
-                    Ok(Transit::Cross) => flags = vfs.dentry(place.dentry).flags.get(),
-                    Ok(Transit::Plain) => break,
-                    Err(stop) => {
-                        give_back(&place, own);
-                        return Err(stop);
-                    }
+                    Transit::Cross => flags = vfs.dentry(place.dentry).flags.get(),
+                    Transit::Plain => break,
                 }
             }
             let mounted =
@@ -181,28 +159,19 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 if flags & AUTOMOUNT == 0 {
                     break;
                 }
-                match self.follow_automount(&place) {
-                    Ok(Transit::Cross) => continue,
-                    Ok(Transit::Plain) => break,
-                    Err(errno) => {
-                        give_back(&place, own);
-                        return Err(errno.into());
-                    }
+                match self.follow_automount(&place)? {
+                    Transit::Cross => continue,
+                    Transit::Plain => break,
                 }
             };
-            vfs.dput(place.dentry);
-            if own {
-                vfs.mntput(place.mnt);
-            }
-            (own, crossed) = (true, true);
+            counts = Counts::of_mounted(vfs, seen.id, root);
+            crossed = true;
             place = Place { mnt_seq: seen.seq, ..vfs.sample(seen.id, root) };
             if self.flags.contains(Lookup::NO_XDEV) {
-                vfs.dput(root);
-                vfs.mntput(seen.id);
                 return Err(Errno::EXDEV.into());
             }
             self.observer.mounted(Spot { vfs, place: &place });
         }
-        Ok((place, crossed))
+        Ok((place, counts, crossed))
     }
 }

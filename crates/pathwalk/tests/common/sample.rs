@@ -1,8 +1,12 @@
 //! A file system that must be asked: a tree in a map, which counts the calls and can be told to answer late or wrongly.
 
 use pathwalk::{
-    AclEntry, AclKind, Acls, Attr, Errno, FileType, InodeRef, Result, Subject, Timespec, acl_chmod,
-    fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
+    AclEntry, AclKind, Acls, Attr, Errno, FileType, InodeRef, OpenFlags, Result, Subject, Timespec,
+    acl_chmod,
+    fs::{
+        Access, CachedName, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle,
+        Rename,
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -47,6 +51,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale_changes: AtomicU64,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
+    /// Whether it panics, whatever it is asked; it still takes back what it answered.
+    pub(crate) panics: AtomicBool,
     /// What is done while it notes that something was read.
     when_read: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -63,6 +69,7 @@ impl SampleFs {
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
             valid: AtomicBool::new(true),
+            panics: AtomicBool::new(false),
             when_read: Mutex::default(),
         };
         fs.add(FileType::Directory, 0o755, b"");
@@ -139,7 +146,12 @@ impl SampleFs {
         drop(self.moved.wait_while(self.held.lock().unwrap(), |held| !held.1).unwrap());
     }
 
+    fn asked(&self) {
+        assert!(!self.panics.load(Relaxed), "as the test wants it");
+    }
+
     fn gate(&self, name: &[u8]) {
+        self.asked();
         let mut held = self.held.lock().unwrap();
         while held.0.as_deref() == Some(name) {
             held.1 = true;
@@ -210,6 +222,7 @@ impl FileSystem for SampleFs {
         _cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
         self.calls.revalidate.fetch_add(1, Relaxed);
+        self.asked();
         Ok(self.valid.load(Relaxed))
     }
 
@@ -220,17 +233,49 @@ impl FileSystem for SampleFs {
         _cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
         self.calls.revalidate_anew.fetch_add(1, Relaxed);
+        self.asked();
         Ok(self.valid.load(Relaxed))
     }
 
     fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
         self.calls.permission.fetch_add(1, Relaxed);
+        self.asked();
         inode.generic_permission(access, who)
     }
 
+    fn lookup_many(&self, _: InodeRef<'_>, _: &[CachedName<'_>]) -> Result<usize> {
+        self.asked();
+        Ok(0)
+    }
+
+    fn getattr(&self, _: InodeRef<'_>) -> Result<()> {
+        self.asked();
+        Ok(())
+    }
+
+    fn open(&self, _: InodeRef<'_>, _: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        self.asked();
+        Ok(None)
+    }
+
+    fn tmpfile(&self, _: InodeRef<'_>, _: &NewInode<'_>) -> Result<Found> {
+        self.asked();
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    fn exchange(&self, _: &Rename<'_>) -> Result<()> {
+        self.asked();
+        Err(Errno::EINVAL)
+    }
+
+    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Found> {
+        self.asked();
+        Err(Errno::EINVAL)
+    }
+
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
-        self.may_change()?;
         self.gate(name);
+        self.may_change()?;
         let node = self.add(new.file_type, new.mode, new.body);
         self.nodes.lock().unwrap().get_mut(&node).unwrap().acls =
             Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
@@ -322,6 +367,7 @@ impl FileSystem for SampleFs {
     }
 
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {
+        self.asked();
         if let Some(then) = &*self.when_read.lock().unwrap() {
             then();
         }
@@ -330,6 +376,7 @@ impl FileSystem for SampleFs {
 
     fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
         self.calls.acls.fetch_add(1, Relaxed);
+        self.asked();
         Ok(self.nodes.lock().unwrap()[&inode.node()].acls.clone())
     }
 
@@ -340,6 +387,7 @@ impl FileSystem for SampleFs {
         acl: &[AclEntry],
         change: &mut Iattr,
     ) -> Result<()> {
+        self.asked();
         let mut nodes = self.nodes.lock().unwrap();
         let node = nodes.get_mut(&inode.node()).unwrap();
         change.copy_to(&mut node.attr);
@@ -352,10 +400,12 @@ impl FileSystem for SampleFs {
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
         self.calls.readlink.fetch_add(1, Relaxed);
+        self.asked();
         Ok(self.nodes.lock().unwrap()[&inode.node()].body.clone())
     }
 
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.asked();
         let nodes = self.nodes.lock().unwrap();
         let rest = nodes[&inode.node()].body.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
@@ -370,6 +420,7 @@ impl FileSystem for SampleFs {
         data: &[u8],
         now: Timespec,
     ) -> Result<(u64, usize)> {
+        self.asked();
         let mut nodes = self.nodes.lock().unwrap();
         let body = &mut nodes.get_mut(&inode.node()).unwrap().body;
         let start = offset.map_or(body.len(), |offset| offset as usize);
@@ -386,6 +437,7 @@ impl FileSystem for SampleFs {
     }
 
     fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
+        self.asked();
         let nodes = self.nodes.lock().unwrap();
         let names = nodes[&dir.node()].names.iter().map(|(name, node)| (name.clone(), *node));
         let mut listed: Vec<(u64, Vec<u8>)> = names.map(|(name, node)| (node, name)).collect();
