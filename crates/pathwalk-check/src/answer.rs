@@ -97,8 +97,8 @@ pub(crate) struct Facts {
 /// A time, as far as two machines can agree on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Time {
-    /// A call set it to this second.
-    Set(i64),
+    /// A call set it to this second and nanosecond.
+    Set(i64, u32),
     /// The time of a call.
     Stamped,
     /// Not filled in.
@@ -185,7 +185,8 @@ impl fmt::Display for Facts {
         }
         for (name, time) in ["atime", "mtime", "ctime"].iter().zip(self.times) {
             match time {
-                Time::Set(sec) => write!(f, " {name}={sec}")?,
+                Time::Set(sec, 0) => write!(f, " {name}={sec}")?,
+                Time::Set(sec, nsec) => write!(f, " {name}={sec}.{nsec}")?,
                 Time::Stamped => {}
                 Time::Absent => write!(f, " {name}=absent")?,
             }

@@ -252,12 +252,37 @@ impl Call {
         flags
     }
 
+    /// Whether it mounts a new file system, and which: of mount(2)'s flags some make it another call.
+    pub(crate) fn mounts_new(&self) -> Option<NewMount> {
+        let other = MountFlags::REMOUNT
+            | MountFlags::BIND
+            | MountFlags::MOVE
+            | MountFlags::SHARED
+            | MountFlags::SLAVE
+            | MountFlags::PRIVATE
+            | MountFlags::UNBINDABLE;
+        match self {
+            Self::Mount { flags, .. } if !flags.intersects(other) => Some(NewMount::Tmpfs),
+            Self::Mountproc { flags, .. } if !flags.intersects(other) => Some(NewMount::Procfs),
+            _ => None,
+        }
+    }
+
     /// The slot that gets the file which the call opens.
     pub(crate) fn fills(&self) -> Option<Slot> {
         let mut filled = None;
         self.each_field(&mut |field| filled = filled.or(field.fills()));
         filled
     }
+}
+
+/// A file system that a call mounts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum NewMount {
+    /// An empty one.
+    Tmpfs,
+    /// One that shows tasks.
+    Procfs,
 }
 
 /// Who calls.

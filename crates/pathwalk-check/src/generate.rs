@@ -3,23 +3,24 @@
 //! The alphabet is so small that most names were made, moved and removed several times in a run. Half of the paths are such
 //! as were made before, and slots are mostly those that something was opened into: what is asked is seldom just missing.
 
+mod drawn;
 mod mounts;
+mod paths;
 mod tasks;
-mod xattr;
-
 mod watch;
+mod within;
+mod xattr;
 
 use crate::{
     call::{Call, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, When, Where},
 };
+use drawn::{DRAWN, WEIGHTS, Wants};
 use pathwalk::{
     AccessMode, AtFlags, InodeFlags, MountFlags, OpenFlags, RenameFlags, ResolveFlags, SetTime,
     StatxMask, Timespec, UmountFlags,
     abi::mode::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFREG, S_IFSOCK},
 };
-
-mod within;
 
 /// Draws a run of calls from a seed and a number.
 pub(crate) struct Generator {
@@ -72,7 +73,7 @@ impl Generator {
         let mut who = Who::Root;
         for index in 0..calls {
             if self.procfs && index < 2 {
-                steps.push(Step { who: Who::Root, call: tasks::a_procfs(index) });
+                steps.push(Step { who: Who::Root, call: self.a_procfs(index) });
                 continue;
             }
             if flavour.watches && matches!(index, 0 | 1 | 8 | 12 | 15) {
@@ -168,8 +169,18 @@ impl Generator {
     }
 
     fn statx(&mut self) -> Call {
+        let mask = self.statx_mask();
+        Call::Statx { path: self.place(), flags: self.at_flags(), mask }
+    }
+
+    fn statx_null(&mut self) -> Call {
+        let (slot, mask) = (self.slot(), self.statx_mask());
+        Call::StatxNull { slot, flags: AtFlags::EMPTY_PATH | self.at_flags(), mask }
+    }
+
+    fn statx_mask(&mut self) -> StatxMask {
         let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
-        let mask = self.pick(&[
+        self.pick(&[
             mask,
             mask,
             mask,
@@ -179,8 +190,7 @@ impl Generator {
             StatxMask::MTIME,
             StatxMask::all(),
             StatxMask::RESERVED,
-        ]);
-        Call::Statx { path: self.place(), flags: self.at_flags(), mask }
+        ])
     }
 
     fn mknod(&mut self) -> Call {
@@ -261,6 +271,15 @@ impl Generator {
             (OpenFlags::NOFOLLOW, 6),
             (OpenFlags::NOATIME, 20),
             (OpenFlags::PATH, 5),
+            // These are about reading and writing, or nobody looks at them.
+            (OpenFlags::NONBLOCK, 20),
+            (OpenFlags::DIRECT, 40),
+            (OpenFlags::DSYNC, 60),
+            (OpenFlags::SYNC, 60),
+            (OpenFlags::NOCTTY, 60),
+            (OpenFlags::ASYNC, 60),
+            (OpenFlags::LARGEFILE, 60),
+            (OpenFlags::CLOEXEC, 60),
         ] {
             if self.one_in(times) {
                 flags |= flag;
@@ -290,6 +309,12 @@ impl Generator {
             }
             if !flags.contains(OpenFlags::CREAT) && !self.one_in(10) {
                 mode = Octal(0);
+            }
+            if !self.procfs && self.one_in(12) {
+                // A symlink's time of last access is written when it is followed, unless it was a moment ago: not from
+                // what is cached.
+                resolve |= ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
+                flags -= OpenFlags::TRUNC;
             }
             return Call::Openat2 { slot, path, flags, mode, resolve };
         }
@@ -330,78 +355,6 @@ impl Generator {
         path
     }
 
-    /// What was made before, or any path.
-    fn path(&mut self) -> Text {
-        if self.procfs && self.one_in(4) {
-            return self.path_by_task();
-        }
-        let made = self.made.len();
-        if made == 0 || self.rng.bool() {
-            return self.any_path();
-        }
-        let mut path = self.made[self.rng.usize(..made)].clone();
-        match self.rng.u8(..12) {
-            0 => path.push(b'/'),
-            1..4 => {
-                path.push(b'/');
-                self.component(&mut path);
-            }
-            4 if !path.starts_with(b"/") => path.insert(0, b'/'),
-            _ => {}
-        }
-        Text(path)
-    }
-
-    fn any_path(&mut self) -> Text {
-        let mut path = Vec::new();
-        if self.one_in(4) {
-            path.extend_from_slice(self.pick(&["/", "/", "//"]).as_bytes());
-        }
-        for index in 0..self.pick(&[1, 1, 1, 1, 2, 2, 2, 3, 3, 4]) {
-            if index != 0 {
-                path.extend_from_slice(self.pick(&["/", "/", "/", "/", "//"]).as_bytes());
-            }
-            self.component(&mut path);
-        }
-        match self.rng.u8(..24) {
-            0..2 => path.push(b'/'),
-            2 => path.extend_from_slice(b"//"),
-            3 => path.extend_from_slice(b"/."),
-            4 => path.extend_from_slice(b"/.."),
-            5 if self.one_in(4) => path.clear(),
-            6 if self.one_in(8) => {
-                path.splice(..0, b"./".repeat(self.pick(&[2046, 2047, 2048])));
-            }
-            7 if self.one_in(4) => path = self.pick(&["/", "."]).into(),
-            _ => {}
-        }
-        Text(path)
-    }
-
-    fn component(&mut self, path: &mut Vec<u8>) {
-        match self.rng.u8(..40) {
-            0..12 => path.push(b'a'),
-            12..22 => path.push(b'b'),
-            22..29 => path.push(b'c'),
-            29..33 => path.push(b'd'),
-            33 => path.extend_from_slice(b"a_name_too_long_for_a_slot_of_the_cache"),
-            34 if self.one_in(3) => path.extend([b'x'; 255]),
-            35 if self.one_in(3) => path.extend([b'y'; 256]),
-            36..38 => path.push(b'.'),
-            _ => path.extend_from_slice(b".."),
-        }
-    }
-
-    fn target(&mut self) -> Text {
-        match self.rng.u8(..40) {
-            0 => Text(Vec::new()),
-            1 => Text(b"/".to_vec()),
-            2 => Text([&b"./".repeat(70), &self.path().0[..]].concat()),
-            3 => Text(b"./".repeat(self.pick(&[2047, 2048]))),
-            _ => self.path(),
-        }
-    }
-
     fn mode(&mut self) -> Octal {
         Octal(self.pick(&[
             0o777, 0o777, 0o755, 0o755, 0o700, 0o070, 0o007, 0o644, 0o666, 0o600, 0o640, 0, 0o111,
@@ -420,8 +373,17 @@ impl Generator {
             12 => AtFlags::EMPTY_PATH,
             13 => AtFlags::EMPTY_PATH | usual,
             14 => AtFlags::EACCESS,
-            _ if self.one_in(4) => AtFlags::from_bits_retain(1),
-            _ => AtFlags::NO_AUTOMOUNT,
+            // Of another call, of none, or such as ask nothing of a file system in memory.
+            _ => self.pick(&[
+                AtFlags::NO_AUTOMOUNT,
+                AtFlags::NO_AUTOMOUNT,
+                AtFlags::SYMLINK_FOLLOW,
+                AtFlags::SYMLINK_NOFOLLOW,
+                AtFlags::STATX_FORCE_SYNC,
+                AtFlags::STATX_DONT_SYNC,
+                AtFlags::STATX_FORCE_SYNC | AtFlags::STATX_DONT_SYNC,
+                AtFlags::from_bits_retain(1),
+            ]),
         }
     }
 
@@ -475,92 +437,6 @@ impl Generator {
     }
 }
 
-/// In which runs a call is drawn.
-#[derive(Clone, Copy)]
-enum Wants {
-    /// In every run.
-    Nothing,
-    /// In those that mount.
-    Mounts,
-    /// In those where tasks move their roots.
-    Roots,
-    /// In those where files become immutable.
-    Fixed,
-    /// In those where something is watched.
-    Watches,
-    /// In those that are about extended attributes.
-    Xattrs,
-}
-
-use Wants::{Fixed, Mounts, Nothing, Roots, Watches, Xattrs};
-
-type Draw = fn(&mut Generator) -> Call;
-
-/// What is drawn: how often, in which runs, and how.
-#[rustfmt::skip]
-const DRAWN: &[(u32, Wants, Draw)] = &[
-    (12, Nothing, Generator::open),
-    (1, Nothing, |g| Call::Close { slot: g.slot() }),
-    (1, Nothing, |g| Call::Read { slot: g.slot(), len: g.length() }),
-    (2, Nothing, |g| Call::Write { slot: g.slot(), data: g.data() }),
-    (1, Nothing, |g| Call::Pread { slot: g.slot(), len: g.length(), offset: g.offset() }),
-    (1, Nothing, |g| Call::Pwrite { slot: g.slot(), data: g.data(), offset: g.offset() }),
-    (1, Nothing, Generator::seek),
-    (3, Nothing, |g| Call::Stat { path: g.path() }),
-    (3, Nothing, |g| Call::Lstat { path: g.path() }),
-    (1, Nothing, |g| Call::Fstatat { path: g.place(), flags: g.at_flags() }),
-    (3, Nothing, Generator::statx),
-    (2, Nothing, |g| Call::Access { path: g.path(), mode: g.access() }),
-    (2, Nothing, |g| Call::Faccessat2 { path: g.place(), mode: g.access(), flags: g.at_flags() }),
-    (9, Nothing, |g| Call::Mkdirat { path: g.new_place(), mode: g.mode() }),
-    (3, Nothing, Generator::mknod),
-    (5, Nothing, |g| Call::Symlinkat { target: g.target(), path: g.new_place() }),
-    (4, Nothing, Generator::link),
-    (4, Nothing, |g| Call::Unlinkat { path: g.place(), flags: g.at_flags_of(AtFlags::REMOVEDIR) }),
-    (3, Nothing, |g| Call::Rmdir { path: g.path() }),
-    (12, Nothing, Generator::rename),
-    (2, Nothing, |g| Call::Readlinkat { path: g.place(), size: Int(g.pick(&[0, 1, 100, 4096])) }),
-    (3, Nothing, |g| Call::Fchmodat2 { path: g.place(), mode: g.mode(), flags: g.at_flags() }),
-    (1, Nothing, |g| Call::Fchmod { slot: g.slot(), mode: g.mode() }),
-    (2, Nothing, |g| Call::Fchownat { path: g.place(), uid: g.id(), gid: g.id(), flags: g.at_flags() }),
-    (1, Nothing, |g| Call::Fchown { slot: g.slot(), uid: g.id(), gid: g.id() }),
-    (8, Nothing, Generator::within),
-    (1, Nothing, |g| Call::Statfs { path: g.path() }),
-    (1, Nothing, |g| Call::Fstatfs { slot: g.slot() }),
-    (1, Nothing, |g| Call::StatxNull { slot: g.slot(), flags: AtFlags::EMPTY_PATH | g.at_flags(), mask: StatxMask::BASIC_STATS }),
-    (2, Nothing, |g| Call::OpenExec { path: g.place(), flags: g.at_flags() }),
-    (1, Nothing, |g| Call::Getflags { slot: g.slot() }),
-    (5, Fixed, Generator::setflags),
-    (1, Nothing, |g| Call::Utimensat { path: g.place(), atime: g.when(), mtime: g.when(), flags: g.at_flags() }),
-    (1, Nothing, |g| Call::Futimens { slot: g.slot(), atime: g.when(), mtime: g.when() }),
-    (1, Nothing, |g| Call::Truncate { path: g.path(), size: g.offset() }),
-    (1, Nothing, |g| Call::Ftruncate { slot: g.slot(), size: g.offset() }),
-    (2, Nothing, |g| Call::Getdents64 { slot: g.slot() }),
-    (2, Nothing, |g| Call::Chdir { path: g.path() }),
-    (1, Nothing, |g| Call::Fchdir { slot: g.slot() }),
-    (1, Nothing, |_| Call::Getcwd {}),
-    (1, Nothing, |g| Call::Umask { mask: Octal(g.pick(&[0, 0o022, 0o077, 0o007])) }),
-    (1, Roots, |g| Call::Chroot { path: g.path() }),
-    (2, Mounts, |g| Call::Mount { path: g.mountpoint(), flags: g.mount_flags() }),
-    (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),
-    (3, Mounts, Generator::umount),
-    (1, Mounts, Generator::idmap),
-    (1, Mounts, Generator::expire),
-    (8, Watches, Generator::inotify),
-    (4, Nothing, Generator::xattr_call),
-    (50, Xattrs, Generator::xattr_call),
-];
-
-/// The weights of all that is drawn.
-const WEIGHTS: u32 = {
-    let (mut sum, mut index) = (0, 0);
-    while index < DRAWN.len() {
-        sum += DRAWN[index].0;
-        index += 1;
-    }
-    sum
-};
-
 /// What a run has, beside the ordinary calls.
 #[derive(Clone, Copy)]
 struct Flavour {
@@ -572,3 +448,6 @@ struct Flavour {
     /// A third of the calls is about extended attributes.
     xattrs: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,3 +110,23 @@ fn table() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_and_every_flag_has_a_row() {
+        let table = table();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.split('|').map(str::trim).collect())
+            .collect();
+        assert_eq!(rows.len(), Call::NAMES.len());
+        for row in rows {
+            assert_ne!(row[2], "0", "{} has no row", row[1]);
+            assert_eq!(row[5], "", "{} has no row with these flags", row[1]);
+        }
+    }
+}

@@ -104,7 +104,11 @@ impl Normal {
             blocks: self.blocks(stat.st_blocks),
             file: self.file(stat.st_dev, if proc { 0 } else { stat.st_ino }),
             mount: None,
-            times: [time(stat.st_atime), time(stat.st_mtime), time(stat.st_ctime)],
+            times: [
+                time(stat.st_atime, stat.st_atime_nsec),
+                time(stat.st_mtime, stat.st_mtime_nsec),
+                time(stat.st_ctime, stat.st_ctime_nsec),
+            ],
         }
     }
 
@@ -112,7 +116,10 @@ impl Normal {
         let mask = StatxMask::from_bits_retain(statx.stx_mask);
         let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor);
         let proc = self.procs.contains(&dev.to_stat());
-        let filled = |bit, sec| if mask.contains(bit) { time(sec) } else { Time::Absent };
+        let filled = |bit, at: pathwalk::abi::StatxTimestamp| match mask.contains(bit) {
+            true => time(at.tv_sec, u64::from(at.tv_nsec)),
+            false => Time::Absent,
+        };
         Facts {
             // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
             statx: Some((self.mask(mask), statx.stx_attributes)),
@@ -134,9 +141,9 @@ impl Normal {
                 .contains(StatxMask::MNT_ID_UNIQUE)
                 .then(|| number(&mut self.mounts, statx.stx_mnt_id)),
             times: [
-                filled(StatxMask::ATIME, statx.stx_atime.tv_sec),
-                filled(StatxMask::MTIME, statx.stx_mtime.tv_sec),
-                filled(StatxMask::CTIME, statx.stx_ctime.tv_sec),
+                filled(StatxMask::ATIME, statx.stx_atime),
+                filled(StatxMask::MTIME, statx.stx_mtime),
+                filled(StatxMask::CTIME, statx.stx_ctime),
             ],
         }
     }
@@ -283,8 +290,8 @@ fn number<K: std::hash::Hash + Eq>(seen: &mut HashMap<K, u32>, key: K) -> u32 {
 }
 
 /// Two clocks never agree on a stamp; on a time that a call was told they must.
-fn time(sec: i64) -> Time {
-    if (EARLY..LATE).contains(&sec) { Time::Stamped } else { Time::Set(sec) }
+fn time(sec: i64, nsec: u64) -> Time {
+    if (EARLY..LATE).contains(&sec) { Time::Stamped } else { Time::Set(sec, nsec as u32) }
 }
 
 /// Which times of an open file a call stamped: last access, contents, attributes.

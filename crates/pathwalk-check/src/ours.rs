@@ -364,7 +364,9 @@ impl Subject for Ours {
             let said = self.make(step);
             // The numbers of file systems that are gone come again after 65535 others: only a procfs's matters.
             let new_device = match (&step.call, &said) {
-                (Call::Mountproc { path, .. }, Said::Answer(Ok(_))) => {
+                (call @ Call::Mountproc { path, .. }, Said::Answer(Ok(_)))
+                    if call.mounts_new().is_some() =>
+                {
                     let stat = self.tasks[step.who as usize].stat(&path.0);
                     stat.ok().map(|stat| Dev::from_stat(stat.st_dev))
                 }

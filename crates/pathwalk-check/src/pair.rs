@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, Facts},
-    call::{Call, Step},
+    call::{Call, NewMount, Step},
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
     look::look_at_all,
@@ -160,7 +160,7 @@ impl<S: Subject> Watched<S> {
     fn see(&mut self, step: &Step, outcome: Outcome<S::File>) -> Seen {
         let Outcome { said, events, slots: after, new_device } = outcome;
         if let Some(dev) = new_device {
-            self.normal.renew_device(dev, matches!(step.call, Call::Mountproc { .. }));
+            self.normal.renew_device(dev, step.call.mounts_new() == Some(NewMount::Procfs));
         }
         let mut answer = self.normal.answer(&said);
         let call = match &step.call {

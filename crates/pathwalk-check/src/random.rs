@@ -4,7 +4,7 @@
 //! After its last call the judge looks at everything. A run in which the two differ is shrunk and printed as a scenario.
 
 use crate::{
-    call::Step,
+    call::{Call, Step},
     coverage::Coverage,
     generate::Generator,
     kernel::{Ground, Nursery, powers},
@@ -14,6 +14,7 @@ use crate::{
     shrink::shrink,
 };
 use indicatif::ProgressBar;
+use pathwalk::ResolveFlags;
 use std::{
     sync::{
         Mutex,
@@ -103,6 +104,7 @@ pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
                         .run(run.calls)
                         .into_iter()
                         .filter(|step| plan.ground.knows(&step.call))
+                        .filter(|step| !plan.on_host || keeps_all(&step.call))
                         .filter_map(|step| powers().step(step))
                         .collect();
                     let found = run.make(&nursery, settings, &steps, &mut coverage);
@@ -119,6 +121,11 @@ pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
         }
     });
     drawn.into_inner().expect("nobody panicked with it")
+}
+
+/// Whether a call is not about what is cached: of a directory of the host the kernel has all, pathwalk what it has seen.
+fn keeps_all(call: &Call) -> bool {
+    !matches!(call, Call::Openat2 { resolve, .. } if resolve.contains(ResolveFlags::CACHED))
 }
 
 impl Run {

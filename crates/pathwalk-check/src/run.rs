@@ -81,7 +81,8 @@ pub struct Args {
 
     /// Ask everything about all small trees: every short path, every caller
     ///
-    /// The trees have up to five nodes: directories, mounts, files, and symlinks with nine bodies. The paths have up to
+    /// The trees have up to five nodes: directories, mounts, files, and symlinks with nine bodies; up to four, where a
+    /// mount has a map of owners in which one of the callers is nobody. The paths have up to
     /// four components of a, b, . and .., with and without a slash in front and behind. A question whose walk cannot come
     /// to a part of the tree is asked in the tree without that part. All of it takes an hour of one core.
     #[arg(long, conflicts_with = "scenario")]

@@ -271,7 +271,7 @@ impl Shared {
                 self.host.chown(held, uid, gid)?;
             }
             if let Some(mode) = change.mode {
-                self.host.chmod(held, mode & S_IALLUGO)?;
+                self.chmod(inode, held, mode & S_IALLUGO)?;
             }
         }
         if let Some(flags) = change.flags {
@@ -289,6 +289,21 @@ impl Shared {
             self.host.utimens(held, set(change.atime), set(mtime))?;
         }
         Ok(())
+    }
+
+    /// Also where nobody may: then the bits go with what is written, to a file that was open before it was made so.
+    fn chmod(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, mode: u32) -> Result<()> {
+        let flags = inode.attr().flags;
+        let kept = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
+        match self.host.chmod(held, mode) {
+            Err(Errno::EPERM) if flags.intersects(kept) => {
+                self.set_flags(inode, held, flags - kept)?;
+                let done = self.host.chmod(held, mode);
+                self.set_flags(inode, held, flags)?;
+                done
+            }
+            done => done,
+        }
     }
 
     fn set_size(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, size: u64) -> Result<()> {

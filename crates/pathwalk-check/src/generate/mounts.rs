@@ -12,7 +12,7 @@ use pathwalk::{
 };
 
 /// What mount(2) can be told beside what it is to do.
-const MODIFIERS: [MountFlags; 14] = [
+const MODIFIERS: [MountFlags; 16] = [
     MountFlags::RDONLY,
     MountFlags::RDONLY,
     MountFlags::NOSUID,
@@ -27,6 +27,8 @@ const MODIFIERS: [MountFlags; 14] = [
     MountFlags::DIRSYNC,
     MountFlags::LAZYTIME,
     MountFlags::SILENT,
+    MountFlags::MANDLOCK,
+    MountFlags::POSIXACL,
 ];
 
 impl Generator {
@@ -35,6 +37,11 @@ impl Generator {
         match self.rng.u8(..43) {
             0..6 => {
                 let flags = self.mount_modifiers();
+                if self.one_in(40) {
+                    // Then it is another call, and the source a path.
+                    let flags = flags | MountFlags::from_bits_retain(1 << self.rng.u8(..32));
+                    return Call::Mount { path: self.mounted_path(), flags };
+                }
                 Call::Mount { path: self.mountpoint(), flags }
             }
             6..11 => self.bind(),
@@ -88,9 +95,9 @@ impl Generator {
             32..34 => self.open_tree(),
             34..37 => self.move_mount(),
             37 => self.statmount(),
-            38 if self.rng.bool() => self.idmap(),
-            38 if self.rng.bool() => self.open_tree_attr(),
-            38 => self.expire(),
+            38 => self.open_tree_attr(),
+            39 if self.rng.bool() => self.idmap(),
+            39 if self.rng.bool() => self.expire(),
             39 => self.listmount(),
             _ => self.mount_setattr(),
         }
@@ -120,6 +127,7 @@ impl Generator {
             (OpenTreeFlags::SYMLINK_NOFOLLOW, 5),
             (OpenTreeFlags::EMPTY_PATH, 4),
             (OpenTreeFlags::NO_AUTOMOUNT, 8),
+            (OpenTreeFlags::CLOEXEC, 20),
             (OpenTreeFlags::from_bits_retain(2), 20),
         ] {
             if self.one_in(times) {
@@ -134,10 +142,13 @@ impl Generator {
         let Call::OpenTree { slot, path, flags } = self.open_tree() else {
             unreachable!("it draws these alone")
         };
-        let Call::MountSetattr { mut set, mut clear, propagation, .. } = self.mount_setattr()
+        let Call::MountSetattr { mut set, mut clear, mut propagation, .. } = self.mount_setattr()
         else {
             unreachable!("it draws these alone")
         };
+        if self.one_in(6) {
+            propagation = MountFlags::from_bits_retain(1 << self.rng.u8(..26));
+        }
         if self.rng.bool() {
             set |= MountAttrFlags::IDMAP;
         }
@@ -154,8 +165,7 @@ impl Generator {
     pub(super) fn idmap(&mut self) -> Call {
         let map = Idmap(self.rng.usize(..IDMAPS.len()));
         if self.one_in(6) {
-            let flags = self.pick(&[OpenTreeFlags::empty(), OpenTreeFlags::RECURSIVE]);
-            return Call::IdmapMount { path: self.mounted_place(), flags, map };
+            return Call::IdmapMount { path: self.mounted_place(), flags: self.tree_flags(), map };
         }
         let slot = self.slot_to_fill();
         let itself = || Where { dir: Some(slot.0), path: Vec::new() };
@@ -205,6 +215,8 @@ impl Generator {
             (MoveMountFlags::T_SYMLINKS, 4),
             (MoveMountFlags::BENEATH, 4),
             (MoveMountFlags::SET_GROUP, 6),
+            (MoveMountFlags::F_AUTOMOUNTS, 12),
+            (MoveMountFlags::T_AUTOMOUNTS, 12),
             (MoveMountFlags::from_bits_retain(8), 20),
         ] {
             if self.one_in(times) {
@@ -222,8 +234,7 @@ impl Generator {
     }
 
     fn mount_setattr(&mut self) -> Call {
-        let all = [OpenTreeFlags::empty(), OpenTreeFlags::RECURSIVE, OpenTreeFlags::EMPTY_PATH];
-        let flags = self.pick(&all);
+        let flags = self.tree_flags();
         let attrs = [
             MountAttrFlags::RDONLY,
             MountAttrFlags::RDONLY,
@@ -241,6 +252,9 @@ impl Generator {
         for _ in 0..self.rng.u8(..3) {
             clear |= self.pick(&attrs);
         }
+        if self.one_in(30) {
+            clear |= MountAttrFlags::IDMAP;
+        }
         if self.one_in(3) {
             clear |= MountAttrFlags::_ATIME;
             set |= self.pick(&[
@@ -251,11 +265,14 @@ impl Generator {
             ]);
         }
         let none = MountFlags::empty();
+        let odd = MountFlags::from_bits_retain(1 << self.rng.u8(..26));
+        let odd = if self.one_in(3) { odd } else { none };
         let propagation = self.pick(&[
             none,
             none,
             none,
             none,
+            odd,
             MountFlags::SHARED,
             MountFlags::SLAVE,
             MountFlags::PRIVATE,
@@ -264,6 +281,24 @@ impl Generator {
             MountFlags::REC,
         ]);
         Call::MountSetattr { path: self.mounted_place(), flags, set, clear, propagation }
+    }
+
+    /// Flags of the calls about trees of mounts that open nothing.
+    fn tree_flags(&mut self) -> OpenTreeFlags {
+        self.pick(&[
+            OpenTreeFlags::empty(),
+            OpenTreeFlags::empty(),
+            OpenTreeFlags::empty(),
+            OpenTreeFlags::RECURSIVE,
+            OpenTreeFlags::RECURSIVE,
+            OpenTreeFlags::RECURSIVE,
+            OpenTreeFlags::EMPTY_PATH,
+            OpenTreeFlags::EMPTY_PATH,
+            OpenTreeFlags::SYMLINK_NOFOLLOW,
+            OpenTreeFlags::NO_AUTOMOUNT | OpenTreeFlags::RECURSIVE,
+            OpenTreeFlags::CLONE,
+            OpenTreeFlags::CLOEXEC,
+        ])
     }
 
     /// A place where something was mounted, mostly.
@@ -282,7 +317,7 @@ impl Generator {
         Call::MountTree { source, path: self.mounted_path(), flags }
     }
 
-    fn mount_modifiers(&mut self) -> MountFlags {
+    pub(super) fn mount_modifiers(&mut self) -> MountFlags {
         let mut flags = MountFlags::empty();
         for _ in 0..self.pick(&[0, 0, 0, 1, 1, 2, 3]) {
             flags |= self.pick(&MODIFIERS);
@@ -291,7 +326,7 @@ impl Generator {
     }
 
     /// A path that something was mounted on, mostly.
-    fn mounted_path(&mut self) -> Text {
+    pub(super) fn mounted_path(&mut self) -> Text {
         match self.mounted.len() {
             mounted @ 1.. if !self.one_in(4) => {
                 Text(self.mounted[self.rng.usize(..mounted)].clone())

@@ -32,13 +32,16 @@ impl Generator {
         }
         Text(path)
     }
-}
 
-/// The calls with which a run begins that has a procfs.
-pub(super) fn a_procfs(index: usize) -> Call {
-    let path = b"proc".to_vec();
-    match index {
-        0 => Call::Mkdirat { path: Where { dir: None, path }, mode: Octal(0o755) },
-        _ => Call::Mountproc { path: Text(path), flags: MountFlags::empty() },
+    /// The calls with which a run begins that has a procfs.
+    pub(super) fn a_procfs(&mut self, index: usize) -> Call {
+        let path = b"proc".to_vec();
+        if index == 0 {
+            return Call::Mkdirat { path: Where { dir: None, path }, mode: Octal(0o755) };
+        }
+        let none = MountFlags::empty();
+        let flags =
+            if self.rng.bool() { none } else { self.mount_modifiers() - MountFlags::POSIXACL };
+        Call::Mountproc { path: Text(path), flags }
     }
 }

@@ -10,7 +10,12 @@ use pathwalk::{InotifyFlags, InotifyMask};
 impl Generator {
     /// A call that makes a queue: the first, which is read after each call, or the other one.
     pub(super) fn inotify_init(&mut self, queue: usize) -> Call {
-        Call::InotifyInit1 { queue: MakesQueue(Queue(queue)), flags: InotifyFlags::empty() }
+        let flags = match self.rng.u8(..12) {
+            0 => InotifyFlags::CLOEXEC,
+            1 => InotifyFlags::NONBLOCK,
+            _ => InotifyFlags::empty(),
+        };
+        Call::InotifyInit1 { queue: MakesQueue(Queue(queue)), flags }
     }
 
     /// A call about watches.
@@ -42,7 +47,13 @@ impl Generator {
                 InotifyMask::ISDIR,
                 InotifyMask::MODIFY,
             ]),
-            _ => self.pick(&[InotifyMask::empty(), InotifyMask::from_bits_retain(1 << 20)]),
+            _ => self.pick(&[
+                InotifyMask::empty(),
+                InotifyMask::from_bits_retain(1 << 20),
+                InotifyMask::UNMOUNT,
+                InotifyMask::Q_OVERFLOW,
+                InotifyMask::IGNORED,
+            ]),
         };
         for (flag, times) in [
             (InotifyMask::ONLYDIR, 8),

@@ -4,9 +4,11 @@ use super::Generator;
 use crate::{
     call::Call,
     field::{Int, Octal, Text, When, Where},
+    idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
-    AccessMode, AtFlags, RenameFlags, ResolveFlags, SetTime, StatxMask, XattrFlags,
+    AccessMode, AtFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, RenameFlags,
+    ResolveFlags, SetTime, StatxMask, XattrFlags,
     abi::{
         XATTR_SIZE_MAX,
         mode::{S_IFIFO, S_IFREG},
@@ -17,20 +19,9 @@ use pathwalk::{
 impl Generator {
     /// A call within bounds, with arguments that are not refused before the path is looked at.
     pub(super) fn within(&mut self) -> Call {
-        let all = [
-            ResolveFlags::NO_XDEV,
-            ResolveFlags::NO_MAGICLINKS,
-            ResolveFlags::NO_SYMLINKS,
-            ResolveFlags::BENEATH,
-            ResolveFlags::IN_ROOT,
-        ];
-        let mut resolve = self.pick(&all);
-        if self.one_in(4) {
-            resolve |= self.pick(&all);
-        }
         let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
         let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
-        let call = match self.rng.u8(..19) {
+        let call = match self.rng.u8(..21) {
             0 => Call::Fstatat { path: self.place_by_name(), flags },
             1 => Call::Statx { path: self.place_by_name(), flags, mask },
             2 => {
@@ -69,6 +60,8 @@ impl Generator {
                 Call::Linkat { old: self.place_by_name(), new: self.place_by_name(), flags }
             }
             14 | 15 => self.xattr_within(),
+            16 => Call::Truncate { path: self.path(), size: Int(self.pick(&[0, 1, 5000])) },
+            17 => Call::OpenExec { path: self.place_by_name(), flags },
             _ => {
                 let flags = self.pick(&[
                     RenameFlags::empty(),
@@ -79,6 +72,71 @@ impl Generator {
                 Call::Renameat2 { old: self.place_by_name(), new: self.place_by_name(), flags }
             }
         };
+        self.bounded(call)
+    }
+
+    /// A call about mounts within bounds, by root: others are refused before the path is looked at.
+    pub(super) fn mounts_within(&mut self) -> Call {
+        let call = match self.rng.u8(..4) {
+            0 => {
+                let flags = self.pick(&[
+                    OpenTreeFlags::CLONE,
+                    OpenTreeFlags::CLONE | OpenTreeFlags::RECURSIVE,
+                    OpenTreeFlags::SYMLINK_NOFOLLOW,
+                    OpenTreeFlags::empty(),
+                ]);
+                Call::OpenTree { slot: self.slot_to_fill(), path: self.place_by_name(), flags }
+            }
+            1 => {
+                let set = self.pick(&[MountAttrFlags::RDONLY, MountAttrFlags::NOSYMFOLLOW]);
+                let clear = self.pick(&[MountAttrFlags::empty(), MountAttrFlags::NODEV]);
+                let propagation = self.pick(&[MountFlags::empty(), MountFlags::SHARED]);
+                let flags = self.pick(&[OpenTreeFlags::empty(), OpenTreeFlags::RECURSIVE]);
+                let path = Where { dir: None, path: self.mounted_path().0 };
+                Call::MountSetattr { path, flags, set, clear, propagation }
+            }
+            2 => {
+                let map = Idmap(self.rng.usize(..IDMAPS.len()));
+                let flags = OpenTreeFlags::CLONE;
+                let (set, clear) = (MountAttrFlags::IDMAP, MountAttrFlags::empty());
+                let (slot, path) = (self.slot_to_fill(), self.place_by_name());
+                let propagation = MountFlags::empty();
+                Call::OpenTreeAttr { slot, path, flags, set, clear, propagation, map }
+            }
+            _ => {
+                let flags = self.pick(&[
+                    MoveMountFlags::empty(),
+                    MoveMountFlags::F_SYMLINKS,
+                    MoveMountFlags::T_SYMLINKS,
+                    MoveMountFlags::BENEATH,
+                ]);
+                let from = Where { dir: None, path: self.mounted_path().0 };
+                Call::MoveMount { from, to: self.place_by_name(), flags }
+            }
+        };
+        let call = self.bounded(call);
+        self.pending.push(call);
+        Call::Getcwd {}
+    }
+
+    /// chroot(2) within bounds.
+    pub(super) fn chroot_within(&mut self) -> Call {
+        let call = Call::Chroot { path: self.path() };
+        self.bounded(call)
+    }
+
+    fn bounded(&mut self, call: Call) -> Call {
+        let all = [
+            ResolveFlags::NO_XDEV,
+            ResolveFlags::NO_MAGICLINKS,
+            ResolveFlags::NO_SYMLINKS,
+            ResolveFlags::BENEATH,
+            ResolveFlags::IN_ROOT,
+        ];
+        let mut resolve = self.pick(&all);
+        if self.one_in(4) {
+            resolve |= self.pick(&all);
+        }
         Call::Within { resolve, call: Box::new(call) }
     }
 

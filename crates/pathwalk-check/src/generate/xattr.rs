@@ -153,7 +153,13 @@ impl Generator {
             8..11 => AtFlags::SYMLINK_NOFOLLOW,
             11..14 => AtFlags::EMPTY_PATH,
             14 => AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW,
-            _ => AtFlags::REMOVEDIR,
+            _ => self.pick(&[
+                AtFlags::REMOVEDIR,
+                AtFlags::SYMLINK_FOLLOW,
+                AtFlags::NO_AUTOMOUNT,
+                AtFlags::STATX_FORCE_SYNC,
+                AtFlags::STATX_DONT_SYNC,
+            ]),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
-    field::{Slot, Text, When, Where},
+    field::{Octal, Slot, Text, When, Where},
     ours::{describe, parse_dirents, parse_events},
 };
 use pathwalk::{
@@ -33,6 +33,8 @@ const SYS_OPEN_TREE_ATTR: std::ffi::c_long = 467;
 
 /// So often a walk within bounds is asked for again.
 const MOVES: u32 = 1000;
+/// The same for one that asks for what is cached, for which that is an answer too.
+const CACHED: u32 = 30;
 
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS + QUEUES];
@@ -53,6 +55,23 @@ pub(crate) fn shows_what_is_below_all(call: &Call, tasks: &Tasks) -> bool {
     let parent = |mount| parent_mount(mount).ok();
     let above = statx.ok().and_then(|statx| parent(statx.stx_mnt_id));
     above.is_some_and(|bottom| parent(bottom) == Some(bottom))
+}
+
+/// Whether openat2 finds nothing cached where nothing is: of names that are not there a tmpfs keeps no memory, and is to be
+/// asked each time; pathwalk knows that a directory of its own holds no more than it has.
+pub(crate) fn misses_what_is_not_there(call: &Call, fds: Fds, tasks: &Tasks) -> bool {
+    let Call::Openat2 { slot, path, flags, mode: _, resolve } = call else { return false };
+    let refused =
+        flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC) || flags.contains(OpenFlags::TMPFILE);
+    if !resolve.contains(ResolveFlags::CACHED) || refused {
+        return false;
+    }
+    let (slot, path) = (*slot, path.clone());
+    // Which nobody hears of.
+    let flags = *flags & (OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW) | OpenFlags::PATH;
+    let resolve = *resolve - ResolveFlags::CACHED;
+    let call = Call::Openat2 { slot, path, flags, mode: Octal(0), resolve };
+    matches!(Caller { fds, tasks }.call(&call), Err(Errno::ENOENT))
 }
 
 /// Makes calls with these descriptors in the slots.
@@ -113,9 +132,11 @@ impl Caller<'_> {
                     syscall(libc::SYS_openat2, args)
                 };
                 let mut answer = ask();
-                // A walk within bounds gives up where anything moved on the whole machine: other runs' mounts too.
-                for _ in 0..MOVES {
-                    if resolve.contains(ResolveFlags::CACHED) || answer != Err(Errno::EAGAIN) {
+                // A walk within bounds, or that may wait for nothing, gives up where anything moved on the whole machine:
+                // other runs' mounts too.
+                let times = if resolve.contains(ResolveFlags::CACHED) { CACHED } else { MOVES };
+                for _ in 0..times {
+                    if answer != Err(Errno::EAGAIN) {
                         break;
                     }
                     answer = ask();

@@ -9,7 +9,7 @@
 
 use super::sys::{Arg, own, syscall};
 use crate::{call::Call, field::Int};
-use pathwalk::{MountFlags, UmountFlags};
+use pathwalk::{MountFlags, OpenFlags, ResolveFlags, UmountFlags};
 use std::{
     ffi::CString,
     fs,
@@ -50,8 +50,16 @@ impl Ground {
             Call::Truncate { size, .. } | Call::Ftruncate { size, .. } => near(*size),
             // It has more flags than tmpfs has, and wants those back that say how blocks are found.
             Call::Setflags { .. } => false,
+            // It wants buffers and lengths in units.
+            Call::Openat { flags, .. } => !flags.contains(OpenFlags::DIRECT),
+            // What an ACL allows it reads from the disk.
+            Call::Openat2 { flags, resolve, .. } => {
+                !flags.contains(OpenFlags::DIRECT) && !resolve.contains(ResolveFlags::CACHED)
+            }
             // All worlds of a nursery stand on one.
-            Call::MountTree { flags, .. } => {
+            Call::Mount { flags, .. }
+            | Call::Mountproc { flags, .. }
+            | Call::MountTree { flags, .. } => {
                 !flags.contains(MountFlags::REMOUNT) || flags.contains(MountFlags::BIND)
             }
             // Of a task's own root it makes that file system read-only.

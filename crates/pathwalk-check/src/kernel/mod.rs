@@ -25,6 +25,7 @@ mod xattr;
 pub(crate) use ext4::Ground;
 pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
 pub(crate) use sysctls::Sysctls;
+pub(crate) use userns::{make_maps, with_map};
 pub(crate) use world::{Nursery, root_of_ones_own};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! What a worker does with the calls that are handed to it.
 
 use super::{
-    calls::{Caller, Fds, shows_what_is_below_all},
+    calls::{Caller, Fds, misses_what_is_not_there, shows_what_is_below_all},
     sys,
     tasks::Tasks,
     userns,
@@ -83,8 +83,7 @@ fn said_again<F>(said: &Said<F>) -> bool {
 
 /// Whether a file system came to be mounted: its device must be asked for before the next call.
 pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
-    let mounts = matches!(call, Call::Mount { .. } | Call::Mountproc { .. });
-    mounts && matches!(said, Said::Answer(Ok(_)))
+    call.mounts_new().is_some() && matches!(said, Said::Answer(Ok(_)))
 }
 
 fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
@@ -96,7 +95,8 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
         Call::IdmapMount { map, .. } | Call::OpenTreeAttr { map, .. }
             if userns::with_map(*map).is_none()
     );
-    if missing || unmade || shows_what_is_below_all(call, tasks) {
+    let spared = missing || unmade || shows_what_is_below_all(call, tasks);
+    if spared || (Caller { fds, tasks }).has_no_stand_in(call) {
         return Said::NotAsked;
     }
     if let Call::Close { slot } = call {
@@ -104,6 +104,9 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
         return Said::Answer(Ok(Raw::Done));
     }
     let answer = Caller { fds, tasks }.call(call);
+    if matches!(answer, Err(Errno::EAGAIN)) && misses_what_is_not_there(call, fds, tasks) {
+        return Said::NotAsked;
+    }
     match (call.fills(), answer) {
         (Some(slot), Ok(Raw::File(fd))) => {
             let opened = sys::fstat(fd.as_raw_fd()).expect("an open file has attributes");

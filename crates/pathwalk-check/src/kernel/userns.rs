@@ -17,7 +17,7 @@ use std::{
 static NAMESPACES: OnceLock<Vec<OwnedFd>> = OnceLock::new();
 
 /// Makes the namespaces, while procfs is there; without the right to, there are none.
-pub(super) fn make() {
+pub(crate) fn make_maps() {
     NAMESPACES.get_or_init(|| {
         let made: Result<Vec<_>> =
             IDMAPS.iter().map(|(_, users, groups)| one(users, groups)).collect();
@@ -26,7 +26,7 @@ pub(super) fn make() {
 }
 
 /// The descriptor of the namespace that has a map, in all worlds.
-pub(super) fn with_map(map: Idmap) -> Option<i32> {
+pub(crate) fn with_map(map: Idmap) -> Option<i32> {
     NAMESPACES.get()?.get(map.0).map(AsRawFd::as_raw_fd)
 }
 

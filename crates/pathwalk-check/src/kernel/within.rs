@@ -13,8 +13,13 @@ use crate::{
     call::{Call, QUEUES, SLOTS},
     field::{Fills, Int, Octal, Slot, Text, Where},
 };
-use pathwalk::{AtFlags, Errno, FileType, OpenFlags, ResolveFlags, Result};
-use std::os::fd::{AsRawFd, OwnedFd};
+use pathwalk::{
+    AtFlags, Errno, FileType, MoveMountFlags, OpenFlags, OpenTreeFlags, ResolveFlags, Result,
+};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    thread,
+};
 
 /// The slots of the descriptors that openat2 made.
 const FIRST: Slot = Slot(0);
@@ -116,10 +121,56 @@ impl Caller<'_> {
                 let (other, new) = bounds.parent(&new, SECOND, b".")?;
                 (vec![fd, other], Call::Renameat2 { old, new, flags })
             }
-            call => panic!("no bounds are known for {call}"),
+            Call::OpenExec { path, flags } => {
+                let fd = bounds.whole(&path, nofollow(&flags))?;
+                (vec![fd], Call::OpenExec { path: itself(), flags: empty })
+            }
+            Call::Chroot { path: Text(path) } => {
+                let fd = bounds.open(&Where { dir: None, path }, OpenFlags::DIRECTORY)?;
+                return chroot(&bounds.beside(&[fd]));
+            }
+            call => bounds.about_mounts(call)?,
         };
         bounds.beside(&fds).call(&call)
     }
+}
+
+impl Caller<'_> {
+    /// Whether what a call within bounds does cannot be told from what is done in its place: where a symlink leads to the
+    /// file that is to be truncated, it is opened, of which somebody may hear, and stamped even where its size stays.
+    pub(super) fn has_no_stand_in(&self, call: &Call) -> bool {
+        let Call::Within { resolve, call } = call else { return false };
+        let Call::Truncate { path: Text(path), size } = &**call else { return false };
+        let bounds = Bounds { caller: self, resolve: *resolve };
+        let place = Where { dir: None, path: path.clone() };
+        let heard = self.fds[SLOTS..].iter().any(|&queue| queue >= 0);
+        let size_of = |fd: OwnedFd| sys::fstat(fd.as_raw_fd()).map(|stat| stat.st_size);
+        bounds.ends_in_symlink(&place)
+            && (heard || bounds.whole(&place, false).and_then(size_of) == Ok(size.0))
+    }
+}
+
+/// chroot(2) to the directory in the first slot.
+///
+/// It takes a path, which `.` is for who is there. Whoever may do it comes back; whoever may not goes there in a thread
+/// that ends.
+fn chroot(caller: &Caller<'_>) -> Result<Raw<OwnedFd>> {
+    let go = || {
+        caller.call(&Call::Fchdir { slot: FIRST })?;
+        caller.call(&Call::Chroot { path: Text(b".".to_vec()) })
+    };
+    let alone = || {
+        sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())])?;
+        go()
+    };
+    thread::scope(|scope| scope.spawn(alone).join().expect("calls do not panic"))?;
+    let here = Where { dir: None, path: b".".to_vec() };
+    let open =
+        Call::Openat { slot: Fills(FIRST), path: here, flags: OpenFlags::PATH, mode: Octal(0) };
+    let Raw::File(cwd) = caller.call(&open)? else { unreachable!("it opens") };
+    let answer = go()?;
+    sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(cwd.as_raw_fd().into())])?;
+    Ok(answer)
 }
 
 /// Bounds, and from where.
@@ -136,6 +187,41 @@ impl Bounds<'_> {
             *slot = fd.as_raw_fd();
         }
         Caller { fds: slots, tasks: self.caller.tasks }
+    }
+
+    /// The calls about mounts.
+    fn about_mounts(&self, call: Call) -> Result<(Vec<OwnedFd>, Call)> {
+        let itself = |slot| Where { dir: Some(slot), path: Vec::new() };
+        let whole = |path: &Where, flags: OpenTreeFlags| {
+            self.whole(path, flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW))
+        };
+        let empty = |flags| flags - OpenTreeFlags::SYMLINK_NOFOLLOW | OpenTreeFlags::EMPTY_PATH;
+        Ok(match call {
+            Call::OpenTree { slot, path, flags } => {
+                let fd = whole(&path, flags)?;
+                (vec![fd], Call::OpenTree { slot, path: itself(FIRST), flags: empty(flags) })
+            }
+            Call::OpenTreeAttr { slot, path, flags, set, clear, propagation, map } => {
+                let fd = whole(&path, flags)?;
+                let (path, flags) = (itself(FIRST), empty(flags));
+                let call = Call::OpenTreeAttr { slot, path, flags, set, clear, propagation, map };
+                (vec![fd], call)
+            }
+            Call::MountSetattr { path, flags, set, clear, propagation } => {
+                let fd = whole(&path, flags)?;
+                let (path, flags) = (itself(FIRST), empty(flags));
+                (vec![fd], Call::MountSetattr { path, flags, set, clear, propagation })
+            }
+            // Where it is to come is looked up first.
+            Call::MoveMount { from, to, flags } => {
+                let other = self.whole(&to, !flags.contains(MoveMountFlags::T_SYMLINKS))?;
+                let fd = self.whole(&from, !flags.contains(MoveMountFlags::F_SYMLINKS))?;
+                let (from, to) = (itself(FIRST), itself(SECOND));
+                let flags = flags | MoveMountFlags::F_EMPTY_PATH | MoveMountFlags::T_EMPTY_PATH;
+                (vec![fd, other], Call::MoveMount { from, to, flags })
+            }
+            call => panic!("no bounds are known for {call}"),
+        })
     }
 
     fn open(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {
@@ -188,17 +274,36 @@ impl Bounds<'_> {
         self.parent(place, FIRST, b".")
     }
 
-    /// truncate(2) knows no descriptor: the type of the file is looked at as it would, and then it is opened for writing.
+    /// truncate(2) knows no descriptor: it is made from the directory of the last name, by a thread that goes there.
     fn truncate(&self, path: &[u8], size: Int) -> Result<Raw<OwnedFd>> {
         let place = Where { dir: None, path: path.to_vec() };
         let found = self.whole(&place, false)?;
+        if self.ends_in_symlink(&place) {
+            return self.truncate_open(&place, &found, size);
+        }
+        let (dir, last) = self.parent(&place, FIRST, b".")?;
+        let there = || {
+            sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())])?;
+            sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(dir.as_raw_fd().into())])?;
+            self.caller.call(&Call::Truncate { path: Text(last.path.clone()), size })
+        };
+        thread::scope(|scope| scope.spawn(there).join().expect("calls do not panic"))
+    }
+
+    fn ends_in_symlink(&self, place: &Where) -> bool {
+        let itself = self.whole(place, true).and_then(|fd| sys::fstat(fd.as_raw_fd()));
+        itself.is_ok_and(|stat| FileType::from_mode(stat.st_mode) == Some(FileType::Symlink))
+    }
+
+    /// The type of the file is looked at as truncate(2) would, and then it is opened for writing.
+    fn truncate_open(&self, place: &Where, found: &OwnedFd, size: Int) -> Result<Raw<OwnedFd>> {
         let stat = sys::fstat(found.as_raw_fd())?;
         match FileType::from_mode(stat.st_mode) {
             Some(FileType::Regular) => {}
             Some(FileType::Directory) => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
-        let fds = [self.openat2(&place, OpenFlags::WRONLY)?];
+        let fds = [self.openat2(place, OpenFlags::WRONLY)?];
         self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size })
     }
 }

@@ -40,7 +40,7 @@ impl Nursery {
     pub(crate) fn on(ground: Ground) -> Result<Self, String> {
         find_proc();
         if powers() == Powers::Root {
-            userns::make();
+            userns::make_maps();
         }
         let image = (ground == Ground::Ext4).then(Image::make).transpose()?;
         let (orders, wanted) = channel::<Sender<World>>();

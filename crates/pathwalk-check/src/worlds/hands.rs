@@ -2,13 +2,17 @@
 //!
 //! An answer is one number: the errno, or what is there. That makes hundreds of thousands of comparisons a second.
 
-use crate::kernel::{
-    root_of_ones_own,
-    sys::{self, Arg},
+use crate::{
+    idmaps::{Idmap, NOT_THE_STRANGER},
+    kernel::{
+        make_maps, root_of_ones_own,
+        sys::{self, Arg},
+        with_map,
+    },
 };
 use pathwalk::{
-    AccessMode, AtFlags, Cred, File, MemFs, MountFlags, OpenFlags, RenameFlags, Result, Stat, Task,
-    UmountFlags, Vfs, abi::AT_FDCWD,
+    AccessMode, AtFlags, Cred, File, MemFs, MountAttr, MountAttrFlags, MountFlags, MoveMountFlags,
+    OpenFlags, OpenTreeFlags, RenameFlags, Result, Stat, Task, UmountFlags, Vfs, abi::AT_FDCWD,
 };
 use std::{ffi::CStr, os::fd::AsRawFd, sync::Arc};
 
@@ -56,6 +60,8 @@ pub(super) enum Ask<'p> {
     Mount(&'p CStr),
     /// umount2(2), `MNT_DETACH`
     Umount(&'p CStr),
+    /// What is mounted there gets a map in which the stranger is nobody: a copy of it takes its place.
+    Idmap(&'p CStr),
 }
 
 /// The flags of [`Ask::Open`], beside those that it has.
@@ -82,6 +88,7 @@ pub(super) struct Kernel {
 impl Kernel {
     /// Gives the calling thread a root of its own, for good.
     pub(super) fn new() -> Self {
+        make_maps();
         root_of_ones_own().expect("a root of one's own");
         sys::syscall(libc::SYS_umask, [Arg::Int(0)]).expect("umask cannot fail");
         let none = [Arg::Int(0), Arg::Ids(&[])];
@@ -152,6 +159,21 @@ impl Hands for Kernel {
                 let flags = int(UmountFlags::DETACH.bits());
                 sys::syscall(libc::SYS_umount2, [text(path), flags]).map(done)
             }
+            Ask::Idmap(path) => {
+                let clone = int(OpenTreeFlags::CLONE.bits());
+                let tree = sys::own(sys::syscall(libc::SYS_open_tree, [cwd(), text(path), clone])?);
+                let tree = || Arg::Int(tree.as_raw_fd().into());
+                let map = with_map(Idmap::named(NOT_THE_STRANGER)).expect("maps can be made");
+                // struct mount_attr: attr_set, attr_clr, propagation, userns_fd.
+                let mut attr = [MountAttrFlags::IDMAP.bits(), 0, 0, map as u64];
+                let empty = int(OpenTreeFlags::EMPTY_PATH.bits());
+                let args = [tree(), text(c""), empty, Arg::Words(&mut attr), Arg::Int(32)];
+                sys::syscall(libc::SYS_mount_setattr, args)?;
+                self.call(Ask::Umount(path))?;
+                let empty = int(MoveMountFlags::F_EMPTY_PATH.bits());
+                let args = [tree(), text(c""), cwd(), text(path), empty];
+                sys::syscall(libc::SYS_move_mount, args).map(done)
+            }
         }
     }
 }
@@ -219,6 +241,17 @@ impl Hands for Ours {
                 task.fchmodat2(cwd, path.to_bytes(), 0o755, AtFlags::empty()).map(done)
             }
             Ask::Umount(path) => task.umount2(path.to_bytes(), UmountFlags::DETACH).map(done),
+            Ask::Idmap(path) => {
+                let path = path.to_bytes();
+                let tree = task.open_tree(cwd, path, OpenTreeFlags::CLONE)?;
+                let idmap = Some(Idmap::named(NOT_THE_STRANGER).map());
+                let attr_set = MountAttrFlags::IDMAP;
+                let attr = MountAttr { attr_set, idmap, ..MountAttr::default() };
+                task.mount_setattr(&tree, b"", OpenTreeFlags::EMPTY_PATH, &attr)?;
+                task.umount2(path, UmountFlags::DETACH)?;
+                let empty = MoveMountFlags::F_EMPTY_PATH;
+                task.move_mount(&tree, b"", cwd, path, empty).map(done)
+            }
         }
     }
 }

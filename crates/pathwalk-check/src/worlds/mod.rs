@@ -1,7 +1,8 @@
 //! Exhaustive small worlds: every small tree, every short path, every caller, compared with the kernel.
 //!
 //! ```text
-//!   trees     up to 5 nodes beside the root: directories, mounts, files, symlinks with 9 bodies
+//!   trees     up to 5 nodes beside the root: directories, mounts, files, symlinks with 9 bodies;
+//!             up to 4 where a mount has a map of owners
 //!   × paths   up to 4 components of a, b, . and .., with and without a slash in front and behind
 //!   × users   the owner of all, and a stranger
 //!   × calls   stat and access, following or not; open for creating, following or not; mkdir, unlink, rmdir,
@@ -48,6 +49,8 @@ use world::World;
 
 /// Nodes beside the root.
 const NODES: usize = 5;
+/// Nodes of a tree in which a mount has a map.
+const MAPPED: usize = 4;
 /// Components of a path.
 const COMPONENTS: usize = 4;
 /// After so many findings no more is asked.
@@ -66,7 +69,7 @@ pub(crate) struct Asked {
 
 /// The trees of one slice of so many.
 pub(crate) fn slice(number: usize, of: usize) -> Vec<Vec<Node>> {
-    let trees = trees(NODES).into_iter().enumerate();
+    let trees = trees(NODES, MAPPED).into_iter().enumerate();
     trees.filter(|(index, _)| index % of == number - 1).map(|(_, tree)| tree).collect()
 }
 

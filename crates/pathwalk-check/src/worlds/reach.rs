@@ -144,7 +144,7 @@ impl Shape {
     }
 
     fn is_directory(&self, node: usize) -> bool {
-        matches!(self.kinds[node], Kind::Dir | Kind::Mount)
+        matches!(self.kinds[node], Kind::Dir | Kind::Mount | Kind::Idmapped)
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     places::Places,
     trees::{BODIES, Kind, Node},
 };
+use crate::idmaps::NOT_THE_STRANGER;
 use pathwalk::Result;
 use std::{ffi::CStr, fmt::Write};
 
@@ -26,6 +27,12 @@ pub(super) fn scenario(
             Kind::Mount => {
                 writeln!(text, "mkdirat {path} 0755\nmount {path} 0\nfchmodat2 {path} 0755 0")
             }
+            Kind::Idmapped => writeln!(
+                text,
+                "mkdirat {path} 0755\nmount {path} 0\nfchmodat2 {path} 0755 0\n\
+                 open_tree h5 {path} CLONE\nidmap_mount h5: EMPTY_PATH {NOT_THE_STRANGER}\n\
+                 umount2 {path} 0\nmove_mount h5: {path} F_EMPTY_PATH\nclose h5"
+            ),
             Kind::File => writeln!(text, "mknodat {path} 0100644 0"),
             Kind::Link(body) => writeln!(text, "symlinkat {} {path}", BODIES[body]),
         };

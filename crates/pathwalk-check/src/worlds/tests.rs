@@ -1,7 +1,7 @@
 //! That what is not asked has the answer of something that is.
 
 use super::{
-    COMPONENTS, NODES,
+    COMPONENTS, MAPPED, NODES,
     hands::{As, Hands, Kernel, Ours},
     places::Places,
     questions::{Asking, Question, every_question, questions},
@@ -40,7 +40,7 @@ fn answers(nodes: usize, components: usize) -> HashMap<Asked, Result<u64>> {
         };
         let mut world = World::new(settings, kernel);
         let mut answers = HashMap::new();
-        for tree in all_trees(nodes) {
+        for tree in all_trees(nodes, nodes) {
             let every = every_question(&Shape::new(&tree), &paths);
             world.ask(&tree, &every, |who, &Asking { path, question, .. }, answer| {
                 answers.insert((sorted(&tree), path.into(), question, who), answer);
@@ -92,7 +92,7 @@ fn what_is_not_asked_is_answered_by_what_is_asked() {
     }
     // Those kept are those that are asked, but for twins.
     let paths = texts(components);
-    let trees = all_trees(nodes);
+    let trees = all_trees(nodes, nodes);
     let asked = trees.iter().map(|tree| questions(&Shape::new(tree), &paths).len());
     assert_eq!(kept.len(), 2 * asked.sum::<usize>());
     assert!(kept.len() < answers.len() / 2, "{} of {}", kept.len(), answers.len());
@@ -123,7 +123,7 @@ fn five_nodes_are_few_enough() {
     // Of every 400th tree, and of the paths of three components: all would take a minute.
     let paths = texts(COMPONENTS - 1);
     let (mut asked, mut all) = (0, 0);
-    for tree in trees(NODES).iter().step_by(400) {
+    for tree in trees(NODES, MAPPED).iter().step_by(400) {
         let shape = Shape::new(tree);
         asked += questions(&shape, &paths).len();
         all += every_question(&shape, &paths).len();

@@ -9,10 +9,19 @@ pub(crate) enum Kind {
     Dir,
     /// A directory with a file system mounted on it; what is below lies in that.
     Mount,
+    /// The same, and the mount has a map in which the stranger is nobody.
+    Idmapped,
     /// A file.
     File,
     /// A symlink, by the number of its body.
     Link(usize),
+}
+
+impl Kind {
+    /// Whether something is mounted there.
+    pub(super) fn is_mount(self) -> bool {
+        matches!(self, Self::Mount | Self::Idmapped)
+    }
 }
 
 /// A node of a tree.
@@ -27,33 +36,38 @@ pub(crate) struct Node {
 /// The bodies of symlinks: whatever two characters can say.
 pub(super) const BODIES: [&str; 9] = ["a", "b", ".", "..", "/", "/a", "/b", "a/", "b/"];
 
-/// All trees of up to so many nodes beside the root, the smaller ones first; of twins the first.
-pub(super) fn trees(nodes: usize) -> Vec<Vec<Node>> {
-    let mut trees = all_trees(nodes);
+/// All trees of up to so many nodes beside the root, the smaller ones first; of twins the first. Trees with maps have up to
+/// `mapped` nodes.
+pub(super) fn trees(nodes: usize, mapped: usize) -> Vec<Vec<Node>> {
+    let mut trees = all_trees(nodes, mapped);
     trees.retain(|tree| is_first_of_its_twins(tree));
     trees
 }
 
 /// All of them, with their twins.
-pub(super) fn all_trees(nodes: usize) -> Vec<Vec<Node>> {
+pub(super) fn all_trees(nodes: usize, mapped: usize) -> Vec<Vec<Node>> {
     let mut trees = Vec::new();
     for size in 0..=nodes {
-        below("", size, &mut |tree: &[Node]| trees.push(tree.to_vec()));
+        let dirs = if size <= mapped { &DIRS[..] } else { &DIRS[..2] };
+        below(dirs, "", size, &mut |tree: &[Node]| trees.push(tree.to_vec()));
     }
     trees
 }
 
+/// What can have something below it.
+const DIRS: [Kind; 3] = [Kind::Dir, Kind::Mount, Kind::Idmapped];
+
 /// Calls back with every choice of `size` nodes below a directory.
-fn below(dir: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
+fn below(dirs: &[Kind], dir: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
     for left in 0..=size {
-        child(&format!("{dir}/a"), left, &mut |a| {
-            child(&format!("{dir}/b"), size - left, &mut |b| found(&[a, b].concat()));
+        child(dirs, &format!("{dir}/a"), left, &mut |a| {
+            child(dirs, &format!("{dir}/b"), size - left, &mut |b| found(&[a, b].concat()));
         });
     }
 }
 
 /// Calls back with every way in which a name stands for `size` nodes: itself and what is below it.
-fn child(path: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
+fn child(dirs: &[Kind], path: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
     let node = |kind| Node { path: path.to_owned(), kind };
     match size {
         0 => found(&[]),
@@ -64,8 +78,8 @@ fn child(path: &str, size: usize, found: &mut dyn FnMut(&[Node])) {
         _ => {}
     }
     if size >= 1 {
-        for kind in [Kind::Dir, Kind::Mount] {
-            below(path, size - 1, &mut |rest| found(&[&[node(kind)], rest].concat()));
+        for &kind in dirs {
+            below(dirs, path, size - 1, &mut |rest| found(&[&[node(kind)], rest].concat()));
         }
     }
 }
@@ -133,10 +147,12 @@ mod tests {
     #[test]
     fn every_small_tree_is_there_once() {
         // By hand: nothing; one node of 12 kinds at `a`, as `b` is its twin, but a link's body may be any.
-        let small = trees(1);
+        let small = trees(1, 0);
         assert_eq!(small.len(), 1 + 12);
+        // And one more kind.
+        assert_eq!(trees(1, 1).len(), 1 + 13);
         for nodes in [2, 3] {
-            let found: Vec<_> = trees(nodes)
+            let found: Vec<_> = trees(nodes, nodes)
                 .into_iter()
                 .map(|mut tree| {
                     tree.sort();
@@ -152,7 +168,7 @@ mod tests {
             }
         }
         // The number of all trees of two nodes is 240, of which 12 are their own twins.
-        assert_eq!(trees(2).len() - small.len(), (240 + 12) / 2);
+        assert_eq!(trees(2, 0).len() - small.len(), (240 + 12) / 2);
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl World {
         let node = &self.tree[index];
         let (kind, path, group) = (node.kind, text(&node.path), Places::group(&node.path));
         let make = match kind {
-            Kind::Dir | Kind::Mount => Ask::Mkdir(&path),
+            Kind::Dir | Kind::Mount | Kind::Idmapped => Ask::Mkdir(&path),
             // O_EXCL: whatever was there is gone.
             Kind::File => Ask::Open(&path, OpenFlags::EXCL),
             Kind::Link(body) => {
@@ -195,8 +195,11 @@ impl World {
             }
         };
         let made = [&mut self.kernel, &mut self.ours].map(|hands| hands.call(make));
-        if kind == Kind::Mount && made.iter().all(Result::is_ok) {
+        if kind.is_mount() && made.iter().all(Result::is_ok) {
             self.must(Ask::Mount(&path));
+        }
+        if kind == Kind::Idmapped && made.iter().all(Result::is_ok) {
+            self.must(Ask::Idmap(&path));
         }
         self.own(made, &path, group);
     }
@@ -210,7 +213,7 @@ impl World {
 
     /// Removes what there is; mounts that are where they belong only if all is to go.
     fn clear(&mut self, all: bool) {
-        let stays = |node: &&Node| !all && node.kind == Kind::Mount;
+        let stays = |node: &&Node| !all && node.kind.is_mount();
         let stay: Vec<CString> =
             self.tree.iter().filter(stays).map(|node| text(&node.path)).collect();
         self.places.clear(&mut *self.kernel, &stay);

@@ -80,6 +80,7 @@ impl Task {
     /// - `EACCES`: permission is refused.
     /// - `EPERM`: it is immutable and to be written, or append-only and to be written without `O_APPEND` or cut off.
     /// - `EPERM`: `O_NOATIME`, and it is another's file.
+    /// - `EINVAL`: `O_DIRECT`, and it is a directory.
     /// - `ETXTBSY`: to be written, but it runs: see [`Task::open_exec`].
     /// - `EROFS`: to be written, but the mount is read-only.
     /// - `EINVAL`: a fifo is opened with access mode 3.
@@ -302,8 +303,15 @@ impl Task {
             if attr.flags.contains(InodeFlags::APPEND) && (overwrites || cuts) {
                 return Err(Errno::EPERM);
             }
-            if op.flags.contains(OpenFlags::NOATIME) && !who.owner_or_capable(attr.uid) {
-                return Err(Errno::EPERM);
+            if op.flags.intersects(OpenFlags::NOATIME | OpenFlags::DIRECT) {
+                if op.flags.contains(OpenFlags::NOATIME) && !who.owner_or_capable(attr.uid) {
+                    return Err(Errno::EPERM);
+                }
+                if op.flags.contains(OpenFlags::DIRECT) && kind == FileType::Directory {
+                    // Known only when it is open: whoever watches hears that it is closed.
+                    drop(self.file_open(held, op.flags, None)?);
+                    return Err(Errno::EINVAL);
+                }
             }
         }
         let inode = held.inode();

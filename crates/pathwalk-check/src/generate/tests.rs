@@ -1,0 +1,94 @@
+//! Nothing that can be asked is left out of what is drawn.
+
+use super::Generator;
+use crate::call::Call;
+use std::collections::BTreeSet;
+
+/// Runs of a fixed seed.
+const RUNS: u64 = 600;
+/// Calls in each.
+const CALLS: usize = 250;
+
+/// Which calls were drawn, which of them within bounds, and each call's flags.
+#[derive(Default)]
+struct Seen {
+    calls: BTreeSet<&'static str>,
+    within: BTreeSet<&'static str>,
+    flags: BTreeSet<(&'static str, &'static str)>,
+}
+
+fn seen() -> Seen {
+    let mut seen = Seen::default();
+    for step in (0..RUNS).flat_map(|run| Generator::new(1, run).run(CALLS)) {
+        let (name, flags) = (step.call.name(), step.call.flags());
+        seen.calls.insert(name);
+        seen.flags.extend(flags.into_iter().map(|flag| (name, flag)));
+        if let Call::Within { resolve, call } = &step.call {
+            seen.within.insert(call.name());
+            seen.flags.extend(resolve.iter_names().map(|(flag, _)| (name, flag)));
+        }
+    }
+    seen
+}
+
+/// Of what bounds can be put around: see `kernel/within.rs`.
+const WITHIN: &[&str] = &[
+    "fstatat",
+    "statx",
+    "faccessat2",
+    "fchmodat2",
+    "fchownat",
+    "utimensat",
+    "readlinkat",
+    "statfs",
+    "truncate",
+    "chdir",
+    "chroot",
+    "open_exec",
+    "mkdirat",
+    "mknodat",
+    "symlinkat",
+    "unlinkat",
+    "linkat",
+    "renameat2",
+    "setxattrat",
+    "getxattrat",
+    "listxattrat",
+    "removexattrat",
+    "open_tree",
+    "open_tree_attr",
+    "move_mount",
+    "mount_setattr",
+];
+
+/// What is not drawn, and why.
+const LEFT_OUT: &[(&str, &[&str], &str)] = &[
+    ("mount_setattr", &["IDMAP"], "set by `idmap_mount`, which has the map"),
+    ("mountproc", &["REMOUNT", "BIND", "MOVE", "REC"], "drawn of `mount`, where they do the same"),
+    ("mountproc", &["UNBINDABLE", "PRIVATE", "SLAVE", "SHARED"], "as well"),
+    ("mountproc", &["POSIXACL"], "then Linux finds no ACL where there can be none"),
+];
+
+#[test]
+fn every_call_is_drawn_with_every_flag() {
+    let seen = seen();
+    let mut missing: Vec<String> = Vec::new();
+    for name in Call::NAMES {
+        if !seen.calls.contains(name) {
+            missing.push((*name).to_owned());
+        }
+        let drawn = |flag: &&str| seen.flags.contains(&(name, flag));
+        let left_out = |flag: &&str| {
+            LEFT_OUT.iter().any(|(call, flags, _)| call == name && flags.contains(flag))
+        };
+        let flags = Call::known_flags(name).into_iter();
+        let flags = flags.filter(|flag| !drawn(flag) && !left_out(flag));
+        missing.extend(flags.map(|flag| format!("{name} {flag}")));
+    }
+    let within = WITHIN.iter().filter(|name| !seen.within.contains(**name));
+    missing.extend(within.map(|name| format!("within {name}")));
+    let bounds = ["NO_XDEV", "NO_MAGICLINKS", "NO_SYMLINKS", "BENEATH", "IN_ROOT"].into_iter();
+    let bounds = bounds.filter(|flag| !seen.flags.contains(&("within", flag)));
+    missing.extend(bounds.map(|flag| format!("within {flag}")));
+    assert!(missing.is_empty(), "never drawn: {missing:?}");
+}
