@@ -120,6 +120,7 @@ mod tests {
         let table = table();
         let rows: Vec<Vec<&str>> = table
             .lines()
+            .take_while(|line| !line.is_empty())
             .filter(|line| line.starts_with("| `"))
             .map(|line| line.split('|').map(str::trim).collect())
             .collect();

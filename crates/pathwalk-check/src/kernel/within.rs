@@ -195,7 +195,7 @@ impl Bounds<'_> {
         let whole = |path: &Where, flags: OpenTreeFlags| {
             self.whole(path, flags.contains(OpenTreeFlags::SYMLINK_NOFOLLOW))
         };
-        let empty = |flags| flags - OpenTreeFlags::SYMLINK_NOFOLLOW | OpenTreeFlags::EMPTY_PATH;
+        let empty = |flags| (flags - OpenTreeFlags::SYMLINK_NOFOLLOW) | OpenTreeFlags::EMPTY_PATH;
         Ok(match call {
             Call::OpenTree { slot, path, flags } => {
                 let fd = whole(&path, flags)?;
