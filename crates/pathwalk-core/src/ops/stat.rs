@@ -352,8 +352,9 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         .union(StatxAttributes::APPEND)
         .union(StatxAttributes::NODUMP);
     let mut filled = StatxMask::BASIC_STATS;
-    // A file system that stamps finely says nothing of times that nobody asked for.
-    if !mount.coarse && !mask.intersects(StatxMask::MTIME | StatxMask::CTIME) {
+    // A file system that stamps finely says neither of these times where nobody asked for one of them.
+    let tells_change = mount.coarse || mask.intersects(StatxMask::MTIME | StatxMask::CTIME);
+    if !tells_change {
         filled = filled.difference(StatxMask::MTIME | StatxMask::CTIME);
     }
     if !mount.coarse {
@@ -389,8 +390,8 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         } else {
             Default::default()
         },
-        stx_ctime: attr.ctime.into(),
-        stx_mtime: attr.mtime.into(),
+        stx_ctime: if tells_change { attr.ctime.into() } else { Default::default() },
+        stx_mtime: if tells_change { attr.mtime.into() } else { Default::default() },
         stx_rdev_major: attr.rdev.major(),
         stx_rdev_minor: attr.rdev.minor(),
         stx_dev_major: mount.dev.major(),

@@ -1,8 +1,8 @@
 //! What each call does to sizes, links, blocks, times and counts: what tmpfs of Linux 6.18 was seen to do.
 
 use crate::machine;
-use pathwalk_abi::{Errno, OpenFlags, Result, Stat, mode::S_IFIFO};
-use pathwalk_core::{File, Task};
+use pathwalk_abi::{AtFlags, Errno, OpenFlags, Result, Stat, StatxMask, mode::S_IFIFO};
+use pathwalk_core::{At, File, Task};
 use pathwalk_memfs::MemFs;
 
 /// Rows of `call => answer; what changed`, each on the tree that the row before left, in 8 pages and 20 inodes.
@@ -219,5 +219,30 @@ fn new_files_look_as_in_tmpfs() {
         assert_eq!(stat.st_ino, at as u64 + 2, "{call}");
         assert_eq!(stat.st_blksize, 4096, "{call}");
         assert!(stat.st_atime == stat.st_mtime && stat.st_mtime == stat.st_ctime, "{call}");
+    }
+}
+
+/// Linux: `fill_mg_cmtime` tells both times of change where one is asked for, and else leaves both zero.
+#[test]
+fn statx_tells_no_time_of_change_unasked() {
+    let (_fs, task) = machine(None, None);
+    task.creat("f", 0o644).expect("a file");
+    let stat = task.stat("f").expect("a file");
+    let (ctime, mtime) = (stat.st_ctime, stat.st_mtime);
+    let basic = StatxMask::BASIC_STATS | StatxMask::MNT_ID;
+    let both = StatxMask::MTIME | StatxMask::CTIME;
+    for (asked, filled, told) in [
+        (StatxMask::empty(), basic - both, (0, 0, 0)),
+        (StatxMask::ATIME | StatxMask::SIZE, basic - both, (0, 0, 0)),
+        (StatxMask::MTIME, basic, (ctime, mtime, 0)),
+        (StatxMask::CTIME, basic, (ctime, mtime, 0)),
+        (both, basic, (ctime, mtime, 0)),
+        (StatxMask::BTIME, (basic - both) | StatxMask::BTIME, (0, 0, ctime)),
+    ] {
+        let statx = task.statx(At::Cwd, "f", AtFlags::empty(), asked).expect("a file");
+        let [ctime, mtime, btime] = [statx.stx_ctime, statx.stx_mtime, statx.stx_btime];
+        assert_eq!((ctime.tv_sec, mtime.tv_sec, btime.tv_sec), told, "{asked:?}");
+        assert_eq!(statx.stx_mask, filled.bits(), "{asked:?}");
+        assert_ne!(statx.stx_atime.tv_sec, 0);
     }
 }
