@@ -73,6 +73,29 @@ fn a_user_has_so_many_queues_and_watches() {
     assert_eq!(task.inotify_init1(InotifyFlags::empty()).unwrap().bytes(), 0);
 }
 
+/// Linux: `inotify_new_group` counts for `current_euid()`.
+#[test]
+fn queues_and_watches_count_for_the_effective_user() {
+    let (vfs, root) = machine(LIMITS);
+    root.mkdir("/a", 0o755).unwrap();
+    root.mkdir("/b", 0o755).unwrap();
+    let task = |uid, fsuid| vfs.task(Cred { fsuid, ..Cred::user(uid, uid) });
+    let (set_user_id, effective, real) = (task(1, 2), task(2, 2), task(1, 1));
+    let held = [watching(&set_user_id, "/a"), watching(&set_user_id, "/b")];
+    let new = |task: &Task| task.inotify_init1(InotifyFlags::empty());
+    assert_eq!(new(&effective).err(), Some(Errno::EMFILE));
+    assert_eq!(new(&task(3, 2)).err(), Some(Errno::EMFILE));
+    let own = new(&real).expect("none is his");
+    // A watch counts where its queue does, whoever adds it.
+    for path in ["/a", "/b"] {
+        set_user_id.inotify_add_watch(&own, path, InotifyMask::CREATE).expect("none is his");
+    }
+    let add = |queue: &Inotify| real.inotify_add_watch(queue, "/", InotifyMask::CREATE);
+    assert_eq!(add(&own), Err(Errno::ENOSPC));
+    drop(own);
+    assert_eq!(add(&held[0]), Err(Errno::ENOSPC));
+}
+
 #[test]
 fn a_reader_sleeps_until_something_happens() {
     let (_vfs, task) = machine(InotifyLimits::default());

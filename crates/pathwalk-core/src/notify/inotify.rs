@@ -17,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much a user may watch: `fs.inotify.*`. Users are told apart by the real user id of their credentials.
+/// How much a user may watch: `fs.inotify.*`. Users are told apart by [`Cred::fsuid`](crate::Cred::fsuid), which follows
+/// the effective user id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InotifyLimits {
     /// `max_queued_events`: how many events a queue holds.
@@ -97,7 +98,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let vfs = self.vfs();
-        let group = vfs.notify.new_group(self.cred.uid, &vfs.config.inotify)?;
+        let group = vfs.notify.new_group(self.cred.fsuid, &vfs.config.inotify)?;
         Ok(Inotify(Arc::new(Instance { vfs: Arc::clone(vfs), group, flags })))
     }
 
