@@ -96,10 +96,27 @@ pub struct Task {
     ns: MountNamespace,
 }
 
-/// What a task's files hold of it: the machine. One per task, so that tasks do not meet at its counter, and a new one when
-/// its credentials change, so that a file tells who opened it.
+/// What a task's files hold of it: the machine, and by which credentials they were opened. One per task, so that tasks do
+/// not meet at its counter, and a new one when its credentials change.
 pub(crate) struct Anchor {
     pub(crate) vfs: Arc<Vfs>,
+    /// No other credentials of the process have it, be they equal. Threads have the same until they change theirs.
+    ///
+    /// Linux: which `struct cred` it is, of which threads have a reference each and who forks a copy.
+    whose: u64,
+}
+
+impl Anchor {
+    /// Of credentials that are nobody else's.
+    fn new(vfs: &Arc<Vfs>) -> Arc<Self> {
+        static LAST: Cell64 = Cell64::new(0);
+        Arc::new(Self { vfs: Arc::clone(vfs), whose: LAST.add(1) + 1 })
+    }
+
+    /// Another of the same credentials.
+    fn of_thread(&self) -> Arc<Self> {
+        Arc::new(Self { vfs: Arc::clone(&self.vfs), whose: self.whose })
+    }
 }
 
 impl Task {
@@ -110,7 +127,7 @@ impl Task {
         drop(HeldPath::new(vfs, root.0, root.1));
         let registered = Registered::first(vfs, &fs, &cred, ns.ns());
         let cred = TaskCred { version: CredVersion::new(&cred), cred, task: 0 };
-        Self::of(registered, fs, cred, ns)
+        Self::of(registered, Anchor::new(vfs), fs, cred, ns)
     }
 
     /// The machine.
@@ -118,14 +135,23 @@ impl Task {
         &self.anchor.vfs
     }
 
-    fn of(registered: Registered, fs: Arc<FsStruct>, cred: TaskCred, ns: MountNamespace) -> Self {
-        let vfs = Arc::clone(&fs.vfs);
+    fn of(
+        registered: Registered,
+        anchor: Arc<Anchor>,
+        fs: Arc<FsStruct>,
+        cred: TaskCred,
+        ns: MountNamespace,
+    ) -> Self {
         let cred = TaskCred { task: registered.info.number(), ..cred };
-        Self { anchor: Arc::new(Anchor { vfs }), fs, cred, registered, ns }
+        Self { anchor, fs, cred, registered, ns }
     }
 
     fn child(&self, fs: Arc<FsStruct>, kind: Kind) -> Self {
-        Self::of(self.registered.child(&fs, kind), fs, self.cred.clone(), self.ns.clone())
+        let anchor = match kind {
+            Kind::Process => Anchor::new(self.vfs()),
+            Kind::Thread => self.anchor.of_thread(),
+        };
+        Self::of(self.registered.child(&fs, kind), anchor, fs, self.cred.clone(), self.ns.clone())
     }
 
     /// A process with the same root, current directory, umask and credentials, all its own: fork(2).
@@ -249,17 +275,17 @@ impl Task {
     /// Changes the credentials.
     pub fn set_cred(&mut self, cred: Cred) {
         if self.cred.cred != cred {
-            let vfs = Arc::clone(&self.anchor.vfs);
-            self.anchor = Arc::new(Anchor { vfs });
+            self.anchor = Anchor::new(&self.anchor.vfs);
             self.registered.set_cred(&cred);
             self.cred.version = CredVersion::new(&cred);
             self.cred.cred = cred;
         }
     }
 
-    /// Whether this task opened the file, and its credentials are still those of then.
+    /// Whether the file was opened by the very credentials that this task has: by itself or another thread of the process,
+    /// neither of which has changed its own since they were made.
     pub(crate) fn is_opener_of(&self, file: &File) -> bool {
-        std::ptr::eq(file.anchor(), &raw const *self.anchor)
+        file.anchor().whose == self.anchor.whose
     }
 
     /// `umask(mask)`: sets the permission bits that new files do not get, and returns those of before. umask(2)
