@@ -2,7 +2,8 @@
 
 use crate::common::sample::SampleFs;
 use pathwalk::{
-    AccessMode, Config, Cred, Errno, MemFs, OpenFlags, Task, Timespec, Vfs, fs::Features,
+    AccessMode, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Task, Timespec, Vfs,
+    fs::Features,
 };
 use std::{
     cell::RefCell,
@@ -45,6 +46,46 @@ fn a_link_in_a_shared_directory_is_refused_by_way_of_another_link() {
             assert_eq!(access, Err(Errno::EACCES), "{path}");
         }
     }
+}
+
+/// Whether another's link is followed depends on who owns its directory and on bits that say nothing about who may search it:
+/// a memo of what lies behind the link must not outlive them.
+#[test]
+fn a_directory_that_becomes_shared_or_somebody_elses_is_felt_behind_its_links() {
+    let vfs = machine(Config::default());
+    let root = vfs.task(Cred::root());
+    let remount = MountFlags::REMOUNT | MountFlags::NOATIME;
+    root.mount_tree("none", "/", remount).unwrap();
+    root.mkdir("/x", 0o755).unwrap();
+    root.mkdir("/x/d", 0o755).unwrap();
+    root.creat("/x/d/f", 0o644).unwrap();
+    root.symlink("f", "/x/d/l").unwrap();
+    root.lchown("/x/d/l", Some(1001), Some(1001)).unwrap();
+    let user = vfs.task(Cred::user(1000, 1000));
+    let is_followed = |want: bool, what: &str| {
+        for _ in 0..8 {
+            let want = if want { Ok(()) } else { Err(Errno::EACCES) };
+            assert_eq!(user.stat("/x/d/l").map(drop), want, "{what}");
+            assert_eq!(user.access("/x/d/l", AccessMode::R_OK), want, "{what}");
+            let opened = user.open("/x/d/l", OpenFlags::RDONLY, 0);
+            assert_eq!(opened.map(drop), want, "{what}");
+        }
+    };
+    let chmod = |mode| root.chmod("/x/d", mode).unwrap();
+    let chown = |owner| root.chown("/x/d", Some(owner), None).unwrap();
+    is_followed(true, "0755");
+    for mode in [0o1755, 0o777] {
+        chmod(mode);
+        is_followed(true, "sticky or open to all, not both");
+        chmod(0o1777);
+        is_followed(false, "both");
+    }
+    chown(1001);
+    is_followed(true, "the directory's owner's link");
+    chown(1002);
+    is_followed(false, "another's");
+    chmod(0o755);
+    is_followed(true, "0755 again");
 }
 
 /// relatime writes a symlink's time of last access when its other times have moved past that.
