@@ -282,6 +282,15 @@ impl Vfs {
     /// asked about the old name first, and about the new one if that is there.
     ///
     /// While one name is waited for, or its file system is asked about it, nobody else's lookup of the other one has to wait.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the old name is not there.
+    /// - `ESTALE`: the new name stands for a directory that has another name, which is reserved, be it as the old one. Waiting
+    ///   for that might be waiting for oneself. The call is made once more, asking anew; where a file system then still
+    ///   gives the directory two names, or another rename has reserved one of them, the user is told, as by Linux, whose
+    ///   `__d_unalias` does not wait for another rename either.
+    /// - whatever the file systems answer.
     fn reserve_two(
         &self,
         old: &Parent<'_>,

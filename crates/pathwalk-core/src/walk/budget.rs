@@ -12,6 +12,8 @@
 //! `ELOOP` at last, and not to the end of its stack. Crossing a gate counts nothing, as in Linux, nor does a lookup: a file
 //! system that walks through its own gate, or to the name that it is asked for, must know those walks.
 //!
+//! A walk in another machine counts on as well: the stack that both use is the thread's.
+//!
 //! Invariant: a file system returns on the thread that it was asked on.
 //!
 //! Linux: `total_link_count`, which `set_nameidata` takes over from the walk outside.
