@@ -5,7 +5,7 @@
 use pathwalk::{
     At, AtFlags, Attr, Config, Cred, Errno, File, FileType, InodeRef, MemFs, MountFlags,
     MoveMountFlags, OpenFlags, OpenHow, OpenTreeFlags, ResolveFlags, Result, Subject, Task,
-    UmountFlags, Vfs,
+    Timespec, UmountFlags, Vfs,
     fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Managed},
     mountinfo,
 };
@@ -283,7 +283,7 @@ impl FileSystem for Small {
         Features::MANAGED
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(found(1, FileType::Directory))
     }
 

@@ -1,7 +1,7 @@
 //! The machine: the tables, the mounts and the settings that all tasks share.
 
 use crate::{
-    cred::Cred,
+    cred::{Cred, Subject},
     dcache::{
         self, Dentry, DentryId,
         change::KIND,
@@ -255,14 +255,19 @@ impl Vfs {
         }
     }
 
-    /// Mounts a file system, nowhere yet.
+    /// Mounts a file system for somebody, nowhere yet.
     ///
     /// # Errors
     ///
     /// - `ENOSPC`: there are as many superblocks or mounts as there can be.
     /// - `ENOMEM`: the tables are full.
     /// - whatever the file system answers about its root.
-    pub(crate) fn new_mount(&self, fs: Arc<dyn FileSystem>, ms: MountFlags) -> Result<MountId> {
+    pub(crate) fn new_mount(
+        &self,
+        who: &Subject<'_>,
+        fs: Arc<dyn FileSystem>,
+        ms: MountFlags,
+    ) -> Result<MountId> {
         let features = fs.features();
         let complete = if features.contains(Features::COMPLETE) {
             dcache::COMPLETE | dcache::PERSISTENT
@@ -273,7 +278,7 @@ impl Vfs {
             if features.contains(Features::REVALIDATE) { dcache::REVALIDATE } else { 0 };
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
-        let found = fs.root()?;
+        let found = fs.root(who, self.now())?;
         let sb = SuperBlock {
             fs,
             dev: Dev::new(0, id),

@@ -18,7 +18,7 @@ use pathwalk_abi::{
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
-    AclEntry, AclKind, Acls, Attr, InodeRef, acl_from_xattr,
+    AclEntry, AclKind, Acls, Attr, InodeRef, Subject, acl_from_xattr,
     fs::{
         CachedName, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename,
     },
@@ -285,7 +285,7 @@ impl FileSystem for HostFs {
         self.0.features
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         let fs = &self.0;
         let stat = fs.host.statx(fs.root.as_fd(), b"")?;
         let attr = fs.attr(&stat, fs.root.as_fd())?;

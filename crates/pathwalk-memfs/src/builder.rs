@@ -11,20 +11,14 @@ use std::sync::Arc;
 pub struct Builder {
     pub(crate) limits: Option<Limits>,
     pub(crate) root_mode: u32,
-    pub(crate) root_uid: u32,
-    pub(crate) root_gid: u32,
+    /// None is who mounts it.
+    pub(crate) root_owner: Option<(u32, u32)>,
     pub(crate) memfd: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self {
-            limits: None,
-            root_mode: S_ISVTX | S_IRWXUGO,
-            root_uid: 0,
-            root_gid: 0,
-            memfd: false,
-        }
+        Self { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_owner: None, memfd: false }
     }
 
     /// Sets how much it may hold.
@@ -39,10 +33,10 @@ impl Builder {
         Self { root_mode: mode & S_IALLUGO, ..self }
     }
 
-    /// Sets the owner and the group of the root: the options `uid=` and `gid=`.
+    /// Sets the owner and the group of the root, which else are those of who mounts it: the options `uid=` and `gid=`.
     #[must_use]
     pub fn root_owner(self, uid: u32, gid: u32) -> Self {
-        Self { root_uid: uid, root_gid: gid, ..self }
+        Self { root_owner: Some((uid, gid)), ..self }
     }
 
     /// Keeps the contents of each file that was ever opened or written in a memfd(2): an open file then has a descriptor of

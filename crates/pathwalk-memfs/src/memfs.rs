@@ -18,9 +18,8 @@ use pathwalk_abi::{
     mode::{S_IALLUGO, S_IRWXUGO},
 };
 use pathwalk_core::{
-    AclEntry, AclKind, Attr, InodeRef,
+    AclEntry, AclKind, Attr, InodeRef, Subject,
     fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename},
-    system_time,
 };
 use std::{
     convert::Infallible,
@@ -198,23 +197,24 @@ impl FileSystem for MemFs {
         features
     }
 
-    /// Makes a new, empty tree.
+    /// Makes a new, empty tree, which belongs to who mounts it, unless [`Builder::root_owner`] says otherwise.
     ///
     /// # Errors
     ///
     /// - `ENOSPC`: there may be no inode more.
-    fn root(&self) -> Result<Found> {
+    fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found> {
+        let (uid, gid) = self.options.root_owner.unwrap_or((who.fsuid, who.fsgid));
         self.space.take_inode(0)?;
         let root = NewInode {
             file_type: FileType::Directory,
             mode: self.options.root_mode,
-            uid: self.options.root_uid,
-            gid: self.options.root_gid,
+            uid,
+            gid,
             rdev: Dev::default(),
             body: b"",
             access_acl: &[],
             default_acl: &[],
-            now: system_time(),
+            now,
         };
         Ok(Found {
             node: Node::EMPTY.0,

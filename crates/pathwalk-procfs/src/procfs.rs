@@ -8,7 +8,7 @@ use pathwalk_abi::{Errno, FileType, Result, Timespec, XattrFlags};
 use pathwalk_core::{
     Attr, InodeRef, Subject,
     fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, NewInode, Rename},
-    generic_permission, system_time,
+    generic_permission,
 };
 use std::{convert::Infallible, sync::Arc};
 
@@ -111,9 +111,9 @@ impl FileSystem for ProcFs {
         Errno::ENOENT
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, now: Timespec) -> Result<Found> {
         let mode = FileType::Directory.to_mode() | 0o555;
-        Ok(found(Node::top(Kind::Top), mode, (0, 0), system_time()))
+        Ok(found(Node::top(Kind::Top), mode, (0, 0), now))
     }
 
     /// What is not there cannot be made, so that is an error, and is not remembered.

@@ -262,7 +262,7 @@ impl FileSystem for ProcView {
         Errno::ENOENT
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         let stat = answer(fs::stat("/proc"))?;
         Ok(self.found("", attr(&stat)))
     }

@@ -1,7 +1,7 @@
 //! A file system of numbers: `/12/factors` says `2 2 3`, and `/12/next` leads to `/13`. Nothing of it is kept anywhere.
 
 use pathwalk::{
-    Attr, Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, Vfs,
+    Attr, Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, Subject, Timespec, Vfs,
     fs::{Emit, Features, FileSystem, Found, FsStat},
 };
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl FileSystem for Numbers {
         Features::empty()
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(Node::Root.found())
     }
 

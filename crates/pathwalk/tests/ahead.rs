@@ -1,7 +1,7 @@
 //! A file system that is asked about a run of names at a time: about which, and what becomes of what it says.
 
 use pathwalk::{
-    Config, Cred, Errno, FileType, InodeRef, Result, Task, Vfs,
+    Config, Cred, Errno, FileType, InodeRef, Result, Subject, Task, Timespec, Vfs,
     fs::{CachedName, Emit, Features, FileSystem, Found, FsStat},
 };
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ impl FileSystem for Digits {
         Features::REVALIDATE | Features::LOOKUP_MANY
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(Self::directory(0))
     }
 

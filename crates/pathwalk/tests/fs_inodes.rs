@@ -5,7 +5,7 @@ mod common;
 use common::{sample::SampleFs, watched};
 use pathwalk::{
     AtFlags, Attr, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result,
-    SetTime, Task, Timespec, Vfs,
+    SetTime, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
 };
 use std::{sync::Arc, thread, time::Duration};
@@ -142,7 +142,7 @@ impl FileSystem for Links {
         Features::empty()
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(found(1, FileType::Directory, 0, None))
     }
 

@@ -3,7 +3,7 @@
 
 use pathwalk::{
     At, Attr, Config, Cred, Errno, FileType, InodeRef, MountAttr, MountAttrFlags, OpenFlags,
-    OpenTreeFlags, Result, Task, Timespec, Vfs,
+    OpenTreeFlags, Result, Subject, Task, Timespec, Vfs,
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle},
 };
 use std::sync::{Arc, Mutex, Weak};
@@ -40,7 +40,7 @@ impl FileSystem for Trying {
         Features::empty()
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(Self::found(1, FileType::Directory))
     }
 

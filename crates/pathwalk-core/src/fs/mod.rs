@@ -55,12 +55,13 @@ pub trait FileSystem: Send + Sync + 'static {
     /// What it is like.
     fn features(&self) -> Features;
 
-    /// What its root directory is.
+    /// What its root directory is, for who mounts it at this time: of what is made then, he may be the owner. The root of a
+    /// [`Vfs`](crate::Vfs) is mounted by user 0, an automount by who walks there.
     ///
     /// # Errors
     ///
     /// Whatever keeps it from being mounted.
-    fn root(&self) -> Result<Found>;
+    fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found>;
 
     /// The preferred block size, `st_blksize`.
     fn blksize(&self) -> u32 {

@@ -9,7 +9,7 @@ use super::{
     tree::{Namespace, TreeGuard},
     umount::Umount,
 };
-use crate::{dcache::DentryId, fs::FileSystem, vfs::Vfs};
+use crate::{cred::Cred, dcache::DentryId, fs::FileSystem, vfs::Vfs};
 use pathwalk_abi::{MountFlags, Result};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -113,8 +113,10 @@ impl TreeGuard<'_> {
 impl Vfs {
     /// Makes the first namespace: an empty directory, and the root on it.
     pub(crate) fn mount_root(&self, root: Arc<dyn FileSystem>) -> Result<()> {
-        let bottom = self.new_mount(Arc::new(RootFs), MountFlags::empty())?;
-        let root = self.new_mount(root, MountFlags::empty());
+        let cred = Cred::root();
+        let mount = |fs| self.new_mount(&cred.subject(), fs, MountFlags::empty());
+        let bottom = mount(Arc::new(RootFs))?;
+        let root = mount(root);
         let root = root.inspect_err(|_| self.mount_abandon(bottom))?;
         let mut tree = self.mount_tree();
         tree.new_namespace(bottom, None);

@@ -6,6 +6,7 @@
 //! Linux: `rootfs`, which is a tmpfs.
 
 use crate::{
+    cred::Subject,
     fs::{Features, FileSystem, Found, FsStat, NewInode},
     inode::{Attr, InodeRef},
 };
@@ -23,7 +24,7 @@ impl FileSystem for RootFs {
         Features::COMPLETE
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ino: 1, ..Attr::default() };
         Ok(Found { node: 1, attr, body: None })
     }

@@ -153,7 +153,7 @@ impl Task {
     fn do_new_mount(&self, what: What<'_>, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
         let What::New(fs) = what else { return Err(Errno::EINVAL) };
         let vfs = self.vfs();
-        let id = vfs.new_mount(fs, ms)?;
+        let id = vfs.new_mount(&self.cred.subject(), fs, ms)?;
         vfs.do_add_mount(id, at, self.mount_namespace().ns()).inspect_err(|_| vfs.mount_abandon(id))
     }
 

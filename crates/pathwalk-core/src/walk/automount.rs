@@ -17,6 +17,7 @@ use super::{
     observe::{Left, Observer},
 };
 use crate::{
+    cred::Subject,
     fs::Automount,
     inode::InodeId,
     mount::{MountId, NsId},
@@ -87,7 +88,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         lock_order::assert_none_held();
         match self.in_hook(|who| at.sb().fs.automount(at.inode_ref(), who)) {
             Ok(None) => Ok(Transit::Cross),
-            Ok(Some(mount)) => vfs.finish_automount(&at, mount).map(|()| Transit::Cross),
+            Ok(Some(mount)) => vfs.finish_automount(&self.who, &at, mount).map(|()| Transit::Cross),
             Err(Errno::EISDIR) => Ok(Transit::Plain),
             Err(errno) => Err(errno),
         }
@@ -103,8 +104,15 @@ impl Vfs {
     /// - those of [`Vfs::lock_mount_exact`].
     /// - `EINVAL`: the place lies in a mount that was unmounted.
     /// - those of [`LockedMount::graft`](crate::mount::graft::LockedMount::graft).
-    fn finish_automount(&self, at: &HeldPath<'_>, mount: Automount) -> Result<()> {
-        let id = self.new_mount(mount.fs, mount.flags)?;
+    fn finish_automount(
+        &self,
+        who: &Subject<'_>,
+        at: &HeldPath<'_>,
+        mount: Automount,
+    ) -> Result<()> {
+        // What is mounted anew is looked at through no map.
+        let who = Subject { idmap: None, ..*who };
+        let id = self.new_mount(&who, mount.fs, mount.flags)?;
         let hung_up = self.hang_up(id, at);
         if hung_up != Ok(true) {
             self.mount_abandon(id);

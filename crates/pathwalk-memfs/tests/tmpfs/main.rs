@@ -9,6 +9,7 @@ mod limits;
 mod memfd;
 
 mod races;
+mod root;
 
 use pathwalk_abi::{OpenFlags, Timespec};
 use pathwalk_core::{Config, Cred, File, Task, Vfs};

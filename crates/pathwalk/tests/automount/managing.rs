@@ -89,7 +89,7 @@ impl FileSystem for Managing {
         Features::MANAGED
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(Self::directory(1))
     }
 

@@ -201,7 +201,7 @@ impl FileSystem for SampleFs {
         self.features
     }
 
-    fn root(&self) -> Result<Found> {
+    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         Ok(self.found(1))
     }
 
