@@ -140,6 +140,21 @@ impl Vfs {
         who: &Subject<'_>,
     ) -> Result<Rule> {
         let (owner, flags) = self.inode(inode).owner();
+        self.permission_of(inode, (owner, flags), access, who)
+    }
+
+    /// The same, with what [`Inode::owner`](crate::inode::Inode::owner) gave.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::inode_permission`].
+    pub(crate) fn permission_of(
+        &self,
+        inode: InodeId,
+        (owner, flags): (Owner, u32),
+        access: Access,
+        who: &Subject<'_>,
+    ) -> Result<Rule> {
         if access.contains(Access::WRITE) {
             let kind = FileType::from_mode(owner.mode);
             let matters =
@@ -161,7 +176,10 @@ impl Vfs {
             self.security_inode_permission(inode, access, who)?;
             return Ok(Rule::FileSystem);
         }
-        let rule = self.generic_permission(inode, access, who)?;
+        let rule = match self.try_decide(inode, owner, flags, access, who) {
+            Verdict::Rule(rule) => rule.map_err(|_| Errno::EACCES)?,
+            Verdict::Changed | Verdict::Unknown => self.generic_permission(inode, access, who)?,
+        };
         self.security_inode_permission(inode, access, who)?;
         Ok(rule)
     }

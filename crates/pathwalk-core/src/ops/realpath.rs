@@ -45,7 +45,9 @@ impl Task {
         super::only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
         let path = path.as_ref();
         let request = self.request(dir.into(), path, lookup_flags(flags))?;
-        lookup(request, RealPath { task: self, path, buf })
+        let mut stat = Stat::default();
+        let len = lookup(request, RealPath { task: self, path, buf, stat: &mut stat })?;
+        Ok((len, stat))
     }
 }
 
@@ -54,10 +56,12 @@ struct RealPath<'b> {
     task: &'b Task,
     path: &'b [u8],
     buf: &'b mut [u8],
+    /// Not part of the answer, which is copied from hand to hand.
+    stat: &'b mut Stat,
 }
 
 impl<'a> Terminal<'a> for RealPath<'_> {
-    type Out = (usize, Stat);
+    type Out = usize;
 
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
         let vfs = end.vfs;
@@ -73,8 +77,8 @@ impl<'a> Terminal<'a> for RealPath<'_> {
             Ok(copy_to(self.buf, &path))
         }?;
         // It checks the end, and with it what was read above.
-        let stat = GetAttr(fill_stat).finish(end)?;
-        Ok((len?, stat))
+        *self.stat = GetAttr(fill_stat).finish(end)?;
+        Ok(len?)
     }
 }
 

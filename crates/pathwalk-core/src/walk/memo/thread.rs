@@ -92,6 +92,10 @@ pub(super) struct Memos {
     next: [u8; SETS],
     /// The place that goes next where there is no room for more.
     turn: usize,
+    /// Where the memo is that was asked for last.
+    last: Cell<u16>,
+    /// Where the one is that was asked for after it, the last time.
+    guess: Cell<u16>,
 }
 
 /// The texts that hash alike.
@@ -115,15 +119,44 @@ impl Memos {
         let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
         let all = Vec::with_capacity(Self::FIRST);
         let sets = [Set { tags: Tags(0), at: [NOWHERE; WAYS] }; SETS];
-        Some(Box::new(Self { all, taken, era: era(), sets, next: [0; SETS], turn: 0 }))
+        let (last, guess) = (Cell::new(0), Cell::new(0));
+        let next = [0; SETS];
+        Some(Box::new(Self { all, taken, era: era(), sets, next, turn: 0, last, guess }))
     }
 
-    /// The memo of the text, if there seems to be one.
+    /// The memo of the text, if there seems to be one, and where it is.
     #[inline(always)]
-    pub(super) fn find(&self, hash: u64) -> Option<&Memo> {
+    pub(super) fn find(&self, hash: u64) -> Option<(u16, &Memo)> {
         let set = &self.sets[hash as usize % SETS];
-        let at = set.at.get(set.tags.way(hash))?;
-        self.all.get(usize::from(*at))
+        let &at = set.at.get(set.tags.way(hash))?;
+        self.at(at).map(|memo| (at, memo))
+    }
+
+    /// The memo at a place.
+    #[inline(always)]
+    pub(super) fn at(&self, at: u16) -> Option<&Memo> {
+        self.all.get(usize::from(at))
+    }
+
+    /// Where the memo is that will be asked for now, if all goes as the last time.
+    #[inline(always)]
+    pub(super) fn guess(&self) -> u16 {
+        self.guess.get()
+    }
+
+    /// It was another one: so it will be that the next time.
+    #[inline(always)]
+    pub(super) fn follow_by(&self, at: u16) {
+        if let Some(last) = self.at(self.last.get()) {
+            last.next.set(at);
+        }
+    }
+
+    /// A memo was asked for.
+    #[inline(always)]
+    pub(super) fn came_to(&self, at: u16, memo: &Memo) {
+        self.last.set(at);
+        self.guess.set(memo.next.get());
     }
 
     /// Whether the memos are of now. Asked last: see [`era`].
@@ -139,8 +172,11 @@ impl Memos {
         if self.era != now {
             self.era = now;
             self.sets.iter_mut().for_each(|set| set.tags = Tags(0));
+            self.all.iter_mut().for_each(|memo| *memo = Memo::none());
         }
-        let used = self.find(hash)?.used.get();
+        let (at, memo) = self.find(hash)?;
+        let used = memo.used.get();
+        self.all[usize::from(at)] = Memo::none();
         let tags = &mut self.sets[hash as usize % SETS].tags;
         tags.put(tags.way(hash), 0);
         Some(used)
