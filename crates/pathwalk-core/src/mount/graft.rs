@@ -14,7 +14,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// How a copy of a mount takes part in propagation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,9 +250,9 @@ impl TreeGuard<'_> {
         }
         let top = self.clone_mnt(source, root, how)?;
         // Of a group of which the tree has several members the copies are one group too.
-        let mut groups = HashMap::from([(self.node(source).shared, top)]);
-        let mut copies = HashMap::from([(source, top)]);
-        let mut skipped = HashSet::new();
+        let mut groups = HashMap::from_iter([(self.node(source).shared, top)]);
+        let mut copies = HashMap::from_iter([(source, top)]);
+        let mut skipped = HashSet::default();
         let mut made = 1;
         for id in self.subtree(source).into_iter().skip(1) {
             let (parent, mountpoint) = self.vfs.mount_slot(id).place();

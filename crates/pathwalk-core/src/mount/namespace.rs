@@ -11,10 +11,8 @@ use super::{
 };
 use crate::{cred::Cred, dcache::DentryId, fs::FileSystem, vfs::Vfs};
 use pathwalk_abi::{MountFlags, Result};
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use rustc_hash::FxHashMap as HashMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A mount namespace: a handle, as an open `/proc/PID/ns/mnt` is one. Tasks in it have one each; when the last handle goes,
 /// the namespace goes, with all that is mounted in it.

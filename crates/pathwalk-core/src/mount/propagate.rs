@@ -22,7 +22,7 @@ use super::{
 };
 use crate::dcache::DentryId;
 use pathwalk_abi::{MountFlags, Result};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// The peer groups of a machine.
 #[derive(Debug, Default)]
@@ -146,7 +146,7 @@ impl MountTree {
     /// Linux: `propagation_next`.
     pub(super) fn receivers(&self, from: MountId) -> Vec<MountId> {
         let group = self.node(from).shared;
-        let (mut todo, mut seen) = (vec![group], HashSet::from([0, group]));
+        let (mut todo, mut seen) = (vec![group], HashSet::from_iter([0, group]));
         let mut found = Vec::new();
         while let Some(group) = todo.pop() {
             found.extend(self.members(group).iter().filter(|&&member| member != from));
@@ -193,7 +193,7 @@ impl TreeGuard<'_> {
     ) -> Result<()> {
         let group = self.node(parent).shared;
         let mut todo = vec![Wave { group, source }];
-        let mut seen = HashSet::from([0, group]);
+        let mut seen = HashSet::from_iter([0, group]);
         for &peer in &self.members(group).to_vec() {
             if peer != parent && self.gets_a_copy(peer, mountpoint) {
                 self.copy_for(peer, source, Copy::Peer, copies)?;
@@ -285,7 +285,7 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `propagate_umount`.
     pub(super) fn propagate_umount(&self, set: &HashSet<MountId>) -> HashSet<MountId> {
-        let mut candidates = HashSet::new();
+        let mut candidates = HashSet::default();
         for &id in set {
             let (parent, mountpoint) = self.vfs.mount_slot(id).place();
             if parent == MountId::NONE {

@@ -28,9 +28,10 @@ use pathwalk_sync::{
     Change,
     lock_order::{self, Held},
 };
+use rustc_hash::FxHashMap as HashMap;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     ops::{Deref, DerefMut},
 };
 
@@ -159,7 +160,7 @@ impl Vfs {
             vfs: self,
             locked,
             moving: None,
-            unused: HashMap::new(),
+            unused: HashMap::default(),
             dentries: Vec::new(),
             idmaps_left: Vec::new(),
             detached: Vec::new(),

@@ -13,7 +13,7 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result, UmountFlags};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet as HashSet;
 
 /// How often an unmount looks whether a mount is still in use: a late reader lets go at once.
 const LOOKS: u32 = 8;
