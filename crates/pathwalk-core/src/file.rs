@@ -7,7 +7,7 @@ use crate::{
     dcache::DentryId,
     fs::OpenHandle,
     inode::{InodeId, InodeRef},
-    mount::MountId,
+    mount::{MountId, remount::Writing},
     ops::exec::WriteAccess,
     security::{Hooks, PathRef},
     task::Anchor,
@@ -25,7 +25,7 @@ use std::{
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
 #[derive(Clone)]
-pub struct File(Arc<OpenFile>);
+pub struct File(triomphe::Arc<OpenFile>);
 
 pub(crate) struct OpenFile {
     anchor: Arc<Anchor>,
@@ -76,7 +76,7 @@ impl File {
         goes_with: GoesWith,
     ) -> Self {
         let (mnt, dentry) = path.into_raw();
-        Self(Arc::new(OpenFile {
+        Self(triomphe::Arc::new(OpenFile {
             anchor: Arc::clone(anchor),
             mnt,
             dentry,
@@ -88,24 +88,21 @@ impl File {
         }))
     }
 
-    /// The same file, which has not been shared yet, with the right to write to it until it is closed; it counts as a writer
-    /// of its mount too.
-    ///
-    /// # Errors
-    ///
-    /// `EROFS`: its mount has been made read-only meanwhile.
-    pub(crate) fn with_write_access(mut self, access: WriteAccess<'_>) -> Result<Self> {
-        self.vfs().mnt_get_write_access(self.0.mnt)?;
-        let file = Arc::get_mut(&mut self.0).expect("it has not been shared yet");
+    /// The same file, which has not been shared yet, with the right to write to it, and through its mount, until it is closed.
+    pub(crate) fn with_write_access(
+        mut self,
+        (access, writing): (WriteAccess<'_>, Writing<'_>),
+    ) -> Self {
+        let file = triomphe::Arc::get_mut(&mut self.0).expect("it has not been shared yet");
         file.goes_with = GoesWith::WriteAccess;
-        std::mem::forget(access);
-        Ok(self)
+        std::mem::forget((access, writing));
+        self
     }
 
     /// The same with the security module's word; nobody else has the file yet.
     pub(crate) fn with_security(mut self, word: u64) -> Self {
         if word != 0 {
-            Arc::get_mut(&mut self.0).expect("nobody else has it yet").security = word;
+            triomphe::Arc::get_mut(&mut self.0).expect("nobody else has it yet").security = word;
         }
         self
     }
@@ -113,7 +110,7 @@ impl File {
     /// The same with what its file system keeps for it; nobody else has the file yet.
     pub(crate) fn with_handle(mut self, handle: Option<Box<dyn OpenHandle>>) -> Self {
         if handle.is_some() {
-            Arc::get_mut(&mut self.0).expect("nobody else has it yet").handle = handle;
+            triomphe::Arc::get_mut(&mut self.0).expect("nobody else has it yet").handle = handle;
         }
         self
     }

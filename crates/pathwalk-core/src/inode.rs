@@ -42,6 +42,8 @@ pub(crate) const I_AUTOMOUNT: u32 = 1 << 4;
 pub(crate) const I_TRANSIT: u32 = 1 << 5;
 /// Somebody watches the inode; written under its lock, by who has the marks' lock too.
 pub(crate) const I_WATCHED: u32 = 1 << 7;
+/// The file system is not asked when it is opened.
+pub(crate) const I_NO_OPEN: u32 = 1 << 6;
 /// The inode has an access ACL: the mode alone does not decide.
 pub(crate) const I_ACL: u32 = 1 << 8;
 /// The file system was not asked for the inode's ACLs yet.

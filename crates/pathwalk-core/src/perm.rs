@@ -159,8 +159,7 @@ impl Vfs {
             let kind = FileType::from_mode(owner.mode);
             let matters =
                 matches!(kind, Some(FileType::Regular | FileType::Directory | FileType::Symlink));
-            let sb = self.superblock(self.inode(inode).sb.get());
-            if matters && sb.is_some_and(|sb| sb.is_read_only()) {
+            if matters && self.sb_is_read_only(self.inode(inode).sb.get()) {
                 return Err(Errno::EROFS);
             }
             if flags & I_IMMUTABLE != 0 {

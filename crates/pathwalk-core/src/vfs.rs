@@ -9,7 +9,8 @@ use crate::{
     },
     fs::{Features, FileSystem},
     inode::{
-        I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NOSEC, I_PERMISSION, Inode,
+        I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NO_OPEN, I_NOSEC,
+        I_PERMISSION, Inode,
     },
     lock,
     mount::{
@@ -121,7 +122,7 @@ pub struct Vfs {
     pub(crate) config: Config,
     pub(crate) tree: Mutex<MountTree>,
     pub(crate) tasks: TaskTable,
-    superblocks: [OnceLock<Box<[ArcSwapOption<SuperBlock>; SBS]>>; SBS],
+    superblocks: [OnceLock<Box<[SbSlot; SBS]>>; SBS],
     next_sb: Mutex<u32>,
     pub(crate) clock: Clock,
     pub(crate) absent: Absent,
@@ -160,6 +161,14 @@ pub(crate) struct SuperBlock {
     pub(crate) rename: Mutex<()>,
 }
 
+/// The place of a superblock in the table.
+#[derive(Default)]
+struct SbSlot {
+    sb: ArcSwapOption<SuperBlock>,
+    /// Whether it is read-only, for who asks nothing else.
+    read_only: Cell32,
+}
+
 /// A superblock in use.
 pub(crate) struct SbRef(Guard<Option<Arc<SuperBlock>>>);
 
@@ -179,10 +188,6 @@ impl SuperBlock {
 
     pub(crate) fn flags(&self) -> MountFlags {
         MountFlags::from_bits_retain(self.flags.get())
-    }
-
-    pub(crate) fn set_flags(&self, flags: MountFlags) {
-        self.flags.set(flags.bits());
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -290,6 +295,7 @@ impl Vfs {
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)
                 | flag(Features::GETATTR, I_GETATTR)
+                | flag(Features::NO_OPEN, I_NO_OPEN)
                 | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
                 | if complete == 0 {
                     I_HASHED | flag(Features::POSIX_ACL, I_ACL_UNKNOWN)
@@ -298,9 +304,9 @@ impl Vfs {
                 },
             rename: Mutex::default(),
         };
-        sb.set_flags(sb_flags(ms));
+        self.set_sb_flags(&sb, sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
-        self.sb_slot(id).expect("just made").store(Some(Arc::new(sb)));
+        self.sb_slot(id).expect("just made").sb.store(Some(Arc::new(sb)));
         let sb = self.superblock(id).expect("just made");
         let made = self
             .iget(&sb, &found)
@@ -308,7 +314,7 @@ impl Vfs {
         let root = match made {
             Ok(root) => root,
             Err(errno) => {
-                self.sb_slot(id).expect("just made").store(None);
+                self.sb_slot(id).expect("just made").sb.store(None);
                 return Err(errno);
             }
         };
@@ -328,16 +334,29 @@ impl Vfs {
         if let Some(&root) = sb.root.get() {
             self.drop_tree(root);
         }
-        self.sb_slot(id).expect("it has a superblock").store(None);
+        self.sb_slot(id).expect("it has a superblock").sb.store(None);
     }
 
     /// The superblock of that number.
     pub(crate) fn superblock(&self, id: u32) -> Option<SbRef> {
-        let guard = self.sb_slot(id)?.load();
+        let guard = self.sb_slot(id)?.sb.load();
         guard.is_some().then_some(SbRef(guard))
     }
 
-    fn sb_slot(&self, id: u32) -> Option<&ArcSwapOption<SuperBlock>> {
+    /// Sets what a superblock keeps of mount(2)'s flags; the caller has the lock of the tree of mounts, or nobody knows it yet.
+    pub(crate) fn set_sb_flags(&self, sb: &SuperBlock, flags: MountFlags) {
+        sb.flags.set(flags.bits());
+        if let Some(slot) = self.sb_slot(sb.id()) {
+            slot.read_only.set(u32::from(sb.is_read_only()));
+        }
+    }
+
+    /// Whether the superblock of that number is read-only.
+    pub(crate) fn sb_is_read_only(&self, id: u32) -> bool {
+        self.sb_slot(id).is_some_and(|slot| slot.read_only.get() != 0)
+    }
+
+    fn sb_slot(&self, id: u32) -> Option<&SbSlot> {
         self.superblocks.get(id as usize / SBS)?.get().map(|row| &row[id as usize % SBS])
     }
 
@@ -348,8 +367,8 @@ impl Vfs {
             let id = *next;
             *next = if id as usize + 1 == SBS * SBS { 1 } else { id + 1 };
             let row = self.superblocks[id as usize / SBS]
-                .get_or_init(|| Box::new(std::array::from_fn(|_| ArcSwapOption::empty())));
-            if row[id as usize % SBS].load().is_none() {
+                .get_or_init(|| Box::new(std::array::from_fn(|_| SbSlot::default())));
+            if row[id as usize % SBS].sb.load().is_none() {
                 return Ok(id);
             }
         }

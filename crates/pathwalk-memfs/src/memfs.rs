@@ -194,6 +194,7 @@ impl FileSystem for MemFs {
     fn features(&self) -> Features {
         let mut features = Features::COMPLETE | Features::POSIX_ACL | Features::IDMAP;
         features.set(Features::SPECIAL, self.options.memfd);
+        features.set(Features::NO_OPEN, !self.options.memfd);
         features
     }
 

@@ -38,6 +38,8 @@ bitflags! {
         /// Its fifos and devices can be opened: [`FileSystem::open`](super::FileSystem::open) is asked of them too. Where it is
         /// not set they cannot, as there is nothing behind them here.
         const SPECIAL = 1 << 13;
+        /// [`FileSystem::open`](super::FileSystem::open) would say nothing: it is not asked.
+        const NO_OPEN = 1 << 14;
     }
 }
 

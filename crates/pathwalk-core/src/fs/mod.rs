@@ -415,7 +415,7 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Opens a regular file or a directory, after everything was checked; what the file system keeps for this one opening
     /// is then asked instead of itself, until the file is closed. `None` is a file system that keeps nothing: it is asked by
-    /// inode, as memfs.
+    /// inode, as memfs. With [`Features::NO_OPEN`] it is not even asked this.
     ///
     /// The flags are those that stay: the access mode, `O_APPEND`, `O_NOATIME` …. An `O_TRUNC` comes after, by
     /// [`FileSystem::setattr`].

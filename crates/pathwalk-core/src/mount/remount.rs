@@ -170,7 +170,7 @@ impl Vfs {
             }
         }
         let kept = sb.flags().difference(mask);
-        sb.set_flags(kept | flags);
+        self.set_sb_flags(&sb, kept | flags);
         Ok(tree)
     }
 }
@@ -232,7 +232,7 @@ impl<'v> TreeGuard<'v> {
         if sb.unlinked.sum_after() != 0 {
             return Err(Errno::EBUSY);
         }
-        sb.set_flags(sb.flags() | MountFlags::RDONLY);
+        self.vfs.set_sb_flags(sb, sb.flags() | MountFlags::RDONLY);
         for &id in mounts {
             self.set_flags(id, self.vfs.mount_slot(id).flags() | MntFlags::SB_RDONLY);
         }

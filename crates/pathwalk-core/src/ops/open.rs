@@ -4,20 +4,20 @@
 
 use super::{create::Make, exec::WriteAccess, retry_estale, within};
 use crate::{
-    dcache::NEGATIVE,
+    dcache::{DentryId, IS_ROOT, NEGATIVE},
     file::File,
     fs::{Access, Features},
-    inode::I_APPEND,
-    mount::MntFlags,
+    inode::{I_APPEND, I_NO_OPEN, InodeId},
+    mount::{MntFlags, remount::Writing},
     name::{Bytes, Component, Kind},
     security::{Hooks, PathRef},
     setattr::Stamp,
     task::{At, Task},
     walk::{
-        Follow, HeldPath, Lookup, Step, Stop, Walk,
+        Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
         hold::Hold,
         job::{Job, Keep, Parent},
-        lookup::{climb_to_last, keep},
+        lookup::{climb_to_last, keep, keep_remembered, remember},
         observe::{Left, Observer},
         text::Text,
     },
@@ -161,8 +161,9 @@ impl Task {
         vfs.mntget(dir.mnt());
         let held = HeldPath::new(vfs, dir.mnt(), dentry);
         let inode = held.inode();
+        let writes = open_for_writing(op.flags);
         let access =
-            if open_for_writing(op.flags) { Some(vfs.get_write_access(inode)?) } else { None };
+            if writes { Some((vfs.get_write_access(inode)?, held.want_write()?)) } else { None };
         let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();
         Ok(file)
@@ -175,14 +176,13 @@ impl Task {
     /// - what the security module answers.
     /// - `EINVAL`, `ENXIO`: it is a fifo, a socket or a device.
     /// - whatever the file system answers.
-    /// - `EROFS`: the mount has been made read-only meanwhile.
     ///
     /// Linux: `do_dentry_open`.
     pub(crate) fn file_open(
         &self,
         held: HeldPath<'_>,
         flags: OpenFlags,
-        access: Option<WriteAccess<'_>>,
+        access: Option<(WriteAccess<'_>, Writing<'_>)>,
     ) -> Result<File> {
         let word = self.security_file_open(&held, flags)?;
         match held.inode_ref().slot().file_type() {
@@ -200,12 +200,13 @@ impl Task {
         }
         let flags = flags.difference(OPENING);
         lock_order::assert_none_held();
-        let handle = held.sb().fs.open(held.inode_ref(), flags)?;
+        let asked = held.inode_ref().slot().flags.get() & I_NO_OPEN == 0;
+        let handle = if asked { held.sb().fs.open(held.inode_ref(), flags)? } else { None };
         let file = File::new(&self.anchor, held, flags).with_security(word).with_handle(handle);
-        match access {
+        Ok(match access {
             Some(access) => file.with_write_access(access),
-            None => Ok(file),
-        }
+            None => file,
+        })
     }
 
     /// Asks the security module; its word is kept with the file.
@@ -225,10 +226,16 @@ impl Task {
         if !op.flags.contains(OpenFlags::CREAT) {
             return self.do_open(keep(&request)?, op, Origin::Found(None));
         }
+        if !op.flags.contains(OpenFlags::EXCL)
+            && let Some((held, directory)) = self.found_by_memory(&request)
+        {
+            return self.do_open(held, op, Origin::Found(Some(directory)));
+        }
         loop {
             let mut job = CreateJob { directory: None };
             match climb_to_last(&request, &mut job)? {
                 Opened::Found(held) => {
+                    remember(&request);
                     return self.do_open(held, op, Origin::Found(job.directory));
                 }
                 Opened::Missing(parent) => {
@@ -239,6 +246,22 @@ impl Task {
                 }
             }
         }
+    }
+
+    /// The place that this thread remembers a path to lead to, and the directory that has the last name.
+    fn found_by_memory<'a>(&self, request: &Request<'a>) -> Option<(HeldPath<'a>, DirectorySeen)> {
+        let (held, seq) = keep_remembered(request)?;
+        let vfs = request.vfs;
+        // The name of what is mounted there lies elsewhere.
+        if held.slot().is(IS_ROOT) || held.is_mount_root() {
+            return None;
+        }
+        let parent = vfs.dentry(DentryId(held.slot().parent.get()));
+        let owner = vfs.inode(InodeId(parent.inode.get())).owner().0;
+        let uid = held.seen_by(self.cred.subject()).seen_uid(owner.uid);
+        // While it is the dentry's name, the dentry counts its parent.
+        let stays = held.slot().seq.unchanged(seq);
+        stays.then_some((held, DirectorySeen { mode: owner.mode, uid }))
     }
 
     /// Makes a file that is missing; none where it is there after all.
@@ -320,8 +343,7 @@ impl Task {
         }
         let mut access = None;
         if kind == FileType::Regular && open_for_writing(op.flags) {
-            access = Some(vfs.get_write_access(inode)?);
-            drop(held.want_write()?);
+            access = Some((vfs.get_write_access(inode)?, held.want_write()?));
         }
         let file = self.file_open(held, op.flags, access)?;
         file.fsnotify_open();

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{dcache::DIRECTORY, name::Bytes};
 use pathwalk_abi::{Errno, Result};
+use pathwalk_sync::Sample;
 
 /// Looks a path up and asks something of what is there.
 ///
@@ -201,6 +202,34 @@ fn arrive<'a, T: Terminal<'a>>(
 /// Looks a path up and keeps the place.
 pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
     lookup(*request, Keep)
+}
+
+/// Keeps the place that a path leads to, and its sample, if this thread remembers it.
+pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>, Sample)> {
+    let vfs = request.vfs;
+    let may_be = Lookup::EXPRESS.contains(request.flags)
+        && request.path.first() == Some(&b'/')
+        && memo::can_be(request.path, vfs.remembered);
+    if !may_be {
+        return None;
+    }
+    let known = memo::recall(vfs, request.fs.peek_root(), request.asker, request.path)?;
+    let follows = request.flags.contains(Lookup::FOLLOW) || !known.link;
+    if known.absent || !follows {
+        return None;
+    }
+    let at = known.place(vfs);
+    vfs.legitimize(&at).map(|held| (held, at.seq))
+}
+
+/// Remembers where a path leads, if it was met before.
+pub(crate) fn remember(request: &Request<'_>) {
+    if Lookup::EXPRESS.contains(request.flags)
+        && request.path.first() == Some(&b'/')
+        && memo::can_be(request.path, request.vfs.remembered)
+    {
+        memo::remember(*request, request.path);
+    }
 }
 
 /// Looks a path's last directory up and keeps it.
