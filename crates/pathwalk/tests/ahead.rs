@@ -1,8 +1,11 @@
 //! A file system that is asked about a run of names at a time: about which, and what becomes of what it says.
 
+mod common;
+
+use common::asking::{found, root_task};
 use pathwalk::{
-    Config, Cred, Errno, FileType, InodeRef, Result, Subject, Task, Timespec, Vfs,
-    fs::{CachedName, Emit, Features, FileSystem, Found, FsStat},
+    Cred, Errno, FileType, InodeRef, Result, Subject, Task, Timespec,
+    fs::{CachedName, Features, FileSystem, Found},
 };
 use std::sync::{Arc, Mutex};
 
@@ -24,9 +27,7 @@ fn text(name: &[u8]) -> String {
 
 impl Digits {
     fn directory(node: u64) -> Found {
-        let mode = FileType::Directory.to_mode() | if node == PRIVATE { 0o700 } else { 0o755 };
-        let attr = pathwalk::Attr { mode, nlink: 2, ino: node + 1, ..Default::default() };
-        Found { node, attr, body: None }
+        found(node, FileType::Directory, if node == PRIVATE { 0o700 } else { 0o755 })
     }
 
     /// The runs that it was asked about since this was last asked, and the names alone.
@@ -45,7 +46,7 @@ impl FileSystem for Digits {
         Features::REVALIDATE | Features::LOOKUP_MANY
     }
 
-    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
         Ok(Self::directory(0))
     }
 
@@ -68,25 +69,13 @@ impl FileSystem for Digits {
             _ => Ok(run.len()),
         }
     }
-
-    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
-        Err(Errno::EISDIR)
-    }
-
-    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
 }
 
 /// A machine that has these paths in the cache, and tasks of root and of somebody else.
-fn machine(paths: &[&str]) -> (Arc<Digits>, Task, Task) {
+fn machine(paths: &[&str]) -> (Arc<Digits>, Arc<Task>, Task) {
     let fs = Arc::new(Digits::default());
-    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
-    let (root, user) = (vfs.task(Cred::root()), vfs.task(Cred::user(1, 1)));
+    let root = root_task(&fs);
+    let user = root.vfs().task(Cred::user(1, 1));
     for path in paths {
         root.stat(path).unwrap();
     }
@@ -97,7 +86,7 @@ fn machine(paths: &[&str]) -> (Arc<Digits>, Task, Task) {
 #[test]
 fn a_run_is_asked_about_at_once() {
     let (fs, root, user) = machine(&["/1/3/4/5", "/1/3/6"]);
-    for task in [&root, &user] {
+    for task in [&*root, &user] {
         assert_eq!(task.stat("/1/3/4/5").map(drop), Ok(()));
         assert_eq!(fs.asked(), (vec!["1/3/4/5".into()], vec![]));
         assert_eq!(task.stat("/1/3/4/../6").map(drop), Ok(()));

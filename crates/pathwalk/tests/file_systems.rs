@@ -1,10 +1,16 @@
 //! The example of a file system works, and docs/file-systems.md quotes it as it is.
 
+mod common;
+
 #[path = "../examples/numbers.rs"]
 mod numbers;
 
+use common::asking::{found, root_task};
 use numbers::Numbers;
-use pathwalk::{Config, Cred, Errno, FileType, OpenFlags, Task, Vfs};
+use pathwalk::{
+    Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, Subject, Task, Timespec, Vfs,
+    fs::{Features, FileSystem, Found},
+};
 use std::sync::Arc;
 
 const EXAMPLE: &str = include_str!("../examples/numbers.rs");
@@ -72,6 +78,35 @@ fn what_a_file_system_does_not_do_is_refused_as_linux_refuses_it() {
     }
     let file = root.open("/7/factors", OpenFlags::RDWR, 0).unwrap();
     assert_eq!(root.write(&file, b"8"), Err(Errno::EINVAL));
+}
+
+/// A root with a file, of which it says no more than it must.
+struct Bare;
+
+impl FileSystem for Bare {
+    fn kind(&self) -> &str {
+        "bare"
+    }
+
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o755))
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        Ok((name == b"file").then(|| found(2, FileType::Regular, 0o644)))
+    }
+}
+
+#[test]
+fn one_that_neither_reads_nor_counts_says_so() {
+    let task = root_task(&Arc::new(Bare));
+    let file = task.open("/file", OpenFlags::RDONLY, 0).unwrap();
+    assert_eq!(task.read(&file, &mut [0; 8]), Err(Errno::EINVAL));
+    assert_eq!(task.statfs("/file").err(), Some(Errno::ENOSYS));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{sample::SampleFs, watched};
+use common::{asking::found, sample::SampleFs, watched};
 use pathwalk::{
     AtFlags, Attr, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result,
     SetTime, Subject, Task, Timespec, Vfs,
-    fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, Rename},
+    fs::{Features, FileSystem, Found},
 };
 use std::{sync::Arc, thread, time::Duration};
 
@@ -142,15 +142,18 @@ impl FileSystem for Links {
         Features::empty()
     }
 
-    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
-        Ok(found(1, FileType::Directory, 0, None))
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o755))
     }
 
     fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         let body = self.at_once.then(|| self.body.clone());
         Ok(match name {
-            b"link" => Some(found(2, FileType::Symlink, self.size, body)),
-            b"target" => Some(found(3, FileType::Regular, 0, None)),
+            b"link" => {
+                let link = found(2, FileType::Symlink, 0o777);
+                Some(Found { attr: Attr { size: self.size, ..link.attr }, body, ..link })
+            }
+            b"target" => Some(found(3, FileType::Regular, 0o755)),
             _ => None,
         })
     }
@@ -158,53 +161,6 @@ impl FileSystem for Links {
     fn readlink(&self, _: InodeRef<'_>) -> Result<Vec<u8>> {
         Ok(self.body.clone())
     }
-
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EROFS)
-    }
-
-    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
-        Err(Errno::EROFS)
-    }
-
-    fn unlink(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EROFS)
-    }
-
-    fn rmdir(&self, _: InodeRef<'_>, _: &[u8], _: InodeRef<'_>, _: Timespec) -> Result<()> {
-        Err(Errno::EROFS)
-    }
-
-    fn rename(&self, _: &Rename<'_>) -> Result<()> {
-        Err(Errno::EROFS)
-    }
-
-    fn setattr(&self, _: InodeRef<'_>, _: &Iattr) -> Result<()> {
-        Err(Errno::EROFS)
-    }
-
-    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
-        Ok(0)
-    }
-
-    fn write(
-        &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
-    ) -> Result<(u64, usize)> {
-        Err(Errno::EROFS)
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
-}
-
-fn found(node: u64, kind: FileType, size: u64, body: Option<Vec<u8>>) -> Found {
-    let mode = kind.to_mode() | 0o755;
-    Found { node, attr: Attr { mode, nlink: 1, ino: node, size, ..Attr::default() }, body }
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! File systems that walk through themselves while they are asked: how far that goes, and what is left of it after.
 
+mod common;
+
+use common::asking::{Inside, found, root_task};
 use pathwalk::{
-    Attr, Config, Cred, Errno, FileType, Hooks, InodeRef, Result, SecurityModule, Subject, Task,
-    Timespec, Vfs,
-    fs::{
-        Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, Managed, NewInode,
-    },
+    Attr, Errno, FileType, Hooks, InodeRef, Result, SecurityModule, Subject, Task, Timespec,
+    fs::{Automount, Features, FileSystem, Found, LinkTarget, Managed},
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
 };
@@ -54,7 +54,7 @@ struct Walking {
     question: Question,
     asked: AtomicU32,
     hook: Mutex<Option<Arc<Hook>>>,
-    task: Mutex<Weak<Task>>,
+    inside: Inside,
 }
 
 const LINK: u64 = 2;
@@ -69,7 +69,7 @@ impl Walking {
         }
         assert!(self.asked.fetch_add(1, Relaxed) < 100, "it walks to the end of its stack");
         let hook = self.hook.lock().unwrap().clone();
-        let task = self.task.lock().unwrap().upgrade().expect("the test has it");
+        let task = self.inside.task().expect("the test has it");
         hook.map_or(Ok(()), |hook| hook(&task))
     }
 
@@ -82,15 +82,8 @@ impl Walking {
         // When it was read last is after it was changed, but for what is to be noted.
         let atime =
             Timespec { sec: i64::from(self.question != UpdateTime || node != LINK), nsec: 0 };
-        let attr = Attr {
-            mode: kind.to_mode() | 0o777,
-            nlink: 1,
-            ino: node,
-            size: 1,
-            atime,
-            ..Attr::default()
-        };
-        Found { node, attr, body }
+        let found = found(node, kind, 0o777);
+        Found { attr: Attr { atime, ..found.attr }, body, ..found }
     }
 }
 
@@ -156,36 +149,6 @@ impl FileSystem for Walking {
     fn manage(&self, _: u64, _: &Subject<'_>, dir: Option<InodeRef<'_>>) -> Result<()> {
         if dir.is_none() { Err(Errno::ECHILD) } else { self.answer(Manage) }
     }
-
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EPERM)
-    }
-
-    fn setattr(&self, _: InodeRef<'_>, _: &Iattr) -> Result<()> {
-        Err(Errno::EPERM)
-    }
-
-    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
-        Err(Errno::EPERM)
-    }
-
-    fn write(
-        &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
-    ) -> Result<(u64, usize)> {
-        Err(Errno::EPERM)
-    }
-
-    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
 }
 
 /// Asks the file system when a symlink is followed.
@@ -209,14 +172,13 @@ fn machine(
         question,
         asked: AtomicU32::new(0),
         hook: Mutex::new(Some(Arc::new(hook))),
-        task: Mutex::default(),
+        inside: Inside::default(),
     });
-    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
+    let task = root_task(&fs);
     if question == FollowLink {
-        vfs.register_security(Arc::new(Follows(Arc::clone(&fs)))).unwrap();
+        task.vfs().register_security(Arc::new(Follows(Arc::clone(&fs)))).unwrap();
     }
-    let task = Arc::new(vfs.task(Cred::root()));
-    *fs.task.lock().unwrap() = Arc::downgrade(&task);
+    fs.inside.give(&task);
     (fs, task)
 }
 

@@ -1,30 +1,27 @@
 //! While something is written by way of a mount, nobody makes the mount read-only: a file system that tries, whatever it is
 //! asked just then, is told that the mount is in use.
 
+mod common;
+
+use common::asking::{Inside, found, root_task};
 use pathwalk::{
-    At, Attr, Config, Cred, Errno, FileType, InodeRef, MountAttr, MountAttrFlags, OpenFlags,
-    OpenTreeFlags, Result, Subject, Task, Timespec, Vfs,
-    fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle},
+    At, Errno, FileType, InodeRef, MountAttr, MountAttrFlags, OpenFlags, OpenTreeFlags, Result,
+    Subject, Task, Timespec,
+    fs::{Features, FileSystem, Found, Iattr, OpenHandle},
 };
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 /// A root directory with one regular file. It tries to make its mount read-only when it is asked something.
 #[derive(Default)]
 struct Trying {
-    task: Mutex<Weak<Task>>,
+    inside: Inside,
     /// When it was asked, and what it was told.
     told: Mutex<Vec<(&'static str, Result<()>)>>,
 }
 
 impl Trying {
-    fn found(node: u64, kind: FileType) -> Found {
-        let mode = kind.to_mode() | 0o777;
-        let attr = Attr { mode, nlink: 1, ino: node, size: 9, ..Attr::default() };
-        Found { node, attr, body: None }
-    }
-
     fn try_it(&self, when: &'static str) {
-        let Some(task) = self.task.lock().unwrap().upgrade() else { return };
+        let Some(task) = self.inside.task() else { return };
         let read_only = MountAttr { attr_set: MountAttrFlags::RDONLY, ..MountAttr::default() };
         let told = task.mount_setattr(At::Cwd, "/", OpenTreeFlags::empty(), &read_only);
         self.told.lock().unwrap().push((when, told));
@@ -40,16 +37,12 @@ impl FileSystem for Trying {
         Features::empty()
     }
 
-    fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
-        Ok(Self::found(1, FileType::Directory))
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o777))
     }
 
     fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
-        Ok((name == b"file").then(|| Self::found(2, FileType::Regular)))
-    }
-
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EPERM)
+        Ok((name == b"file").then(|| found(2, FileType::Regular, 0o777)))
     }
 
     fn open(&self, _: InodeRef<'_>, _: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
@@ -76,32 +69,13 @@ impl FileSystem for Trying {
     fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
         Ok(0)
     }
-
-    fn write(
-        &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
-    ) -> Result<(u64, usize)> {
-        Err(Errno::EPERM)
-    }
-
-    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
 }
 
 /// What it was told while something was done.
 fn told(what: impl FnOnce(&Task)) -> Vec<(&'static str, Result<()>)> {
     let fs = Arc::new(Trying::default());
-    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
-    let task = Arc::new(vfs.task(Cred::root()));
-    *fs.task.lock().unwrap() = Arc::downgrade(&task);
+    let task = root_task(&fs);
+    fs.inside.give(&task);
     what(&task);
     fs.told.lock().unwrap().split_off(0)
 }

@@ -448,8 +448,12 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `EIO` and its like.
-    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    /// - `EINVAL`: the file system's files are not read.
+    /// - `EIO` and its like.
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let _ = (inode, offset, buf);
+        Err(Errno::EINVAL)
+    }
 
     /// Writes to a regular file; fewer bytes where the room ends. `None` as offset is the end of the file, found and
     /// written as one step. Returns the offset behind what was written, and how much that was.
@@ -540,8 +544,11 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `EIO` and its like.
-    fn statfs(&self) -> Result<FsStat>;
+    /// - `ENOSYS`: there is nothing to tell.
+    /// - `EIO` and its like.
+    fn statfs(&self) -> Result<FsStat> {
+        Err(Errno::ENOSYS)
+    }
 
     /// Takes one [`Found`] of a node back: no inode of the cache comes of it, or that inode has gone. `unlinked` says
     /// that the inode had no name left, and its data can go.

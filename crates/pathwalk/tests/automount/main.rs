@@ -4,6 +4,9 @@
 //! - [`mounts`]: what becomes of what they mount.
 //! - [`shrinking`]: who feels that it is unmounted.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod managing;
 
 mod asked;

@@ -1,14 +1,14 @@
 //! A file system that mounts something when a walk comes by, and holds walks back, as a test tells it.
 
+use crate::common::asking::{Inside, found, root_task};
 use pathwalk::{
-    Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, Result, Subject, Task, Timespec,
-    Vfs,
-    fs::{Automount, Emit, Features, FileSystem, Found, FsStat, Iattr, Managed, NewInode},
+    Errno, FileType, InodeRef, MemFs, MountFlags, Result, Subject, Task, Timespec,
+    fs::{Automount, Features, FileSystem, Found, Iattr, Managed},
 };
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
@@ -47,7 +47,7 @@ pub(crate) struct Managing {
     pub(crate) asked: Mutex<Vec<bool>>,
     /// What is done first, once, where it may block.
     pub(crate) in_gate: Mutex<Option<Hook>>,
-    pub(crate) task: Mutex<Weak<Task>>,
+    pub(crate) inside: Inside,
 }
 
 const NAMES: [&[u8]; 4] = [b"auto", b"gate", b"both", b"plain"];
@@ -61,9 +61,7 @@ const NUMBERED: u64 = 1000;
 
 impl Managing {
     fn directory(node: u64) -> Found {
-        let mode = FileType::Directory.to_mode() | 0o755;
-        let attr = pathwalk::Attr { mode, nlink: 2, ino: node, ..Default::default() };
-        Found { node, attr, body: None }
+        found(node, FileType::Directory, 0o755)
     }
 
     pub(crate) fn answer_with(&self, answers: impl IntoIterator<Item = Answer>) {
@@ -71,7 +69,7 @@ impl Managing {
     }
 
     fn task(&self) -> Arc<Task> {
-        self.task.lock().unwrap().upgrade().expect("the test has it")
+        self.inside.task().expect("the test has it")
     }
 
     /// How often automount was asked since this was last asked.
@@ -149,10 +147,6 @@ impl FileSystem for Managing {
         errno.map_or(Ok(()), Err)
     }
 
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
-        Err(Errno::EPERM)
-    }
-
     /// The sticky bit says that something is to be mounted.
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
         let sticky = change.mode.is_some_and(|mode| mode & 0o1000 != 0);
@@ -164,35 +158,12 @@ impl FileSystem for Managing {
             Ok(())
         })
     }
-
-    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
-        Err(Errno::EPERM)
-    }
-
-    fn write(
-        &self,
-        _: InodeRef<'_>,
-        _: Option<u64>,
-        _: &[u8],
-        _: Timespec,
-    ) -> Result<(u64, usize)> {
-        Err(Errno::EPERM)
-    }
-
-    fn readdir(&self, _: InodeRef<'_>, _: u64, _: &mut Emit<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn statfs(&self) -> Result<FsStat> {
-        Ok(FsStat::default())
-    }
 }
 
 pub(crate) fn machine() -> (Arc<Managing>, Arc<Task>) {
     let fs = Arc::new(Managing::default());
-    let vfs = Vfs::new(Config::default(), Arc::clone(&fs) as _).unwrap();
-    let task = Arc::new(vfs.task(Cred::root()));
-    *fs.task.lock().unwrap() = Arc::downgrade(&task);
+    let task = root_task(&fs);
+    fs.inside.give(&task);
     (fs, task)
 }
 

@@ -8,14 +8,14 @@ use pathwalk::{
     ResolveFlags, Task, UmountFlags,
 };
 use std::{
-    sync::{Arc, Barrier, Weak, atomic::Ordering::Relaxed},
+    sync::{Arc, Barrier, atomic::Ordering::Relaxed},
     thread,
 };
 
 /// A machine with a MemFs as its root and a managing file system on `/a`; `/b` and `/c` are empty.
 pub(crate) fn managed_at_a(flags: MountFlags) -> (Arc<Managing>, Arc<Task>) {
     let (root, task) = machine();
-    *root.task.lock().unwrap() = Weak::new();
+    root.inside.take();
     task.mount(MemFs::new(), "/plain", MountFlags::empty()).unwrap();
     task.chroot("/plain").unwrap();
     task.chdir("/").unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn managed_at_a(flags: MountFlags) -> (Arc<Managing>, Arc<Task>) {
         task.mkdir(name, 0o755).unwrap();
     }
     let fs = Arc::new(Managing::default());
-    *fs.task.lock().unwrap() = Arc::downgrade(&task);
+    fs.inside.give(&task);
     task.mount(Arc::clone(&fs) as _, "/a", flags).unwrap();
     (fs, task)
 }

@@ -2,6 +2,7 @@
 
 #![expect(dead_code, reason = "no test needs all of it")]
 
+pub(crate) mod asking;
 pub(crate) mod lookups;
 pub(crate) mod sample;
 pub(crate) mod tree;
