@@ -2,7 +2,7 @@
 //!
 //! Linux: `__d_lookup_rcu`, `__d_lookup`.
 
-use super::{COMPLETE, Dentry, DentryId};
+use super::{COMPLETE, Dentry, DentryId, ask::Query};
 use crate::{
     name::{Bytes, Component, INLINE_LEN, Secret},
     vfs::Vfs,
@@ -111,6 +111,12 @@ impl Vfs {
             }
         }
         None
+    }
+
+    /// What seems to be cached of a name: nobody is asked, and it may change at once.
+    pub(crate) fn d_lookup_hint(&self, query: Query<'_>) -> Option<DentryId> {
+        let text = Bytes::new(query.text);
+        self.d_lookup_rcu(self.tables(), query.dir, text, query.name).map(|seen| seen.id)
     }
 
     /// Looks for a name; the caller holds the parent's lock, so the answer is exact.

@@ -17,7 +17,7 @@ use crate::{
         Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
         hold::Hold,
         job::{Job, Keep, Parent},
-        lookup::{climb_to_last, keep, keep_remembered, remember},
+        lookup::{climb_to_last, keep, keep_remembered, remember, remembered_parent},
         observe::{Left, Observer},
         text::Text,
     },
@@ -222,6 +222,7 @@ impl Task {
     }
 
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
+        let vfs = self.vfs();
         let request = self.request(dir, path, op.lookup | reval)?;
         if !op.flags.contains(OpenFlags::CREAT) {
             return self.do_open(keep(&request)?, op, Origin::Found(None));
@@ -230,6 +231,12 @@ impl Task {
             && let Some((held, directory)) = self.found_by_memory(&request)
         {
             return self.do_open(held, op, Origin::Found(Some(directory)));
+        }
+        if let Some(parent) = remembered_parent(&request)?
+            && vfs.d_lookup_hint(parent.query()).is_none()
+            && let Some(held) = self.lookup_open(&parent, op)?
+        {
+            return self.do_open(held, op, Origin::Made);
         }
         loop {
             let mut job = CreateJob { directory: None };

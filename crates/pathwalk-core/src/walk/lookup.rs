@@ -19,8 +19,12 @@ use super::{
     memo,
     run::{Runner, Stopped, Until},
     skip_slashes,
+    text::LastText,
 };
-use crate::{dcache::DIRECTORY, name::Bytes};
+use crate::{
+    dcache::{DIRECTORY, SEARCH_ALL},
+    name::{Bytes, Kind, scan},
+};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Sample;
 
@@ -232,7 +236,41 @@ pub(crate) fn remember(request: &Request<'_>) {
     }
 }
 
+/// The directory of the last name, kept, if this thread walked there before and the asker may search it.
+///
+/// # Errors
+///
+/// - `ENOENT`: it is remembered that there is no such directory.
+pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Option<Parent<'a>>> {
+    let (vfs, path) = (request.vfs, request.path);
+    let plain = Lookup::EXPRESS.contains(request.flags)
+        && path.first() == Some(&b'/')
+        && path.last() != Some(&b'/');
+    if !plain {
+        return Ok(None);
+    }
+    let Some(directory) = memo::directory_of(path, vfs.remembered) else { return Ok(None) };
+    let Some(known) = memo::recall(vfs, request.fs.peek_root(), request.asker, directory) else {
+        return Ok(None);
+    };
+    if known.absent {
+        return Err(Errno::ENOENT);
+    }
+    let at = known.place(vfs);
+    let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
+    let everyone = at.flags & (DIRECTORY | SEARCH_ALL) == DIRECTORY | SEARCH_ALL;
+    let searches = everyone || Runner::may_search(vfs, request.asker, at);
+    if last.kind() != Kind::Norm || !searches {
+        return Ok(None);
+    }
+    let text = LastText::Path(path);
+    Ok(vfs.legitimize(&at).map(|dir| Parent { dir, last, text, anew: false }))
+}
+
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
+    if let Some(parent) = remembered_parent(request)? {
+        return Ok(parent);
+    }
     climb_to_last(request, &mut ParentJob)
 }

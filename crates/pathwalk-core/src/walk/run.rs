@@ -124,7 +124,7 @@ impl Runner<'_> {
     /// Whether the place is a directory that who asks may search, as its inode says: class by class.
     #[cold]
     #[inline(never)]
-    fn may_search(vfs: &Vfs, asker: Asker<'_>, at: Place) -> bool {
+    pub(crate) fn may_search(vfs: &Vfs, asker: Asker<'_>, at: Place) -> bool {
         let inode = InodeId(vfs.dentry(at.dentry).inode.get());
         let who = asker.subject();
         let may = || vfs.try_may_search(inode, &vfs.through(at.mnt, &who));
