@@ -141,13 +141,14 @@ impl TreeGuard<'_> {
         Some(())
     }
 
-    /// The nearest group that a mount receives from, directly or not, of which a member lies below the root.
+    /// The nearest group that a mount receives from, directly or not, of which a member in the mount's namespace lies below
+    /// the root. The root may lie in another namespace: then none does.
     ///
     /// Linux: `get_dominating_id`.
     pub(super) fn dominating(&self, id: MountId, root: (MountId, DentryId), still: &Still) -> u32 {
         let mut group = self.node(id).master;
         while group != 0 {
-            let ns = self.vfs.mount_slot(root.0).ns();
+            let ns = self.vfs.mount_slot(id).ns();
             let visible = |&member: &MountId| {
                 let mount = self.vfs.mount_slot(member);
                 mount.ns() == ns && self.vfs.is_under((member, mount.root()), root, still)
