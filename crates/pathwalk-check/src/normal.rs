@@ -116,9 +116,13 @@ impl Normal {
         let mask = StatxMask::from_bits_retain(statx.stx_mask);
         let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor);
         let proc = self.procs.contains(&dev.to_stat());
-        let filled = |bit, at: pathwalk::abi::StatxTimestamp| match mask.contains(bit) {
-            true => time(at.tv_sec, u64::from(at.tv_nsec)),
-            false => Time::Absent,
+        // What is not told is zero, too.
+        let filled = |bit, at: pathwalk::abi::StatxTimestamp| {
+            if mask.contains(bit) || (at.tv_sec, at.tv_nsec) != (0, 0) {
+                time(at.tv_sec, u64::from(at.tv_nsec))
+            } else {
+                Time::Absent
+            }
         };
         Facts {
             // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
