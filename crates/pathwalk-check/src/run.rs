@@ -368,7 +368,9 @@ impl Report {
             let (tables, pairs) = (self.held.tables, self.held.coverage.pairs());
             let wrong = self.held.wrong.lines().filter(|line| !line.starts_with(' ')).count();
             row(
-                format!("{tables} tables of scenarios, {pairs} pairs of call and answer"),
+                format!(
+                    "{tables} tables of scenarios, {pairs} pairs of a call and `ok` or an errno"
+                ),
                 self.held.calls as u64,
                 wrong,
             );
@@ -376,7 +378,7 @@ impl Report {
         if let Some(Drawn { ops, found, coverage }) = &self.drawn {
             let (seeds, pairs) = (&self.seeds, coverage.pairs());
             row(
-                format!("calls drawn from {seeds}, {pairs} pairs of call and answer"),
+                format!("calls drawn from {seeds}, {pairs} pairs of a call and `ok` or an errno"),
                 *ops,
                 found.len(),
             );
@@ -444,7 +446,7 @@ impl fmt::Display for Report {
         let (seeds, pairs, found) = (&self.seeds, coverage.pairs(), found.len());
         writeln!(
             f,
-            "{ops} calls drawn from {seeds}: {found} differences ({pairs} pairs of call and answer, {rate:.0} calls/s)"
+            "{ops} calls drawn from {seeds}: {found} differences ({pairs} pairs of a call and ok or an errno, {rate:.0} calls/s)"
         )
     }
 }
