@@ -18,9 +18,9 @@ use crate::{
     value::Value,
 };
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags, MountAttrFlags,
-    MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, StatmountMask,
-    StatxMask, UmountFlags, XattrFlags,
+    AccessMode, AtFlags, CapSet, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags,
+    MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags,
+    ResolveFlags, StatmountMask, StatxMask, UmountFlags, XattrFlags,
 };
 use std::fmt;
 
@@ -213,6 +213,7 @@ calls! {
     UnshareMounts "unshare_mounts" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }
+    Setcred "setcred" { fsuid: Int, fsgid: Int, caps: CapSet }
 }
 
 /// The number of the descriptor that a slot has.

@@ -3,9 +3,9 @@
 use crate::call::{QUEUES, SLOTS, Who};
 use bitflags::Flags;
 use pathwalk::{
-    AccessMode, AtFlags, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags, MountAttrFlags,
-    MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, ResolveFlags, SetTime,
-    StatmountMask, StatxMask, Timespec, UmountFlags, XattrFlags,
+    AccessMode, AtFlags, CapSet, InodeFlags, InotifyFlags, InotifyMask, ListmountFlags,
+    MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags,
+    ResolveFlags, SetTime, StatmountMask, StatxMask, Timespec, UmountFlags, XattrFlags,
 };
 use std::fmt::{self, Formatter};
 
@@ -337,6 +337,19 @@ fn write_flags<F: Flags<Bits: fmt::LowerHex> + Copy>(
     }
     Ok(())
 }
+
+/// Capabilities: their names, or `ALL`.
+impl Field for CapSet {
+    fn read(word: &str) -> Option<Self> {
+        if word == "ALL" { Some(Self::FULL) } else { read_flags(word) }
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if *self == Self::FULL { f.write_str("ALL") } else { write_flags(*self, f) }
+    }
+}
+
+impl Word for CapSet {}
 
 macro_rules! flags {
     ($($type:ty)*) => {$(

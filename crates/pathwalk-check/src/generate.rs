@@ -33,6 +33,8 @@ pub(crate) struct Generator {
     opened: Vec<Slot>,
     /// The run has a procfs.
     procfs: bool,
+    /// Tasks change their credentials.
+    creds: bool,
     /// No fifos and their like, which only Linux opens: then watches may go after one event, and the second queue be read
     /// at any time.
     plain: bool,
@@ -50,7 +52,8 @@ impl Generator {
         // Neighbouring runs are to have nothing in common.
         let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
         let rng = fastrand::Rng::with_seed(seed);
-        Self { rng, made, mounted, opened, procfs: false, plain: false, pending: Vec::new() }
+        let (procfs, creds, plain, pending) = (false, false, false, Vec::new());
+        Self { rng, made, mounted, opened, procfs, creds, plain, pending }
     }
 
     /// Draws a run of so many calls.
@@ -67,6 +70,8 @@ impl Generator {
             xattrs: self.rng.u8(..3) == 0,
         };
         self.procfs = self.one_in(4);
+        // Whose the files of a procfs are, it has from the effective user, which a `Cred` does not know.
+        self.creds = !self.procfs && self.one_in(4);
         // Which inodes a procfs keeps, and so what it tells of them, is its own matter.
         flavour.watches &= !self.procfs;
         self.plain = flavour.watches && self.rng.bool();
@@ -154,6 +159,7 @@ impl Generator {
                 Wants::Fixed if !flavour.fixed => {}
                 Wants::Watches if !flavour.watches => {}
                 Wants::Xattrs if !flavour.xattrs => {}
+                Wants::Creds if !self.creds => {}
                 _ => return draw(self),
             }
         }

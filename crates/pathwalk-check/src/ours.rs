@@ -88,6 +88,26 @@ impl Ours {
         Ok(Raw::Done)
     }
 
+    /// As the kernel is told, which has others even where they are the same: see its `set_cred`.
+    fn set_cred(
+        &mut self,
+        who: Who,
+        Int(fsuid): Int,
+        Int(fsgid): Int,
+        caps: CapSet,
+    ) -> Result<Raw<File>> {
+        let task = &mut self.tasks[who as usize];
+        let Cred { permitted, .. } = *task.cred();
+        if !permitted.contains(CapSet::SETUID | CapSet::SETGID) {
+            return Err(Errno::EPERM);
+        }
+        let (fsuid, fsgid) = (fsuid as u32, fsgid as u32);
+        for caps in [permitted, caps & permitted] {
+            task.set_cred(Cred { fsuid, fsgid, caps, ..task.cred().clone() });
+        }
+        Ok(Raw::Done)
+    }
+
     /// Makes a call that is about no slot; what it opens is closed.
     pub(crate) fn ask_as(&self, who: Who, call: &Call) -> Said<File> {
         Said::Answer(self.ask(&self.tasks[who as usize], call))
@@ -108,6 +128,7 @@ impl Ours {
         }
         let answer = match call {
             Call::UnshareMounts {} | Call::Setns { .. } => self.enter(step.who, call),
+            Call::Setcred { fsuid, fsgid, caps } => self.set_cred(step.who, *fsuid, *fsgid, *caps),
             Call::Mounts {} => {
                 let text = |who: Who| (who.name(), as_tmpfs(mountinfo(&self.tasks[who as usize])));
                 Ok(Raw::Mounts(Who::ALL.map(text).into()))
@@ -348,8 +369,11 @@ impl Asking<'_> {
                 list_mounts(task, mount_id(task, path)?, *flags)?
             }
             Call::ListmountRoot { flags } => list_mounts(task, LSMT_ROOT, *flags)?,
-            Call::UnshareMounts {} | Call::Setns { .. } | Call::Mounts {} => {
-                unreachable!("these are about all tasks: see `Ours::make`")
+            Call::UnshareMounts {}
+            | Call::Setns { .. }
+            | Call::Mounts {}
+            | Call::Setcred { .. } => {
+                unreachable!("these are about the tasks themselves: see `Ours::make`")
             }
             _ => unreachable!("the calls about extended attributes were made above"),
         })

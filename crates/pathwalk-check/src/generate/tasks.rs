@@ -1,11 +1,11 @@
-//! Paths through a procfs.
+//! Paths through a procfs, and who asks.
 
 use super::Generator;
 use crate::{
     call::Call,
-    field::{Octal, Text, Where},
+    field::{Int, Octal, Text, Where},
 };
-use pathwalk::MountFlags;
+use pathwalk::{CapSet, MountFlags};
 
 impl Generator {
     /// A path through a procfs.
@@ -33,6 +33,36 @@ impl Generator {
         Text(path)
     }
 
+    /// A task gets other credentials, or those of a user 0 back.
+    pub(super) fn setcred(&mut self) -> Call {
+        let id = |g: &mut Self| Int(g.pick(&[0, 1000, 1000, 1001]));
+        if self.one_in(3) {
+            return all_powers();
+        }
+        let caps = match self.rng.u8(..4) {
+            0 => CapSet::from_bits_truncate(self.rng.u64(..)),
+            1 => CapSet::FULL - self.capability(),
+            _ => self.capability() | self.capability(),
+        };
+        Call::Setcred { fsuid: id(self), fsgid: id(self), caps }
+    }
+
+    fn capability(&mut self) -> CapSet {
+        self.pick(&[
+            CapSet::CHOWN,
+            CapSet::DAC_OVERRIDE,
+            CapSet::DAC_READ_SEARCH,
+            CapSet::FOWNER,
+            CapSet::FSETID,
+            CapSet::LINUX_IMMUTABLE,
+            CapSet::MKNOD,
+            CapSet::SETFCAP,
+            CapSet::SYS_ADMIN,
+            CapSet::SYS_ADMIN,
+            CapSet::SYS_CHROOT,
+        ])
+    }
+
     /// The calls with which a run begins that has a procfs.
     pub(super) fn a_procfs(&mut self, index: usize) -> Call {
         let path = b"proc".to_vec();
@@ -44,4 +74,9 @@ impl Generator {
             if self.rng.bool() { none } else { self.mount_modifiers() - MountFlags::POSIXACL };
         Call::Mountproc { path: Text(path), flags }
     }
+}
+
+/// Who has lost something has it again.
+pub(super) fn all_powers() -> Call {
+    Call::Setcred { fsuid: Int(0), fsgid: Int(0), caps: CapSet::FULL }
 }

@@ -5,7 +5,7 @@ use crate::call::Call;
 use std::collections::BTreeSet;
 
 /// Runs of a fixed seed.
-const RUNS: u64 = 600;
+const RUNS: u64 = 1200;
 /// Calls in each.
 const CALLS: usize = 250;
 

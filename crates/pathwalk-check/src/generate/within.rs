@@ -1,6 +1,6 @@
 //! Draws calls within bounds.
 
-use super::Generator;
+use super::{Generator, tasks::all_powers};
 use crate::{
     call::Call,
     field::{Int, Octal, Text, When, Where},
@@ -75,7 +75,7 @@ impl Generator {
         self.bounded(call)
     }
 
-    /// A call about mounts within bounds, by root: others are refused before the path is looked at.
+    /// A call about mounts within bounds, by root with all capabilities: others are refused before the path is looked at.
     pub(super) fn mounts_within(&mut self) -> Call {
         let call = match self.rng.u8(..4) {
             0 => {
@@ -116,6 +116,9 @@ impl Generator {
         };
         let call = self.bounded(call);
         self.pending.push(call);
+        if self.creds {
+            self.pending.push(all_powers());
+        }
         Call::Getcwd {}
     }
 

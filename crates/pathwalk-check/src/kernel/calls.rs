@@ -3,7 +3,7 @@
 use super::{
     sys::{Arg, own, parent_mount, syscall},
     tasks::Tasks,
-    userns,
+    userns, world,
 };
 use crate::{
     answer::Raw,
@@ -402,6 +402,9 @@ impl Caller<'_> {
                 let fd = self.tasks.namespace_of(*of);
                 let args = [int(fd.as_raw_fd().into()), int(libc::CLONE_NEWNS.into())];
                 syscall(libc::SYS_setns, args).map(done)
+            }
+            Call::Setcred { fsuid, fsgid, caps } => {
+                world::set_cred(fsuid.0, fsgid.0, *caps).map(|()| Raw::Done)
             }
             Call::Mounts {} => Ok(Raw::Mounts(self.tasks.mounts())),
             Call::Umount2 { path, flags } => {

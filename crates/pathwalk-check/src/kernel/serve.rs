@@ -53,7 +53,9 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
             let mut marked: Option<&Step> = None;
             for step in steps[from..].iter().take_while(|step| step.who == who) {
                 pace.wait();
-                let _as_it_is = tasks.have_procfs(&step.call).then(process_as_it_is);
+                let changes = matches!(step.call, Call::Setcred { .. });
+                let shows = tasks.have_procfs(&step.call) && !changes;
+                let _as_it_is = shows.then(process_as_it_is);
                 let mut said = make(&step.call, &mut slots, tasks);
                 // What was let go of a moment ago, by a thread that ends, say, counts as use when the kernel comes to it.
                 if marked.is_some_and(|marked| marked == step) && said_again(&said) {

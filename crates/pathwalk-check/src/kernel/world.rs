@@ -9,7 +9,7 @@ use super::{
     userns,
 };
 use crate::call::Who;
-use pathwalk::Result;
+use pathwalk::{CapSet, Errno, Result};
 use std::{
     ffi::{CStr, CString},
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
@@ -244,6 +244,38 @@ fn become_task(who: Who) -> Result<()> {
     let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
     syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)])?;
+    let_others_look()
+}
+
+/// Gives the calling thread this user, this group and these effective capabilities to be checked by; what it may make
+/// effective stays. It is for who may change ids.
+pub(super) fn set_cred(fsuid: i64, fsgid: i64, caps: CapSet) -> Result<()> {
+    // capget(2): the low halves of what is effective, permitted and inheritable, then the high ones.
+    let mut header = [0x2008_0522];
+    let mut data = [0; 3];
+    syscall(libc::SYS_capget, [Arg::Words(&mut header), Arg::Words(&mut data)])?;
+    let permitted = data[0] >> 32 | data[2] << 32;
+    if !CapSet::from_bits_retain(permitted).contains(CapSet::SETUID | CapSet::SETGID) {
+        return Err(Errno::EPERM);
+    }
+    let capset = |caps: u64| {
+        let low = |set: u64| set & u64::from(u32::MAX);
+        let mut header = [0x2008_0522];
+        let mut data = [low(caps) | permitted << 32, caps >> 32 << 32, permitted >> 32];
+        syscall(libc::SYS_capset, [Arg::Words(&mut header), Arg::Words(&mut data)]).map(drop)
+    };
+    // As in `become_task`.
+    let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
+    capset(permitted)?;
+    syscall(libc::SYS_setfsgid, [Arg::Int(fsgid)])?;
+    syscall(libc::SYS_setfsuid, [Arg::Int(fsuid)])?;
+    // A user other than 0 has just lost what is about files.
+    capset(caps.bits() & permitted)?;
+    let_others_look()
+}
+
+/// Changed ids make the process one that nobody may look into: this takes that back.
+fn let_others_look() -> Result<()> {
     let dumpable = Arg::Int(libc::PR_SET_DUMPABLE.into());
     syscall(libc::SYS_prctl, [dumpable, Arg::Int(1)]).map(drop)
 }
