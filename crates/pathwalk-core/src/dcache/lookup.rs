@@ -2,7 +2,7 @@
 //!
 //! Linux: `__d_lookup_rcu`, `__d_lookup`.
 
-use super::{COMPLETE, Dentry, DentryId, ask::Query};
+use super::{COMPLETE, Dentry, DentryId, HASHED};
 use crate::{
     name::{Bytes, Component, INLINE_LEN, Secret},
     vfs::Vfs,
@@ -114,9 +114,31 @@ impl Vfs {
     }
 
     /// What seems to be cached of a name: nobody is asked, and it may change at once.
-    pub(crate) fn d_lookup_hint(&self, query: Query<'_>) -> Option<DentryId> {
-        let text = Bytes::new(query.text);
-        self.d_lookup_rcu(self.tables(), query.dir, text, query.name).map(|seen| seen.id)
+    pub(crate) fn d_lookup_hint(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<DentryId> {
+        self.d_lookup_rcu(self.tables(), parent, Bytes::new(text), name).map(|seen| seen.id)
+    }
+
+    /// Looks for a name that seemed to be that dentry's; the caller holds the parent's lock, so the answer is exact.
+    pub(crate) fn d_lookup_hinted(
+        &self,
+        hint: Option<DentryId>,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<DentryId> {
+        let key = name.key(parent.0, self.secret);
+        // The parent's lock keeps its children in their chains.
+        let still = |id: &DentryId| {
+            let dentry = self.dentry(*id);
+            let same = self.compare(id.0, dentry, parent, key, Bytes::new(text), name);
+            same.is_some_and(|seen| seen.flags & HASHED != 0)
+        };
+        hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
     }
 
     /// Looks for a name; the caller holds the parent's lock, so the answer is exact.

@@ -291,13 +291,21 @@ impl Vfs {
     ) -> Result<Reserved<'_>> {
         let directory = self.dentry(parent);
         let key = name.key(parent.0, self.secret);
+        let hint = self.d_lookup_hint(parent, text, name);
+        if hint.is_none()
+            && !directory.is(DEAD_DIR)
+            && self.must_be_a_name(parent, text, name).is_ok()
+            && let Some(reserved) = self.reserve_new(parent, text, name)?
+        {
+            return Ok(reserved);
+        }
         loop {
             let guard = directory.lockref.lock(lock::DENTRY);
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
             self.must_be_a_name(parent, text, name)?;
-            match self.d_lookup_locked(parent, text, name) {
+            match self.d_lookup_hinted(hint, parent, text, name) {
                 Some(id) => {
                     let dentry = self.dentry(id);
                     dentry.lockref.get_locked();

@@ -233,7 +233,7 @@ impl Task {
             return self.do_open(held, op, Origin::Found(Some(directory)));
         }
         if let Some(parent) = remembered_parent(&request)?
-            && vfs.d_lookup_hint(parent.query()).is_none()
+            && vfs.d_lookup_hint(parent.dir.dentry(), parent.text(), &parent.last).is_none()
             && let Some(held) = self.lookup_open(&parent, op)?
         {
             return self.do_open(held, op, Origin::Made);
