@@ -210,6 +210,8 @@ calls! {
     Statmount "statmount" { path: Text, mask: StatmountMask }
     Listmount "listmount" { path: Text, flags: ListmountFlags }
     ListmountRoot "listmount_root" { flags: ListmountFlags }
+    StatmountId "statmount_id" { id: Int, mask: StatmountMask }
+    ListmountId "listmount_id" { id: Int, last: Int, max: Int, flags: ListmountFlags }
     UnshareMounts "unshare_mounts" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }

@@ -320,6 +320,8 @@ impl Generator {
                 // A symlink's time of last access is written when it is followed, unless it was a moment ago: not from
                 // what is cached.
                 resolve |= ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
+                // With this Linux takes a mountpoint of any namespace for something to wait for.
+                resolve -= ResolveFlags::NO_XDEV;
                 flags -= OpenFlags::TRUNC;
             }
             return Call::Openat2 { slot, path, flags, mode, resolve };

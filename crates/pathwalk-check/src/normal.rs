@@ -230,6 +230,12 @@ impl Normal {
         own && self.ground == Ground::Ext4
     }
 
+    /// Whether the file is a procfs's: it has the times of when its inode was made, which may be the moment when it is
+    /// followed first, to a tick of the kernel's clock.
+    pub(crate) fn is_of_procfs(&self, stat: &Stat) -> bool {
+        self.procs.contains(&stat.st_dev)
+    }
+
     /// Whether the kernel has no room where tmpfs has: an ext4 keeps all extended attributes of a file in a block.
     pub(crate) fn lacks_room(&self, answer: &Answer) -> bool {
         self.ground == Ground::Ext4 && *answer == Answer::Failed(Errno::ENOSPC)

@@ -366,9 +366,16 @@ impl Asking<'_> {
                 mounts::statmount(id, &told)
             }
             Call::Listmount { path: Text(path), flags } => {
-                list_mounts(task, mount_id(task, path)?, *flags)?
+                list_mounts(task, mount_id(task, path)?, 0, MAX, *flags)?
             }
-            Call::ListmountRoot { flags } => list_mounts(task, LSMT_ROOT, *flags)?,
+            Call::StatmountId { id, mask } => {
+                let id = id.0 as u64;
+                mounts::statmount(id, &task.statmount(id, *mask)?)
+            }
+            Call::ListmountId { id, last, max, flags } => {
+                list_mounts(task, id.0 as u64, last.0 as u64, max.0 as usize, *flags)?
+            }
+            Call::ListmountRoot { flags } => list_mounts(task, LSMT_ROOT, 0, MAX, *flags)?,
             Call::UnshareMounts {}
             | Call::Setns { .. }
             | Call::Mounts {}
@@ -449,8 +456,17 @@ fn mount_id(task: &Task, path: &[u8]) -> Result<u64> {
     Ok(task.statx(At::Cwd, path, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
 }
 
-fn list_mounts(task: &Task, id: u64, flags: ListmountFlags) -> Result<Raw<File>> {
-    let listed = task.listmount(id, 0, 1000, flags)?;
+/// So many mounts no run has.
+const MAX: usize = 1000;
+
+fn list_mounts(
+    task: &Task,
+    id: u64,
+    last: u64,
+    max: usize,
+    flags: ListmountFlags,
+) -> Result<Raw<File>> {
+    let listed = task.listmount(id, last, max, flags)?;
     let point = |id| task.statmount(id, StatmountMask::MNT_POINT);
     mounts::listmount(listed, point)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Pair {
     ours: Watched<Ours>,
     pace: Pace,
     /// Whether both are stamped by the kernel, each when its clock has gone on.
-    both_coarse: bool,
+    both_stamped: bool,
 }
 
 /// Where the two differ.
@@ -40,7 +40,7 @@ impl Pair {
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
         Self {
             pace,
-            both_coarse: settings.on_host && pace == Pace::Fast,
+            both_stamped: settings.on_host,
             kernel: Watched::on(nursery.ground(), Kernel::new(nursery)),
             ours: Watched::on(nursery.ground(), Ours::new(settings)),
         }
@@ -64,7 +64,12 @@ impl Pair {
         let kernels = self.kernel.steps(steps, self.pace);
         let ask = |(kernel, step): (Seen, &Step)| {
             let asked = kernel.answer != Answer::NotAsked;
-            let ours = asked.then(|| self.ours.step(step));
+            let ours = asked.then(|| {
+                if self.both_stamped {
+                    self.pace.wait();
+                }
+                self.ours.step(step)
+            });
             (kernel, ours)
         };
         kernels.into_iter().zip(steps).map(ask).collect()
@@ -87,7 +92,7 @@ impl Pair {
 
     /// At which pace stamps are compared.
     fn stamps(&self) -> Option<Pace> {
-        (!self.both_coarse).then_some(self.pace)
+        (!self.both_stamped || self.pace == Pace::Slow).then_some(self.pace)
     }
 
     fn compare(&mut self, steps: &[Step], answers: &mut Vec<Answer>) -> Option<Difference> {
@@ -199,7 +204,8 @@ impl<S: Subject> Watched<S> {
         let files = std::iter::zip(&after, &self.before)
             .map(|(after, before)| {
                 let after = after.as_ref()?;
-                let before = if own_stamps { Some(after) } else { before.as_ref() };
+                let own = own_stamps || self.normal.is_of_procfs(after);
+                let before = if own { Some(after) } else { before.as_ref() };
                 Some((self.normal.stat(after), stamps(before, after)))
             })
             .collect();

@@ -253,7 +253,10 @@ impl Shared {
     }
 
     fn change(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, change: &Iattr) -> Result<()> {
-        if let Some(size) = change.size {
+        // ftruncate(2) stamps a file that keeps its size too; where truncate(2) is asked for, no time is wanted.
+        if let Some(size) = change.size
+            && (change.mtime.is_some() || self.refresh(inode, held)?.size != size)
+        {
             self.set_size(inode, held, size)?;
         }
         // A chown of nothing stamps.

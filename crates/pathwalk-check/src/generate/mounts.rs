@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::{
     call::{Call, Who},
-    field::{Octal, Text, Where},
+    field::{Int, Octal, Text, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
@@ -107,16 +107,29 @@ impl Generator {
         let bits = self.rng.u64(..) & self.rng.u64(..);
         let some = StatmountMask::from_bits_truncate(bits);
         let mask = if self.rng.bool() { StatmountMask::all() } else { some };
+        if self.one_in(6) {
+            return Call::StatmountId { id: self.no_mount(), mask };
+        }
         Call::Statmount { path: self.mounted_path(), mask }
     }
 
     fn listmount(&mut self) -> Call {
         let none = ListmountFlags::empty();
         let flags = self.pick(&[none, ListmountFlags::REVERSE]);
+        if self.one_in(4) {
+            let (id, last) = (self.no_mount(), self.pick(&[0, 0, 1, 1 << 31, 1 << 40]));
+            let max = Int(self.pick(&[0, 1000, 1000, 1_000_001]));
+            return Call::ListmountId { id, last: Int(last), max, flags };
+        }
         if self.one_in(3) {
             return Call::ListmountRoot { flags };
         }
         Call::Listmount { path: self.mounted_path(), flags }
+    }
+
+    /// A number that is no mount's, as none has come so far or none can be so small; and the root's.
+    fn no_mount(&mut self) -> Int {
+        Int(self.pick(&[0, 1, 1 << 31, 1 << 40, i64::MAX, -1]))
     }
 
     fn open_tree(&mut self) -> Call {

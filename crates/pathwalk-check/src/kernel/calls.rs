@@ -392,9 +392,11 @@ impl Caller<'_> {
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
                 syscall(libc::SYS_mount_setattr, args).map(done)
             }
-            Call::Statmount { .. } | Call::Listmount { .. } | Call::ListmountRoot { .. } => {
-                self.listed(call)
-            }
+            Call::Statmount { .. }
+            | Call::StatmountId { .. }
+            | Call::Listmount { .. }
+            | Call::ListmountId { .. }
+            | Call::ListmountRoot { .. } => self.listed(call),
             Call::UnshareMounts {} => {
                 syscall(libc::SYS_unshare, [int(libc::CLONE_NEWNS.into())]).map(done)
             }

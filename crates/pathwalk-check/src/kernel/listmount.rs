@@ -19,6 +19,9 @@ use std::{ffi::c_long, os::fd::OwnedFd};
 const SYS_STATMOUNT: c_long = 457;
 const SYS_LISTMOUNT: c_long = 458;
 
+/// So many mounts no run has.
+const MAX: usize = 1000;
+
 /// Paths of strings follow so many bytes.
 const HEAD: usize = 512;
 
@@ -30,8 +33,15 @@ impl Caller<'_> {
                 let id = self.mount_id(path)?;
                 Ok(mounts::statmount(id, &statmount(id, *mask)?))
             }
-            Call::Listmount { path, flags } => listmount(self.mount_id(path)?, *flags),
-            Call::ListmountRoot { flags } => listmount(LSMT_ROOT, *flags),
+            Call::StatmountId { id, mask } => {
+                let id = id.0 as u64;
+                Ok(mounts::statmount(id, &statmount(id, *mask)?))
+            }
+            Call::Listmount { path, flags } => listmount(self.mount_id(path)?, 0, MAX, *flags),
+            Call::ListmountId { id, last, max, flags } => {
+                listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)
+            }
+            Call::ListmountRoot { flags } => listmount(LSMT_ROOT, 0, MAX, *flags),
             _ => unreachable!("asked for these alone"),
         }
     }
@@ -42,10 +52,10 @@ impl Caller<'_> {
     }
 }
 
-fn listmount(id: u64, flags: ListmountFlags) -> Result<Raw<OwnedFd>> {
-    let mut request = [32, id, 0, 0];
-    let mut ids = vec![0; 1000];
-    let (size, flags) = (Arg::Int(1000), Arg::Int(flags.bits().into()));
+fn listmount(id: u64, last: u64, max: usize, flags: ListmountFlags) -> Result<Raw<OwnedFd>> {
+    let mut request = [32, id, last, 0];
+    let mut ids = vec![0; max];
+    let (size, flags) = (Arg::Int(max as i64), Arg::Int(flags.bits().into()));
     let args = [Arg::Words(&mut request), Arg::Words(&mut ids), size, flags];
     let listed = syscall(SYS_LISTMOUNT, args)?;
     ids.truncate(listed as usize);

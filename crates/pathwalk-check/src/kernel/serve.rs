@@ -10,11 +10,12 @@ use super::{
 use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, number},
+    field::Octal,
     normal::{NOTHING_BEHIND, Pace},
     ours::parse_events,
     subject::Outcome,
 };
-use pathwalk::{Errno, Event, FileType, InotifyMask, UmountFlags};
+use pathwalk::{Errno, Event, FileType, InotifyMask, OpenFlags, UmountFlags};
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -109,19 +110,13 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
     if matches!(answer, Err(Errno::EAGAIN)) && misses_what_is_not_there(call, fds, tasks) {
         return Said::NotAsked;
     }
+    let caller = Caller { fds, tasks };
+    if matches!(answer, Err(Errno::EINVAL)) && is_refused_for_direct(&caller, call) {
+        return Said::Answer(Err(NOTHING_BEHIND));
+    }
     match (call.fills(), answer) {
         (Some(slot), Ok(Raw::File(fd))) => {
-            let opened = sys::fstat(fd.as_raw_fd()).expect("an open file has attributes");
-            let special = matches!(
-                FileType::from_mode(opened.st_mode),
-                Some(
-                    FileType::Fifo
-                        | FileType::Socket
-                        | FileType::CharDevice
-                        | FileType::BlockDevice
-                )
-            );
-            if special && !sys::is_path(fd.as_raw_fd()) {
+            if is_special(&fd) && !sys::is_path(fd.as_raw_fd()) {
                 return Said::Answer(Err(NOTHING_BEHIND));
             }
             slots[slot.0] = Some(sys::moved_to(number(slot), fd, slots[slot.0].take()));
@@ -129,6 +124,32 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
         }
         (_, answer) => Said::Answer(answer),
     }
+}
+
+fn is_special(fd: &OwnedFd) -> bool {
+    let opened = sys::fstat(fd.as_raw_fd()).expect("an open file has attributes");
+    matches!(
+        FileType::from_mode(opened.st_mode),
+        Some(FileType::Fifo | FileType::Socket | FileType::CharDevice | FileType::BlockDevice)
+    )
+}
+
+/// Whether a fifo or a device was opened, and then closed for it cannot be read and written past the cache.
+fn is_refused_for_direct(caller: &Caller<'_>, call: &Call) -> bool {
+    let mut plain = call.clone();
+    let (Call::Openat { flags, .. } | Call::Openat2 { flags, .. }) = &mut plain else {
+        return false;
+    };
+    if !flags.contains(OpenFlags::DIRECT) || flags.contains(OpenFlags::PATH) {
+        return false;
+    }
+    *flags -= OpenFlags::DIRECT;
+    let mut found = plain.clone();
+    if let Call::Openat { flags, mode, .. } | Call::Openat2 { flags, mode, .. } = &mut found {
+        (*flags, *mode) = ((*flags & OpenFlags::NOFOLLOW) | OpenFlags::PATH, Octal(0));
+    }
+    matches!(caller.call(&found), Ok(Raw::File(fd)) if is_special(&fd))
+        && caller.call(&plain).is_ok()
 }
 
 /// Reads the first queue. Of a call that pathwalk refuses nobody hears there.

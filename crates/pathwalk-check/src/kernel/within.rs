@@ -274,12 +274,19 @@ impl Bounds<'_> {
         self.parent(place, FIRST, b".")
     }
 
-    /// truncate(2) knows no descriptor: it is made from the directory of the last name, by a thread that goes there.
+    /// truncate(2) knows no descriptor. The type of the file is looked at first, as it does; then it is made from the directory
+    /// of the last name, by a thread that goes there. Where that name is a symlink's, the file is opened for writing.
     fn truncate(&self, path: &[u8], size: Int) -> Result<Raw<OwnedFd>> {
         let place = Where { dir: None, path: path.to_vec() };
-        let found = self.whole(&place, false)?;
+        let found = sys::fstat(self.whole(&place, false)?.as_raw_fd())?;
+        match FileType::from_mode(found.st_mode) {
+            Some(FileType::Regular) => {}
+            Some(FileType::Directory) => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
         if self.ends_in_symlink(&place) {
-            return self.truncate_open(&place, &found, size);
+            let fds = [self.openat2(&place, OpenFlags::WRONLY)?];
+            return self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size });
         }
         let (dir, last) = self.parent(&place, FIRST, b".")?;
         let there = || {
@@ -293,17 +300,5 @@ impl Bounds<'_> {
     fn ends_in_symlink(&self, place: &Where) -> bool {
         let itself = self.whole(place, true).and_then(|fd| sys::fstat(fd.as_raw_fd()));
         itself.is_ok_and(|stat| FileType::from_mode(stat.st_mode) == Some(FileType::Symlink))
-    }
-
-    /// The type of the file is looked at as truncate(2) would, and then it is opened for writing.
-    fn truncate_open(&self, place: &Where, found: &OwnedFd, size: Int) -> Result<Raw<OwnedFd>> {
-        let stat = sys::fstat(found.as_raw_fd())?;
-        match FileType::from_mode(stat.st_mode) {
-            Some(FileType::Regular) => {}
-            Some(FileType::Directory) => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
-        }
-        let fds = [self.openat2(place, OpenFlags::WRONLY)?];
-        self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size })
     }
 }

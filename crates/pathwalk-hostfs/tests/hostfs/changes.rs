@@ -2,9 +2,9 @@
 
 use crate::common::{Ground, both_ways};
 use pathwalk_abi::{
-    AtFlags, Dev, Errno, OpenFlags, RenameFlags, SetTime, Timespec, XattrFlags, mode,
+    AtFlags, Dev, Errno, InodeFlags, OpenFlags, RenameFlags, SetTime, Timespec, XattrFlags, mode,
 };
-use pathwalk_core::At;
+use pathwalk_core::{At, Config, Cred};
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt},
@@ -91,5 +91,47 @@ fn deep_trees_are_walked_in_pieces() {
         task.chmod("bottom", 0o600).unwrap();
         assert_eq!(task.stat("bottom").unwrap().st_mode & 0o777, 0o600);
         task.fchdir(&other).unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_keeps_its_size_keeps_its_times() {
+    both_ways(|options| {
+        // As the host's truncate does there.
+        let ground =
+            Ground::on(tempfile::tempdir_in("/dev/shm").unwrap(), options, Config::default());
+        let task = &ground.task;
+        let file = task.creat("/f", 0o644).unwrap();
+        let old = SetTime::At(Timespec { sec: 86_400, nsec: 0 });
+        let mtime = || ground.host("f").metadata().unwrap().mtime();
+        task.utimensat(At::Cwd, "/f", old, old, AtFlags::empty()).unwrap();
+        task.truncate("/f", 0).unwrap();
+        assert_eq!(mtime(), 86_400);
+        task.ftruncate(&file, 0).unwrap();
+        assert_ne!(mtime(), 86_400);
+        task.utimensat(At::Cwd, "/f", old, old, AtFlags::empty()).unwrap();
+        task.truncate("/f", 1).unwrap();
+        assert_ne!(mtime(), 86_400);
+    });
+}
+
+#[test]
+fn set_id_bits_go_with_a_write_to_what_became_immutable() {
+    both_ways(|options| {
+        let ground =
+            Ground::on(tempfile::tempdir_in("/dev/shm").unwrap(), options, Config::default());
+        let task = &ground.task;
+        let file = task.creat("/f", 0o2644).unwrap();
+        let flags = InodeFlags::IMMUTABLE | InodeFlags::NODUMP;
+        if task.setflags(&file, flags).is_err() {
+            println!("SKIPPED: no right to make files immutable");
+            return;
+        }
+        let mut other = task.vfs().task(task.cred().clone());
+        other.set_cred(Cred::user(1000, 1000));
+        assert_eq!(other.write(&file, b"x"), Ok(1));
+        assert_eq!(task.getflags(&file), Ok(flags));
+        task.setflags(&file, InodeFlags::empty()).unwrap();
+        assert_eq!(ground.host("f").metadata().unwrap().mode() & 0o7777, 0o644);
     });
 }
