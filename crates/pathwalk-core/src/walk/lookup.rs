@@ -249,8 +249,12 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Option<Pare
     if !plain {
         return Ok(None);
     }
-    let Some(directory) = memo::directory_of(path, vfs.remembered) else { return Ok(None) };
+    let Some(directory) = memo::any_directory_of(path, vfs.remembered) else { return Ok(None) };
     let Some(known) = memo::recall(vfs, request.fs.peek_root(), request.asker, directory) else {
+        // The others are remembered where the walk begins.
+        if !memo::has_two(directory) {
+            memo::remember(*request, directory);
+        }
         return Ok(None);
     };
     if known.absent {

@@ -18,13 +18,32 @@ pub(crate) fn can_be(text: &[u8], longest: usize) -> bool {
     text.len() <= longest && text.last().is_some_and(|&last| last != b'/')
 }
 
-/// The text before the last component, if there is one and it has at least two; to walk fewer is as quick as to remember.
+/// The text before the last component, if there is one and it has at least two; to walk fewer is as quick as to remember,
+/// where nothing is kept in the end.
 #[inline(always)]
 pub(crate) fn directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
-    let slash = |text: &[u8]| text.iter().rposition(|&byte| byte == b'/');
+    let directory = any_directory_of(path, longest)?;
+    has_two(directory).then_some(directory)
+}
+
+/// The text before the last component, if there is one and it does not end in a slash.
+#[inline(always)]
+pub(crate) fn any_directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
     let last = slash(path).filter(|&last| last <= longest)?;
     let directory = &path[..last];
-    slash(directory).filter(|&at| at > 0 && at + 1 < last).map(|_| directory)
+    directory.last().is_some_and(|&last| last != b'/').then_some(directory)
+}
+
+/// Whether a directory's text has at least two components.
+#[inline(always)]
+pub(crate) fn has_two(directory: &[u8]) -> bool {
+    slash(directory).is_some_and(|at| at > 0)
+}
+
+/// Where the last slash is.
+#[inline(always)]
+fn slash(text: &[u8]) -> Option<usize> {
+    text.iter().rposition(|&byte| byte == b'/')
 }
 
 /// Whether it has no empty name and no dots.
