@@ -6,16 +6,22 @@
 //!   2   the command line, or what it names, cannot be used
 //! ```
 //!
-//! `pathwalk run` ends as the program does.
+//! `pathwalk run` ends as the program does. `pathwalk man` and `pathwalk completions` are for who makes packages.
 //!
 //! What was asked for goes to standard output; an error is one line on standard error, `pathwalk: …`.
 
 mod explain;
 
+mod packaging;
+
 mod error;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use error::Error;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 /// The exit status for what cannot be used.
 const UNUSABLE: u8 = 2;
@@ -48,6 +54,8 @@ enum Command {
     Run(pathwalk_run::Args),
     /// Measure pathwalk against the running kernel, in one run
     Bench(pathwalk_bench::Args),
+    Man(packaging::ManArgs),
+    Completions(packaging::CompletionsArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,13 +75,28 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    match cli.command {
-        Command::Explain(args) => explain::run(&args).unwrap_or_else(|error| {
-            eprintln!("pathwalk: {error}");
-            ExitCode::from(UNUSABLE)
-        }),
-        Command::Check(args) => pathwalk_check::run(&args),
-        Command::Run(args) => pathwalk_run::run(&args),
-        Command::Bench(args) => pathwalk_bench::run(&args),
+    let done = match cli.command {
+        Command::Explain(args) => explain::run(&args),
+        Command::Check(args) => Ok(pathwalk_check::run(&args)),
+        Command::Run(args) => Ok(pathwalk_run::run(&args)),
+        Command::Bench(args) => Ok(pathwalk_bench::run(&args)),
+        Command::Man(args) => packaging::man(&args).map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => {
+            packaging::completions(&args).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("pathwalk: {error}");
+        ExitCode::from(UNUSABLE)
+    })
+}
+
+/// Whoever closed standard output has read enough.
+fn print(text: &str) -> Result<(), Error> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::doing("standard output", error))
+        }
+        _ => Ok(()),
     }
 }

@@ -13,13 +13,7 @@ mod json;
 use crate::error::Error;
 use pathwalk::{AccessMode, AtFlags, explain::ExplainHow};
 use source::{Beginning, Source};
-use std::{
-    ffi::OsString,
-    io::{self, Write},
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, process::ExitCode};
 
 /// The arguments of `pathwalk explain`.
 #[derive(clap::Args)]
@@ -133,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
             Some(verdict) => format!("{explanation}{verdict}\n"),
         }
     };
-    print(&text)?;
+    crate::print(&text)?;
     let agreed = verdict.is_none_or(|verdict| verdict.agrees);
     let arrived = explanation.outcome.is_ok();
     Ok(if arrived && agreed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -156,16 +150,6 @@ impl Args {
             flags: nofollow,
             ..ExplainHow::default()
         }
-    }
-}
-
-/// Whoever closed standard output has read enough.
-fn print(text: &str) -> Result<(), Error> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::doing("standard output", error))
-        }
-        _ => Ok(()),
     }
 }
 
