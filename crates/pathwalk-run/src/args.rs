@@ -1,6 +1,9 @@
 //! The command line.
 
-use crate::spec::{self, Spec};
+use crate::{
+    spec::{self, Spec},
+    trace::Lines,
+};
 use clap::Parser;
 use std::{ffi::OsString, path::PathBuf};
 
@@ -12,6 +15,8 @@ Examples:
   pathwalk run --ro -- git status          … and not even here
   pathwalk run --rootfs /srv/debian sh     another tree
   pathwalk run --trace cat /etc/hostname   every path call, as it is answered
+  pathwalk run --deny-trace make           what make was refused, or did not find though the host has it
+  pathwalk run --stats git status          how many calls of which kind, and what they cost
 
 The exit status is the program's; 126 or 127 if it could not be run, 2 if the tree could not be made.")]
 pub struct Args {
@@ -36,12 +41,15 @@ pub struct Args {
     /// Make no directory of the host writable that is not asked for
     #[arg(long)]
     ro: bool,
-    /// Say at the end how many calls were answered, and how long it took
+    /// Say at the end how many calls were answered, how long it took, and why walks had to hold their place
     #[arg(long)]
     stats: bool,
-    /// Say each path call as it is answered
+    /// Say each path call as it is answered, and with an error where on the path it comes from
     #[arg(long)]
     trace: bool,
+    /// Say as --trace does what was not given: EACCES, EPERM, EROFS, and ENOENT where the host has the file
+    #[arg(long)]
+    deny_trace: bool,
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -86,7 +94,13 @@ impl Args {
         self.program.split_first().expect("clap asks for one")
     }
 
-    pub(crate) fn told(&self) -> (bool, bool) {
-        (self.trace, self.stats)
+    /// Which calls are told, and whether they are counted.
+    pub(crate) fn told(&self) -> (Lines, bool) {
+        let lines = match (self.trace, self.deny_trace) {
+            (true, _) => Lines::All,
+            (false, true) => Lines::Denied,
+            (false, false) => Lines::None,
+        };
+        (lines, self.stats)
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Caller {
     pub(crate) args: [u64; 6],
     /// The paths that were copied, to be told.
     pub(crate) paths: RefCell<Vec<Vec<u8>>>,
+    /// Those that were looked up, with the directory in which each began, to be explained.
+    pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
 }
 
 impl Caller {
@@ -115,6 +117,7 @@ impl Cloexec {
 }
 
 /// Where a path of a call begins.
+#[derive(Clone)]
 pub(crate) enum Base {
     /// At the root: the path is absolute.
     Root,
@@ -294,8 +297,13 @@ impl Engine {
     }
 
     fn answer(&mut self, call: &Notification) {
-        let caller =
-            Caller { id: call.id, tid: call.tid, args: call.args, paths: RefCell::default() };
+        let caller = Caller {
+            id: call.id,
+            tid: call.tid,
+            args: call.args,
+            paths: RefCell::default(),
+            walked: RefCell::default(),
+        };
         self.cwds.calls(call.tid);
         if self.continue_patch(&caller, call.nr) {
             return;
@@ -319,7 +327,7 @@ impl Engine {
         self.asker.set(call.tid);
         let began = self.trace.begin();
         let reply = handler(self, &caller);
-        self.trace.end(began, entry, &caller, &reply);
+        self.trace.end(&self.task, began, entry, &caller, &reply);
         self.reply(call.id, reply);
     }
 
@@ -355,6 +363,14 @@ impl Engine {
     /// - `ENOTDIR`: it is no file of the tree.
     /// - `EACCES`: it is a directory of the host that was not given.
     pub(crate) fn base(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
+        let base = self.beginning(caller, fd, path)?;
+        if self.trace.listens() {
+            caller.walked.borrow_mut().push((base.clone(), path.to_vec()));
+        }
+        Ok(base)
+    }
+
+    fn beginning(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
         self.still_waits(caller)?;
         if path.first() == Some(&b'/') {
             return Ok(Base::Root);

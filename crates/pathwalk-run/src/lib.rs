@@ -39,6 +39,8 @@ mod procfs;
 
 mod trace;
 
+mod deny;
+
 mod run;
 
 mod sys;

@@ -18,7 +18,7 @@ use rustix::{
     fs,
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
-use std::{os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
+use std::{io::Write, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
 /// The exit status where the tree could not be made.
 const UNUSABLE: u8 = 2;
@@ -92,7 +92,8 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
     let (lines, sums) = args.told();
     let trace = Trace::new(lines, sums);
     let (ended, trace) = engine::serve(launched, task, cookies, asker, trace, &signals);
-    eprint!("{}", trace.sums());
+    // Standard error may be closed.
+    let _ = std::io::stderr().write_all(trace.sums().as_bytes());
     Ok(ended)
 }
 

@@ -1,10 +1,11 @@
 //! What is told of the calls that were answered: a line for each, and sums at the end.
 
 use crate::{
+    deny,
     engine::{Caller, Reply},
     table::Call,
 };
-use pathwalk::Result;
+use pathwalk::{Result, Task, observe::Tally};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -13,10 +14,30 @@ use std::{
 };
 
 /// What is told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Trace {
-    lines: bool,
-    sums: Option<BTreeMap<&'static str, Sum>>,
+    lines: Lines,
+    sums: Option<Sums>,
+}
+
+/// Which calls a line is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    None,
+    /// Those that were refused something that was not given.
+    Denied,
+    All,
+}
+
+#[derive(Debug)]
+struct Sums {
+    began: Instant,
+    calls: BTreeMap<&'static str, Sum>,
+    /// How many calls looked a path up, and how many of them without holding anything.
+    walked: u64,
+    hits: u64,
+    /// Why walks had to hold.
+    left: Tally,
 }
 
 /// Of the calls of one name.
@@ -27,41 +48,76 @@ struct Sum {
     time: Duration,
 }
 
+/// A call that is being answered.
+pub(crate) struct Began {
+    at: Instant,
+    left: Tally,
+}
+
 impl Trace {
-    pub(crate) fn new(lines: bool, sums: bool) -> Self {
-        Self { lines, sums: sums.then(BTreeMap::new) }
+    pub(crate) fn new(lines: Lines, sums: bool) -> Self {
+        let sums = sums.then(|| Sums {
+            began: Instant::now(),
+            calls: BTreeMap::new(),
+            walked: 0,
+            hits: 0,
+            left: Tally::default(),
+        });
+        Self { lines, sums }
+    }
+
+    /// Whether anything is told.
+    pub(crate) fn listens(&self) -> bool {
+        self.lines != Lines::None || self.sums.is_some()
     }
 
     /// A call begins to be answered.
-    pub(crate) fn begin(&self) -> Option<Instant> {
-        (self.lines || self.sums.is_some()).then(Instant::now)
+    pub(crate) fn begin(&self) -> Option<Began> {
+        self.listens().then(|| Began { at: Instant::now(), left: Tally::of_thread() })
     }
 
     /// It was answered.
     pub(crate) fn end(
         &mut self,
-        began: Option<Instant>,
+        task: &Task,
+        began: Option<Began>,
         call: &Call,
         caller: &Caller,
         reply: &Result<Reply>,
     ) {
         let Some(began) = began else { return };
         if let Some(sums) = &mut self.sums {
-            let sum = sums.entry(call.name).or_default();
+            let sum = sums.calls.entry(call.name).or_default();
             sum.calls += 1;
             sum.errors += u64::from(reply.is_err());
-            sum.time += began.elapsed();
+            sum.time += began.at.elapsed();
+            let left = Tally::of_thread() - began.left;
+            sums.left += left;
+            if !caller.walked.borrow().is_empty() {
+                sums.walked += 1;
+                sums.hits += u64::from(left.total() == 0);
+            }
         }
-        if self.lines {
+        let why = match reply {
+            Err(errno) if self.lines != Lines::None => deny::why(task, call, caller, *errno),
+            _ => deny::Why::default(),
+        };
+        let told = match self.lines {
+            Lines::None => false,
+            Lines::Denied => why.denied,
+            Lines::All => true,
+        };
+        if told {
             // Standard error may be closed.
-            let _ = writeln!(std::io::stderr(), "{}", line(call.name, caller, reply));
+            let line = line(call.name, caller, reply) + &why.text;
+            let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
 
     /// The sums, most time first.
     pub(crate) fn sums(&self) -> String {
         let Some(sums) = &self.sums else { return String::new() };
-        let mut rows: Vec<_> = sums.iter().collect();
+        let mut rows: Vec<_> = sums.calls.iter().collect();
         rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.time));
         let mut text =
             format!("{:<20}{:>10}{:>10}{:>12}{:>10}\n", "call", "calls", "errors", "us", "us each");
@@ -79,6 +135,19 @@ impl Trace {
             all.time += sum.time;
         }
         row("all", &all);
+        let Sums { walked, hits, left, began, .. } = sums;
+        let _ = writeln!(
+            text,
+            "{hits} of {walked} calls with a path were answered without holding anything"
+        );
+        let _ = writeln!(text, "{} walks had to hold their place:", left.total());
+        let mut reasons: Vec<_> = left.reasons().collect();
+        reasons.sort_by_key(|&(_, times)| std::cmp::Reverse(times));
+        for (why, times) in reasons {
+            let _ = writeln!(text, "{times:>10}  {}", why.describe());
+        }
+        let (busy, whole) = (all.time.as_secs_f64() * 1e3, began.elapsed().as_secs_f64() * 1e3);
+        let _ = writeln!(text, "{busy:.1} ms of {whole:.1} ms in the supervisor");
         text
     }
 }

@@ -10,3 +10,5 @@ mod programs;
 mod tree;
 
 mod attacks;
+
+mod readme;

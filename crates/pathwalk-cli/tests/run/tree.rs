@@ -133,7 +133,44 @@ fn calls_are_told_and_counted() {
     let told = text(&ran.stderr);
     assert!(told.contains(" openat(\"/no/such\") = ENOENT"), "{told}");
     assert!(told.lines().any(|line| line.starts_with("openat ")), "{told}");
-    assert!(told.lines().last().is_some_and(|line| line.starts_with("all ")), "{told}");
+    assert!(told.contains(": there is no /no\n"), "{told}");
+    assert!(told.lines().any(|line| line.starts_with("all ")), "{told}");
+    // The program itself was not in the cache.
+    let held = told.lines().find(|line| line.contains("the name is not in the cache"));
+    let times = held.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    assert!(times > Some(0), "{told}");
+    assert!(told.lines().last().is_some_and(|line| line.contains("in the supervisor")), "{told}");
+}
+
+#[test]
+fn what_was_not_given_is_told_and_nothing_else() {
+    if !can_run(&[]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let hidden = other.path().join("hidden");
+    fs::write(&hidden, "").unwrap();
+    let hidden = hidden.display();
+    let script = format!(
+        "cat /no/such {hidden}; echo > /etc/new; cd /usr; mkdir made; echo > {hidden}.new; true"
+    );
+    let gone = other.path().display().to_string();
+    let ran = run(here.path(), &["--deny-trace", "--tmpfs", &gone, "sh", "-c", &script]);
+    let told = text(&ran.stderr);
+    let lines: Vec<_> = told.lines().filter_map(|line| line.split_once(' ')).collect();
+    let of =
+        |call: &str| lines.iter().find(|(_, line)| line.starts_with(call)).map(|(_, line)| *line);
+    let want = format!(
+        "openat(\"{hidden}\") = ENOENT (No such file or directory): there is no {hidden}; the host has it"
+    );
+    assert_eq!(of(&format!("openat(\"{hidden}\"")), Some(&*want), "{told}");
+    let read_only = "is on a read-only mount or file system";
+    let want = format!("openat(\"/etc/new\") = EROFS (Read-only file system): /etc {read_only}");
+    assert_eq!(of("openat(\"/etc/new\""), Some(&*want), "{told}");
+    let want = format!("mkdir(\"made\") = EROFS (Read-only file system): /usr {read_only}");
+    assert_eq!(of("mkdir("), Some(&*want), "{told}");
+    assert!(!told.contains("(\"/no/such\")"), "{told}");
+    assert!(!told.contains(") = a descriptor"), "{told}");
 }
 
 #[test]

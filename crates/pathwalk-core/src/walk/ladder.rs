@@ -15,7 +15,7 @@ use super::{
     hold::{Rcu, Ref},
     job::Job,
     observe::{Left, Observer},
-    road,
+    road, tally,
     text::Text,
 };
 use pathwalk_abi::{Errno, Result};
@@ -74,6 +74,7 @@ fn climb_holding<'a, J: Job<'a>, O: Observer>(
     mut observer: O,
     job: &mut J,
 ) -> Result<J::Out> {
+    tally::note(Left::Permission);
     observer.left_rcu(Left::Permission);
     if request.flags.contains(Lookup::CACHED) {
         return Err(Errno::EAGAIN);
@@ -100,6 +101,7 @@ fn climb_on<'a, J: Job<'a>, O: Observer>(
         Stop::Errno(errno) => (errno, walk.observer),
         Stop::Leave(why) => {
             road::note_left();
+            tally::note(why);
             walk.observer.left_rcu(why);
             match walk.try_to_unlazy() {
                 Ok(mut walk) => match decided(job.run(&mut walk, &mut text)) {

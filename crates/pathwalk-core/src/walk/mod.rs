@@ -57,6 +57,8 @@ pub(crate) mod text;
 
 pub mod observe;
 
+mod tally;
+
 #[cfg_attr(
     not(debug_assertions),
     expect(unreachable_pub, reason = "only builds with debug assertions let tests force a road")

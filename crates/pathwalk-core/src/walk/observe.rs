@@ -13,6 +13,8 @@ use crate::{
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
 
+pub use super::tally::Tally;
+
 /// Why a walk that held nothing had to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Left {
@@ -37,6 +39,19 @@ pub enum Left {
 }
 
 impl Left {
+    /// All reasons.
+    pub const ALL: [Self; 9] = [
+        Self::NotCached,
+        Self::Changed,
+        Self::Permission,
+        Self::Revalidate,
+        Self::Mount,
+        Self::LinkBody,
+        Self::Atime,
+        Self::Create,
+        Self::Attributes,
+    ];
+
     /// The reason in words.
     pub fn describe(self) -> &'static str {
         match self {
