@@ -9,6 +9,7 @@ use crate::{
 };
 use pathwalk::{
     AccessMode, AtFlags, Errno, Task,
+    abi::StatfsFlags,
     explain::{Cause, ExplainHow},
 };
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
@@ -48,9 +49,9 @@ fn explain(
     }
     let parent = parent(path);
     if errno == Errno::EROFS {
-        return read_only(&task, path)
-            .or_else(|| read_only(&task, parent))
-            .map(|text| (text, false));
+        // A new name and one that goes are written to their directory, whatever a symlink there leads to.
+        let file = if group == Group::Names { None } else { read_only(&task, path) };
+        return file.or_else(|| read_only(&task, parent)).map(|text| (text, false));
     }
     let none = AccessMode::empty();
     let change = AccessMode::W_OK | AccessMode::X_OK;
@@ -77,8 +78,12 @@ fn explain(
     })
 }
 
-/// Calls look at the mount sooner or later than at permissions; what is there decides.
+/// What says `EROFS` looks at the mount before it looks at permissions, or after, so an access does not tell. The path may be the
+/// other one of two.
 fn read_only(task: &Task, path: &[u8]) -> Option<String> {
+    if task.statfs(path).ok()?.f_flags as u64 & StatfsFlags::RDONLY.bits() == 0 {
+        return None;
+    }
     let explanation = task.explain(path, ExplainHow::default());
     let there = explanation.path_of(explanation.outcome.as_ref().ok()?.step);
     Some(format!(": {} is on a read-only mount or file system", there.escape_ascii()))

@@ -152,7 +152,7 @@ fn what_was_not_given_is_told_and_nothing_else() {
     fs::write(&hidden, "").unwrap();
     let hidden = hidden.display();
     let script = format!(
-        "cat /no/such {hidden}; echo > /etc/new; cd /usr; mkdir made; echo > {hidden}.new; true"
+        "cat /no/such {hidden}; echo > /etc/new; cd /usr; mkdir made; echo > {hidden}.new; ln {hidden}.new bin/made; true"
     );
     let gone = other.path().display().to_string();
     let ran = run(here.path(), &["--deny-trace", "--tmpfs", &gone, "sh", "-c", &script]);
@@ -169,6 +169,8 @@ fn what_was_not_given_is_told_and_nothing_else() {
     assert_eq!(of("openat(\"/etc/new\""), Some(&*want), "{told}");
     let want = format!("mkdir(\"made\") = EROFS (Read-only file system): /usr {read_only}");
     assert_eq!(of("mkdir("), Some(&*want), "{told}");
+    let link = lines.iter().find(|(_, line)| line.starts_with("link") && line.contains("EROFS"));
+    assert!(link.is_some_and(|(_, line)| line.contains(": /usr/bin is on a read-only")), "{told}");
     assert!(!told.contains("(\"/no/such\")"), "{told}");
     assert!(!told.contains(") = a descriptor"), "{told}");
 }
