@@ -17,8 +17,8 @@
 //! 6. A text is remembered the second time that it is met: whole paths, and the directories of last components. A thread that
 //!    met none again has 8 KiB of notes and nothing else; all have no more than
 //!    [`Config::memo_bytes`](crate::Config::memo_bytes).
-//! 7. What is asked next is mostly what was asked next before: that memo is compared with first, and the text is hashed only
-//!    if it is another.
+//! 7. What is asked after two texts is mostly what was asked after them before: that memo is compared with first, and the text
+//!    is hashed only if it is another.
 //! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
@@ -128,8 +128,6 @@ struct Memo {
     more_matters: bool,
     /// It held when it was looked at.
     used: Cell<bool>,
-    /// The place of the memo that was asked for next, the last time.
-    next: Cell<u16>,
     /// The second at which a symlink's time of last access is to be written.
     until: i64,
     /// The dentries on the way, filled up with steps that always hold.
@@ -168,7 +166,7 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     let known = match found {
         Some((at, memo)) if memo.holds(vfs, asker) => {
             memo.used.set(true);
-            memos.came_to(at, memo);
+            memos.came_to(at);
             memos.are_of_this_era().then_some(memo.known)
         }
         _ => None,
@@ -194,7 +192,6 @@ impl Memo {
             long: false,
             more_matters: false,
             used: Cell::new(false),
-            next: Cell::new(0),
             until: 0,
             few: [NO_STEP; FEW],
             text: [0; LONG],

@@ -13,6 +13,8 @@ use std::{
 const SETS: usize = 256;
 /// So many texts are in a set.
 const WAYS: usize = 4;
+/// Of so many pairs of texts it is noted what was asked after them.
+const PAIRS: usize = 4096;
 
 thread_local! {
     /// The memos; taken out while they are looked at. Nothing is dropped here: so nobody asks, at each look, whether the
@@ -92,9 +94,13 @@ pub(super) struct Memos {
     next: [u8; SETS],
     /// The place that goes next where there is no room for more.
     turn: usize,
+    /// Where the memo is that was asked for after two others, the last time; by a hash of where those are.
+    after: [Cell<u16>; PAIRS],
     /// Where the memo is that was asked for last.
     last: Cell<u16>,
-    /// Where the one is that was asked for after it, the last time.
+    /// What is noted of the last two in `after`.
+    pair: Cell<u16>,
+    /// … and what that says: where the next one may be.
     guess: Cell<u16>,
 }
 
@@ -119,9 +125,18 @@ impl Memos {
         let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
         let all = Vec::with_capacity(Self::FIRST);
         let sets = [Set { tags: Tags(0), at: [NOWHERE; WAYS] }; SETS];
-        let (last, guess) = (Cell::new(0), Cell::new(0));
-        let next = [0; SETS];
-        Some(Box::new(Self { all, taken, era: era(), sets, next, turn: 0, last, guess }))
+        Some(Box::new(Self {
+            all,
+            taken,
+            era: era(),
+            sets,
+            next: [0; SETS],
+            turn: 0,
+            after: [const { Cell::new(0) }; PAIRS],
+            last: Cell::new(0),
+            pair: Cell::new(0),
+            guess: Cell::new(0),
+        }))
     }
 
     /// The memo of the text, if there seems to be one, and where it is.
@@ -147,16 +162,16 @@ impl Memos {
     /// It was another one: so it will be that the next time.
     #[inline(always)]
     pub(super) fn follow_by(&self, at: u16) {
-        if let Some(last) = self.at(self.last.get()) {
-            last.next.set(at);
-        }
+        self.after[usize::from(self.pair.get()) % PAIRS].set(at);
     }
 
     /// A memo was asked for.
     #[inline(always)]
-    pub(super) fn came_to(&self, at: u16, memo: &Memo) {
-        self.last.set(at);
-        self.guess.set(memo.next.get());
+    pub(super) fn came_to(&self, at: u16) {
+        let pair = u32::from(self.last.replace(at)) << 16 | u32::from(at);
+        let pair = (pair.wrapping_mul(0x9e37_79b1) >> 16) as u16;
+        self.pair.set(pair);
+        self.guess.set(self.after[usize::from(pair) % PAIRS].get());
     }
 
     /// Whether the memos are of now. Asked last: see [`era`].
