@@ -9,7 +9,10 @@
 
 use super::sys::{Arg, own, syscall};
 use crate::{call::Call, field::Int};
-use pathwalk::{MountFlags, OpenFlags, ResolveFlags, UmountFlags};
+use pathwalk::{
+    MountFlags, OpenFlags, ResolveFlags, UmountFlags,
+    abi::xattr::{XATTR_NAME_POSIX_ACL_ACCESS, posix_acl},
+};
 use std::{
     ffi::CString,
     fs,
@@ -47,7 +50,20 @@ impl Ground {
             Call::LseekSet { to: by, .. }
             | Call::LseekCur { by, .. }
             | Call::LseekEnd { by, .. } => near(*by),
+            // It stamps a file that keeps its size, which most often is none.
+            Call::Truncate { size: Int(0), .. } => false,
             Call::Truncate { size, .. } | Call::Ftruncate { size, .. } => near(*size),
+            // It leaves the set-group-id bit to who is not in the group when an ACL goes, a tmpfs takes it.
+            Call::Removexattr { name, .. }
+            | Call::Lremovexattr { name, .. }
+            | Call::Fremovexattr { name, .. }
+            | Call::Removexattrat { name, .. } => name.0 != XATTR_NAME_POSIX_ACL_ACCESS,
+            Call::Setxattr { name, value, .. }
+            | Call::Lsetxattr { name, value, .. }
+            | Call::Fsetxattr { name, value, .. }
+            | Call::Setxattrat { name, value, .. } => {
+                name.0 != XATTR_NAME_POSIX_ACL_ACCESS || has_entries(&value.0)
+            }
             // It has more flags than tmpfs has, and wants those back that say how blocks are found.
             Call::Setflags { .. } => false,
             // It wants buffers and lengths in units.
@@ -67,6 +83,11 @@ impl Ground {
             _ => true,
         }
     }
+}
+
+/// Whether it is more than a header, which alone takes the ACL away.
+fn has_entries(acl: &[u8]) -> bool {
+    acl.len() > posix_acl::HEADER
 }
 
 /// Of so many bytes most are never written.
