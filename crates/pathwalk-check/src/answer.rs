@@ -1,6 +1,9 @@
 //! What a call answers: as a subject says it, and as it is compared.
 
-use crate::{field::Field, value::Value};
+use crate::{
+    field::{Field, write_bytes},
+    value::Value,
+};
 use pathwalk::{Errno, Event, FileType, Stat, Statx};
 use std::fmt;
 
@@ -163,8 +166,7 @@ fn shorten(bytes: &[u8]) -> String {
     struct Shown<'b>(&'b [u8]);
     impl fmt::Display for Shown<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            use crate::field::Text;
-            if self.0.is_empty() { Ok(()) } else { Text(self.0.to_vec()).write(f) }
+            write_bytes(self.0, b"", f)
         }
     }
     Shown(bytes).to_string().escape_debug().collect()

@@ -134,7 +134,8 @@ impl Word for MakesQueue {
     }
 }
 
-/// Bytes: `''` is none, `{a*255}` is 255 times `a`; `%h0` is the number of the descriptor that the slot has.
+/// Bytes: `''` is none, `{a*255}` is 255 times `a`, `\x20` a blank, `\n` the end of a line, and so on as in Rust; `%h0` is the
+/// number of the descriptor that the slot has.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text(pub(crate) Vec<u8>);
 
@@ -150,11 +151,11 @@ impl Field for Text {
         while let Some((before, after)) = rest.split_once('{') {
             let (run, after) = after.split_once('}')?;
             let (what, times) = run.split_once('*')?;
-            bytes.extend_from_slice(before.as_bytes());
-            bytes.extend(what.as_bytes().repeat(times.parse().ok()?));
+            bytes.extend(unescape(before)?);
+            bytes.extend(unescape(what)?.repeat(times.parse().ok()?));
             rest = after;
         }
-        bytes.extend_from_slice(rest.as_bytes());
+        bytes.extend(unescape(rest)?);
         Some(Self(bytes))
     }
 
@@ -162,31 +163,64 @@ impl Field for Text {
         if self.0.is_empty() {
             return f.write_str("''");
         }
-        let mut rest = self.0.as_slice();
-        while !rest.is_empty() {
-            let byte = &rest[..1];
-            let runs = [b"./", byte].map(|unit: &[u8]| {
-                let times = rest.chunks(unit.len()).take_while(|chunk| *chunk == unit).count();
-                (unit, times)
-            });
-            let (unit, times) = match runs.into_iter().find(|(_, times)| *times >= 12) {
-                Some((unit, times)) => {
-                    write!(f, "{{{}*{times}}}", unit.escape_ascii())?;
-                    (unit.len(), times)
-                }
-                None => {
-                    f.write_str(&byte.escape_ascii().to_string())?;
-                    (1, 1)
-                }
-            };
-            rest = &rest[unit * times..];
-        }
-        Ok(())
+        write_bytes(&self.0, b" :{", f)
     }
 
     fn text(&mut self) -> Option<&mut Vec<u8>> {
         Some(&mut self.0)
     }
+}
+
+/// Writes bytes: what is no printable ASCII, and some of it, as escapes; long runs short.
+pub(crate) fn write_bytes(bytes: &[u8], also: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
+    let escape = |unit: &[u8]| match *unit {
+        [byte] if also.contains(&byte) => format!("\\x{byte:02x}"),
+        _ => unit.escape_ascii().to_string(),
+    };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let byte = &rest[..1];
+        let runs = [b"./", byte].map(|unit: &[u8]| {
+            let times = rest.chunks(unit.len()).take_while(|chunk| *chunk == unit).count();
+            (unit, times)
+        });
+        let (unit, times) = match runs.into_iter().find(|(_, times)| *times >= 12) {
+            Some((unit, times)) => {
+                write!(f, "{{{}*{times}}}", escape(unit))?;
+                (unit.len(), times)
+            }
+            None => {
+                f.write_str(&escape(byte))?;
+                (1, 1)
+            }
+        };
+        rest = &rest[unit * times..];
+    }
+    Ok(())
+}
+
+/// Undoes [`slice::escape_ascii`].
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let byte = match byte {
+            b'\\' => match rest.next()? {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'x' => {
+                    let digits = [rest.next()?, rest.next()?];
+                    u8::from_str_radix(str::from_utf8(&digits).ok()?, 16).ok()?
+                }
+                itself @ (b'\\' | b'\'' | b'"') => itself,
+                _ => return None,
+            },
+            byte => byte,
+        };
+        bytes.push(byte);
+    }
+    Some(bytes)
 }
 
 /// A path and where it begins: `a/b`, or `h0:a/b`, or `h0:` for the file in the slot itself.

@@ -24,7 +24,7 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
     let mut groups = HashMap::new();
     let mut shown: Vec<(String, String)> = Vec::new();
     for (who, text) in texts {
-        let text = String::from_utf8_lossy(text);
+        let text = shown_text(text);
         let lines = in_order(text.lines().filter_map(Line::read).collect());
         let line = write(&lines, &mut groups);
         match shown.iter_mut().find(|(_, other)| *other == line) {
@@ -50,9 +50,7 @@ pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
             words.push(word);
         }
     };
-    let text = |name: &str, bytes: &[u8]| {
-        format!("{name}={}", String::from_utf8_lossy(&without_numbers(bytes)))
-    };
+    let text = |name: &str, bytes: &[u8]| format!("{name}={}", shown_text(&without_numbers(bytes)));
     let StatMount { sb_magic, mnt_peer_group, mnt_master, .. } = told;
     let (sb_flags, attr) = (told.sb_flags.bits(), told.mnt_attr.bits());
     let propagation = told.mnt_propagation.bits();
@@ -94,6 +92,18 @@ pub(crate) fn listmount<F>(
     let mut points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
     points.sort();
     Ok(Raw::Bytes(points.join(&b","[..])))
+}
+
+/// As text, with each byte that is none told.
+fn shown_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
 }
 
 struct Line<'t> {

@@ -574,6 +574,28 @@ impl Settings {
         Some(self)
     }
 
+    /// `fs.protected_*`: names and values.
+    pub(crate) fn protections(self) -> [(&'static str, u8); 4] {
+        [
+            ("protected_symlinks", self.protected_symlinks.into()),
+            ("protected_hardlinks", self.protected_hardlinks.into()),
+            ("protected_regular", self.protected_regular),
+            ("protected_fifos", self.protected_fifos),
+        ]
+    }
+
+    /// With each combination of `fs.protected_*` that there can be.
+    pub(crate) fn however_protected(self) -> Vec<Self> {
+        let combination = |number: u8| Self {
+            protected_symlinks: number & 1 != 0,
+            protected_hardlinks: number & 2 != 0,
+            protected_regular: number / 4 % 3,
+            protected_fifos: number / 12,
+            ..self
+        };
+        (0..36).map(combination).collect()
+    }
+
     /// Those of the running kernel.
     pub(crate) fn running() -> Self {
         let number = |name: &str| -> u32 {

@@ -7,7 +7,7 @@ use crate::{
     call::{Call, Step},
     coverage::Coverage,
     generate::Generator,
-    kernel::{Ground, Nursery, powers},
+    kernel::{Ground, Nursery, Sysctls, powers},
     normal::Pace,
     ours::Settings,
     pair::Pair,
@@ -16,6 +16,7 @@ use crate::{
 use indicatif::ProgressBar;
 use pathwalk::ResolveFlags;
 use std::{
+    io,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) ground: Ground,
     /// Whether pathwalk makes them in a directory of the host.
     pub(crate) on_host: bool,
+    /// Whether the machine is set for them to each combination of `fs.protected_*` in turn.
+    pub(crate) sysctls: bool,
 }
 
 /// What came of it.
@@ -55,6 +58,8 @@ pub(crate) struct Drawn {
     pub(crate) found: Vec<String>,
     /// Which answers were reached.
     pub(crate) coverage: Coverage,
+    /// Somebody else set the machine otherwise meanwhile.
+    pub(crate) disturbed: bool,
 }
 
 /// A run to be made.
@@ -89,38 +94,72 @@ impl Plan {
 }
 
 /// Draws calls and has both make them.
-pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> Drawn {
-    let runs = plan.runs();
+///
+/// # Errors
+///
+/// The machine cannot be set as the plan says.
+pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> io::Result<Drawn> {
     let settings = Settings { on_host: plan.on_host, ..Settings::running() };
-    let next = AtomicUsize::new(0);
     let drawn = Mutex::new(Drawn::default());
-    thread::scope(|scope| {
-        for _ in 0..plan.threads {
-            scope.spawn(|| {
-                let nursery = Nursery::on(plan.ground).expect("there was one before");
-                let mut coverage = Coverage::default();
-                while let Some(run) = runs.get(next.fetch_add(1, Relaxed)) {
-                    let steps: Vec<_> = Generator::new(run.seed, run.number)
-                        .run(run.calls)
-                        .into_iter()
-                        .filter(|step| plan.ground.knows(&step.call))
-                        .filter(|step| !plan.on_host || keeps_all(&step.call))
-                        .filter_map(|step| powers().step(step))
-                        .collect();
-                    let found = run.make(&nursery, settings, &steps, &mut coverage);
-                    progress.inc(run.calls as u64);
-                    let mut drawn = drawn.lock().expect("nobody panics with it");
-                    drawn.ops += steps.len() as u64;
-                    drawn.found.extend(found);
-                    if drawn.found.len() >= ENOUGH {
-                        break;
-                    }
+    if !plan.sysctls {
+        plan.draw_all(&plan.runs(), settings, &drawn, progress);
+        return Ok(drawn.into_inner().expect("nobody panicked with it"));
+    }
+    // Which of them a run has follows from its seed and its number.
+    let all = settings.however_protected();
+    let mut runs: Vec<Vec<Run>> = all.iter().map(|_| Vec::new()).collect();
+    for run in plan.runs() {
+        let number = run.seed.wrapping_add(run.number) % all.len() as u64;
+        runs[number as usize].push(run);
+    }
+    for (settings, runs) in all.into_iter().zip(&runs).filter(|(_, runs)| !runs.is_empty()) {
+        let set = Sysctls::set(settings)?;
+        plan.draw_all(runs, settings, &drawn, progress);
+        let now = Settings::running().protections();
+        drawn.lock().expect("nobody panics with it").disturbed |= now != settings.protections();
+        drop(set);
+    }
+    Ok(drawn.into_inner().expect("nobody panicked with it"))
+}
+
+impl Plan {
+    /// Draws runs and has both make them, on a machine that is set so.
+    fn draw_all(
+        &self,
+        runs: &[Run],
+        settings: Settings,
+        drawn: &Mutex<Drawn>,
+        progress: &ProgressBar,
+    ) {
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let nursery = Nursery::on(self.ground).expect("there was one before");
+            let mut coverage = Coverage::default();
+            while let Some(run) = runs.get(next.fetch_add(1, Relaxed)) {
+                if drawn.lock().expect("nobody panics with it").found.len() >= ENOUGH {
+                    break;
                 }
-                drawn.lock().expect("nobody panics with it").coverage.merge(&coverage);
-            });
-        }
-    });
-    drawn.into_inner().expect("nobody panicked with it")
+                let steps: Vec<_> = Generator::new(run.seed, run.number)
+                    .run(run.calls)
+                    .into_iter()
+                    .filter(|step| self.ground.knows(&step.call))
+                    .filter(|step| !self.on_host || keeps_all(&step.call))
+                    .filter_map(|step| powers().step(step))
+                    .collect();
+                let found = run.make(&nursery, settings, &steps, &mut coverage);
+                progress.inc(run.calls as u64);
+                let mut drawn = drawn.lock().expect("nobody panics with it");
+                drawn.ops += steps.len() as u64;
+                drawn.found.extend(found);
+            }
+            drawn.lock().expect("nobody panics with it").coverage.merge(&coverage);
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.threads.min(runs.len()) {
+                scope.spawn(worker);
+            }
+        });
+    }
 }
 
 /// Whether a call is not about what is cached: of a directory of the host the kernel has all, pathwalk what it has seen.

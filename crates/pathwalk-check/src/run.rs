@@ -45,6 +45,7 @@ Examples:
   pathwalk check                                    the tables, then 200,000 calls from fixed seeds and a fresh one
   pathwalk check --seed 7 --ops 1000000             … from one seed
   pathwalk check --seed 1-200 --ops 5000000         … from 200 seeds
+  pathwalk check --sysctls --ops 1000000            … under all settings of fs.protected_*
   pathwalk check --worlds --slice 3/100             every path in a hundredth of all small trees
   pathwalk check --races                            what two or three tasks see at the same time
   pathwalk check --ext4 --seed 3                    … where the kernel makes them on an ext4
@@ -116,10 +117,11 @@ pub struct Args {
     )]
     pub races: Option<u64>,
 
-    /// Set fs.protected_* of the whole machine as a table needs, and back
+    /// Set fs.protected_* of the whole machine, as a table needs, and for drawn calls to all values in turn; and back
     ///
-    /// Nothing else that depends on them should run meanwhile. Without this, tables that need other settings than the
-    /// kernel's are held against pathwalk alone.
+    /// They come back also if this is interrupted. Nothing else that depends on them should run meanwhile: two checks that
+    /// draw calls at the same time would each find what the other set. Without this, calls are drawn under the kernel's
+    /// settings, and tables that need others are held against pathwalk alone.
     #[arg(long)]
     pub sysctls: bool,
 
@@ -268,6 +270,14 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         progress.finish_and_clear();
         drawn
     });
+    let drawn = drawn
+        .transpose()
+        .map_err(|error| Error::unusable(format!("fs.protected_* cannot be set: {error}")))?;
+    if drawn.as_ref().is_some_and(|drawn| drawn.disturbed) {
+        notes.push(
+            "somebody else set fs.protected_* meanwhile: what was found may come of that".into(),
+        );
+    }
     let asked = (nursery.is_some() && args.worlds).then(|| {
         let (number, of) = args.slice.unwrap_or((1, 1));
         let trees = worlds::slice(number, of);
@@ -324,7 +334,12 @@ impl Args {
         if on_host {
             said.push_str(" on hostfs");
         }
-        Plan { seeds, ops, threads: self.threads(8), ground, on_host }
+        // Only root may set the machine.
+        let sysctls = self.sysctls && powers() == Powers::Root;
+        if sysctls {
+            said.push_str(" under all of fs.protected_*");
+        }
+        Plan { seeds, ops, threads: self.threads(8), ground, on_host, sysctls }
     }
 
     /// Whether the tables are held and calls drawn: where nothing else is asked for, or that too.
@@ -375,7 +390,7 @@ impl Report {
                 wrong,
             );
         }
-        if let Some(Drawn { ops, found, coverage }) = &self.drawn {
+        if let Some(Drawn { ops, found, coverage, .. }) = &self.drawn {
             let (seeds, pairs) = (&self.seeds, coverage.pairs());
             row(
                 format!("calls drawn from {seeds}, {pairs} pairs of a call and `ok` or an errno"),
@@ -438,7 +453,7 @@ impl fmt::Display for Report {
                 "{races} races of {scripts} scripts: {found} outcomes unexplained ({had} of {possible} possible ones seen)"
             )?;
         }
-        let Some(Drawn { ops, found, coverage }) = &self.drawn else { return Ok(()) };
+        let Some(Drawn { ops, found, coverage, .. }) = &self.drawn else { return Ok(()) };
         for scenario in found {
             writeln!(f, "\n{scenario}")?;
         }

@@ -55,7 +55,8 @@ impl Held {
             let settings = scenario.settings(running(nursery));
             #[cfg(debug_assertions)]
             self.hold_roads(name, scenario, settings);
-            let _set = (self.sets && nursery.is_some()).then(|| Sysctls::set(settings));
+            let sets = self.sets && nursery.is_some() && settings != running(nursery);
+            let _set = sets.then(|| Sysctls::set(settings));
             match nursery {
                 Some(nursery) if settings == running(Some(nursery)) => {
                     self.hold_both(name, scenario, nursery, settings);
@@ -169,7 +170,7 @@ pub(crate) fn record_file(path: &Path, nursery: &Nursery, sets: bool) -> Result<
     let mut answers = std::collections::HashMap::new();
     for scenario in &scenarios {
         let wanted = scenario.settings(Settings::running());
-        let _set = sets.then(|| Sysctls::set(wanted));
+        let _set = (sets && wanted != Settings::running()).then(|| Sysctls::set(wanted));
         let running = Settings::running();
         if wanted != running {
             continue;

@@ -35,6 +35,9 @@ pub(crate) fn shrink(
     let Difference { made, at, seen } = again.unwrap_or(found);
     let [kernel, ours] = *seen;
     let mut text = format!("== {title}\n");
+    for (name, value) in settings.protections() {
+        let _ = writeln!(text, "needs {name}={value}");
+    }
     if lost {
         text.push_str("# It did not show again.\n");
     }

@@ -1,7 +1,10 @@
-//! Draws paths: what was made before, or anything that can be written with four names, dots and slashes.
+//! Draws paths: what was made before, or anything that can be written with a few names, dots and slashes.
 
 use super::Generator;
 use crate::field::Text;
+
+/// A name with what a text cannot show as it is.
+const ODD: &[u8] = b"\xff \t\n\\#";
 
 impl Generator {
     /// What was made before, or any path.
@@ -56,7 +59,9 @@ impl Generator {
         match self.rng.u8(..40) {
             0..12 => path.push(b'a'),
             12..22 => path.push(b'b'),
-            22..29 => path.push(b'c'),
+            22..28 => path.push(b'c'),
+            // What is shown otherwise than it is: not UTF-8, and all that mountinfo escapes.
+            28 => path.extend_from_slice(ODD),
             29..33 => path.push(b'd'),
             33 => path.extend_from_slice(b"a_name_too_long_for_a_slot_of_the_cache"),
             34 if self.one_in(3) => path.extend([b'x'; 255]),

@@ -1,7 +1,7 @@
 //! Nothing that can be asked is left out of what is drawn.
 
 use super::Generator;
-use crate::call::Call;
+use crate::call::{Call, Step};
 use std::collections::BTreeSet;
 
 /// Runs of a fixed seed.
@@ -68,6 +68,13 @@ const LEFT_OUT: &[(&str, &[&str], &str)] = &[
     ("mountproc", &["UNBINDABLE", "PRIVATE", "SLAVE", "SHARED"], "as well"),
     ("mountproc", &["POSIXACL"], "then Linux finds no ACL where there can be none"),
 ];
+
+#[test]
+fn what_is_drawn_is_read_again_from_its_text() {
+    for step in (0..100).flat_map(|run| Generator::new(2, run).run(CALLS)) {
+        assert_eq!(Step::parse(&step.to_string()).as_ref(), Ok(&step), "{step}");
+    }
+}
 
 #[test]
 fn every_call_is_drawn_with_every_flag() {
