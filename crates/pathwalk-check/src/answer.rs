@@ -58,7 +58,7 @@ pub(crate) enum Answer {
     Events(Vec<Event>),
     /// An answer, and the events that the first queue got meanwhile.
     Told(Box<Self>, Vec<Event>),
-    /// See [`crate::mounts`].
+    /// See [`crate::normal::mounts`].
     Mounts(String),
     /// See [`Facts`].
     Facts(Box<Facts>),
@@ -71,8 +71,8 @@ pub(crate) enum Answer {
 /// What stat and statx tell, with numbers that do not depend on the machine.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Facts {
-    /// Of statx: the bits that say what is filled in, and the attributes.
-    pub(crate) statx: Option<(u32, u64)>,
+    /// What statx alone tells.
+    pub(crate) statx: Option<Told>,
     /// Type and permissions.
     pub(crate) mode: u32,
     /// Names.
@@ -95,6 +95,22 @@ pub(crate) struct Facts {
     pub(crate) mount: Option<u32>,
     /// Times of last access, change of contents and change of attributes.
     pub(crate) times: [Time; 3],
+}
+
+/// The attributes that there can be on a tmpfs.
+const OF_TMPFS: u64 = 0x20_3070;
+
+/// What statx tells and stat does not.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Told {
+    /// The bits that say what is filled in.
+    pub(crate) mask: u32,
+    /// Attributes.
+    pub(crate) attributes: u64,
+    /// Which attributes there can be, where all file systems of the kind have the same.
+    pub(crate) known: Option<u64>,
+    /// When it was made.
+    pub(crate) btime: Time,
 }
 
 /// A time, as far as two machines can agree on it.
@@ -185,7 +201,10 @@ impl fmt::Display for Facts {
         if let Some(mount) = self.mount {
             write!(f, " mount={mount}")?;
         }
-        for (name, time) in ["atime", "mtime", "ctime"].iter().zip(self.times) {
+        // Mostly it is not asked for; the mask tells.
+        let btime = self.statx.as_ref().map(|told| told.btime).filter(|time| *time != Time::Absent);
+        let names = ["atime", "mtime", "ctime", "btime"];
+        for (name, time) in names.iter().zip(self.times.into_iter().chain(btime)) {
             match time {
                 Time::Set(sec, 0) => write!(f, " {name}={sec}")?,
                 Time::Set(sec, nsec) => write!(f, " {name}={sec}.{nsec}")?,
@@ -193,8 +212,11 @@ impl fmt::Display for Facts {
                 Time::Absent => write!(f, " {name}=absent")?,
             }
         }
-        if let Some((mask, attributes)) = self.statx {
+        if let Some(Told { mask, attributes, known, .. }) = self.statx {
             write!(f, " mask={mask:#x} attributes={attributes:#x}")?;
+            if let Some(known) = known.filter(|known| *known != OF_TMPFS) {
+                write!(f, " known={known:#x}")?;
+            }
         }
         Ok(())
     }

@@ -233,8 +233,11 @@ fn put_numbers(text: &mut Vec<u8>) {
     }
 }
 
-/// How many files a run can hold open.
-pub(crate) const SLOTS: usize = 6;
+/// How many files a run can hold open, the judge's among them.
+pub(crate) const SLOTS: usize = 7;
+
+/// Where the judge opens what it looks at between calls.
+pub(crate) const JUDGES: Slot = Slot(SLOTS - 1);
 
 /// How many queues of events a run can have, in the slots behind those: the first is read after each call, the other one
 /// when a call says so.

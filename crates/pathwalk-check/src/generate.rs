@@ -12,7 +12,7 @@ mod within;
 mod xattr;
 
 use crate::{
-    call::{Call, SLOTS, Step, Who},
+    call::{Call, JUDGES, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, When, Where},
 };
 use drawn::{DRAWN, WEIGHTS, Wants};
@@ -332,12 +332,12 @@ impl Generator {
     fn slot(&mut self) -> Slot {
         match self.opened.len() {
             opened @ 1.. if !self.one_in(10) => self.opened[self.rng.usize(..opened)],
-            _ => Slot(self.rng.usize(..SLOTS)),
+            _ => Slot(self.rng.usize(..JUDGES.0)),
         }
     }
 
     fn slot_to_fill(&mut self) -> Fills {
-        let slot = Slot(self.rng.usize(..SLOTS));
+        let slot = Slot(self.rng.usize(..JUDGES.0));
         self.opened.push(slot);
         Fills(slot)
     }

@@ -43,8 +43,6 @@ mod answer;
 
 mod normal;
 
-mod mounts;
-
 mod subject;
 
 mod ours;

@@ -1,12 +1,13 @@
-//! What the judge looks at when the calls have been made: the open files, then the whole tree.
+//! What the judge looks at: when the calls have been made, the open files, then the whole tree; between calls the tree, in
+//! a way that changes nothing.
 
 use crate::{
     answer::Answer,
-    call::{Call, SLOTS, Step, Who},
+    call::{Call, JUDGES, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, Where},
 };
 use pathwalk::{
-    AtFlags, OpenFlags, StatxMask,
+    AtFlags, FileType, OpenFlags, StatxMask,
     abi::xattr::{XATTR_NAME_CAPS, XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 
@@ -18,9 +19,6 @@ use pathwalk::{
 pub(crate) fn look_at_all<E>(
     mut judge: impl FnMut(&[Step]) -> Result<Vec<Answer>, E>,
 ) -> Result<(), E> {
-    let steps = |calls: Vec<Call>| -> Vec<Step> {
-        calls.into_iter().map(|call| Step { who: Who::Judge, call }).collect()
-    };
     let slots = (0..SLOTS).map(Slot).flat_map(|slot| {
         [
             Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
@@ -28,19 +26,40 @@ pub(crate) fn look_at_all<E>(
             Call::Close { slot },
         ]
     });
-    judge(&steps(slots.chain([Call::Mounts {}]).collect()))?;
-    let mut level = vec![b"/".to_vec()];
+    judge(&steps(slots.chain([Call::Mounts {}])))?;
+    by_level(judge, |path, _| look_at(path))
+}
+
+/// Glances at the tree, level by level, by calls that `judge` makes and answers: what is where, and what statx tells of it.
+///
+/// # Errors
+///
+/// What `judge` fails with.
+pub(crate) fn glance_at_all<E>(
+    mut judge: impl FnMut(&[Step]) -> Result<Vec<Answer>, E>,
+) -> Result<(), E> {
+    judge(&steps([Call::Mounts {}]))?;
+    by_level(judge, glance_at)
+}
+
+/// Asks about all that is there, from the root down. What is asked of a path is told whether it is a directory.
+fn by_level<E>(
+    mut judge: impl FnMut(&[Step]) -> Result<Vec<Answer>, E>,
+    ask: impl Fn(&[u8], bool) -> Vec<Call>,
+) -> Result<(), E> {
+    let mut level = vec![(b"/".to_vec(), true)];
     while !level.is_empty() {
-        let calls: Vec<_> = level.iter().map(|path| look_at(path)).collect();
+        let calls: Vec<_> = level.iter().map(|(path, directory)| ask(path, *directory)).collect();
         let answers = judge(&steps(calls.concat()))?;
-        let mut next: Vec<Vec<u8>> = Vec::new();
+        let mut next: Vec<(Vec<u8>, bool)> = Vec::new();
         let mut answers = answers.into_iter();
-        for (path, calls) in level.iter().zip(&calls) {
+        for ((path, _), calls) in level.iter().zip(&calls) {
             for answer in answers.by_ref().take(calls.len()) {
                 let Answer::Names(names) = answer.without_events() else { continue };
-                for (name, _) in names {
+                for (name, kind) in names {
                     if !LEFT_OUT.contains(&&**name) {
-                        next.push([path.as_slice(), b"/", name].concat());
+                        let directory = FileType::from_dt(*kind) == Some(FileType::Directory);
+                        next.push(([path.as_slice(), b"/", name].concat(), directory));
                     }
                 }
             }
@@ -48,6 +67,10 @@ pub(crate) fn look_at_all<E>(
         level = next;
     }
     Ok(())
+}
+
+fn steps(calls: impl IntoIterator<Item = Call>) -> Vec<Step> {
+    calls.into_iter().map(|call| Step { who: Who::Judge, call }).collect()
 }
 
 /// What is not looked at: of a procfs, what is about the process that makes the calls.
@@ -77,4 +100,19 @@ fn look_at(path: &[u8]) -> Vec<Call> {
         Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
         Call::Close { slot },
     ]
+}
+
+/// What is asked about each path between calls. No time of last access is written.
+fn glance_at(path: &[u8], directory: bool) -> Vec<Call> {
+    let place = || Where { dir: None, path: path.to_vec() };
+    let (flags, mask) = (AtFlags::SYMLINK_NOFOLLOW, StatxMask::all());
+    let mut calls = vec![Call::Statx { path: place(), flags, mask }];
+    if directory {
+        let flags = OpenFlags::NOFOLLOW | OpenFlags::DIRECTORY | OpenFlags::NOATIME;
+        let (slot, mode) = (Fills(JUDGES), Octal(0));
+        calls.push(Call::Openat { slot, path: place(), flags, mode });
+        calls.push(Call::Getdents64 { slot: JUDGES });
+        calls.push(Call::Close { slot: JUDGES });
+    }
+    calls
 }

@@ -1,6 +1,8 @@
 //! The one place where answers are made comparable: each thing that is dropped or renamed, and why.
 
-use crate::answer::{Answer, Facts, Raw, Said, Time};
+pub(crate) mod mounts;
+
+use crate::answer::{Answer, Facts, Raw, Said, Time, Told};
 use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
@@ -62,7 +64,7 @@ impl Normal {
                 Answer::Names(names)
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(crate::mounts::normal(texts)),
+            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }
@@ -125,8 +127,13 @@ impl Normal {
             }
         };
         Facts {
-            // Which attributes a file system knows, `stx_attributes_mask`, differs between file systems.
-            statx: Some((self.mask(mask), statx.stx_attributes)),
+            statx: Some(Told {
+                mask: self.mask(mask),
+                attributes: statx.stx_attributes,
+                // Which there can be differs between kinds of file systems.
+                known: (self.ground == Ground::Tmpfs && !proc).then_some(statx.stx_attributes_mask),
+                btime: filled(StatxMask::BTIME, statx.stx_btime),
+            }),
             mode: u32::from(statx.stx_mode),
             nlink: if proc { 0 } else { u64::from(statx.stx_nlink) },
             uid: statx.stx_uid,

@@ -5,8 +5,7 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     kernel::{Powers, powers},
-    mounts,
-    normal::Pace,
+    normal::{Pace, mounts},
     subject::{Outcome, Subject},
 };
 use pathwalk::{

@@ -5,7 +5,7 @@ use crate::{
     call::{Call, NewMount, Step},
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
-    look::look_at_all,
+    look::{glance_at_all, look_at_all},
     normal::{Normal, Pace, stamps, without_numbers},
     ours::{Ours, Settings},
     subject::{Outcome, Subject},
@@ -46,15 +46,26 @@ impl Pair {
         }
     }
 
-    /// Has both make the calls, then lets the judge look at everything. What the kernel answered, and where they differ
-    /// first.
-    pub(crate) fn run(&mut self, steps: &[Step]) -> (Vec<Answer>, Option<Difference>) {
+    /// Has both make the calls, then lets the judge look at everything, and after each so many calls glance at it. What the
+    /// kernel answered, and where they differ first.
+    pub(crate) fn run(
+        &mut self,
+        steps: &[Step],
+        glance: Option<usize>,
+    ) -> (Vec<Answer>, Option<Difference>) {
         let mut answers = Vec::with_capacity(steps.len());
-        let difference = self.compare(steps, &mut answers).or_else(|| {
-            let made = answers.len();
-            self.look().map(|difference| Difference { made, ..difference })
-        });
-        (answers, difference)
+        let each = glance.unwrap_or(steps.len()).max(1);
+        for part in steps.chunks(each) {
+            let last = answers.len() + part.len() == steps.len();
+            let found = self.compare(part, &mut answers);
+            let found = found.or_else(|| if last { None } else { self.glance() });
+            if let Some(difference) = found {
+                let made = answers.len();
+                return (answers, Some(Difference { made, ..difference }));
+            }
+        }
+        let made = answers.len();
+        (answers, self.look().map(|difference| Difference { made, ..difference }))
     }
 
     /// Has both make the calls; pathwalk is spared what the kernel is spared.
@@ -83,11 +94,17 @@ impl Pair {
 
     /// Lets the judge look at everything; where the two differ first.
     pub(crate) fn look(&mut self) -> Option<Difference> {
-        let judge = |steps: &[Step]| {
-            let mut answers = Vec::new();
-            self.compare(steps, &mut answers).map_or(Ok(answers), Err)
-        };
-        look_at_all(judge).err()
+        look_at_all(|steps| self.judge(steps)).err()
+    }
+
+    /// Lets the judge glance at the tree; where the two differ first.
+    fn glance(&mut self) -> Option<Difference> {
+        glance_at_all(|steps| self.judge(steps)).err()
+    }
+
+    fn judge(&mut self, steps: &[Step]) -> Result<Vec<Answer>, Difference> {
+        let mut answers = Vec::new();
+        self.compare(steps, &mut answers).map_or(Ok(answers), Err)
     }
 
     /// At which pace stamps are compared.

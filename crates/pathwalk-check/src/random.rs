@@ -1,7 +1,8 @@
 //! Calls drawn at random, in runs; each run in a root of its own.
 //!
 //! A run is drawn from its seed and its number, so that several workers can share a seed, and any run can be drawn again.
-//! After its last call the judge looks at everything. A run in which the two differ is shrunk and printed as a scenario.
+//! After its last call the judge looks at everything, in some runs between calls too. A run in which the two differ is
+//! shrunk and printed as a scenario.
 
 use crate::{
     call::{Call, Step},
@@ -30,6 +31,10 @@ const ENOUGH: usize = 8;
 const RUN: usize = 250;
 /// One run of so many is slow, and shorter.
 const SLOW: u64 = 24;
+/// In one run of so many the judge glances at the tree between calls.
+const GLANCED: u64 = 3;
+/// After so many calls.
+const GLANCE: usize = 50;
 /// Calls in a slow run.
 const SLOW_RUN: usize = 80;
 
@@ -68,6 +73,8 @@ struct Run {
     number: u64,
     calls: usize,
     pace: Pace,
+    /// After so many calls the judge glances at the tree.
+    glance: Option<usize>,
 }
 
 impl Plan {
@@ -86,7 +93,8 @@ impl Plan {
                 };
                 let calls = calls.min(left as usize);
                 left -= calls as u64;
-                runs.push(Run { seed, number, calls, pace });
+                let glance = number.is_multiple_of(GLANCED).then_some(GLANCE);
+                runs.push(Run { seed, number, calls, pace, glance });
             }
         }
         runs
@@ -175,7 +183,7 @@ impl Run {
         steps: &[Step],
         coverage: &mut Coverage,
     ) -> Option<String> {
-        let (answers, difference) = Pair::new(nursery, settings, self.pace).run(steps);
+        let (answers, difference) = Pair::new(nursery, settings, self.pace).run(steps, self.glance);
         for (step, answer) in steps.iter().zip(&answers) {
             coverage.add(&step.call, &answer.to_string());
         }

@@ -29,7 +29,7 @@ Ask pathwalk and the running kernel the same, and compare every answer.
 
 First the tables: calls whose answers Linux 6.18 gave, held against pathwalk and against this kernel. Then calls drawn \
 at random, in runs of 250, by five tasks with different ids: after each call the result or errno, the bytes and the \
-attributes of all open files are compared, after each run the whole tree with all that statx tells.
+attributes of all open files are compared, after each run, and in every third after each 50 calls, the whole tree with all that statx tells.
 
 A run in which the two differ is shrunk to the fewest calls that show it and printed as a scenario, which can be \
 saved and given back with --scenario. Only what belongs to the machine is not compared: clocks, numbers of devices, \

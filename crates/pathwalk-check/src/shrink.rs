@@ -66,7 +66,7 @@ struct Runs<'n> {
 
 impl Runs<'_> {
     fn run(&self, steps: &[Step]) -> (Vec<crate::answer::Answer>, Option<Difference>) {
-        Pair::new(self.nursery, self.settings, self.pace).run(steps)
+        Pair::new(self.nursery, self.settings, self.pace).run(steps, None)
     }
 
     /// Drops calls while the two still differ: half of them, a quarter, …, one.

@@ -8,7 +8,7 @@ use crate::{
     answer::Raw,
     call::Call,
     field::{Text, Where},
-    mounts,
+    normal::mounts,
 };
 use pathwalk::{
     AtFlags, Dev, LSMT_ROOT, ListmountFlags, MountAttrFlags, MountFlags, MountIdRange, Result,

@@ -9,7 +9,8 @@
 //!                     mount, parent
 //! ```
 
-use crate::{answer::Raw, normal::without_numbers};
+use super::without_numbers;
+use crate::answer::Raw;
 use pathwalk::{MountIdRange, Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
 
