@@ -4,9 +4,15 @@
 //! the scripts keep to what is one step there too:
 //!
 //! - `d` and `e` stay where they are; what moves are the names in them.
-//! - No symlink is followed. What is linked, `f`, is never removed.
+//! - No symlink that moves is followed. What is linked, `f`, is never removed.
 //! - Of what is found only its identity is compared: an owner and a mode that no other file has, or a symlink's body.
 //! - One call at most makes something below what moves, `d/a/x`.
+//!
+//! The fixed directories are named in several ways: `./d`, `e/../d`, and by a symlink, `l`, which stays too.
+//!
+//! Some scripts have a gate, besides: root's last call lets the others into `d`, or keeps them out of it. It changes the mode
+//! of `d`, or mounts `d` where they look for it, `b`, or unmounts it there. What is found behind a gate and what is done there
+//! are two steps. So the others' names are all behind it, and where it is a mount no call of theirs goes through it twice.
 //!
 //! Some scripts have a tree of mounts that hangs nowhere, besides: a copy, in `h1`, of what is mounted at `m`. Root gives it
 //! a map of owners, or hangs it up at `n`, while the others make and remove files in it. There the scripts keep to this:
@@ -21,7 +27,8 @@ use crate::{
     field::{Fills, Int, Octal, Slot, Text, Where},
 };
 use pathwalk::{
-    AtFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, abi::mode::S_IFREG,
+    AtFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, UmountFlags,
+    abi::mode::S_IFREG,
 };
 
 /// A tree, and what each task does to it. All paths begin in a directory of the run's own.
@@ -41,6 +48,18 @@ pub(super) const TASKS: [Who; 3] = [Who::Root, Who::U, Who::V];
 /// The names that move.
 const NAMES: [&str; 6] = ["d/a", "d/b", "d/c", "e/a", "e/b", "e/c"];
 
+/// How many of them are in `d`.
+const IN_GATE: usize = 3;
+
+/// What lets into `d`.
+#[derive(Clone, Copy, PartialEq)]
+enum Gate {
+    /// Its mode.
+    Mode,
+    /// A mount of it.
+    Mount,
+}
+
 /// The names in the tree.
 const IN_TREE: [&str; 2] = ["a", "b"];
 
@@ -51,8 +70,12 @@ impl Script {
     /// Draws one.
     pub(super) fn draw(rng: &mut fastrand::Rng) -> Self {
         let has_tree = rng.u8(..3) == 0;
-        let mut drawing = Drawing { rng, modes: 0, below: false, has_tree, mapped: false };
+        let gate = (!has_tree && rng.bool())
+            .then(|| *rng.choice(&[Gate::Mode, Gate::Mount]).expect("some"));
+        let mut drawing =
+            Drawing { rng, modes: 0, below: false, has_tree, mapped: false, gate, task: 0 };
         let mut setup = vec![mkdir("d", 0o777), mkdir("e", 0o777), file("f", 0o666)];
+        setup.push(Call::Symlinkat { target: Text(b"d".to_vec()), path: place("l") });
         for name in NAMES {
             if drawing.rng.u8(..2) == 0 {
                 setup.push(drawing.make(name));
@@ -63,7 +86,19 @@ impl Script {
         }
         let (tasks, calls) = *drawing.rng.choice(&[(2, 2), (2, 3), (3, 1), (3, 2)]).expect("some");
         let mut calls_of = |task: usize| (0..calls).map(|_| drawing.call_of(task)).collect();
-        let tasks = (0..tasks).map(&mut calls_of).collect();
+        let mut tasks: Vec<Vec<Call>> = (0..tasks).map(&mut calls_of).collect();
+        if let Some(gate) = gate {
+            let opens = drawing.rng.bool();
+            let [open, close] = gate.calls();
+            if gate == Gate::Mount {
+                setup.push(mkdir("b", 0o755));
+            }
+            let (before, last) = if opens { (close, open) } else { (open, close) };
+            if !(opens && gate == Gate::Mount) {
+                setup.push(before);
+            }
+            *tasks[0].last_mut().expect("each task has a call") = last;
+        }
         Self { setup, tasks, has_tree }
     }
 
@@ -144,6 +179,23 @@ impl Script {
     }
 }
 
+impl Gate {
+    /// What opens it, and what closes it.
+    fn calls(self) -> [Call; 2] {
+        match self {
+            Self::Mode => [0o777, 0o700].map(|mode| {
+                let (path, mode) = (place("d"), Octal(mode));
+                Call::Fchmodat2 { path, mode, flags: AtFlags::empty() }
+            }),
+            Self::Mount => {
+                let (source, path) = (Text(b"d".to_vec()), Text(b"b".to_vec()));
+                let umount = Call::Umount2 { path: path.clone(), flags: UmountFlags::DETACH };
+                [Call::Bind { source, path }, umount]
+            }
+        }
+    }
+}
+
 /// Whether the call changes something in the tree by its own mount.
 fn writes_in_tree(call: &Call) -> bool {
     call.uses().contains(&TREE) && !matches!(call, Call::Fstatat { .. })
@@ -159,11 +211,33 @@ struct Drawing<'r> {
     has_tree: bool,
     /// Whether a call gives it a map.
     mapped: bool,
+    /// What lets into `d`.
+    gate: Option<Gate>,
+    /// Whose call is drawn.
+    task: usize,
 }
 
 impl Drawing<'_> {
     fn name(&mut self) -> &'static str {
-        NAMES[self.rng.usize(..NAMES.len())]
+        let names = if self.gate.is_some() { IN_GATE } else { NAMES.len() };
+        NAMES[self.rng.usize(..names)]
+    }
+
+    /// The name as the task has it that calls: one of several that lead there.
+    fn by(&mut self, name: &str) -> Where {
+        let behind = self.task != 0 && self.gate == Some(Gate::Mount);
+        let (dir, rest) = name.split_at(1);
+        let dir = match (dir, self.rng.u8(..8)) {
+            ("d", _) if behind => self.pick(&["b", "b", "./b", "e/../b"]),
+            ("d", 0..3) => self.pick(&["./d", "e/../d", "l"]),
+            ("e", 0..3) => self.pick(&["./e", "d/../e", "l/../e"]),
+            _ => dir,
+        };
+        place(&format!("{dir}{rest}"))
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.rng.usize(..from.len())]
     }
 
     /// A mode with which everybody may do everything, and which no other file has.
@@ -176,36 +250,41 @@ impl Drawing<'_> {
     fn make(&mut self, name: &'static str) -> Call {
         match self.rng.u8(..4) {
             0 => mkdir(name, 0o777),
-            1 => self.symlink(name),
+            1 => self.symlink(place(name)),
             _ => file(name, self.mode()),
         }
     }
 
-    fn symlink(&mut self, name: &'static str) -> Call {
+    fn symlink(&mut self, path: Where) -> Call {
         self.modes += 1;
-        Call::Symlinkat { target: Text(format!("t{}", self.modes).into()), path: place(name) }
+        Call::Symlinkat { target: Text(format!("t{}", self.modes).into()), path }
     }
 
     fn call(&mut self) -> Call {
         let name = self.name();
+        let path = self.by(name);
         match self.rng.u8(..16) {
-            0 | 1 => Call::Mkdirat { path: place(name), mode: Octal(0o777) },
-            2 => self.open(name, OpenFlags::EXCL),
-            3 => self.open(name, OpenFlags::empty()),
-            4 => self.symlink(name),
-            5 => Call::Linkat { old: place("f"), new: place(name), flags: AtFlags::empty() },
-            6 | 7 => Call::Unlinkat { path: place(name), flags: AtFlags::empty() },
-            8 | 9 => Call::Unlinkat { path: place(name), flags: AtFlags::REMOVEDIR },
-            10 => Call::Lstat { path: Text(name.into()) },
+            0 | 1 => Call::Mkdirat { path, mode: Octal(0o777) },
+            2 => self.open(path, OpenFlags::EXCL),
+            3 => self.open(path, OpenFlags::empty()),
+            4 => self.symlink(path),
+            5 => Call::Linkat { old: place("f"), new: path, flags: AtFlags::empty() },
+            6 | 7 => Call::Unlinkat { path, flags: AtFlags::empty() },
+            8 | 9 => Call::Unlinkat { path, flags: AtFlags::REMOVEDIR },
+            10 => Call::Lstat { path: Text(path.path) },
             11 if !self.below => {
                 self.below = true;
-                mkdir("d/a/x", 0o777)
+                Call::Mkdirat { path: self.by("d/a/x"), mode: Octal(0o777) }
+            }
+            12.. if self.task != 0 && self.gate == Some(Gate::Mount) => {
+                Call::Lstat { path: Text(path.path) }
             }
             _ => {
                 let none = RenameFlags::empty();
                 let flags = [none, none, none, RenameFlags::NOREPLACE, RenameFlags::EXCHANGE];
                 let flags = flags[self.rng.usize(..flags.len())];
-                Call::Renameat2 { old: place(name), new: place(self.name()), flags }
+                let new = self.name();
+                Call::Renameat2 { old: path, new: self.by(new), flags }
             }
         }
     }
@@ -229,6 +308,7 @@ impl Drawing<'_> {
     }
 
     fn call_of(&mut self, task: usize) -> Call {
+        self.task = task;
         if !self.has_tree || self.rng.u8(..4) == 0 {
             return self.call();
         }
@@ -264,10 +344,10 @@ impl Drawing<'_> {
         }
     }
 
-    fn open(&mut self, name: &'static str, more: OpenFlags) -> Call {
+    fn open(&mut self, path: Where, more: OpenFlags) -> Call {
         let flags = OpenFlags::CREAT | OpenFlags::NOFOLLOW | OpenFlags::RDWR | more;
         let (slot, mode) = (Fills(Slot(0)), Octal(self.mode()));
-        Call::Openat { slot, path: place(name), flags, mode }
+        Call::Openat { slot, path, flags, mode }
     }
 }
 
