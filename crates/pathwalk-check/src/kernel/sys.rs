@@ -75,6 +75,9 @@ pub(crate) fn own(fd: i64) -> OwnedFd {
 /// The same open file by another number, in the place of the one that had it.
 pub(crate) fn moved_to(number: i32, fd: OwnedFd, old: Option<OwnedFd>) -> OwnedFd {
     debug_assert!(old.as_ref().is_none_or(|old| old.as_raw_fd() == number), "it has the number");
+    if fd.as_raw_fd() == number {
+        return fd;
+    }
     // The call closes what had the number.
     let _ = old.map(IntoRawFd::into_raw_fd);
     let args = [Arg::Int(fd.as_raw_fd().into()), Arg::Int(number.into()), Arg::Int(0)];
