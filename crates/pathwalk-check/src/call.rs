@@ -187,6 +187,7 @@ calls! {
     Fremovexattr "fremovexattr" { slot: Slot, name: Text }
     Removexattrat "removexattrat" { path: Where, at: AtFlags, name: Text }
     Getdents64 "getdents64" { slot: Slot }
+    Getdents64By "getdents64_by" { slot: Slot, size: Int }
     Chdir "chdir" { path: Text }
     Fchdir "fchdir" { slot: Slot }
     Chroot "chroot" { path: Text }

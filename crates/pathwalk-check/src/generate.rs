@@ -329,6 +329,18 @@ impl Generator {
         Call::Openat { slot, path, flags, mode }
     }
 
+    fn getdents64_by(&mut self) -> Call {
+        let slot = self.slot();
+        if self.procfs {
+            // A name of the kernel's own may be the one that has no room.
+            return Call::Getdents64 { slot };
+        }
+        Call::Getdents64By {
+            slot,
+            size: Int(self.pick(&[0, 23, 24, 25, 31, 32, 48, 56, 279, 280])),
+        }
+    }
+
     fn slot(&mut self) -> Slot {
         match self.opened.len() {
             opened @ 1.. if !self.one_in(10) => self.opened[self.rng.usize(..opened)],

@@ -290,11 +290,18 @@ fn is_directory(mode: u32) -> bool {
     mode & S_IFMT == S_IFDIR
 }
 
-/// Numbers of tasks and descriptors are the machine's: as components of a path they are written as `N`.
+/// Numbers of tasks and descriptors are the machine's, and so is an inode's, which is the name of a file that has none: as
+/// components of a path they are written as `N`.
 pub(crate) fn without_numbers(bytes: &[u8]) -> Vec<u8> {
-    let components = bytes.split(|&byte| byte == b'/');
-    let named = components.map(|name| if is_number(name) { b"N" } else { name });
-    named.collect::<Vec<_>>().join(&b'/')
+    let named = |name: &[u8]| match name.strip_prefix(b"#") {
+        _ if is_number(name) => b"N".to_vec(),
+        Some(rest) if is_number(rest.strip_suffix(b" (deleted)").unwrap_or(rest)) => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            [b"#N", &rest[digits..]].concat()
+        }
+        _ => name.to_vec(),
+    };
+    bytes.split(|&byte| byte == b'/').map(named).collect::<Vec<_>>().join(&b'/')
 }
 
 fn is_number(name: &[u8]) -> bool {

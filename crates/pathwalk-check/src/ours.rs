@@ -297,7 +297,10 @@ impl Asking<'_> {
             Call::Ftruncate { slot, size } => {
                 task.ftruncate(self.file(*slot)?, size.0).map(done)?
             }
-            Call::Getdents64 { slot } => Raw::Names(list(task, self.file(*slot)?)?),
+            Call::Getdents64 { slot } => Raw::Names(list(task, self.file(*slot)?, PATH_MAX)?),
+            Call::Getdents64By { slot, size: Int(size) } => {
+                Raw::Names(list(task, self.file(*slot)?, *size as usize)?)
+            }
             Call::Chdir { path: Text(path) } => task.chdirat(self.cwd(), path).map(done)?,
             Call::Fchdir { slot } => task.fchdir(self.file(*slot)?).map(done)?,
             Call::Chroot { path: Text(path) } => task.chrootat(self.cwd(), path).map(done)?,
@@ -474,11 +477,11 @@ fn seek(task: &Task, file: &File, to: Seek) -> Result<Raw<File>> {
     Ok(Raw::Number(task.lseek(file, to)? as i64))
 }
 
-/// The whole directory, from its beginning.
-fn list(task: &Task, file: &File) -> Result<Vec<(Vec<u8>, u8)>> {
+/// The whole directory, from its beginning, as much at a time as a buffer of this size takes.
+fn list(task: &Task, file: &File, size: usize) -> Result<Vec<(Vec<u8>, u8)>> {
     task.lseek(file, Seek::Set(0))?;
     let mut names = Vec::new();
-    let mut buf = [0; PATH_MAX];
+    let mut buf = vec![0; size];
     loop {
         match task.getdents64(file, &mut buf)? {
             0 => return Ok(names),

@@ -73,6 +73,7 @@ pub(super) const DRAWN: &[(u32, Wants, Draw)] = &[
     (1, Nothing, |g| Call::Truncate { path: g.path(), size: g.offset() }),
     (1, Nothing, |g| Call::Ftruncate { slot: g.slot(), size: g.offset() }),
     (2, Nothing, |g| Call::Getdents64 { slot: g.slot() }),
+    (1, Nothing, Generator::getdents64_by),
     (2, Nothing, |g| Call::Chdir { path: g.path() }),
     (1, Nothing, |g| Call::Fchdir { slot: g.slot() }),
     (1, Nothing, |_| Call::Getcwd {}),

@@ -311,7 +311,8 @@ impl Caller<'_> {
             Call::Ftruncate { slot, size } => {
                 syscall(libc::SYS_ftruncate, [self.fd(*slot), int(size.0)]).map(done)
             }
-            Call::Getdents64 { slot } => self.list(*slot),
+            Call::Getdents64 { slot } => self.list(*slot, PATH_MAX),
+            Call::Getdents64By { slot, size } => self.list(*slot, size.0 as usize),
             Call::Chdir { path } => syscall(libc::SYS_chdir, [Arg::Str(&text(&path.0))]).map(done),
             Call::Fchdir { slot } => syscall(libc::SYS_fchdir, [self.fd(*slot)]).map(done),
             Call::Chroot { path } => {
@@ -437,11 +438,11 @@ impl Caller<'_> {
         }
     }
 
-    /// The whole directory, from its beginning.
-    fn list(&self, slot: Slot) -> Result<Raw<OwnedFd>> {
+    /// The whole directory, from its beginning, as much at a time as a buffer of this size takes.
+    fn list(&self, slot: Slot, size: usize) -> Result<Raw<OwnedFd>> {
         syscall(libc::SYS_lseek, [self.fd(slot), Arg::Int(0), Arg::Int(libc::SEEK_SET.into())])?;
         let mut names = Vec::new();
-        let mut buf = [0; PATH_MAX];
+        let mut buf = vec![0; size];
         loop {
             let size = Arg::Int(buf.len() as i64);
             let args = [self.fd(slot), Arg::Out(&mut buf), size];

@@ -10,7 +10,7 @@
 use super::sys::{Arg, own, syscall};
 use crate::{call::Call, field::Int};
 use pathwalk::{
-    MountFlags, OpenFlags, ResolveFlags, UmountFlags,
+    MountFlags, OpenFlags, UmountFlags,
     abi::xattr::{XATTR_NAME_POSIX_ACL_ACCESS, posix_acl},
 };
 use std::{
@@ -68,10 +68,7 @@ impl Ground {
             Call::Setflags { .. } => false,
             // It wants buffers and lengths in units.
             Call::Openat { flags, .. } => !flags.contains(OpenFlags::DIRECT),
-            // What an ACL allows it reads from the disk.
-            Call::Openat2 { flags, resolve, .. } => {
-                !flags.contains(OpenFlags::DIRECT) && !resolve.contains(ResolveFlags::CACHED)
-            }
+            Call::Openat2 { flags, .. } => !flags.contains(OpenFlags::DIRECT),
             // All worlds of a nursery stand on one.
             Call::Mount { flags, .. }
             | Call::Mountproc { flags, .. }
