@@ -219,9 +219,9 @@ calls! {
     Setcred "setcred" { fsuid: Int, fsgid: Int, caps: CapSet }
 }
 
-/// The number of the descriptor that a slot has.
+/// The number of the descriptor that a slot has: higher than those of the process, which its worlds have too.
 pub(crate) fn number(slot: Slot) -> i32 {
-    100 + slot.0 as i32
+    1000 + slot.0 as i32
 }
 
 /// Puts the number of a slot's descriptor in the place of each `%h0`.
