@@ -1,5 +1,5 @@
 //! What the judge looks at: when the calls have been made, the open files, then the whole tree; between calls the tree, in
-//! a way that changes nothing.
+//! a way that leaves the open files as they are.
 
 use crate::{
     answer::Answer,
@@ -102,13 +102,13 @@ fn look_at(path: &[u8]) -> Vec<Call> {
     ]
 }
 
-/// What is asked about each path between calls. No time of last access is written.
+/// What is asked about each path between calls.
 fn glance_at(path: &[u8], directory: bool) -> Vec<Call> {
     let place = || Where { dir: None, path: path.to_vec() };
     let (flags, mask) = (AtFlags::SYMLINK_NOFOLLOW, StatxMask::all());
     let mut calls = vec![Call::Statx { path: place(), flags, mask }];
     if directory {
-        let flags = OpenFlags::NOFOLLOW | OpenFlags::DIRECTORY | OpenFlags::NOATIME;
+        let flags = OpenFlags::NOFOLLOW | OpenFlags::DIRECTORY;
         let (slot, mode) = (Fills(JUDGES), Octal(0));
         calls.push(Call::Openat { slot, path: place(), flags, mode });
         calls.push(Call::Getdents64 { slot: JUDGES });

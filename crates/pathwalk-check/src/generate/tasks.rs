@@ -16,7 +16,8 @@ impl Generator {
     pub(super) fn path_by_task(&mut self) -> Text {
         let top = self.pick(&["/proc", "proc", "/proc", "d/../proc"]);
         let what = match self.rng.u8(..16) {
-            0 => self.pick(&["", "self", "thread-self", "thread-self/fdinfo"]).to_owned(),
+            // Not `self`: bound to `thread-self`, it would show the files of the process that draws.
+            0 => self.pick(&["", "thread-self", "thread-self/fdinfo"]).to_owned(),
             1 => "thread-self/fd".to_owned(),
             2..6 => "thread-self/cwd".to_owned(),
             6..8 => "thread-self/root".to_owned(),
