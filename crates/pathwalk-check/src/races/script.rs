@@ -276,7 +276,7 @@ impl Drawing<'_> {
                 self.below = true;
                 Call::Mkdirat { path: self.by("d/a/x"), mode: Octal(0o777) }
             }
-            12.. if self.task != 0 && self.gate == Some(Gate::Mount) => {
+            11.. if self.task != 0 && self.gate == Some(Gate::Mount) => {
                 Call::Lstat { path: Text(path.path) }
             }
             _ => {
