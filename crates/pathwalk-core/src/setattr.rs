@@ -11,7 +11,7 @@
 
 use crate::{
     cred::Subject,
-    inode::{Attr, I_CHANGE_AWAITED, I_CHANGING, Inode, InodeId},
+    inode::{Attr, I_ACL, I_CHANGE_AWAITED, I_CHANGING, Inode, InodeId},
     lock,
     mount::{MntFlags, MountId, remount::Writing},
     ops::making::may_keep_sgid,
@@ -156,6 +156,7 @@ impl Vfs {
         if i64::try_from(size).is_err() {
             return Err(Errno::EFBIG);
         }
+        let has_acl = || self.inode(held.inode()).flags.get() & I_ACL != 0;
         self.notify_change(held, |attr, change| {
             self.security_inode_setattr(held, who, SetAttr::Size(size))?;
             self.kill_caps(held)?;
@@ -163,6 +164,8 @@ impl Vfs {
             change.mode = without_privileges(attr, who);
             match stamp {
                 Stamp::Always => change.mtime = Some(change.now),
+                // With an ACL, the mode is written in both, and the time that the ACL changed.
+                Stamp::Changes if change.mode.is_some() && has_acl() => {}
                 Stamp::Changes => change.ctime = None,
             }
             Ok(())
