@@ -34,10 +34,7 @@ use pathwalk_sync::Sample;
 /// line, so that this is short.
 #[inline(always)]
 pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T) -> Result<T::Out> {
-    if Lookup::EXPRESS.contains(request.flags)
-        && request.path.first() == Some(&b'/')
-        && memo::can_be(request.path, request.vfs.remembered)
-    {
+    if may_be_remembered(&request) {
         let vfs = request.vfs;
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
@@ -211,10 +208,7 @@ pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
 /// Keeps the place that a path leads to, and its sample, if this thread remembers it.
 pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>, Sample)> {
     let vfs = request.vfs;
-    let may_be = Lookup::EXPRESS.contains(request.flags)
-        && request.path.first() == Some(&b'/')
-        && memo::can_be(request.path, vfs.remembered);
-    if !may_be {
+    if !may_be_remembered(request) {
         return None;
     }
     let known = memo::recall(vfs, request.fs.peek_root(), request.asker, request.path)?;
@@ -228,12 +222,17 @@ pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>
 
 /// Remembers where a path leads, if it was met before.
 pub(crate) fn remember(request: &Request<'_>) {
-    if Lookup::EXPRESS.contains(request.flags)
-        && request.path.first() == Some(&b'/')
-        && memo::can_be(request.path, request.vfs.remembered)
-    {
+    if may_be_remembered(request) {
         memo::remember(*request, request.path);
     }
+}
+
+/// Whether a thread can remember where a path leads: it begins at the root, and the walk knows no bounds.
+#[inline(always)]
+fn may_be_remembered(request: &Request<'_>) -> bool {
+    Lookup::EXPRESS.contains(request.flags)
+        && request.path.first() == Some(&b'/')
+        && memo::can_be(request.path, request.vfs.remembered)
 }
 
 /// The directory of the last name, kept, if this thread walked there before and the asker may search it.
