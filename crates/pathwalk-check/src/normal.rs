@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
 use pathwalk::{
-    Dev, Errno, Event, Stat, Statx, StatxMask,
+    Dev, Errno, Event, RenameFlags, Stat, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
 use std::collections::{HashMap, HashSet};
@@ -216,10 +216,15 @@ impl Normal {
         }
     }
 
-    /// Whether which times a call stamps is the file system's own: of a file that gets the size that it has, loses an ACL
-    /// that it has not, or is empty and read.
-    pub(crate) fn stamps_its_own_way(&self, call: &Call) -> bool {
+    /// Whether which times a call stamps is the file system's own: of a file that gets the size or the attribute that it has,
+    /// loses an ACL that it has not, or is empty and read; of a directory in which an ext4 had made a whiteout when it found that
+    /// the rename cannot be: it takes that back, and the directory has changed.
+    pub(crate) fn stamps_its_own_way(&self, call: &Call, answer: &Answer) -> bool {
         let own = match call {
+            Call::Renameat2 { flags, .. } => {
+                flags.contains(RenameFlags::WHITEOUT)
+                    && matches!(answer.without_events(), Answer::Failed(_))
+            }
             Call::Read { .. }
             | Call::Pread { .. }
             | Call::Truncate { .. }
@@ -227,11 +232,11 @@ impl Normal {
             | Call::Removexattr { .. }
             | Call::Lremovexattr { .. }
             | Call::Fremovexattr { .. }
-            | Call::Removexattrat { .. } => true,
-            Call::Setxattr { value, .. }
-            | Call::Lsetxattr { value, .. }
-            | Call::Fsetxattr { value, .. }
-            | Call::Setxattrat { value, .. } => value.0.is_empty(),
+            | Call::Removexattrat { .. }
+            | Call::Setxattr { .. }
+            | Call::Lsetxattr { .. }
+            | Call::Fsetxattr { .. }
+            | Call::Setxattrat { .. } => true,
             _ => false,
         };
         own && self.ground == Ground::Ext4

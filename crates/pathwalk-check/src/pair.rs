@@ -217,7 +217,7 @@ impl<S: Subject> Watched<S> {
         if !events.is_empty() {
             answer = Answer::Told(Box::new(answer), self.normal.events(events));
         }
-        let own_stamps = self.normal.stamps_its_own_way(call);
+        let own_stamps = self.normal.stamps_its_own_way(call, &answer);
         let files = std::iter::zip(&after, &self.before)
             .map(|(after, before)| {
                 let after = after.as_ref()?;

@@ -53,7 +53,9 @@ impl HostFile {
         let held = fs.reach_node(node)?;
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
         let fd = fs.spare(|| match kind {
-            FileType::Directory => fs.host.open_dir(held.as_fd()),
+            FileType::Directory => {
+                fs.unnoted(told & OFlags::NOATIME, |flags| fs.host.open_dir(held.as_fd(), flags))
+            }
             FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::Regular => match fs.reopen(held.as_fd(), told) {
                 Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told),

@@ -141,8 +141,8 @@ impl Host {
     }
 
     /// Opens a directory that is held, to list it.
-    pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>) -> Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.call(|| fs::openat(dir, ".", flags, Mode::empty()))
     }
 

@@ -29,7 +29,10 @@ use rustix::{
 };
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// The names by which ACLs are kept.
@@ -54,6 +57,8 @@ pub(crate) struct Shared {
     blksize: u32,
     /// The flags that can be set of a file, if there are any.
     flags: Option<InodeFlags>,
+    /// The host notes whatever is read of other users' files: it refused `O_NOATIME` for one.
+    notes_others: AtomicBool,
 }
 
 impl HostFs {
@@ -81,7 +86,7 @@ impl HostFs {
         let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
         let has_acl = !matches!(acl, Err(Errno::EOPNOTSUPP));
         features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
-        let opened = host.open_dir(root.as_fd());
+        let opened = host.open_dir(root.as_fd(), OFlags::empty());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
         if options.coherence != Coherence::Exclusive {
             features |= Features::REVALIDATE | Features::LOOKUP_MANY | Features::GETATTR;
@@ -104,6 +109,7 @@ impl HostFs {
             features,
             blksize: stat.stx_blksize,
             flags: has_flags.then(InodeFlags::all),
+            notes_others: AtomicBool::new(false),
         };
         Ok(Arc::new(Self(Arc::new(shared))))
     }
@@ -146,14 +152,38 @@ impl Shared {
         Ok(attr)
     }
 
-    /// Opens what is held. `O_NOATIME` is for its owner on the host; for others it is left out.
+    /// Opens what is held, as [`Shared::unnoted`].
     pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
-        match self.host.reopen(held, flags) {
+        self.unnoted(flags, |flags| self.host.reopen(held, flags))
+    }
+
+    /// Opens something. `O_NOATIME` is for its owner on the host; for others it is left out.
+    pub(crate) fn unnoted(
+        &self,
+        flags: OFlags,
+        open: impl Fn(OFlags) -> Result<OwnedFd>,
+    ) -> Result<OwnedFd> {
+        match open(flags) {
             Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
-                self.host.reopen(held, flags.difference(OFlags::NOATIME))
+                let fd = open(flags.difference(OFlags::NOATIME))?;
+                self.notes_others.store(true, Relaxed);
+                Ok(fd)
             }
             answer => answer,
         }
+    }
+
+    /// The flags without an `O_NOATIME` that the host is known to refuse: most files of a read-only mount are such.
+    fn asked(&self, inode: InodeRef<'_>, flags: OpenFlags) -> OpenFlags {
+        if !flags.contains(OpenFlags::NOATIME) || !self.notes_others.load(Relaxed) {
+            return flags;
+        }
+        let identities = &self.options.identities;
+        let Attr { uid, gid, .. } = inode.attr();
+        let owner = identities.to_host(uid, gid).map(|(uid, _)| uid);
+        let own = owner == Some(rustix::process::geteuid().as_raw());
+        // Whose a file is on the host, is not told where owners are kept beside the files.
+        if own || identities.is_kept() { flags } else { flags.difference(OpenFlags::NOATIME) }
     }
 
     /// Opens a file that may be opened, but not on the host: who makes a file may write to it by that call whatever mode it gets,
@@ -334,6 +364,7 @@ impl FileSystem for HostFs {
         if writes && kind == FileType::Regular {
             self.0.may_change()?;
         }
+        let flags = self.0.asked(inode, flags);
         let file = HostFile::open(&self.0, &*self.0.node(inode)?, kind, flags)?;
         Ok(Some(Box::new(Opened::new(file))))
     }

@@ -417,8 +417,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// is then asked instead of itself, until the file is closed. `None` is a file system that keeps nothing: it is asked by
     /// inode, as memfs. With [`Features::NO_OPEN`] it is not even asked this.
     ///
-    /// The flags are those that stay: the access mode, `O_APPEND`, `O_NOATIME` …. An `O_TRUNC` comes after, by
-    /// [`FileSystem::setattr`].
+    /// The flags are those that stay: the access mode, `O_APPEND`, `O_NOATIME` …; that also where the mount by which the file
+    /// is opened notes no reading. An `O_TRUNC` comes after, by [`FileSystem::setattr`].
     ///
     /// # Errors
     ///

@@ -17,6 +17,7 @@ use crate::{
         Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
         hold::Hold,
         job::{Job, Keep, Parent},
+        link::notes_reading,
         lookup::{climb_to_last, keep, keep_remembered, remember, remembered_parent},
         observe::{Left, Observer},
         text::Text,
@@ -201,7 +202,8 @@ impl Task {
         let flags = flags.difference(OPENING);
         lock_order::assert_none_held();
         let asked = held.inode_ref().slot().flags.get() & I_NO_OPEN == 0;
-        let handle = if asked { held.sb().fs.open(held.inode_ref(), flags)? } else { None };
+        let handle =
+            if asked { held.sb().fs.open(held.inode_ref(), told(&held, flags))? } else { None };
         let file = File::new(&self.anchor, held, flags).with_security(word).with_handle(handle);
         Ok(match access {
             Some(access) => file.with_write_access(access),
@@ -394,6 +396,13 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// What the file system is told of an opening's flags: a mount that notes no reading is as `O_NOATIME`.
+fn told(held: &HeldPath<'_>, flags: OpenFlags) -> OpenFlags {
+    let kind = held.inode_ref().slot().file_type();
+    let notes = notes_reading(held.mnt_flags(), kind == Some(FileType::Directory));
+    if notes { flags } else { flags | OpenFlags::NOATIME }
 }
 
 /// Whether it can be written to once it is open; with access mode 3 it cannot.

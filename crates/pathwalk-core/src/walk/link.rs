@@ -266,10 +266,7 @@ pub(super) const AT_ONCE: i64 = i64::MIN;
 /// Linux: `atime_needs_update`, `relatime_need_update`.
 pub(super) fn atime_due(attr: &Attr, flags: MntFlags) -> Option<i64> {
     let directory = attr.file_type() == FileType::Directory;
-    let noatime = attr.flags.contains(InodeFlags::NOATIME)
-        || flags.contains(MntFlags::NOATIME)
-        || directory && flags.contains(MntFlags::NODIRATIME);
-    if noatime || flags.read_only() {
+    if attr.flags.contains(InodeFlags::NOATIME) || !notes_reading(flags, directory) {
         return None;
     }
     let changed_since = attr.atime <= attr.mtime || attr.atime <= attr.ctime;
@@ -277,6 +274,13 @@ pub(super) fn atime_due(attr: &Attr, flags: MntFlags) -> Option<i64> {
         return Some(AT_ONCE);
     }
     Some(attr.atime.sec.saturating_add(DAY))
+}
+
+/// Whether a mount with these flags notes that something is read.
+pub(crate) fn notes_reading(flags: MntFlags, directory: bool) -> bool {
+    let noatime =
+        flags.contains(MntFlags::NOATIME) || directory && flags.contains(MntFlags::NODIRATIME);
+    !noatime && !flags.read_only()
 }
 
 impl Vfs {

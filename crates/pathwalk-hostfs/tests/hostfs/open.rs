@@ -1,13 +1,14 @@
 //! Open files are the host's.
 
 use crate::common::{Ground, both_ways};
-use pathwalk_abi::{AtFlags, Errno, OpenFlags};
+use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags};
 use pathwalk_core::{At, Seek};
 use pathwalk_hostfs::HostOptions;
 use std::{
     fs,
     io::{Read, Seek as _, Write},
     os::{fd::AsFd, unix::fs::MetadataExt},
+    time::{Duration, UNIX_EPOCH},
 };
 
 #[test]
@@ -157,4 +158,53 @@ fn what_is_only_to_be_read_is_not_changed() {
     assert_eq!(fs::read(ground.host("f")).unwrap(), b"text");
     assert_eq!(fs::read_dir(ground.host("")).unwrap().count(), 1);
     assert!(file.host_fd().unwrap().as_fd().try_clone_to_owned().is_ok());
+}
+
+/// Under relatime a time of last access that is a day old is written at the next reading.
+#[test]
+fn what_is_not_to_be_noted_the_host_does_not_note() {
+    let ground = Ground::new();
+    let task = &ground.task;
+    task.mkdir("/d", 0o755).unwrap();
+    task.mkdir("/m", 0o755).unwrap();
+    for name in ["/d/f", "/d/g"] {
+        task.open(name, OpenFlags::CREAT | OpenFlags::WRONLY, 0o644).unwrap();
+    }
+    let old = UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let age = || {
+        for path in ["d", "d/f"] {
+            let file = fs::File::open(ground.host(path)).unwrap();
+            file.set_times(fs::FileTimes::new().set_accessed(old)).unwrap();
+        }
+    };
+    let noted =
+        || ["d", "d/f"].map(|path| ground.host(path).metadata().unwrap().atime() > 1_000_000);
+    let read = |dir: &str, flags: OpenFlags| {
+        age();
+        // The cache has older attributes than the host now.
+        let (opened, mut buf) = (task.open(dir, flags, 0).unwrap(), [0; 256]);
+        while task.getdents64(&opened, &mut buf).unwrap() != 0 {}
+        let file = task.open(format!("{dir}/f"), flags, 0).unwrap();
+        task.read(&file, &mut buf).unwrap();
+    };
+    read("/d", OpenFlags::NOATIME);
+    assert_eq!(noted(), [false, false], "O_NOATIME");
+    let bind = MountFlags::BIND;
+    task.mount_tree("/d", "/m", bind).unwrap();
+    task.mount_tree("", "/m", bind | MountFlags::REMOUNT | MountFlags::NOATIME).unwrap();
+    read("/m", OpenFlags::empty());
+    assert_eq!(noted(), [false, false], "a mount with noatime");
+    task.mount_tree("", "/m", bind | MountFlags::REMOUNT | MountFlags::NODIRATIME).unwrap();
+    read("/m", OpenFlags::empty());
+    let [directory, _] = noted();
+    assert!(!directory, "a mount with nodiratime");
+    task.mount_tree("", "/m", bind | MountFlags::REMOUNT | MountFlags::RDONLY).unwrap();
+    read("/m", OpenFlags::empty());
+    assert_eq!(noted(), [false, false], "a read-only mount");
+    age();
+    fs::read_dir(ground.host("d")).unwrap().for_each(drop);
+    // Its file system may be mounted so that it notes nothing.
+    let [notes, _] = noted();
+    read("/d", OpenFlags::empty());
+    assert_eq!(noted(), [notes, notes], "all else is noted");
 }
