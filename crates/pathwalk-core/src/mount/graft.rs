@@ -62,10 +62,11 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: beneath what is no mount's root, or beneath the mount at the bottom.
+    /// - `EINVAL`: beneath what is no mount's root.
     /// - `ENOENT`: the file system lets nothing be mounted there.
     /// - `ENOENT`: the place was removed, or a directory above it was dropped as stale; or it lies in a mount that was
     ///   unmounted.
+    /// - `EINVAL`: beneath the mount at the bottom, or what hangs nowhere; of that the root is the place.
     ///
     /// Linux: `do_lock_mount`, `d_set_mounted`.
     pub(crate) fn lock_mount<'v>(
@@ -98,6 +99,9 @@ impl Vfs {
                 // Who drops a stale name takes down what is mounted below it after.
                 if !tree.is_linked_from_root(mountpoint) {
                     return Err(Errno::ENOENT);
+                }
+                if side == Side::Beneath && parent == tree.topmost(at.mnt()) {
+                    return Err(Errno::EINVAL);
                 }
                 return Ok(LockedMount { tree, parent, mountpoint, _name: name, _held: held });
             }
@@ -176,8 +180,10 @@ impl TreeGuard<'_> {
         if side == Side::OnTop {
             return Ok(self.top_of(at.mnt(), at.dentry()));
         }
-        let place = self.vfs.mount_slot(self.topmost(at.mnt())).place();
-        if place.0 == MountId::NONE { Err(Errno::EINVAL) } else { Ok(place) }
+        let top = self.topmost(at.mnt());
+        let place = self.vfs.mount_slot(top).place();
+        // What hangs nowhere hangs in its own root: see `lock_mount`.
+        Ok(if place.0 == MountId::NONE { (top, self.vfs.mount_slot(top).root()) } else { place })
     }
 
     /// How many more mounts a namespace can have.
