@@ -217,6 +217,7 @@ calls! {
     Setns "setns" { of: Who }
     Mounts "mounts" { }
     Setcred "setcred" { fsuid: Int, fsgid: Int, caps: CapSet }
+    Setcaps "setcaps" { permitted: CapSet, caps: CapSet }
 }
 
 /// The number of the descriptor that a slot has: higher than those of the process, which its worlds have too.

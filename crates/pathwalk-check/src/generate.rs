@@ -35,6 +35,10 @@ pub(crate) struct Generator {
     procfs: bool,
     /// Tasks change their credentials.
     creds: bool,
+    /// Root loses powers for ever.
+    shrinks: bool,
+    /// Who makes the call that is drawn.
+    who: Who,
     /// No fifos and their like, which only Linux opens: then watches may go after one event, and the second queue be read
     /// at any time.
     plain: bool,
@@ -52,8 +56,9 @@ impl Generator {
         // Neighbouring runs are to have nothing in common.
         let seed = fastrand::Rng::with_seed(seed).u64(..) ^ fastrand::Rng::with_seed(!run).u64(..);
         let rng = fastrand::Rng::with_seed(seed);
-        let (procfs, creds, plain, pending) = (false, false, false, Vec::new());
-        Self { rng, made, mounted, opened, procfs, creds, plain, pending }
+        let (procfs, creds, shrinks, plain, pending) = (false, false, false, false, Vec::new());
+        let who = Who::Root;
+        Self { rng, made, mounted, opened, procfs, creds, shrinks, who, plain, pending }
     }
 
     /// Draws a run of so many calls.
@@ -72,10 +77,10 @@ impl Generator {
         self.procfs = self.one_in(4);
         // Whose the files of a procfs are, it has from the effective user, which a `Cred` does not know.
         self.creds = !self.procfs && self.one_in(4);
+        self.shrinks = self.creds && self.rng.bool();
         // Which inodes a procfs keeps, and so what it tells of them, is its own matter.
         flavour.watches &= !self.procfs;
         self.plain = flavour.watches && self.rng.bool();
-        let mut who = Who::Root;
         for index in 0..calls {
             if self.procfs && index < 2 {
                 steps.push(Step { who: Who::Root, call: self.a_procfs(index) });
@@ -95,10 +100,10 @@ impl Generator {
                 continue;
             }
             if self.rng.u8(..3) == 0 {
-                who = self.pick(&[Who::Root, Who::Root, Who::U, Who::U, Who::V, Who::S]);
+                self.who = self.pick(&[Who::Root, Who::Root, Who::U, Who::U, Who::V, Who::S]);
             }
             let call = self.call(flavour);
-            steps.push(Step { who, call });
+            steps.push(Step { who: self.who, call });
         }
         steps
     }

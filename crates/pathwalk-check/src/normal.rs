@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
 use pathwalk::{
-    Dev, Errno, Event, RenameFlags, Stat, Statx, StatxMask,
+    Dev, Errno, Event, MountFlags, RenameFlags, Stat, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
 use std::collections::{HashMap, HashSet};
@@ -22,6 +22,8 @@ pub(crate) struct Normal {
     procs: HashSet<u64>,
     cookies: HashMap<u32, u32>,
     next_dev: u32,
+    /// Mounts may be copied into others that receive them.
+    copies_spread: bool,
     ground: Ground,
 }
 
@@ -64,10 +66,38 @@ impl Normal {
                 Answer::Names(names)
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts)),
+            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.copies_spread)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }
+    }
+
+    /// Hears what is about to be called: from the first mount on that is to be shared, the order of mounts is not compared.
+    ///
+    /// It is that in which they were made. Of the copies that one mount makes in all who receive it, Linux makes those of a
+    /// master's slaves in the order in which each became one, of that master and not of another of its group: which one that
+    /// is, cannot be told from the manual, nor be seen in another way.
+    pub(crate) fn hear(&mut self, call: &Call) {
+        let call = if let Call::Within { call, .. } = call { call } else { call };
+        self.copies_spread |= match call {
+            Call::Mount { flags, .. } | Call::MountTree { flags, .. } => {
+                flags.contains(MountFlags::SHARED)
+            }
+            Call::Mountproc { flags, .. } => flags.contains(MountFlags::SHARED),
+            Call::MountSetattr { propagation, .. } | Call::OpenTreeAttr { propagation, .. } => {
+                propagation.contains(MountFlags::SHARED)
+            }
+            _ => false,
+        };
+    }
+
+    /// The places of the mounts that were listed.
+    pub(crate) fn listed(&self, places: &mut Vec<u8>) {
+        let mut each: Vec<&[u8]> = places.split(|&byte| byte == 0).collect();
+        if self.copies_spread {
+            each.sort();
+        }
+        *places = each.join(&b","[..]);
     }
 
     /// Cookies are numbers of the machine's.

@@ -59,7 +59,7 @@ impl Ours {
             let mut cred = cred(who);
             if !settings.keeps_set_ids {
                 cred.caps.remove(CapSet::FSETID);
-                cred.permitted = cred.caps;
+                cred.permitted.remove(CapSet::FSETID);
             }
             task.set_cred(cred);
             task
@@ -107,6 +107,14 @@ impl Ours {
         Ok(Raw::Done)
     }
 
+    /// As the kernel's `set_caps`.
+    fn set_caps(&mut self, who: Who, left: CapSet, caps: CapSet) -> Result<Raw<File>> {
+        let task = &mut self.tasks[who as usize];
+        let permitted = task.cred().permitted & left;
+        task.set_cred(Cred { permitted, caps: caps & permitted, ..task.cred().clone() });
+        Ok(Raw::Done)
+    }
+
     /// Makes a call that is about no slot; what it opens is closed.
     pub(crate) fn ask_as(&self, who: Who, call: &Call) -> Said<File> {
         Said::Answer(self.ask(&self.tasks[who as usize], call))
@@ -128,6 +136,7 @@ impl Ours {
         let answer = match call {
             Call::UnshareMounts {} | Call::Setns { .. } => self.enter(step.who, call),
             Call::Setcred { fsuid, fsgid, caps } => self.set_cred(step.who, *fsuid, *fsgid, *caps),
+            Call::Setcaps { permitted, caps } => self.set_caps(step.who, *permitted, *caps),
             Call::Mounts {} => {
                 let text = |who: Who| (who.name(), as_tmpfs(mountinfo(&self.tasks[who as usize])));
                 Ok(Raw::Mounts(Who::ALL.map(text).into()))
@@ -381,7 +390,8 @@ impl Asking<'_> {
             Call::UnshareMounts {}
             | Call::Setns { .. }
             | Call::Mounts {}
-            | Call::Setcred { .. } => {
+            | Call::Setcred { .. }
+            | Call::Setcaps { .. } => {
                 unreachable!("these are about the tasks themselves: see `Ours::make`")
             }
             _ => unreachable!("the calls about extended attributes were made above"),
@@ -446,7 +456,8 @@ fn cred(who: Who) -> Cred {
     let (uid, gid, fsuid, fsgid, groups) = who.ids();
     let caps = if fsuid == 0 { CapSet::FULL } else { CapSet::empty() };
     let groups = groups.to_vec();
-    Cred { uid, gid, fsuid, fsgid, groups, caps, permitted: caps, security: 0 }
+    // Whoever has none may get some by `set_cred`.
+    Cred { uid, gid, fsuid, fsgid, groups, caps, permitted: CapSet::FULL, security: 0 }
 }
 
 fn id(Int(id): Int) -> Option<u32> {

@@ -184,6 +184,7 @@ impl<S: Subject> Watched<S> {
         if let Some(dev) = new_device {
             self.normal.renew_device(dev, step.call.mounts_new() == Some(NewMount::Procfs));
         }
+        self.normal.hear(&step.call);
         let mut answer = self.normal.answer(&said);
         let call = match &step.call {
             Call::Within { call, .. } => call,
@@ -199,6 +200,13 @@ impl<S: Subject> Watched<S> {
             (call, &mut answer)
         {
             *path = without_numbers(path);
+        }
+        if let (
+            Call::Listmount { .. } | Call::ListmountRoot { .. } | Call::ListmountId { .. },
+            Answer::Bytes(places),
+        ) = (call, &mut answer)
+        {
+            self.normal.listed(places);
         }
         // Positions in a directory are the file system's own.
         if let Call::LseekSet { slot, .. } | Call::LseekCur { slot, .. } = &step.call

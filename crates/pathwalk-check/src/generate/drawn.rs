@@ -79,6 +79,7 @@ pub(super) const DRAWN: &[(u32, Wants, Draw)] = &[
     (1, Nothing, |_| Call::Getcwd {}),
     (1, Nothing, |g| Call::Umask { mask: Octal(g.pick(&[0, 0o022, 0o077, 0o007])) }),
     (4, Creds, Generator::setcred),
+    (1, Creds, Generator::setcaps),
     (1, Roots, |g| Call::Chroot { path: g.path() }),
     (2, Mounts, |g| Call::Mount { path: g.mountpoint(), flags: g.mount_flags() }),
     (2, Mounts, |g| Call::Bind { source: g.path(), path: g.mountpoint() }),

@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::{
-    call::Call,
+    call::{Call, Who},
     field::{Int, Octal, Text, Where},
 };
 use pathwalk::{CapSet, MountFlags};
@@ -34,9 +34,18 @@ impl Generator {
         Text(path)
     }
 
-    /// A task gets other credentials, or those of a user 0 back.
+    /// A task gets other credentials, or those of a user 0 back; who is none mostly stays that and gets a power or two.
     pub(super) fn setcred(&mut self) -> Call {
         let id = |g: &mut Self| Int(g.pick(&[0, 1000, 1000, 1001]));
+        if matches!(self.who, Who::U | Who::V) && !self.one_in(6) {
+            let (_, _, uid, gid, _) = self.who.ids();
+            let caps = match self.rng.u8(..5) {
+                0 => CapSet::empty(),
+                1 => self.capability() | self.capability(),
+                _ => self.capability(),
+            };
+            return Call::Setcred { fsuid: Int(uid.into()), fsgid: Int(gid.into()), caps };
+        }
         if self.one_in(3) {
             return all_powers();
         }
@@ -46,6 +55,27 @@ impl Generator {
             _ => self.capability() | self.capability(),
         };
         Call::Setcred { fsuid: id(self), fsgid: id(self), caps }
+    }
+
+    /// A task loses powers for ever, and has some of those that are left: with what may be effective, and not with what is,
+    /// access(2) asks for a real user 0. Mostly credentials can still be changed.
+    pub(super) fn setcaps(&mut self) -> Call {
+        if self.who == Who::Root && !self.shrinks {
+            return self.setcred();
+        }
+        let mut permitted = match self.rng.u8(..3) {
+            0 => CapSet::from_bits_truncate(self.rng.u64(..) | self.rng.u64(..)),
+            _ => CapSet::FULL - self.capability(),
+        };
+        if !self.one_in(8) {
+            permitted |= CapSet::SETUID | CapSet::SETGID;
+        }
+        let caps = match self.rng.u8(..4) {
+            0 => permitted,
+            1 => CapSet::from_bits_truncate(self.rng.u64(..)),
+            _ => self.capability() | self.capability(),
+        };
+        Call::Setcaps { permitted, caps }
     }
 
     fn capability(&mut self) -> CapSet {

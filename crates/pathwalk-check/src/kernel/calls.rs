@@ -409,6 +409,9 @@ impl Caller<'_> {
             Call::Setcred { fsuid, fsgid, caps } => {
                 world::set_cred(fsuid.0, fsgid.0, *caps).map(|()| Raw::Done)
             }
+            Call::Setcaps { permitted, caps } => {
+                world::set_caps(*permitted, *caps).map(|()| Raw::Done)
+            }
             Call::Mounts {} => Ok(Raw::Mounts(self.tasks.mounts())),
             Call::Umount2 { path, flags } => {
                 let args = [Arg::Str(&text(&path.0)), int(flags.bits().into())];

@@ -83,7 +83,8 @@ fn is_of_one_user(call: &Call) -> bool {
         Call::Within { call, .. } => is_of_one_user(call),
         Call::Mknodat { mode: Octal(mode), .. } => !matches!(mode & S_IFMT, S_IFBLK | S_IFCHR),
         Call::Fchownat { uid, gid, .. } | Call::Fchown { uid, gid, .. } => known(uid) && known(gid),
-        Call::Setflags { .. } | Call::Mountproc { .. } | Call::Setcred { .. } => false,
+        Call::Setflags { .. } | Call::Mountproc { .. } => false,
+        Call::Setcred { .. } | Call::Setcaps { .. } => false,
         Call::IdmapMount { .. } | Call::OpenTreeAttr { .. } => false,
         // The root is locked in its place: mount_namespaces(7).
         Call::Umount2 { .. } | Call::PivotRoot { .. } | Call::MoveMount { .. } => false,

@@ -242,6 +242,9 @@ fn become_task(who: Who) -> Result<()> {
     // Changing ids makes the whole process one that nobody may look into, and its files in a procfs root's; until the end
     // of this, nobody looks at one.
     let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
+    // Who is no user 0 may get powers back by `set_cred`, one at a time.
+    let keep = [Arg::Int(libc::PR_SET_KEEPCAPS.into()), Arg::Int(1)];
+    syscall(libc::SYS_prctl, keep)?;
     syscall(libc::SYS_setresgid, [id(gid), id(egid), id(egid)])?;
     syscall(libc::SYS_setresuid, [id(uid), id(euid), id(euid)])?;
     let_others_look()
@@ -250,28 +253,41 @@ fn become_task(who: Who) -> Result<()> {
 /// Gives the calling thread this user, this group and these effective capabilities to be checked by; what it may make
 /// effective stays. It is for who may change ids.
 pub(super) fn set_cred(fsuid: i64, fsgid: i64, caps: CapSet) -> Result<()> {
+    let permitted = permitted()?;
+    if !permitted.contains(CapSet::SETUID | CapSet::SETGID) {
+        return Err(Errno::EPERM);
+    }
+    // As in `become_task`.
+    let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
+    capset(permitted, permitted)?;
+    syscall(libc::SYS_setfsgid, [Arg::Int(fsgid)])?;
+    syscall(libc::SYS_setfsuid, [Arg::Int(fsuid)])?;
+    // A user other than 0 has just lost what is about files.
+    capset(permitted, caps & permitted)?;
+    let_others_look()
+}
+
+/// Takes capabilities from what the calling thread may make effective, for ever, and makes these effective.
+pub(super) fn set_caps(left: CapSet, caps: CapSet) -> Result<()> {
+    let left = permitted()? & left;
+    capset(left, caps & left)
+}
+
+/// What the calling thread may make effective.
+fn permitted() -> Result<CapSet> {
     // capget(2): the low halves of what is effective, permitted and inheritable, then the high ones.
     let mut header = [0x2008_0522];
     let mut data = [0; 3];
     syscall(libc::SYS_capget, [Arg::Words(&mut header), Arg::Words(&mut data)])?;
-    let permitted = data[0] >> 32 | data[2] << 32;
-    if !CapSet::from_bits_retain(permitted).contains(CapSet::SETUID | CapSet::SETGID) {
-        return Err(Errno::EPERM);
-    }
-    let capset = |caps: u64| {
-        let low = |set: u64| set & u64::from(u32::MAX);
-        let mut header = [0x2008_0522];
-        let mut data = [low(caps) | permitted << 32, caps >> 32 << 32, permitted >> 32];
-        syscall(libc::SYS_capset, [Arg::Words(&mut header), Arg::Words(&mut data)]).map(drop)
-    };
-    // As in `become_task`.
-    let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
-    capset(permitted)?;
-    syscall(libc::SYS_setfsgid, [Arg::Int(fsgid)])?;
-    syscall(libc::SYS_setfsuid, [Arg::Int(fsuid)])?;
-    // A user other than 0 has just lost what is about files.
-    capset(caps.bits() & permitted)?;
-    let_others_look()
+    Ok(CapSet::from_bits_retain(data[0] >> 32 | data[2] << 32))
+}
+
+fn capset(permitted: CapSet, effective: CapSet) -> Result<()> {
+    let (permitted, effective) = (permitted.bits(), effective.bits());
+    let low = |set: u64| set & u64::from(u32::MAX);
+    let mut header = [0x2008_0522];
+    let mut data = [low(effective) | permitted << 32, effective >> 32 << 32, permitted >> 32];
+    syscall(libc::SYS_capset, [Arg::Words(&mut header), Arg::Words(&mut data)]).map(drop)
 }
 
 /// Changed ids make the process one that nobody may look into: this takes that back.

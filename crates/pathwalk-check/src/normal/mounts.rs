@@ -6,7 +6,7 @@
 //!     see the same    │ │ │ │ └ options and propagation of the mount
 //!                     │ │ │ └ where
 //!                     │ │ └ what of its file system
-//!                     mount, parent
+//!                     mount, parent: the how many-th that was listed
 //! ```
 
 use super::without_numbers;
@@ -16,18 +16,21 @@ use std::{collections::HashMap, fmt::Write};
 
 /// Makes the texts of all tasks one line.
 ///
-/// - Mounts are listed a parent before its children and those by path: the order in which copies are made cannot be told
-///   from the manual.
+/// - Mounts are written a parent before its children and those by path; where `copies_spread`, see
+///   [`Normal::hear`](super::Normal::hear), they are also counted so.
 /// - The numbers of mounts and of peer groups are the machine's: they are counted as they come.
 /// - So are the numbers of tasks in the paths of a procfs.
 /// - Options of the superblock that only tmpfs has are dropped, and so are devices: stat shows them.
-pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
+pub(crate) fn normal(texts: &[(&str, Vec<u8>)], copies_spread: bool) -> String {
     let mut groups = HashMap::new();
     let mut shown: Vec<(String, String)> = Vec::new();
     for (who, text) in texts {
         let text = shown_text(text);
-        let lines = in_order(text.lines().filter_map(Line::read).collect());
-        let line = write(&lines, &mut groups);
+        let lines: Vec<_> = text.lines().filter_map(Line::read).collect();
+        let listed: Vec<u32> = lines.iter().map(|line| line.id).collect();
+        let lines = in_order(lines);
+        let written = lines.iter().map(|line| line.id).collect();
+        let line = write(&lines, if copies_spread { written } else { listed }, &mut groups);
         match shown.iter_mut().find(|(_, other)| *other == line) {
             Some((names, _)) => {
                 names.push(' ');
@@ -84,15 +87,14 @@ pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
     Raw::Bytes(words.join(",").into_bytes())
 }
 
-/// What listmount tells: the places of the mounts, sorted, as they are numbered in the order in which copies are made.
+/// What listmount tells: the places of the mounts, for [`Normal::listed`](super::Normal::listed).
 pub(crate) fn listmount<F>(
     listed: Vec<u64>,
     tell: impl Fn(u64) -> Result<StatMount>,
 ) -> Result<Raw<F>> {
     let point = |id| tell(id).map(|told| without_numbers(&told.mnt_point));
-    let mut points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
-    points.sort();
-    Ok(Raw::Bytes(points.join(&b","[..])))
+    let points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
+    Ok(Raw::Bytes(points.join(&0)))
 }
 
 /// As text, with each byte that is none told.
@@ -152,15 +154,16 @@ fn in_order(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
     ordered
 }
 
-fn write(lines: &[Line<'_>], groups: &mut HashMap<String, usize>) -> String {
-    let number = |id| lines.iter().position(|line| line.id == id).map_or(0, |index| index + 1);
+fn write(lines: &[Line<'_>], counted: Vec<u32>, groups: &mut HashMap<String, usize>) -> String {
+    let number = |id| counted.iter().position(|&other| other == id).map_or(0, |index| index + 1);
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
         if index != 0 {
             out.push_str(" | ");
         }
         let Line { root, path, options, .. } = line;
-        let _ = write!(out, "{}<{} {root} {path} {options}", index + 1, number(line.parent));
+        let (id, parent) = (number(line.id), number(line.parent));
+        let _ = write!(out, "{id}<{parent} {root} {path} {options}");
         for word in &line.propagation {
             match word.split_once(':') {
                 Some((kind, group)) => {

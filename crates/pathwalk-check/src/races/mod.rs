@@ -147,7 +147,7 @@ fn had(
         }
         if possible.contains(&outcome) {
             had.insert(outcome);
-        } else if !excused.contains(&outcome) {
+        } else if !excused.contains(&outcome) && !script.is_explained(&outcome, possible) {
             return (had.len(), Some(unexplained(script, &outcome, possible)));
         }
     }

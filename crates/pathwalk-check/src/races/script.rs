@@ -10,6 +10,9 @@
 //!
 //! The fixed directories are named in several ways: `./d`, `e/../d`, and by a symlink, `l`, which stays too.
 //!
+//! Some calls walk within bounds, and up on the way. What Linux cannot tell to have stayed within them, because something
+//! was renamed or mounted meanwhile, is `EAGAIN`: see [`Script::is_explained`].
+//!
 //! Some scripts have a gate, besides: root's last call lets the others into `d`, or keeps them out of it. It changes the mode
 //! of `d`, or mounts `d` where they look for it, `b`, or unmounts it there. What is found behind a gate and what is done there
 //! are two steps. So the others' names are all behind it, and where it is a mount no call of theirs goes through it twice.
@@ -21,15 +24,17 @@
 //! - Files are not opened there, as who has one open for writing keeps a map away, as long as that is.
 //! - Whoever writes at that moment keeps it away too: see [`Script::without_map`].
 
-use crate::idmaps::{IDMAPS, Idmap};
+use super::Outcome;
 use crate::{
     call::{Call, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, Where},
+    idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
-    AtFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags, UmountFlags,
-    abi::mode::S_IFREG,
+    AtFlags, Errno, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, RenameFlags,
+    ResolveFlags, UmountFlags, abi::mode::S_IFREG,
 };
+use std::collections::HashSet;
 
 /// A tree, and what each task does to it. All paths begin in a directory of the run's own.
 #[derive(Clone, Debug)]
@@ -123,6 +128,42 @@ impl Script {
         Some((script, at))
     }
 
+    /// Whether some order of the calls has this outcome, but for walks within bounds that gave up, each while another task
+    /// could rename or mount something. Those walks change nothing.
+    pub(super) fn is_explained(&self, outcome: &Outcome, possible: &HashSet<Outcome>) -> bool {
+        let calls = self.tasks.iter().enumerate();
+        let calls = calls.flat_map(|(task, calls)| calls.iter().map(move |call| (task, call)));
+        let gave_up: Vec<bool> = calls
+            .zip(outcome)
+            .map(|((task, call), answer)| {
+                answer == Errno::EAGAIN.name() && is_bounded(call) && self.others_move(task)
+            })
+            .collect();
+        gave_up.contains(&true)
+            && possible.iter().any(|possible| {
+                let answers = std::iter::zip(possible, outcome).enumerate();
+                possible.len() == outcome.len()
+                    && answers.into_iter().all(|(at, (possible, answer))| {
+                        possible == answer || gave_up.get(at) == Some(&true)
+                    })
+            })
+    }
+
+    /// Whether a call of another task could make a walk within bounds give up.
+    fn others_move(&self, task: usize) -> bool {
+        let others = self.tasks.iter().enumerate().filter(|(other, _)| *other != task);
+        others.flat_map(|(_, calls)| calls).any(|call| {
+            matches!(
+                call,
+                Call::Renameat2 { .. }
+                    | Call::Bind { .. }
+                    | Call::Umount2 { .. }
+                    | Call::MoveMount { .. }
+                    | Call::IdmapMount { .. }
+            )
+        })
+    }
+
     /// What is looked at in the end.
     pub(super) fn looks(&self) -> Vec<Call> {
         let names = NAMES.iter().copied().chain(["f"]);
@@ -196,6 +237,10 @@ impl Gate {
     }
 }
 
+fn is_bounded(call: &Call) -> bool {
+    matches!(call, Call::Openat2 { resolve, .. } if !resolve.is_empty())
+}
+
 /// Whether the call changes something in the tree by its own mount.
 fn writes_in_tree(call: &Call) -> bool {
     call.uses().contains(&TREE) && !matches!(call, Call::Fstatat { .. })
@@ -263,7 +308,8 @@ impl Drawing<'_> {
     fn call(&mut self) -> Call {
         let name = self.name();
         let path = self.by(name);
-        match self.rng.u8(..16) {
+        match self.rng.u8(..20) {
+            16.. => self.open_within(path),
             0 | 1 => Call::Mkdirat { path, mode: Octal(0o777) },
             2 => self.open(path, OpenFlags::EXCL),
             3 => self.open(path, OpenFlags::empty()),
@@ -342,6 +388,19 @@ impl Drawing<'_> {
                 Call::Renameat2 { old: in_tree("a"), new: in_tree("b"), flags }
             }
         }
+    }
+
+    /// Holds what is there, by a walk within bounds that goes up: never above where it begins, or against its root.
+    fn open_within(&mut self, path: Where) -> Call {
+        let bounds = [ResolveFlags::BENEATH, ResolveFlags::IN_ROOT];
+        let resolve = bounds[self.rng.usize(..bounds.len())];
+        let up = match resolve {
+            ResolveFlags::IN_ROOT => self.pick(&["e/../", "../", "/e/../../"]),
+            _ => self.pick(&["e/../", "e/../e/../", "../"]),
+        };
+        let path = place(&format!("{up}{}", String::from_utf8_lossy(&path.path)));
+        let (slot, flags) = (Fills(Slot(0)), OpenFlags::PATH | OpenFlags::NOFOLLOW);
+        Call::Openat2 { slot, path, flags, mode: Octal(0), resolve }
     }
 
     fn open(&mut self, path: Where, more: OpenFlags) -> Call {
