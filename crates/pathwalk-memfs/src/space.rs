@@ -6,6 +6,7 @@
 //! Linux: `shmem_inode_acct_blocks`, `shmem_reserve_inode`.
 
 use pathwalk_abi::{Errno, Result};
+use pathwalk_sync::Striped;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The size of a page in bytes: files take room in these.
@@ -127,32 +128,47 @@ impl Space {
     /// - `ENOSPC`: there are not so many pages.
     pub(crate) fn take_inode(&self, pages: u64) -> Result<()> {
         self.take_inodes(1)?;
+        // Most have no pages: so they do not meet at that count.
+        if pages == 0 {
+            return Ok(());
+        }
         self.pages.take(pages).inspect_err(|_| self.give_inodes(1))
     }
 }
 
-/// A count with a limit, on a cache line of its own: whoever creates does not meet whoever writes.
+/// A count, with a limit or without, on cache lines of its own: whoever creates does not meet whoever writes.
 ///
 /// The count orders nothing, so all access is relaxed.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Counter {
-    used: AtomicU64,
-    limit: Option<u64>,
+pub(crate) enum Counter {
+    /// Exact at each moment, as the limit is.
+    Limited { used: AtomicU64, limit: u64 },
+    /// Nobody is refused, so threads need not meet.
+    Unlimited(Box<Striped>),
 }
 
 impl Counter {
     fn new(limit: Option<u64>) -> Self {
-        Self { used: AtomicU64::new(0), limit }
+        match limit {
+            Some(limit) => Self::Limited { used: AtomicU64::new(0), limit },
+            None => Self::Unlimited(Box::default()),
+        }
     }
 
     pub(crate) fn used(&self) -> u64 {
-        self.used.load(Relaxed)
+        match self {
+            Self::Limited { used, .. } => used.load(Relaxed),
+            Self::Unlimited(used) => used.sum(),
+        }
     }
 
     /// The limit and what is left of it; both 0 where there is none, as statfs(2) shows it.
     pub(crate) fn total_and_free(&self) -> (u64, u64) {
-        self.limit.map_or((0, 0), |limit| (limit, limit - self.used()))
+        match self {
+            Self::Limited { limit, .. } => (*limit, limit - self.used()),
+            Self::Unlimited(_) => (0, 0),
+        }
     }
 
     /// Takes `count`, or nothing.
@@ -161,32 +177,41 @@ impl Counter {
     ///
     /// - `ENOSPC`: there is less left.
     pub(crate) fn take(&self, count: u64) -> Result<()> {
-        match self.limit {
-            None => {
-                self.used.fetch_add(count, Relaxed);
-            }
-            Some(limit) => {
+        match self {
+            Self::Limited { used, limit } => {
                 let enough = |used| (limit - used >= count).then(|| used + count);
-                self.used.try_update(Relaxed, Relaxed, enough).map_err(|_| Errno::ENOSPC)?;
+                used.try_update(Relaxed, Relaxed, enough).map(drop).map_err(|_| Errno::ENOSPC)
+            }
+            Self::Unlimited(used) => {
+                used.add(count);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Takes `count`, or what is left, and says how much that was.
     pub(crate) fn take_up_to(&self, count: u64) -> u64 {
-        let Some(limit) = self.limit else {
-            self.used.fetch_add(count, Relaxed);
-            return count;
-        };
-        let before = self.used.update(Relaxed, Relaxed, |used| used + count.min(limit - used));
-        count.min(limit - before)
+        match self {
+            Self::Limited { used, limit } => {
+                let before = used.update(Relaxed, Relaxed, |used| used + count.min(limit - used));
+                count.min(limit - before)
+            }
+            Self::Unlimited(used) => {
+                used.add(count);
+                count
+            }
+        }
     }
 
     /// Gives back what was taken.
     pub(crate) fn give(&self, count: u64) {
-        let before = self.used.fetch_sub(count, Relaxed);
-        debug_assert!(before >= count, "nobody gives back what was never taken");
+        match self {
+            Self::Limited { used, .. } => {
+                let before = used.fetch_sub(count, Relaxed);
+                debug_assert!(before >= count, "nobody gives back what was never taken");
+            }
+            Self::Unlimited(used) => used.sub(count),
+        }
     }
 }
 

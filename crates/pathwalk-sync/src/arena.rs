@@ -28,8 +28,13 @@ pub struct Arena<T> {
     fresh: Mutex<u32>,
     /// Mirrors `fresh` for those who only want to know.
     high_water: Cell32,
-    free: [Mutex<Vec<u32>>; striped::STRIPES],
+    free: [Free; striped::STRIPES],
 }
+
+/// The free slots of a stripe. On a line of its own: its threads do not meet those of the next one.
+#[derive(Default)]
+#[repr(align(64))]
+struct Free(Mutex<Vec<u32>>);
 
 impl<T: Zeroed> Arena<T> {
     /// Reserves address space for `limit` slots; memory is committed as slots are first used.
@@ -46,7 +51,7 @@ impl<T: Zeroed> Arena<T> {
             limit,
             fresh: Mutex::new(1),
             high_water: Cell32::default(),
-            free: std::array::from_fn(|_| Mutex::new(Vec::new())),
+            free: std::array::from_fn(|_| Free::default()),
         })
     }
 
@@ -68,7 +73,7 @@ impl<T: Zeroed> Arena<T> {
     #[must_use = "a slot that is forgotten is lost until the arena is dropped"]
     pub fn alloc(&self) -> Option<u32> {
         let mine = striped::stripe();
-        let free = self.free[mine].lock().pop();
+        let free = self.free[mine].0.lock().pop();
         free.or_else(|| self.refill(mine))
     }
 
@@ -81,12 +86,12 @@ impl<T: Zeroed> Arena<T> {
         let mut fresh = self.fresh.lock();
         for stripe in (0..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES) {
             let mut taken = {
-                let mut free = self.free[stripe].lock();
+                let mut free = self.free[stripe].0.lock();
                 let left = free.len().saturating_sub(CHUNK as usize);
                 free.split_off(left)
             };
             if let Some(id) = taken.pop() {
-                self.free[mine].lock().append(&mut taken);
+                self.free[mine].0.lock().append(&mut taken);
                 return Some(id);
             }
         }
@@ -95,19 +100,19 @@ impl<T: Zeroed> Arena<T> {
         if taken == 0 {
             // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
             // else holds two of these locks.
-            let mut all = self.free.each_ref().map(|stripe| stripe.lock());
+            let mut all = self.free.each_ref().map(|stripe| stripe.0.lock());
             return all.iter_mut().find_map(|free| free.pop());
         }
         *fresh += taken;
         self.high_water.set(*fresh - 1);
-        self.free[mine].lock().extend((first + 1..first + taken).rev());
+        self.free[mine].0.lock().extend((first + 1..first + taken).rev());
         Some(first)
     }
 
     /// Gives a slot back. Its contents stay as they are until it is taken again.
     pub fn free(&self, id: u32) {
         debug_assert!(id != 0 && id <= self.limit, "only what was given out comes back");
-        self.free[striped::stripe()].lock().push(id);
+        self.free[striped::stripe()].0.lock().push(id);
     }
 
     /// The number of slots that were ever in use at once, rounded up to the chunk.
@@ -117,7 +122,7 @@ impl<T: Zeroed> Arena<T> {
 
     /// The number of slots in use at some moment.
     pub fn in_use(&self) -> u32 {
-        let free: usize = self.free.iter().map(|stripe| stripe.lock().len()).sum();
+        let free: usize = self.free.iter().map(|stripe| stripe.0.lock().len()).sum();
         self.high_water().saturating_sub(free as u32)
     }
 
@@ -128,7 +133,7 @@ impl<T: Zeroed> Arena<T> {
 
     /// Bytes of memory behind the slots that were ever in use, and of the lists of those that are free.
     pub fn bytes(&self) -> u64 {
-        let lists: usize = self.free.iter().map(|stripe| stripe.lock().capacity()).sum();
+        let lists: usize = self.free.iter().map(|stripe| stripe.0.lock().capacity()).sum();
         u64::from(self.high_water()) * size_of::<T>() as u64 + (lists * size_of::<u32>()) as u64
     }
 

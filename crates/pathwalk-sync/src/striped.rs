@@ -99,15 +99,27 @@ impl Striped {
     /// Adds one; the caller knows that the count is not zero.
     #[inline]
     pub fn get(&self) {
-        self.lines[stripe()].took.fetch_add(1, Relaxed);
+        self.add(1);
+    }
+
+    /// Adds so many.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.lines[stripe()].took.fetch_add(count, Relaxed);
     }
 
     /// Takes one off, perhaps on another line than it was added on.
     #[inline]
     pub fn put(&self) {
+        self.sub(1);
+    }
+
+    /// Takes so many off, which were added before.
+    #[inline]
+    pub fn sub(&self, count: u64) {
         // Release: what the holder did, and that the count was taken before, is seen by whoever sees it given
         // back. Pairs with the Acquire in `sum`.
-        self.lines[stripe()].gave.fetch_add(1, Release);
+        self.lines[stripe()].gave.fetch_add(count, Release);
     }
 
     /// Takes one off, then fences, so that the caller may look whether it must sum.
