@@ -73,3 +73,27 @@ impl LockWord {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::{thread, time::Duration};
+
+    /// The one thing that makes an overlooked sleeper harmless.
+    #[test]
+    fn who_sleeps_and_is_overlooked_wakes_by_itself() {
+        let word = LockWord::default();
+        word.lock();
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| word.lock());
+            while word.0.load(Relaxed) & PARKED == 0 {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(20));
+            // As `unlock`, where the sleeper came between its load and its store.
+            word.0.store(0, Release);
+            sleeper.join().unwrap();
+        });
+        assert_eq!(word.0.load(Relaxed) & LOCKED, LOCKED, "the sleeper has it");
+    }
+}

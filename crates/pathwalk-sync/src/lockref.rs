@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_excludes_and_loses_no_sleeper() {
+    fn the_lock_excludes() {
         let slot = Lockref::default();
         let inside = AtomicUsize::new(0);
         thread::scope(|scope| {

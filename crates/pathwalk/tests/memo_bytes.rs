@@ -82,6 +82,32 @@ fn remembered_last(room: u64) -> u64 {
     })
 }
 
+/// How often a text is remembered again whose place went to another that no memo can be made of.
+#[cfg(debug_assertions)]
+fn remembered_after_its_place_went(room: u64) -> u64 {
+    use pathwalk::road::made;
+    let config = Config { memo_bytes: room, ..Config::default() };
+    let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
+    (0..16).for_each(|number| task.mkdir(format!("/{number}"), 0o755).unwrap());
+    task.creat("/file", 0o644).unwrap();
+    let look = |path: &str, times: u32| {
+        for _ in 0..times {
+            let _ = task.access(path, AccessMode::empty());
+        }
+    };
+    thread::scope(|scope| {
+        let body = || {
+            (0..16).for_each(|number| look(&format!("/{number}"), 6));
+            look("/file/below", 2);
+            task.chmod("/0", 0o700).unwrap();
+            let before = made();
+            look("/0", 1000);
+            made() - before
+        };
+        scope.spawn(body).join().unwrap()
+    })
+}
+
 #[test]
 fn threads_remember_no_more_than_the_budget() {
     let one = remembered_by(1, 1, 1 << 20);
@@ -91,6 +117,8 @@ fn threads_remember_no_more_than_the_budget() {
     assert_eq!(remembered_by(8, 1, 0), 0);
     #[cfg(debug_assertions)]
     assert_eq!(remembered_last(one), 2, "old texts give way");
+    #[cfg(debug_assertions)]
+    assert_eq!(remembered_after_its_place_went(one), 1, "once, and then it is known");
 
     let many = remembered_by(1, 500, 1 << 20);
     assert!(many > 8 * one, "who remembers more takes more: {many}");

@@ -132,11 +132,12 @@ impl Vfs {
         name: &Component,
     ) -> Option<DentryId> {
         let key = name.key(parent.0, self.secret);
-        // The parent's lock keeps its children in their chains.
+        // The parent's lock keeps its children in their chains. Whether it is a child is for its own count to say: the slot may
+        // be another directory's, and change hands.
         let still = |id: &DentryId| {
             let dentry = self.dentry(*id);
             let same = self.compare(id.0, dentry, parent, key, Bytes::new(text), name);
-            same.is_some_and(|seen| seen.flags & HASHED != 0)
+            same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
         };
         hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
     }

@@ -52,6 +52,23 @@ impl Left {
         Self::Attributes,
     ];
 
+    /// Where it stands among all.
+    pub(super) const fn index(self) -> usize {
+        // The last one: a reason more does not compile until it stands in `ALL`.
+        const { assert!(Self::Attributes as usize + 1 == Self::ALL.len()) };
+        match self {
+            Self::NotCached
+            | Self::Changed
+            | Self::Permission
+            | Self::Revalidate
+            | Self::Mount
+            | Self::LinkBody
+            | Self::Atime
+            | Self::Create
+            | Self::Attributes => self as usize,
+        }
+    }
+
     /// The reason in words.
     pub fn describe(self) -> &'static str {
         match self {

@@ -52,7 +52,7 @@ impl AddAssign for Tally {
 #[cold]
 pub(super) fn note(why: Left) {
     let mut tally = LEFT.get();
-    tally.0[why as usize] += 1;
+    tally.0[why.index()] += 1;
     LEFT.set(tally);
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn each_reason_is_counted_where_it_stands() {
         let before = Tally::of_thread();
         for (index, why) in Left::ALL.into_iter().enumerate() {
-            assert_eq!(why as usize, index);
+            assert_eq!(why.index(), index);
             (0..=index).for_each(|_| note(why));
         }
         let since = Tally::of_thread() - before;

@@ -4,6 +4,7 @@
 //! - [`elsewhere`]: a writer elsewhere is not felt.
 //! - [`current`]: what is remembered changes no answer.
 //! - [`remembered`]: what is remembered tells nobody more, and leaves nothing undone.
+//! - [`walked`]: what is remembered is what would be walked.
 //! - [`acl`]: an ACL that comes or goes is seen by the next lookup, also by one that is remembered.
 //! - [`private`]: what only some may search is remembered for them.
 //! - [`mounted`]: what lies in mounts is remembered while they stay.
@@ -17,6 +18,8 @@ mod common;
 mod read_only;
 
 mod remembered;
+
+mod walked;
 
 mod elsewhere;
 

@@ -218,6 +218,8 @@ impl Memos {
         let way = set.at.iter().position(|&at| at == place)?;
         set.tags.put(way, 0);
         set.at[way] = NOWHERE;
+        // It would be found there still, by who guesses.
+        *self.all.get_mut(usize::from(place))? = Memo::none();
         Some(place)
     }
 
