@@ -294,15 +294,25 @@ impl Shared {
         Ok(())
     }
 
-    /// Also where nobody may: then the bits go with what is written, to a file that was open before it was made so.
+    /// Also where nobody may: then the bits go with what is written, to a file that was open before it was made so. For that
+    /// moment the host's file is like others.
     fn chmod(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, mode: u32) -> Result<()> {
-        let flags = inode.attr().flags;
+        let before = inode.attr();
         let kept = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
         match self.host.chmod(held, mode) {
-            Err(Errno::EPERM) if flags.intersects(kept) => {
-                self.set_flags(inode, held, flags - kept)?;
+            Err(Errno::EPERM) if before.flags.intersects(kept) => {
+                let file = self.spare(|| self.host.reopen(held, OFlags::RDONLY))?;
+                // The host's, not those that are cached: somebody else may have set one.
+                let flags = self.host.getflags(file.as_fd())?;
+                let plain = flags.difference(IFlags::IMMUTABLE | IFlags::APPEND);
+                self.host.setflags(file.as_fd(), plain)?;
                 let done = self.host.chmod(held, mode);
-                self.set_flags(inode, held, flags)?;
+                let restored = self.host.setflags(file.as_fd(), flags);
+                if restored.is_err() {
+                    // As it was, as far as that is left to us.
+                    let _ = self.host.chmod(held, before.mode & S_IALLUGO);
+                    self.host.setflags(file.as_fd(), flags)?;
+                }
                 done
             }
             done => done,

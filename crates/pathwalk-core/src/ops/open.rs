@@ -18,7 +18,7 @@ use crate::{
         hold::Hold,
         job::{Job, Keep, Parent},
         link::notes_reading,
-        lookup::{climb_to_last, keep, keep_remembered, remember, remembered_parent},
+        lookup::{Remembered, climb_to_last, keep, keep_remembered, remember, remembered_parent},
         observe::{Left, Observer},
         text::Text,
     },
@@ -234,7 +234,7 @@ impl Task {
         {
             return self.do_open(held, op, Origin::Found(Some(directory)));
         }
-        if let Some(parent) = remembered_parent(&request)?
+        if let Remembered::Parent(parent) = remembered_parent(&request)?
             && vfs.d_lookup_hint(parent.dir.dentry(), parent.text(), &parent.last).is_none()
             && let Some(held) = self.lookup_open(&parent, op)?
         {

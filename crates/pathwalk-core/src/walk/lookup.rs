@@ -235,26 +235,35 @@ fn may_be_remembered(request: &Request<'_>) -> bool {
         && memo::can_be(request.path, request.vfs.remembered)
 }
 
+/// What a thread remembers of the directory of a last name.
+pub(crate) enum Remembered<'a> {
+    /// The directory, kept; the asker may search it.
+    Parent(Parent<'a>),
+    /// Nothing: there is no use in asking again.
+    Nothing,
+    /// Not all that is wanted; the walk may begin there.
+    Other,
+}
+
 /// The directory of the last name, kept, if this thread walked there before and the asker may search it.
 ///
 /// # Errors
 ///
 /// - `ENOENT`: it is remembered that there is no such directory.
-pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Option<Parent<'a>>> {
+pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<'a>> {
     let (vfs, path) = (request.vfs, request.path);
     let plain = Lookup::EXPRESS.contains(request.flags)
         && path.first() == Some(&b'/')
         && path.last() != Some(&b'/');
     if !plain {
-        return Ok(None);
+        return Ok(Remembered::Other);
     }
-    let Some(directory) = memo::any_directory_of(path, vfs.remembered) else { return Ok(None) };
+    let Some(directory) = memo::any_directory_of(path, vfs.remembered) else {
+        return Ok(Remembered::Nothing);
+    };
     let Some(known) = memo::recall(vfs, request.fs.peek_root(), request.asker, directory) else {
-        // The others are remembered where the walk begins.
-        if !memo::has_two(directory) {
-            memo::remember(*request, directory);
-        }
-        return Ok(None);
+        memo::remember(*request, directory);
+        return Ok(Remembered::Nothing);
     };
     if known.absent {
         return Err(Errno::ENOENT);
@@ -264,16 +273,20 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Option<Pare
     let everyone = at.flags & (DIRECTORY | SEARCH_ALL) == DIRECTORY | SEARCH_ALL;
     let searches = everyone || Runner::may_search(vfs, request.asker, at);
     if last.kind() != Kind::Norm || !searches {
-        return Ok(None);
+        return Ok(Remembered::Other);
     }
     let text = LastText::Path(path);
-    Ok(vfs.legitimize(&at).map(|dir| Parent { dir, last, text, anew: false }))
+    Ok(match vfs.legitimize(&at) {
+        Some(dir) => Remembered::Parent(Parent { dir, last, text, anew: false }),
+        None => Remembered::Other,
+    })
 }
 
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
-    if let Some(parent) = remembered_parent(request)? {
-        return Ok(parent);
+    match remembered_parent(request)? {
+        Remembered::Parent(parent) => Ok(parent),
+        Remembered::Nothing => climb_from(request, (), &mut ParentJob, None),
+        Remembered::Other => climb_to_last(request, &mut ParentJob),
     }
-    climb_to_last(request, &mut ParentJob)
 }

@@ -33,7 +33,7 @@ mod text;
 mod thread;
 
 pub(crate) use make::remember;
-pub(crate) use text::{any_directory_of, can_be, directory_of, has_two};
+pub(crate) use text::{any_directory_of, can_be, directory_of};
 pub use thread::{bytes, own_ranges};
 
 use super::Place;

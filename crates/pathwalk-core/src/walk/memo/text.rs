@@ -36,7 +36,7 @@ pub(crate) fn any_directory_of(path: &[u8], longest: usize) -> Option<&[u8]> {
 
 /// Whether a directory's text has at least two components.
 #[inline(always)]
-pub(crate) fn has_two(directory: &[u8]) -> bool {
+fn has_two(directory: &[u8]) -> bool {
     slash(directory).is_some_and(|at| at > 0)
 }
 
