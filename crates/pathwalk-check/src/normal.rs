@@ -72,7 +72,7 @@ impl Normal {
         }
     }
 
-    /// Hears what is about to be called: from the first mount on that is to be shared, the order of mounts is not compared.
+    /// Hears what was called: from the first mount on that is to be shared, the order of mounts is not compared.
     ///
     /// It is that in which they were made. Of the copies that one mount makes in all who receive it, Linux makes those of a
     /// master's slaves in the order in which each became one, of that master and not of another of its group: which one that

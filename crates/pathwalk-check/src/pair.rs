@@ -1,7 +1,7 @@
 //! Two subjects side by side.
 
 use crate::{
-    answer::{Answer, Facts},
+    answer::{Answer, Facts, Said},
     call::{Call, NewMount, Step},
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
@@ -184,7 +184,9 @@ impl<S: Subject> Watched<S> {
         if let Some(dev) = new_device {
             self.normal.renew_device(dev, step.call.mounts_new() == Some(NewMount::Procfs));
         }
-        self.normal.hear(&step.call);
+        if !matches!(said, Said::NotAsked) {
+            self.normal.hear(&step.call);
+        }
         let mut answer = self.normal.answer(&said);
         let call = match &step.call {
             Call::Within { call, .. } => call,
