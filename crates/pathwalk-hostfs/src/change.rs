@@ -290,6 +290,9 @@ impl Shared {
                 Some(time) => SetTime::At(time),
             };
             self.host.utimens(held, set(change.atime), set(mtime))?;
+            if change.atime.is_some() {
+                self.node(inode)?.set_unnoted(None);
+            }
         }
         Ok(())
     }

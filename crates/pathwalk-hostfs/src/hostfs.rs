@@ -293,8 +293,10 @@ impl Shared {
         let node = self.node(inode)?;
         let turn = node.turn();
         let mut attr = self.attr(&self.host.statx(held.as_fd(), b"")?, held.as_fd())?;
-        if attr.atime == before.atime {
-            // The host notes no reading; the cache does, lest it ask each time.
+        // The host notes no reading; the cache does, lest it ask each time.
+        let noted = attr.atime != before.atime && Some(attr.atime) != node.unnoted();
+        node.set_unnoted((!noted).then_some(attr.atime));
+        if !noted {
             attr.atime = atime;
         }
         show(&node, inode, turn, &attr);

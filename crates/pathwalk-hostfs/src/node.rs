@@ -16,7 +16,7 @@
 
 use crate::handle::HostFile;
 use parking_lot::Mutex;
-use pathwalk_abi::FileType;
+use pathwalk_abi::{FileType, Timespec};
 use rustix::fs::Statx;
 use std::{
     collections::HashMap,
@@ -67,6 +67,8 @@ struct State {
     opened: Vec<Weak<HostFile>>,
     /// How often the host was asked for the attributes.
     turns: u64,
+    /// The time of last access that the host kept when it noted no reading: the cache has a later one.
+    unnoted: Option<Timespec>,
 }
 
 impl Node {
@@ -88,6 +90,16 @@ impl Node {
         let mut state = self.state.lock();
         state.turns += 1;
         state.turns
+    }
+
+    /// See [`State::unnoted`].
+    pub(crate) fn unnoted(&self) -> Option<Timespec> {
+        self.state.lock().unnoted
+    }
+
+    /// Sets [`State::unnoted`].
+    pub(crate) fn set_unnoted(&self, kept: Option<Timespec>) {
+        self.state.lock().unnoted = kept;
     }
 
     /// Where it was seen, the latest first: the directory's node and the name.

@@ -129,14 +129,18 @@ impl Shared {
 
 /// Tells the cache what the host answered in that turn, unless it has a later answer.
 pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) {
+    let unnoted = node.unnoted();
     let Ok(()) = inode.update(|attr| {
         // What is written beside a file may say another type than it did; then it is looked up again.
         let same_type = attr.file_type() == new.file_type();
         if node.shown.load(Relaxed) < turn && same_type {
             node.shown.store(turn, Relaxed);
-            let kept = attr.flags & InodeFlags::NOATIME;
+            let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
             *attr = *new;
             attr.flags |= kept;
+            if unnoted == Some(new.atime) {
+                attr.atime = atime;
+            }
         }
         Ok::<_, Infallible>(())
     });

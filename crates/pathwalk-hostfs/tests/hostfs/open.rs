@@ -1,7 +1,7 @@
 //! Open files are the host's.
 
 use crate::common::{Ground, both_ways};
-use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags};
+use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, SetTime, Timespec};
 use pathwalk_core::{At, Seek};
 use pathwalk_hostfs::HostOptions;
 use std::{
@@ -207,4 +207,30 @@ fn what_is_not_to_be_noted_the_host_does_not_note() {
     let [notes, _] = noted();
     read("/d", OpenFlags::empty());
     assert_eq!(noted(), [notes, notes], "all else is noted");
+}
+
+/// A host under relatime does not note that a file is read whose time of last access lies ahead.
+#[test]
+fn what_the_host_does_not_note_the_cache_notes() {
+    let ground = Ground::new();
+    let task = &ground.task;
+    task.mkdir("/d", 0o755).unwrap();
+    task.mkdir("/m", 0o755).unwrap();
+    let bind = MountFlags::BIND;
+    task.mount_tree("/d", "/m", bind).unwrap();
+    task.mount_tree("", "/m", bind | MountFlags::REMOUNT | MountFlags::STRICTATIME).unwrap();
+    let ahead = SetTime::At(Timespec { sec: 5_000_000_000, nsec: 0 });
+    task.utimensat(At::Cwd, "/d", ahead, SetTime::Omit, AtFlags::empty()).unwrap();
+    let list = || {
+        let (opened, mut buf) = (task.open("/m", OpenFlags::empty(), 0).unwrap(), [0; 256]);
+        while task.getdents64(&opened, &mut buf).unwrap() != 0 {}
+        task.stat("/m").unwrap().st_atime
+    };
+    for _ in 0..3 {
+        assert!(list() < 5_000_000_000, "it was read now");
+    }
+    task.chmod("/d", 0o700).unwrap();
+    assert!(task.stat("/d").unwrap().st_atime < 5_000_000_000, "it was read before");
+    task.utimensat(At::Cwd, "/d", ahead, SetTime::Omit, AtFlags::empty()).unwrap();
+    assert_eq!(task.stat("/d").unwrap().st_atime, 5_000_000_000, "it was set");
 }
