@@ -4,7 +4,7 @@ use crate::{
     field::{Field, write_bytes},
     value::Value,
 };
-use pathwalk::{Errno, Event, FileType, Stat, Statx};
+use pathwalk::{Errno, Event, FileType, Stat, StatMount, Statfs, Statx};
 use std::fmt;
 
 /// What a subject says, file handles being its own.
@@ -26,6 +26,10 @@ pub(crate) enum Raw<F> {
     Value(Vec<u8>),
     /// mountinfo of each task.
     Mounts(Vec<(&'static str, Vec<u8>)>),
+    /// What statmount tells of the mount of this number.
+    Statmount(u64, Box<StatMount>),
+    /// What statfs tells.
+    Statfs(Box<Statfs>),
     /// What stat tells.
     Stat(Box<Stat>),
     /// What statx tells.
@@ -52,7 +56,7 @@ pub(crate) enum Answer {
     Bytes(Vec<u8>),
     /// See [`Raw::Value`].
     Value(Value),
-    /// The entries, sorted.
+    /// The entries, sorted where their order is known to differ.
     Names(Vec<(Vec<u8>, u8)>),
     /// Events, with cookies numbered as they are first seen.
     Events(Vec<Event>),
@@ -97,9 +101,6 @@ pub(crate) struct Facts {
     pub(crate) times: [Time; 3],
 }
 
-/// The attributes that there can be on a tmpfs.
-const OF_TMPFS: u64 = 0x20_3070;
-
 /// What statx tells and stat does not.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Told {
@@ -107,7 +108,7 @@ pub(crate) struct Told {
     pub(crate) mask: u32,
     /// Attributes.
     pub(crate) attributes: u64,
-    /// Which attributes there can be, where all file systems of the kind have the same.
+    /// Which attributes there can be, where these are not those of a tmpfs, or what is known to differ shows.
     pub(crate) known: Option<u64>,
     /// When it was made.
     pub(crate) btime: Time,
@@ -214,7 +215,7 @@ impl fmt::Display for Facts {
         }
         if let Some(Told { mask, attributes, known, .. }) = self.statx {
             write!(f, " mask={mask:#x} attributes={attributes:#x}")?;
-            if let Some(known) = known.filter(|known| *known != OF_TMPFS) {
+            if let Some(known) = known {
                 write!(f, " known={known:#x}")?;
             }
         }

@@ -74,20 +74,19 @@ macro_rules! calls {
             /// The names of all calls.
             pub(crate) const NAMES: &[&str] = &[$($text),*, "within"];
 
-            /// The names of the flags that the call of this name can be told.
-            pub(crate) fn known_flags(name: &str) -> Vec<&'static str> {
-                match name {
-                    $($text => {
-                        let known: &[fn() -> Vec<&'static str>] = &[$(<$type>::known_flags),*];
-                        known.iter().flat_map(|known| known()).collect()
-                    })*
+            /// The words by which the call of this name can be told flags, with the names of these.
+            pub(crate) fn known_flags(name: &str) -> Vec<(&'static str, Vec<&'static str>)> {
+                let mut known: Vec<(&'static str, Vec<&'static str>)> = match name {
+                    $($text => vec![$((stringify!($field), <$type>::known_flags())),*],)*
                     _ => Vec::new(),
-                }
+                };
+                known.retain(|(_, flags)| !flags.is_empty());
+                known
             }
 
-            fn each_field(&self, each: &mut dyn FnMut(&dyn Word)) {
+            fn each_field(&self, each: &mut dyn FnMut(&'static str, &dyn Word)) {
                 match self {
-                    $(Self::$name { $($field),* } => { $(each($field);)* })*
+                    $(Self::$name { $($field),* } => { $(each(stringify!($field), $field);)* })*
                     Self::Within { call, .. } => call.each_field(each),
                 }
             }
@@ -249,14 +248,16 @@ impl Call {
     /// The slots whose files the call is about.
     pub(crate) fn uses(&self) -> Vec<Slot> {
         let mut used = Vec::new();
-        self.each_field(&mut |field| used.extend(field.uses()));
+        self.each_field(&mut |_, field| used.extend(field.uses()));
         used
     }
 
-    /// The names of the flags that it is told.
-    pub(crate) fn flags(&self) -> Vec<&'static str> {
+    /// The flags that it is told: by which word, and their names.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, &'static str)> {
         let mut flags = Vec::new();
-        self.each_field(&mut |field| flags.extend(field.flags()));
+        self.each_field(&mut |word, field| {
+            flags.extend(field.flags().into_iter().map(|flag| (word, flag)));
+        });
         flags
     }
 
@@ -279,7 +280,7 @@ impl Call {
     /// The slot that gets the file which the call opens.
     pub(crate) fn fills(&self) -> Option<Slot> {
         let mut filled = None;
-        self.each_field(&mut |field| filled = filled.or(field.fills()));
+        self.each_field(&mut |_, field| filled = filled.or(field.fills()));
         filled
     }
 }

@@ -1,12 +1,110 @@
-//! The table of `LINUX.md`: call by call and flag by flag, what the scenarios hold pathwalk to.
+//! The tables of `LINUX.md`, of what the scenarios hold pathwalk and the kernel to: call by call and flag by flag, what differs,
+//! what is not there yet.
 //!
-//! It is written between two marker lines; what is around them, the remarks and the reasons, is written by hand.
+//! Each is written between two marker lines; what is around them, the remarks, is written by hand.
 
-use crate::{Error, call::Call, coverage::Coverage, scenario::parse};
+use crate::{
+    Error,
+    call::Call,
+    coverage::Coverage,
+    scenario::{Row, Scenario, parse},
+};
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
-/// The line before the table and after it.
-const MARKER: &str = "<!-- written by pathwalk check --linux-md -->";
+/// Writes the tables into a page.
+///
+/// # Errors
+///
+/// The page cannot be read or written, or has no place for a table.
+pub(crate) fn write_linux_md(path: &Path) -> Result<(), Error> {
+    let failed = |error| Error::unusable(format!("{}: {error}", path.display()));
+    let page = fs::read_to_string(path).map_err(failed)?;
+    let page = linux_md(page)
+        .map_err(|marker| Error::unusable(format!("{}: no two lines {marker}", path.display())))?;
+    fs::write(path, page).map_err(failed)
+}
+
+/// The page with the tables as they should be.
+///
+/// # Errors
+///
+/// The marker that the page has not twice.
+fn linux_md(mut page: String) -> Result<String, String> {
+    let scenarios = all_scenarios();
+    let differences = differences(&scenarios);
+    for (what, table) in [
+        ("calls", calls(&scenarios, &differences)),
+        ("differences", table_of(&differences, false)),
+        ("not yet", table_of(&differences, true)),
+    ] {
+        let marker = format!("<!-- {what}: written by pathwalk check --linux-md -->");
+        let parts: Vec<_> = page.split(&marker).collect();
+        let [before, _, after] = parts[..] else { return Err(marker) };
+        page = format!("{before}{marker}\n\n{table}\n{marker}{after}");
+    }
+    Ok(page)
+}
+
+fn all_scenarios() -> Vec<Scenario<'static>> {
+    let read = |(name, text): &(&str, &'static str)| {
+        parse(text).unwrap_or_else(|error| panic!("{name}:{error}"))
+    };
+    crate::tables().iter().flat_map(read).collect()
+}
+
+/// A scenario in which the two differ.
+struct Difference<'s> {
+    /// By which the table of calls names it.
+    number: usize,
+    scenario: &'s Scenario<'static>,
+}
+
+impl<'s> Difference<'s> {
+    /// The rows in which they differ for good, or only until something is there.
+    fn rows(&self, not_yet: bool) -> impl Iterator<Item = &'s Row<'static>> {
+        let differs =
+            move |row: &&Row<'_>| row.differs.is_some_and(|differs| differs.not_yet == not_yet);
+        self.scenario.rows.iter().filter(differs)
+    }
+}
+
+fn differences<'s>(scenarios: &'s [Scenario<'static>]) -> Vec<Difference<'s>> {
+    let differs = |scenario: &&Scenario<'_>| scenario.rows.iter().any(|row| row.differs.is_some());
+    let numbered = scenarios.iter().filter(differs).zip(1..);
+    numbered.map(|(scenario, number)| Difference { number, scenario }).collect()
+}
+
+/// What both answer, a line for each row in which they differ.
+fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
+    let mut text = String::from("|   | What | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n");
+    for difference in differences {
+        let mut first = (difference.number.to_string(), difference.scenario.title);
+        for row in difference.rows(not_yet) {
+            let Some(differs) = row.differs else { continue };
+            let (number, title) = std::mem::take(&mut first);
+            let [want, ours] = where_they_differ(row.want, differs.ours);
+            // A line between cells is none.
+            let [call, want, ours] = [row.step.to_string(), want, ours]
+                .map(|text| text.replace('|', "\\|"));
+            let call = call.strip_prefix("root: ").unwrap_or(&call);
+            let why = differs.why;
+            let _ = writeln!(text, "| {number} | {title} | `{call}` | {want} | {ours} | {why} |");
+        }
+    }
+    text
+}
+
+/// Of two answers of many words, which are the same words otherwise, those that differ.
+fn where_they_differ(want: &str, ours: &str) -> [String; 2] {
+    let words = |text: &'_ str| text.split([' ', ',', '"']).count();
+    let several = words(want) == words(ours) && words(want) > 3;
+    let differ = |text: &str, other: &str| {
+        let words = text.split([' ', ',', '"']).zip(other.split([' ', ',', '"']));
+        let words = words.filter(|(word, other)| word != other).map(|(word, _)| word);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    if several { [differ(want, ours), differ(ours, want)] } else { [want.into(), ours.into()] }
+}
 
 /// How rows answer.
 #[derive(Clone, Copy, Default)]
@@ -18,8 +116,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn add(&mut self, differs: bool) {
-        if differs { self.differ += 1 } else { self.exact += 1 }
+    fn add(&mut self, row: &Row<'_>) {
+        if row.differs.is_some() { self.differ += 1 } else { self.exact += 1 }
     }
 }
 
@@ -27,33 +125,68 @@ impl Rows {
 #[derive(Default)]
 struct Asked {
     rows: Rows,
-    flags: BTreeMap<&'static str, Rows>,
-    /// Lines of the table of differences.
-    differences: Vec<String>,
+    /// By the word that tells them.
+    flags: BTreeMap<(&'static str, &'static str), Rows>,
 }
 
-/// Writes the table into a page.
-///
-/// # Errors
-///
-/// The page cannot be read or written, or has no place for the table.
-pub(crate) fn write_linux_md(path: &Path) -> Result<(), Error> {
-    let failed = |error| Error::unusable(format!("{}: {error}", path.display()));
-    let page = fs::read_to_string(path).map_err(failed)?;
-    let page = linux_md(&page)
-        .ok_or_else(|| Error::unusable(format!("{}: no two lines {MARKER}", path.display())))?;
-    fs::write(path, page).map_err(failed)
+/// A line for each call.
+fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> String {
+    let mut asked: BTreeMap<&str, Asked> = BTreeMap::new();
+    let mut coverage = Coverage::default();
+    for row in scenarios.iter().flat_map(|scenario| &scenario.rows) {
+        let call = &row.step.call;
+        coverage.add(call, row.want);
+        let asked = asked.entry(call.name()).or_default();
+        asked.rows.add(row);
+        for flag in call.flags() {
+            asked.flags.entry(flag).or_default().add(row);
+        }
+    }
+    let mut text = String::from(
+        "| Call | Rows | Answers | Flags, exact | Differs | Not yet | Flags that no scenario has |\n|---|--:|---|---|---|---|---|\n",
+    );
+    let mut names = Call::NAMES.to_vec();
+    names.sort_unstable();
+    for name in &names {
+        let nothing = Asked::default();
+        let asked = asked.get(name).unwrap_or(&nothing);
+        let rows = match asked.rows {
+            Rows { differ: 0, exact } => exact.to_string(),
+            Rows { differ, exact } => format!("{exact}, and {differ} that differ"),
+        };
+        let exact = flags_of(name, |flag| asked.flags.get(&flag).is_some_and(|rows| rows.exact > 0));
+        let missing = flags_of(name, |flag| !asked.flags.contains_key(&flag));
+        let [differs, not_yet] = [false, true].map(|not_yet| {
+            let has = |difference: &&Difference<'_>| {
+                difference.rows(not_yet).any(|row| row.step.call.name() == *name)
+            };
+            let numbers = differences.iter().filter(has);
+            numbers.map(|difference| difference.number.to_string()).collect::<Vec<_>>().join(", ")
+        });
+        let answers = coverage.answers(name).join(" ");
+        let _ = writeln!(
+            text,
+            "| `{name}` | {rows} | {answers} | {exact} | {differs} | {not_yet} | {missing} |"
+        );
+    }
+    text
 }
 
-/// The page with the table as it should be; none where the page has no place for it.
-fn linux_md(page: &str) -> Option<String> {
-    let mut parts = page.split(MARKER);
-    let (Some(before), Some(_), Some(after), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return None;
-    };
-    Some(format!("{before}{MARKER}\n\n{}\n{MARKER}{after}", table()))
+/// The flags that a call can be told, and are wanted; by the word that tells them, where there are several.
+fn flags_of(call: &str, wanted: impl Fn((&'static str, &'static str)) -> bool) -> String {
+    let known = Call::known_flags(call);
+    let several = known.len() > 1;
+    let mut lists = Vec::new();
+    for (word, flags) in known {
+        let flags = flags.into_iter().filter(|flag| wanted((word, flag)));
+        let flags: Vec<_> = flags.map(|flag| format!("`{}`", in_call(call, flag))).collect();
+        if flags.is_empty() {
+            continue;
+        }
+        let flags = flags.join(" ");
+        lists.push(if several { format!("{}: {flags}", in_manual(word)) } else { flags });
+    }
+    lists.join("; ")
 }
 
 /// Two flags are the same bit, which each call calls by another name.
@@ -61,73 +194,75 @@ fn in_call<'f>(call: &str, flag: &'f str) -> &'f str {
     if (call, flag) == ("faccessat2", "REMOVEDIR") { "EACCESS" } else { flag }
 }
 
-fn table() -> String {
-    let mut calls: BTreeMap<&str, Asked> = BTreeMap::new();
-    let mut coverage = Coverage::default();
-    for (name, text) in crate::tables() {
-        let scenarios = parse(text).unwrap_or_else(|error| panic!("{name}:{error}"));
-        for row in scenarios.iter().flat_map(|scenario| &scenario.rows) {
-            let call = &row.step.call;
-            coverage.add(call, row.want);
-            let asked = calls.entry(call.name()).or_default();
-            asked.rows.add(row.differs.is_some());
-            for flag in call.flags() {
-                asked.flags.entry(flag).or_default().add(row.differs.is_some());
-            }
-            if let Some((ours, why)) = row.differs {
-                asked.differences.push(format!("| `{call}` | {} | {ours} | {why} |", row.want));
-            }
-        }
+/// The name that the manual has for a word of a call.
+fn in_manual(word: &str) -> &str {
+    match word {
+        "set" => "attr_set",
+        "clear" => "attr_clr",
+        "at" => "at_flags",
+        word => word,
     }
-    let mut text = String::from(
-        "| Call | Rows | Answers | Flags, exact | Flags that no scenario has |\n|---|--:|---|---|---|\n",
-    );
-    let mut names = Call::NAMES.to_vec();
-    names.sort_unstable();
-    for name in &names {
-        let nothing = Asked::default();
-        let asked = calls.get(name).unwrap_or(&nothing);
-        let rows = match asked.rows {
-            Rows { differ: 0, exact } => exact.to_string(),
-            Rows { differ, exact } => format!("{exact}, and {differ} that differ"),
-        };
-        let known = Call::known_flags(name);
-        let list = |wanted: &dyn Fn(Option<&Rows>) -> bool| -> String {
-            let flags = known.iter().filter(|flag| wanted(asked.flags.get(*flag)));
-            flags.map(|flag| format!("`{}`", in_call(name, flag))).collect::<Vec<_>>().join(" ")
-        };
-        let exact = list(&|rows| rows.is_some_and(|rows| rows.exact > 0));
-        let missing = list(&|rows| rows.is_none());
-        let answers = coverage.answers(name).join(" ");
-        let _ = writeln!(text, "| `{name}` | {rows} | {answers} | {exact} | {missing} |");
-    }
-    let differences: Vec<_> = calls.values().flat_map(|asked| &asked.differences).collect();
-    if !differences.is_empty() {
-        text.push_str("\n| Row | Linux | pathwalk | Why |\n|---|---|---|---|\n");
-        for line in differences {
-            let _ = writeln!(text, "{line}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn cells(line: &str) -> Vec<&str> {
+        line.split('|').map(str::trim).collect()
+    }
+
     #[test]
     fn every_call_and_every_flag_has_a_row() {
-        let table = table();
-        let rows: Vec<Vec<&str>> = table
-            .lines()
-            .take_while(|line| !line.is_empty())
-            .filter(|line| line.starts_with("| `"))
-            .map(|line| line.split('|').map(str::trim).collect())
-            .collect();
+        let scenarios = all_scenarios();
+        let table = calls(&scenarios, &differences(&scenarios));
+        let rows: Vec<_> = table.lines().skip(2).map(cells).collect();
         assert_eq!(rows.len(), Call::NAMES.len());
         for row in rows {
             assert_ne!(row[2], "0", "{} has no row", row[1]);
-            assert_eq!(row[5], "", "{} has no row with these flags", row[1]);
+            assert_eq!(row[7], "", "{} has no row with these flags", row[1]);
         }
+    }
+
+    #[test]
+    fn of_long_answers_the_words_that_differ_are_shown() {
+        let shown = where_they_differ("\"type=1,flags=2,fsid=some\"", "\"type=1,flags=2,fsid=none\"");
+        assert_eq!(shown, ["fsid=some", "fsid=none"]);
+        assert_eq!(where_they_differ("\"none\"", "\"\""), ["\"none\"", "\"\""]);
+        assert_eq!(where_they_differ("ok", "EINVAL"), ["ok", "EINVAL"]);
+    }
+
+    #[test]
+    fn flags_of_several_words_are_told_apart() {
+        let flags = flags_of("mount_setattr", |(word, flag)| word != "flags" && flag == "NOSUID");
+        assert_eq!(flags, "attr_set: `NOSUID`; attr_clr: `NOSUID`; propagation: `NOSUID`");
+        assert_eq!(flags_of("umount2", |(_, flag)| flag == "FORCE"), "`FORCE`");
+    }
+
+    #[test]
+    fn a_row_that_differs_is_shown_and_its_call_leads_there() {
+        let scenarios = all_scenarios();
+        let differences = differences(&scenarios);
+        let calls = calls(&scenarios, &differences);
+        let mut shown = 0;
+        for (not_yet, column) in [(false, 5), (true, 6)] {
+            let table = table_of(&differences, not_yet);
+            for difference in &differences {
+                let number = difference.number.to_string();
+                for row in difference.rows(not_yet) {
+                    let call = row.step.call.name();
+                    let why = row.differs.map_or("", |differs| differs.why);
+                    let has = |line: &str| line.contains(call) && line.ends_with(&format!(" {why} |"));
+                    assert!(table.lines().any(has), "{}", row.step);
+                    let call = format!("`{call}`");
+                    let line = calls.lines().map(cells).find(|cells| cells.get(1) == Some(&&*call));
+                    let leads = line.is_some_and(|cells| cells[column].split(", ").any(|to| to == number));
+                    assert!(leads, "{call} does not lead to {number}");
+                    shown += 1;
+                }
+            }
+        }
+        let all = scenarios.iter().flat_map(|scenario| &scenario.rows);
+        assert_eq!(shown, all.filter(|row| row.differs.is_some()).count());
     }
 }

@@ -7,10 +7,13 @@ use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
 use pathwalk::{
-    Dev, Errno, Event, MountFlags, RenameFlags, Stat, Statx, StatxMask,
+    Dev, Errno, Event, MountFlags, RenameFlags, Stat, Statfs, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write,
+};
 
 /// The numbers that a subject has shown so far.
 #[derive(Debug, Default)]
@@ -25,7 +28,12 @@ pub(crate) struct Normal {
     /// Mounts may be copied into others that receive them.
     copies_spread: bool,
     ground: Ground,
+    /// Whether what is known to differ shows.
+    pub(crate) known: Known,
 }
+
+/// The attributes that there can be on a tmpfs.
+const OF_TMPFS: u64 = 0x20_3070;
 
 /// ioctl_iflags(2): the file's blocks are kept as extents.
 const FS_EXTENT_FL: i64 = 0x8_0000;
@@ -56,6 +64,7 @@ impl Normal {
             Raw::Bytes(bytes) => Answer::Bytes(bytes.clone()),
             Raw::Value(value) => Answer::Value(Value(value.clone())),
             // The order of a listing, its positions and its inode numbers are each file system's own.
+            Raw::Names(names) if self.known == Known::Shown => Answer::Names(names.clone()),
             Raw::Names(names) => {
                 let mut names = names.clone();
                 if names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name)) {
@@ -67,6 +76,8 @@ impl Normal {
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
             Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.copies_spread)),
+            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
+            Raw::Statfs(stat) => Answer::Bytes(self.statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }
@@ -121,9 +132,28 @@ impl Normal {
         }
     }
 
+    /// What statfs tells, without how much room there is, which is the machine's; of the file system's number, which is the
+    /// machine's too, whether there is one.
+    fn statfs(&self, stat: &Statfs) -> Vec<u8> {
+        let Statfs { f_type, f_bsize, f_frsize, f_namelen, f_flags, .. } = stat;
+        let mut text = format!(
+            "type={f_type:#x},bsize={f_bsize},frsize={f_frsize},namelen={f_namelen},flags={f_flags:#x}"
+        );
+        if self.known == Known::Shown {
+            let has = if stat.f_fsid == [0, 0] { "none" } else { "some" };
+            let _ = write!(text, ",fsid={has}");
+        }
+        text.into_bytes()
+    }
+
+    /// Whether it is the device of a procfs, and what that counts and can have is to be hidden.
+    fn hides_counts(&self, dev: u64) -> bool {
+        self.known == Known::Hidden && self.procs.contains(&dev)
+    }
+
     /// What stat tells, made comparable.
     pub(crate) fn stat(&mut self, stat: &Stat) -> Facts {
-        let proc = self.procs.contains(&stat.st_dev);
+        let proc = self.hides_counts(stat.st_dev);
         Facts {
             statx: None,
             mode: stat.st_mode,
@@ -147,7 +177,7 @@ impl Normal {
     fn statx(&mut self, statx: &Statx) -> Facts {
         let mask = StatxMask::from_bits_retain(statx.stx_mask);
         let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor);
-        let proc = self.procs.contains(&dev.to_stat());
+        let proc = self.hides_counts(dev.to_stat());
         // What is not told is zero, too.
         let filled = |bit, at: pathwalk::abi::StatxTimestamp| {
             if mask.contains(bit) || (at.tv_sec, at.tv_nsec) != (0, 0) {
@@ -161,7 +191,9 @@ impl Normal {
                 mask: self.mask(mask),
                 attributes: statx.stx_attributes,
                 // Which there can be differs between kinds of file systems.
-                known: (self.ground == Ground::Tmpfs && !proc).then_some(statx.stx_attributes_mask),
+                known: (self.ground == Ground::Tmpfs && !proc)
+                    .then_some(statx.stx_attributes_mask)
+                    .filter(|known| self.known == Known::Shown || *known != OF_TMPFS),
                 btime: filled(StatxMask::BTIME, statx.stx_btime),
             }),
             mode: u32::from(statx.stx_mode),
@@ -364,6 +396,16 @@ pub(crate) fn stamps(before: Option<&Stat>, after: &Stat) -> [bool; 3] {
     };
     let (before, after) = (before.map(times), times(after));
     std::array::from_fn(|which| before.is_none_or(|before| before[which] != after[which]))
+}
+
+/// What becomes of that in which the two are known to differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Known {
+    /// Something that is the same stands in for it, or nothing.
+    #[default]
+    Hidden,
+    /// Each answers as it does: a table tells both answers.
+    Shown,
 }
 
 /// How fast calls follow each other.

@@ -5,13 +5,13 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     kernel::{Powers, powers},
-    normal::{Pace, mounts},
+    normal::{Known, Pace, mounts},
     subject::{Outcome, Subject},
 };
 use pathwalk::{
     At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
     InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr,
-    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Statfs, StatmountMask,
+    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask,
     StatxMask, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
@@ -34,6 +34,7 @@ pub(crate) struct Ours {
     /// The same by numbers, for a procfs to show.
     files: Arc<FdTable>,
     queues: [Option<Inotify>; QUEUES],
+    known: Known,
     /// The directory of the host that is its root, if there is one; it goes last.
     _below: Option<TempDir>,
 }
@@ -64,8 +65,9 @@ impl Ours {
             task.set_cred(cred);
             task
         });
-        let (slots, queues) = Default::default();
-        Self { tasks: tasks.into(), _process: process, slots, files, queues, _below: below }
+        let (slots, queues, known) = Default::default();
+        let tasks = tasks.into();
+        Self { tasks, _process: process, slots, files, queues, known, _below: below }
     }
 
     fn is_empty(&self, Slot(slot): Slot) -> bool {
@@ -87,7 +89,8 @@ impl Ours {
         Ok(Raw::Done)
     }
 
-    /// As the kernel is told, which has others even where they are the same: see its `set_cred`.
+    /// As the kernel is told, which has others even where they are the same, see its `set_cred`: so they become others
+    /// first.
     fn set_cred(
         &mut self,
         who: Who,
@@ -101,7 +104,8 @@ impl Ours {
             return Err(Errno::EPERM);
         }
         let (fsuid, fsgid) = (fsuid as u32, fsgid as u32);
-        for caps in [permitted, caps & permitted] {
+        let first = (self.known == Known::Hidden).then_some(permitted);
+        for caps in first.into_iter().chain([caps & permitted]) {
             task.set_cred(Cred { fsuid, fsgid, caps, ..task.cred().clone() });
         }
         Ok(Raw::Done)
@@ -242,8 +246,8 @@ impl Asking<'_> {
             Call::Within { resolve, call } => {
                 Asking { bounds: *resolve, ..*self }.ask(task, call)?
             }
-            Call::Statfs { path: Text(path) } => describe(&task.statfsat(self.cwd(), path)?),
-            Call::Fstatfs { slot } => describe(&task.fstatfs(self.file(*slot)?)?),
+            Call::Statfs { path: Text(path) } => Raw::Statfs(Box::new(task.statfsat(self.cwd(), path)?)),
+            Call::Fstatfs { slot } => Raw::Statfs(Box::new(task.fstatfs(self.file(*slot)?)?)),
             Call::StatxNull { slot, flags, mask } => {
                 Raw::Statx(Box::new(task.statx(self.file(*slot)?, "", *flags, *mask)?))
             }
@@ -374,14 +378,14 @@ impl Asking<'_> {
                 if told.sb_source.starts_with(b"/dev/shm/") {
                     told.sb_source = b"none".into();
                 }
-                mounts::statmount(id, &told)
+                Raw::Statmount(id, Box::new(told))
             }
             Call::Listmount { path: Text(path), flags } => {
                 list_mounts(task, mount_id(task, path)?, 0, MAX, *flags)?
             }
             Call::StatmountId { id, mask } => {
                 let id = id.0 as u64;
-                mounts::statmount(id, &task.statmount(id, *mask)?)
+                Raw::Statmount(id, Box::new(task.statmount(id, *mask)?))
             }
             Call::ListmountId { id, last, max, flags } => {
                 list_mounts(task, id.0 as u64, last.0 as u64, max.0 as usize, *flags)?
@@ -401,6 +405,10 @@ impl Asking<'_> {
 
 impl Subject for Ours {
     type File = File;
+
+    fn show(&mut self, known: Known) {
+        self.known = known;
+    }
 
     fn steps(&mut self, steps: &[Step], _: Pace) -> Vec<Outcome<File>> {
         let outcome = |step: &Step| {
@@ -441,15 +449,6 @@ fn directory_of_host() -> TempDir {
     let everybodys = fs::Permissions::from_mode(0o1777);
     fs::set_permissions(dir.path(), everybodys).expect("it is our own");
     dir
-}
-
-/// What statfs tells, without how much room there is, which is the machine's, and the file system's number.
-pub(crate) fn describe<F>(stat: &Statfs) -> Raw<F> {
-    let Statfs { f_type, f_bsize, f_frsize, f_namelen, f_flags, .. } = stat;
-    let text = format!(
-        "type={f_type:#x},bsize={f_bsize},frsize={f_frsize},namelen={f_namelen},flags={f_flags:#x}"
-    );
-    Raw::Bytes(text.into_bytes())
 }
 
 fn cred(who: Who) -> Cred {

@@ -6,7 +6,7 @@ use crate::{
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
     look::{glance_at_all, look_at_all},
-    normal::{Normal, Pace, stamps, without_numbers},
+    normal::{Known, Normal, Pace, stamps, without_numbers},
     ours::{Ours, Settings},
     subject::{Outcome, Subject},
 };
@@ -44,6 +44,11 @@ impl Pair {
             kernel: Watched::on(nursery.ground(), Kernel::new(nursery)),
             ours: Watched::on(nursery.ground(), Ours::new(settings)),
         }
+    }
+
+    /// Hides or shows what is known to differ.
+    pub(crate) fn with(self, known: Known) -> Self {
+        Self { kernel: self.kernel.with(known), ours: self.ours.with(known), ..self }
     }
 
     /// Has both make the calls, then lets the judge look at everything, and after each so many calls glance at it. What the
@@ -165,6 +170,13 @@ impl<S: Subject> Watched<S> {
     /// Begins to watch one of two of which the other stands on this.
     pub(crate) fn on(ground: Ground, subject: S) -> Self {
         Self { subject, normal: Normal::on(ground), before: Vec::new() }
+    }
+
+    /// Hides or shows what is known to differ.
+    pub(crate) fn with(mut self, known: Known) -> Self {
+        self.subject.show(known);
+        self.normal.known = known;
+        self
     }
 
     /// Makes calls and looks at what they did.

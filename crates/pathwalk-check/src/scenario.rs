@@ -9,11 +9,19 @@
 //!   stat d -> * links=2                     an answer of which only a part matters is written with a star
 //!   openat h0 s 0 0 -> ok
 //!   differs ENXIO: there is no driver       what pathwalk answers instead to the call before, and why
+//!   lacks EINVAL: no such option            the same, where it is to become Linux's answer one day
 //! ```
+//!
+//! In a scenario that has such a row nothing that is known to differ is hidden: see [`Known`]. What it did may differ too,
+//! so attributes and the tree are not compared there, only answers.
 //!
 //! The answers are written by the kernel (`pathwalk check --record`), never by hand.
 
-use crate::{call::Step, normal::Pace, ours::Settings};
+use crate::{
+    call::Step,
+    normal::{Known, Pace},
+    ours::Settings,
+};
 use std::fmt::Write;
 
 /// A tree, calls and answers.
@@ -36,8 +44,19 @@ pub(crate) struct Row<'t> {
     pub(crate) step: Step,
     /// What Linux answers.
     pub(crate) want: &'t str,
-    /// What pathwalk answers, where it differs, and why.
-    pub(crate) differs: Option<(&'t str, &'t str)>,
+    /// What pathwalk answers, where that is not the same.
+    pub(crate) differs: Option<Differs<'t>>,
+}
+
+/// Another answer than Linux's.
+#[derive(Clone, Copy)]
+pub(crate) struct Differs<'t> {
+    /// What pathwalk answers.
+    pub(crate) ours: &'t str,
+    /// Why.
+    pub(crate) why: &'t str,
+    /// Whether it is to become the same.
+    pub(crate) not_yet: bool,
 }
 
 /// Between a call and its answer.
@@ -76,12 +95,18 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
                 }
                 _ => return Err(wrong(&format!("nothing that can be needed is `{need}`"))),
             }
-        } else if let Some(differs) = line.strip_prefix("differs ") {
-            let (Some(row), Some(differs)) = (scenario.rows.last_mut(), differs.split_once(": "))
+        } else if let Some((word, differs)) =
+            line.split_once(' ').filter(|(word, _)| ["differs", "lacks"].contains(word))
+        {
+            let (Some(row), Some((ours, why))) =
+                (scenario.rows.last_mut(), differs.split_once(": "))
             else {
-                return Err(wrong("`differs ANSWER: why` follows a call"));
+                return Err(wrong(&format!("`{word} ANSWER: why` follows a call")));
             };
-            row.differs = Some(differs);
+            if row.want == ours {
+                return Err(wrong("no longer differs: Linux answers the same"));
+            }
+            row.differs = Some(Differs { ours, why, not_yet: word == "lacks" });
         } else {
             let (call, want) = line.split_once(ARROW).unwrap_or((line, ""));
             let step = Step::parse(call).map_err(|error| wrong(&error))?;
@@ -92,6 +117,12 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
 }
 
 impl Scenario<'_> {
+    /// Whether what is known to differ shows.
+    pub(crate) fn known(&self) -> Known {
+        let differs = self.rows.iter().any(|row| row.differs.is_some());
+        if differs { Known::Shown } else { Known::Hidden }
+    }
+
     /// The settings that its answers hold for.
     pub(crate) fn settings(&self, running: Settings) -> Settings {
         self.needs.iter().fold(running, |settings, (name, value)| {
@@ -103,7 +134,7 @@ impl Scenario<'_> {
 impl Row<'_> {
     /// What pathwalk is to answer.
     pub(crate) fn ours(&self) -> &str {
-        self.differs.map_or(self.want, |(answer, _)| answer)
+        self.differs.map_or(self.want, |differs| differs.ours)
     }
 }
 

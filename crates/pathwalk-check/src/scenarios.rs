@@ -6,9 +6,10 @@ use crate::{
     call::Step,
     coverage::Coverage,
     kernel::{Nursery, Sysctls},
+    normal::Known,
     ours::{Ours, Settings},
     pair::{Pair, Watched},
-    scenario::{Scenario, matches, parse, record},
+    scenario::{Row, Scenario, matches, parse, record},
 };
 use std::{fmt::Write, fs, path::Path};
 
@@ -74,14 +75,14 @@ impl Held {
     }
 
     fn hold_ours(&mut self, name: &str, scenario: &Scenario<'_>, settings: Settings) {
-        let mut ours = Watched::new(Ours::new(settings));
+        let mut ours = Watched::new(Ours::new(settings)).with(scenario.known());
         for row in &scenario.rows {
             // What the kernel is spared the library is spared too.
             if row.want == Answer::NotAsked.to_string() {
                 continue;
             }
             let got = ours.step(&row.step).answer.to_string();
-            self.compare(&at(name, row.line, scenario), &row.step, row.ours(), "pathwalk:", &got);
+            self.compare(&at(name, row.line, scenario), row, Whose::Pathwalks, &got);
         }
     }
 
@@ -111,16 +112,17 @@ impl Held {
         nursery: &Nursery,
         settings: Settings,
     ) {
-        let mut pair = Pair::new(nursery, settings, scenario.pace);
+        let known = scenario.known();
+        let mut pair = Pair::new(nursery, settings, scenario.pace).with(known);
         let steps: Vec<Step> = scenario.rows.iter().map(|row| row.step.clone()).collect();
-        let differs = scenario.rows.iter().any(|row| row.differs.is_some());
+        let differs = known == Known::Shown;
         for (row, (kernel, ours)) in scenario.rows.iter().zip(pair.both(&steps)) {
             let at = at(name, row.line, scenario);
             let linux = kernel.answer.to_string();
-            let mut fits = self.compare(&at, &row.step, row.want, "kernel:  ", &linux);
+            let mut fits = self.compare(&at, row, Whose::Linux, &linux);
             let Some(ours) = ours else { continue };
             let got = ours.answer.to_string();
-            fits &= self.compare(&at, &row.step, row.ours(), "pathwalk:", &got);
+            fits &= self.compare(&at, row, Whose::Pathwalks, &got);
             if fits && !differs && !kernel.agrees(&ours, Some(scenario.pace)) {
                 let step = &row.step;
                 let _ = writeln!(
@@ -140,13 +142,28 @@ impl Held {
         }
     }
 
-    fn compare(&mut self, at: &str, step: &Step, want: &str, whose: &str, got: &str) -> bool {
+    fn compare(&mut self, at: &str, row: &Row<'_>, whose: Whose, got: &str) -> bool {
+        let (want, other, who) = match whose {
+            Whose::Linux => (row.want, row.ours(), "kernel:  "),
+            Whose::Pathwalks => (row.ours(), row.want, "pathwalk:"),
+        };
         let fits = matches(want, got);
         if !fits {
-            let _ = writeln!(self.wrong, "{at}\n  {step}\n    table:    {want}\n    {whose} {got}");
+            let step = &row.step;
+            let _ = writeln!(self.wrong, "{at}\n  {step}\n    table:    {want}\n    {who} {got}");
+            if row.differs.is_some() && matches(other, got) {
+                let _ = writeln!(self.wrong, "    no longer differs");
+            }
         }
         fits
     }
+}
+
+/// Whose answer is held against a row.
+#[derive(Clone, Copy)]
+enum Whose {
+    Linux,
+    Pathwalks,
 }
 
 fn at(name: &str, line: usize, scenario: &Scenario<'_>) -> String {
@@ -176,7 +193,7 @@ pub(crate) fn record_file(path: &Path, nursery: &Nursery, sets: bool) -> Result<
             continue;
         }
         let steps: Vec<Step> = scenario.rows.iter().map(|row| row.step.clone()).collect();
-        let mut pair = Pair::new(nursery, running, scenario.pace);
+        let mut pair = Pair::new(nursery, running, scenario.pace).with(scenario.known());
         for (row, answer) in scenario.rows.iter().zip(pair.kernels(&steps)) {
             answers.insert(row.line, answer.to_string());
         }

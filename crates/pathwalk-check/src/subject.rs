@@ -1,6 +1,10 @@
 //! Who is asked.
 
-use crate::{answer::Said, call::Step, normal::Pace};
+use crate::{
+    answer::Said,
+    call::Step,
+    normal::{Known, Pace},
+};
 use pathwalk::{Dev, Event, Stat};
 
 /// A machine with a root of its own, five tasks and a few slots for open files.
@@ -9,6 +13,9 @@ use pathwalk::{Dev, Event, Stat};
 pub(crate) trait Subject {
     /// An open file.
     type File;
+
+    /// Hides or shows what is known to differ, from now on.
+    fn show(&mut self, known: Known);
 
     /// Makes calls, one after the other.
     ///

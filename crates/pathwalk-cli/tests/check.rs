@@ -46,6 +46,16 @@ fn an_answer_that_differs_on_purpose_must_be_the_one_that_is_told() {
 }
 
 #[test]
+fn a_row_that_no_longer_differs_is_wrong() {
+    for word in ["differs", "lacks"] {
+        let same = format!("mkdirat d 0755 -> ok\n{word} EPERM: because\n");
+        let (status, stdout, _) = check(&same, &[]);
+        assert_eq!(status, Some(1));
+        assert!(stdout.contains("pathwalk: ok\n    no longer differs\n"), "{stdout}");
+    }
+}
+
+#[test]
 fn what_is_no_table_is_status_2_in_one_line() {
     for (table, want) in [
         ("mkdir d\n", "no call is named `mkdir`"),
@@ -55,6 +65,8 @@ fn what_is_no_table_is_status_2_in_one_line() {
         ("needs everything\n", "nothing that can be needed is `everything`"),
         ("mkdirat d 0755\nneeds slow\n", "a scenario begins with what it needs"),
         ("differs ok: why\n", "follows a call"),
+        ("mkdirat d 0755 -> ok\nlacks EPERM\n", "`lacks ANSWER: why` follows a call"),
+        ("mkdirat d 0755 -> ok\ndiffers ok: why\n", "no longer differs"),
     ] {
         let (status, stdout, stderr) = check(table, &[]);
         assert_eq!((status, &*stdout), (Some(2), ""), "{table}: {stderr}");

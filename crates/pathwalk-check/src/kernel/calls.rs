@@ -9,7 +9,7 @@ use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
     field::{Octal, Slot, Text, When, Where},
-    ours::{describe, parse_dirents, parse_events},
+    ours::{parse_dirents, parse_events},
 };
 use pathwalk::{
     AtFlags, Errno, InotifyFlags, MountAttrFlags, OpenFlags, OpenHow, ResolveFlags, Result,
@@ -194,12 +194,12 @@ impl Caller<'_> {
             Call::Statfs { path } => {
                 let mut stat = Statfs::default();
                 syscall(libc::SYS_statfs, [Arg::Str(&text(&path.0)), Arg::Statfs(&mut stat)])?;
-                Ok(describe(&stat))
+                Ok(Raw::Statfs(Box::new(stat)))
             }
             Call::Fstatfs { slot } => {
                 let mut stat = Statfs::default();
                 syscall(libc::SYS_fstatfs, [self.fd(*slot), Arg::Statfs(&mut stat)])?;
-                Ok(describe(&stat))
+                Ok(Raw::Statfs(Box::new(stat)))
             }
             Call::StatxNull { slot, flags, mask } => {
                 let mut statx = Statx::ZERO;
@@ -463,7 +463,9 @@ fn without_waiting(flags: OpenFlags) -> OpenFlags {
 }
 
 pub(super) fn text(path: &[u8]) -> CString {
-    CString::new(path).expect("paths are made without NUL")
+    // As for any caller, the first NUL ends it.
+    let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
+    CString::new(&path[..end]).expect("it has no NUL")
 }
 
 fn bytes(mut buf: Vec<u8>, len: i64) -> Raw<OwnedFd> {

@@ -31,11 +31,11 @@ impl Caller<'_> {
         match call {
             Call::Statmount { path, mask } => {
                 let id = self.mount_id(path)?;
-                Ok(mounts::statmount(id, &statmount(id, *mask)?))
+                Ok(Raw::Statmount(id, Box::new(statmount(id, *mask)?)))
             }
             Call::StatmountId { id, mask } => {
                 let id = id.0 as u64;
-                Ok(mounts::statmount(id, &statmount(id, *mask)?))
+                Ok(Raw::Statmount(id, Box::new(statmount(id, *mask)?)))
             }
             Call::Listmount { path, flags } => listmount(self.mount_id(path)?, 0, MAX, *flags),
             Call::ListmountId { id, last, max, flags } => {
@@ -90,7 +90,7 @@ fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
     };
     // The offsets are those of struct statmount.
     Ok(StatMount {
-        mask: StatmountMask::from_bits_truncate(word(8)),
+        mask: StatmountMask::from_bits_retain(word(8)),
         sb_dev: Dev::new(half(16), half(20)),
         sb_magic: word(24),
         sb_flags: MountFlags::from_bits_retain(half(32).into()),

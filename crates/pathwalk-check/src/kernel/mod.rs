@@ -30,7 +30,7 @@ pub(crate) use world::{Nursery, root_of_ones_own};
 
 use crate::{
     call::Step,
-    normal::Pace,
+    normal::{Known, Pace},
     subject::{Outcome, Subject},
 };
 use serve::{Job, Reply};
@@ -39,23 +39,29 @@ use std::{os::fd::OwnedFd, sync::Arc};
 /// A root of the kernel's made for one run.
 pub(crate) struct Kernel {
     world: world::World,
+    known: Known,
 }
 
 impl Kernel {
     /// Makes a root and its tasks.
     pub(crate) fn new(nursery: &Nursery) -> Self {
-        Self { world: nursery.world() }
+        Self { world: nursery.world(), known: Known::Hidden }
     }
 }
 
 impl Subject for Kernel {
     type File = OwnedFd;
 
+    fn show(&mut self, known: Known) {
+        self.known = known;
+    }
+
     fn steps(&mut self, steps: &[Step], pace: Pace) -> Vec<Outcome<OwnedFd>> {
         let steps: Arc<[Step]> = steps.into();
         let mut outcomes: Vec<Outcome<OwnedFd>> = Vec::with_capacity(steps.len());
         while let Some(next) = steps.get(outcomes.len()) {
-            let job = Job::Steps { steps: Arc::clone(&steps), from: outcomes.len(), pace };
+            let (all, from, known) = (Arc::clone(&steps), outcomes.len(), self.known);
+            let job = Job::Steps { steps: all, from, pace, known };
             let Reply::Outcomes(made) = self.world.ask(next.who, job);
             outcomes.extend(made);
             let made = outcomes.len() - 1;

@@ -11,7 +11,7 @@ use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, number},
     field::Octal,
-    normal::{NOTHING_BEHIND, Pace},
+    normal::{Known, NOTHING_BEHIND, Pace},
     ours::parse_events,
     subject::Outcome,
 };
@@ -34,6 +34,8 @@ pub(crate) enum Job {
         from: usize,
         /// How fast.
         pace: Pace,
+        /// Whether the kernel's answer stands where pathwalk's is known to differ.
+        known: Known,
     },
 }
 
@@ -46,7 +48,7 @@ pub(crate) enum Reply {
 /// Does what is asked, in the calling thread.
 pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
     match job {
-        Job::Steps { steps, from, pace } => {
+        Job::Steps { steps, from, pace, known } => {
             let mut slots = slots.lock().expect("nobody panics with the slots");
             let who = steps[from].who;
             let mut outcomes = Vec::new();
@@ -57,10 +59,10 @@ pub(crate) fn serve(job: Job, slots: &Mutex<Slots>, tasks: &Tasks) -> Reply {
                 let changes = matches!(step.call, Call::Setcred { .. });
                 let shows = tasks.have_procfs(&step.call) && !changes;
                 let _as_it_is = shows.then(process_as_it_is);
-                let mut said = make(&step.call, &mut slots, tasks);
+                let mut said = make(&step.call, &mut slots, tasks, known);
                 // What was let go of a moment ago, by a thread that ends, say, counts as use when the kernel comes to it.
                 if marked.is_some_and(|marked| marked == step) && said_again(&said) {
-                    said = make(&step.call, &mut slots, tasks);
+                    said = make(&step.call, &mut slots, tasks, known);
                 }
                 marked = (expires(&step.call) && said_again(&said)).then_some(step);
                 let stop = mounted(&step.call, &said);
@@ -89,7 +91,7 @@ pub(crate) fn mounted(call: &Call, said: &Said<OwnedFd>) -> bool {
     call.mounts_new().is_some() && matches!(said, Said::Answer(Ok(_)))
 }
 
-fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
+fn make(call: &Call, slots: &mut Slots, tasks: &Tasks, known: Known) -> Said<OwnedFd> {
     let fds: Fds = std::array::from_fn(|slot| slots[slot].as_ref().map_or(-1, AsRawFd::as_raw_fd));
     let call = &call.with_numbers();
     let missing = call.uses().iter().any(|slot| slots[slot.0].is_none());
@@ -107,16 +109,17 @@ fn make(call: &Call, slots: &mut Slots, tasks: &Tasks) -> Said<OwnedFd> {
         return Said::Answer(Ok(Raw::Done));
     }
     let answer = Caller { fds, tasks }.call(call);
-    if matches!(answer, Err(Errno::EAGAIN)) && misses_what_is_not_there(call, fds, tasks) {
+    let hides = known == Known::Hidden;
+    if hides && matches!(answer, Err(Errno::EAGAIN)) && misses_what_is_not_there(call, fds, tasks) {
         return Said::NotAsked;
     }
     let caller = Caller { fds, tasks };
-    if matches!(answer, Err(Errno::EINVAL)) && is_refused_for_direct(&caller, call) {
+    if hides && matches!(answer, Err(Errno::EINVAL)) && is_refused_for_direct(&caller, call) {
         return Said::Answer(Err(NOTHING_BEHIND));
     }
     match (call.fills(), answer) {
         (Some(slot), Ok(Raw::File(fd))) => {
-            if is_special(&fd) && !sys::is_path(fd.as_raw_fd()) {
+            if hides && is_special(&fd) && !sys::is_path(fd.as_raw_fd()) {
                 return Said::Answer(Err(NOTHING_BEHIND));
             }
             slots[slot.0] = Some(sys::moved_to(number(slot), fd, slots[slot.0].take()));

@@ -9,7 +9,7 @@
 //!                     mount, parent: the how many-th that was listed
 //! ```
 
-use super::without_numbers;
+use super::{Known, without_numbers};
 use crate::answer::Raw;
 use pathwalk::{MountIdRange, Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
@@ -46,10 +46,12 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)], copies_spread: bool) -> String {
 /// What statmount tells of the mount of a number.
 ///
 /// - Numbers of mounts, of peer groups, of namespaces and of devices are the machine's.
-/// - Options that only tmpfs has, and what can be asked for, are left out.
-pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
+/// - Options that only tmpfs has are left out, and what can be asked for, where what is known to differ is hidden.
+pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
     let mut words = Vec::new();
+    let mut more = told.mask;
     let mut tell = |bit, word: String| {
+        more.remove(bit);
         if told.mask.contains(bit) {
             words.push(word);
         }
@@ -74,7 +76,11 @@ pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
     tell(StatmountMask::FS_TYPE, text("type", &told.fs_type));
     tell(StatmountMask::MNT_NS_ID, format!("ns={}", told.mnt_ns_id != 0));
     tell(StatmountMask::SB_SOURCE, text("source", &told.sb_source));
-    tell(StatmountMask::SUPPORTED_MASK, "supported".into());
+    let supported = match known {
+        Known::Hidden => "supported".into(),
+        Known::Shown => format!("supported={:#x}", told.supported_mask.bits()),
+    };
+    tell(StatmountMask::SUPPORTED_MASK, supported);
     let ranges = |ranges: &[MountIdRange]| {
         let shown = ranges.iter().map(|range| {
             let MountIdRange { stored, seen, count } = range;
@@ -84,7 +90,10 @@ pub(crate) fn statmount<F>(id: u64, told: &StatMount) -> Raw<F> {
     };
     tell(StatmountMask::MNT_UIDMAP, format!("users={}", ranges(&told.mnt_uidmap)));
     tell(StatmountMask::MNT_GIDMAP, format!("groups={}", ranges(&told.mnt_gidmap)));
-    Raw::Bytes(words.join(",").into_bytes())
+    if !more.is_empty() {
+        words.push(format!("more={:#x}", more.bits()));
+    }
+    words.join(",").into_bytes()
 }
 
 /// What listmount tells: the places of the mounts, for [`Normal::listed`](super::Normal::listed).
