@@ -76,7 +76,8 @@ fn differences<'s>(scenarios: &'s [Scenario<'static>]) -> Vec<Difference<'s>> {
 
 /// What both answer, a line for each row in which they differ.
 fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
-    let mut text = String::from("|   | What | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n");
+    let mut text =
+        String::from("|   | What | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n");
     for difference in differences {
         let mut first = (difference.number.to_string(), difference.scenario.title);
         for row in difference.rows(not_yet) {
@@ -84,8 +85,8 @@ fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
             let (number, title) = std::mem::take(&mut first);
             let [want, ours] = where_they_differ(row.want, differs.ours);
             // A line between cells is none.
-            let [call, want, ours] = [row.step.to_string(), want, ours]
-                .map(|text| text.replace('|', "\\|"));
+            let [call, want, ours] =
+                [row.step.to_string(), want, ours].map(|text| text.replace('|', "\\|"));
             let call = call.strip_prefix("root: ").unwrap_or(&call);
             let why = differs.why;
             let _ = writeln!(text, "| {number} | {title} | `{call}` | {want} | {ours} | {why} |");
@@ -96,7 +97,7 @@ fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
 
 /// Of two answers of many words, which are the same words otherwise, those that differ.
 fn where_they_differ(want: &str, ours: &str) -> [String; 2] {
-    let words = |text: &'_ str| text.split([' ', ',', '"']).count();
+    let words = |text: &str| text.split([' ', ',', '"']).count();
     let several = words(want) == words(ours) && words(want) > 3;
     let differ = |text: &str, other: &str| {
         let words = text.split([' ', ',', '"']).zip(other.split([' ', ',', '"']));
@@ -154,7 +155,8 @@ fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> Str
             Rows { differ: 0, exact } => exact.to_string(),
             Rows { differ, exact } => format!("{exact}, and {differ} that differ"),
         };
-        let exact = flags_of(name, |flag| asked.flags.get(&flag).is_some_and(|rows| rows.exact > 0));
+        let exact =
+            flags_of(name, |flag| asked.flags.get(&flag).is_some_and(|rows| rows.exact > 0));
         let missing = flags_of(name, |flag| !asked.flags.contains_key(&flag));
         let [differs, not_yet] = [false, true].map(|not_yet| {
             let has = |difference: &&Difference<'_>| {
@@ -226,7 +228,8 @@ mod tests {
 
     #[test]
     fn of_long_answers_the_words_that_differ_are_shown() {
-        let shown = where_they_differ("\"type=1,flags=2,fsid=some\"", "\"type=1,flags=2,fsid=none\"");
+        let shown =
+            where_they_differ("\"type=1,flags=2,fsid=some\"", "\"type=1,flags=2,fsid=none\"");
         assert_eq!(shown, ["fsid=some", "fsid=none"]);
         assert_eq!(where_they_differ("\"none\"", "\"\""), ["\"none\"", "\"\""]);
         assert_eq!(where_they_differ("ok", "EINVAL"), ["ok", "EINVAL"]);
@@ -252,11 +255,13 @@ mod tests {
                 for row in difference.rows(not_yet) {
                     let call = row.step.call.name();
                     let why = row.differs.map_or("", |differs| differs.why);
-                    let has = |line: &str| line.contains(call) && line.ends_with(&format!(" {why} |"));
+                    let has =
+                        |line: &str| line.contains(call) && line.ends_with(&format!(" {why} |"));
                     assert!(table.lines().any(has), "{}", row.step);
                     let call = format!("`{call}`");
                     let line = calls.lines().map(cells).find(|cells| cells.get(1) == Some(&&*call));
-                    let leads = line.is_some_and(|cells| cells[column].split(", ").any(|to| to == number));
+                    let leads =
+                        line.is_some_and(|cells| cells[column].split(", ").any(|to| to == number));
                     assert!(leads, "{call} does not lead to {number}");
                     shown += 1;
                 }

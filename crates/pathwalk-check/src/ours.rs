@@ -11,8 +11,8 @@ use crate::{
 use pathwalk::{
     At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
     InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr,
-    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask,
-    StatxMask, Task, Timespec, Vfs,
+    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask, StatxMask,
+    Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -246,7 +246,9 @@ impl Asking<'_> {
             Call::Within { resolve, call } => {
                 Asking { bounds: *resolve, ..*self }.ask(task, call)?
             }
-            Call::Statfs { path: Text(path) } => Raw::Statfs(Box::new(task.statfsat(self.cwd(), path)?)),
+            Call::Statfs { path: Text(path) } => {
+                Raw::Statfs(Box::new(task.statfsat(self.cwd(), path)?))
+            }
             Call::Fstatfs { slot } => Raw::Statfs(Box::new(task.fstatfs(self.file(*slot)?)?)),
             Call::StatxNull { slot, flags, mask } => {
                 Raw::Statx(Box::new(task.statx(self.file(*slot)?, "", *flags, *mask)?))

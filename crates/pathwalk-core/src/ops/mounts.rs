@@ -31,10 +31,12 @@ impl What<'_> {
     }
 }
 
-/// The kernel's own: no user may set it.
-const MS_NOUSER: u64 = 1 << 31;
-/// The upper half of the flags, which once had to say that the call is of the new kind.
+/// The kernel's own, which no user may set: 1 << 31, and with it, as the sign of an `int`, all above.
+const MS_NOUSER: u64 = !0 << 31;
+/// The upper half of an `int` of flags, which once had to say that the call is of the new kind.
 const MS_MGC_MSK: u64 = 0xffff_0000;
+/// What such a call can say beside that.
+const MS_OLD: u64 = 0xffff;
 /// What it said.
 const MS_MGC_VAL: u64 = 0xc0ed_0000;
 
@@ -42,12 +44,12 @@ impl Task {
     /// `mount(source, path, type, flags)`: mounts a file system on a path. mount(2)
     ///
     /// With `MS_REMOUNT`, `MS_BIND`, `MS_MOVE` or a type of propagation it does what [`Task::mount_tree`] does, with the
-    /// file system's source as the path that one takes. Flags that nobody knows are ignored, as mount(2) does.
+    /// file system's source as the path that one takes. Other flags that nobody knows are ignored, as mount(2) does.
     ///
     /// # Errors
     ///
     /// - those of the lookup.
-    /// - `EINVAL`: the flag 1 << 31.
+    /// - `EINVAL`: a flag from 1 << 31 on.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - whatever keeps the file system from being mounted.
     /// - `ENOENT`: the mountpoint was removed, or lies in a mount that was unmounted.
@@ -79,7 +81,7 @@ impl Task {
     ///
     /// - `EINVAL`: the source has more than 4095 bytes.
     /// - those of the lookup of the path.
-    /// - `EINVAL`: the flag 1 << 31. `EPERM`: without `CAP_SYS_ADMIN`.
+    /// - `EINVAL`: a flag from 1 << 31 on. `EPERM`: without `CAP_SYS_ADMIN`.
     ///
     /// Remounting: `EINVAL`: the path is no mount's root, or lies in another mount namespace; `EBUSY`: it would become
     /// read-only, and files are open for writing there.
@@ -126,7 +128,7 @@ impl Task {
         let at = keep(&self.request(At::Cwd, path, Lookup::FOLLOW)?)?;
         let mut bits = flags.bits();
         if bits & MS_MGC_MSK == MS_MGC_VAL {
-            bits &= !MS_MGC_MSK;
+            bits &= MS_OLD;
         }
         if bits & MS_NOUSER != 0 {
             return Err(Errno::EINVAL);
