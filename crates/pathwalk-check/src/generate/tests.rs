@@ -22,7 +22,7 @@ fn seen() -> Seen {
     for step in (0..RUNS).flat_map(|run| Generator::new(1, run).run(CALLS)) {
         let (name, flags) = (step.call.name(), step.call.flags());
         seen.calls.insert(name);
-        seen.flags.extend(flags.into_iter().map(|flag| (name, flag)));
+        seen.flags.extend(flags.into_iter().map(|(_, flag)| (name, flag)));
         if let Call::Within { resolve, call } = &step.call {
             seen.within.insert(call.name());
             seen.flags.extend(resolve.iter_names().map(|(flag, _)| (name, flag)));
@@ -88,7 +88,7 @@ fn every_call_is_drawn_with_every_flag() {
         let left_out = |flag: &&str| {
             LEFT_OUT.iter().any(|(call, flags, _)| call == name && flags.contains(flag))
         };
-        let flags = Call::known_flags(name).into_iter();
+        let flags = Call::known_flags(name).into_iter().flat_map(|(_, flags)| flags);
         let flags = flags.filter(|flag| !drawn(flag) && !left_out(flag));
         missing.extend(flags.map(|flag| format!("{name} {flag}")));
     }
