@@ -1,10 +1,12 @@
 //! The command line.
 
 use crate::{
+    credentials::Credentials,
     spec::{self, Spec},
     trace::Lines,
 };
-use clap::Parser;
+use clap::{Parser, value_parser};
+use rustix::process::{getgid, getgroups, getuid};
 use std::{ffi::OsString, path::PathBuf};
 
 /// Run a program in a file tree of memory and host directories, every path walked by pathwalk
@@ -14,6 +16,8 @@ Examples:
   pathwalk run make                        the host's tree, read-only; here and in a /tmp of its own make may write
   pathwalk run --ro -- git status          … and not even here
   pathwalk run --rootfs /srv/debian sh     another tree
+  pathwalk run --uid 0 --rootfs /srv/debian:rw:ids=xattr apt install git
+                                           … in which one is root, whose files can have any owner
   pathwalk run --trace cat /etc/hostname   every path call, as it is answered
   pathwalk run --deny-trace make           what make was refused, or did not find though the host has it
   pathwalk run --stats git status          how many calls of which kind, and what they cost
@@ -32,6 +36,16 @@ pub struct Args {
     /// Mount an empty file system in memory
     #[arg(long, value_name = "DST", value_parser = spec::tmpfs)]
     tmpfs: Vec<Spec>,
+    /// Be this user in the tree; 0 may chown, mknod, mount, chroot and become somebody else there, and nothing more on the host
+    #[arg(long, value_name = "U", value_parser = value_parser!(u32).range(..i64::from(u32::MAX)))]
+    uid: Option<u32>,
+    /// Be of this group in the tree; that of the number of --uid if that alone is given
+    #[arg(long, value_name = "G", value_parser = value_parser!(u32).range(..i64::from(u32::MAX)))]
+    gid: Option<u32>,
+    /// Be of these groups too; of none if --uid is given and this is not
+    #[arg(long, value_name = "G,…", value_delimiter = ',',
+        value_parser = value_parser!(u32).range(..i64::from(u32::MAX)))]
+    groups: Option<Vec<u32>>,
     /// Begin in this directory of the tree
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -92,6 +106,21 @@ impl Args {
 
     pub(crate) fn program(&self) -> (&OsString, &[OsString]) {
         self.program.split_first().expect("clap asks for one")
+    }
+
+    /// Who the program is in the tree, if that is to be somebody whom the kernel does not know.
+    pub(crate) fn credentials(&self) -> Option<Credentials> {
+        if self.uid.is_none() && self.gid.is_none() && self.groups.is_none() {
+            return None;
+        }
+        let uid = self.uid.unwrap_or_else(|| getuid().as_raw());
+        let gid = self.gid.or(self.uid).unwrap_or_else(|| getgid().as_raw());
+        let groups = match (&self.groups, self.uid) {
+            (Some(groups), _) => groups.clone(),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => getgroups().into_iter().flatten().map(|group| group.as_raw()).collect(),
+        };
+        Some(Credentials::new(uid, gid, &groups))
     }
 
     /// Which calls are told, and whether they are counted.

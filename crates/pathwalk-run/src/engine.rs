@@ -20,15 +20,18 @@
 use crate::{
     answer::socket::Sockets,
     cookies::{Cookies, HostId, Known, of_thread},
+    credentials::Credentials,
     cwd::Remembered,
+    given::Given,
     patch::Patches,
+    people::People,
     sys::{
         memory,
         process::{self, Launched},
         ptrace::{self, Report},
         seccomp::{Listener, Notification},
     },
-    table::{self, Handling},
+    table::{self, Handling, Identity},
     trace::Trace,
 };
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
@@ -146,8 +149,11 @@ pub(crate) enum Descriptor {
 /// The supervisor.
 pub(crate) struct Engine {
     pub(crate) listener: Arc<Listener>,
-    /// Who asks the library, with the program's credentials.
-    pub(crate) task: Task,
+    /// Who asks the library, with the caller's credentials.
+    pub(crate) task: Arc<Task>,
+    /// Who the callers are, where they have virtual credentials; and the mounts that they found.
+    pub(crate) people: Option<People>,
+    pub(crate) given: Option<Given>,
     pub(crate) cookies: Cookies,
     pub(crate) patches: Patches,
     pub(crate) sockets: Sockets,
@@ -157,7 +163,6 @@ pub(crate) struct Engine {
     pidfds: HashMap<u32, OwnedFd>,
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
-    umask: u32,
     /// The program's process, and how it ended.
     program: u32,
     ended: Option<Ended>,
@@ -174,6 +179,12 @@ pub(crate) enum Ended {
     NotRun(Errno),
 }
 
+/// What a program with virtual credentials begins with.
+pub(crate) struct Virtual {
+    pub(crate) credentials: Credentials,
+    pub(crate) given: Given,
+}
+
 /// So many threads are known by a descriptor.
 const PIDFDS: usize = 256;
 /// So many files are known to have no place.
@@ -184,14 +195,23 @@ impl Engine {
         program: u32,
         listener: Listener,
         task: Task,
+        virtual_: Option<Virtual>,
         cookies: Cookies,
         asker: crate::procfs::Asker,
         trace: Trace,
     ) -> Self {
         listener.wake_synchronously();
+        let task = Arc::new(task);
+        let (people, given) = virtual_
+            .map(|Virtual { credentials, given }| {
+                (People::new(asker.threads(), program, credentials, Arc::clone(&task)), given)
+            })
+            .unzip();
         Self {
             listener: Arc::new(listener),
             task,
+            people,
+            given,
             cookies,
             patches: Patches::default(),
             sockets: Sockets::default(),
@@ -200,7 +220,6 @@ impl Engine {
             trace,
             pidfds: HashMap::new(),
             strangers: HashSet::new(),
-            umask: 0o022,
             program,
             ended: None,
         }
@@ -312,7 +331,8 @@ impl Engine {
             let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
             return;
         };
-        let handler = match entry.handling {
+        let identity = if self.people.is_some() { Identity::Virtual } else { Identity::Own };
+        let handler = match entry.handling(identity) {
             Handling::Answer(handler) | Handling::AnswerIf(_, handler) => handler,
             Handling::Pass => {
                 let _ = self.listener.pass(call.id);
@@ -325,6 +345,11 @@ impl Engine {
         };
         self.cookies.make_room();
         self.asker.set(call.tid);
+        if let Some(people) = &mut self.people {
+            let person = people.who(call.tid);
+            self.asker.set_task(person.task.number());
+            self.task = Arc::clone(&person.task);
+        }
         let began = self.trace.begin();
         let reply = handler(self, &caller);
         self.trace.end(&self.task, began, entry, &caller, &reply);
@@ -436,7 +461,9 @@ impl Engine {
         let link = format!("/proc/{tid}/fd/{number}");
         let path = fs::readlink(link, Vec::new()).ok()?.into_bytes();
         let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
-        let place = self.task.openat(At::Cwd, &path, flags, 0).ok();
+        // Whoever it is now, and whatever its root: it was given.
+        let task = self.people.as_ref().map_or(&self.task, |people| &people.first().task);
+        let place = task.openat(At::Cwd, &path, flags, 0).ok();
         let place = place.filter(|place| path.first() == Some(&b'/') && is_on_host(place, id));
         let Some(place) = place else {
             if self.strangers.len() >= STRANGERS {
@@ -485,10 +512,7 @@ impl Engine {
         let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
         let umask = line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
         let umask = umask.ok_or(Errno::ESRCH)?;
-        if umask != self.umask {
-            self.task.umask(umask);
-            self.umask = umask;
-        }
+        self.task.umask(umask);
         Ok(())
     }
 }
@@ -529,12 +553,14 @@ fn how(status: i32) -> Ended {
 pub(crate) fn serve(
     launched: Launched,
     task: Task,
+    virtual_: Option<Virtual>,
     cookies: Cookies,
     asker: crate::procfs::Asker,
     trace: Trace,
     signals: &OwnedFd,
 ) -> (Ended, Trace) {
-    let mut engine = Engine::new(launched.pid, launched.listener, task, cookies, asker, trace);
+    let mut engine =
+        Engine::new(launched.pid, launched.listener, task, virtual_, cookies, asker, trace);
     for number in 0..3 {
         // The program has the same, where they are open.
         if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {

@@ -5,11 +5,13 @@
 //!   engine      receives them, copies what they point to, answers                 engine, answer/*
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
 //!   cookies     what a descriptor of the host stands for in the tree              cookies
-//!   patch       what only the thread itself can do: exec, chdir                   patch
+//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv
+//!   people      who the threads are, with credentials that the kernel has not     people, credentials, given
 //! ```
 //!
 //! Invariant: the program's descriptors are the kernel's own, and no state of it is kept that the kernel keeps. So fork, dup,
-//! exec and all that works on descriptors need nobody's attention.
+//! exec and all that works on descriptors need nobody's attention. Virtual credentials, which the kernel does not keep, are the
+//! one thing that has to be followed; without them nobody pays for that.
 //!
 //! Manual: seccomp_unotify(2). `docs/run.md` says how it works, what it cannot do, and against whom it holds.
 
@@ -28,6 +30,14 @@ mod engine;
 mod answer;
 
 mod patch;
+
+mod auxv;
+
+mod credentials;
+
+mod people;
+
+mod given;
 
 mod cookies;
 

@@ -11,7 +11,9 @@
 //! so it is not what the call was given that is believed, but what came of it. Nobody traces it before and after.
 
 use crate::{
+    auxv,
     cookies::{HostId, Known, of_thread},
+    credentials::Credentials,
     engine::{Caller, Engine, Reply},
     sys::{
         memory, process,
@@ -50,6 +52,8 @@ impl Goal {
 /// A thread whose registers were changed.
 struct Patch {
     goal: Goal,
+    /// Who it is, where it has virtual credentials, when it runs the program.
+    becomes: Option<Credentials>,
     before: user_regs_struct,
     mask: u64,
     /// So that it is not forgotten before the thread has it.
@@ -95,6 +99,7 @@ impl Engine {
         caller: &Caller,
         file: BorrowedFd<'_>,
         known: Arc<Known>,
+        becomes: Option<Credentials>,
         argv: &Argv,
         [argv_at, envp_at]: [u64; 2],
     ) -> Result<Reply> {
@@ -102,7 +107,7 @@ impl Engine {
         let listener = Arc::clone(&self.listener);
         let number = || listener.add_fd(caller.id, file, true, false);
         let given = AtFlags::EMPTY_PATH.bits();
-        self.patch(caller, Goal::Exec(id), known, number, |regs, number| {
+        self.patch(caller, Goal::Exec(id), (known, becomes), number, |regs, number| {
             let mut stack = Stack::below(regs.rsp);
             let empty = stack.push_bytes(b"\0");
             let argv = match argv {
@@ -136,7 +141,7 @@ impl Engine {
         self.patch(
             caller,
             Goal::Chdir(id),
-            known,
+            (known, None),
             || Ok(0),
             |regs, _| {
                 let mut stack = Stack::below(regs.rsp);
@@ -150,7 +155,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         goal: Goal,
-        known: Arc<Known>,
+        (known, becomes): (Arc<Known>, Option<Credentials>),
         number: impl FnOnce() -> Result<i64>,
         change: impl FnOnce(&mut user_regs_struct, i64) -> Stack,
     ) -> Result<Reply> {
@@ -175,7 +180,7 @@ impl Engine {
             regs.rip -= SYSCALL;
             ptrace::set_signal_mask(tid, u64::MAX)?;
             ptrace::set_registers(tid, regs)?;
-            Ok(Patch { goal, before, mask, _known: known })
+            Ok(Patch { goal, becomes, before, mask, _known: known })
         });
         match changed {
             Ok(patch) => {
@@ -227,7 +232,9 @@ impl Engine {
                 Ok(Some((now, Report::Execed))) => {
                     self.cwds.moved();
                     let goal = if let Goal::Exec(id) = patch.goal { Some(id) } else { None };
-                    settle(now, goal.is_some() && of_thread(now, "exe").ok() == goal, patch.mask);
+                    let right = goal.is_some() && of_thread(now, "exe").ok() == goal;
+                    let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
+                    settle(now, right && told.is_ok(), patch.mask);
                     return true;
                 }
                 Ok(Some((now, Report::Stopped))) if now == tid => {
@@ -243,6 +250,15 @@ impl Engine {
                 Ok(None) | Err(_) => return true,
             }
         }
+    }
+
+    /// The thread runs another program, as somebody.
+    fn ran(&mut self, tid: u32, process: u32, who: Credentials) -> Result<()> {
+        auxv::tell(process, &who)?;
+        if let Some(people) = &mut self.people {
+            people.ran(tid, process, who);
+        }
+        Ok(())
     }
 
     /// The call returned: the thread sees its answer, and nothing else of it.

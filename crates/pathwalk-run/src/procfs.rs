@@ -14,11 +14,14 @@
 
 use crate::{
     cookies::{HostId, Knowns},
+    credentials::{Credentials, Ids},
+    people::{Person, Threads},
     sys::{answer, errno_of},
 };
 use parking_lot::Mutex;
 use pathwalk::{
-    Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec,
+    Attr, CapSet, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject,
+    Timespec,
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
@@ -54,12 +57,24 @@ pub(crate) struct Asker(Arc<Asked>);
 struct Asked {
     tid: AtomicU32,
     task: AtomicU32,
+    /// Those that have virtual credentials.
+    threads: Threads,
 }
 
 impl Asker {
     /// A call of this thread is answered from now on.
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
+    }
+
+    /// Threads that have virtual credentials, and who they are.
+    pub(crate) fn threads(&self) -> Threads {
+        Arc::clone(&self.0.threads)
+    }
+
+    /// Who a thread is in the tree, if it is somebody else for the kernel.
+    fn credentials(&self, tid: u32) -> Option<Arc<Person>> {
+        self.0.threads.lock().get(&tid).map(|thread| Arc::clone(&thread.person))
     }
 
     /// This task of the library answers.
@@ -118,6 +133,16 @@ impl ProcView {
         Found { node: self.nodes.lock().answer(path), attr, body: None }
     }
 
+    /// What the file of a path is: a process's belongs to who it is in the tree.
+    fn look(&self, path: &str) -> Option<Attr> {
+        let mut attr = look(path)?;
+        if let Some(person) = thread_of(path).and_then(|tid| self.asker.credentials(tid)) {
+            attr.uid = person.credentials.user.effective;
+            attr.gid = person.credentials.group.effective;
+        }
+        Some(attr)
+    }
+
     /// The process of who asks.
     fn process(&self) -> Result<(u32, u32)> {
         let tid = self.asker.0.tid.load(Relaxed);
@@ -149,6 +174,16 @@ fn process_of(path: &str) -> Option<u32> {
     number(path.split('/').next().unwrap_or(path))
 }
 
+/// The thread that a path is about: the process's first, if it does not say which.
+fn thread_of(path: &str) -> Option<u32> {
+    let mut parts = path.split('/');
+    let process = number(parts.next()?)?;
+    match (parts.next(), parts.next()) {
+        (Some("task"), Some(thread)) => number(thread),
+        _ => Some(process),
+    }
+}
+
 /// Process and number of a descriptor's hidden file.
 fn hidden(path: &str) -> Option<(u32, u32)> {
     let (pid, fd) = path.strip_prefix(HIDDEN)?.split_once('-')?;
@@ -165,7 +200,7 @@ fn descriptor(path: &str) -> Option<(u32, u32)> {
 }
 
 /// A line of a thread's status.
-fn status(tid: u32, name: &str) -> Option<u32> {
+pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
@@ -269,7 +304,7 @@ impl FileSystem for ProcView {
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         let path = below(&self.path(dir)?, name).ok_or(Errno::ENOENT)?;
-        let attr = look(&path).ok_or(Errno::ENOENT)?;
+        let attr = self.look(&path).ok_or(Errno::ENOENT)?;
         Ok(Some(self.found(&path, attr)))
     }
 
@@ -281,7 +316,7 @@ impl FileSystem for ProcView {
     ) -> Result<bool> {
         let Some(cached) = cached else { return Ok(false) };
         let Some(path) = below(&self.path(dir)?, name) else { return Ok(false) };
-        let Some(attr) = look(&path) else { return Ok(false) };
+        let Some(attr) = self.look(&path) else { return Ok(false) };
         if self.path(cached)? != path || attr.file_type() != cached.attr().file_type() {
             return Ok(false);
         }
@@ -352,7 +387,14 @@ impl FileSystem for ProcView {
                 let text = task.and_then(|task| task.mounts(inode.vfs(), *format));
                 text_file(&text.ok_or(Errno::ENOENT)?)?
             }
-            None => open(format!("/proc/{path}"), access | plain | OFlags::NOFOLLOW)?,
+            None => {
+                let host = open(format!("/proc/{path}"), access | plain | OFlags::NOFOLLOW)?;
+                let person = thread_of(&path).filter(|_| name == "status");
+                match person.and_then(|tid| self.asker.credentials(tid)) {
+                    Some(person) => text_file(&status_of(host, &person.credentials)?)?,
+                    None => host,
+                }
+            }
         };
         Ok(Some(Box::new(Opened { fd, entries: None })))
     }
@@ -376,6 +418,36 @@ impl FileSystem for ProcView {
     fn evict(&self, node: u64, _unlinked: bool) {
         self.nodes.lock().take_back(node);
     }
+}
+
+/// `/proc/PID/status` of somebody, where the host's says who it is for the kernel.
+fn status_of(host: OwnedFd, who: &Credentials) -> Result<Vec<u8>> {
+    let text =
+        std::io::read_to_string(std::fs::File::from(host)).map_err(|error| errno_of(&error))?;
+    let ids = |ids: &Ids| format!("{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
+    let caps = |set: CapSet| format!("{:016x}", set.bits());
+    let mut out = String::new();
+    for line in text.lines() {
+        let (name, _) = line.split_once(':').unwrap_or((line, ""));
+        let own = match name {
+            "Uid" => ids(&who.user),
+            "Gid" => ids(&who.group),
+            "Groups" => who.groups.iter().map(|group| format!("{group} ")).collect(),
+            "CapInh" => caps(who.inheritable),
+            "CapPrm" => caps(who.permitted),
+            "CapEff" => caps(who.effective),
+            "CapBnd" => caps(who.bounding),
+            "CapAmb" => caps(who.ambient),
+            "NoNewPrivs" => u8::from(who.no_new_privs).to_string(),
+            _ => {
+                out += line;
+                out += "\n";
+                continue;
+            }
+        };
+        out += &format!("{name}:\t{own}\n");
+    }
+    Ok(out.into_bytes())
 }
 
 /// A descriptor is opened anew for no more than it is open for.
@@ -470,6 +542,9 @@ mod tests {
         assert_eq!(process_of("12/exe"), Some(12));
         assert_eq!(process_of("self"), None);
         assert_eq!(process_of("012"), None);
+        assert_eq!(thread_of("12/task/13/status"), Some(13));
+        assert_eq!(thread_of("12/status"), Some(12));
+        assert_eq!(thread_of("sys/kernel"), None);
     }
 
     #[test]

@@ -3,15 +3,16 @@
 use crate::{
     args::Args,
     cookies::Cookies,
-    engine::{self, Ended},
+    engine::{self, Ended, Virtual},
+    given::Given,
     procfs::Asker,
     sys::{
         answer, errno_of,
         process::{self, Failure, Launch},
     },
-    table::{calls, program},
+    table::{Identity, calls, program},
     trace::Trace,
-    tree,
+    tree::{self, Owner},
 };
 use pathwalk::Errno;
 use rustix::{
@@ -66,13 +67,18 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
 
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;
     let asker = Asker::default();
-    let made = tree::make(&args.tree(&host_cwd), &asker, &cookies.knowns());
+    let credentials = args.credentials();
+    let owner = credentials.as_ref().map_or_else(Owner::own, |who| Owner::virtual_(who.cred()));
+    let made = tree::make(&args.tree(&host_cwd), &owner, &asker, &cookies.knowns());
     let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
-    task.set_cred(tree::credentials());
+    let virtual_ =
+        credentials.map(|credentials| Virtual { credentials, given: Given::new(task.fork()) });
+    let identity = if virtual_.is_some() { Identity::Virtual } else { Identity::Own };
+    task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);
     let (path, _id, _known) = begin_in(&task, &mut cookies, &cwd)?;
 
-    let filter = program(calls());
+    let filter = program(calls(), identity);
     let (name, rest) = args.program();
     let env = args.environment();
     let launch = Launch {
@@ -91,7 +97,7 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let (lines, sums) = args.told();
     let trace = Trace::new(lines, sums);
-    let (ended, trace) = engine::serve(launched, task, cookies, asker, trace, &signals);
+    let (ended, trace) = engine::serve(launched, task, virtual_, cookies, asker, trace, &signals);
     // Standard error may be closed.
     let _ = std::io::stderr().write_all(trace.sums().as_bytes());
     Ok(ended)

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   mem:DST[:size=BYTES][:mode=OCTAL]
-//!   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict]
+//!   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=host|xattr|IDS-HOST-COUNT,…]
 //!   proc:DST
 //! ```
 //!
 //! A colon or backslash within a path has a backslash in front of it.
 
-use pathwalk::Coherence;
+use pathwalk::{Coherence, IdMap, IdRange, Identities};
 use std::fmt;
 
 /// What `pathwalk help mounts` says.
@@ -21,12 +21,21 @@ Mounts of pathwalk run
       An empty file system in memory, which goes with the program. BYTES may end in k, m or g; what
       is written there is counted, not held back. MODE is that of its root, 1777 if it is not given.
 
-  host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict]
+  host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=WHOSE]
       The directory DIR of the host; ro if neither is given. Who else changes it meanwhile, and how
       that is noticed:
         strict     each use of a cached name asks the host (the default)
         watched    inotify(7) tells
         exclusive  nobody changes it but the program; what is cached is true
+      WHOSE the files are, and what becomes of chown:
+        host       as the host says; chown asks the host, which lets root alone give files away
+        xattr      owner, group, mode and device number are kept in an extended attribute of each
+                   file, user.pathwalk.stat: any user can chown, mknod and set modes there
+        HERE-HOST-COUNT[,…]
+                   so many users, from HERE on, are those from HOST on there; groups likewise; with
+                   u or g in front (u0-1000-1,g0-100-1) users or groups alone
+      If it is not given, they are as the host says; for --uid and --gid of who is not root there,
+      what belongs to who runs this is U's and G's.
 
   proc:DST
       The host's /proc with no processes but the program's.
@@ -35,7 +44,7 @@ Mounts of pathwalk run
 
 Short for that
 
-  --bind SRC:DST[:ro]   host:SRC:DST:rw, or ro
+  --bind SRC:DST[:ro]   host:SRC:DST:rw, or ro; other options too
   --tmpfs DST           mem:DST
   --rootfs DIR[:rw]     host:DIR:/:ro, or rw, with proc:/proc, host:/dev:/dev, mem:/tmp and
                         mem:/dev/shm in it
@@ -44,6 +53,10 @@ Without --rootfs and without anything at /, the tree is the host's: host:/:/:ro 
 mounted below it, proc:/proc, mem:/tmp, mem:/dev/shm, and the current directory rw. The mounts that are asked for
 come on top.
 ";
+
+/// What may follow a directory of the host.
+const HOST_OPTIONS: &str =
+    "not ro, rw, coherence=exclusive, watched or strict, or ids=host, xattr or HERE-HOST-COUNT";
 
 /// Something to be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +70,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Mem { size: Option<u64>, mode: Option<u32> },
-    Host { dir: Vec<u8>, writable: bool, coherence: Coherence },
+    Host { dir: Vec<u8>, writable: bool, coherence: Coherence, identities: Option<Identities> },
     Proc,
 }
 
@@ -202,7 +215,7 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
     }
     let (dst, options) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
     let at = dst.absolute()?;
-    let (mut writable, mut coherence) = (writable, Coherence::Strict);
+    let (mut writable, mut coherence, mut identities) = (writable, Coherence::Strict, None);
     for option in options {
         match &*option.text {
             "ro" => writable = false,
@@ -210,20 +223,53 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
             "coherence=exclusive" => coherence = Coherence::Exclusive,
             "coherence=watched" => coherence = Coherence::Watched,
             "coherence=strict" => coherence = Coherence::Strict,
-            _ => {
-                return Err(option.error("not ro, rw or coherence=exclusive, watched or strict"));
-            }
+            "ids=host" => identities = Some(Identities::Host),
+            "ids=xattr" => identities = Some(Identities::Kept),
+            text => match text.strip_prefix("ids=") {
+                Some(text) => {
+                    let map = id_map(text).ok_or_else(|| option.error("not HERE-HOST-COUNT"))?;
+                    identities = Some(Identities::Mapped(map));
+                }
+                None => return Err(option.error(HOST_OPTIONS)),
+            },
         }
     }
     let dir = dir.text.clone().into_bytes();
-    Ok(Spec { what: What::Host { dir, writable, coherence }, at })
+    Ok(Spec { what: What::Host { dir, writable, coherence, identities }, at })
+}
+
+/// `0-1000-1,u5-5-10`
+fn id_map(text: &str) -> Option<IdMap> {
+    let mut map = IdMap::default();
+    for range in text.split(',') {
+        let numbers = range.trim_start_matches(['u', 'g']);
+        let mut words = numbers.split('-').map(|word| word.parse::<u32>().ok());
+        let mut next = || words.next().flatten();
+        let (inside, host, count) = (next()?, next()?, next()?);
+        let fits = count > 0 && inside.checked_add(count).and(host.checked_add(count)).is_some();
+        if words.next().is_some() || !fits {
+            return None;
+        }
+        let ids = IdRange { inside, host, count };
+        match range.strip_suffix(numbers)? {
+            "" => {
+                map.users.push(ids);
+                map.groups.push(ids);
+            }
+            "u" => map.users.push(ids),
+            "g" => map.groups.push(ids),
+            _ => return None,
+        }
+    }
+    Some(map)
 }
 
 fn no_more(rest: &[Piece]) -> Result<(), SpecError> {
     rest.first().map_or(Ok(()), |piece| Err(piece.error("nothing may follow here")))
 }
 
-fn bytes(text: &str) -> Option<u64> {
+/// A number with a unit.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = match text.as_bytes().last()? {
         b'k' => (&text[..text.len() - 1], 1 << 10),
         b'm' => (&text[..text.len() - 1], 1 << 20),
@@ -238,7 +284,9 @@ mod tests {
     use super::*;
 
     fn host_at(dir: &str, at: &str, writable: bool, coherence: Coherence) -> Spec {
-        Spec { what: What::Host { dir: dir.into(), writable, coherence }, at: at.into() }
+        let identities = None;
+        let what = What::Host { dir: dir.into(), writable, coherence, identities };
+        Spec { what, at: at.into() }
     }
 
     #[test]
@@ -265,6 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn whose_files_are_is_written_too() {
+        let ids = |text: &str| match mount(&format!("host:/a:/b:ids={text}")).map(|spec| spec.what)
+        {
+            Ok(What::Host { identities, .. }) => identities,
+            _ => None,
+        };
+        assert_eq!(ids("host"), Some(Identities::Host));
+        assert_eq!(ids("xattr"), Some(Identities::Kept));
+        let range = |inside, host, count| IdRange { inside, host, count };
+        let map = |users: &[IdRange], groups: &[IdRange]| {
+            let (users, groups) = (users.to_vec(), groups.to_vec());
+            Some(Identities::Mapped(IdMap { users, groups }))
+        };
+        assert_eq!(ids("0-1000-1"), map(&[range(0, 1000, 1)], &[range(0, 1000, 1)]));
+        assert_eq!(ids("u0-7-2,g5-6-9"), map(&[range(0, 7, 2)], &[range(5, 6, 9)]));
+        for wrong in ["", "0", "0-1", "0-1-0", "0-1-2-3", "x0-1-1", "ug0-1-1", "9-9-4294967295"] {
+            assert_eq!(ids(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn an_error_says_where() {
         for (text, at, piece) in [
             ("", 1, ""),
@@ -280,6 +349,7 @@ mod tests {
             ("host:/ä:b", 9, "b"),
             ("host:/a:/b:wr", 12, "wr"),
             ("host:/a:/b:coherence=none", 12, "coherence=none"),
+            ("host:/a:/b:ids=me", 12, "ids=me"),
             ("proc:/p:ro", 9, "ro"),
         ] {
             let error = mount(text).expect_err(text);

@@ -6,8 +6,8 @@ use crate::{
     sys::answer,
 };
 use pathwalk::{
-    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, MemFs, MountFlags, OpenFlags,
-    Result, Task, Timespec, Vfs, fs::FileSystem,
+    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities, MemFs,
+    MountFlags, OpenFlags, Result, Task, Timespec, Vfs, fs::FileSystem,
 };
 use rustix::{fs, time};
 use std::{
@@ -32,6 +32,45 @@ impl fmt::Display for TreeError {
     }
 }
 
+/// Who asks in the tree, and what the files of the host are to be where that was not said.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) cred: Cred,
+    pub(crate) identities: Identities,
+}
+
+impl Owner {
+    /// Who started this.
+    pub(crate) fn own() -> Self {
+        Self { cred: credentials(), identities: Identities::Host }
+    }
+
+    /// Somebody else in the tree. Where the host's root runs this, files of the host can have any owner. For any other user what
+    /// is its own is that somebody's, so that it can make files; and all else is whose it is.
+    pub(crate) fn virtual_(cred: Cred) -> Self {
+        let user = rustix::process::geteuid();
+        let identities = if user.is_root() {
+            Identities::Host
+        } else {
+            let group = rustix::process::getegid().as_raw();
+            Identities::Mapped(IdMap {
+                users: in_place_of(cred.uid, user.as_raw()),
+                groups: in_place_of(cred.gid, group),
+            })
+        };
+        Self { cred, identities }
+    }
+}
+
+/// All numbers as they are, but for one that is another one on the host. What that one is here nobody is there.
+fn in_place_of(inside: u32, host: u32) -> Vec<IdRange> {
+    let same = |from: u32, to: u32| IdRange { inside: from, host: from, count: to - from };
+    let (low, high) = (inside.min(host), inside.max(host));
+    let rest = [same(0, low), same((low + 1).min(high), high), same(high + 1, u32::MAX)];
+    let own = IdRange { inside, host, count: 1 };
+    std::iter::once(own).chain(rest).filter(|range| range.count > 0).collect()
+}
+
 /// Makes a tree. The task has the credentials that mount; the caller changes them.
 ///
 /// # Errors
@@ -39,6 +78,7 @@ impl fmt::Display for TreeError {
 /// What could not be mounted.
 pub(crate) fn make(
     specs: &[Spec],
+    owner: &Owner,
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
 ) -> Result<(Arc<Vfs>, Task), TreeError> {
@@ -52,7 +92,7 @@ pub(crate) fn make(
     let mut task = vfs.task(Cred::root());
     asker.set_task(task.number());
     for spec in specs {
-        mount(&mut task, spec, asker, knowns).map_err(|errno| TreeError {
+        mount(&mut task, spec, owner, asker, knowns).map_err(|errno| TreeError {
             spec: match &spec.what {
                 What::Mem { .. } => b"mem".to_vec(),
                 What::Host { dir, .. } => dir.clone(),
@@ -68,6 +108,7 @@ pub(crate) fn make(
 fn mount(
     task: &mut Task,
     spec: &Spec,
+    owner: &Owner,
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
 ) -> Result<()> {
@@ -81,13 +122,14 @@ fn mount(
             if let Some(mode) = mode {
                 builder = builder.root_mode(*mode);
             }
-            let user = rustix::process::getuid().as_raw();
-            let group = rustix::process::getgid().as_raw();
-            (builder.root_owner(user, group).build(), MountFlags::empty())
+            let Cred { uid, gid, .. } = owner.cred;
+            (builder.root_owner(uid, gid).build(), MountFlags::empty())
         }
-        What::Host { dir, writable, coherence } => {
+        What::Host { dir, writable, coherence, identities } => {
+            let identities = identities.as_ref().unwrap_or(&owner.identities);
             let options = HostOptions {
                 coherence: *coherence,
+                identities: identities.clone(),
                 read_only: !writable,
                 special: true,
                 ..HostOptions::default()
@@ -100,7 +142,7 @@ fn mount(
     if spec.at.iter().all(|&byte| byte == b'/') {
         return mount_at_root(task, fs, flags);
     }
-    make_directory(task, &spec.at)?;
+    make_directory(task, &spec.at, &owner.cred)?;
     task.mount(fs, &spec.at, flags)
 }
 
@@ -113,13 +155,13 @@ fn mount_at_root(task: &mut Task, fs: Arc<dyn FileSystem>, flags: MountFlags) ->
 }
 
 /// Makes a directory to mount on, where none is there: in memory always, on the host where it may be written.
-fn make_directory(task: &Task, path: &[u8]) -> Result<()> {
+fn make_directory(task: &Task, path: &[u8], who: &Cred) -> Result<()> {
     if task.stat(path).is_ok() {
         return Ok(());
     }
     // What is made on the host belongs to who asks for it; in memory the root directory is nobody's.
     let mut user = task.fork();
-    user.set_cred(credentials());
+    user.set_cred(who.clone());
     let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
     let ends: Vec<usize> = ends.map(|(index, _)| index).chain([path.len()]).collect();
     for end in ends {
@@ -179,7 +221,8 @@ fn memories() -> impl Iterator<Item = Spec> {
 
 fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
-    let what = What::Host { dir: bytes(dir.as_ref()), writable, coherence: Coherence::Strict };
+    let (dir, coherence) = (bytes(dir.as_ref()), Coherence::Strict);
+    let what = What::Host { dir, writable, coherence, identities: None };
     Spec { what, at: bytes(at.as_ref()) }
 }
 
@@ -229,7 +272,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 
 /// The credentials of this process, as the program asks with them. Of the capabilities those are left out that change what
 /// the tree is made of, or reach around it.
-pub(crate) fn credentials() -> Cred {
+fn credentials() -> Cred {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
@@ -254,6 +297,21 @@ pub(crate) fn begin_in(task: &Task, path: &[u8]) -> Result<pathwalk::File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_user_is_another_one_on_the_host() {
+        let range = |inside, host, count| IdRange { inside, host, count };
+        let rest = u32::MAX - 1001;
+        assert_eq!(
+            in_place_of(0, 1000),
+            [range(0, 1000, 1), range(1, 1, 999), range(1001, 1001, rest)]
+        );
+        assert_eq!(
+            in_place_of(1000, 33),
+            [range(1000, 33, 1), range(0, 0, 33), range(34, 34, 966), range(1001, 1001, rest)]
+        );
+        assert_eq!(in_place_of(5, 5)[1..], [range(0, 0, 5), range(6, 6, u32::MAX - 6)]);
+    }
 
     #[test]
     fn numbers_in_mountinfo_are_read() {

@@ -9,6 +9,8 @@ mod programs;
 
 mod tree;
 
+mod users;
+
 mod attacks;
 
 mod readme;

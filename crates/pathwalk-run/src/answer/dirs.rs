@@ -45,8 +45,16 @@ pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let cwd = engine.cwd(caller.tid)?;
     let mut path = vec![0; PATH_MAX];
     let at = At::Dir(&cwd.file);
-    let (len, _) = engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path)?;
-    path.truncate(len);
+    match engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path) {
+        Ok((len, _)) => path.truncate(len),
+        // It may lie outside the root, which is said in front of its path.
+        Err(Errno::ENOENT) if engine.people.is_some() => {
+            let there = engine.task.fork();
+            there.fchdir(&cwd.file)?;
+            path = there.getcwd()?;
+        }
+        Err(errno) => return Err(errno),
+    }
     path.push(0);
     if (caller.args[1] as usize) < path.len() {
         return Err(Errno::ERANGE);

@@ -14,12 +14,16 @@
 use super::{at_flags, by_descriptor};
 use crate::{
     cookies::{HostId, Known},
+    credentials::Credentials,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::Argv,
     sys::{answer, memory},
 };
-use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
+use pathwalk::{
+    At, AtFlags, Errno, Executable, Result,
+    abi::{AT_FDCWD, StatfsFlags},
+};
 use rustix::{fs, io};
 use std::{ffi::CString, sync::Arc};
 
@@ -88,8 +92,9 @@ fn exec(
         name = interpreter;
     }
     let elf = read_elf(host(&file)?)?;
+    let becomes = becomes(engine, caller, &file)?;
     let Some(interpreter) = interpreter_to_run(engine, caller, &elf)? else {
-        return run(engine, caller, &file, before, vectors);
+        return run(engine, caller, &file, becomes, before, vectors);
     };
     // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and maps what that leads to in the tree.
     let called = match before.first() {
@@ -99,13 +104,24 @@ fn exec(
     let path = elf.interpreter.unwrap_or_default();
     let mut args = vec![path, b"--argv0".to_vec(), called, name];
     args.extend(before.into_iter().skip(1));
-    run(engine, caller, &interpreter, args, vectors)
+    run(engine, caller, &interpreter, becomes, args, vectors)
+}
+
+/// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
+fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Option<Credentials>> {
+    let Some(people) = &mut engine.people else { return Ok(None) };
+    let who = people.who(caller.tid);
+    let stat = engine.task.fstat(file.file())?;
+    let flags = StatfsFlags::from_bits_retain(engine.task.fstatfs(file.file())?.f_flags as u64);
+    let suid = !flags.contains(StatfsFlags::NOSUID);
+    Ok(Some(who.credentials.after_exec(stat.st_mode, stat.st_uid, stat.st_gid, suid)))
 }
 
 fn run(
     engine: &mut Engine,
     caller: &Caller,
     file: &Executable,
+    becomes: Option<Credentials>,
     before: Vec<Vec<u8>>,
     vectors: [u64; 2],
 ) -> Result<Reply> {
@@ -117,7 +133,7 @@ fn run(
     };
     let fd = host(file)?;
     let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, fd, known, &argv, vectors)
+    engine.patch_exec(caller, fd, known, becomes, &argv, vectors)
 }
 
 /// The open file of the host that a file to be run is.

@@ -22,6 +22,10 @@ pub(crate) mod tasks;
 
 pub(crate) mod ids;
 
+pub(crate) mod users;
+
+pub(crate) mod mounts;
+
 mod layout;
 
 use crate::engine::{Caller, Descriptor, Engine, Reply};

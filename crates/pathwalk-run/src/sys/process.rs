@@ -257,3 +257,24 @@ pub(crate) fn close_if_directory(number: RawFd) -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether two threads share something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shares {
+    Yes,
+    No,
+    /// The kernel does not tell, or one is gone.
+    Unknown,
+}
+
+/// Whether two threads share root and current directory: kcmp(2).
+pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
+    /// `KCMP_FS`
+    const FS: i32 = 3;
+    // SAFETY: the arguments are numbers.
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, FS, 0, 0) } {
+        0 => Shares::Yes,
+        -1 => Shares::Unknown,
+        _ => Shares::No,
+    }
+}

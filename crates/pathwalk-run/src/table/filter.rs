@@ -9,7 +9,7 @@
 //!
 //! The kernel remembers which numbers are allowed whatever their arguments: those never run it.
 
-use super::{Call, Condition, END, Handling};
+use super::{Call, Condition, END, Handling, Identity};
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
     SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
@@ -23,14 +23,14 @@ const NR: u32 = 0;
 const ARCH: u32 = 4;
 const ARGS: u32 = 16;
 
-/// The filter for these calls.
-pub(crate) fn program(calls: &[Call]) -> Vec<sock_filter> {
+/// The filter for these calls of a program that is somebody.
+pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
     let refuse = |errno: Errno| SECCOMP_RET_ERRNO | errno.raw() as u32;
     let mut program = vec![load(ARCH)];
     program.extend([jump(BPF_JEQ, X86_64, 1, 0), ret(refuse(Errno::ENOSYS))]);
     program.extend([load(NR), jump(BPF_JGE, END, 0, 1), ret(refuse(Errno::ENOSYS))]);
     for call in calls {
-        let then = match call.handling {
+        let then = match call.handling(identity) {
             Handling::Pass => continue,
             Handling::Refuse(errno) => vec![ret(refuse(errno))],
             Handling::Answer(_) => vec![ret(SECCOMP_RET_USER_NOTIF)],
@@ -121,24 +121,35 @@ mod tests {
 
     #[test]
     fn each_call_gets_what_the_table_says() {
-        let program = program(calls());
-        for call in calls() {
-            let want = match call.handling {
-                Handling::Pass => SECCOMP_RET_ALLOW,
-                Handling::Refuse(no) => errno(no),
-                Handling::Answer(_) => SECCOMP_RET_USER_NOTIF,
-                Handling::AnswerIf(..) | Handling::RefuseIf(..) => SECCOMP_RET_ALLOW,
-            };
-            // No argument is such as is asked for.
-            let args = [0x7fff_0000; 6].map(|arg| if call.name == "sendto" { 0 } else { arg });
-            let args = if call.name == "unshare" { [0; 6] } else { args };
-            assert_eq!(run(&program, X86_64, call.nr, args), want, "{}", call.name);
+        for identity in [Identity::Own, Identity::Virtual] {
+            let program = program(calls(), identity);
+            for call in calls() {
+                let want = match call.handling(identity) {
+                    Handling::Pass => SECCOMP_RET_ALLOW,
+                    Handling::Refuse(no) => errno(no),
+                    Handling::Answer(_) => SECCOMP_RET_USER_NOTIF,
+                    Handling::AnswerIf(..) | Handling::RefuseIf(..) => SECCOMP_RET_ALLOW,
+                };
+                // No argument is such as is asked for.
+                let args = [0x7fff_0000; 6].map(|arg| if call.name == "sendto" { 0 } else { arg });
+                let args = if call.name == "unshare" { [0; 6] } else { args };
+                assert_eq!(run(&program, X86_64, call.nr, args), want, "{}", call.name);
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_no_virtual_credentials_does_not_pay_for_them() {
+        let (own, other) = (program(calls(), Identity::Own), program(calls(), Identity::Virtual));
+        for nr in [libc::SYS_getuid, libc::SYS_clone, libc::SYS_capget] {
+            assert_eq!(run(&own, X86_64, nr as u32, [0; 6]), SECCOMP_RET_ALLOW);
+            assert_eq!(run(&other, X86_64, nr as u32, [0; 6]), SECCOMP_RET_USER_NOTIF);
         }
     }
 
     #[test]
     fn arguments_are_looked_at() {
-        let program = program(calls());
+        let program = program(calls(), Identity::Own);
         let run = |nr: i64, args| run(&program, X86_64, nr as u32, args);
         let prctl = [libc::PR_SET_DUMPABLE as u64, 0, 0, 0, 0, 0];
         assert_eq!(run(libc::SYS_prctl, prctl), SECCOMP_RET_USER_NOTIF);
@@ -154,7 +165,7 @@ mod tests {
 
     #[test]
     fn other_architectures_and_unknown_numbers_are_refused() {
-        let program = program(calls());
+        let program = program(calls(), Identity::Own);
         for (arch, nr) in [
             (0x4000_0003, 5),
             (X86_64, END),

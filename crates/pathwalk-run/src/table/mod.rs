@@ -19,7 +19,28 @@ pub(crate) struct Call {
     pub(crate) nr: u32,
     pub(crate) name: &'static str,
     pub(crate) group: Group,
-    pub(crate) handling: Handling,
+    handling: Handling,
+    /// Where the program has virtual credentials, if that is something else.
+    with_virtual: Option<Handling>,
+}
+
+impl Call {
+    /// What happens when it is made by a program with such credentials.
+    pub(crate) fn handling(&self, identity: Identity) -> Handling {
+        match (identity, self.with_virtual) {
+            (Identity::Virtual, Some(handling)) => handling,
+            _ => self.handling,
+        }
+    }
+}
+
+/// Who the program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Who started it, for the kernel and in the tree.
+    Own,
+    /// In the tree somebody whom the kernel does not know.
+    Virtual,
 }
 
 /// What a call is about.
@@ -74,7 +95,17 @@ pub(crate) enum Condition {
 pub(crate) const END: u32 = 470;
 
 const fn call(nr: u32, name: &'static str, group: Group, handling: Handling) -> Call {
-    Call { nr, name, group, handling }
+    Call { nr, name, group, handling, with_virtual: None }
+}
+
+/// A call that is another one's business where the program has virtual credentials.
+const fn call_of_users(
+    nr: u32,
+    name: &'static str,
+    group: Group,
+    [own, with_virtual]: [Handling; 2],
+) -> Call {
+    Call { nr, name, group, handling: own, with_virtual: Some(with_virtual) }
 }
 
 /// All calls, by number.
@@ -90,7 +121,9 @@ pub(crate) fn call_of(nr: u32) -> Option<&'static Call> {
 
 /// The calls that are not simply the kernel's, as the table of `docs/run.md`.
 pub fn markdown() -> String {
-    let mut text = String::from("| about | answered | refused |\n|---|---|---|\n");
+    let mut text = String::from(
+        "| about | answered | refused | with `--uid`, `--gid` or `--groups` |\n|---|---|---|---|\n",
+    );
     let mut groups: Vec<Group> = Vec::new();
     for call in calls() {
         if !groups.contains(&call.group) && call.group != Group::Kernel {
@@ -99,24 +132,36 @@ pub fn markdown() -> String {
     }
     for group in groups {
         let of_group = || calls().iter().filter(|call| call.group == group);
-        let answered: Vec<String> = of_group()
-            .filter_map(|call| match call.handling {
-                Handling::Answer(_) => Some(format!("`{}`", call.name)),
-                Handling::AnswerIf(..) => Some(format!("`{}` in part", call.name)),
-                _ => None,
-            })
-            .collect();
-        let refused: Vec<String> = of_group()
-            .filter_map(|call| match call.handling {
-                Handling::Refuse(errno) => Some(format!("`{}` {errno:?}", call.name)),
-                Handling::RefuseIf(_, errno) => Some(format!("`{}` in part {errno:?}", call.name)),
-                _ => None,
-            })
-            .collect();
+        let list = |handlings: &dyn Fn(&Call) -> Option<Handling>,
+                    told: fn(&str, Handling) -> Option<String>| {
+            let told = |call| handlings(call).and_then(|handling| told(call.name, handling));
+            of_group().filter_map(told).collect::<Vec<_>>().join(", ")
+        };
+        let own = |call: &Call| Some(call.handling);
+        let with_virtual = |call: &Call| call.with_virtual;
+        let either =
+            |name: &str, handling| answered(name, handling).or_else(|| refused(name, handling));
         let name = format!("{group:?}").to_lowercase();
-        text += &format!("| {name} | {} | {} |\n", answered.join(", "), refused.join(", "));
+        let (answered, refused) = (list(&own, answered), list(&own, refused));
+        text += &format!("| {name} | {answered} | {refused} | {} |\n", list(&with_virtual, either));
     }
     text
+}
+
+fn answered(name: &str, handling: Handling) -> Option<String> {
+    match handling {
+        Handling::Answer(_) => Some(format!("`{name}`")),
+        Handling::AnswerIf(..) => Some(format!("`{name}` in part")),
+        _ => None,
+    }
+}
+
+fn refused(name: &str, handling: Handling) -> Option<String> {
+    match handling {
+        Handling::Refuse(errno) => Some(format!("`{name}` {errno:?}")),
+        Handling::RefuseIf(_, errno) => Some(format!("`{name}` in part {errno:?}")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

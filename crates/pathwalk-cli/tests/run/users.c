@@ -1,0 +1,199 @@
+/* Does what its arguments say, one after the other, and says a line about each: what came of it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char **word;
+
+static void said(const char *what, long answer)
+{
+	printf("%s %s\n", what, answer >= 0 ? "yes" : strerrorname_np(errno));
+}
+
+static char *next(void)
+{
+	return *word ? *word++ : "";
+}
+
+static int number(void)
+{
+	return strtol(next(), NULL, 0);
+}
+
+static void ids(void)
+{
+	uid_t u[3];
+	gid_t g[3], groups[16];
+	getresuid(&u[0], &u[1], &u[2]);
+	getresgid(&g[0], &g[1], &g[2]);
+	int count = getgroups(16, groups);
+	printf("%d %d %d, %d %d %d,", u[0], u[1], u[2], g[0], g[1], g[2]);
+	for (int i = 0; i < count; i++)
+		printf(" %d", groups[i]);
+	printf("%s\n", u[0] == getuid() && u[1] == geteuid() && g[0] == getgid() && g[1] == getegid() ? "" : " WRONG");
+}
+
+static void capabilities(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2];
+	syscall(SYS_capget, &header, data);
+	printf("effective %x%08x permitted %x%08x\n", data[1].effective, data[0].effective, data[1].permitted,
+	       data[0].permitted);
+}
+
+static void about(const char *path)
+{
+	struct stat st;
+	if (lstat(path, &st) < 0)
+		said("stat", -1);
+	else
+		printf("%d:%d %o %u:%u\n", st.st_uid, st.st_gid, st.st_mode, major(st.st_rdev), minor(st.st_rdev));
+}
+
+static int inherited[2];
+
+static void go(void);
+
+static void *in_thread(void *unused)
+{
+	(void)unused;
+	go();
+	return NULL;
+}
+
+static void go(void)
+{
+	char cwd[4096];
+	while (*word) {
+		const char *what = next();
+		fflush(stdout);
+		if (!strcmp(what, "ids"))
+			ids();
+		else if (!strcmp(what, "caps"))
+			capabilities();
+		else if (!strcmp(what, "setuid"))
+			said(what, setuid(number()));
+		else if (!strcmp(what, "seteuid"))
+			said(what, seteuid(number()));
+		else if (!strcmp(what, "setgid"))
+			said(what, setgid(number()));
+		else if (!strcmp(what, "setgroup")) {
+			gid_t group = number();
+			said(what, setgroups(1, &group));
+		} else if (!strcmp(what, "setfsuid"))
+			printf("%s %ld\n", what, syscall(SYS_setfsuid, number()));
+		else if (!strcmp(what, "alone")) /* of this thread */
+			said(what, syscall(SYS_setresuid, -1, number(), -1));
+		else if (!strcmp(what, "open"))
+			said(what, open(next(), O_RDONLY));
+		else if (!strcmp(what, "make"))
+			said(what, open(next(), O_CREAT | O_WRONLY, 0644));
+		else if (!strcmp(what, "stat"))
+			about(next());
+		else if (!strcmp(what, "chown")) {
+			char *path = next();
+			int user = number();
+			said(what, chown(path, user, number()));
+		} else if (!strcmp(what, "chmod")) {
+			char *path = next();
+			said(what, chmod(path, number()));
+		} else if (!strcmp(what, "mknod"))
+			said(what, mknod(next(), S_IFCHR | 0600, makedev(1, 3)));
+		else if (!strcmp(what, "mount")) {
+			char *source = next(), *target = next(), *type = next();
+			int flags = number();
+			said(what, mount(source, target, *type ? type : NULL, flags, next()));
+		} else if (!strcmp(what, "umount")) {
+			char *path = next();
+			said(what, umount2(path, number()));
+		} else if (!strcmp(what, "chroot"))
+			said(what, chroot(next()));
+		else if (!strcmp(what, "chdir"))
+			said(what, chdir(next()));
+		else if (!strcmp(what, "cwd"))
+			printf("%s\n", syscall(SYS_getcwd, cwd, sizeof cwd) > 0 ? cwd : strerrorname_np(errno));
+		else if (!strcmp(what, "newprivs"))
+			printf("%d %d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+		else if (!strcmp(what, "secure"))
+			printf("secure %lu as %lu %lu\n", getauxval(AT_SECURE), getauxval(AT_UID), getauxval(AT_EUID));
+		else if (!strcmp(what, "fork")) { /* the rest is the child's */
+			pid_t child = fork();
+			if (child) {
+				waitpid(child, NULL, 0);
+				return;
+			}
+		} else if (!strcmp(what, "change")) { /* who the child's maker is does not stay who it was */
+			int go[2];
+			char one;
+			if (pipe(go) < 0)
+				exit(1);
+			pid_t child = fork();
+			if (child) {
+				int user = number();
+				if (syscall(SYS_setresuid, user, user, user) < 0)
+					exit(1);
+				close(go[1]);
+				waitpid(child, NULL, 0);
+				return;
+			}
+			close(go[1]);
+			if (read(go[0], &one, 1) < 0)
+				exit(1);
+			next();
+		} else if (!strcmp(what, "orphan")) { /* whose makers are gone before it calls */
+			int gone[2];
+			char one;
+			if (pipe(inherited) < 0 || pipe(gone) < 0)
+				exit(1);
+			if (fork()) {
+				close(inherited[1]);
+				close(gone[1]);
+				if (read(inherited[0], &one, 1) < 0)
+					exit(1);
+				return;
+			}
+			close(inherited[0]);
+			if (fork())
+				syscall(SYS_exit_group, 0);
+			close(gone[1]);
+			if (read(gone[0], &one, 1) < 0)
+				exit(1);
+		} else if (!strcmp(what, "thread")) {
+			pthread_t thread;
+			pthread_create(&thread, NULL, in_thread, NULL);
+			pthread_join(thread, NULL);
+			return;
+		} else if (!strcmp(what, "exec")) {
+			execv(*word, word);
+			said(what, -1);
+			return;
+		} else {
+			printf("%s?\n", what);
+			exit(1);
+		}
+	}
+	fflush(stdout);
+}
+
+int main(int count, char **words)
+{
+	(void)count;
+	word = words + 1;
+	go();
+	return 0;
+}

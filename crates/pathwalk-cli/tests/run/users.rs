@@ -1,0 +1,327 @@
+//! Virtual credentials: programs that change who they are, and what the tree then lets them do.
+
+use crate::common::{can_run, run, said, text};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A program that does what its arguments say, linked dynamically and statically; none where no program can be run.
+struct Users {
+    here: TempDir,
+    programs: Vec<&'static str>,
+}
+
+impl Users {
+    fn new() -> Option<Self> {
+        if !can_run(&["cc"]) {
+            return None;
+        }
+        let here = TempDir::new().unwrap();
+        let built = |name: &str, how: &[&str]| {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/users.c");
+            let mut cc = Command::new("cc");
+            cc.args(["-O1", "-pthread", "-o", name, source]).args(how);
+            cc.current_dir(here.path()).stderr(Stdio::null()).status().unwrap().success()
+        };
+        assert!(built("dynamic", &[]));
+        let mut programs = vec!["./dynamic"];
+        if built("static", &["-static"]) {
+            programs.push("./static");
+        } else {
+            eprintln!("left out: no static programs can be made");
+        }
+        Some(Self { here, programs })
+    }
+
+    /// Each of the programs says this, run so.
+    fn say(&self, options: &[&str], words: &str, want: &str) {
+        // An empty word stands as `-`.
+        let words: Vec<&str> =
+            words.split_ascii_whitespace().map(|word| word.trim_matches('-')).collect();
+        for program in &self.programs {
+            let out = said(self.here.path(), &[options, &[program], &words].concat());
+            assert_eq!(out, want, "{program} {words:?}");
+        }
+    }
+
+    /// A script says this, `$p` being each of the programs.
+    fn script(&self, options: &[&str], script: &str, want: &str) {
+        for program in &self.programs {
+            let script = format!("p={program}; {script}");
+            let out = said(self.here.path(), &[options, &["sh", "-c", &script]].concat());
+            assert_eq!(out, want, "{program} {script}");
+        }
+    }
+}
+
+const ROOT: [&str; 2] = ["--uid", "0"];
+const SRV: [&str; 4] = ["--uid", "0", "--tmpfs", "/srv:mode=755"];
+
+#[test]
+fn a_program_is_who_it_was_said_to_be() {
+    let Some(users) = Users::new() else { return };
+    let full = "effective 1ffffffffff permitted 1ffffffffff\n";
+    users.say(&ROOT, "ids caps", &format!("0 0 0, 0 0 0,\n{full}"));
+    let none = "effective 000000000 permitted 000000000\n";
+    users.say(&["--uid", "5"], "ids caps", &format!("5 5 5, 5 5 5,\n{none}"));
+    let options = ["--uid", "5", "--gid", "6", "--groups", "7,8"];
+    users.say(&options, "ids secure", "5 5 5, 6 6 6, 7 8\nsecure 0 as 5 5\n");
+    let status = said(users.here.path(), &["--uid", "5", "grep", "Uid:", "/proc/self/status"]);
+    assert_eq!(status, "Uid:\t5\t5\t5\t5\n");
+    let own = said(users.here.path(), &["--uid", "5", "stat", "-c", "%u %g", "/proc/self/"]);
+    assert_eq!(own, "5 5\n");
+    for wrong in [["--uid", "-1"], ["--gid", "4294967295"], ["--groups", "1,x"]] {
+        assert_eq!(
+            run(users.here.path(), &[&wrong[..], &["true"]].concat()).status.code(),
+            Some(2)
+        );
+    }
+}
+
+#[test]
+fn who_became_somebody_may_what_that_one_may() {
+    let Some(users) = Users::new() else { return };
+    users.say(
+        &SRV,
+        "make /srv/f chmod /srv/f 0600 setgroup 9 setgid 33 setuid 33 ids open /srv/f make /srv/g chown /srv/f 33 33 \
+         mknod /srv/d chroot / mount x /srv tmpfs 0 - umount /srv 0 setuid 0 setgroup 1 setfsuid 0 setfsuid 33",
+        "make yes\nchmod yes\nsetgroup yes\nsetgid yes\nsetuid yes\n33 33 33, 33 33 33, 9\nopen EACCES\nmake EACCES\n\
+         chown EPERM\nmknod EACCES\nchroot EPERM\nmount EPERM\numount EPERM\nsetuid EPERM\nsetgroup EPERM\nsetfsuid 33\n\
+         setfsuid 33\n",
+    );
+    // The saved user leads back; the file system's alone decides about files.
+    users.say(
+        &SRV,
+        "make /srv/f chmod /srv/f 0600 seteuid 33 open /srv/f seteuid 0 open /srv/f setfsuid 33 open /srv/f setfsuid 0 \
+         make /srv/g stat /srv/g",
+        "make yes\nchmod yes\nseteuid yes\nopen EACCES\nseteuid yes\nopen yes\nsetfsuid 0\nopen EACCES\nsetfsuid 33\n\
+         make yes\n0:0 100644 0:0\n",
+    );
+}
+
+#[test]
+fn what_one_process_gives_away_another_one_sees() {
+    let Some(users) = Users::new() else { return };
+    users.script(
+        &SRV,
+        "$p make /srv/f chown /srv/f 33 34 mknod /srv/d >&2; $p stat /srv/f stat /srv/d open /srv/d
+$p setgid 34 setuid 33 chmod /srv/f 0640 chown /srv/f -1 35",
+        "33:34 100644 0:0\n0:0 20600 1:3\nopen ENXIO\nsetgid yes\nsetuid yes\nchmod yes\nchown EPERM\n",
+    );
+}
+
+#[test]
+fn children_and_threads_have_what_their_makers_had() {
+    let Some(users) = Users::new() else { return };
+    let ids = |id: u32| format!("{id} {id} {id}, 0 0 0,\n");
+    users.say(&ROOT, "setuid 33 fork ids fork ids", &format!("setuid yes\n{0}{0}", ids(33)));
+    users.say(&ROOT, "change 33 ids", &ids(0));
+    users.say(&ROOT, "setuid 33 orphan ids fork ids", &format!("setuid yes\n{0}{0}", ids(33)));
+    users.say(&ROOT, "setuid 33 thread ids fork ids", &format!("setuid yes\n{0}{0}", ids(33)));
+    // One thread is somebody else; so is what it makes.
+    users.say(
+        &ROOT,
+        "thread alone 33 ids fork ids thread ids",
+        "alone yes\n0 33 0, 0 0 0,\n0 33 0, 0 0 0,\n0 33 0, 0 0 0,\n",
+    );
+    // A call of the C library's changes all threads.
+    if can_run(&["python3"]) {
+        let code = "import os, threading
+here, there = threading.Event(), threading.Event()
+def work(): here.set(); there.wait(); print(os.getresuid())
+thread = threading.Thread(target=work); thread.start(); here.wait()
+os.setuid(33); there.set(); thread.join(); print(os.getresuid())
+for n in range(5):
+    pid = os.fork()
+    if pid == 0: os._exit(0 if os.getuid() == 33 else 1)
+    assert os.waitpid(pid, 0)[1] == 0";
+        let out = said(users.here.path(), &["--uid", "0", "python3", "-c", code]);
+        assert_eq!(out, "(33, 33, 33)\n(33, 33, 33)\n");
+    }
+}
+
+#[test]
+fn set_id_bits_give_virtual_credentials() {
+    let Some(users) = Users::new() else { return };
+    let make = "cp $p /tmp/p; chmod 4755 /tmp/p;";
+    let go = "exec $p setgid 33 setuid 33 fork exec /tmp/p ids secure";
+    let yes = "setgid yes\nsetuid yes\n33 0 0, 33 33 33,\nsecure 1 as 33 0\n";
+    let no = "setgid yes\nsetuid yes\n33 33 33, 33 33 33,\nsecure 0 as 33 33\n";
+    users.script(&ROOT, &format!("{make} {go}"), yes);
+    users.script(&ROOT, &format!("{make} chown 33 /tmp/p; {go}"), no);
+    users.script(
+        &ROOT,
+        &format!("{make} chmod 2755 /tmp/p; chgrp 7 /tmp/p; {go}"),
+        "setgid yes\nsetuid yes\n33 33 33, 33 7 7,\nsecure 1 as 33 33\n",
+    );
+    let newprivs = "exec $p setgid 33 setuid 33 newprivs newprivs exec /tmp/p ids secure";
+    let refused = no.replace("setuid yes\n", "setuid yes\n0 0\n1 0\n");
+    users.script(&ROOT, &format!("{make} {newprivs}"), &refused);
+    // Without virtual credentials they give nothing.
+    let native = rustix::process::getuid().as_raw();
+    let out =
+        said(users.here.path(), &["sh", "-c", &format!("p=./dynamic; {make} exec /tmp/p ids")]);
+    assert!(out.starts_with(&format!("{native} {native} ")), "{out}");
+}
+
+#[test]
+fn a_mount_is_seen_by_all_of_the_program_and_not_by_the_host() {
+    let Some(users) = Users::new() else { return };
+    let host = fs::metadata("/srv").map(|stat| stat.ino()).ok();
+    users.script(
+        &ROOT,
+        "mkdir /tmp/m; $p mount mine /tmp/m tmpfs 0 size=1m,mode=751,uid=7 >&2; $p stat /tmp/m make /tmp/m/f
+$p mount /tmp/m /srv - 0x1000 - >&2; grep -c ' /srv ' /proc/self/mounts; ls /srv
+$p mount - /srv - 0x1021 - make /srv/g umount /srv 0 umount /srv 0; ls /tmp/m
+$p mount none /srv nonesuch 0 - mount none /srv tmpfs 0 size=x mount none /no tmpfs 0 - mount p /srv proc 0 -
+test -e /srv/self/exe && echo proc",
+        "7:0 40751 0:0\nmake yes\n1\nf\nmount yes\nmake EROFS\numount yes\numount EINVAL\nf\n\
+         mount ENODEV\nmount EINVAL\nmount ENOENT\nmount yes\nproc\n",
+    );
+    assert_eq!(fs::metadata("/srv").map(|stat| stat.ino()).ok(), host);
+    // A copy that is changed through a set-id bit is not where the mount forbids it.
+    let script = "cp $p /tmp/p; chmod 4755 /tmp/p; $p mount - /tmp - 0x22 - >&2
+exec $p setuid 33 exec /tmp/p ids";
+    users.script(&ROOT, script, "setuid yes\n33 33 33, 0 0 0,\n");
+}
+
+#[test]
+fn a_root_of_ones_own_is_ones_own() {
+    let Some(users) = Users::new() else { return };
+    users.say(
+        &SRV,
+        "chdir /srv chroot /srv cwd make /f chdir .. cwd chroot /no",
+        "chdir yes\nchroot yes\n/\nmake yes\nchdir yes\n/\nchroot ENOENT\n",
+    );
+    // Threads share it, and children inherit it; who was made before does not.
+    users.say(
+        &SRV,
+        "chroot /srv thread stat /usr fork stat /usr",
+        "chroot yes\nstat ENOENT\nstat ENOENT\n",
+    );
+    users.script(
+        &SRV,
+        "cat /etc/passwd > /dev/null; ($p chroot /srv chdir / cwd) >&2; test -d /usr && echo still",
+        "still\n",
+    );
+    let (out, want) = ("chdir / chroot /srv cwd", "chdir yes\nchroot yes\n(unreachable)/\n");
+    users.say(&SRV, out, want);
+}
+
+/// A file of the host that the tree's `/tmp` hides.
+fn hidden() -> (TempDir, String) {
+    let outside = TempDir::new_in("/tmp").unwrap();
+    fs::write(outside.path().join("secret"), "secret\n").unwrap();
+    let secret = outside.path().join("secret").display().to_string();
+    (outside, secret)
+}
+
+#[test]
+fn who_may_mount_sees_nothing_that_was_not_given() {
+    let Some(users) = Users::new() else { return };
+    let (_outside, secret) = hidden();
+    let inside = |dir: &str| format!("{dir}{secret}");
+    for (words, want) in [
+        ("umount /tmp 0 umount /tmp 2 umount / 2", "umount EINVAL\numount EINVAL\numount EINVAL\n"),
+        // Shown elsewhere without what hides it, and moved aside.
+        ("mount / /srv - 0x1000 -", "mount EINVAL\n"),
+        ("mount /tmp /srv - 0x2000 -", "mount EINVAL\n"),
+        // With it; a copy hides as well.
+        (
+            "mount / /srv - 0x5000 - umount /srv/tmp 2 umount /srv 2 mount /srv/tmp /mnt - 0x2000 -",
+            "mount yes\numount EINVAL\numount EINVAL\nmount EINVAL\n",
+        ),
+        // By events of others.
+        ("mount - / - 0x100000 - mount - / - 0x104000 -", "mount EINVAL\nmount EINVAL\n"),
+        (
+            "mount t /srv tmpfs 0 - mount - /srv - 0x100000 - mount / /srv - 0x5000 -",
+            "mount yes\nmount yes\nmount EINVAL\n",
+        ),
+        // What is mounted over it is somebody's who asks.
+        (
+            "mount t /tmp tmpfs 0 - umount /tmp 0 umount /tmp 0",
+            "mount yes\numount yes\numount EINVAL\n",
+        ),
+        // The host's files stay as they are.
+        ("mount - / - 0x20 - make /usr/new", "mount yes\nmake EROFS\n"),
+        (
+            "mount /usr /srv - 0x1000 - mount - /srv - 0x1020 - make /srv/new",
+            "mount yes\nmount yes\nmake EROFS\n",
+        ),
+    ] {
+        let words =
+            format!("{words} open {secret} open {} open {}", inside("/srv"), inside("/mnt"));
+        users.say(&ROOT, &words, &format!("{want}open ENOENT\nopen ENOENT\nopen ENOENT\n"));
+    }
+}
+
+/// Runs the command as an ordinary user, if this is root.
+fn as_ordinary(dir: &Path, args: &[&str]) -> String {
+    const ORDINARY: u32 = 64_000;
+    use std::os::unix::process::CommandExt;
+    let program = dir.join("pathwalk");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    }
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(program);
+    command.arg("run").args(args).current_dir(dir).stdin(Stdio::null());
+    if rustix::process::getuid().is_root() {
+        std::os::unix::fs::chown(dir, Some(ORDINARY), Some(ORDINARY)).unwrap();
+        command.uid(ORDINARY).gid(ORDINARY);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn an_ordinary_user_is_root_in_the_tree_and_nowhere_else() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "id -u; touch new; stat -c '%u %g' new; chown 33 new 2>/dev/null || echo no
+(cat /etc/shadow || ls /root) 2>/dev/null || echo no; chown 33:34 /srv; stat -c '%u %g' /srv";
+    let out = as_ordinary(here.path(), &["--uid", "0", "--tmpfs", "/srv", "sh", "-c", script]);
+    let native = rustix::process::getuid().is_root();
+    let shadow = if native || fs::read("/etc/shadow").is_err() { "no\n" } else { "" };
+    assert_eq!(out, format!("0\n0 0\nno\n{shadow}33 34\n"));
+    let owner = fs::metadata(here.path()).unwrap().uid();
+    assert_eq!(fs::metadata(here.path().join("new")).unwrap().uid(), owner);
+}
+
+#[test]
+fn owners_are_kept_beside_files_where_that_was_said() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let kept = format!("{}:/mnt:ids=xattr", here.path().display());
+    let make = "cd /mnt; touch f; mkdir d; chown 33:34 f; chmod 4711 f; mknod n c 1 3; stat -c '%u %g %a %F' f d n";
+    let run = |uid: &str, script: &str| {
+        as_ordinary(here.path(), &["--uid", uid, "--bind", &kept, "sh", "-c", script])
+    };
+    let out = run("0", make);
+    assert_eq!(
+        out,
+        "33 34 4711 regular empty file\n0 0 755 directory\n0 0 644 character special file\n"
+    );
+    // Another run sees the same, and its permissions hold.
+    let out = run(
+        "35",
+        "cd /mnt; stat -c '%u %g %a' f; cat f 2>/dev/null || echo no; touch d/x 2>/dev/null || echo no",
+    );
+    assert_eq!(out, "33 34 4711\nno\nno\n");
+    let stat = fs::metadata(here.path().join("f")).unwrap();
+    assert_eq!(stat.mode() & 0o7777, 0o700);
+    // By a table what is the user's is another's.
+    let own = fs::metadata(here.path().join("f")).unwrap().uid();
+    let table = format!("{}:/mnt:ids=70-{own}-1", here.path().display());
+    let args = ["--uid", "70", "--bind", &table, "stat", "-c", "%u %g", "/mnt/f"];
+    assert_eq!(as_ordinary(here.path(), &args), "70 70\n");
+}

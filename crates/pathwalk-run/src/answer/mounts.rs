@@ -1,0 +1,223 @@
+//! mount, umount2, pivot_root and chroot, of programs with virtual credentials that may: in the tree, and nowhere else.
+
+use super::done;
+use crate::{
+    engine::{Base, Caller, Engine, Reply},
+    procfs::ProcView,
+    sys::memory,
+};
+use pathwalk::{
+    CapSet, Cred, Errno, Limits, MemFs, MountFlags, Result, Task, UmountFlags,
+    abi::{AT_FDCWD, PATH_MAX},
+    fs::FileSystem,
+};
+use std::sync::Arc;
+
+/// Those that change what is there already.
+const CHANGES: MountFlags = MountFlags::REMOUNT
+    .union(MountFlags::BIND)
+    .union(MountFlags::MOVE)
+    .union(MountFlags::SHARED)
+    .union(MountFlags::SLAVE)
+    .union(MountFlags::PRIVATE)
+    .union(MountFlags::UNBINDABLE);
+/// Options are a page at most.
+const PAGE: usize = 4096;
+
+/// mount: `tmpfs` and `proc` are mounted anew; what is there is bound, moved, remounted, and shared.
+pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let kind = string(caller, 2)?;
+    let source = string(caller, 0)?.unwrap_or_default();
+    let options = options(caller)?;
+    let path = path(caller, 1)?;
+    let flags = MountFlags::from_bits_retain(without_magic(caller.args[3]));
+    let task = with_cwd(engine, caller, &[&path, &source])?;
+    if !task.cred().caps.contains(CapSet::SYS_ADMIN) {
+        // It says which errors come before that one.
+        return done(task.mount_tree(b"", &path, flags));
+    }
+    if !flags.intersects(CHANGES) {
+        return match kind.map(|kind| file_system(engine, &kind, &options)) {
+            Some(Ok(fs)) => done(task.mount(fs, &path, flags)),
+            other => match task.mount_tree(b"", &path, flags) {
+                // What a new mount without a type answers.
+                Err(Errno::EINVAL) => Err(other.and_then(Result::err).unwrap_or(Errno::EINVAL)),
+                answer => done(answer),
+            },
+        };
+    }
+    if flags.contains(MountFlags::REMOUNT)
+        && !flags.contains(MountFlags::BIND)
+        && !options.is_empty()
+    {
+        // No file system here has options that can be changed.
+        return Err(task.mount_tree(b"", &path, MountFlags::BIND).err().unwrap_or(Errno::EINVAL));
+    }
+    let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
+    let before = given.may_mount(&task, &source, &path, flags)?;
+    task.mount_tree(&source, &path, flags)?;
+    if let Some(before) = before {
+        given.mounted(&before, &task, &path);
+    }
+    Ok(Reply::Value(0))
+}
+
+/// The upper half of the flags, which once had to say that the call is of the new kind: then they are none.
+fn without_magic(flags: u64) -> u64 {
+    const MASK: u64 = 0xffff_0000;
+    const VALUE: u64 = 0xc0ed_0000;
+    if flags & MASK == VALUE { flags & !MASK } else { flags }
+}
+
+pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = UmountFlags::from_bits_retain(caller.word(1));
+    if !(flags - UmountFlags::all()).is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    let path = path(caller, 0)?;
+    let task = with_cwd(engine, caller, &[&path])?;
+    if task.cred().caps.contains(CapSet::SYS_ADMIN)
+        && let Some(given) = &engine.given
+    {
+        given.may_unmount(&task, &path, flags)?;
+    }
+    match task.umount2(&path, flags) {
+        Err(Errno::EBUSY) if !flags.contains(UmountFlags::EXPIRE) => {}
+        answer => return done(answer),
+    }
+    // What is remembered of files that nobody has any more keeps it busy.
+    engine.cwds.moved();
+    engine.cookies.sweep();
+    done(task.umount2(&path, flags))
+}
+
+pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    if !engine.task.cred().caps.contains(CapSet::SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let (new_root, put_old) = (path(caller, 0)?, path(caller, 1)?);
+    let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
+    if let Some(given) = &engine.given {
+        given.may_pivot(&task, &new_root)?;
+    }
+    done(task.pivot_root(&new_root, &put_old))
+}
+
+pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let path = path(caller, 0)?;
+    let base = engine.base(caller, AT_FDCWD, &path)?;
+    let rooted = engine.task.fork();
+    rooted.chrootat(base.at(), &path)?;
+    if let Some(people) = &mut engine.people {
+        people.change_root(caller.tid, rooted);
+    }
+    Ok(Reply::Value(0))
+}
+
+/// A task of the caller's credentials and root that stands where the caller does, if one of these paths begins there.
+fn with_cwd(engine: &mut Engine, caller: &Caller, paths: &[&[u8]]) -> Result<Task> {
+    let task = engine.task.fork();
+    for path in paths.iter().filter(|path| !path.is_empty()) {
+        if let Base::Dir(known) = engine.base(caller, AT_FDCWD, path)? {
+            task.fchdir(&known.file)?;
+        }
+    }
+    Ok(task)
+}
+
+fn path(caller: &Caller, index: usize) -> Result<Vec<u8>> {
+    let path = caller.path(index)?;
+    if path.is_empty() { Err(Errno::ENOENT) } else { Ok(path) }
+}
+
+/// A string that is no path; there may be none.
+fn string(caller: &Caller, index: usize) -> Result<Option<Vec<u8>>> {
+    if caller.args[index] == 0 {
+        return Ok(None);
+    }
+    match memory::read_string(caller.tid, caller.args[index], PATH_MAX - 1) {
+        Err(Errno::ENAMETOOLONG) => Err(Errno::EINVAL),
+        text => text.map(Some),
+    }
+}
+
+/// What mount(2) is given last, up to its first NUL.
+fn options(caller: &Caller) -> Result<Vec<u8>> {
+    if caller.args[4] == 0 {
+        return Ok(Vec::new());
+    }
+    let mut bytes = vec![0; PAGE];
+    let read = memory::read(caller.tid, caller.args[4], &mut bytes)?;
+    let end = bytes[..read].iter().position(|&byte| byte == 0).unwrap_or(read);
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// A new file system of a type.
+///
+/// # Errors
+///
+/// - `ENODEV`: there is no such type.
+/// - `EPERM`: it is one of the kernel's, of which the tree can have none.
+/// - `EINVAL`: there is no such option, or it has no such value.
+fn file_system(engine: &Engine, kind: &[u8], options: &[u8]) -> Result<Arc<dyn FileSystem>> {
+    match kind {
+        b"tmpfs" => Ok(tmpfs(options, engine.task.cred())?),
+        b"proc" if options.is_empty() => {
+            Ok(ProcView::new(engine.asker.clone(), engine.cookies.knowns()))
+        }
+        b"proc" => Err(Errno::EINVAL),
+        _ => Err(if is_known(kind) { Errno::EPERM } else { Errno::ENODEV }),
+    }
+}
+
+fn is_known(kind: &[u8]) -> bool {
+    let list = std::fs::read("/proc/filesystems").unwrap_or_default();
+    list.split(|&byte| byte == b'\n').any(|line| {
+        line.rsplit(|&byte| byte == b'\t')
+            .next()
+            .is_some_and(|name| !name.is_empty() && name == kind)
+    })
+}
+
+/// Manual: tmpfs(5).
+fn tmpfs(options: &[u8], who: &Cred) -> Result<Arc<MemFs>> {
+    let text = std::str::from_utf8(options).map_err(|_| Errno::EINVAL)?;
+    let mut limits = Limits { bytes: None, inodes: None };
+    let (mut uid, mut gid) = (None, None);
+    let mut builder = MemFs::builder().memfd();
+    for option in text.split(',').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match name {
+            "size" => limits.bytes = Some(size(value).ok_or(Errno::EINVAL)?),
+            "nr_blocks" => {
+                let blocks = crate::spec::bytes(value).and_then(|count| count.checked_mul(4096));
+                limits.bytes = Some(blocks.ok_or(Errno::EINVAL)?);
+            }
+            "nr_inodes" => limits.inodes = Some(crate::spec::bytes(value).ok_or(Errno::EINVAL)?),
+            "mode" => {
+                let mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+                builder = builder.root_mode(mode);
+            }
+            "uid" => uid = Some(value.parse().map_err(|_| Errno::EINVAL)?),
+            "gid" => gid = Some(value.parse().map_err(|_| Errno::EINVAL)?),
+            "inode32" | "inode64" | "noswap" if value.is_empty() => {}
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    if limits.bytes.is_some() || limits.inodes.is_some() {
+        builder = builder.limits(limits);
+    }
+    let (uid, gid) = (uid.unwrap_or(who.fsuid), gid.unwrap_or(who.fsgid));
+    Ok(builder.root_owner(uid, gid).build())
+}
+
+/// So many bytes, with a unit, or so much of the machine's memory.
+fn size(text: &str) -> Option<u64> {
+    let Some(percent) = text.strip_suffix('%') else { return crate::spec::bytes(text) };
+    let percent: u64 = percent.parse().ok()?;
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total: u64 = total.trim().strip_suffix(" kB")?.parse().ok()?;
+    total.checked_mul(1024)?.checked_mul(percent).map(|bytes| bytes / 100)
+}

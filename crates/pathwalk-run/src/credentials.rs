@@ -1,0 +1,465 @@
+//! Virtual credentials: who a thread of the program is in the tree, and how its calls change that.
+//!
+//! The kernel knows nothing of them: for it the thread is who started `pathwalk`. The rules are Linux's, so that what gives
+//! a privilege away has given it away.
+//!
+//! Linux: `kernel/sys.c`, `cap_task_fix_setuid`, `cap_capset`, `cap_bprm_creds_from_file`; credentials(7), capabilities(7).
+
+use pathwalk::{CapSet, Cred, Errno, Result};
+
+/// The number that says "as it is".
+pub(crate) const KEEP: u32 = u32::MAX;
+/// Whose a file is whose owner has no number here: its set-id bits give nothing.
+const NOBODY: u32 = 65_534;
+
+/// `SECBIT_NOROOT`
+const NOROOT: u32 = 1 << 0;
+/// `SECBIT_NO_SETUID_FIXUP`
+const NO_SETUID_FIXUP: u32 = 1 << 2;
+/// `SECBIT_KEEP_CAPS`
+const KEEP_CAPS: u32 = 1 << 4;
+/// `SECBIT_NO_CAP_AMBIENT_RAISE`
+const NO_CAP_AMBIENT_RAISE: u32 = 1 << 6;
+/// `SECURE_ALL_BITS` and `SECURE_ALL_LOCKS`; each lock is the bit above what it locks.
+const ALL_BITS: u32 = 0x555;
+const ALL_LOCKS: u32 = ALL_BITS << 1;
+
+/// A user or a group, four times over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ids {
+    pub(crate) real: u32,
+    pub(crate) effective: u32,
+    pub(crate) saved: u32,
+    /// Who permission is checked for.
+    pub(crate) fs: u32,
+}
+
+impl Ids {
+    fn all(id: u32) -> Self {
+        Self { real: id, effective: id, saved: id, fs: id }
+    }
+
+    fn any_is(self, id: u32) -> bool {
+        [self.real, self.effective, self.saved].contains(&id)
+    }
+
+    /// `setreuid`, `setregid`
+    fn set_real_effective(self, real: u32, effective: u32, privileged: bool) -> Result<Self> {
+        let mut new = self;
+        if real != KEEP {
+            if !privileged && ![self.real, self.effective].contains(&real) {
+                return Err(Errno::EPERM);
+            }
+            new.real = real;
+        }
+        if effective != KEEP {
+            if !privileged && !self.any_is(effective) {
+                return Err(Errno::EPERM);
+            }
+            new.effective = effective;
+        }
+        if real != KEEP || effective != KEEP && effective != self.real {
+            new.saved = new.effective;
+        }
+        new.fs = new.effective;
+        Ok(new)
+    }
+
+    /// `setuid`, `setgid`
+    fn set(self, id: u32, privileged: bool) -> Result<Self> {
+        if id == KEEP {
+            return Err(Errno::EINVAL);
+        }
+        if privileged {
+            return Ok(Self::all(id));
+        }
+        let own = [self.real, self.saved].contains(&id);
+        if own { Ok(Self { effective: id, fs: id, ..self }) } else { Err(Errno::EPERM) }
+    }
+
+    /// `setresuid`, `setresgid`
+    fn set_all(self, ids: [u32; 3], privileged: bool) -> Result<Self> {
+        if !privileged && ids.iter().any(|&id| id != KEEP && !self.any_is(id)) {
+            return Err(Errno::EPERM);
+        }
+        let or = |id: u32, old: u32| if id == KEEP { old } else { id };
+        let [real, effective, saved] = ids;
+        let effective = or(effective, self.effective);
+        Ok(Self {
+            real: or(real, self.real),
+            effective,
+            saved: or(saved, self.saved),
+            fs: effective,
+        })
+    }
+
+    /// `setfsuid`, `setfsgid`, which tell no errors.
+    fn set_fs(self, id: u32, privileged: bool) -> Self {
+        let may = privileged || self.any_is(id) || self.fs == id;
+        if id != KEEP && may { Self { fs: id, ..self } } else { self }
+    }
+}
+
+/// Which ids a call sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    User,
+    Group,
+}
+
+/// How a call sets ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Set {
+    Id(u32),
+    RealEffective(u32, u32),
+    All([u32; 3]),
+    Fs(u32),
+}
+
+/// The credentials of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) user: Ids,
+    pub(crate) group: Ids,
+    /// The supplementary groups, in order.
+    pub(crate) groups: Vec<u32>,
+    pub(crate) effective: CapSet,
+    pub(crate) permitted: CapSet,
+    pub(crate) inheritable: CapSet,
+    pub(crate) bounding: CapSet,
+    pub(crate) ambient: CapSet,
+    pub(crate) securebits: u32,
+    /// What the program said; the kernel's own is always set.
+    pub(crate) no_new_privs: bool,
+}
+
+impl Credentials {
+    /// A user: 0 has all capabilities, any other none.
+    pub(crate) fn new(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        let caps = if uid == 0 { CapSet::FULL } else { CapSet::empty() };
+        Self {
+            user: Ids::all(uid),
+            group: Ids::all(gid),
+            groups: groups.to_vec(),
+            effective: caps,
+            permitted: caps,
+            inheritable: CapSet::empty(),
+            bounding: CapSet::FULL,
+            ambient: CapSet::empty(),
+            securebits: 0,
+            no_new_privs: false,
+        }
+    }
+
+    /// The same for the library.
+    pub(crate) fn cred(&self) -> Cred {
+        Cred {
+            fsuid: self.user.fs,
+            fsgid: self.group.fs,
+            permitted: self.permitted,
+            ..Cred::user(self.user.real, self.group.real)
+                .with_groups(&self.groups)
+                .with_caps(self.effective)
+        }
+    }
+
+    pub(crate) fn has(&self, cap: CapSet) -> bool {
+        self.effective.contains(cap)
+    }
+
+    /// setuid(2) and its family.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: of setuid and setgid, no user or group has that number.
+    /// - `EPERM`: it is none of one's own, and one may not.
+    pub(crate) fn set_ids(&self, which: Which, set: Set) -> Result<Self> {
+        let (old, cap) = match which {
+            Which::User => (self.user, CapSet::SETUID),
+            Which::Group => (self.group, CapSet::SETGID),
+        };
+        let privileged = self.has(cap);
+        let new = match set {
+            Set::Id(id) => old.set(id, privileged)?,
+            Set::RealEffective(real, effective) => {
+                old.set_real_effective(real, effective, privileged)?
+            }
+            Set::All(ids) => old.set_all(ids, privileged)?,
+            Set::Fs(id) => old.set_fs(id, privileged),
+        };
+        let mut creds = self.clone();
+        match which {
+            Which::Group => creds.group = new,
+            Which::User => {
+                creds.user = new;
+                if self.securebits & NO_SETUID_FIXUP == 0 {
+                    creds.fix_caps(old, matches!(set, Set::Fs(_)));
+                }
+            }
+        }
+        Ok(creds)
+    }
+
+    /// What comes of the capabilities when the user changes.
+    ///
+    /// Linux: `cap_task_fix_setuid`.
+    fn fix_caps(&mut self, old: Ids, fs_only: bool) {
+        let new = self.user;
+        if fs_only {
+            match (old.fs, new.fs) {
+                (0, fs) if fs != 0 => self.effective -= CapSet::FS,
+                (fs, 0) if fs != 0 => self.effective |= CapSet::FS & self.permitted,
+                _ => {}
+            }
+            return;
+        }
+        if old.any_is(0) && !new.any_is(0) {
+            if self.securebits & KEEP_CAPS == 0 {
+                (self.permitted, self.effective) = (CapSet::empty(), CapSet::empty());
+            }
+            self.ambient = CapSet::empty();
+        }
+        match (old.effective, new.effective) {
+            (0, effective) if effective != 0 => self.effective = CapSet::empty(),
+            (effective, 0) if effective != 0 => self.effective = self.permitted,
+            _ => {}
+        }
+    }
+
+    /// setgroups(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: without `CAP_SETGID`.
+    pub(crate) fn set_groups(&self, mut groups: Vec<u32>) -> Result<Self> {
+        if !self.has(CapSet::SETGID) {
+            return Err(Errno::EPERM);
+        }
+        groups.sort_unstable();
+        Ok(Self { groups, ..self.clone() })
+    }
+
+    /// capset(2)
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: more than one has, or effective what is not permitted.
+    ///
+    /// Linux: `cap_capset`.
+    pub(crate) fn set_caps(
+        &self,
+        effective: CapSet,
+        permitted: CapSet,
+        inheritable: CapSet,
+    ) -> Result<Self> {
+        let capped = !self.has(CapSet::SETPCAP);
+        let more = !(self.inheritable | self.permitted).contains(inheritable);
+        let outside = !(self.inheritable | self.bounding).contains(inheritable);
+        let refused = capped && more
+            || outside
+            || !self.permitted.contains(permitted)
+            || !permitted.contains(effective);
+        if refused {
+            return Err(Errno::EPERM);
+        }
+        let ambient = self.ambient & permitted & inheritable;
+        Ok(Self { effective, permitted, inheritable, ambient, ..self.clone() })
+    }
+
+    /// `PR_CAPBSET_DROP`
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: without `CAP_SETPCAP`.
+    /// - `EINVAL`: there is no such capability.
+    pub(crate) fn drop_bounding(&self, cap: u64) -> Result<Self> {
+        if !self.has(CapSet::SETPCAP) {
+            return Err(Errno::EPERM);
+        }
+        Ok(Self { bounding: self.bounding - capability(cap)?, ..self.clone() })
+    }
+
+    /// `PR_CAP_AMBIENT_RAISE` and `PR_CAP_AMBIENT_LOWER`
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: there is no such capability.
+    /// - `EPERM`: it is not both permitted and inheritable, or none may be raised.
+    pub(crate) fn set_ambient(&self, cap: u64, raise: bool) -> Result<Self> {
+        let cap = capability(cap)?;
+        if !raise {
+            return Ok(Self { ambient: self.ambient - cap, ..self.clone() });
+        }
+        let may = (self.permitted & self.inheritable).contains(cap)
+            && self.securebits & NO_CAP_AMBIENT_RAISE == 0;
+        if may {
+            Ok(Self { ambient: self.ambient | cap, ..self.clone() })
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
+
+    /// `PR_SET_SECUREBITS`
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: a bit that is locked or unknown, or without `CAP_SETPCAP`.
+    pub(crate) fn set_securebits(&self, bits: u64) -> Result<Self> {
+        let bits = u32::try_from(bits).map_err(|_| Errno::EPERM)?;
+        let old = self.securebits;
+        let refused = (old & ALL_LOCKS) >> 1 & (old ^ bits) != 0
+            || old & ALL_LOCKS & !bits != 0
+            || bits & !(ALL_BITS | ALL_LOCKS) != 0
+            || !self.has(CapSet::SETPCAP);
+        if refused { Err(Errno::EPERM) } else { Ok(Self { securebits: bits, ..self.clone() }) }
+    }
+
+    /// `PR_SET_KEEPCAPS`
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: neither 0 nor 1.
+    /// - `EPERM`: it is locked.
+    pub(crate) fn set_keep_caps(&self, keep: u64) -> Result<Self> {
+        let securebits = match keep {
+            0 => self.securebits & !KEEP_CAPS,
+            1 => self.securebits | KEEP_CAPS,
+            _ => return Err(Errno::EINVAL),
+        };
+        let locked = self.securebits & KEEP_CAPS << 1 != 0;
+        if locked { Err(Errno::EPERM) } else { Ok(Self { securebits, ..self.clone() }) }
+    }
+
+    pub(crate) fn keeps_caps(&self) -> bool {
+        self.securebits & KEEP_CAPS != 0
+    }
+
+    /// After the execution of a file of this mode and these owners; on a mount without `nosuid` if `suid` says so.
+    ///
+    /// Linux: `bprm_fill_uid`, `cap_bprm_creds_from_file`.
+    pub(crate) fn after_exec(&self, mode: u32, uid: u32, gid: u32, suid: bool) -> Self {
+        const BOTH: u32 = libc::S_ISGID | libc::S_IXGRP;
+        let mut new = self.clone();
+        if suid && !self.no_new_privs && uid != NOBODY && gid != NOBODY {
+            if mode & libc::S_ISUID != 0 {
+                new.user.effective = uid;
+            }
+            if mode & BOTH == BOTH {
+                new.group.effective = gid;
+            }
+        }
+        let (user, group) = (&mut new.user, &mut new.group);
+        let becomes =
+            user.effective != self.user.effective || group.effective != self.group.effective;
+        (user.saved, user.fs) = (user.effective, user.effective);
+        (group.saved, group.fs) = (group.effective, group.effective);
+        let roots = self.securebits & NOROOT == 0;
+        let root = roots && (user.real == 0 || user.effective == 0);
+        let all = roots && user.effective == 0;
+        if becomes {
+            new.ambient = CapSet::empty();
+        }
+        let gained = if root { new.bounding | new.inheritable } else { CapSet::empty() };
+        new.permitted = gained | new.ambient;
+        new.effective = if all { new.permitted } else { new.ambient };
+        new.securebits &= !KEEP_CAPS;
+        new
+    }
+
+    /// Whether a program that runs with these, which came of an exec, must not trust who ran it: `AT_SECURE`.
+    pub(crate) fn is_secure(&self) -> bool {
+        let root = self.user.real == 0 && self.securebits & NOROOT == 0;
+        self.user.effective != self.user.real
+            || self.group.effective != self.group.real
+            || !root && !self.ambient.contains(self.permitted)
+    }
+}
+
+/// The capability of a number.
+///
+/// # Errors
+///
+/// - `EINVAL`: there is no such.
+pub(crate) fn capability(number: u64) -> Result<CapSet> {
+    let bit = u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number));
+    bit.and_then(CapSet::from_bits).ok_or(Errno::EINVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(real: u32, effective: u32, saved: u32, fs: u32) -> Ids {
+        Ids { real, effective, saved, fs }
+    }
+
+    #[test]
+    fn who_was_root_and_is_nobody_has_no_capability() {
+        let root = Credentials::new(0, 0, &[]);
+        let user = root.set_ids(Which::User, Set::Id(33)).expect("it may");
+        assert_eq!(user.user, Ids::all(33));
+        assert!(user.effective.is_empty() && user.permitted.is_empty());
+        assert_eq!(user.set_ids(Which::User, Set::Id(0)), Err(Errno::EPERM));
+        assert_eq!(user.set_groups(vec![1]), Err(Errno::EPERM));
+        assert_eq!(root.set_ids(Which::User, Set::Id(KEEP)), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn a_saved_user_comes_back() {
+        let root = Credentials::new(0, 0, &[]);
+        let away = root.set_ids(Which::User, Set::All([KEEP, 33, KEEP])).expect("it may");
+        assert_eq!(away.user, ids(0, 33, 0, 33));
+        assert!(away.effective.is_empty());
+        assert_eq!(away.permitted, CapSet::FULL);
+        let back = away.set_ids(Which::User, Set::RealEffective(KEEP, 0)).expect("it is its own");
+        assert_eq!(back.user, Ids::all(0));
+        assert_eq!(back.effective, CapSet::FULL);
+        let fs = root.set_ids(Which::User, Set::Fs(5)).expect("no error");
+        assert_eq!(fs.effective, CapSet::FULL - CapSet::FS);
+        assert_eq!(fs.set_ids(Which::User, Set::Fs(0)).expect("no error"), root);
+    }
+
+    #[test]
+    fn capabilities_are_kept_where_that_was_said() {
+        let root = Credentials::new(0, 0, &[]).set_keep_caps(1).expect("it may");
+        let user = root.set_ids(Which::User, Set::Id(33)).expect("it may");
+        assert_eq!((user.permitted, user.effective), (CapSet::FULL, CapSet::empty()));
+        let one = CapSet::CHOWN;
+        let user = user.set_caps(one, one, one).expect("they are permitted");
+        assert_eq!(user.set_caps(CapSet::FULL, one, one), Err(Errno::EPERM));
+        let ambient = user.set_ambient(0, true).expect("permitted and inheritable");
+        let ran = ambient.after_exec(0o100_755, 0, 0, true);
+        assert_eq!((ran.effective, ran.permitted), (one, one));
+        assert!(!ran.is_secure() && !ran.keeps_caps());
+        assert_eq!(user.after_exec(0o100_755, 0, 0, true).permitted, CapSet::empty());
+    }
+
+    #[test]
+    fn a_set_user_id_program_has_its_owner() {
+        let user = Credentials::new(33, 33, &[]);
+        let ran = user.after_exec(0o104_755, 0, 0, true);
+        assert_eq!(ran.user, ids(33, 0, 0, 0));
+        assert_eq!(ran.effective, CapSet::FULL);
+        assert!(ran.is_secure());
+        let group = user.after_exec(0o102_755, 0, 7, true);
+        assert_eq!(group.group, ids(33, 7, 7, 7));
+        assert_eq!(group.effective, CapSet::empty());
+        assert_eq!(user.after_exec(0o102_745, 0, 7, true), user);
+        assert_eq!(user.after_exec(0o104_755, 0, 0, false), user);
+        assert_eq!(user.after_exec(0o104_755, NOBODY, 0, true), user);
+        let refuses = Credentials { no_new_privs: true, ..user };
+        assert_eq!(refuses.after_exec(0o104_755, 0, 0, true), refuses);
+    }
+
+    #[test]
+    fn bits_that_are_locked_stay() {
+        let root = Credentials::new(0, 0, &[]);
+        let locked = root.set_securebits(0x30).expect("it may");
+        assert_eq!(locked.set_securebits(0), Err(Errno::EPERM));
+        assert_eq!(locked.set_keep_caps(0), Err(Errno::EPERM));
+        assert_eq!(root.set_securebits(1 << 12), Err(Errno::EPERM));
+        let bound = root.drop_bounding(21).expect("it may");
+        assert!(!bound.after_exec(0o100_755, 0, 0, true).has(CapSet::SYS_ADMIN));
+        assert_eq!(root.drop_bounding(64), Err(Errno::EINVAL));
+    }
+}
