@@ -24,9 +24,11 @@ static void said(const char *what, long answer)
 	printf("%s %s\n", what, answer >= 0 ? "yes" : strerrorname_np(errno));
 }
 
+/* A line is an empty word. */
 static char *next(void)
 {
-	return *word ? *word++ : "";
+	char *now = *word ? *word++ : "";
+	return strcmp(now, "-") ? now : "";
 }
 
 static int number(void)

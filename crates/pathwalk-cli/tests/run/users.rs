@@ -39,9 +39,7 @@ impl Users {
 
     /// Each of the programs says this, run so.
     fn say(&self, options: &[&str], words: &str, want: &str) {
-        // An empty word stands as `-`.
-        let words: Vec<&str> =
-            words.split_ascii_whitespace().map(|word| word.trim_matches('-')).collect();
+        let words: Vec<&str> = words.split_ascii_whitespace().collect();
         for program in &self.programs {
             let out = said(self.here.path(), &[options, &[program], &words].concat());
             assert_eq!(out, want, "{program} {words:?}");
@@ -152,10 +150,10 @@ fn set_id_bits_give_virtual_credentials() {
     let yes = "setgid yes\nsetuid yes\n33 0 0, 33 33 33,\nsecure 1 as 33 0\n";
     let no = "setgid yes\nsetuid yes\n33 33 33, 33 33 33,\nsecure 0 as 33 33\n";
     users.script(&ROOT, &format!("{make} {go}"), yes);
-    users.script(&ROOT, &format!("{make} chown 33 /tmp/p; {go}"), no);
+    users.script(&ROOT, &format!("{make} chown 33 /tmp/p; chmod 4755 /tmp/p; {go}"), no);
     users.script(
         &ROOT,
-        &format!("{make} chmod 2755 /tmp/p; chgrp 7 /tmp/p; {go}"),
+        &format!("{make} chgrp 7 /tmp/p; chmod 2755 /tmp/p; {go}"),
         "setgid yes\nsetuid yes\n33 33 33, 33 7 7,\nsecure 1 as 33 33\n",
     );
     let newprivs = "exec $p setgid 33 setuid 33 newprivs newprivs exec /tmp/p ids secure";
