@@ -129,9 +129,10 @@ static void go(void)
 			said(what, chdir(next()));
 		else if (!strcmp(what, "cwd"))
 			printf("%s\n", syscall(SYS_getcwd, cwd, sizeof cwd) > 0 ? cwd : strerrorname_np(errno));
-		else if (!strcmp(what, "newprivs"))
-			printf("%d %d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-		else if (!strcmp(what, "secure"))
+		else if (!strcmp(what, "newprivs")) {
+			printf("%d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+			said(what, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+		} else if (!strcmp(what, "secure"))
 			printf("secure %lu as %lu %lu\n", getauxval(AT_SECURE), getauxval(AT_UID), getauxval(AT_EUID));
 		else if (!strcmp(what, "fork")) { /* the rest is the child's */
 			pid_t child = fork();

@@ -157,7 +157,7 @@ fn set_id_bits_give_virtual_credentials() {
         "setgid yes\nsetuid yes\n33 33 33, 33 7 7,\nsecure 1 as 33 33\n",
     );
     let newprivs = "exec $p setgid 33 setuid 33 newprivs newprivs exec /tmp/p ids secure";
-    let refused = no.replace("setuid yes\n", "setuid yes\n0 0\n1 0\n");
+    let refused = no.replace("setuid yes\n", "setuid yes\n0\nnewprivs yes\n1\nnewprivs yes\n");
     users.script(&ROOT, &format!("{make} {newprivs}"), &refused);
     // Without virtual credentials they give nothing.
     let native = rustix::process::getuid().as_raw();
