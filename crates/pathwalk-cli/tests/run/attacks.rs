@@ -103,6 +103,40 @@ dumpable REACHED
 }
 
 #[test]
+fn who_is_root_in_the_tree_goes_around_nothing() {
+    let Some(attack) = Attack::new() else { return };
+    let root =
+        |args: &[&str]| said(attack.here.path(), &[&["--uid", "0", "./attack"], args].concat());
+    // It may mount and have a root of its own there: the tree's, in which nothing that is asked for later is.
+    let want = "\
+io_uring_setup ENOSYS
+open_by_handle_at EPERM
+mount REACHED
+umount2 EINVAL
+open_tree ENOSYS
+fsopen ENOSYS
+pivot_root EINVAL
+chroot REACHED
+unshare EPERM
+unknown ENOSYS
+x32 ENOSYS
+ptrace EPERM
+process_vm_readv EPERM
+pidfd_getfd EPERM
+mem ENOENT
+root of the supervisor ENOENT
+own root ENOENT
+own cwd ENOENT
+machine ENOENT
+dumpable REACHED
+";
+    assert_eq!(root(&["calls", &attack.secret()]), want);
+    assert_eq!(root(&["rewritten", "open", &attack.secret()]), "never\n");
+    let outside = attack.outside.path().display().to_string();
+    assert_eq!(root(&["rewritten", "chdir", &outside]), "never\n");
+}
+
+#[test]
 fn a_directory_that_is_handed_in_is_closed() {
     let Some(attack) = Attack::new() else { return };
     let script = format!(
