@@ -62,11 +62,11 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     Ok(Reply::Value(0))
 }
 
-/// The upper half of the flags, which once had to say that the call is of the new kind: then they are none.
+/// The upper half of an `int` of flags once had to say that the call is of the new kind: then the lower one is all.
 fn without_magic(flags: u64) -> u64 {
     const MASK: u64 = 0xffff_0000;
     const VALUE: u64 = 0xc0ed_0000;
-    if flags & MASK == VALUE { flags & !MASK } else { flags }
+    if flags & MASK == VALUE { flags & 0xffff } else { flags }
 }
 
 pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
