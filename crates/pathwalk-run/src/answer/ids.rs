@@ -1,4 +1,4 @@
-//! Calls that change a process's users and groups.
+//! Calls that change users and groups, of programs without virtual credentials.
 //!
 //! Nobody without privilege can become somebody else, as no program gains privilege by being run. Of those who have it each
 //! stays who it is: the library asks with the credentials that the program began with.
