@@ -25,6 +25,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::Task;
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     collections::HashMap,
     fs,
@@ -34,6 +35,8 @@ use std::{
 
 /// No number of a thread comes back so soon.
 const LONGEST: Duration = Duration::from_millis(100);
+/// So many ticks after its maker was let go a thread begins at the latest.
+const LATE: u64 = 300;
 /// So many makers are kept of whose work nothing was seen.
 const MOST_MAKERS: usize = 1024;
 /// So many threads are kept without a look at which of them live.
@@ -65,6 +68,9 @@ struct Maker {
     tid: u32,
     process: u32,
     person: Arc<Person>,
+    /// When, in the kernel's ticks; and where its program's stack began, as that of what it makes does.
+    at: u64,
+    stack: u64,
 }
 
 /// The threads that are known, shared with the file system that shows processes.
@@ -124,7 +130,8 @@ impl People {
         if self.makers.len() == MOST_MAKERS {
             self.makers.remove(0);
         }
-        self.makers.push(Maker { tid, process, person });
+        let stack = facts(tid).map_or(0, |facts| facts.stack);
+        self.makers.push(Maker { tid, process, person, at: ticks(), stack });
     }
 
     /// What a maker made, and was not heard of yet, has what he has.
@@ -224,8 +231,7 @@ impl People {
         let made_by = if process == tid { status(tid, "PPid:") } else { Some(process) };
         let made_by = made_by.unwrap_or_default();
         let maker = if made_by == std::process::id() {
-            // An orphan: its maker is gone.
-            self.makers.iter().rposition(|maker| begun(maker.tid).is_none())
+            self.maker_of_orphan(tid)
         } else {
             self.maker_in(made_by, tid)
         };
@@ -250,6 +256,17 @@ impl People {
         self.makers.iter().rposition(|maker| of_process(&maker))
     }
 
+    /// The maker of a process whose maker is gone: the latest who was there when it began, of its own program if there is one.
+    fn maker_of_orphan(&self, tid: u32) -> Option<usize> {
+        let orphan = facts(tid)?;
+        let times = |maker: &Maker| maker.at.saturating_sub(1)..=maker.at + LATE;
+        let may_be =
+            |maker: &Maker| times(maker).contains(&orphan.begun) && begun(maker.tid).is_none();
+        let same = |maker: &Maker| maker.stack == orphan.stack;
+        let own = self.makers.iter().rposition(|maker| same(maker) && may_be(maker));
+        own.or_else(|| self.makers.iter().rposition(may_be))
+    }
+
     fn anyone_of(&self, process: u32) -> Option<Arc<Person>> {
         let threads = self.threads.lock();
         let found = threads.get(&process).filter(|thread| thread.process == process);
@@ -268,15 +285,38 @@ impl People {
     }
 }
 
-/// When a thread began; none where there is no such, or it ended and was not waited for.
-fn begun(tid: u32) -> Option<u64> {
+/// What the kernel tells of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    /// When it began.
+    begun: u64,
+    /// Where the stack of its program began.
+    stack: u64,
+}
+
+/// What there is to tell; nothing where there is no such thread, or it ended and was not waited for.
+fn facts(tid: u32) -> Option<Facts> {
     let text = fs::read(format!("/proc/{tid}/stat")).ok()?;
     // The name before it may have blanks and parentheses in it.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
     let mut words = rest.split_ascii_whitespace();
-    let ended = matches!(words.next()?, "Z" | "X");
-    if ended { None } else { words.nth(18)?.parse().ok() }
+    if matches!(words.next()?, "Z" | "X") {
+        return None;
+    }
+    let (begun, stack) = (words.nth(18)?.parse().ok()?, words.nth(5)?.parse().ok()?);
+    Some(Facts { begun, stack })
+}
+
+fn begun(tid: u32) -> Option<u64> {
+    facts(tid).map(|facts| facts.begun)
+}
+
+/// The time in the kernel's ticks, as it counts when threads begin.
+fn ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let per_second = rustix::param::clock_ticks_per_second();
+    now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
 }
 
 /// The processes that a thread made and that are its children.
