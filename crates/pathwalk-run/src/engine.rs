@@ -351,7 +351,12 @@ impl Engine {
             self.task = Arc::clone(&person.task);
         }
         let began = self.trace.begin();
-        let reply = handler(self, &caller);
+        let mut reply = handler(self, &caller);
+        if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
+            // What nobody has any more may hold the descriptors that are missing here.
+            self.cookies.sweep();
+            reply = handler(self, &caller);
+        }
         self.trace.end(&self.task, began, entry, &caller, &reply);
         self.reply(call.id, reply);
     }
@@ -388,18 +393,33 @@ impl Engine {
     /// - `ENOTDIR`: it is no file of the tree.
     /// - `EACCES`: it is a directory of the host that was not given.
     pub(crate) fn base(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
-        let base = self.beginning(caller, fd, path)?;
+        if path.first() != Some(&b'/') {
+            return self.directory(caller, fd, path);
+        }
+        self.still_waits(caller)?;
+        self.to_be_told(caller, &Base::Root, path);
+        Ok(Base::Root)
+    }
+
+    fn to_be_told(&self, caller: &Caller, base: &Base, path: &[u8]) {
         if self.trace.listens() {
             caller.walked.borrow_mut().push((base.clone(), path.to_vec()));
         }
+    }
+
+    /// The directory that a call was given with a path, also where the path is absolute.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::base`].
+    pub(crate) fn directory(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
+        let base = self.known_directory(caller, fd)?;
+        self.to_be_told(caller, &base, path);
         Ok(base)
     }
 
-    fn beginning(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
+    fn known_directory(&mut self, caller: &Caller, fd: i32) -> Result<Base> {
         self.still_waits(caller)?;
-        if path.first() == Some(&b'/') {
-            return Ok(Base::Root);
-        }
         if fd == pathwalk::abi::AT_FDCWD {
             return self.cwd(caller.tid).map(Base::Dir);
         }
@@ -506,9 +526,13 @@ impl Engine {
     /// # Errors
     ///
     /// - `ESRCH`: the thread is gone.
+    /// - `EMFILE`: no descriptor is left to ask with.
     pub(crate) fn take_umask(&mut self, caller: &Caller) -> Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", caller.tid));
-        let status = status.map_err(|_| Errno::ESRCH)?;
+        let status = status.map_err(|error| match crate::sys::errno_of(&error) {
+            Errno::ENOENT => Errno::ESRCH,
+            errno => errno,
+        })?;
         let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
         let umask = line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
         let umask = umask.ok_or(Errno::ESRCH)?;

@@ -45,6 +45,8 @@ mod cwd;
 
 mod elf;
 
+mod mapped;
+
 mod procfs;
 
 mod trace;

@@ -4,7 +4,7 @@
 //!   execve("/a", …) ──► the library finds the file ──► the thread gets a descriptor of it, N
 //!      ◄── EINTR, and a stop before the thread sees it: its registers become
 //!   execveat(N, "", …, AT_EMPTY_PATH) ──► passed on ──► a stop before the new program's first instruction
-//!      what runs is that very file, or the process is killed
+//!      what runs is that very file, and its interpreter the one that was found, or the process is killed
 //! ```
 //!
 //! Between the two calls all its signals are blocked. The strings lie below its stack, where another thread could change them:
@@ -15,13 +15,14 @@ use crate::{
     cookies::{HostId, Known, of_thread},
     credentials::Credentials,
     engine::{Caller, Engine, Reply},
+    mapped,
     sys::{
         memory, process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
-use pathwalk::{AtFlags, Errno, Result};
+use pathwalk::{AtFlags, Errno, Executable, Result};
 use std::{collections::HashMap, ffi::CString, os::fd::BorrowedFd, sync::Arc};
 
 /// What the x86-64 ABI lets a function use below its stack pointer.
@@ -33,8 +34,8 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// What is to come of the call.
 pub(crate) enum Goal {
-    /// The process runs this file of the host.
-    Exec(HostId),
+    /// The process runs this file of the host, and has none in its memory but that and its interpreter.
+    Exec(HostId, Option<Executable>),
     /// The thread stands in this directory of the host.
     Chdir(HostId),
 }
@@ -42,7 +43,7 @@ pub(crate) enum Goal {
 impl Goal {
     fn nr(&self) -> u32 {
         let nr = match self {
-            Self::Exec(_) => libc::SYS_execveat,
+            Self::Exec(..) => libc::SYS_execveat,
             Self::Chdir(_) => libc::SYS_chdir,
         };
         nr as u32
@@ -97,7 +98,7 @@ impl Engine {
     pub(crate) fn patch_exec(
         &mut self,
         caller: &Caller,
-        file: BorrowedFd<'_>,
+        (file, interpreter): (BorrowedFd<'_>, Option<Executable>),
         known: Arc<Known>,
         becomes: Option<Credentials>,
         argv: &Argv,
@@ -107,7 +108,8 @@ impl Engine {
         let listener = Arc::clone(&self.listener);
         let number = || listener.add_fd(caller.id, file, true, false);
         let given = AtFlags::EMPTY_PATH.bits();
-        self.patch(caller, Goal::Exec(id), (known, becomes), number, |regs, number| {
+        let goal = Goal::Exec(id, interpreter);
+        self.patch(caller, goal, (known, becomes), number, |regs, number| {
             let mut stack = Stack::below(regs.rsp);
             let empty = stack.push_bytes(b"\0");
             let argv = match argv {
@@ -231,8 +233,13 @@ impl Engine {
                 // Another thread than the first of a process becomes the first.
                 Ok(Some((now, Report::Execed))) => {
                     self.cwds.moved();
-                    let goal = if let Goal::Exec(id) = patch.goal { Some(id) } else { None };
-                    let right = goal.is_some() && of_thread(now, "exe").ok() == goal;
+                    let right = match &patch.goal {
+                        Goal::Exec(id, interpreter) => {
+                            of_thread(now, "exe") == Ok(*id)
+                                && mapped::is_alone(now, interpreter.as_ref()) == Ok(true)
+                        }
+                        Goal::Chdir(_) => false,
+                    };
                     let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
                     settle(now, right && told.is_ok(), patch.mask);
                     return true;

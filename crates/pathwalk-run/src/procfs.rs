@@ -206,6 +206,11 @@ pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
     line.trim().parse().ok()
 }
 
+/// The process that a thread is of.
+pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
+    status(tid, "Tgid:")
+}
+
 /// Whether a process or thread comes of this process. All orphans do: this process takes them.
 pub(crate) fn is_of_the_program(pid: u32) -> bool {
     let own = std::process::id();
@@ -235,7 +240,9 @@ fn look(path: &str) -> Option<Attr> {
         if !is_of_the_program(pid) {
             return None;
         }
-        return fs::stat(format!("/proc/{pid}/fd/{fd}")).ok().map(|stat| attr(&stat));
+        let attr = attr(&fs::stat(format!("/proc/{pid}/fd/{fd}")).ok()?);
+        // A directory of the host that was handed in is closed by this way too.
+        return (attr.file_type() != FileType::Directory).then_some(attr);
     }
     if path.starts_with('.') {
         return None;

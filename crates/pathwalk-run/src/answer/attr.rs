@@ -11,6 +11,7 @@ use pathwalk::{
     abi::{AT_FDCWD, UTIME_NOW, UTIME_OMIT},
 };
 use rustix::fs;
+use std::os::fd::OwnedFd;
 
 pub(crate) fn chmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     chmod_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
@@ -42,7 +43,9 @@ pub(crate) fn fchmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Descriptor::Ours(known, _) => {
             engine.task.fchmodat2(At::Dir(&known.file), b"", mode, AtFlags::EMPTY_PATH)
         }
-        Descriptor::Foreign(fd) => answer(fs::fchmod(fd, fs::Mode::from_raw_mode(mode))),
+        Descriptor::Foreign(fd) => {
+            answer(fs::fchmod(no_directory(fd)?, fs::Mode::from_raw_mode(mode)))
+        }
     })
 }
 
@@ -78,11 +81,22 @@ pub(crate) fn fchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             engine.task.fchownat(At::Dir(&known.file), b"", uid, gid, AtFlags::EMPTY_PATH)
         }
         Descriptor::Foreign(fd) => answer(fs::fchown(
-            fd,
+            no_directory(fd)?,
             uid.map(rustix::process::Uid::from_raw),
             gid.map(rustix::process::Gid::from_raw),
         )),
     })
+}
+
+/// What was handed in from outside may be changed as far as its descriptor reaches; but directories are closed.
+///
+/// # Errors
+///
+/// - `EACCES`: it is a directory of the host.
+fn no_directory(fd: OwnedFd) -> Result<OwnedFd> {
+    let stat = answer(fs::fstat(&fd))?;
+    let directory = fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory;
+    if directory { Err(Errno::EACCES) } else { Ok(fd) }
 }
 
 /// An owner that is to be set; all ones is none.
@@ -161,7 +175,7 @@ fn utimes_of(engine: &mut Engine, caller: &Caller, [atime, mtime]: [SetTime; 2])
                 SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
             };
             let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
-            answer(fs::futimens(fd, &times))
+            answer(fs::futimens(no_directory(fd)?, &times))
         }
     })
 }

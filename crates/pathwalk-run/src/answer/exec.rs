@@ -93,8 +93,12 @@ fn exec(
     }
     let elf = read_elf(host(&file)?)?;
     let becomes = becomes(engine, caller, &file)?;
-    let Some(interpreter) = interpreter_to_run(engine, caller, &elf)? else {
-        return run(engine, caller, &file, becomes, before, vectors);
+    let interpreter = match interpreter(engine, caller, &elf)? {
+        Some((interpreter, Where::Tree)) => interpreter,
+        kernels => {
+            let kernels = kernels.map(|(interpreter, _)| interpreter);
+            return run(engine, caller, (&file, kernels), becomes, before, vectors);
+        }
     };
     // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and maps what that leads to in the tree.
     let called = match before.first() {
@@ -104,7 +108,7 @@ fn exec(
     let path = elf.interpreter.unwrap_or_default();
     let mut args = vec![path, b"--argv0".to_vec(), called, name];
     args.extend(before.into_iter().skip(1));
-    run(engine, caller, &interpreter, becomes, args, vectors)
+    run(engine, caller, (&interpreter, None), becomes, args, vectors)
 }
 
 /// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
@@ -117,10 +121,11 @@ fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Op
     Ok(Some(who.credentials.after_exec(stat.st_mode, stat.st_uid, stat.st_gid, suid)))
 }
 
+/// Runs a file, for which the kernel finds this interpreter.
 fn run(
     engine: &mut Engine,
     caller: &Caller,
-    file: &Executable,
+    (file, interpreter): (&Executable, Option<Executable>),
     becomes: Option<Credentials>,
     before: Vec<Vec<u8>>,
     vectors: [u64; 2],
@@ -133,7 +138,7 @@ fn run(
     };
     let fd = host(file)?;
     let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, fd, known, becomes, &argv, vectors)
+    engine.patch_exec(caller, (fd, interpreter), known, becomes, &argv, vectors)
 }
 
 /// The open file of the host that a file to be run is.
@@ -175,18 +180,26 @@ fn shebang(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((text[..end].to_vec(), argument))
 }
 
-/// The interpreter in the tree, where it is another file than the one of the host by that name.
-fn interpreter_to_run(
+/// Who finds an interpreter.
+enum Where {
+    /// The kernel: by that name the host has the same file.
+    Host,
+    /// The library alone.
+    Tree,
+}
+
+/// The interpreter in the tree, if the program has one.
+fn interpreter(
     engine: &mut Engine,
     caller: &Caller,
     elf: &Elf,
-) -> Result<Option<Executable>> {
+) -> Result<Option<(Executable, Where)>> {
     let Some(path) = &elf.interpreter else { return Ok(None) };
     let file = open_by_name(engine, caller, path)?;
     let on_host = fs::stat(path.as_slice()).map(|stat| HostId::of(&stat));
     let here = HostId::of_fd(host(&file)?)?;
     let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
-    if same { Ok(None) } else { Ok(Some(file)) }
+    Ok(Some((file, if same { Where::Host } else { Where::Tree })))
 }
 
 fn first_argument(caller: &Caller, argv: u64) -> Result<Vec<u8>> {

@@ -18,6 +18,8 @@ pub(crate) mod watch;
 
 pub(crate) mod socket;
 
+pub(crate) mod message;
+
 pub(crate) mod tasks;
 
 pub(crate) mod ids;

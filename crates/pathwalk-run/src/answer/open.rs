@@ -6,7 +6,7 @@ use crate::{
     engine::{Caller, Cloexec, Engine, Reply, install},
     sys::{answer, memory, process::by_number},
 };
-use pathwalk::{Errno, File, FileType, OpenFlags, OpenHow, Result, abi::AT_FDCWD};
+use pathwalk::{Errno, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result, abi::AT_FDCWD};
 use rustix::fs::{self, Mode, OFlags};
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -74,7 +74,13 @@ fn do_open(
     if path.is_empty() && !exact {
         return Err(Errno::ENOENT);
     }
-    let base = engine.base(caller, dir, path)?;
+    // Where the directory is the root, an absolute path begins there too.
+    let scoped = exact && how.resolve & (ResolveFlags::IN_ROOT | ResolveFlags::BENEATH).bits() != 0;
+    let base = if scoped {
+        engine.directory(caller, dir, path)?
+    } else {
+        engine.base(caller, dir, path)?
+    };
     let flags = OpenFlags::from_bits_retain(how.flags);
     if flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {
         engine.take_umask(caller)?;

@@ -29,7 +29,7 @@ const LARGEST: usize = 128;
 const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
 /// The path of an address, if it is one.
-fn path_of(address: &[u8]) -> Option<&[u8]> {
+pub(super) fn path_of(address: &[u8]) -> Option<&[u8]> {
     let path = address.strip_prefix(&LOCAL)?;
     // One that begins with NUL is a name, and none has none.
     if path.first().is_none_or(|&byte| byte == 0) {
@@ -70,7 +70,7 @@ struct Bound {
 }
 
 /// An address on the host, and what must stay open as long as it is used.
-struct Place(Vec<u8>, Option<OwnedFd>);
+pub(super) struct Place(pub(super) Vec<u8>, pub(super) Option<OwnedFd>);
 
 fn local(path: &[u8]) -> Vec<u8> {
     [&LOCAL[..], path, b"\0"].concat()
@@ -82,7 +82,7 @@ fn local(path: &[u8]) -> Vec<u8> {
 ///
 /// - those of the lookup; `EACCES`: it may not be written.
 /// - `ECONNREFUSED`: it is no socket, or nobody has it.
-fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<Place> {
+pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<Place> {
     let base = engine.base(caller, AT_FDCWD, path)?;
     let file = engine.task.openat(base.at(), path, OpenFlags::PATH, 0)?;
     let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
@@ -194,31 +194,6 @@ fn name(engine: &mut Engine, caller: &Caller, side: Side) -> Result<Reply> {
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     caller.put(1, &address[..address.len().min(room)])?;
     done(caller.put(2, &(address.len() as u32).to_ne_bytes()))
-}
-
-pub(crate) fn sendto(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let mut address = address(caller, 4, 5)?;
-    let fd = engine.fetch(caller, caller.fd(0))?;
-    engine.still_waits(caller)?;
-    let mut stays = None;
-    if let Some(path) = path_of(&address) {
-        let path = path.to_vec();
-        Place(address, stays) = find(engine, caller, &path)?;
-    }
-    let mut data = vec![0; usize::try_from(caller.args[2]).unwrap_or(usize::MAX).min(1 << 20)];
-    if !data.is_empty() && memory::read(caller.tid, caller.args[1], &mut data)? != data.len() {
-        return Err(Errno::EFAULT);
-    }
-    let flags = caller.word(3).cast_signed();
-    let (listener, id) = (Arc::clone(&engine.listener), caller.id);
-    match socket::send_to(&fd, &data, flags | libc::MSG_DONTWAIT, &address) {
-        Err(Errno::EAGAIN) if flags & libc::MSG_DONTWAIT == 0 => {}
-        answer => return answer.map(Reply::Value),
-    }
-    later(move || {
-        let _ = listener.send(id, socket::send_to(&fd, &data, flags, &address));
-        drop(stays);
-    })
 }
 
 #[cfg(test)]

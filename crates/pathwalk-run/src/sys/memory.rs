@@ -1,13 +1,18 @@
-//! The memory of another process.
+//! The memory of another process, and a file in that of this one.
 //!
 //! Manual: process_vm_readv(2), proc_pid_mem(5).
 
 #![expect(unsafe_code, reason = "another process's memory is reached by no safe call")]
 
-use super::{checked, errno_of};
+use super::{answer, checked, errno_of};
 use libc::{c_void, iovec};
 use pathwalk::{Errno, Result};
-use std::{fs::OpenOptions, os::unix::fs::FileExt};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::{
+    fs::OpenOptions,
+    os::{fd::BorrowedFd, unix::fs::FileExt},
+    ptr::null_mut,
+};
 
 const PAGE: u64 = 4096;
 
@@ -104,6 +109,32 @@ pub(crate) fn read_string(tid: u32, address: u64, most: usize) -> Result<Vec<u8>
 pub(crate) fn read_exact<const N: usize>(tid: u32, address: u64) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     if read(tid, address, &mut bytes)? == N { Ok(bytes) } else { Err(Errno::EFAULT) }
+}
+
+/// The first page of a file, mapped.
+pub(crate) struct Map(*mut c_void);
+
+impl Map {
+    /// # Errors
+    ///
+    /// Those of mmap(2): the file cannot be read, or not be mapped.
+    pub(crate) fn of(file: BorrowedFd<'_>) -> Result<Self> {
+        let flags = MapFlags::PRIVATE;
+        // SAFETY: it is put where nothing is, and nobody reads what it holds.
+        let at = unsafe { mmap(null_mut(), PAGE as usize, ProtFlags::READ, flags, file, 0) };
+        answer(at).map(Self)
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr()
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped by `of`, and nothing points there.
+        let _ = unsafe { munmap(self.0, PAGE as usize) };
+    }
 }
 
 fn pieces(address: u64, len: usize) -> Vec<iovec> {

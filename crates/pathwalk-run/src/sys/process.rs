@@ -178,6 +178,12 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as i32, signal) };
 }
 
+/// Sends a signal to one thread; who is gone gets none.
+pub(crate) fn kill_thread(tid: u32, signal: i32) {
+    // SAFETY: the arguments are numbers.
+    unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+}
+
 /// Ends this process as the program ended: by this signal, without a core of its own.
 pub(crate) fn end_by(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };

@@ -2,9 +2,12 @@
 
 #![expect(unsafe_code, reason = "addresses are of any family here, as bytes")]
 
-use super::checked;
+use super::{answer, checked};
 use pathwalk::Result;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    ptr::null_mut,
+};
 
 /// connect(2)
 ///
@@ -30,25 +33,57 @@ pub(crate) fn bind(fd: &OwnedFd, address: &[u8]) -> Result<()> {
     checked(answer.into()).map(drop)
 }
 
-/// sendto(2)
+/// What is sent: bytes that the kernel is given as they are.
+pub(crate) struct Message {
+    /// The address; empty where there is none.
+    pub(crate) name: Vec<u8>,
+    pub(crate) data: Vec<u8>,
+    /// Control data, whose descriptors are this process's.
+    pub(crate) control: Vec<u8>,
+}
+
+/// sendmsg(2), without a signal.
 ///
 /// # Errors
 ///
 /// Those of the call.
-pub(crate) fn send_to(fd: &OwnedFd, data: &[u8], flags: i32, address: &[u8]) -> Result<i64> {
-    let (to, len) = (address.as_ptr().cast(), address.len() as u32);
-    // SAFETY: the kernel reads as many bytes as data and address have.
-    let sent = unsafe {
-        libc::sendto(
-            fd.as_raw_fd(),
-            data.as_ptr().cast(),
-            data.len(),
-            flags | libc::MSG_NOSIGNAL,
-            to,
-            len,
-        )
-    };
+pub(crate) fn send(fd: &OwnedFd, message: &Message, flags: i32) -> Result<i64> {
+    let at = |bytes: &[u8]| if bytes.is_empty() { null_mut() } else { bytes.as_ptr().cast_mut() };
+    let mut piece = libc::iovec { iov_base: at(&message.data).cast(), iov_len: message.data.len() };
+    // SAFETY: all fields are numbers or pointers, for which zero is a value.
+    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
+    (head.msg_name, head.msg_namelen) =
+        (at(&message.name).cast(), message.name.len() as libc::socklen_t);
+    (head.msg_iov, head.msg_iovlen) = (&raw mut piece, 1);
+    (head.msg_control, head.msg_controllen) = (at(&message.control).cast(), message.control.len());
+    // SAFETY: the kernel reads what is pointed to, as much as is said, and writes nothing.
+    let sent =
+        unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const head, flags | libc::MSG_NOSIGNAL) };
     checked(sent as i64)
+}
+
+/// An option of a socket, by getsockopt(2), that is a number.
+///
+/// # Errors
+///
+/// - `ENOTSOCK`: it is none.
+pub(crate) fn option(fd: &OwnedFd, option: i32) -> Result<i32> {
+    let mut value = 0_i32;
+    let mut len = size_of::<i32>() as u32;
+    let to = (&raw mut value).cast();
+    let level = libc::SOL_SOCKET;
+    // SAFETY: the kernel writes no more than the number that is there, and its length.
+    let answer = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut len) };
+    checked(answer.into()).map(|_| value)
+}
+
+/// Whether nobody is to wait for a socket.
+///
+/// # Errors
+///
+/// None that fcntl(2) has for an open file.
+pub(crate) fn is_nonblocking(fd: &OwnedFd) -> Result<bool> {
+    answer(rustix::fs::fcntl_getfl(fd)).map(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK))
 }
 
 /// Whose address is asked for.

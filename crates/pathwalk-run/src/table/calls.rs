@@ -14,7 +14,7 @@ use super::{
     call, call_of_users,
 };
 use crate::answer::{
-    attr, dirs, exec, ids, mounts, names, open, socket, stat, tasks, users, watch, xattr,
+    attr, dirs, exec, ids, message, mounts, names, open, socket, stat, tasks, users, watch, xattr,
 };
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -111,9 +111,9 @@ pub(super) const CALLS: &[Call] = &[
     call(41, "socket", Kernel, Pass),
     call(42, "connect", Sockets, Answer(socket::connect)),
     call(43, "accept", Kernel, Pass),
-    call(44, "sendto", Sockets, AnswerIf(NotZero(4), socket::sendto)),
+    call(44, "sendto", Sockets, AnswerIf(NotZero(4), message::sendto)),
     call(45, "recvfrom", Kernel, Pass),
-    call(46, "sendmsg", Kernel, Pass),
+    call(46, "sendmsg", Sockets, Answer(message::sendmsg)),
     call(47, "recvmsg", Kernel, Pass),
     call(48, "shutdown", Kernel, Pass),
     call(49, "bind", Sockets, Answer(socket::bind)),
@@ -123,7 +123,9 @@ pub(super) const CALLS: &[Call] = &[
     call(53, "socketpair", Kernel, Pass),
     call(54, "setsockopt", Kernel, Pass),
     call(55, "getsockopt", Kernel, Pass),
-    call_of_users(56, "clone", Tasks, [Pass, Answer(users::makes)]),
+    call_of_users(
+        56, "clone", Tasks, [RefuseIf(Any(0, NAMESPACES), Errno::EPERM), Answer(users::makes)],
+    ),
     call_of_users(57, "fork", Tasks, [Pass, Answer(users::makes)]),
     call_of_users(58, "vfork", Tasks, [Pass, Answer(users::makes)]),
     call(59, "execve", Exec, Answer(exec::execve)),
@@ -374,7 +376,7 @@ pub(super) const CALLS: &[Call] = &[
     call(304, "open_by_handle_at", Handles, Refuse(Errno::EPERM)),
     call(305, "clock_adjtime", Kernel, Pass),
     call(306, "syncfs", Kernel, Pass),
-    call(307, "sendmmsg", Kernel, Pass),
+    call(307, "sendmmsg", Sockets, Answer(message::sendmmsg)),
     call(308, "setns", Tasks, Refuse(Errno::EPERM)),
     call(309, "getcpu", Kernel, Pass),
     call(310, "process_vm_readv", Tasks, Answer(tasks::by_pid)),
