@@ -1,37 +1,63 @@
 /* Tries to reach what it was not given. Each try is a word; what came of it is one line. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#include "attack.h"
 #include <linux/openat2.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/user.h>
 
-static const char *name(long answer)
+static void open_it(char **args)
 {
-	return answer >= 0 ? "REACHED" : strerrorname_np(errno);
+	puts(name(open(args[0], O_RDONLY)));
 }
 
-/* Whether an open file is the secret. */
-static int is_secret(int fd)
+/* With each set of RESOLVE flags, from here, from the root, and by the links of /proc. */
+static void openat2_it(char **args)
 {
-	char text[64] = {0};
-	if (fd < 0 || read(fd, text, sizeof text - 1) < 0)
-		return 0;
-	return strstr(text, "secret") != NULL;
+	const char *prefixes[] = {"", "/proc/self/root", "/proc/self/cwd/../../../../../../../.."};
+	int reached = 0;
+	for (unsigned bits = 0; bits < 64; bits++) {
+		struct open_how how = {.flags = O_RDONLY, .resolve = bits};
+		for (int from = 0; from < 6; from++) {
+			char path[4096];
+			int dir = from % 2 ? open("/", O_PATH) : AT_FDCWD;
+			snprintf(path, sizeof path, "%s%s", prefixes[from / 2], args[0]);
+			reached |= is_secret(syscall(SYS_openat2, dir, path + from % 2, &how, sizeof how));
+			close(dir);
+		}
+	}
+	puts(reached ? "REACHED" : "never");
+}
+
+/* By the links of /proc that lead to roots and directories, of this process and of others. */
+static void links(char **args)
+{
+	char path[4096], prefix[64];
+	int root = open("/", O_RDONLY), reached = 0;
+	int processes[] = {getpid(), getppid(), gettid(), 1};
+	const char *ends[] = {"root", "cwd/../../../../../../../..", "fd/%d", "task/%d/root", "task/%d/cwd/../../../../../../.."};
+	for (int process = 0; process < 4; process++) {
+		for (int end = 0; end < 5; end++) {
+			snprintf(prefix, sizeof prefix, ends[end], end == 2 ? root : processes[process]);
+			snprintf(path, sizeof path, "/proc/%d/%s%s", processes[process], prefix, args[0]);
+			reached |= is_secret(open(path, O_RDONLY));
+			if (chdir("/") == 0)
+				reached |= is_secret(open(path + 1, O_RDONLY));
+		}
+	}
+	snprintf(path, sizeof path, "/dev/fd/%d%s", root, args[0]);
+	reached |= is_secret(open(path, O_RDONLY));
+	snprintf(path, sizeof path, "/proc/thread-self/root%s", args[0]);
+	reached |= is_secret(open(path, O_RDONLY));
+	puts(reached ? "REACHED" : "never");
 }
 
 static char path[4096];
+static struct sockaddr_un address;
+static char *changed = path;
 static const char *mine, *theirs;
 static volatile int ends;
 
@@ -39,121 +65,398 @@ static void *rewrites(void *unused)
 {
 	(void)unused;
 	while (!ends) {
-		strcpy(path, theirs);
-		strcpy(path, mine);
+		strcpy(changed, theirs);
+		strcpy(changed, mine);
 	}
 	return NULL;
 }
 
-/* Calls with a path that another thread changes all the time. */
-static void rewritten(const char *what, const char *outside)
+/* One call with what another thread changes all the time; whether it reached something. */
+static int try_rewritten(const char *what, int round)
 {
+	char stolen[32];
+	int fd, reached = 0;
+	if (!strcmp(what, "open") || !strcmp(what, "openat2")) {
+		struct open_how how = {.flags = O_RDONLY};
+		fd = !strcmp(what, "open") ? open(path, O_RDONLY) : syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+		reached = is_secret(fd);
+		close(fd);
+	} else if (!strcmp(what, "chdir")) {
+		/* The directory on the host has a file that the tree's has not. */
+		reached = chdir(path) == 0 && access("secret", F_OK) == 0;
+	} else if (!strcmp(what, "link")) {
+		snprintf(stolen, sizeof stolen, "stolen.%d", round);
+		if (link(path, stolen) == 0) {
+			reached = is_secret(fd = open(stolen, O_RDONLY));
+			close(fd);
+			unlink(stolen);
+		}
+	} else if (!strcmp(what, "connect")) {
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		reached = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+		close(fd);
+	} else if (!strcmp(what, "sendto") || !strcmp(what, "sendmsg") || !strcmp(what, "sendmmsg")) {
+		struct iovec data = {"stolen", 6};
+		struct mmsghdr messages[1] = {{.msg_hdr = {.msg_name = &address, .msg_namelen = sizeof address, .msg_iov = &data, .msg_iovlen = 1}}};
+		fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+		errno = 0;
+		if (!strcmp(what, "sendto"))
+			reached = sendto(fd, "stolen", 6, MSG_DONTWAIT, (struct sockaddr *)&address, sizeof address) > 0;
+		else if (!strcmp(what, "sendmsg"))
+			reached = sendmsg(fd, &messages[0].msg_hdr, MSG_DONTWAIT) > 0;
+		else
+			reached = sendmmsg(fd, messages, 1, MSG_DONTWAIT) > 0;
+		int error = errno;
+		close(fd);
+		errno = error;
+	} else if (round < 40) {
+		int status;
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t again;
+			pthread_create(&again, NULL, rewrites, NULL);
+			execl(path, "program", NULL);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		reached = WIFEXITED(status) && WEXITSTATUS(status) == 77;
+	}
+	return reached;
+}
+
+static void rewritten(char **args)
+{
+	const char *what = args[0];
 	pthread_t thread;
 	int reached = 0;
-	theirs = outside;
-	mine = strcmp(what, "open") ? "/usr" : "/proc/self/comm";
-	if (!strcmp(what, "exec"))
-		mine = "/bin/true";
-	strcpy(path, mine);
-	pthread_create(&thread, NULL, rewrites, NULL);
-	for (int round = 0; round < 300; round++) {
-		if (!strcmp(what, "open")) {
-			int fd = open(path, O_RDONLY);
-			reached |= is_secret(fd);
-			close(fd);
-		} else if (!strcmp(what, "chdir")) {
-			/* The directory on the host has a file that the tree's has not. */
-			if (chdir(path) == 0)
-				reached |= access("secret", F_OK) == 0;
-		} else if (round < 40) {
-			int status;
-			pid_t child = fork();
-			if (child == 0) {
-				pthread_t again;
-				pthread_create(&again, NULL, rewrites, NULL);
-				execl(path, "program", NULL);
-				_exit(0);
-			}
-			waitpid(child, &status, 0);
-			reached |= WIFEXITED(status) && WEXITSTATUS(status) == 77;
-		}
+	theirs = args[1];
+	mine = !strcmp(what, "chdir") ? "/usr" : !strcmp(what, "exec") ? "/bin/true" : "/proc/self/comm";
+	if (strstr("connect sendto sendmsg sendmmsg", what)) {
+		address.sun_family = AF_UNIX;
+		changed = address.sun_path;
 	}
+	strcpy(changed, mine);
+	pthread_create(&thread, NULL, rewrites, NULL);
+	for (int round = 0; round < 300 && !reached; round++)
+		reached |= try_rewritten(what, round);
 	ends = 1;
 	pthread_join(thread, NULL);
-	printf("%s\n", reached ? "REACHED" : "never");
+	puts(reached ? "REACHED" : "never");
 }
+
+/* A message to a socket, by each call that takes an address. */
+static void sends(char **args)
+{
+	static const char *const calls[] = {"sendto", "sendmsg", "sendmmsg"};
+	address.sun_family = AF_UNIX;
+	strncpy(address.sun_path, args[0], sizeof address.sun_path - 1);
+	for (unsigned call = 0; call < sizeof calls / sizeof *calls; call++) {
+		errno = 0;
+		said(calls[call], try_rewritten(calls[call], 0) ? "REACHED" : strerrorname_np(errno));
+	}
+}
+
+static void often(char **args)
+{
+	int reached = 0, opened = 0;
+	for (int round = 0; round < 20000; round++) {
+		int fd = open(args[0], O_RDONLY);
+		opened += fd >= 0;
+		reached |= is_secret(fd);
+		close(fd);
+	}
+	printf("%s %s\n", reached ? "REACHED" : "never", opened ? "opened" : "not opened");
+}
+
+/* Stands in a directory while somebody moves it elsewhere; a line on standard input says that it was. */
+static void moved(char **args)
+{
+	char line[16];
+	int dir = open(args[0], O_RDONLY), above, reached = 0;
+	if (chdir(args[0]))
+		exit(3);
+	said("ready", "");
+	if (!fgets(line, sizeof line, stdin))
+		exit(4);
+	reached |= is_secret(open("../secret", O_RDONLY));
+	reached |= is_secret(open("../../secret", O_RDONLY));
+	reached |= is_secret(openat(dir, "../secret", O_RDONLY));
+	above = openat(dir, "..", O_PATH);
+	reached |= is_secret(openat(above, "secret", O_RDONLY));
+	reached |= is_secret(openat(above, "../secret", O_RDONLY));
+	puts(reached ? "REACHED" : "never");
+}
+
+/* What is done by number or memory alone, around all paths. */
+static void calls(char **args)
+{
+	char own[64], text[4096] = {0};
+	printf("io_uring_setup %s\n", name(syscall(425, 8, text)));
+	printf("io_uring_enter %s\n", name(syscall(426, 0, 0, 0, 0, 0, 0)));
+	printf("io_uring_register %s\n", name(syscall(427, 0, 0, 0, 0)));
+	printf("open_by_handle_at %s\n", name(syscall(SYS_open_by_handle_at, AT_FDCWD, text, 0)));
+	printf("mount %s\n", name(mount("none", "/tmp", "tmpfs", 0, NULL)));
+	printf("umount2 %s\n", name(umount2("/proc", MNT_DETACH)));
+	printf("open_tree %s\n", name(syscall(428, AT_FDCWD, "/", 1)));
+	printf("move_mount %s\n", name(syscall(429, AT_FDCWD, "/", AT_FDCWD, "/tmp", 0)));
+	printf("fsopen %s\n", name(syscall(430, "tmpfs", 0)));
+	printf("mount_setattr %s\n", name(syscall(442, AT_FDCWD, "/", 0, text, 32)));
+	printf("pivot_root %s\n", name(syscall(SYS_pivot_root, "/", "/")));
+	printf("chroot %s\n", name(chroot("/tmp")));
+	printf("unshare %s\n", name(unshare(CLONE_NEWUSER | CLONE_NEWNS)));
+	printf("clone %s\n", name(syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0)));
+	printf("fanotify_init %s\n", name(syscall(SYS_fanotify_init, 0, 0)));
+	printf("unknown %s\n", name(syscall(470)));
+	printf("x32 %s\n", name(syscall(0x40000000 | SYS_open, args[0], O_RDONLY)));
+	snprintf(text, sizeof text, "/proc/self/root%s", args[0]);
+	printf("own root %s\n", name(open(text, O_RDONLY)));
+	snprintf(own, sizeof own, "/proc/%d/root%s", getppid(), args[0]);
+	printf("root of the supervisor %s\n", name(open(own, O_RDONLY)));
+	printf("machine %s\n", name(open("/proc/version", O_WRONLY)));
+	printf("dumpable %s\n", prctl(PR_SET_DUMPABLE, 0) ? "refused" : name(access("/", F_OK)));
+}
+
+/* The memory, descriptors and namespaces of the process that answers. */
+static void supervisor(char **args)
+{
+	static const char *const files[] = {"mem", "maps", "environ", "fd", "exe", "root", "cwd", "task", "ns/mnt"};
+	char own[64], other[8] = "";
+	struct iovec to = {other, sizeof other}, from = {(void *)0x400000, sizeof other};
+	int pidfd = syscall(434, getppid(), 0);
+	(void)args;
+	for (unsigned file = 0; file < sizeof files / sizeof *files; file++) {
+		snprintf(own, sizeof own, "/proc/%d/%s", getppid(), files[file]);
+		printf("%s %s\n", files[file], name(open(own, O_RDONLY)));
+	}
+	snprintf(own, sizeof own, "/proc/%d/mem", getppid());
+	printf("mem written %s\n", name(open(own, O_RDWR)));
+	printf("seize %s\n", name(ptrace(PTRACE_SEIZE, getppid(), 0, 0)));
+	printf("attach %s\n", name(ptrace(PTRACE_ATTACH, getppid(), 0, 0)));
+	printf("process_vm_readv %s\n", name(process_vm_readv(getppid(), &to, 1, &from, 1, 0)));
+	printf("process_vm_writev %s\n", name(process_vm_writev(getppid(), &to, 1, &from, 1, 0)));
+	printf("pidfd_getfd %s\n", name(syscall(438, pidfd, 3, 0)));
+	printf("setns %s\n", name(setns(pidfd, CLONE_NEWNS)));
+	printf("process_madvise %s\n", name(syscall(440, pidfd, &from, 1, 4, 0)));
+	printf("kcmp %s\n", name(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)));
+}
+
+/* A child in namespaces of its own, made by clone3, whose flags no filter sees. */
+static void namespaces(char **args)
+{
+	struct { unsigned long flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; } how = {
+		.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
+	pid_t child = syscall(435, &how, sizeof how);
+	if (child == 0) {
+		int reached = is_secret(open(args[0], O_RDONLY));
+		mkdir("below", 0700);
+		reached |= mount("/tmp", "below", NULL, MS_BIND, NULL) == 0;
+		reached |= chroot("/tmp") == 0;
+		reached |= syscall(428, AT_FDCWD, "/tmp", 1) >= 0;
+		reached |= is_secret(open(args[0], O_RDONLY));
+		puts(reached ? "REACHED" : "never");
+		fflush(stdout);
+		_exit(0);
+	}
+	if (child < 0)
+		puts("never");
+	waitpid(child, NULL, 0);
+}
+
+/* A child whose calls are changed into others before they are made. */
+static void traced(char **args)
+{
+	struct user_regs_struct regs;
+	int status, reached = 0;
+	static char target[4096];
+	strcpy(target, args[0]);
+	pid_t child = fork();
+	if (child == 0) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		for (int round = 0; round < 20; round++) {
+			char text[64] = {0};
+			/* A call that nobody answers but the kernel; the tracer makes another one of it. */
+			int fd = syscall(SYS_getppid, target, O_RDONLY, 0);
+			if (fd >= 0 && read(fd, text, sizeof text - 1) > 0 && strstr(text, "secret"))
+				_exit(77);
+		}
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	said("suspended", ptrace(PTRACE_SETOPTIONS, child, 0, 1 << 21) ? "refused" : "done");
+	ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD);
+	while (ptrace(PTRACE_SYSCALL, child, 0, 0) == 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+		ptrace(PTRACE_GETREGS, child, 0, &regs);
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80) && regs.orig_rax == SYS_getppid && regs.rax == (unsigned long)-ENOSYS) {
+			regs.orig_rax = SYS_open;
+			ptrace(PTRACE_SETREGS, child, 0, &regs);
+		}
+	}
+	reached = WIFEXITED(status) && WEXITSTATUS(status) == 77;
+	said("open", reached ? "REACHED" : WIFEXITED(status) ? "never" : "died");
+}
+
+/* Kills the process that answers, and calls on. */
+static void killed(char **args)
+{
+	int reached = 0, refused = 0;
+	signal(SIGPIPE, SIG_IGN);
+	kill(getppid(), SIGKILL);
+	for (int round = 0; round < 2000 && !refused; round++) {
+		int fd = open(args[0], O_RDONLY);
+		refused = fd < 0 && errno == ENOSYS;
+		reached |= is_secret(fd);
+		usleep(1000);
+	}
+	reached |= execl(args[0], "program", NULL) == 0 || chdir("/") == 0;
+	printf("%s %s\n", reached ? "REACHED" : "never", refused ? "refused" : "answered");
+}
+
+static void descriptors(char **args)
+{
+	int opened = 0;
+	(void)args;
+	while (open("/etc/passwd", O_RDONLY) >= 0)
+		opened++;
+	printf("%d %s\n", opened, strerrorname_np(errno));
+}
+
+/* Files in memory, each of which takes a descriptor of the supervisor's, as many as there can be. */
+static void memory(char **args)
+{
+	char file[64];
+	int made = 0, fd, error = 0, reached;
+	for (; made < 3000 && !error; made++) {
+		snprintf(file, sizeof file, "/tmp/%d", made);
+		fd = open(file, O_CREAT | O_WRONLY, 0600);
+		if (fd < 0 || write(fd, "x", 1) != 1)
+			error = errno;
+		close(fd);
+	}
+	reached = is_secret(open(args[0], O_RDONLY));
+	printf("%s %s\n", error ? strerrorname_np(error) : "all", reached ? "REACHED" : "never");
+	while (made-- > 0) {
+		snprintf(file, sizeof file, "/tmp/%d", made);
+		unlink(file);
+	}
+	/* What was taken is free again. */
+	printf("%s\n", open("/tmp/again", O_CREAT | O_WRONLY, 0600) >= 0 && access("/etc/passwd", R_OK) == 0 ? "on" : "stuck");
+}
+
+/* Children of children, until there can be no more, which all open what they should not; then one that works. */
+static void bomb(char **args)
+{
+	int result[2], made = 0;
+	struct rlimit few = {40, 40};
+	char told[4096], sum[3] = {0};
+	pid_t group = fork();
+	if (group == 0) {
+		setpgid(0, 0);
+		setrlimit(RLIMIT_NPROC, &few);
+		if (pipe(result))
+			_exit(3);
+		for (int round = 0; round < 12; round++) {
+			pid_t child = fork();
+			made += child > 0;
+			if (child < 0)
+				sum[0] |= errno == EAGAIN;
+		}
+		for (int round = 0; round < 20; round++)
+			sum[1] |= is_secret(open(args[0], O_RDONLY));
+		sum[2] = access("/etc/passwd", R_OK) == 0;
+		if (write(result[1], sum, 3) != 3)
+			_exit(4);
+		while (wait(NULL) > 0)
+			;
+		if (getpgrp() == getpid()) {
+			int len, refused = 0, reached = 0, works = 1;
+			close(result[1]);
+			while ((len = read(result[0], told, sizeof told / 3 * 3)) > 0)
+				for (int at = 0; at + 2 < len; at += 3) {
+					refused |= told[at];
+					reached |= told[at + 1];
+					works &= told[at + 2];
+				}
+			printf("%s %s %s\n", refused ? "refused" : "all", reached ? "REACHED" : "never", works ? "works" : "fails");
+		}
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(group, NULL, 0);
+}
+
+static void i386(char **args)
+{
+	long answer;
+	/* open, by the number that it has there; the path lies below 4 GiB in a program of fixed addresses */
+	static char low[256];
+	strncpy(low, args[0], sizeof low - 1);
+	__asm__ volatile("int $0x80" : "=a"(answer) : "a"(5), "b"(low), "c"(0) : "memory");
+	errno = -answer;
+	puts(name(answer < 0 ? -1 : answer));
+}
+
+/* The handle of a file, as text; and a file by that. */
+struct handle {
+	struct file_handle head;
+	unsigned char room[128];
+};
+
+static void handle(char **args)
+{
+	struct handle it = {.head = {.handle_bytes = sizeof it.room}};
+	int mount;
+	if (name_to_handle_at(AT_FDCWD, args[0], &it.head, &mount, 0)) {
+		puts(strerrorname_np(errno));
+		return;
+	}
+	for (unsigned at = 0; at < sizeof it.head + it.head.handle_bytes; at++)
+		printf("%02x", ((unsigned char *)&it)[at]);
+	puts("");
+}
+
+static void by_handle(char **args)
+{
+	struct handle it = {0};
+	unsigned byte;
+	for (unsigned at = 0; at < sizeof it && sscanf(args[0] + 2 * at, "%2x", &byte) == 1; at++)
+		((unsigned char *)&it)[at] = byte;
+	int from = open(".", O_RDONLY), fd = open_by_handle_at(from, &it.head, O_RDONLY);
+	puts(fd < 0 ? name(fd) : is_secret(fd) ? "REACHED" : "other");
+}
+
+/* Runs a program again and again; whether it was ever another one, that ends with 77. */
+static void executes(char **args)
+{
+	int reached = 0, ran = 0;
+	for (int round = 0; round < 300; round++) {
+		int status;
+		pid_t child = fork();
+		if (child == 0) {
+			execl(args[0], "program", NULL);
+			_exit(1);
+		}
+		waitpid(child, &status, 0);
+		ran |= WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		reached |= WIFEXITED(status) && WEXITSTATUS(status) == 77;
+	}
+	printf("%s %s\n", reached ? "REACHED" : "never", ran ? "ran" : "never ran");
+}
+
+static const struct { const char *word; void (*does)(char **args); } attacks[] = {
+	{"open", open_it}, {"openat2", openat2_it}, {"links", links}, {"rewritten", rewritten},
+	{"sends", sends}, {"often", often}, {"moved", moved}, {"calls", calls}, {"supervisor", supervisor},
+	{"namespaces", namespaces}, {"traced", traced}, {"killed", killed},
+	{"descriptors", descriptors}, {"memory", memory}, {"bomb", bomb}, {"i386", i386},
+	{"handle", handle}, {"by_handle", by_handle}, {"executes", executes},
+};
 
 int main(int count, char **args)
 {
-	const char *what = count > 1 ? args[1] : "";
-	const char *given = count > 2 ? args[2] : "";
-	char text[4096];
-	if (!strcmp(what, "rewritten")) {
-		rewritten(given, args[3]);
-	} else if (!strcmp(what, "open")) {
-		puts(name(open(given, O_RDONLY)));
-	} else if (!strcmp(what, "openat2")) {
-		for (unsigned bits = 0; bits < 64; bits++) {
-			struct open_how how = {.flags = O_RDONLY, .resolve = bits};
-			for (int from = 0; from < 2; from++) {
-				int dir = from ? open("/", O_PATH) : AT_FDCWD;
-				int fd = syscall(SYS_openat2, dir, given + from, &how, sizeof how);
-				if (is_secret(fd))
-					puts("REACHED");
-			}
+	for (unsigned which = 0; count > 1 && which < sizeof attacks / sizeof *attacks; which++)
+		if (!strcmp(attacks[which].word, args[1])) {
+			attacks[which].does(args + 2);
+			return 0;
 		}
-		puts("never");
-	} else if (!strcmp(what, "often")) {
-		int reached = 0, opened = 0;
-		for (int round = 0; round < 20000; round++) {
-			int fd = open(given, O_RDONLY);
-			opened += fd >= 0;
-			reached |= is_secret(fd);
-			close(fd);
-		}
-		printf("%s %s\n", reached ? "REACHED" : "never", opened ? "opened" : "not opened");
-	} else if (!strcmp(what, "directory")) {
-		puts(name(openat(atoi(given), args[3], O_RDONLY)));
-	} else if (!strcmp(what, "calls")) {
-		char own[64], other[8] = "";
-		struct iovec to = {other, sizeof other}, from = {(void *)0x400000, sizeof other};
-		printf("io_uring_setup %s\n", name(syscall(425, 8, text)));
-		printf("open_by_handle_at %s\n", name(syscall(SYS_open_by_handle_at, AT_FDCWD, text, 0)));
-		printf("mount %s\n", name(mount("none", "/tmp", "tmpfs", 0, NULL)));
-		printf("umount2 %s\n", name(umount2("/proc", MNT_DETACH)));
-		printf("open_tree %s\n", name(syscall(428, AT_FDCWD, "/", 1)));
-		printf("fsopen %s\n", name(syscall(430, "tmpfs", 0)));
-		printf("pivot_root %s\n", name(syscall(SYS_pivot_root, "/", "/")));
-		printf("chroot %s\n", name(chroot("/tmp")));
-		printf("unshare %s\n", name(unshare(CLONE_NEWUSER | CLONE_NEWNS)));
-		printf("unknown %s\n", name(syscall(470)));
-		printf("x32 %s\n", name(syscall(0x40000000 | SYS_open, given, O_RDONLY)));
-		printf("ptrace %s\n", name(ptrace(PTRACE_SEIZE, getppid(), 0, 0)));
-		printf("process_vm_readv %s\n", name(process_vm_readv(getppid(), &to, 1, &from, 1, 0)));
-		printf("pidfd_getfd %s\n", name(syscall(438, syscall(434, getppid(), 0), 3, 0)));
-		snprintf(own, sizeof own, "/proc/%d/mem", getppid());
-		printf("mem %s\n", name(open(own, O_RDWR)));
-		snprintf(own, sizeof own, "/proc/%d/root%s", getppid(), given);
-		printf("root of the supervisor %s\n", name(open(own, O_RDONLY)));
-		snprintf(text, sizeof text, "/proc/self/root%s", given);
-		printf("own root %s\n", name(open(text, O_RDONLY)));
-		snprintf(text, sizeof text, "/proc/self/cwd/../../../../../../../..%s", given);
-		printf("own cwd %s\n", name(open(text, O_RDONLY)));
-		printf("machine %s\n", name(open("/proc/version", O_WRONLY)));
-		printf("dumpable %s\n", prctl(PR_SET_DUMPABLE, 0) ? "refused" : name(access("/", F_OK)));
-	} else if (!strcmp(what, "i386")) {
-		long answer;
-		/* open, by the number that it has there; the path lies below 4 GiB in a program of fixed addresses */
-		static char low[256];
-		strncpy(low, given, sizeof low - 1);
-		__asm__ volatile("int $0x80" : "=a"(answer) : "a"(5), "b"(low), "c"(0) : "memory");
-		errno = -answer;
-		puts(name(answer < 0 ? -1 : answer));
-	} else if (!strcmp(what, "descriptors")) {
-		int opened = 0;
-		while (open("/etc/passwd", O_RDONLY) >= 0)
-			opened++;
-		printf("%d %s\n", opened, strerrorname_np(errno));
-	}
-	return 0;
+	return 2;
 }

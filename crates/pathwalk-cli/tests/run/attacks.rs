@@ -1,10 +1,15 @@
 //! Programs that try to reach what they were not given: a file in the host's `/tmp`, which the tree's hides.
+//!
+//! Where that can be, the same attack is made without the tree first, and reaches it.
 
 use crate::common::{can_run, run, said, text};
 use std::{
     fs,
-    os::unix::fs::symlink,
-    path::PathBuf,
+    os::unix::{
+        fs::symlink,
+        net::{UnixDatagram, UnixListener},
+    },
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -12,33 +17,51 @@ use std::{
 use tempfile::TempDir;
 
 /// The attacker, in a directory of its own, and a secret elsewhere.
-struct Attack {
-    here: TempDir,
-    outside: TempDir,
+pub(crate) struct Attack {
+    pub(crate) here: TempDir,
+    pub(crate) outside: TempDir,
 }
 
 impl Attack {
     /// None where no program can be run.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
+        Self::of("attack")
+    }
+
+    /// With another attacker.
+    pub(crate) fn of(program: &str) -> Option<Self> {
         if !can_run(&["cc"]) {
             return None;
         }
-        let here = TempDir::new().unwrap();
-        let outside = TempDir::new_in("/tmp").unwrap();
-        let secret = outside.path().join("secret");
-        fs::write(&secret, "secret\n").unwrap();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/attack.c");
-        let built = Command::new("cc")
-            .args(["-O1", "-no-pie", "-pthread", "-o", "attack", source])
-            .current_dir(here.path())
-            .status()
-            .unwrap();
-        assert!(built.success());
-        Some(Self { here, outside })
+        let attack =
+            Self { here: TempDir::new().unwrap(), outside: TempDir::new_in("/tmp").unwrap() };
+        fs::write(attack.outside("secret"), "secret\n").unwrap();
+        let source = format!("{}/tests/run/{program}.c", env!("CARGO_MANIFEST_DIR"));
+        cc(attack.here.path(), &["-O1", "-no-pie", "-pthread", "-o", program, &source]);
+        Some(attack)
+    }
+
+    pub(crate) fn here(&self, name: &str) -> PathBuf {
+        self.here.path().join(name)
+    }
+
+    /// A path that is the host's alone.
+    pub(crate) fn outside(&self, name: &str) -> String {
+        self.outside.path().join(name).display().to_string()
     }
 
     fn secret(&self) -> String {
-        self.outside.path().join("secret").display().to_string()
+        self.outside("secret")
+    }
+
+    /// What the attacker says without the tree.
+    fn natively(&self, args: &[&str]) -> String {
+        let output = Command::new(self.here("attack"))
+            .args(args)
+            .current_dir(self.here.path())
+            .output()
+            .unwrap();
+        text(&output.stdout)
     }
 
     fn said(&self, args: &[&str]) -> String {
@@ -46,31 +69,93 @@ impl Attack {
     }
 }
 
+/// Compiles something that must compile.
+pub(crate) fn cc(dir: &Path, args: &[&str]) {
+    let built = Command::new("cc").args(args).current_dir(dir).status().unwrap();
+    assert!(built.success(), "{args:?}");
+}
+
 #[test]
 fn the_secret_is_there_without_and_not_with() {
     let Some(attack) = Attack::new() else { return };
-    let native = Command::new(attack.here.path().join("attack"))
-        .args(["open", &attack.secret()])
-        .output()
-        .unwrap();
-    assert_eq!(text(&native.stdout), "REACHED\n");
+    assert_eq!(attack.natively(&["open", &attack.secret()]), "REACHED\n");
     assert_eq!(attack.said(&["open", &attack.secret()]), "ENOENT\n");
+}
+
+#[test]
+fn no_resolve_flag_of_openat2_leads_out() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(attack.natively(&["openat2", &attack.secret()]), "REACHED\n");
     assert_eq!(attack.said(&["openat2", &attack.secret()]), "never\n");
 }
 
 #[test]
-fn arguments_that_a_thread_rewrites_do_not_reach_it() {
+fn the_links_of_proc_do_not_lead_out() {
     let Some(attack) = Attack::new() else { return };
-    assert_eq!(attack.said(&["rewritten", "open", &attack.secret()]), "never\n");
+    assert_eq!(attack.natively(&["links", &attack.secret()]), "REACHED\n");
+    assert_eq!(attack.said(&["links", &attack.secret()]), "never\n");
+}
+
+#[test]
+fn paths_that_a_thread_rewrites_do_not_reach_it() {
+    let Some(attack) = Attack::new() else { return };
+    for call in ["open", "openat2", "link"] {
+        assert_eq!(attack.said(&["rewritten", call, &attack.secret()]), "never\n", "{call}");
+    }
     let outside = attack.outside.path().display().to_string();
     assert_eq!(attack.said(&["rewritten", "chdir", &outside]), "never\n");
-    let program = attack.outside.path().join("program");
-    fs::write(attack.outside.path().join("m.c"), "int main(void) { return 77; }").unwrap();
-    let mut cc = Command::new("cc");
-    let built = cc.args(["-o", "program", "m.c"]).current_dir(attack.outside.path()).status();
-    assert!(built.unwrap().success());
-    let program = program.display().to_string();
-    assert_eq!(attack.said(&["rewritten", "exec", &program]), "never\n");
+}
+
+#[test]
+fn programs_whose_path_a_thread_rewrites_do_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(attack.outside.path(), &["-o", "program", "m.c"]);
+    assert_eq!(attack.said(&["rewritten", "exec", &attack.outside("program")]), "never\n");
+}
+
+/// The kernel looks for a program's interpreter by itself.
+#[test]
+fn an_interpreter_that_is_swapped_in_does_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    let Some(loader) = fs::canonicalize("/lib64/ld-linux-x86-64.so.2").ok() else { return };
+    fs::create_dir(attack.here("in")).unwrap();
+    fs::copy(loader, attack.here("in/ld")).unwrap();
+    symlink("in", attack.here("one")).unwrap();
+    symlink(attack.outside.path(), attack.here("other")).unwrap();
+    let stolen = "void _start(void) { __asm__ volatile(\"syscall\" :: \"a\"(60), \"D\"(77)); }";
+    fs::write(attack.outside("m.c"), stolen).unwrap();
+    cc(attack.outside.path(), &["-nostdlib", "-static-pie", "-fPIE", "-o", "ld", "m.c"]);
+    fs::write(attack.here("m.c"), "int main(void) { return 0; }").unwrap();
+    let interpreter = format!("-Wl,--dynamic-linker={}", attack.here("one/ld").display());
+    cc(attack.here.path(), &[&interpreter, "-o", "program", "m.c"]);
+    let (one, other) = (attack.here("one"), attack.here("other"));
+    assert_eq!(attack.said(&["executes", "./program"]), "never ran\n");
+    let out = swapping(one.clone(), other.clone(), || attack.said(&["executes", "./program"]));
+    assert!(out.starts_with("never"), "{out}");
+    let native = swapping(one, other, || attack.natively(&["executes", "./program"]));
+    assert!(native.starts_with("REACHED"), "{native}");
+}
+
+#[test]
+fn addresses_that_a_thread_rewrites_do_not_reach_a_socket() {
+    let Some(attack) = Attack::new() else { return };
+    let listens = UnixListener::bind(attack.outside("listens")).unwrap();
+    assert_eq!(attack.said(&["rewritten", "connect", &attack.outside("listens")]), "never\n");
+    listens.set_nonblocking(true).unwrap();
+    assert!(listens.accept().is_err());
+    let hears = UnixDatagram::bind(attack.outside("hears")).unwrap();
+    hears.set_nonblocking(true).unwrap();
+    let outside = attack.outside("hears");
+    let all = |answer| format!("sendto {answer}\nsendmsg {answer}\nsendmmsg {answer}\n");
+    assert_eq!(attack.natively(&["sends", &outside]), all("REACHED"));
+    while hears.recv(&mut [0; 8]).is_ok() {}
+    assert_eq!(attack.said(&["sends", &outside]), all("ENOENT"));
+    for call in ["sendto", "sendmsg", "sendmmsg"] {
+        let out = attack.said(&["rewritten", call, &outside]);
+        assert_eq!(out, "never\n", "{call}");
+        assert!(hears.recv(&mut [0; 8]).is_err());
+    }
 }
 
 #[test]
@@ -78,23 +163,24 @@ fn calls_that_go_around_the_tree_are_refused() {
     let Some(attack) = Attack::new() else { return };
     let want = "\
 io_uring_setup ENOSYS
+io_uring_enter ENOSYS
+io_uring_register ENOSYS
 open_by_handle_at EPERM
 mount EPERM
 umount2 EPERM
 open_tree EPERM
+move_mount EPERM
 fsopen EPERM
+mount_setattr EPERM
 pivot_root EPERM
 chroot EPERM
 unshare EPERM
+clone EPERM
+fanotify_init EPERM
 unknown ENOSYS
 x32 ENOSYS
-ptrace EPERM
-process_vm_readv EPERM
-pidfd_getfd EPERM
-mem ENOENT
-root of the supervisor ENOENT
 own root ENOENT
-own cwd ENOENT
+root of the supervisor ENOENT
 machine EACCES
 dumpable REACHED
 ";
@@ -110,23 +196,24 @@ fn who_is_root_in_the_tree_goes_around_nothing() {
     // It may mount and have a root of its own there: the tree's, in which nothing that is asked for later is.
     let want = "\
 io_uring_setup ENOSYS
+io_uring_enter ENOSYS
+io_uring_register ENOSYS
 open_by_handle_at EPERM
 mount REACHED
 umount2 EINVAL
 open_tree ENOSYS
+move_mount ENOSYS
 fsopen ENOSYS
+mount_setattr ENOSYS
 pivot_root EINVAL
 chroot REACHED
 unshare EPERM
+clone EPERM
+fanotify_init EPERM
 unknown ENOSYS
 x32 ENOSYS
-ptrace EPERM
-process_vm_readv EPERM
-pidfd_getfd EPERM
-mem ENOENT
-root of the supervisor ENOENT
 own root ENOENT
-own cwd ENOENT
+root of the supervisor ENOENT
 machine ENOENT
 dumpable REACHED
 ";
@@ -134,48 +221,134 @@ dumpable REACHED
     assert_eq!(root(&["rewritten", "open", &attack.secret()]), "never\n");
     let outside = attack.outside.path().display().to_string();
     assert_eq!(root(&["rewritten", "chdir", &outside]), "never\n");
+    assert_eq!(root(&["links", &attack.secret()]), "never\n");
 }
 
 #[test]
-fn a_directory_that_is_handed_in_is_closed() {
+fn a_child_in_namespaces_of_its_own_mounts_nothing() {
     let Some(attack) = Attack::new() else { return };
-    let script = format!(
-        "exec 9<{}; exec {} run ./attack directory 9 secret",
-        attack.outside.path().display(),
-        env!("CARGO_BIN_EXE_pathwalk"),
-    );
-    let output = Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(attack.here.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(text(&output.stdout), "EBADF\n", "{}", text(&output.stderr));
+    assert_eq!(attack.said(&["namespaces", &attack.secret()]), "never\n");
+}
+
+#[test]
+fn a_handle_that_was_made_outside_opens_nothing() {
+    let Some(attack) = Attack::new() else { return };
+    let handle = attack.natively(&["handle", &attack.secret()]);
+    let handle = handle.trim();
+    // Only who is privileged may use one natively, and not all file systems have them.
+    let native = attack.natively(&["by_handle", handle]);
+    assert!(matches!(&*native, "REACHED\n" | "EPERM\n" | "EINVAL\n"), "{native}");
+    assert_eq!(attack.said(&["by_handle", handle]), "EPERM\n");
+    assert_eq!(attack.said(&["handle", "/usr"]), "EOPNOTSUPP\n");
+}
+
+#[test]
+fn the_supervisor_is_out_of_reach() {
+    let Some(attack) = Attack::new() else { return };
+    let want = "\
+mem ENOENT
+maps ENOENT
+environ ENOENT
+fd ENOENT
+exe ENOENT
+root ENOENT
+cwd ENOENT
+task ENOENT
+ns/mnt ENOENT
+mem written ENOENT
+seize EPERM
+attach EPERM
+process_vm_readv EPERM
+process_vm_writev EPERM
+pidfd_getfd EPERM
+setns EPERM
+process_madvise EPERM
+kcmp EPERM
+";
+    assert_eq!(attack.said(&["supervisor"]), want);
+}
+
+#[test]
+fn calls_that_a_tracer_changes_are_answered_all_the_same() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["traced", &attack.secret()]);
+    assert!(native.ends_with("open REACHED\n"), "{native}");
+    assert_eq!(attack.said(&["traced", &attack.secret()]), "suspended refused\nopen never\n");
 }
 
 #[test]
 fn symlinks_that_are_swapped_in_do_not_lead_out() {
     let Some(attack) = Attack::new() else { return };
-    let path = |name: &str| attack.here.path().join(name);
-    fs::create_dir(path("dir")).unwrap();
-    fs::write(path("dir/secret"), "harmless\n").unwrap();
-    symlink(attack.outside.path(), path("link")).unwrap();
-    let ends = AtomicBool::new(false);
-    let swap = |from: PathBuf, to: PathBuf| {
-        let flags = rustix::fs::RenameFlags::EXCHANGE;
-        rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, flags)
+    fs::create_dir(attack.here("dir")).unwrap();
+    fs::write(attack.here("dir/secret"), "harmless\n").unwrap();
+    symlink(attack.outside.path(), attack.here("link")).unwrap();
+    let out =
+        swapping(attack.here("dir"), attack.here("link"), || attack.said(&["often", "dir/secret"]));
+    assert!(out.starts_with("never"), "{out}");
+}
+
+#[test]
+fn directories_that_are_moved_out_lead_nowhere() {
+    let Some(attack) = Attack::new() else { return };
+    let inside = attack.here("a/dir/b");
+    let elsewhere = PathBuf::from(attack.outside("deep/dir"));
+    let reset = || {
+        fs::create_dir_all(attack.here("a/dir/b")).unwrap();
+        fs::create_dir_all(elsewhere.parent().unwrap()).unwrap();
+        fs::write(attack.outside("deep/secret"), "secret\n").unwrap();
     };
-    let out = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ends.load(Relaxed) {
-                let _ = swap(path("dir"), path("link"));
-            }
-        });
-        let out = attack.said(&["often", "dir/secret"]);
-        ends.store(true, Relaxed);
-        out
+    // It stands in `b`; `dir` is moved beside a secret while it does.
+    let moved = |mut command: Command| {
+        reset();
+        command.current_dir(attack.here.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        assert_eq!(line.trim(), "ready");
+        fs::rename(attack.here("a/dir"), &elsewhere).unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"moved\n").unwrap();
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(&elsewhere).unwrap();
+        rest
+    };
+    let mut native = Command::new(attack.here("attack"));
+    native.arg("moved").arg(&inside);
+    assert_eq!(moved(native), "REACHED\n");
+    let mut ours = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    ours.args(["run", "./attack", "moved", "a/dir/b"]);
+    assert_eq!(moved(ours), "never\n");
+}
+
+#[test]
+fn directories_that_are_swapped_while_it_looks_do_not_lead_out() {
+    let Some(attack) = Attack::new() else { return };
+    fs::create_dir_all(attack.here("a/b")).unwrap();
+    fs::create_dir_all(attack.outside("deep/b")).unwrap();
+    fs::write(attack.outside("deep/secret"), "secret\n").unwrap();
+    let out = swapping(attack.here("a/b"), PathBuf::from(attack.outside("deep/b")), || {
+        attack.said(&["often", "a/b/../secret"])
     });
     assert!(out.starts_with("never"), "{out}");
+}
+
+/// Exchanges two names all the time while something is done.
+pub(crate) fn swapping<T>(one: PathBuf, other: PathBuf, f: impl FnOnce() -> T) -> T {
+    let ends = AtomicBool::new(false);
+    let flags = rustix::fs::RenameFlags::EXCHANGE;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Relaxed) {
+                let cwd = rustix::fs::CWD;
+                rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+            }
+        });
+        let done = f();
+        ends.store(true, Relaxed);
+        done
+    })
 }
 
 #[test]
@@ -187,4 +360,63 @@ fn without_descriptors_it_is_told_so() {
     let ours = run(attack.here.path(), &["sh", "-c", script]);
     assert!(text(&ours.stdout).ends_with(" EMFILE\n"), "{}", text(&ours.stderr));
     assert_eq!(text(&ours.stdout), text(&native.stdout));
+}
+
+#[test]
+fn without_descriptors_of_its_own_the_supervisor_says_so_and_goes_on() {
+    let Some(attack) = Attack::new() else { return };
+    let script = "ulimit -n 512; exec \"$0\" run ./attack memory \"$1\"";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_pathwalk"), &attack.secret()])
+        .current_dir(attack.here.path())
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "EMFILE never\non\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn children_beyond_all_number_reach_nothing_and_are_answered() {
+    let Some(attack) = Attack::new() else { return };
+    let mut bomb = as_a_user(&attack, &["./attack", "bomb", &attack.secret()]);
+    let output = bomb.output().unwrap();
+    assert_eq!(text(&output.stdout), "refused never works\n", "{}", text(&output.stderr));
+}
+
+/// `pathwalk run` by somebody without privilege, whom the limit of processes holds.
+fn as_a_user(attack: &Attack, args: &[&str]) -> Command {
+    let program = attack.here("pathwalk");
+    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    let mut command = if rustix::process::geteuid().is_root() {
+        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        std::os::unix::fs::chown(attack.here.path(), Some(65534), Some(65534)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(nobody).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.arg("run").args(args).current_dir(attack.here.path()).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn without_the_supervisor_no_path_leads_anywhere() {
+    let Some(attack) = Attack::new() else { return };
+    let child = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "./attack", "killed", &attack.secret()])
+        .current_dir(attack.here.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "never refused\n");
+    // It could not tidy up.
+    let left = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    for entry in left {
+        if entry.file_name().to_string_lossy().starts_with(&format!("pathwalk-{pid}-")) {
+            fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
 }

@@ -13,4 +13,8 @@ mod users;
 
 mod attacks;
 
+mod handed_in;
+
+mod checks;
+
 mod readme;

@@ -5,6 +5,7 @@ use crate::{
     credentials::{Credentials, KEEP, Set, Which, capability},
     engine::{Caller, Engine, Reply},
     sys::memory,
+    table::NAMESPACES,
 };
 use pathwalk::{CapSet, Errno, Result};
 
@@ -14,7 +15,15 @@ const MOST_GROUPS: u32 = 65_536;
 const VERSIONS: [(u32, usize); 3] = [(0x1998_0330, 1), (0x2007_1026, 2), (LATEST, 2)];
 const LATEST: u32 = 0x2008_0522;
 
-/// clone, fork, vfork, clone3: the kernel makes what is made.
+/// clone, whose flags are a number: no namespaces.
+pub(crate) fn clones(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    if caller.word(0) & NAMESPACES != 0 {
+        return Err(Errno::EPERM);
+    }
+    makes(engine, caller)
+}
+
+/// fork, vfork, clone3: the kernel makes what is made.
 pub(crate) fn makes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if let Some(people) = &mut engine.people {
         people.makes(caller.tid);

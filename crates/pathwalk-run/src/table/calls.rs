@@ -41,7 +41,7 @@ const PTRACE_SEIZE: u32 = libc::PTRACE_SEIZE;
 /// `F_NOTIFY`
 const F_NOTIFY: u32 = 1026;
 /// What makes a namespace of its own.
-const NAMESPACES: u32 = (CLONE_NEWNS
+pub(crate) const NAMESPACES: u32 = (CLONE_NEWNS
     | CLONE_NEWUSER
     | CLONE_NEWPID
     | CLONE_NEWNET
@@ -124,7 +124,7 @@ pub(super) const CALLS: &[Call] = &[
     call(54, "setsockopt", Kernel, Pass),
     call(55, "getsockopt", Kernel, Pass),
     call_of_users(
-        56, "clone", Tasks, [RefuseIf(Any(0, NAMESPACES), Errno::EPERM), Answer(users::makes)],
+        56, "clone", Tasks, [RefuseIf(Any(0, NAMESPACES), Errno::EPERM), Answer(users::clones)],
     ),
     call_of_users(57, "fork", Tasks, [Pass, Answer(users::makes)]),
     call_of_users(58, "vfork", Tasks, [Pass, Answer(users::makes)]),

@@ -6,6 +6,7 @@ mod calls;
 
 mod filter;
 
+pub(crate) use calls::NAMESPACES;
 pub(crate) use filter::program;
 
 use crate::engine::{Caller, Engine, Reply};

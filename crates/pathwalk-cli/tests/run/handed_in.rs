@@ -1,0 +1,99 @@
+//! Descriptors that come from outside: by inheritance, or sent through a socket.
+
+use crate::{
+    attacks::{Attack, cc},
+    common::text,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{MetadataExt, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// What came of each try. Each fills the outside anew, and none may change it where it is in the tree.
+fn tries(
+    attack: &Attack,
+    how: &str,
+    what: &str,
+    does: &str,
+    tree: bool,
+) -> BTreeMap<String, String> {
+    let own = attack.here("handed_in").display().to_string();
+    let mut command = Command::new(&own);
+    command.args([how, what]);
+    if tree {
+        command.args([env!("CARGO_BIN_EXE_pathwalk"), "run"]);
+    }
+    let output = command
+        .args(["./handed_in", does])
+        .current_dir(attack.here.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let out = text(&output.stdout);
+    assert!(!out.is_empty(), "{}", text(&output.stderr));
+    let lines = out.lines().filter_map(|line| line.rsplit_once(' '));
+    lines.map(|(what, answer)| (what.to_owned(), answer.to_owned())).collect()
+}
+
+/// The host's directory, as it is before an attack.
+fn fill(dir: &Path) {
+    for name in ["victim", "victim2"] {
+        fs::write(dir.join(name), "victim\n").unwrap();
+    }
+    symlink("secret", dir.join("link")).unwrap();
+    fs::write(dir.join("m.c"), "int main(void) { return 77; }").unwrap();
+}
+
+fn state(dir: &Path) -> Vec<String> {
+    let mut lines = crate::common::listing(dir);
+    let stat = fs::metadata(dir).unwrap();
+    lines.push(format!("{:o} {} {}", stat.mode(), stat.mtime(), stat.mtime_nsec()));
+    lines
+}
+
+fn a_directory_is_closed(how: &str, does: &str) {
+    let Some(attack) = Attack::of("handed_in") else { return };
+    let outside = attack.outside.path();
+    fill(outside);
+    let before = state(outside);
+    let tried = tries(&attack, how, &outside.display().to_string(), does, true);
+    assert_eq!(tried.len(), 26);
+    for (what, answer) in tried {
+        assert_ne!(answer, "REACHED", "{what}");
+    }
+    assert_eq!(state(outside), before);
+    // Natively nearly all of it reaches something.
+    let tried = tries(&attack, how, &outside.display().to_string(), does, false);
+    let reached = tried.values().filter(|answer| *answer == "REACHED").count();
+    assert!(reached >= 10, "{tried:?}");
+}
+
+#[test]
+fn a_directory_that_is_sent_is_closed() {
+    a_directory_is_closed("send", "receive");
+}
+
+#[test]
+fn a_directory_that_is_inherited_is_closed() {
+    a_directory_is_closed("inherit", "inherited");
+}
+
+#[test]
+fn a_file_that_is_sent_is_no_way_to_another() {
+    let Some(attack) = Attack::of("handed_in") else { return };
+    let outside = attack.outside.path();
+    let tried = tries(&attack, "send", &attack.outside("secret"), "receive", true);
+    // What was open is the receiver's to read, as with every sandbox.
+    assert_eq!(tried["read"], "REACHED");
+    for (what, answer) in tried.iter().filter(|(what, _)| *what != "read") {
+        assert_ne!(answer, "REACHED", "{what}");
+    }
+    assert!(!attack.here("stolen").exists());
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(outside, &["-o", "program", "m.c"]);
+    let tried = tries(&attack, "send", &attack.outside("program"), "receive", true);
+    assert_eq!(tried["execveat"], "EACCES");
+}
