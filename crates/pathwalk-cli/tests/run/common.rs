@@ -46,7 +46,7 @@ pub(crate) fn can_run(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// A directory as lines: path, type, mode, links, and what it contains.
+/// A directory as lines: path, type, mode, links, what it contains, and extended attributes.
 pub(crate) fn listing(root: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     list(root, root, &mut lines);
@@ -74,9 +74,22 @@ fn list(root: &Path, dir: &Path, lines: &mut Vec<String>) {
         };
         let name = path.strip_prefix(root).expect("it lies there").display();
         let links = if kind.is_dir() { 0 } else { stat.nlink() };
-        lines.push(format!("{name} {:o} {links} {what}", stat.mode()));
+        lines.push(format!("{name} {:o} {links} {what}{}", stat.mode(), attributes(&path)));
         if kind.is_dir() {
             list(root, &path, lines);
         }
     }
+}
+
+/// The extended attributes of users.
+fn attributes(path: &Path) -> String {
+    let mut names = vec![0; 4096];
+    let len = rustix::fs::llistxattr(path, &mut names).unwrap_or(0);
+    let mut said = String::new();
+    for name in text(&names[..len]).split('\0').filter(|name| name.starts_with("user.")) {
+        let mut value = vec![0; 4096];
+        let len = rustix::fs::lgetxattr(path, name, &mut value).expect("it is there");
+        said += &format!(" {name}={}", text(&value[..len]));
+    }
+    said
 }

@@ -71,6 +71,30 @@ fn gcc_compiles() {
 }
 
 #[test]
+fn make_builds_a_project_and_builds_it_anew() {
+    same(
+        &["cc", "make"],
+        r#"mkdir src; echo 'int one(void);' > src/one.h
+printf '#include "one.h"\nint one(void) { return 1; }\n' > src/one.c
+printf '#include "one.h"\nint main(void) { return one() - 1; }\n' > src/main.c
+printf 'objects = src/one.o src/main.o\nprogram: $(objects)\n\tcc -o $@ $^\n%%.o: %%.c src/one.h\n\tcc -g0 -c -o $@ $<\n' > Makefile
+printf 'clean:\n\trm -f program $(objects)\n.PHONY: clean\n' >> Makefile
+make -s -j2; ./program; make -q; touch -d '+1 hour' src/one.h; make -q || echo old; make -n | sort; make -s clean; ls src"#,
+    );
+}
+
+#[test]
+fn cargo_builds_a_crate() {
+    same(
+        &["cargo", "cc"],
+        r#"export CARGO_HOME=$PWD/home CARGO_TARGET_DIR=$PWD/target CARGO_INCREMENTAL=0
+mkdir -p tiny/src; cd tiny; printf '[package]\nname = "tiny"\nversion = "1.0.0"\nedition = "2021"\n[workspace]\n' > Cargo.toml
+echo 'fn main() { println!("built {}", std::env::args().count()); }' > src/main.rs
+cargo build -q --offline; ../target/debug/tiny a b; cargo run -q --offline; cd ..; rm -r target home"#,
+    );
+}
+
+#[test]
 fn find_finds() {
     same(
         &["find"],
@@ -92,12 +116,46 @@ git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index"
 }
 
 #[test]
+fn git_packs_a_repository() {
+    same(
+        &["git"],
+        "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
+export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0
+git config pack.threads 1; for n in 1 2 3 4 5 6 7 8; do echo line $n >> a; cp a copy.$n; git add .; git commit -q -m $n; done
+git count-objects; git gc -q --prune=now; git count-objects; git fsck --full; git checkout -q -b other HEAD~4; ls; git status --short
+git checkout -q main; git clone -q . clone; git -C clone log --oneline | wc -l; git -C clone status --short; rm -rf clone
+git rev-list --objects --all | sort; rm .git/index",
+    );
+}
+
+#[test]
 fn tar_and_cp_keep_what_is_there() {
     same(
         &["tar"],
         "mkdir -p a/b; echo x > a/x; touch -d @5 a/x; ln a/x a/b/hard; ln -s ../x a/b/soft; chmod 600 a/x; chmod 1777 a/b; mkfifo a/pipe
 tar cf a.tar --sort=name --mtime=@0 --owner=0 --group=0 a; mkdir out; tar xf a.tar -C out; cp -a a copy; cmp a/x copy/x
 cp -a a /tmp/a.$$; cp -a /tmp/a.$$ back; rm -r /tmp/a.$$; touch -d @1 a/x; stat -c %Y a/x copy/b/hard",
+    );
+}
+
+#[test]
+fn copies_keep_extended_attributes() {
+    same(
+        &["python3", "tar"],
+        "echo x > a; mkdir d; python3 -c 'import os; os.setxattr(\"a\", \"user.one\", b\"1\"); os.setxattr(\"d\", \"user.two\", b\"2\")'
+cp -a a b; cp -a d e; tar --xattrs -cf - a d | (mkdir out; tar --xattrs -xf - -C out)
+cp -a a d /dev/shm; cp -a /dev/shm/a back; rm -r /dev/shm/a /dev/shm/d",
+    );
+}
+
+#[test]
+fn python_makes_an_environment_of_its_own() {
+    same(
+        &["python3"],
+        "export PYTHONDONTWRITEBYTECODE=1; python3 -m venv --without-pip v
+v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix, sys.prefix.endswith(\"/v\"))'
+. v/bin/activate; command -v python | sed \"s,$PWD,here,\"; deactivate
+for file in $(find v -type f); do sed -i \"s,$PWD,here,g\" $file; done",
     );
 }
 
@@ -127,7 +185,8 @@ fn sqlite_keeps_a_database() {
     same(
         &["sqlite3"],
         "sqlite3 db 'pragma journal_mode=wal; create table t(a); insert into t values(1),(2); select sum(a) from t'
-sqlite3 db 'pragma journal_mode=delete; select count(*) from t'; rm db; sqlite3 /tmp/db 'create table t(a); select 1'; rm /tmp/db",
+printf 'insert into t values(3);\\n.shell ls db* && sqlite3 db \"insert into t values(4); select sum(a) from t\"\\nselect sum(a) from t;\\n' | sqlite3 db
+sqlite3 db .dump > dump; sqlite3 db 'pragma journal_mode=delete; select count(*) from t'; rm db; sqlite3 /tmp/db 'create table t(a); select 1'; rm /tmp/db",
     );
 }
 
