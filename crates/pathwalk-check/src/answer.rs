@@ -56,7 +56,7 @@ pub(crate) enum Answer {
     Bytes(Vec<u8>),
     /// See [`Raw::Value`].
     Value(Value),
-    /// The entries, sorted where their order is known to differ.
+    /// The entries, sorted where their order is the file system's own.
     Names(Vec<(Vec<u8>, u8)>),
     /// Events, with cookies numbered as they are first seen.
     Events(Vec<Event>),

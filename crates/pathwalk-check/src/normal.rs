@@ -63,15 +63,19 @@ impl Normal {
             Raw::Number(number) => Answer::Number(*number),
             Raw::Bytes(bytes) => Answer::Bytes(bytes.clone()),
             Raw::Value(value) => Answer::Value(Value(value.clone())),
-            // The order of a listing, its positions and its inode numbers are each file system's own.
+            // The positions of a listing and its inode numbers are each file system's own.
             Raw::Names(names) if self.known == Known::Shown => Answer::Names(names.clone()),
             Raw::Names(names) => {
                 let mut names = names.clone();
-                if names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name)) {
+                let of_procfs = names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name));
+                if of_procfs {
                     names.retain(|(name, _)| SHOWN.contains(&&**name));
                 }
                 names.retain(|(name, _)| !is_number(name));
-                names.sort();
+                // The order is that of a tmpfs, newest first; a procfs and an ext4 have each one of their own.
+                if of_procfs || self.ground == Ground::Ext4 {
+                    names.sort();
+                }
                 Answer::Names(names)
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),

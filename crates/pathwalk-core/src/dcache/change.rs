@@ -278,11 +278,12 @@ impl Vfs {
                 self.set_name(source.id.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
-            // Its flags are kept as they are by then: a chmod may take some until the lock is held.
-            self.insert_child(to, source.id, 0);
+            // Listed as tmpfs does, so what is left is older than what was moved.
             if let Some(left) = left {
                 self.insert_child(from, left, 0);
             }
+            // Its flags are kept as they are by then: a chmod may take some until the lock is held.
+            self.insert_child(to, source.id, 0);
         }
         if old_long {
             self.names.free(old_blob);
@@ -318,8 +319,9 @@ impl Vfs {
             let (old, new) = (PlaceInTree::of(one), PlaceInTree::of(other));
             new.give(one);
             old.give(other);
-            self.insert_child(to, a.id, 0);
+            // In one directory the first is the newest, as in tmpfs.
             self.insert_child(from, b.id, 0);
+            self.insert_child(to, a.id, 0);
         }
         a.follow();
         b.follow();
