@@ -79,7 +79,7 @@ impl Normal {
                 Answer::Names(names)
             }
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.copies_spread)),
+            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.hides_order())),
             Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
             Raw::Statfs(stat) => Answer::Bytes(self.statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
@@ -106,10 +106,15 @@ impl Normal {
         };
     }
 
+    /// Whether the order of mounts is not compared.
+    fn hides_order(&self) -> bool {
+        self.copies_spread && self.known != Known::Shown
+    }
+
     /// The places of the mounts that were listed.
     pub(crate) fn listed(&self, places: &mut Vec<u8>) {
         let mut each: Vec<&[u8]> = places.split(|&byte| byte == 0).collect();
-        if self.copies_spread {
+        if self.hides_order() {
             each.sort();
         }
         *places = each.join(&b","[..]);
@@ -161,7 +166,7 @@ impl Normal {
         Facts {
             statx: None,
             mode: stat.st_mode,
-            nlink: if proc { 0 } else { stat.st_nlink },
+            nlink: if proc && is_directory(stat.st_mode) { 0 } else { stat.st_nlink },
             uid: stat.st_uid,
             gid: stat.st_gid,
             rdev: stat.st_rdev,
@@ -201,7 +206,10 @@ impl Normal {
                 btime: filled(StatxMask::BTIME, statx.stx_btime),
             }),
             mode: u32::from(statx.stx_mode),
-            nlink: if proc { 0 } else { u64::from(statx.stx_nlink) },
+            nlink: match u32::from(statx.stx_mode) {
+                mode if proc && is_directory(mode) => 0,
+                _ => u64::from(statx.stx_nlink),
+            },
             uid: statx.stx_uid,
             gid: statx.stx_gid,
             rdev: Dev::new(statx.stx_rdev_major, statx.stx_rdev_minor).to_stat(),

@@ -322,6 +322,8 @@ impl Args {
             }
             None => {
                 let fresh = fresh_seed();
+                // Now, as whatever ends this program may end it before it has reported.
+                eprintln!("pathwalk check: the fresh seed is {fresh}");
                 *said = format!("seeds 1-5 and {fresh}");
                 (1..=5).chain([fresh]).collect()
             }

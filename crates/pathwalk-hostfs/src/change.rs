@@ -300,10 +300,10 @@ impl Shared {
     /// Also where nobody may: then the bits go with what is written, to a file that was open before it was made so. For that
     /// moment the host's file is like others.
     fn chmod(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, mode: u32) -> Result<()> {
-        let before = inode.attr();
         let kept = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
         match self.host.chmod(held, mode) {
-            Err(Errno::EPERM) if before.flags.intersects(kept) => {
+            Err(Errno::EPERM) if inode.attr().flags.intersects(kept) => {
+                let before = self.host.statx(held, b"")?.stx_mode;
                 let file = self.spare(|| self.host.reopen(held, OFlags::RDONLY))?;
                 // The host's, not those that are cached: somebody else may have set one.
                 let flags = self.host.getflags(file.as_fd())?;
@@ -313,7 +313,7 @@ impl Shared {
                 let restored = self.host.setflags(file.as_fd(), flags);
                 if restored.is_err() {
                     // As it was, as far as that is left to us.
-                    let _ = self.host.chmod(held, before.mode & S_IALLUGO);
+                    let _ = self.host.chmod(held, u32::from(before) & S_IALLUGO);
                     self.host.setflags(file.as_fd(), flags)?;
                 }
                 done

@@ -14,7 +14,8 @@ const CALLS: usize = 250;
 struct Seen {
     calls: BTreeSet<&'static str>,
     within: BTreeSet<&'static str>,
-    flags: BTreeSet<(&'static str, &'static str)>,
+    /// Call, word and flag.
+    flags: BTreeSet<(&'static str, &'static str, &'static str)>,
 }
 
 fn seen() -> Seen {
@@ -22,10 +23,10 @@ fn seen() -> Seen {
     for step in (0..RUNS).flat_map(|run| Generator::new(1, run).run(CALLS)) {
         let (name, flags) = (step.call.name(), step.call.flags());
         seen.calls.insert(name);
-        seen.flags.extend(flags.into_iter().map(|(_, flag)| (name, flag)));
+        seen.flags.extend(flags.into_iter().map(|(word, flag)| (name, word, flag)));
         if let Call::Within { resolve, call } = &step.call {
             seen.within.insert(call.name());
-            seen.flags.extend(resolve.iter_names().map(|(flag, _)| (name, flag)));
+            seen.flags.extend(resolve.iter_names().map(|(flag, _)| (name, "resolve", flag)));
         }
     }
     seen
@@ -84,18 +85,19 @@ fn every_call_is_drawn_with_every_flag() {
         if !seen.calls.contains(name) {
             missing.push((*name).to_owned());
         }
-        let drawn = |flag: &&str| seen.flags.contains(&(name, flag));
         let left_out = |flag: &&str| {
             LEFT_OUT.iter().any(|(call, flags, _)| call == name && flags.contains(flag))
         };
-        let flags = Call::known_flags(name).into_iter().flat_map(|(_, flags)| flags);
-        let flags = flags.filter(|flag| !drawn(flag) && !left_out(flag));
-        missing.extend(flags.map(|flag| format!("{name} {flag}")));
+        for (word, flags) in Call::known_flags(name) {
+            let drawn = |flag: &&str| seen.flags.contains(&(name, word, flag));
+            let flags = flags.into_iter().filter(|flag| !drawn(flag) && !left_out(flag));
+            missing.extend(flags.map(|flag| format!("{name} {word}: {flag}")));
+        }
     }
     let within = WITHIN.iter().filter(|name| !seen.within.contains(**name));
     missing.extend(within.map(|name| format!("within {name}")));
     let bounds = ["NO_XDEV", "NO_MAGICLINKS", "NO_SYMLINKS", "BENEATH", "IN_ROOT"].into_iter();
-    let bounds = bounds.filter(|flag| !seen.flags.contains(&("within", flag)));
+    let bounds = bounds.filter(|flag| !seen.flags.contains(&("within", "resolve", flag)));
     missing.extend(bounds.map(|flag| format!("within {flag}")));
     assert!(missing.is_empty(), "never drawn: {missing:?}");
 }
