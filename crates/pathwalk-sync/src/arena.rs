@@ -32,7 +32,6 @@ pub struct Arena<T> {
 }
 
 /// The free slots of a stripe. On a line of its own: its threads do not meet those of the next one.
-#[derive(Default)]
 #[repr(align(64))]
 struct Free(Mutex<Vec<u32>>);
 
@@ -51,7 +50,7 @@ impl<T: Zeroed> Arena<T> {
             limit,
             fresh: Mutex::new(1),
             high_water: Cell32::default(),
-            free: std::array::from_fn(|_| Free::default()),
+            free: std::array::from_fn(|_| Free(Mutex::new(Vec::new()))),
         })
     }
 
