@@ -346,7 +346,13 @@ impl Engine {
         self.cookies.make_room();
         self.asker.set(call.tid);
         if let Some(people) = &mut self.people {
-            let person = people.who(call.tid);
+            let person = match people.who(call.tid) {
+                Ok(person) => person,
+                Err(errno) => {
+                    let _ = self.listener.send(call.id, Err(errno));
+                    return;
+                }
+            };
             self.asker.set_task(person.task.number());
             self.task = Arc::clone(&person.task);
         }

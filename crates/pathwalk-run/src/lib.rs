@@ -6,7 +6,7 @@
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
 //!   cookies     what a descriptor of the host stands for in the tree              cookies
 //!   patch       what only the thread itself can do: exec, chdir                   patch, auxv
-//!   people      who the threads are, with credentials that the kernel has not     people, credentials, given
+//!   people      who the threads are, with credentials that the kernel has not     people, kin, credentials, given
 //! ```
 //!
 //! Invariant: the program's descriptors are the kernel's own, and no state of it is kept that the kernel keeps. So fork, dup,
@@ -36,6 +36,8 @@ mod auxv;
 mod credentials;
 
 mod people;
+
+mod kin;
 
 mod given;
 

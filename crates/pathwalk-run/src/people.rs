@@ -14,30 +14,31 @@
 //! A thread is known by its number and when it began, which the kernel is asked for again if it was silent for so long that
 //! its number may be another's.
 //!
-//! What cannot be told: whose child an orphan is, where several makers ended before they or their children made a call; of
-//! which of several makers in a process a new thread is; and that of a maker who has his parent adopt what he makes
-//! (`CLONE_PARENT`). The latest maker, and the parent, are believed.
+//! What cannot be told: whose child an orphan is, where several makers ended before they or their children made a call. Who
+//! may have made it is known, and where those are different people the orphan is nobody: all its calls are refused, so that
+//! nobody ever has what his maker had not. For the same reason nobody has another one adopt what he makes (`CLONE_PARENT`).
+//! Of which of several makers in a process a new thread is cannot be told either: the latest is believed, as they share memory.
 
 use crate::{
     credentials::Credentials,
+    kin::{Facts, begun, children, facts, threads_of, ticks},
     procfs::status,
     sys::process::{self, Shares},
 };
 use parking_lot::Mutex;
-use pathwalk::Task;
-use rustix::time::{ClockId, clock_gettime};
+use pathwalk::{Errno, Result, Task};
 use std::{
-    collections::HashMap,
-    fs,
+    collections::{HashMap, HashSet},
+    io::Write as _,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 /// No number of a thread comes back so soon.
 const LONGEST: Duration = Duration::from_millis(100);
-/// So many ticks after its maker was let go a thread begins at the latest.
-const LATE: u64 = 300;
-/// So many makers are kept of whose work nothing was seen.
+/// After so many ticks it is looked again which makers ended.
+const LOOK: u64 = 10;
+/// So many makers are kept of whose work nothing was seen, before those who ended become one where they are the same person.
 const MOST_MAKERS: usize = 1024;
 /// So many threads are kept without a look at which of them live.
 const ENOUGH: usize = 256;
@@ -63,14 +64,36 @@ pub(crate) struct Thread {
 }
 
 /// A thread that makes another one, which was not seen yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Maker {
     tid: u32,
     process: u32,
     person: Arc<Person>,
-    /// When, in the kernel's ticks; and where its program's stack began, as that of what it makes does.
+    /// When it began itself, in the kernel's ticks.
+    begun: u64,
+    /// When it was let go, and when it had ended, if that was seen: what it made began between them.
     at: u64,
+    ended: Option<u64>,
+    /// Where its program's stack began, as that of what it makes does; 0 where nobody knows.
     stack: u64,
+    /// Whether it stands for several, each of whom made one.
+    several: bool,
+}
+
+impl Maker {
+    /// Sees whether it ended.
+    fn look(&mut self, now: u64) {
+        if self.ended.is_none() && begun(self.tid) != Some(self.begun) {
+            self.ended = Some(now);
+        }
+    }
+
+    /// Whether it can have made a process whose parent this is not any more.
+    fn may_have_made(&self, orphan: Facts) -> bool {
+        let latest = self.ended.map_or(u64::MAX, |ended| ended + 1);
+        let same_program = self.stack == orphan.stack || self.stack == 0 || orphan.stack == 0;
+        (self.at.saturating_sub(1)..=latest).contains(&orphan.begun) && same_program
+    }
 }
 
 /// The threads that are known, shared with the file system that shows processes.
@@ -84,6 +107,11 @@ pub(crate) struct People {
     first: Arc<Person>,
     /// The latest last.
     makers: Vec<Maker>,
+    looked: u64,
+    /// Processes that take orphans.
+    reapers: HashSet<u32>,
+    /// Orphans that are nobody, and when they began.
+    nobody: HashMap<u32, u64>,
     roots: u64,
     enough: usize,
 }
@@ -97,7 +125,16 @@ impl People {
         task: Arc<Task>,
     ) -> Self {
         let first = Arc::new(Person { credentials, task, root: 0 });
-        let people = Self { threads, first, makers: Vec::new(), roots: 0, enough: ENOUGH };
+        let people = Self {
+            threads,
+            first,
+            makers: Vec::new(),
+            looked: 0,
+            reapers: HashSet::from([std::process::id()]),
+            nobody: HashMap::new(),
+            roots: 0,
+            enough: ENOUGH,
+        };
         people.note(program, program, &people.first);
         people
     }
@@ -108,37 +145,107 @@ impl People {
     }
 
     /// Who a thread is that makes a call.
-    pub(crate) fn who(&mut self, tid: u32) -> Arc<Person> {
-        if let Some(index) = self.makers.iter().position(|maker| maker.tid == tid) {
-            let maker = self.makers.remove(index);
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: it is nobody.
+    pub(crate) fn who(&mut self, tid: u32) -> Result<Arc<Person>> {
+        if let Some(index) = self.makers.iter().position(|maker| maker.tid == tid)
+            // An earlier one's number may be another's.
+            && begun(tid) == Some(self.makers[index].begun)
+        {
+            let maker = self.makers[index].clone();
             self.look_for_work_of(&maker);
+            self.makers.retain(|other| (other.tid, other.begun) != (tid, maker.begun));
         }
         let now = Instant::now();
         if let Some(thread) = self.threads.lock().get_mut(&tid)
             && (now - thread.heard < LONGEST || begun(tid) == Some(thread.begun))
         {
             thread.heard = now;
-            return Arc::clone(&thread.person);
+            return Ok(Arc::clone(&thread.person));
+        }
+        if self.is_nobody(tid) {
+            return Err(Errno::EPERM);
         }
         self.make_room();
-        self.first_sight(tid)
+        self.first_sight(tid).ok_or(Errno::EPERM)
     }
 
     /// The thread is about to make another one.
-    pub(crate) fn makes(&mut self, tid: u32) {
-        let Some(Thread { process, person, .. }) = self.known(tid) else { return };
-        if self.makers.len() == MOST_MAKERS {
-            self.makers.remove(0);
+    ///
+    /// # Errors
+    ///
+    /// - `EAGAIN`: too many people made somebody of whom nothing was seen.
+    pub(crate) fn makes(&mut self, tid: u32) -> Result<()> {
+        let Some(Thread { process, person, begun, .. }) = self.known(tid) else {
+            return Err(Errno::EPERM);
+        };
+        let at = ticks();
+        if at - self.looked >= LOOK || self.makers.len() >= MOST_MAKERS {
+            self.look_for_ended();
+        }
+        if self.makers.len() >= MOST_MAKERS {
+            self.join_makers();
+        }
+        if self.makers.len() >= MOST_MAKERS {
+            return Err(Errno::EAGAIN);
         }
         let stack = facts(tid).map_or(0, |facts| facts.stack);
-        self.makers.push(Maker { tid, process, person, at: ticks(), stack });
+        let (ended, several) = (None, false);
+        self.makers.push(Maker { tid, process, person, begun, at, ended, stack, several });
+        Ok(())
     }
 
-    /// What a maker made, and was not heard of yet, has what he has.
-    fn look_for_work_of(&self, maker: &Maker) {
+    /// The process takes orphans from now on (`PR_SET_CHILD_SUBREAPER`).
+    pub(crate) fn reaps(&mut self, tid: u32) {
+        self.reapers.extend(self.known(tid).map(|thread| thread.process));
+    }
+
+    fn look_for_ended(&mut self) {
+        self.looked = ticks();
+        for maker in &mut self.makers {
+            maker.look(self.looked);
+        }
+    }
+
+    /// Makes one of those who ended and are the same person, and looks what the others made.
+    fn join_makers(&mut self) {
+        let alive: Vec<_> = self.makers.iter().filter(|one| one.ended.is_none()).cloned().collect();
+        for maker in alive {
+            if self.look_for_work_of(&maker) {
+                self.makers.retain(|other| (other.tid, other.begun) != (maker.tid, maker.begun));
+            }
+        }
+        let mut joined: Vec<Maker> = Vec::new();
+        for maker in std::mem::take(&mut self.makers) {
+            let same =
+                |other: &&mut Maker| other.ended.is_some() && is_same(&other.person, &maker.person);
+            match joined.iter_mut().find(same) {
+                Some(other) if maker.ended.is_some() => {
+                    other.at = other.at.min(maker.at);
+                    other.ended = other.ended.max(maker.ended);
+                    (other.stack, other.several) = (0, true);
+                }
+                _ => joined.push(maker),
+            }
+        }
+        self.makers = joined;
+    }
+
+    /// What a maker made, and was not heard of yet, has what he has. Returns whether that was a process.
+    fn look_for_work_of(&mut self, maker: &Maker) -> bool {
+        let mut found = false;
         for child in children(maker.process, maker.tid) {
-            if !self.is_known(child) {
+            if self.is_known(child) || self.is_nobody(child) {
+                continue;
+            }
+            if self.reapers.contains(&maker.process) {
+                // It may be an orphan.
+                self.first_sight(child);
+            } else {
                 self.note(child, child, &maker.person);
+                found = true;
             }
         }
         for thread in threads_of(maker.process) {
@@ -146,6 +253,7 @@ impl People {
                 self.note(thread, maker.process, &maker.person);
             }
         }
+        found
     }
 
     /// Gives a thread other credentials.
@@ -217,6 +325,10 @@ impl People {
         self.known(tid).is_some_and(|thread| begun(tid) == Some(thread.begun))
     }
 
+    fn is_nobody(&self, tid: u32) -> bool {
+        self.nobody.get(&tid).is_some_and(|since| begun(tid) == Some(*since))
+    }
+
     fn note(&self, tid: u32, process: u32, person: &Arc<Person>) {
         // Who is gone calls no more.
         let Some(begun) = begun(tid) else { return };
@@ -225,22 +337,31 @@ impl People {
         self.threads.lock().insert(tid, thread);
     }
 
-    /// Who a thread is of which nothing was heard yet: who made it.
-    fn first_sight(&mut self, tid: u32) -> Arc<Person> {
+    /// Who a thread is of which nothing was heard yet: who made it. None where that may be several; that is told.
+    fn first_sight(&mut self, tid: u32) -> Option<Arc<Person>> {
         let process = status(tid, "Tgid:").unwrap_or(tid);
         let made_by = if process == tid { status(tid, "PPid:") } else { Some(process) };
         let made_by = made_by.unwrap_or_default();
-        let maker = if made_by == std::process::id() {
-            self.maker_of_orphan(tid)
+        let person = if process == tid && self.reapers.contains(&made_by) {
+            self.maker_of_orphan(tid, made_by)
         } else {
-            self.maker_in(made_by, tid)
+            match self.maker_in(made_by, tid) {
+                Some(index) => Some(self.makers.remove(index).person),
+                None => self.anyone_of(made_by),
+            }
         };
-        let person = match maker {
-            Some(index) => self.makers.remove(index).person,
-            None => self.anyone_of(made_by).unwrap_or_else(|| Arc::clone(&self.first)),
+        let Some(person) = person else {
+            if let Some(begun) = begun(tid) {
+                self.nobody.insert(tid, begun);
+                // Standard error may be closed.
+                let why =
+                    "its maker ended, and who that was cannot be told: all its calls answer EPERM";
+                let _ = writeln!(std::io::stderr(), "pathwalk: process {tid}: {why}");
+            }
+            return None;
         };
         self.note(tid, process, &person);
-        person
+        Some(person)
     }
 
     /// The maker of a thread among those of a process.
@@ -256,15 +377,28 @@ impl People {
         self.makers.iter().rposition(|maker| of_process(&maker))
     }
 
-    /// The maker of a process whose maker is gone: the latest who was there when it began, of its own program if there is one.
-    fn maker_of_orphan(&self, tid: u32) -> Option<usize> {
+    /// Who made a process whose parent took it when its maker ended, if it is not the parent's own. All who may have are looked
+    /// at; None where they are not the same person.
+    fn maker_of_orphan(&mut self, tid: u32, parent: u32) -> Option<Arc<Person>> {
         let orphan = facts(tid)?;
-        let times = |maker: &Maker| maker.at.saturating_sub(1)..=maker.at + LATE;
-        let may_be =
-            |maker: &Maker| times(maker).contains(&orphan.begun) && begun(maker.tid).is_none();
-        let same = |maker: &Maker| maker.stack == orphan.stack;
-        let own = self.makers.iter().rposition(|maker| same(maker) && may_be(maker));
-        own.or_else(|| self.makers.iter().rposition(may_be))
+        self.look_for_ended();
+        let mut found = self.makers.iter().enumerate().filter(|(_, maker)| {
+            (maker.ended.is_some() || maker.process == parent) && maker.may_have_made(orphan)
+        });
+        let (index, first) = found.next()?;
+        let mut alone = !first.several;
+        for (_, other) in found {
+            if !is_same(&other.person, &first.person) {
+                return None;
+            }
+            alone = false;
+        }
+        let person = Arc::clone(&first.person);
+        if alone {
+            // Whose it is, is certain, and he made no other.
+            self.makers.remove(index);
+        }
+        Some(person)
     }
 
     fn anyone_of(&self, process: u32) -> Option<Arc<Person>> {
@@ -281,58 +415,14 @@ impl People {
             return;
         }
         threads.retain(|tid, thread| begun(*tid) == Some(thread.begun));
+        self.nobody.retain(|tid, since| begun(*tid) == Some(*since));
         self.enough = (2 * threads.len()).max(ENOUGH);
     }
 }
 
-/// What the kernel tells of a thread.
-#[derive(Clone, Copy, Debug)]
-struct Facts {
-    /// When it began.
-    begun: u64,
-    /// Where the stack of its program began.
-    stack: u64,
-}
-
-/// What there is to tell; nothing where there is no such thread, or it ended and was not waited for.
-fn facts(tid: u32) -> Option<Facts> {
-    let text = fs::read(format!("/proc/{tid}/stat")).ok()?;
-    // The name before it may have blanks and parentheses in it.
-    let end = text.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
-    let mut words = rest.split_ascii_whitespace();
-    if matches!(words.next()?, "Z" | "X") {
-        return None;
-    }
-    let (begun, stack) = (words.nth(18)?.parse().ok()?, words.nth(5)?.parse().ok()?);
-    Some(Facts { begun, stack })
-}
-
-fn begun(tid: u32) -> Option<u64> {
-    facts(tid).map(|facts| facts.begun)
-}
-
-/// The time in the kernel's ticks, as it counts when threads begin.
-fn ticks() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
-    let per_second = rustix::param::clock_ticks_per_second();
-    now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
-}
-
-/// The processes that a thread made and that are its children.
-fn children(process: u32, tid: u32) -> Vec<u32> {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
-    numbers(text.unwrap_or_default().split_ascii_whitespace())
-}
-
-fn threads_of(process: u32) -> Vec<u32> {
-    let list = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let names: Vec<_> = list.map(|entry| entry.file_name()).collect();
-    numbers(names.iter().filter_map(|name| name.to_str()))
-}
-
-fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<u32> {
-    words.filter_map(|word| word.parse().ok()).collect()
+/// Whether two are the same, for all that is asked of them.
+fn is_same(one: &Person, other: &Person) -> bool {
+    one.root == other.root && one.credentials == other.credentials
 }
 
 #[cfg(test)]
@@ -345,6 +435,10 @@ mod tests {
         Command::new("sleep").arg("60").spawn().expect("sleep")
     }
 
+    fn who(people: &mut People, tid: u32) -> Arc<Person> {
+        people.who(tid).expect("it is somebody")
+    }
+
     #[test]
     fn a_child_has_what_its_maker_had_when_it_was_made() {
         let vfs = Vfs::new(Config::default(), MemFs::new()).expect("a tree");
@@ -353,19 +447,20 @@ mod tests {
         let task = Arc::new(vfs.task(root.cred()));
         let mut people = People::new(Threads::default(), own, root, task);
         let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        let before = people.who(tid);
+        let before = people.who(tid).expect("it is the program");
         assert!(Arc::ptr_eq(&before, people.first()));
-        people.makes(tid);
+        people.makes(tid).expect("it is known");
         let mut child = sleeper();
         // The next call.
-        people.who(tid);
+        people.who(tid).expect("it is known");
         people.become_(tid, Credentials::new(33, 33, &[]));
-        assert_eq!(people.who(tid).credentials.user.real, 33);
-        assert!(Arc::ptr_eq(&people.who(child.id()), &before), "made before the change");
-        assert_eq!(people.who(tid).task.cred().uid, 33);
+        assert_eq!(who(&mut people, tid).credentials.user.real, 33);
+        assert!(Arc::ptr_eq(&who(&mut people, child.id()), &before), "made before the change");
+        assert_eq!(who(&mut people, tid).task.cred().uid, 33);
         // As many as are equal are one.
         people.become_(child.id(), Credentials::new(33, 33, &[]));
-        assert!(Arc::ptr_eq(&people.who(child.id()), &people.who(tid)));
+        let both = [child.id(), tid].map(|tid| who(&mut people, tid));
+        assert!(Arc::ptr_eq(&both[0], &both[1]));
         child.kill().expect("it runs");
         child.wait().expect("it runs");
         assert_eq!(begun(child.id()), None);

@@ -5,10 +5,13 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -70,6 +73,55 @@ static void about(const char *path)
 static int inherited[2];
 
 static void go(void);
+
+/* Users of one program make orphans at once; says how many there were, and how many were somebody else. */
+static void orphans(int users, int each)
+{
+	int done[2], start[2];
+	char one;
+	unsigned *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (seen == MAP_FAILED || pipe(done) < 0 || pipe(start) < 0)
+		exit(1);
+	for (int user = 100; user < 100 + users; user++) {
+		if (fork())
+			continue;
+		close(start[1]);
+		if (syscall(SYS_setresuid, user, user, user) < 0 || read(start[0], &one, 1) < 0)
+			exit(1);
+		for (int i = 0; i < each; i++) {
+			int gone[2];
+			if (pipe(gone) < 0)
+				exit(1);
+			pid_t maker = fork();
+			if (maker) {
+				close(gone[0]);
+				close(gone[1]);
+				waitpid(maker, NULL, 0);
+				continue;
+			}
+			if (fork())
+				syscall(SYS_exit_group, 0);
+			close(gone[1]);
+			uid_t u[3];
+			if (read(gone[0], &one, 1) < 0)
+				exit(1);
+			int as = syscall(SYS_getresuid, &u[0], &u[1], &u[2]);
+			int refused = as < 0 && errno == EPERM && open("/", O_RDONLY) < 0 && errno == EPERM;
+			if (!refused && (as < 0 || u[0] != user || u[1] != user || u[2] != user))
+				__sync_fetch_and_add(&seen[1], 1);
+			__sync_fetch_and_add(&seen[0], 1);
+			syscall(SYS_exit_group, 0);
+		}
+		syscall(SYS_exit_group, 0);
+	}
+	close(start[1]);
+	close(done[1]);
+	if (read(done[0], &one, 1) < 0)
+		exit(1);
+	while (wait(NULL) > 0)
+		;
+	printf("%u orphans, %u as another\n", seen[0], seen[1]);
+}
 
 static void *in_thread(void *unused)
 {
@@ -176,6 +228,16 @@ static void go(void)
 			close(gone[1]);
 			if (read(gone[0], &one, 1) < 0)
 				exit(1);
+		} else if (!strcmp(what, "orphans")) {
+			int users = number();
+			orphans(users, number());
+		} else if (!strcmp(what, "reaper"))
+			said(what, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
+		else if (!strcmp(what, "brother")) { /* a child of this one's parent */
+			long child = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+			if (child == 0)
+				syscall(SYS_exit_group, 0);
+			said(what, child);
 		} else if (!strcmp(what, "thread")) {
 			pthread_t thread;
 			pthread_create(&thread, NULL, in_thread, NULL);

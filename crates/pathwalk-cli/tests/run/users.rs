@@ -143,6 +143,30 @@ for n in range(5):
 }
 
 #[test]
+fn an_orphan_has_what_its_maker_had_or_nothing() {
+    let Some(users) = Users::new() else { return };
+    for program in &users.programs {
+        let output =
+            run(users.here.path(), &[&ROOT[..], &[program, "orphans", "4", "50"]].concat());
+        assert_eq!(text(&output.stdout), "200 orphans, 0 as another\n", "{program}");
+        // Whoever was refused is told of.
+        let told = text(&output.stderr);
+        assert!(told.lines().all(|line| line.ends_with("all its calls answer EPERM")), "{told}");
+    }
+    // Those of one user are all his.
+    let output =
+        run(users.here.path(), &[&ROOT[..], &["./dynamic", "orphans", "1", "50"]].concat());
+    assert_eq!(text(&output.stdout), "50 orphans, 0 as another\n");
+    assert_eq!(text(&output.stderr), "");
+    // Who takes orphans is not their maker, and nobody's child is another one's.
+    users.say(
+        &ROOT,
+        "reaper fork setuid 33 brother orphan ids fork ids",
+        "reaper yes\nsetuid yes\nbrother EPERM\n33 33 33, 0 0 0,\n33 33 33, 0 0 0,\n",
+    );
+}
+
+#[test]
 fn set_id_bits_give_virtual_credentials() {
     let Some(users) = Users::new() else { return };
     let make = "cp $p /tmp/p; chmod 4755 /tmp/p;";

@@ -114,7 +114,7 @@ fn exec(
 /// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
 fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Option<Credentials>> {
     let Some(people) = &mut engine.people else { return Ok(None) };
-    let who = people.who(caller.tid);
+    let who = people.who(caller.tid)?;
     let stat = engine.task.fstat(file.file())?;
     let flags = StatfsFlags::from_bits_retain(engine.task.fstatfs(file.file())?.f_flags as u64);
     let suid = !flags.contains(StatfsFlags::NOSUID);

@@ -15,18 +15,18 @@ const MOST_GROUPS: u32 = 65_536;
 const VERSIONS: [(u32, usize); 3] = [(0x1998_0330, 1), (0x2007_1026, 2), (LATEST, 2)];
 const LATEST: u32 = 0x2008_0522;
 
-/// clone, whose flags are a number: no namespaces.
+/// clone, whose flags are a number: no namespaces, and nobody else's child.
 pub(crate) fn clones(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    if caller.word(0) & NAMESPACES != 0 {
+    if caller.word(0) & (NAMESPACES | libc::CLONE_PARENT as u32) != 0 {
         return Err(Errno::EPERM);
     }
     makes(engine, caller)
 }
 
-/// fork, vfork, clone3: the kernel makes what is made.
+/// fork, vfork: the kernel makes what is made.
 pub(crate) fn makes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if let Some(people) = &mut engine.people {
-        people.makes(caller.tid);
+        people.makes(caller.tid)?;
     }
     Ok(Reply::Pass)
 }
@@ -34,7 +34,7 @@ pub(crate) fn makes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// Whose call is answered.
 fn own(engine: &mut Engine, caller: &Caller) -> Result<Credentials> {
     let people = engine.people.as_mut().ok_or(Errno::ENOSYS)?;
-    Ok(people.who(caller.tid).credentials.clone())
+    Ok(people.who(caller.tid)?.credentials.clone())
 }
 
 /// Makes the caller somebody else.
@@ -169,7 +169,7 @@ pub(crate) fn capget(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if !crate::procfs::is_of_the_program(tid) {
         return Err(Errno::ESRCH);
     }
-    let who = people.who(tid);
+    let who = people.who(tid)?;
     let Credentials { effective, permitted, inheritable, .. } = who.credentials;
     let sets = [effective, permitted, inheritable].map(|set| set.bits());
     let words = (0..pairs).flat_map(|half| sets.map(|bits| (bits >> (32 * half)) as u32));
@@ -245,6 +245,14 @@ pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             libc::PR_CAP_AMBIENT_LOWER => old.set_ambient(three, false)?,
             _ => return Err(Errno::EINVAL),
         },
+        libc::PR_SET_CHILD_SUBREAPER => {
+            if let Some(people) = &mut engine.people {
+                people.reaps(caller.tid);
+            }
+            return Ok(Reply::Pass);
+        }
+        // It would hide which program it is.
+        libc::PR_SET_MM => return Err(Errno::EPERM),
         libc::PR_SET_DUMPABLE => return tasks::set_dumpable(engine, caller),
         _ => return Err(Errno::EINVAL),
     };

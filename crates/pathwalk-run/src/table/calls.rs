@@ -35,6 +35,8 @@ const PRCTL: &[u32] = &[
     libc::PR_GET_NO_NEW_PRIVS as u32,
     libc::PR_SET_NO_NEW_PRIVS as u32,
     libc::PR_CAP_AMBIENT as u32,
+    libc::PR_SET_CHILD_SUBREAPER as u32,
+    libc::PR_SET_MM as u32,
 ];
 const PTRACE_ATTACH: u32 = libc::PTRACE_ATTACH;
 const PTRACE_SEIZE: u32 = libc::PTRACE_SEIZE;
@@ -416,7 +418,7 @@ pub(super) const CALLS: &[Call] = &[
     call_of_users(432, "fsmount", Mounts, [Refuse(Errno::EPERM), Refuse(Errno::ENOSYS)]),
     call_of_users(433, "fspick", Mounts, [Refuse(Errno::EPERM), Refuse(Errno::ENOSYS)]),
     call(434, "pidfd_open", Kernel, Pass),
-    call_of_users(435, "clone3", Tasks, [Pass, Answer(users::makes)]),
+    call_of_users(435, "clone3", Tasks, [Pass, Refuse(Errno::ENOSYS)]),
     call(436, "close_range", Kernel, Pass),
     call(437, "openat2", Open, Answer(open::openat2)),
     call(438, "pidfd_getfd", Tasks, Refuse(Errno::EPERM)),

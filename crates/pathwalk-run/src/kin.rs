@@ -1,0 +1,77 @@
+//! What the kernel tells of threads: when they began, and what they made.
+//!
+//! Manual: proc_pid_stat(5), proc_tid_children(5).
+
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+
+/// `PF_EXITING`: set before a thread's children get another parent.
+const EXITING: u64 = 4;
+
+/// What the kernel tells of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// When it began.
+    pub(crate) begun: u64,
+    /// Where the stack of its program began.
+    pub(crate) stack: u64,
+}
+
+/// What there is to tell; nothing where there is no such thread, or it is ending, or was not waited for.
+pub(crate) fn facts(tid: u32) -> Option<Facts> {
+    let text = fs::read(format!("/proc/{tid}/stat")).ok()?;
+    // The name before it may have blanks and parentheses in it.
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
+    let mut words = rest.split_ascii_whitespace();
+    if matches!(words.next()?, "Z" | "X") {
+        return None;
+    }
+    let flags: u64 = words.nth(5)?.parse().ok()?;
+    if flags & EXITING != 0 {
+        return None;
+    }
+    let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
+    Some(Facts { begun, stack })
+}
+
+/// When a thread began, if it is there and not ending.
+pub(crate) fn begun(tid: u32) -> Option<u64> {
+    facts(tid).map(|facts| facts.begun)
+}
+
+/// The time in the kernel's ticks, as it counts when threads begin.
+pub(crate) fn ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let per_second = rustix::param::clock_ticks_per_second();
+    now.tv_sec as u64 * per_second + now.tv_nsec as u64 * per_second / 1_000_000_000
+}
+
+/// The processes that a thread made and that are its children. Where one is waited for meanwhile the kernel may leave another
+/// out, and the first is not in the next list.
+pub(crate) fn children(process: u32, tid: u32) -> Vec<u32> {
+    let list = || {
+        let text = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
+        numbers(text.unwrap_or_default().split_ascii_whitespace())
+    };
+    let mut before = list();
+    while !before.is_empty() {
+        let now = list();
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    before
+}
+
+/// The threads of a process.
+pub(crate) fn threads_of(process: u32) -> Vec<u32> {
+    let list = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let names: Vec<_> = list.map(|entry| entry.file_name()).collect();
+    numbers(names.iter().filter_map(|name| name.to_str()))
+}
+
+fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<u32> {
+    words.filter_map(|word| word.parse().ok()).collect()
+}
