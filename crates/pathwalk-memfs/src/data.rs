@@ -69,9 +69,10 @@ pub(crate) struct Key(pub(crate) u64);
 
 const STRIPES: usize = 16;
 
-/// All files that ever had a size or an extended attribute.
+/// All files that ever had a size or an extended attribute. The stripes are made for the first of them: many a file system
+/// never has one.
 #[derive(Debug, Default)]
-pub(crate) struct Files([Stripe; STRIPES]);
+pub(crate) struct Files(OnceLock<Box<[Stripe; STRIPES]>>);
 
 /// Every sixteenth file, on a cache line of its own.
 #[derive(Debug, Default)]
@@ -82,7 +83,7 @@ impl Files {
     /// Adds a file, in a stripe that its inode number chooses.
     pub(crate) fn insert(&self, ino: u64, file: Arc<File>) -> Key {
         let stripe = ino as usize % STRIPES;
-        let place = self.0[stripe].0.write().insert(file);
+        let place = self.0.get_or_init(Box::default)[stripe].0.write().insert(file);
         Key((place * STRIPES + stripe) as u64)
     }
 
@@ -106,11 +107,12 @@ impl Files {
 
     /// The number of files.
     pub(crate) fn len(&self) -> usize {
-        self.0.iter().map(|stripe| stripe.0.read().len()).sum()
+        self.0.get().map_or(0, |stripes| stripes.iter().map(|stripe| stripe.0.read().len()).sum())
     }
 
     fn place(&self, Key(key): Key) -> (&Stripe, usize) {
-        (&self.0[key as usize % STRIPES], key as usize / STRIPES)
+        let stripes = self.0.get().expect("a key is of a file that was added");
+        (&stripes[key as usize % STRIPES], key as usize / STRIPES)
     }
 }
 

@@ -7,7 +7,10 @@
 
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Striped;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// The size of a page in bytes: files take room in these.
 pub(crate) const PAGE: u64 = 4096;
@@ -35,9 +38,12 @@ impl Default for Limits {
     /// Bytes: half of the host's memory, as in tmpfs. Inodes: no limit but that of the machine's own inode table, where
     /// tmpfs allows one per page.
     fn default() -> Self {
-        let host = rustix::system::sysinfo();
-        let memory = (host.totalram as u64).saturating_mul(host.mem_unit.into());
-        Self { bytes: Some(memory / 2), inodes: None }
+        /// In bytes. Asked for once: it costs a system call.
+        static MEMORY: LazyLock<u64> = LazyLock::new(|| {
+            let host = rustix::system::sysinfo();
+            (host.totalram as u64).saturating_mul(host.mem_unit.into())
+        });
+        Self { bytes: Some(*MEMORY / 2), inodes: None }
     }
 }
 
@@ -136,12 +142,20 @@ impl Space {
     }
 }
 
-/// A count, with a limit or without, on cache lines of its own: whoever creates does not meet whoever writes.
+/// A count, with a limit or without, as long as a cache line, so that none lies on that of another: whoever creates does not
+/// meet whoever writes.
 ///
 /// The count orders nothing, so all access is relaxed.
 #[derive(Debug)]
-#[repr(align(64))]
-pub(crate) enum Counter {
+pub(crate) struct Counter {
+    count: Count,
+    _rest: [u64; 5],
+}
+
+const _: () = assert!(size_of::<Counter>() == 64);
+
+#[derive(Debug)]
+enum Count {
     /// Exact at each moment, as the limit is.
     Limited { used: AtomicU64, limit: u64 },
     /// Nobody is refused, so threads need not meet.
@@ -150,24 +164,25 @@ pub(crate) enum Counter {
 
 impl Counter {
     fn new(limit: Option<u64>) -> Self {
-        match limit {
-            Some(limit) => Self::Limited { used: AtomicU64::new(0), limit },
-            None => Self::Unlimited(Box::default()),
-        }
+        let count = match limit {
+            Some(limit) => Count::Limited { used: AtomicU64::new(0), limit },
+            None => Count::Unlimited(Box::default()),
+        };
+        Self { count, _rest: [0; 5] }
     }
 
     pub(crate) fn used(&self) -> u64 {
-        match self {
-            Self::Limited { used, .. } => used.load(Relaxed),
-            Self::Unlimited(used) => used.sum(),
+        match &self.count {
+            Count::Limited { used, .. } => used.load(Relaxed),
+            Count::Unlimited(used) => used.sum(),
         }
     }
 
     /// The limit and what is left of it; both 0 where there is none, as statfs(2) shows it.
     pub(crate) fn total_and_free(&self) -> (u64, u64) {
-        match self {
-            Self::Limited { limit, .. } => (*limit, limit - self.used()),
-            Self::Unlimited(_) => (0, 0),
+        match &self.count {
+            Count::Limited { limit, .. } => (*limit, limit - self.used()),
+            Count::Unlimited(_) => (0, 0),
         }
     }
 
@@ -177,12 +192,12 @@ impl Counter {
     ///
     /// - `ENOSPC`: there is less left.
     pub(crate) fn take(&self, count: u64) -> Result<()> {
-        match self {
-            Self::Limited { used, limit } => {
+        match &self.count {
+            Count::Limited { used, limit } => {
                 let enough = |used| (limit - used >= count).then(|| used + count);
                 used.try_update(Relaxed, Relaxed, enough).map(drop).map_err(|_| Errno::ENOSPC)
             }
-            Self::Unlimited(used) => {
+            Count::Unlimited(used) => {
                 used.add(count);
                 Ok(())
             }
@@ -191,12 +206,12 @@ impl Counter {
 
     /// Takes `count`, or what is left, and says how much that was.
     pub(crate) fn take_up_to(&self, count: u64) -> u64 {
-        match self {
-            Self::Limited { used, limit } => {
+        match &self.count {
+            Count::Limited { used, limit } => {
                 let before = used.update(Relaxed, Relaxed, |used| used + count.min(limit - used));
                 count.min(limit - before)
             }
-            Self::Unlimited(used) => {
+            Count::Unlimited(used) => {
                 used.add(count);
                 count
             }
@@ -205,12 +220,12 @@ impl Counter {
 
     /// Gives back what was taken.
     pub(crate) fn give(&self, count: u64) {
-        match self {
-            Self::Limited { used, .. } => {
+        match &self.count {
+            Count::Limited { used, .. } => {
                 let before = used.fetch_sub(count, Relaxed);
                 debug_assert!(before >= count, "nobody gives back what was never taken");
             }
-            Self::Unlimited(used) => used.sub(count),
+            Count::Unlimited(used) => used.sub(count),
         }
     }
 }

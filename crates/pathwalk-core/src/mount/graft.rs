@@ -320,15 +320,18 @@ impl TreeGuard<'_> {
         let from = vfs.mount_slot(source).ns();
         let moves_within = from == vfs.mount_slot(dest.0).ns();
         let mut copies = Copies::default();
+        let shared = self.is_shared(dest.0);
         if !moves_within {
             let ns = vfs.mount_slot(dest.0).ns();
             let coming = tree.len() as u32;
             if coming > self.room_in(ns) {
                 return Err(Errno::ENOSPC);
             }
-            copies.pending.insert(ns, coming);
+            if shared {
+                copies.pending.insert(ns, coming);
+            }
         }
-        if self.is_shared(dest.0) {
+        if shared {
             let made_shared: Vec<_> =
                 tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
             let was_unbindable: Vec<_> =

@@ -35,6 +35,8 @@ pub(crate) mod remount;
 
 mod idmap;
 
+mod ids;
+
 pub(crate) mod namespace;
 
 pub(crate) mod show;
@@ -318,7 +320,7 @@ impl Vfs {
     #[inline]
     fn mount_look(&self, id: MountId) {
         if self.mount_slot(id).flags().contains(MntFlags::DETACHED) {
-            self.free_detached(vec![id]);
+            self.free_detached(id);
         }
     }
 }

@@ -18,7 +18,8 @@
 use super::{
     MountId, NsId,
     graft::Copy,
-    tree::{Ids, MountTree, TreeGuard},
+    ids::Ids,
+    tree::{MountTree, TreeGuard},
 };
 use crate::dcache::DentryId;
 use pathwalk_abi::{MountFlags, Result};
@@ -146,6 +147,9 @@ impl MountTree {
     /// Linux: `propagation_next`.
     pub(super) fn receivers(&self, from: MountId) -> Vec<MountId> {
         let group = self.node(from).shared;
+        if group == 0 {
+            return Vec::new();
+        }
         let (mut todo, mut seen) = (vec![group], HashSet::from_iter([0, group]));
         let mut found = Vec::new();
         while let Some(group) = todo.pop() {

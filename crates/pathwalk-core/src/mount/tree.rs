@@ -13,7 +13,9 @@
 //!
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
-use super::{COARSE_TIMES, MntFlags, MountId, NsId, mount_hash, propagate::Groups};
+use super::{
+    COARSE_TIMES, MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups, umount::Unused,
+};
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
     fs::Features,
@@ -30,8 +32,7 @@ use pathwalk_sync::{
 };
 use rustc_hash::FxHashMap as HashMap;
 use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     ops::{Deref, DerefMut},
 };
 
@@ -85,35 +86,13 @@ pub(super) struct Namespace {
     pub(super) anonymous: Option<NsId>,
 }
 
-/// Small numbers, the lowest free one first.
-#[derive(Debug, Default)]
-pub(super) struct Ids {
-    last: u32,
-    free: BinaryHeap<Reverse<u32>>,
-}
-
-impl Ids {
-    pub(super) fn take(&mut self) -> u32 {
-        if let Some(Reverse(id)) = self.free.pop() {
-            return id;
-        }
-        self.last += 1;
-        self.last
-    }
-
-    pub(super) fn give(&mut self, id: u32) {
-        self.free.push(Reverse(id));
-    }
-}
-
 /// The tree's lock, held.
 pub(crate) struct TreeGuard<'v> {
     pub(super) vfs: &'v Vfs,
     locked: Option<(MutexGuard<'v, MountTree>, Held)>,
     /// From the first move of a mount on.
     moving: Option<Moving<'v>>,
-    /// Mounts that were found unused: their counts stay odd, so that nobody holds one before it is taken down.
-    pub(super) unused: HashMap<MountId, Change<'v>>,
+    pub(super) unused: Unused<'v>,
     /// Counts to be given back after the lock.
     pub(super) dentries: Vec<DentryId>,
     /// Maps of owners that no mount has any more, to be freed after the lock.
@@ -147,7 +126,9 @@ impl Drop for TreeGuard<'_> {
         for blobs in self.idmaps_left.drain(..) {
             self.vfs.idmap_free(blobs);
         }
-        self.vfs.free_detached(std::mem::take(&mut self.detached));
+        for id in self.detached.drain(..) {
+            self.vfs.free_detached(id);
+        }
     }
 }
 
@@ -160,7 +141,7 @@ impl Vfs {
             vfs: self,
             locked,
             moving: None,
-            unused: HashMap::default(),
+            unused: Unused::default(),
             dentries: Vec::new(),
             idmaps_left: Vec::new(),
             detached: Vec::new(),
@@ -194,6 +175,9 @@ impl MountTree {
     ///
     /// Linux: `next_mnt`.
     pub(super) fn subtree(&self, root: MountId) -> Vec<MountId> {
+        if self.node(root).children.is_empty() {
+            return vec![root];
+        }
         let mut todo = vec![root];
         let mut found = Vec::new();
         while let Some(at) = todo.pop() {
@@ -376,7 +360,7 @@ impl<'v> TreeGuard<'v> {
 
     /// Makes a mount's count odd, unless it is.
     pub(super) fn change(&self, id: MountId) -> Option<Change<'v>> {
-        (!self.unused.contains_key(&id)).then(|| self.vfs.mount_slot(id).seq.change())
+        (!self.unused.contains(id)).then(|| self.vfs.mount_slot(id).seq.change())
     }
 
     /// As [`TreeGuard::attach`], while the mount's count is odd.

@@ -13,7 +13,8 @@ use crate::{
     walk::HeldPath,
 };
 use pathwalk_abi::{Errno, Result, UmountFlags};
-use rustc_hash::FxHashSet as HashSet;
+use pathwalk_sync::Change;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// How often an unmount looks whether a mount is still in use: a late reader lets go at once.
 const LOOKS: u32 = 8;
@@ -27,6 +28,34 @@ pub(super) enum Umount {
     Alone,
     /// Nothing; it stays in one piece.
     Connected,
+}
+
+/// Mounts that were found unused: their counts stay odd, so that nobody holds one before it is taken down. Mostly it is one.
+#[derive(Default)]
+pub(super) struct Unused<'v> {
+    first: Option<(MountId, Change<'v>)>,
+    more: HashMap<MountId, Change<'v>>,
+}
+
+impl<'v> Unused<'v> {
+    /// Whether a mount's count is odd.
+    pub(super) fn contains(&self, id: MountId) -> bool {
+        matches!(self.first, Some((first, _)) if first == id) || self.more.contains_key(&id)
+    }
+
+    fn insert(&mut self, id: MountId, change: Change<'v>) {
+        if self.first.is_none() {
+            self.first = Some((id, change));
+        } else {
+            self.more.insert(id, change);
+        }
+    }
+
+    /// Makes the counts even.
+    pub(super) fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
+    }
 }
 
 impl Vfs {
@@ -141,16 +170,19 @@ impl Vfs {
         self.mntput(id);
     }
 
-    /// Frees those of the detached mounts that nobody holds, their file systems if they were the last of them, and what
-    /// hung in them.
+    /// Frees a detached mount if nobody holds it, its file system if it was the last of that, and likewise what hung in it.
     #[cold]
-    pub(super) fn free_detached(&self, mut todo: Vec<MountId>) {
-        while let Some(id) = todo.pop() {
+    pub(super) fn free_detached(&self, id: MountId) {
+        let (mut next, mut todo) = (Some(id), Vec::new());
+        while let Some(id) = next.take().or_else(|| todo.pop()) {
+            // Who holds it looks when he gives it back, as it was detached before this sum.
+            if self.mount_counts.get(id.0).sum_after() != 0 {
+                continue;
+            }
             let mount = self.mount_slot(id);
             let (root, last_of) = {
                 let mut tree = self.mount_tree();
                 if !mount.flags().contains(MntFlags::DETACHED)
-                    || self.mount_counts.get(id.0).sum_after() != 0
                     // Nor does a walk that came here before it was detached: from here on it finds the count odd.
                     || tree.in_use(id, 0, LOOKS)
                 {
@@ -207,7 +239,7 @@ impl TreeGuard<'_> {
         if held() {
             return true;
         }
-        if self.unused.contains_key(&id) {
+        if self.unused.contains(id) {
             return false;
         }
         // From here on readers that come by see the count odd and hold nothing. It must not be even before the mount is
@@ -271,9 +303,18 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `umount_tree`.
     pub(super) fn umount_tree(&mut self, tops: &[MountId], how: Umount) {
-        let mut order: Vec<_> = tops.iter().flat_map(|&top| self.subtree(top)).collect();
-        let mut set: HashSet<_> = order.iter().copied().collect();
-        if how == Umount::Propagated {
+        let mut order = match tops {
+            [top] => self.subtree(*top),
+            _ => tops.iter().flat_map(|&top| self.subtree(top)).collect(),
+        };
+        let mut set = HashSet::default();
+        // One mount alone, in one that nobody receives from, has nothing to do with others.
+        let concerns = order.len() > 1
+            || order.first().is_some_and(|&id| self.is_shared(self.vfs.mount_slot(id).place().0));
+        if concerns {
+            set.extend(&order);
+        }
+        if concerns && how == Umount::Propagated {
             let candidates = self.propagate_umount(&set);
             self.slide_survivors(&candidates, &set);
             order.extend(&candidates);
