@@ -72,6 +72,9 @@ pub(crate) enum Answer {
     NotAsked,
 }
 
+/// In the place of links or a size: something is counted, and how much of it there is is the machine's.
+pub(crate) const COUNTED: u64 = u64::MAX;
+
 /// What stat and statx tell, with numbers that do not depend on the machine.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Facts {
@@ -108,7 +111,7 @@ pub(crate) struct Told {
     pub(crate) mask: u32,
     /// Attributes.
     pub(crate) attributes: u64,
-    /// Which attributes there can be, where these are not those of a tmpfs, or what is known to differ shows.
+    /// Which attributes there can be, where these are not those of a tmpfs.
     pub(crate) known: Option<u64>,
     /// When it was made.
     pub(crate) btime: Time,
@@ -193,7 +196,12 @@ impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = FileType::from_mode(self.mode).map_or('?', FileType::letter);
         write!(f, "{letter}{:04o} {}:{}", self.mode & 0o7777, self.uid, self.gid)?;
-        write!(f, " links={} size={}", self.nlink, self.size)?;
+        for (name, count) in [("links", self.nlink), ("size", self.size as u64)] {
+            match count {
+                COUNTED => write!(f, " {name}=some")?,
+                count => write!(f, " {name}={count}")?,
+            }
+        }
         write!(f, " blocks={}x{}", self.blocks, self.blksize)?;
         if self.rdev != 0 {
             write!(f, " rdev={:#x}", self.rdev)?;

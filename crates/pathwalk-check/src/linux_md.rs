@@ -76,8 +76,9 @@ fn differences<'s>(scenarios: &'s [Scenario<'static>]) -> Vec<Difference<'s>> {
 
 /// What both answer, a line for each row in which they differ.
 fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
-    let mut text =
-        String::from("|   | What | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "|   | Scenario | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n",
+    );
     for difference in differences {
         let mut first = (difference.number.to_string(), difference.scenario.title);
         for row in difference.rows(not_yet) {

@@ -2,7 +2,7 @@
 
 pub(crate) mod mounts;
 
-use crate::answer::{Answer, Facts, Raw, Said, Time, Told};
+use crate::answer::{Answer, COUNTED, Facts, Raw, Said, Time, Told};
 use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
@@ -10,10 +10,7 @@ use pathwalk::{
     Dev, Errno, Event, MountFlags, RenameFlags, Stat, Statfs, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
-use std::{
-    collections::{HashMap, HashSet},
-    fmt::Write,
-};
+use std::collections::{HashMap, HashSet};
 
 /// The numbers that a subject has shown so far.
 #[derive(Debug, Default)]
@@ -64,27 +61,34 @@ impl Normal {
             Raw::Bytes(bytes) => Answer::Bytes(bytes.clone()),
             Raw::Value(value) => Answer::Value(Value(value.clone())),
             // The positions of a listing and its inode numbers are each file system's own.
-            Raw::Names(names) if self.known == Known::Shown => Answer::Names(names.clone()),
-            Raw::Names(names) => {
-                let mut names = names.clone();
-                let of_procfs = names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name));
-                if of_procfs {
-                    names.retain(|(name, _)| SHOWN.contains(&&**name));
-                }
-                names.retain(|(name, _)| !is_number(name));
-                // The order is that of a tmpfs, newest first; a procfs and an ext4 have each one of their own.
-                if of_procfs || self.ground == Ground::Ext4 {
-                    names.sort();
-                }
-                Answer::Names(names)
-            }
+            Raw::Names(names) => Answer::Names(self.names(names.clone())),
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
             Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.hides_order())),
             Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
-            Raw::Statfs(stat) => Answer::Bytes(self.statfs(stat)),
-            Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat))),
+            Raw::Statfs(stat) => Answer::Bytes(Self::statfs(stat)),
+            Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat, self.known))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
         }
+    }
+
+    /// The names of a directory, without what is each file system's own: positions and inode numbers.
+    fn names(&self, mut names: Vec<(Vec<u8>, u8)>) -> Vec<(Vec<u8>, u8)> {
+        // Numbers of tasks and descriptors are the machine's.
+        names.retain(|(name, _)| !is_number(name));
+        let of_procfs = names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name));
+        if of_procfs {
+            let all = names.len();
+            names.retain(|(name, _)| SHOWN.contains(&&**name));
+            // Which there are follows from how the kernel was configured.
+            if self.known == Known::Shown && names.len() < all {
+                names.push((b"others".into(), 0));
+            }
+        }
+        // The order is that of a tmpfs, newest first; a procfs and an ext4 have each one of their own.
+        if of_procfs || self.ground == Ground::Ext4 {
+            names.sort();
+        }
+        names
     }
 
     /// Hears what was called: from the first mount on that is to be shared, the order of mounts is not compared.
@@ -143,37 +147,35 @@ impl Normal {
 
     /// What statfs tells, without how much room there is, which is the machine's; of the file system's number, which is the
     /// machine's too, whether there is one.
-    fn statfs(&self, stat: &Statfs) -> Vec<u8> {
+    fn statfs(stat: &Statfs) -> Vec<u8> {
         let Statfs { f_type, f_bsize, f_frsize, f_namelen, f_flags, .. } = stat;
-        let mut text = format!(
-            "type={f_type:#x},bsize={f_bsize},frsize={f_frsize},namelen={f_namelen},flags={f_flags:#x}"
-        );
-        if self.known == Known::Shown {
-            let has = if stat.f_fsid == [0, 0] { "none" } else { "some" };
-            let _ = write!(text, ",fsid={has}");
-        }
-        text.into_bytes()
+        let fsid = if stat.f_fsid == [0, 0] { "none" } else { "some" };
+        format!(
+            "type={f_type:#x},bsize={f_bsize},frsize={f_frsize},namelen={f_namelen},flags={f_flags:#x},fsid={fsid}"
+        )
+        .into_bytes()
     }
 
-    /// Whether it is the device of a procfs, and what that counts and can have is to be hidden.
-    fn hides_counts(&self, dev: u64) -> bool {
-        self.known == Known::Hidden && self.procs.contains(&dev)
+    /// What an open file shows beside an answer: what is known to differ is for answers to show.
+    pub(crate) fn beside(&mut self, stat: &Stat) -> Facts {
+        self.stat(stat, Known::Hidden)
     }
 
     /// What stat tells, made comparable.
-    pub(crate) fn stat(&mut self, stat: &Stat) -> Facts {
-        let proc = self.hides_counts(stat.st_dev);
+    fn stat(&mut self, stat: &Stat, known: Known) -> Facts {
+        let of_procfs = self.procs.contains(&stat.st_dev);
+        let counts = Counts { of_procfs, directory: is_directory(stat.st_mode), known };
         Facts {
             statx: None,
             mode: stat.st_mode,
-            nlink: if proc && is_directory(stat.st_mode) { 0 } else { stat.st_nlink },
+            nlink: counts.links(stat.st_nlink),
             uid: stat.st_uid,
             gid: stat.st_gid,
             rdev: stat.st_rdev,
-            size: if self.hides_size(proc, stat.st_mode) { 0 } else { stat.st_size },
+            size: counts.size(stat.st_size, self.ground),
             blksize: stat.st_blksize,
             blocks: self.blocks(stat.st_blocks),
-            file: self.file(stat.st_dev, if proc { 0 } else { stat.st_ino }),
+            file: self.file(stat.st_dev, stat.st_ino),
             mount: None,
             times: [
                 time(stat.st_atime, stat.st_atime_nsec),
@@ -185,8 +187,9 @@ impl Normal {
 
     fn statx(&mut self, statx: &Statx) -> Facts {
         let mask = StatxMask::from_bits_retain(statx.stx_mask);
-        let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor);
-        let proc = self.hides_counts(dev.to_stat());
+        let dev = Dev::new(statx.stx_dev_major, statx.stx_dev_minor).to_stat();
+        let (of_procfs, mode) = (self.procs.contains(&dev), u32::from(statx.stx_mode));
+        let counts = Counts { of_procfs, directory: is_directory(mode), known: self.known };
         // What is not told is zero, too.
         let filled = |bit, at: pathwalk::abi::StatxTimestamp| {
             if mask.contains(bit) || (at.tv_sec, at.tv_nsec) != (0, 0) {
@@ -200,27 +203,20 @@ impl Normal {
                 mask: self.mask(mask),
                 attributes: statx.stx_attributes,
                 // Which there can be differs between kinds of file systems.
-                known: (self.ground == Ground::Tmpfs && !proc)
+                known: (self.ground == Ground::Tmpfs)
                     .then_some(statx.stx_attributes_mask)
-                    .filter(|known| self.known == Known::Shown || *known != OF_TMPFS),
+                    .filter(|known| *known != OF_TMPFS),
                 btime: filled(StatxMask::BTIME, statx.stx_btime),
             }),
-            mode: u32::from(statx.stx_mode),
-            nlink: match u32::from(statx.stx_mode) {
-                mode if proc && is_directory(mode) => 0,
-                _ => u64::from(statx.stx_nlink),
-            },
+            mode,
+            nlink: counts.links(statx.stx_nlink.into()),
             uid: statx.stx_uid,
             gid: statx.stx_gid,
             rdev: Dev::new(statx.stx_rdev_major, statx.stx_rdev_minor).to_stat(),
-            size: if self.hides_size(proc, statx.stx_mode.into()) {
-                0
-            } else {
-                statx.stx_size as i64
-            },
+            size: counts.size(statx.stx_size as i64, self.ground),
             blksize: i64::from(statx.stx_blksize),
             blocks: self.blocks(statx.stx_blocks as i64),
-            file: self.file(dev.to_stat(), if proc { 0 } else { statx.stx_ino }),
+            file: self.file(dev, statx.stx_ino),
             // The small number of a mount is used again as soon as it is free.
             mount: mask
                 .contains(StatxMask::MNT_ID_UNIQUE)
@@ -231,11 +227,6 @@ impl Normal {
                 filled(StatxMask::CTIME, statx.stx_ctime),
             ],
         }
-    }
-
-    /// Whether the size counts what is in a directory, each file system in its own way.
-    fn hides_size(&self, proc: bool, mode: u32) -> bool {
-        is_directory(mode) && (proc || self.ground == Ground::Ext4)
     }
 
     /// An ext4 gives out blocks when it writes back, and keeps short symlinks in the inode.
@@ -329,9 +320,9 @@ impl Normal {
 
     /// Device and inode numbers are the machine's: they are counted as they come.
     ///
-    /// An ext4 gives the number of a file that is gone to the next one.
+    /// An ext4 gives the number of a file that is gone to the next one, a procfs gives one anew to what it had forgotten.
     fn file(&mut self, dev: u64, ino: u64) -> (u32, u32) {
-        let ino = if self.ground == Ground::Ext4 { 0 } else { ino };
+        let ino = if self.ground == Ground::Ext4 || self.procs.contains(&dev) { 0 } else { ino };
         let dev = *self.devs.entry(dev).or_insert_with(|| {
             self.next_dev += 1;
             self.next_dev
@@ -340,9 +331,37 @@ impl Normal {
     }
 }
 
-// The kernel's procfs shows tasks that are not the library's, and more of each. So of a procfs these are not compared:
-// inode numbers, which it gives anew to what it had forgotten, links and sizes of directories, which count what is in them,
-// names that are numbers, and all that is not among `SHOWN`.
+/// Links and size of a file that counts what is in it as the machine has it.
+#[derive(Clone, Copy)]
+struct Counts {
+    of_procfs: bool,
+    directory: bool,
+    known: Known,
+}
+
+impl Counts {
+    /// Those of a directory of a procfs count processes and threads, which are the machine's: whether it does is told.
+    fn links(self, links: u64) -> u64 {
+        match self.known {
+            _ if !self.of_procfs || !self.directory => links,
+            Known::Hidden => 0,
+            Known::Shown if links > 2 => COUNTED,
+            Known::Shown => links,
+        }
+    }
+
+    /// As well, with descriptors; and each file system sizes directories in its own way.
+    fn size(self, size: i64, ground: Ground) -> i64 {
+        match self.known {
+            _ if !self.directory => size,
+            _ if ground == Ground::Ext4 => 0,
+            _ if !self.of_procfs => size,
+            Known::Hidden => 0,
+            Known::Shown if size > 0 => COUNTED as i64,
+            Known::Shown => size,
+        }
+    }
+}
 
 /// A directory that has one of these names is a procfs's, of the top or of a task.
 const SHOWS_TASKS: [&[u8]; 2] = [b"thread-self", b"fdinfo"];

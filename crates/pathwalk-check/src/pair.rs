@@ -245,7 +245,7 @@ impl<S: Subject> Watched<S> {
                 let after = after.as_ref()?;
                 let own = own_stamps || self.normal.is_of_procfs(after);
                 let before = if own { Some(after) } else { before.as_ref() };
-                Some((self.normal.stat(after), stamps(before, after)))
+                Some((self.normal.beside(after), stamps(before, after)))
             })
             .collect();
         self.before = after;

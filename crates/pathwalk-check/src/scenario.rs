@@ -4,6 +4,7 @@
 //!   == mkdir refuses what is there          a scenario: an empty root, five tasks
 //!   needs protected_symlinks=1              a setting that the answers depend on
 //!   needs slow                              calls a tick of the clock apart, so that every time stamp is seen
+//!   needs no look                           the tree is not compared: the judge would find what a row shows to differ
 //!   mkdirat d 0755 -> ok                    a call of root's, and the answer
 //!   u: mkdirat d 0755 -> EEXIST             the same as user 1000
 //!   stat d -> * links=2                     an answer of which only a part matters is written with a star
@@ -12,16 +13,12 @@
 //!   lacks EINVAL: no such option            the same, where it is to become Linux's answer one day
 //! ```
 //!
-//! In a scenario that has such a row nothing that is known to differ is hidden: see [`Known`]. What it did may differ too,
-//! so attributes and the tree are not compared there, only answers.
+//! Of an answer in a table nothing is hidden, also where the two are known to differ: see [`Known`](crate::normal::Known).
+//! The open files and the tree are compared as drawn calls leave them, up to the first row that differs there too.
 //!
 //! The answers are written by the kernel (`pathwalk check --record`), never by hand.
 
-use crate::{
-    call::Step,
-    normal::{Known, Pace},
-    ours::Settings,
-};
+use crate::{call::Step, normal::Pace, ours::Settings};
 use std::fmt::Write;
 
 /// A tree, calls and answers.
@@ -32,6 +29,8 @@ pub(crate) struct Scenario<'t> {
     needs: Vec<(&'t str, u8)>,
     /// How fast the calls follow each other.
     pub(crate) pace: Pace,
+    /// Whether the judge looks at what the calls left.
+    pub(crate) looks: bool,
     /// The calls.
     pub(crate) rows: Vec<Row<'t>>,
 }
@@ -75,12 +74,24 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
             continue;
         }
         if let Some(title) = line.strip_prefix("== ") {
-            scenarios.push(Scenario { title, needs: vec![], pace: Pace::Fast, rows: vec![] });
+            scenarios.push(Scenario {
+                title,
+                needs: vec![],
+                pace: Pace::Fast,
+                looks: true,
+                rows: vec![],
+            });
             continue;
         }
         if scenarios.is_empty() {
             // The calls of a finding, say, without anything around them.
-            scenarios.push(Scenario { title: "", needs: vec![], pace: Pace::Fast, rows: vec![] });
+            scenarios.push(Scenario {
+                title: "",
+                needs: vec![],
+                pace: Pace::Fast,
+                looks: true,
+                rows: vec![],
+            });
         }
         let scenario = scenarios.last_mut().expect("there is one by now");
         if let Some(need) = line.strip_prefix("needs ") {
@@ -89,6 +100,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
             }
             match need.split_once('=') {
                 None if need == "slow" => scenario.pace = Pace::Slow,
+                None if need == "no look" => scenario.looks = false,
                 Some((name, value)) if Settings::DEFAULT.with(name, 0).is_some() => {
                     let value = value.parse().map_err(|_| wrong("a setting is a number"))?;
                     scenario.needs.push((name, value));
@@ -117,10 +129,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Scenario<'_>>, String> {
 }
 
 impl Scenario<'_> {
-    /// Whether what is known to differ shows.
-    pub(crate) fn known(&self) -> Known {
-        let differs = self.rows.iter().any(|row| row.differs.is_some());
-        if differs { Known::Shown } else { Known::Hidden }
+    /// Whether the two differ in a row.
+    pub(crate) fn differs(&self) -> bool {
+        self.rows.iter().any(|row| row.differs.is_some())
     }
 
     /// The settings that its answers hold for.

@@ -8,7 +8,7 @@ use crate::{
     kernel::{Nursery, Sysctls},
     normal::Known,
     ours::{Ours, Settings},
-    pair::{Pair, Watched},
+    pair::{Pair, Seen, Watched},
     scenario::{Row, Scenario, matches, parse, record},
 };
 use std::{fmt::Write, fs, path::Path};
@@ -75,7 +75,7 @@ impl Held {
     }
 
     fn hold_ours(&mut self, name: &str, scenario: &Scenario<'_>, settings: Settings) {
-        let mut ours = Watched::new(Ours::new(settings)).with(scenario.known());
+        let mut ours = Watched::new(Ours::new(settings)).with(Known::Shown);
         for row in &scenario.rows {
             // What the kernel is spared the library is spared too.
             if row.want == Answer::NotAsked.to_string() {
@@ -112,10 +112,8 @@ impl Held {
         nursery: &Nursery,
         settings: Settings,
     ) {
-        let known = scenario.known();
-        let mut pair = Pair::new(nursery, settings, scenario.pace).with(known);
-        let steps: Vec<Step> = scenario.rows.iter().map(|row| row.step.clone()).collect();
-        let differs = known == Known::Shown;
+        let mut pair = Pair::new(nursery, settings, scenario.pace).with(Known::Shown);
+        let steps = steps_of(scenario);
         for (row, (kernel, ours)) in scenario.rows.iter().zip(pair.both(&steps)) {
             let at = at(name, row.line, scenario);
             let linux = kernel.answer.to_string();
@@ -123,23 +121,56 @@ impl Held {
             let Some(ours) = ours else { continue };
             let got = ours.answer.to_string();
             fits &= self.compare(&at, row, Whose::Pathwalks, &got);
-            if fits && !differs && !kernel.agrees(&ours, Some(scenario.pace)) {
-                let step = &row.step;
-                let _ = writeln!(
-                    self.wrong,
-                    "{at}\n  {step}\n  kernel:   {kernel}\n  pathwalk: {ours}"
-                );
+            if fits && !scenario.differs() && !kernel.agrees(&ours, Some(scenario.pace)) {
+                self.found(&at, &row.step, &[kernel, ours]);
             }
         }
-        // Where one call is answered otherwise, the trees may differ too.
-        if let Some(found) = Some(&mut pair).filter(|_| !differs).and_then(Pair::look) {
-            let [kernel, ours] = &*found.seen;
-            let (title, step) = (scenario.title, &found.at);
-            let _ = writeln!(
-                self.wrong,
-                "{name}: {title}, after all\n  {step}\n  kernel:   {kernel}\n  pathwalk: {ours}"
-            );
+        if scenario.differs() {
+            self.hold_the_rest(name, scenario, nursery, settings);
+        } else if scenario.looks
+            && let Some(found) = pair.with(Known::Hidden).look()
+        {
+            self.found(&after(name, scenario), &found.at, &found.seen);
         }
+    }
+
+    /// Where rows differ, holds what is seen beside the answers, as of drawn calls: as far as it goes without the first row
+    /// that differs there too.
+    fn hold_the_rest(
+        &mut self,
+        name: &str,
+        scenario: &Scenario<'_>,
+        nursery: &Nursery,
+        settings: Settings,
+    ) {
+        let mut steps = steps_of(scenario);
+        loop {
+            let mut pair = Pair::new(nursery, settings, scenario.pace);
+            let seen = pair.both(&steps);
+            let alike = |seen: &(Seen, Option<Seen>)| {
+                let (kernel, ours) = seen;
+                ours.as_ref().is_none_or(|ours| kernel.agrees(ours, Some(scenario.pace)))
+            };
+            let Some(index) = seen.iter().position(|seen| !alike(seen)) else {
+                let found = if scenario.looks { pair.look() } else { None };
+                if let Some(found) = found {
+                    self.found(&after(name, scenario), &found.at, &found.seen);
+                }
+                return;
+            };
+            let row = &scenario.rows[index];
+            if row.differs.is_none() {
+                if let Some((kernel, Some(ours))) = seen.into_iter().nth(index) {
+                    self.found(&at(name, row.line, scenario), &row.step, &[kernel, ours]);
+                }
+                return;
+            }
+            steps.truncate(index);
+        }
+    }
+
+    fn found(&mut self, at: &str, step: &Step, [kernel, ours]: &[Seen; 2]) {
+        let _ = writeln!(self.wrong, "{at}\n  {step}\n  kernel:   {kernel}\n  pathwalk: {ours}");
     }
 
     fn compare(&mut self, at: &str, row: &Row<'_>, whose: Whose, got: &str) -> bool {
@@ -170,6 +201,14 @@ fn at(name: &str, line: usize, scenario: &Scenario<'_>) -> String {
     format!("{name}:{}: {}", line + 1, scenario.title)
 }
 
+fn after(name: &str, scenario: &Scenario<'_>) -> String {
+    format!("{name}: {}, after all", scenario.title)
+}
+
+fn steps_of(scenario: &Scenario<'_>) -> Vec<Step> {
+    scenario.rows.iter().map(|row| row.step.clone()).collect()
+}
+
 fn running(nursery: Option<&Nursery>) -> Settings {
     nursery.map_or(Settings::DEFAULT, |_| Settings::running())
 }
@@ -192,8 +231,8 @@ pub(crate) fn record_file(path: &Path, nursery: &Nursery, sets: bool) -> Result<
         if wanted != running {
             continue;
         }
-        let steps: Vec<Step> = scenario.rows.iter().map(|row| row.step.clone()).collect();
-        let mut pair = Pair::new(nursery, running, scenario.pace).with(scenario.known());
+        let steps = steps_of(scenario);
+        let mut pair = Pair::new(nursery, running, scenario.pace).with(Known::Shown);
         for (row, answer) in scenario.rows.iter().zip(pair.kernels(&steps)) {
             answers.insert(row.line, answer.to_string());
         }

@@ -154,7 +154,7 @@ slot! {
         link: Link,
         /// Never given twice, from 2³¹ + 1 up.
         pub(crate) unique_id: Cell64,
-        /// The device that stat shows, and its block size with [`COARSE_TIMES`].
+        /// The device that stat shows, and its block size with [`COARSE_TIMES`] and its like.
         pub(crate) dev: Cell32,
         pub(crate) blksize: Cell32,
         /// The namespace that it is mounted in; 0 is none.
@@ -183,6 +183,9 @@ pub(crate) const COARSE_TIMES: u32 = 1 << 31;
 
 /// In a mount's block size: it has a map of owners.
 pub(crate) const IDMAPPED: u32 = 1 << 30;
+
+/// In a mount's block size: its files have no flags, see [`FileSystem::inode_flags`](crate::fs::FileSystem::inode_flags).
+pub(crate) const FLAGLESS: u32 = 1 << 29;
 
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)

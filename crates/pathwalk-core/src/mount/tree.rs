@@ -14,7 +14,8 @@
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
 use super::{
-    COARSE_TIMES, MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups, umount::Unused,
+    COARSE_TIMES, FLAGLESS, MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups,
+    umount::Unused,
 };
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
@@ -198,7 +199,10 @@ impl<'v> TreeGuard<'v> {
         let vfs = self.vfs;
         let superblock = vfs.superblock(sb).ok_or(Errno::ENODEV)?;
         let coarse = superblock.fs.features().contains(Features::COARSE_TIMES);
-        let blksize = superblock.fs.blksize() | if coarse { COARSE_TIMES } else { 0 };
+        let flagless = superblock.fs.inode_flags().is_none();
+        let like = [(coarse, COARSE_TIMES), (flagless, FLAGLESS)];
+        let like = like.into_iter().filter_map(|(is, bit)| is.then_some(bit));
+        let blksize = like.fold(superblock.fs.blksize(), |size, bit| size | bit);
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
         vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
         *self.of_sb.entry(sb).or_default() += 1;

@@ -7,7 +7,7 @@ use crate::{
     dcache::{AUTOMOUNT, DentryId},
     file::File,
     inode::{Attr, InodeId},
-    mount::{COARSE_TIMES, IDMAPPED, MntFlags, Mount, MountId},
+    mount::{COARSE_TIMES, FLAGLESS, IDMAPPED, MntFlags, Mount, MountId},
     security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
@@ -34,6 +34,7 @@ pub(super) struct MountStat {
     blksize: u32,
     coarse: bool,
     idmapped: bool,
+    flagless: bool,
     is_root: bool,
     automount: bool,
 }
@@ -46,9 +47,10 @@ impl MountStat {
             id: mount.unique_id.get(),
             mnt_id: mount.mnt_id.get(),
             dev: Dev::from_u32(mount.dev.get()),
-            blksize: blksize & !(COARSE_TIMES | IDMAPPED),
+            blksize: blksize & !(COARSE_TIMES | IDMAPPED | FLAGLESS),
             coarse: blksize & COARSE_TIMES != 0,
             idmapped: blksize & IDMAPPED != 0,
+            flagless: blksize & FLAGLESS != 0,
             is_root: mount.root.get() == dentry.0,
             automount: flags & AUTOMOUNT != 0,
         }
@@ -313,6 +315,8 @@ impl Vfs {
             f_bavail: stat.bfree,
             f_files: stat.files,
             f_ffree: stat.ffree,
+            // As Linux has it of a file system that has no number of its own: its device.
+            f_fsid: [sb.dev.to_stat() as i32, 0],
             f_namelen: 255,
             f_frsize: stat.bsize as i64,
             f_flags: flags.bits() as i64,
@@ -345,9 +349,9 @@ fn fill_statx(buf: &mut Statx, attr: &Attr, mount: &MountStat, mask: StatxMask) 
 
 #[inline(always)]
 fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
-    const SHOWN: StatxAttributes = StatxAttributes::AUTOMOUNT
-        .union(StatxAttributes::MOUNT_ROOT)
-        .union(StatxAttributes::DAX)
+    const SHOWN: StatxAttributes =
+        StatxAttributes::AUTOMOUNT.union(StatxAttributes::MOUNT_ROOT).union(StatxAttributes::DAX);
+    const WITH_FLAGS: StatxAttributes = SHOWN
         .union(StatxAttributes::IMMUTABLE)
         .union(StatxAttributes::APPEND)
         .union(StatxAttributes::NODUMP);
@@ -383,7 +387,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         stx_ino: attr.ino,
         stx_size: attr.size,
         stx_blocks: attr.blocks,
-        stx_attributes_mask: SHOWN.bits(),
+        stx_attributes_mask: if mount.flagless { SHOWN.bits() } else { WITH_FLAGS.bits() },
         stx_atime: attr.atime.into(),
         stx_btime: if filled.contains(StatxMask::BTIME) {
             attr.btime.into()
