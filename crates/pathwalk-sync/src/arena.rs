@@ -9,7 +9,7 @@
 use crate::{
     cell::Cell32,
     mapping::{Mapping, Slots, Zeroed},
-    shim::Mutex,
+    shim::ShortMutex,
     striped,
 };
 use std::io;
@@ -25,7 +25,7 @@ pub struct Arena<T> {
     /// The number of slots that may ever be used; id 0 is none of them.
     limit: u32,
     /// The first slot that was never given out. Held while slots go to a stripe.
-    fresh: Mutex<u32>,
+    fresh: ShortMutex<u32>,
     /// Mirrors `fresh` for those who only want to know.
     high_water: Cell32,
     free: [Free; striped::STRIPES],
@@ -33,7 +33,7 @@ pub struct Arena<T> {
 
 /// The free slots of a stripe. On a line of its own: its threads do not meet those of the next one.
 #[repr(align(64))]
-struct Free(Mutex<Vec<u32>>);
+struct Free(ShortMutex<Vec<u32>>);
 
 impl<T: Zeroed> Arena<T> {
     /// Reserves address space for `limit` slots; memory is committed as slots are first used.
@@ -48,9 +48,9 @@ impl<T: Zeroed> Arena<T> {
         Ok(Self {
             slots: Mapping::new(limit as usize + 1)?,
             limit,
-            fresh: Mutex::new(1),
+            fresh: ShortMutex::new(1),
             high_water: Cell32::default(),
-            free: std::array::from_fn(|_| Free(Mutex::new(Vec::new()))),
+            free: std::array::from_fn(|_| Free(ShortMutex::new(Vec::new()))),
         })
     }
 

@@ -15,6 +15,8 @@ use crate::shim::{
     Ordering::{Acquire, Relaxed, Release},
     put, spin_loop,
 };
+#[cfg(not(loom))]
+use parking_lot::lock_api::{self, GuardSend, RawMutex};
 
 const LOCKED: u32 = 1;
 const PARKED: u32 = 1 << 1;
@@ -71,6 +73,43 @@ impl LockWord {
         if before & PARKED != 0 {
             crate::gate::wake_all(self);
         }
+    }
+}
+
+/// A mutex of one such word, for what is looked at in a few lines.
+#[cfg(not(loom))]
+pub(crate) type Mutex<T> = lock_api::Mutex<LockWord, T>;
+
+#[cfg(not(loom))]
+#[expect(
+    unsafe_code,
+    reason = "whoever makes a mutex of it promises that it lets in one at a time"
+)]
+// SAFETY: `lock` returns, and `try_lock` succeeds, only where this one set LOCKED, which was clear; only the holder clears it.
+unsafe impl RawMutex for LockWord {
+    const INIT: Self = Self(AtomicU32::new(0));
+
+    type Guard = GuardSend;
+
+    #[inline]
+    fn lock(&self) -> GuardSend {
+        LockWord::lock(self);
+        GuardSend::default()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<GuardSend> {
+        // Acquire: as in `lock`.
+        (self.0.fetch_or(LOCKED, Acquire) & LOCKED == 0).then(GuardSend::default)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _guard: GuardSend) {
+        LockWord::unlock(self);
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.load(Relaxed) & LOCKED != 0
     }
 }
 

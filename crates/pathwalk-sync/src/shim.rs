@@ -1,7 +1,11 @@
 //! The one seam between this crate and its model checker: the real primitives, or loom's.
 
 #[cfg(loom)]
-pub(crate) use self::model::{Mutex, next_thread, park, thread_local, unpark_all};
+pub(crate) use self::model::{
+    Mutex, Mutex as ShortMutex, next_thread, park, thread_local, unpark_all,
+};
+#[cfg(not(loom))]
+pub(crate) use crate::lock::Mutex as ShortMutex;
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,

@@ -136,11 +136,8 @@ impl Vfs {
 
     /// As [`Vfs::hash_locked`], within a change of the parent's set of children.
     fn insert_child(&self, parent: DentryId, id: DentryId, flags: u32) {
-        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
-        let cookie = directory.next_cookie.get();
-        directory.next_cookie.set(cookie + 1);
-        dentry.cookie.set(cookie);
-        self.link_child(parent, id);
+        let dentry = self.dentry(id);
+        self.list_child(parent, id);
         {
             let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
             let _change = dentry.seq.change();
@@ -171,8 +168,11 @@ impl Vfs {
     }
 
     /// Newest first: who reads a listing to its end meets no name that was made meanwhile.
-    fn link_child(&self, parent: DentryId, id: DentryId) {
+    fn list_child(&self, parent: DentryId, id: DentryId) {
         let (directory, dentry) = (self.dentry(parent), self.dentry(id));
+        let cookie = directory.next_cookie.get();
+        directory.next_cookie.set(cookie + 1);
+        dentry.cookie.set(cookie);
         let first = directory.first_child.get();
         dentry.prev_sibling.set(0);
         dentry.next_sibling.set(first);
@@ -257,23 +257,27 @@ impl Vfs {
         let (from, to) = (DentryId(moved.parent.get()), DentryId(replaced.parent.get()));
         let old_long = moved.name_len() > INLINE_LEN;
         let old_blob = moved.blob();
-        self.dget(to);
+        let across = from != to;
+        if across {
+            self.dget(to);
+        }
         {
             let _moving = moved.is(DIRECTORY).then(|| self.moving());
             let (first, second) = self.parents_in_order(from, to, lock);
             let _first = self.dentry(first).lockref.lock(lock::DENTRY);
-            let _second =
-                (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
+            let _second = across.then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
             let _from = self.dentry(from).children_seq.change();
-            let _to = (from != to).then(|| self.dentry(to).children_seq.change());
+            let _to = across.then(|| self.dentry(to).children_seq.change());
             // A reserved name of a complete directory is in the table though it stands for nothing.
             if replaced.is(HASHED) {
                 self.remove_child(to, target.id);
             }
-            self.remove_child(from, source.id);
+            self.unlink_child(from, source.id);
             {
+                // It stands for the same, and its flags stay: so it is changed once, and not taken out and put in.
                 let _moved = moved.lockref.lock_nested(lock::DENTRY);
                 let _change = moved.seq.change();
+                self.dhash.remove(&self.dentries, source.id.0, moved);
                 moved.parent.set(to.0);
                 self.set_name(source.id.0, new_name.bytes(text), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
@@ -282,14 +286,16 @@ impl Vfs {
             if let Some(left) = left {
                 self.insert_child(from, left, 0);
             }
-            // Its flags are kept as they are by then: a chmod may take some until the lock is held.
-            self.insert_child(to, source.id, 0);
+            self.list_child(to, source.id);
+            self.dhash.insert(source.id.0, moved);
         }
         if old_long {
             self.names.free(old_blob);
         }
         source.follow();
-        self.dput(from);
+        if across {
+            self.dput(from);
+        }
     }
 
     /// Exchanges parents and names of two dentries, neither of which lies below the other.

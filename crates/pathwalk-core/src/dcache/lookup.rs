@@ -113,14 +113,18 @@ impl Vfs {
         None
     }
 
-    /// What seems to be cached of a name: nobody is asked, and it may change at once.
+    /// What seems to be cached of a name: nobody is asked, and it may change at once. That it is surely absent is true while
+    /// the parent's set of children is as it was before the call.
     pub(crate) fn d_lookup_hint(
         &self,
         parent: DentryId,
         text: &[u8],
         name: &Component,
-    ) -> Option<DentryId> {
-        self.d_lookup_rcu(self.tables(), parent, Bytes::new(text), name).map(|seen| seen.id)
+    ) -> Absent<DentryId> {
+        let (key, text) = (name.key(parent.0, self.secret), Bytes::new(text));
+        self.dhash.find_sure(&self.dentries, key, |id, dentry| {
+            self.compare(id, dentry, parent, key, text, name).map(|seen| seen.id)
+        })
     }
 
     /// Looks for a name that seemed to be that dentry's; the caller holds the parent's lock, so the answer is exact.

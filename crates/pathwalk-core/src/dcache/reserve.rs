@@ -18,7 +18,7 @@
 use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
 use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::{Sample, gate};
+use pathwalk_sync::{Absent, Sample, gate};
 
 /// What `busy` says: the name is reserved.
 const RESERVED: u32 = 1;
@@ -34,7 +34,7 @@ pub(crate) enum Wait {
     ForLookup,
 }
 
-/// A reserved name: the dentry, counted.
+/// A reserved name: the dentry, counted. That counts its parent, which nobody else changes: so the parent is there too.
 #[derive(Debug)]
 #[must_use = "a reservation that is forgotten blocks its name"]
 pub(crate) struct Reserved<'v> {
@@ -120,9 +120,7 @@ impl<'v> Reserved<'v> {
 
     /// Goes with the dentry to the parent that it was moved to: `busy` is under that one's lock from now on.
     pub(super) fn follow(&mut self) {
-        let parent = DentryId(self.dentry().parent.get());
-        self.vfs.dget(parent);
-        self.vfs.dput(std::mem::replace(&mut self.parent, parent));
+        self.parent = DentryId(self.dentry().parent.get());
     }
 
     /// Ends the reservation, to take it up again.
@@ -158,7 +156,6 @@ impl Drop for Reserved<'_> {
             gate::wake_all(dentry);
         }
         self.vfs.dput(self.id);
-        self.vfs.dput(self.parent);
         if flags & ABSENT != 0 {
             self.vfs.trim_absent();
         }
@@ -268,7 +265,7 @@ impl Vfs {
                 None if directory.is(COMPLETE) => return Err(Errno::ENOENT),
                 None => {
                     drop(guard);
-                    if let Some(reserved) = self.reserve_new(parent, text, name)? {
+                    if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
                         return Ok(LookedUp::Ask(reserved));
                     }
                 }
@@ -291,14 +288,20 @@ impl Vfs {
     ) -> Result<Reserved<'_>> {
         let directory = self.dentry(parent);
         let key = name.key(parent.0, self.secret);
-        let hint = self.d_lookup_hint(parent, text, name);
-        if hint.is_none()
-            && !directory.is(DEAD_DIR)
-            && self.must_be_a_name(parent, text, name).is_ok()
-            && let Some(reserved) = self.reserve_new(parent, text, name)?
-        {
-            return Ok(reserved);
-        }
+        let children = directory.children_seq.sample();
+        let hint = match self.d_lookup_hint(parent, text, name) {
+            Absent::Found(id) => Some(id),
+            absent => {
+                let absent = matches!(absent, Absent::Sure).then_some(children);
+                if !directory.is(DEAD_DIR)
+                    && self.must_be_a_name(parent, text, name).is_ok()
+                    && let Some(reserved) = self.reserve_new(parent, text, name, absent)?
+                {
+                    return Ok(reserved);
+                }
+                None
+            }
+        };
         loop {
             let guard = directory.lockref.lock(lock::DENTRY);
             if directory.is(DEAD_DIR) {
@@ -311,8 +314,6 @@ impl Vfs {
                     dentry.lockref.get_locked();
                     if dentry.busy.get() == 0 {
                         dentry.busy.set(RESERVED);
-                        drop(guard);
-                        self.dget(parent);
                         return Ok(Reserved { vfs: self, id, parent });
                     }
                     let busy = Busy::locked(self, (id, parent), key);
@@ -321,7 +322,7 @@ impl Vfs {
                 }
                 None => {
                     drop(guard);
-                    if let Some(reserved) = self.reserve_new(parent, text, name)? {
+                    if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
                         return Ok(reserved);
                     }
                 }
@@ -355,16 +356,17 @@ impl Vfs {
             let parent = self.dget_parent(id);
             let guard = self.dentry(parent).lockref.lock(lock::DENTRY);
             if dentry.parent.get() == parent.0 {
-                if dentry.is(HASHED) && dentry.busy.get() == 0 {
+                let hashed = dentry.is(HASHED);
+                if hashed {
                     dentry.lockref.get_locked();
-                    dentry.busy.set(RESERVED);
-                    return Tried::Reserved(Reserved { vfs: self, id, parent });
                 }
-                let tried = if dentry.is(HASHED) {
-                    dentry.lockref.get_locked();
-                    Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()))
-                } else {
+                let tried = if !hashed {
                     Tried::Nameless
+                } else if dentry.busy.get() == 0 {
+                    dentry.busy.set(RESERVED);
+                    Tried::Reserved(Reserved { vfs: self, id, parent })
+                } else {
+                    Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()))
                 };
                 drop(guard);
                 self.dput(parent);
@@ -375,17 +377,22 @@ impl Vfs {
         }
     }
 
-    /// Makes a reserved dentry for a name that has none; none where somebody else was faster.
+    /// Makes a reserved dentry for a name that has none; none where somebody else was faster. With `absent` the name was surely
+    /// absent while the directory's children were as they were then.
     fn reserve_new(
         &self,
         parent: DentryId,
         text: &[u8],
         name: &Component,
+        absent: Option<Sample>,
     ) -> Result<Option<Reserved<'_>>> {
         let id = self.dentry_alloc(parent, text, name)?;
         let directory = self.dentry(parent);
         let guard = directory.lockref.lock(lock::DENTRY);
-        if directory.is(DEAD_DIR) || self.d_lookup_locked(parent, text, name).is_some() {
+        let still_absent = absent
+            .is_some_and(|children| directory.children_seq.unchanged(children))
+            || self.d_lookup_locked(parent, text, name).is_none();
+        if directory.is(DEAD_DIR) || !still_absent {
             drop(guard);
             self.dput(id);
             return Ok(None);
@@ -395,7 +402,6 @@ impl Vfs {
         let unknown = if directory.is(COMPLETE) { 0 } else { IN_LOOKUP };
         self.hash_locked(parent, id, NEGATIVE | unknown);
         drop(guard);
-        self.dget(parent);
         Ok(Some(Reserved { vfs: self, id, parent }))
     }
 }

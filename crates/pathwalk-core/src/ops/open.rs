@@ -27,7 +27,7 @@ use pathwalk_abi::{
     Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
     mode::{S_ISVTX, S_IWGRP, S_IWOTH},
 };
-use pathwalk_sync::lock_order;
+use pathwalk_sync::{Absent, lock_order};
 
 /// What O_PATH keeps of the flags beside it.
 const PATH_FLAGS: OpenFlags = OpenFlags::PATH
@@ -235,7 +235,8 @@ impl Task {
             return self.do_open(held, op, Origin::Found(Some(directory)));
         }
         if let Remembered::Parent(parent) = remembered_parent(&request)?
-            && vfs.d_lookup_hint(parent.dir.dentry(), parent.text(), &parent.last).is_none()
+            && let Absent::Sure | Absent::Unsure =
+                vfs.d_lookup_hint(parent.dir.dentry(), parent.text(), &parent.last)
             && let Some(held) = self.lookup_open(&parent, op)?
         {
             return self.do_open(held, op, Origin::Made);

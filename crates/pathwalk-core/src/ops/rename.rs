@@ -296,8 +296,7 @@ impl Vfs {
         old: &Parent<'_>,
         new: &Parent<'_>,
     ) -> Result<(Reserved<'_>, Option<Reserved<'_>>)> {
-        let key = |parent: &Parent<'_>| (parent.dir.dentry(), parent.name().to_vec());
-        let (old_key, new_key) = (key(old), key(new));
+        let (old_key, new_key) = ((old.dir.dentry(), old.name()), (new.dir.dentry(), new.name()));
         loop {
             let old_name = self.reserve_known(old.query())?.that_is_there()?;
             if old_key == new_key {
