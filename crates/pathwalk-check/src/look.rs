@@ -5,6 +5,7 @@ use crate::{
     answer::Answer,
     call::{Call, JUDGES, SLOTS, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, Where},
+    normal::procfs::OF_THE_CALLER,
 };
 use pathwalk::{
     AtFlags, FileType, OpenFlags, StatxMask,
@@ -57,7 +58,8 @@ fn by_level<E>(
             for answer in answers.by_ref().take(calls.len()) {
                 let Answer::Names(names) = answer.without_events() else { continue };
                 for (name, kind) in names {
-                    if !LEFT_OUT.contains(&&**name) {
+                    let again = [&b"."[..], b".."].contains(&&**name);
+                    if !again && !OF_THE_CALLER.contains(&&**name) {
                         let directory = FileType::from_dt(*kind) == Some(FileType::Directory);
                         next.push(([path.as_slice(), b"/", name].concat(), directory));
                     }
@@ -72,10 +74,6 @@ fn by_level<E>(
 fn steps(calls: impl IntoIterator<Item = Call>) -> Vec<Step> {
     calls.into_iter().map(|call| Step { who: Who::Judge, call }).collect()
 }
-
-/// What is not looked at: of a procfs, what is about the process that makes the calls.
-const LEFT_OUT: [&[u8]; 8] =
-    [b".", b"..", b"cwd", b"exe", b"comm", b"status", b"mounts", b"mountinfo"];
 
 /// What is asked about each path, whatever is there: the calls that do not fit are answered alike too.
 fn look_at(path: &[u8]) -> Vec<Call> {

@@ -1,15 +1,48 @@
-//! The one place where answers are made comparable: each thing that is dropped or renamed, and why.
+//! The one place where answers are made comparable: each thing that is dropped, renamed, replaced or not asked, and why.
+//!
+//! ```text
+//!   file      what is not compared as it is                                why                        who asks
+//!   numbers   devices, inodes, mounts, groups, cookies; tasks and          the machine's              Normal, mounts
+//!             descriptors in names
+//!   clock     the time of a stamp; at full pace a stamp that the kernel    two clocks never agree     Normal, Pair
+//!             does not show
+//!   mounts    order and numbers of copies, options of a tmpfs              see there                  Normal
+//!   procfs    what it shows besides, counts of what is in a directory      tasks are the machine's    Normal, look
+//!   ground    what an ext4 or a directory of the host has of its own       each file system's own     Normal, Plan, Ours
+//!   known     what a row of a table shows to differ, of drawn calls        LINUX.md says of each      serve, Ours
+//!   spared    calls that would lead out of a world, or cannot be made;     it would not be the call   serve, Caller
+//!             answers that hang on what else the machine does
+//!   undrawn   flags that no drawn call has, calls that not every user      see there                  tests of generate,
+//!             may make                                                                                Powers
+//!   races     (in races/script.rs) outcomes of races                       see there                  races
+//! ```
+//!
+//! Of a call it is also not compared: the number of a descriptor, which is no part of the library; how much room there is,
+//! which is the machine's; where in a directory a file is open, which is a cookie of the file system's own.
 
+pub(crate) mod clock;
+pub(crate) mod ground;
+pub(crate) mod known;
 pub(crate) mod mounts;
+mod numbers;
+pub(crate) mod procfs;
+pub(crate) mod spared;
+pub(crate) mod undrawn;
 
-use crate::answer::{Answer, COUNTED, Facts, Raw, Said, Time, Told};
+pub(crate) use clock::Pace;
+pub(crate) use known::Known;
+
+use crate::answer::{Answer, Facts, Raw, Said, Time, Told};
 use crate::call::Call;
 use crate::kernel::Ground;
 use crate::value::Value;
+use clock::time;
+use numbers::{number, without_numbers};
 use pathwalk::{
-    Dev, Errno, Event, MountFlags, RenameFlags, Stat, Statfs, Statx, StatxMask,
+    Dev, Event, MountFlags, Stat, Statfs, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
+use procfs::Counts;
 use std::collections::{HashMap, HashSet};
 
 /// The numbers that a subject has shown so far.
@@ -31,15 +64,6 @@ pub(crate) struct Normal {
 
 /// The attributes that there can be on a tmpfs.
 const OF_TMPFS: u64 = 0x20_3070;
-
-/// ioctl_iflags(2): the file's blocks are kept as extents.
-const FS_EXTENT_FL: i64 = 0x8_0000;
-
-/// Seconds before this were set by utimensat; later ones come from a clock. Generated times stay far below, or far above
-/// [`LATE`].
-const EARLY: i64 = 1_000_000_000;
-/// Seconds from this on were set by utimensat.
-const LATE: i64 = 4_000_000_000;
 
 impl Normal {
     /// With this below the kernel's root.
@@ -73,17 +97,9 @@ impl Normal {
 
     /// The names of a directory, without what is each file system's own: positions and inode numbers.
     fn names(&self, mut names: Vec<(Vec<u8>, u8)>) -> Vec<(Vec<u8>, u8)> {
-        // Numbers of tasks and descriptors are the machine's.
-        names.retain(|(name, _)| !is_number(name));
-        let of_procfs = names.iter().any(|(name, _)| SHOWS_TASKS.contains(&&**name));
-        if of_procfs {
-            let all = names.len();
-            names.retain(|(name, _)| SHOWN.contains(&&**name));
-            // Which there are follows from how the kernel was configured.
-            if self.known == Known::Shown && names.len() < all {
-                names.push((b"others".into(), 0));
-            }
-        }
+        // Those of tasks and descriptors are the machine's.
+        names.retain(|(name, _)| !numbers::is_number(name));
+        let of_procfs = procfs::without_others(&mut names, self.known);
         // The order is that of a tmpfs, newest first; a procfs and an ext4 have each one of their own.
         if of_procfs || self.ground == Ground::Ext4 {
             names.sort();
@@ -174,7 +190,7 @@ impl Normal {
             rdev: stat.st_rdev,
             size: counts.size(stat.st_size, self.ground),
             blksize: stat.st_blksize,
-            blocks: self.blocks(stat.st_blocks),
+            blocks: self.ground.blocks(stat.st_blocks),
             file: self.file(stat.st_dev, stat.st_ino),
             mount: None,
             times: [
@@ -200,7 +216,7 @@ impl Normal {
         };
         Facts {
             statx: Some(Told {
-                mask: self.mask(mask),
+                mask: self.ground.mask(mask),
                 attributes: statx.stx_attributes,
                 // Which there can be differs between kinds of file systems.
                 known: (self.ground == Ground::Tmpfs)
@@ -215,7 +231,7 @@ impl Normal {
             rdev: Dev::new(statx.stx_rdev_major, statx.stx_rdev_minor).to_stat(),
             size: counts.size(statx.stx_size as i64, self.ground),
             blksize: i64::from(statx.stx_blksize),
-            blocks: self.blocks(statx.stx_blocks as i64),
+            blocks: self.ground.blocks(statx.stx_blocks as i64),
             file: self.file(dev, statx.stx_ino),
             // The small number of a mount is used again as soon as it is free.
             mount: mask
@@ -229,93 +245,38 @@ impl Normal {
         }
     }
 
-    /// An ext4 gives out blocks when it writes back, and keeps short symlinks in the inode.
-    fn blocks(&self, blocks: i64) -> i64 {
-        if self.ground == Ground::Ext4 { 0 } else { blocks }
-    }
-
-    /// How to go past the cache, and in which units, ext4 says and tmpfs does not.
-    fn mask(&self, mask: StatxMask) -> u32 {
-        let own = match self.ground {
-            Ground::Tmpfs => StatxMask::empty(),
-            Ground::Ext4 => {
-                StatxMask::DIOALIGN | StatxMask::WRITE_ATOMIC | StatxMask::DIO_READ_ALIGN
+    /// An answer without what of this call is not compared; `directory` says whether it is about an open one.
+    pub(crate) fn of_call(&self, call: &Call, directory: bool, mut answer: Answer) -> Answer {
+        let bare = if let Call::Within { call, .. } = call { call } else { call };
+        self.ground.drop_own(bare, directory, &mut answer);
+        match (bare, answer) {
+            (_, answer) if self.ground.lacks_room(&answer) => Answer::NotAsked,
+            (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) => {
+                Answer::Bytes(without_numbers(&path))
             }
-        };
-        mask.difference(own).bits()
-    }
-
-    /// Drops of an answer what only an ext4 says: which file system it is, how a file's blocks are found,
-    /// the order of extended attributes, of which some lie in the inode and some in a block. Of a directory, the
-    /// position, which is a hash, and what it can be added to.
-    pub(crate) fn drop_own(&self, call: &Call, directory: bool, answer: &mut Answer) {
-        if self.ground == Ground::Tmpfs {
-            return;
-        }
-        match (call, answer) {
-            (Call::Statfs { .. } | Call::Fstatfs { .. }, answer @ Answer::Bytes(_)) => {
-                *answer = Answer::Done;
+            // Positions in a directory are the file system's own.
+            (Call::LseekSet { .. } | Call::LseekCur { .. }, Answer::Number(_)) if directory => {
+                Answer::Done
             }
-            (
-                Call::Listxattr { .. }
-                | Call::Llistxattr { .. }
-                | Call::Flistxattr { .. }
-                | Call::Listxattrat { .. },
-                Answer::Value(Value(names)) | Answer::Bytes(names),
-            ) => {
-                let mut sorted: Vec<_> = names.split_inclusive(|&byte| byte == 0).collect();
-                sorted.sort();
-                *names = sorted.concat();
-            }
-            // They tell the type and the source, and which directory of the ext4 the root is.
-            (Call::Mounts {} | Call::Statmount { .. }, answer) => *answer = Answer::Done,
-            (Call::Getflags { .. }, Answer::Number(flags)) => *flags &= !FS_EXTENT_FL,
-            (
-                Call::Read { .. }
-                | Call::LseekSet { .. }
-                | Call::LseekCur { .. }
-                | Call::LseekEnd { .. },
-                answer,
-            ) if directory => *answer = Answer::Done,
-            _ => {}
+            (_, answer) => answer,
         }
     }
 
-    /// Whether which times a call stamps is the file system's own: of a file that gets the size or the attribute that it has,
-    /// loses an ACL that it has not, or is empty and read; of a directory in which an ext4 had made a whiteout when it found that
-    /// the rename cannot be: it takes that back, and the directory has changed.
-    pub(crate) fn stamps_its_own_way(&self, call: &Call, answer: &Answer) -> bool {
-        let own = match call {
-            Call::Renameat2 { flags, .. } => {
-                flags.contains(RenameFlags::WHITEOUT)
-                    && matches!(answer.without_events(), Answer::Failed(_))
-            }
-            Call::Read { .. }
-            | Call::Pread { .. }
-            | Call::Truncate { .. }
-            | Call::Ftruncate { .. }
-            | Call::Removexattr { .. }
-            | Call::Lremovexattr { .. }
-            | Call::Fremovexattr { .. }
-            | Call::Removexattrat { .. }
-            | Call::Setxattr { .. }
-            | Call::Lsetxattr { .. }
-            | Call::Fsetxattr { .. }
-            | Call::Setxattrat { .. } => true,
-            _ => false,
-        };
-        own && self.ground == Ground::Ext4
-    }
-
-    /// Whether the file is a procfs's: it has the times of when its inode was made, which may be the moment when it is
-    /// followed first, to a tick of the kernel's clock.
-    pub(crate) fn is_of_procfs(&self, stat: &Stat) -> bool {
-        self.procs.contains(&stat.st_dev)
-    }
-
-    /// Whether the kernel has no room where tmpfs has: an ext4 keeps all extended attributes of a file in a block.
-    pub(crate) fn lacks_room(&self, answer: &Answer) -> bool {
-        self.ground == Ground::Ext4 && *answer == Answer::Failed(Errno::ENOSPC)
+    /// Which times of an open file a call stamped.
+    ///
+    /// A procfs's has those of when its inode was made, which may be the moment when it is followed first, to a tick of the
+    /// kernel's clock.
+    pub(crate) fn stamps(
+        &self,
+        call: &Call,
+        answer: &Answer,
+        before: Option<&Stat>,
+        after: &Stat,
+    ) -> [bool; 3] {
+        let bare = if let Call::Within { call, .. } = call { call } else { call };
+        let own =
+            self.ground.stamps_its_own_way(bare, answer) || self.procs.contains(&after.st_dev);
+        clock::stamps(if own { Some(after) } else { before }, after)
     }
 
     /// Device and inode numbers are the machine's: they are counted as they come.
@@ -331,146 +292,6 @@ impl Normal {
     }
 }
 
-/// Links and size of a file that counts what is in it as the machine has it.
-#[derive(Clone, Copy)]
-struct Counts {
-    of_procfs: bool,
-    directory: bool,
-    known: Known,
-}
-
-impl Counts {
-    /// Those of a directory of a procfs count processes and threads, which are the machine's: whether it does is told.
-    fn links(self, links: u64) -> u64 {
-        match self.known {
-            _ if !self.of_procfs || !self.directory => links,
-            Known::Hidden => 0,
-            Known::Shown if links > 2 => COUNTED,
-            Known::Shown => links,
-        }
-    }
-
-    /// As well, with descriptors; and each file system sizes directories in its own way.
-    fn size(self, size: i64, ground: Ground) -> i64 {
-        match self.known {
-            _ if !self.directory => size,
-            _ if ground == Ground::Ext4 => 0,
-            _ if !self.of_procfs => size,
-            Known::Hidden => 0,
-            Known::Shown if size > 0 => COUNTED as i64,
-            Known::Shown => size,
-        }
-    }
-}
-
-/// A directory that has one of these names is a procfs's, of the top or of a task.
-const SHOWS_TASKS: [&[u8]; 2] = [b"thread-self", b"fdinfo"];
-
-/// What the library's procfs shows.
-const SHOWN: [&[u8]; 14] = [
-    b".",
-    b"..",
-    b"self",
-    b"thread-self",
-    b"task",
-    b"fd",
-    b"fdinfo",
-    b"cwd",
-    b"root",
-    b"exe",
-    b"comm",
-    b"status",
-    b"mounts",
-    b"mountinfo",
-];
-
 fn is_directory(mode: u32) -> bool {
     mode & S_IFMT == S_IFDIR
 }
-
-/// Numbers of tasks and descriptors are the machine's, and so is an inode's, which is the name of a file that has none: as
-/// components of a path they are written as `N`.
-pub(crate) fn without_numbers(bytes: &[u8]) -> Vec<u8> {
-    let named = |name: &[u8]| match name.strip_prefix(b"#") {
-        _ if is_number(name) => b"N".to_vec(),
-        Some(rest) if is_number(rest.strip_suffix(b" (deleted)").unwrap_or(rest)) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            [b"#N", &rest[digits..]].concat()
-        }
-        _ => name.to_vec(),
-    };
-    bytes.split(|&byte| byte == b'/').map(named).collect::<Vec<_>>().join(&b'/')
-}
-
-fn is_number(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(u8::is_ascii_digit)
-}
-
-fn number<K: std::hash::Hash + Eq>(seen: &mut HashMap<K, u32>, key: K) -> u32 {
-    let next = seen.len() as u32 + 1;
-    *seen.entry(key).or_insert(next)
-}
-
-/// Two clocks never agree on a stamp; on a time that a call was told they must.
-fn time(sec: i64, nsec: u64) -> Time {
-    if (EARLY..LATE).contains(&sec) { Time::Stamped } else { Time::Set(sec, nsec as u32) }
-}
-
-/// Which times of an open file a call stamped: last access, contents, attributes.
-pub(crate) fn stamps(before: Option<&Stat>, after: &Stat) -> [bool; 3] {
-    let times = |stat: &Stat| {
-        [
-            (stat.st_atime, stat.st_atime_nsec),
-            (stat.st_mtime, stat.st_mtime_nsec),
-            (stat.st_ctime, stat.st_ctime_nsec),
-        ]
-    };
-    let (before, after) = (before.map(times), times(after));
-    std::array::from_fn(|which| before.is_none_or(|before| before[which] != after[which]))
-}
-
-/// What becomes of that in which the two are known to differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Known {
-    /// Something that is the same stands in for it, or nothing.
-    #[default]
-    Hidden,
-    /// Each answers as it does: a table tells both answers.
-    Shown,
-}
-
-/// How fast calls follow each other.
-///
-/// The kernel stamps by a clock of some milliseconds, finer only where somebody looked at the times just before. So a stamp
-/// may be equal to the one before it, and then cannot be seen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Pace {
-    /// At once: what the kernel stamps visibly pathwalk must stamp too, last access apart; what it does not is not compared.
-    Fast,
-    /// After a tick of the clock: all stamps are compared.
-    Slow,
-}
-
-impl Pace {
-    /// Whether the stamps agree.
-    pub(crate) fn agree(self, kernel: [bool; 3], ours: [bool; 3]) -> bool {
-        match self {
-            Self::Slow => kernel == ours,
-            Self::Fast => (1..3).all(|which| ours[which] || !kernel[which]),
-        }
-    }
-
-    /// Waits until the next stamp can be seen.
-    pub(crate) fn wait(self) {
-        if self == Self::Slow {
-            std::thread::sleep(TICK);
-        }
-    }
-}
-
-/// More than a tick of the kernel's clock at any configuration: at least a hundred a second.
-const TICK: std::time::Duration = std::time::Duration::from_millis(11);
-
-/// Behind a fifo, a socket or a device there is nothing here: where the kernel opens one, the answer is that of a device
-/// without a driver.
-pub(crate) const NOTHING_BEHIND: Errno = Errno::ENXIO;

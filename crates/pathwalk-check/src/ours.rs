@@ -5,7 +5,11 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     kernel::{Powers, powers},
-    normal::{Known, Pace, mounts},
+    normal::{
+        Known, Pace,
+        ground::{mountinfo_as_tmpfs, statmount_as_tmpfs},
+        mounts,
+    },
     subject::{Outcome, Subject},
 };
 use pathwalk::{
@@ -89,8 +93,7 @@ impl Ours {
         Ok(Raw::Done)
     }
 
-    /// As the kernel is told, which has others even where they are the same, see its `set_cred`: so they become others
-    /// first.
+    /// As the kernel is told, see its `set_cred`.
     fn set_cred(
         &mut self,
         who: Who,
@@ -104,7 +107,7 @@ impl Ours {
             return Err(Errno::EPERM);
         }
         let (fsuid, fsgid) = (fsuid as u32, fsgid as u32);
-        let first = (self.known == Known::Hidden).then_some(permitted);
+        let first = self.known.caps_between(permitted);
         for caps in first.into_iter().chain([caps & permitted]) {
             task.set_cred(Cred { fsuid, fsgid, caps, ..task.cred().clone() });
         }
@@ -142,7 +145,9 @@ impl Ours {
             Call::Setcred { fsuid, fsgid, caps } => self.set_cred(step.who, *fsuid, *fsgid, *caps),
             Call::Setcaps { permitted, caps } => self.set_caps(step.who, *permitted, *caps),
             Call::Mounts {} => {
-                let text = |who: Who| (who.name(), as_tmpfs(mountinfo(&self.tasks[who as usize])));
+                let text = |who: Who| {
+                    (who.name(), mountinfo_as_tmpfs(mountinfo(&self.tasks[who as usize])))
+                };
                 Ok(Raw::Mounts(Who::ALL.map(text).into()))
             }
             _ => self.ask(&self.tasks[step.who as usize], call),
@@ -373,13 +378,7 @@ impl Asking<'_> {
             }
             Call::Statmount { path: Text(path), mask } => {
                 let id = mount_id(task, path)?;
-                let mut told = task.statmount(id, *mask)?;
-                if told.fs_type == b"hostfs" {
-                    told.fs_type = b"tmpfs".into();
-                }
-                if told.sb_source.starts_with(b"/dev/shm/") {
-                    told.sb_source = b"none".into();
-                }
+                let told = statmount_as_tmpfs(task.statmount(id, *mask)?);
                 Raw::Statmount(id, Box::new(told))
             }
             Call::Listmount { path: Text(path), flags } => {
@@ -430,19 +429,6 @@ impl Subject for Ours {
         };
         steps.iter().map(outcome).collect()
     }
-}
-
-/// The text of mountinfo, where a directory of the host stands for the kernel's tmpfs.
-fn as_tmpfs(text: Vec<u8>) -> Vec<u8> {
-    let line = |line: &[u8]| {
-        let words = line.split(|&byte| byte == b' ');
-        let mut words: Vec<&[u8]> = words.collect();
-        if let Some(at) = words.iter().position(|word| *word == b"hostfs") {
-            words[at..=at + 1].copy_from_slice(&[b"tmpfs", b"none"]);
-        }
-        words.join(&b' ')
-    };
-    text.split(|&byte| byte == b'\n').map(line).collect::<Vec<_>>().join(&b'\n')
 }
 
 /// An empty directory of the host's, as the root of a tmpfs is.

@@ -6,7 +6,7 @@ use crate::{
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
     look::{glance_at_all, look_at_all},
-    normal::{Known, Normal, Pace, stamps, without_numbers},
+    normal::{Known, Normal, Pace},
     ours::{Ours, Settings},
     subject::{Outcome, Subject},
 };
@@ -206,28 +206,13 @@ impl<S: Subject> Watched<S> {
         };
         let slot = call.uses().first().copied();
         let directory = slot.is_some_and(|slot| self.is_directory(slot));
-        self.normal.drop_own(call, directory, &mut answer);
-        if self.normal.lacks_room(&answer) {
-            answer = Answer::NotAsked;
-        }
-        if let (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) =
-            (call, &mut answer)
-        {
-            *path = without_numbers(path);
-        }
+        answer = self.normal.of_call(call, directory, answer);
         if let (
             Call::Listmount { .. } | Call::ListmountRoot { .. } | Call::ListmountId { .. },
             Answer::Bytes(places),
         ) = (call, &mut answer)
         {
             self.normal.listed(places);
-        }
-        // Positions in a directory are the file system's own.
-        if let Call::LseekSet { slot, .. } | Call::LseekCur { slot, .. } = &step.call
-            && matches!(answer, Answer::Number(_))
-            && self.is_directory(*slot)
-        {
-            answer = Answer::Done;
         }
         self.before.resize(after.len(), None);
         if let Some(slot) = step.call.fills()
@@ -239,13 +224,11 @@ impl<S: Subject> Watched<S> {
         if !events.is_empty() {
             answer = Answer::Told(Box::new(answer), self.normal.events(events));
         }
-        let own_stamps = self.normal.stamps_its_own_way(call, &answer);
         let files = std::iter::zip(&after, &self.before)
             .map(|(after, before)| {
                 let after = after.as_ref()?;
-                let own = own_stamps || self.normal.is_of_procfs(after);
-                let before = if own { Some(after) } else { before.as_ref() };
-                Some((self.normal.beside(after), stamps(before, after)))
+                let stamps = self.normal.stamps(call, &answer, before.as_ref(), after);
+                Some((self.normal.beside(after), stamps))
             })
             .collect();
         self.before = after;

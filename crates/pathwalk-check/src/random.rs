@@ -5,17 +5,16 @@
 //! shrunk and printed as a scenario.
 
 use crate::{
-    call::{Call, Step},
+    call::Step,
     coverage::Coverage,
     generate::Generator,
     kernel::{Ground, Nursery, Sysctls, powers},
-    normal::Pace,
+    normal::{Pace, ground::is_known_of_host},
     ours::Settings,
     pair::Pair,
     shrink::shrink,
 };
 use indicatif::ProgressBar;
-use pathwalk::ResolveFlags;
 use std::{
     io,
     sync::{
@@ -151,7 +150,7 @@ impl Plan {
                     .run(run.calls)
                     .into_iter()
                     .filter(|step| self.ground.knows(&step.call))
-                    .filter(|step| !self.on_host || keeps_all(&step.call))
+                    .filter(|step| !self.on_host || is_known_of_host(&step.call))
                     .filter_map(|step| powers().step(step))
                     .collect();
                 let found = run.make(&nursery, settings, &steps, &mut coverage);
@@ -168,11 +167,6 @@ impl Plan {
             }
         });
     }
-}
-
-/// Whether a call is not about what is cached: of a directory of the host the kernel has all, pathwalk what it has seen.
-fn keeps_all(call: &Call) -> bool {
-    !matches!(call, Call::Openat2 { resolve, .. } if resolve.contains(ResolveFlags::CACHED))
 }
 
 impl Run {

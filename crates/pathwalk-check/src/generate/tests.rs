@@ -1,7 +1,10 @@
 //! Nothing that can be asked is left out of what is drawn.
 
 use super::Generator;
-use crate::call::{Call, Step};
+use crate::{
+    call::{Call, Step},
+    normal::undrawn::UNDRAWN,
+};
 use std::collections::BTreeSet;
 
 /// Runs of a fixed seed.
@@ -62,14 +65,6 @@ const WITHIN: &[&str] = &[
     "mount_setattr",
 ];
 
-/// What is not drawn, and why.
-const LEFT_OUT: &[(&str, &[&str], &str)] = &[
-    ("mount_setattr", &["IDMAP"], "set by `idmap_mount`, which has the map"),
-    ("mountproc", &["REMOUNT", "BIND", "MOVE", "REC"], "drawn of `mount`, where they do the same"),
-    ("mountproc", &["UNBINDABLE", "PRIVATE", "SLAVE", "SHARED"], "as well"),
-    ("mountproc", &["POSIXACL"], "then Linux finds no ACL where there can be none"),
-];
-
 #[test]
 fn what_is_drawn_is_read_again_from_its_text() {
     for step in (0..100).flat_map(|run| Generator::new(2, run).run(CALLS)) {
@@ -86,7 +81,7 @@ fn every_call_is_drawn_with_every_flag() {
             missing.push((*name).to_owned());
         }
         let left_out = |flag: &&str| {
-            LEFT_OUT.iter().any(|(call, flags, _)| call == name && flags.contains(flag))
+            UNDRAWN.iter().any(|(call, flags, _)| call == name && flags.contains(flag))
         };
         for (word, flags) in Call::known_flags(name) {
             let drawn = |flag: &&str| seen.flags.contains(&(name, word, flag));

@@ -1,19 +1,20 @@
 //! Each call as the kernel wants it.
 
 use super::{
-    sys::{Arg, own, parent_mount, syscall},
+    sys::{Arg, own, syscall},
     tasks::Tasks,
     userns, world,
 };
 use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
-    field::{Octal, Slot, Text, When, Where},
+    field::{Slot, Text, When, Where},
+    normal::spared::{times, without_waiting},
     ours::{parse_dirents, parse_events},
 };
 use pathwalk::{
-    AtFlags, Errno, InotifyFlags, MountAttrFlags, OpenFlags, OpenHow, ResolveFlags, Result,
-    SetTime, Stat, Statfs, Statx, StatxMask, UmountFlags,
+    AtFlags, Errno, InotifyFlags, MountAttrFlags, OpenHow, Result, SetTime, Stat, Statfs, Statx,
+    StatxMask,
     abi::{AT_FDCWD, PATH_MAX, UTIME_NOW, UTIME_OMIT},
 };
 use std::{
@@ -31,48 +32,8 @@ const AT_EXECVE_CHECK: u32 = 0x1_0000;
 /// Not in the C library's list yet.
 const SYS_OPEN_TREE_ATTR: std::ffi::c_long = 467;
 
-/// So often a walk within bounds is asked for again.
-const MOVES: u32 = 1000;
-/// The same for one that asks for what is cached, for which that is an answer too.
-const CACHED: u32 = 30;
-
 /// The descriptors in the slots.
 pub(crate) type Fds = [i32; SLOTS + QUEUES];
-
-/// Whether it is a lazy umount of the root of all, and not to be made: below it the kernel has a file system that belongs to
-/// the whole machine, which setns(2) would then lead to.
-pub(crate) fn shows_what_is_below_all(call: &Call, tasks: &Tasks) -> bool {
-    let Call::Umount2 { path, flags } = call else { return false };
-    if !flags.contains(UmountFlags::DETACH) {
-        // To look at it would be to use it: see `MNT_EXPIRE`.
-        return false;
-    }
-    let mut at = AtFlags::empty();
-    at.set(AtFlags::SYMLINK_NOFOLLOW, flags.contains(UmountFlags::NOFOLLOW));
-    let path = Where { dir: None, path: path.0.clone() };
-    let statx =
-        Caller { fds: [-1; SLOTS + QUEUES], tasks }.statx(&path, at, StatxMask::MNT_ID_UNIQUE);
-    let parent = |mount| parent_mount(mount).ok();
-    let above = statx.ok().and_then(|statx| parent(statx.stx_mnt_id));
-    above.is_some_and(|bottom| parent(bottom) == Some(bottom))
-}
-
-/// Whether openat2 finds nothing cached where nothing is: of names that are not there a tmpfs keeps no memory, and is to be
-/// asked each time; pathwalk knows that a directory of its own holds no more than it has.
-pub(crate) fn misses_what_is_not_there(call: &Call, fds: Fds, tasks: &Tasks) -> bool {
-    let Call::Openat2 { slot, path, flags, mode: _, resolve } = call else { return false };
-    let refused =
-        flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC) || flags.contains(OpenFlags::TMPFILE);
-    if !resolve.contains(ResolveFlags::CACHED) || refused {
-        return false;
-    }
-    let (slot, path) = (*slot, path.clone());
-    // Which nobody hears of.
-    let flags = *flags & (OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW) | OpenFlags::PATH;
-    let resolve = *resolve - ResolveFlags::CACHED;
-    let call = Call::Openat2 { slot, path, flags, mode: Octal(0), resolve };
-    matches!(Caller { fds, tasks }.call(&call), Err(Errno::ENOENT))
-}
 
 /// Makes calls with these descriptors in the slots.
 pub(crate) struct Caller<'t> {
@@ -89,7 +50,7 @@ impl Caller<'_> {
         place.dir.map_or(Arg::Int(AT_FDCWD.into()), |slot| self.fd(slot))
     }
 
-    pub(super) fn statx(&self, place: &Where, flags: AtFlags, mask: StatxMask) -> Result<Statx> {
+    pub(crate) fn statx(&self, place: &Where, flags: AtFlags, mask: StatxMask) -> Result<Statx> {
         let mut statx = Statx::ZERO;
         let (flags, mask) = (Arg::Int(flags.bits().into()), Arg::Int(mask.bits().into()));
         let args =
@@ -132,10 +93,7 @@ impl Caller<'_> {
                     syscall(libc::SYS_openat2, args)
                 };
                 let mut answer = ask();
-                // A walk within bounds, or that may wait for nothing, gives up where anything moved on the whole machine:
-                // other runs' mounts too.
-                let times = if resolve.contains(ResolveFlags::CACHED) { CACHED } else { MOVES };
-                for _ in 0..times {
+                for _ in 0..times(*resolve) {
                     if answer != Err(Errno::EAGAIN) {
                         break;
                     }
@@ -455,11 +413,6 @@ impl Caller<'_> {
             }
         }
     }
-}
-
-/// A fifo that nobody else has open would hold up the run.
-fn without_waiting(flags: OpenFlags) -> OpenFlags {
-    if flags.contains(OpenFlags::PATH) { flags } else { flags | OpenFlags::NONBLOCK }
 }
 
 pub(super) fn text(path: &[u8]) -> CString {

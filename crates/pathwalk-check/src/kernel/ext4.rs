@@ -8,11 +8,6 @@
 //! Manual: mkfs.ext4(8), mount(8).
 
 use super::sys::{Arg, own, syscall};
-use crate::{call::Call, field::Int};
-use pathwalk::{
-    MountFlags, OpenFlags, UmountFlags,
-    abi::xattr::{XATTR_NAME_POSIX_ACL_ACCESS, posix_acl},
-};
 use std::{
     ffi::CString,
     fs,
@@ -30,61 +25,6 @@ pub(crate) enum Ground {
     Tmpfs,
     /// An empty directory of an ext4.
     Ext4,
-}
-
-/// Files of an ext4 end before 16 TiB, those of a tmpfs nowhere; offsets may add up.
-const FAR: i64 = 1 << 42;
-
-impl Ground {
-    /// Whether a call is about what an ext4 has too.
-    pub(crate) fn knows(self, call: &Call) -> bool {
-        if self == Self::Tmpfs {
-            return true;
-        }
-        let near = |offset: Int| offset.0 < FAR;
-        match call {
-            Call::Within { call, .. } => self.knows(call),
-            // To read no bytes is no use of a file there: its time of last access stays.
-            Call::Read { len: Int(0), .. } | Call::Pread { len: Int(0), .. } => false,
-            Call::Pwrite { offset, .. } | Call::Pread { offset, .. } => near(*offset),
-            Call::LseekSet { to: by, .. }
-            | Call::LseekCur { by, .. }
-            | Call::LseekEnd { by, .. } => near(*by),
-            // It stamps a file that keeps its size, which most often is none.
-            Call::Truncate { size: Int(0), .. } => false,
-            Call::Truncate { size, .. } | Call::Ftruncate { size, .. } => near(*size),
-            // It leaves the set-group-id bit to who is not in the group when an ACL goes, a tmpfs takes it.
-            Call::Removexattr { name, .. }
-            | Call::Lremovexattr { name, .. }
-            | Call::Fremovexattr { name, .. }
-            | Call::Removexattrat { name, .. } => name.0 != XATTR_NAME_POSIX_ACL_ACCESS,
-            Call::Setxattr { name, value, .. }
-            | Call::Lsetxattr { name, value, .. }
-            | Call::Fsetxattr { name, value, .. }
-            | Call::Setxattrat { name, value, .. } => {
-                name.0 != XATTR_NAME_POSIX_ACL_ACCESS || has_entries(&value.0)
-            }
-            // It has more flags than tmpfs has, and wants those back that say how blocks are found.
-            Call::Setflags { .. } => false,
-            // It wants buffers and lengths in units.
-            Call::Openat { flags, .. } => !flags.contains(OpenFlags::DIRECT),
-            Call::Openat2 { flags, .. } => !flags.contains(OpenFlags::DIRECT),
-            // All worlds of a nursery stand on one.
-            Call::Mount { flags, .. }
-            | Call::Mountproc { flags, .. }
-            | Call::MountTree { flags, .. } => {
-                !flags.contains(MountFlags::REMOUNT) || flags.contains(MountFlags::BIND)
-            }
-            // Of a task's own root it makes that file system read-only.
-            Call::Umount2 { flags, .. } => flags.contains(UmountFlags::DETACH),
-            _ => true,
-        }
-    }
-}
-
-/// Whether it is more than a header, which alone takes the ACL away.
-fn has_entries(acl: &[u8]) -> bool {
-    acl.len() > posix_acl::HEADER
 }
 
 /// Of so many bytes most are never written.

@@ -22,8 +22,10 @@ mod within;
 mod world;
 mod xattr;
 
+pub(crate) use calls::Caller;
 pub(crate) use ext4::Ground;
 pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
+pub(crate) use sys::parent_mount;
 pub(crate) use sysctls::Sysctls;
 pub(crate) use userns::{make_maps, with_map};
 pub(crate) use world::{Nursery, root_of_ones_own};

@@ -4,13 +4,10 @@
 
 use super::sys::{Arg, syscall};
 use crate::{
-    call::{Call, Step, Who},
-    field::{Int, Octal, Text},
+    call::{Step, Who},
+    normal::undrawn::is_of_one_user,
 };
-use pathwalk::{
-    MountFlags, RenameFlags, Result,
-    abi::mode::{S_IFBLK, S_IFCHR, S_IFMT},
-};
+use pathwalk::Result;
 use std::{fs, sync::OnceLock, thread};
 
 /// What can be asked of the kernel.
@@ -73,37 +70,5 @@ impl Powers {
             Self::OneUser => is_of_one_user(&step.call).then_some(Step { who: Who::Root, ..step }),
             Self::None => None,
         }
-    }
-}
-
-fn is_of_one_user(call: &Call) -> bool {
-    let known = |Int(id): &Int| matches!(id, -1 | 0);
-    let plain = |Text(name): &Text| name.starts_with(b"user.");
-    match call {
-        Call::Within { call, .. } => is_of_one_user(call),
-        Call::Mknodat { mode: Octal(mode), .. } => !matches!(mode & S_IFMT, S_IFBLK | S_IFCHR),
-        Call::Fchownat { uid, gid, .. } | Call::Fchown { uid, gid, .. } => known(uid) && known(gid),
-        Call::Setflags { .. } | Call::Mountproc { .. } => false,
-        Call::Setcred { .. } | Call::Setcaps { .. } => false,
-        Call::IdmapMount { .. } | Call::OpenTreeAttr { .. } => false,
-        // The root is locked in its place: mount_namespaces(7).
-        Call::Umount2 { .. } | Call::PivotRoot { .. } | Call::MoveMount { .. } => false,
-        Call::MountTree { flags, .. } => !flags.contains(MountFlags::MOVE),
-        // It is a device, and those cannot be opened.
-        Call::Renameat2 { flags, .. } => !flags.contains(RenameFlags::WHITEOUT),
-        Call::Mount { flags, .. } => *flags == MountFlags::empty(),
-        Call::Setxattr { name, .. }
-        | Call::Lsetxattr { name, .. }
-        | Call::Fsetxattr { name, .. }
-        | Call::Setxattrat { name, .. }
-        | Call::Removexattr { name, .. }
-        | Call::Lremovexattr { name, .. }
-        | Call::Fremovexattr { name, .. }
-        | Call::Removexattrat { name, .. }
-        | Call::Getxattr { name, .. }
-        | Call::Lgetxattr { name, .. }
-        | Call::Fgetxattr { name, .. }
-        | Call::Getxattrat { name, .. } => plain(name),
-        _ => true,
     }
 }

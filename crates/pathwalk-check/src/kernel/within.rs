@@ -136,17 +136,16 @@ impl Caller<'_> {
 }
 
 impl Caller<'_> {
-    /// Whether what a call within bounds does cannot be told from what is done in its place: where a symlink leads to the
-    /// file that is to be truncated, it is opened, of which somebody may hear, and stamped even where its size stays.
-    pub(super) fn has_no_stand_in(&self, call: &Call) -> bool {
-        let Call::Within { resolve, call } = call else { return false };
-        let Call::Truncate { path: Text(path), size } = &**call else { return false };
-        let bounds = Bounds { caller: self, resolve: *resolve };
-        let place = Where { dir: None, path: path.clone() };
-        let heard = self.fds[SLOTS..].iter().any(|&queue| queue >= 0);
+    /// The size of the file to which a symlink leads within bounds, if the path ends in one.
+    pub(crate) fn size_by_symlink(
+        &self,
+        resolve: ResolveFlags,
+        path: &[u8],
+    ) -> Option<Result<i64>> {
+        let place = Where { dir: None, path: path.to_vec() };
+        let bounds = Bounds { caller: self, resolve };
         let size_of = |fd: OwnedFd| sys::fstat(fd.as_raw_fd()).map(|stat| stat.st_size);
-        bounds.ends_in_symlink(&place)
-            && (heard || bounds.whole(&place, false).and_then(size_of) == Ok(size.0))
+        bounds.ends_in_symlink(&place).then(|| bounds.whole(&place, false).and_then(size_of))
     }
 }
 
