@@ -149,7 +149,9 @@ pub(crate) struct SuperBlock {
     pub(crate) dev: Dev,
     /// [`MountFlags`], as far as they are the superblock's; under the lock of the tree of mounts.
     flags: Cell64,
-    pub(crate) root: OnceLock<DentryId>,
+    /// The dentry of its root; none until it was made. It is stored before its first mount is made, under the lock of the tree
+    /// of mounts, which who asks has taken since.
+    root: Cell32,
     pub(crate) features: Features,
     /// How many of its inodes have lost their last name: they are in the way of making it read-only.
     pub(crate) unlinked: Striped,
@@ -184,6 +186,11 @@ impl SuperBlock {
     /// Its number.
     pub(crate) fn id(&self) -> u32 {
         self.dev.minor()
+    }
+
+    /// Its root; none where it was never made.
+    pub(crate) fn root(&self) -> DentryId {
+        DentryId(self.root.get())
     }
 
     pub(crate) fn flags(&self) -> MountFlags {
@@ -288,7 +295,7 @@ impl Vfs {
             fs,
             dev: Dev::new(0, id),
             flags: Cell64::default(),
-            root: OnceLock::new(),
+            root: Cell32::default(),
             features,
             unlinked: Striped::default(),
             kind: (complete | revalidate) & KIND,
@@ -318,7 +325,7 @@ impl Vfs {
                 return Err(errno);
             }
         };
-        sb.root.set(root).expect("set once");
+        sb.root.set(root.0);
         // One count is the superblock's, one the mount's.
         self.dget(root);
         self.mount_alloc(id, root, MntFlags::from_ms(ms)).inspect_err(|_| {
@@ -331,7 +338,8 @@ impl Vfs {
     pub(crate) fn kill_sb(&self, id: u32) {
         let Some(sb) = self.superblock(id) else { return };
         self.fsnotify_sb_delete(id);
-        if let Some(&root) = sb.root.get() {
+        let root = sb.root();
+        if root != DentryId::NONE {
             self.drop_tree(root);
         }
         self.sb_slot(id).expect("it has a superblock").sb.store(None);

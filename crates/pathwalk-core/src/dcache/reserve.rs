@@ -5,7 +5,7 @@
 //!    one. Whoever finds it reserved notes under that lock that he waits, and waits, holding no lock.
 //! 2. Only the holder of the reservation changes what the name stands for, or which name and parent the dentry has. Where
 //!    it moves the dentry the reservation goes with it: `busy` is under the new parent's lock then.
-//! 3. Who reserves two names (rename) does so in the order of (parent, name), so nobody waits in a circle. Who waits,
+//! 3. Who reserves two names (rename) waits for them in the order of (parent, name), so nobody waits in a circle. Who waits,
 //!    waits for the name: a dentry that was given another one is waited for no longer.
 //! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
 //!    directory is complete: then it stands for nothing, and everybody may see that.
@@ -286,6 +286,25 @@ impl Vfs {
         text: &[u8],
         name: &Component,
     ) -> Result<Reserved<'_>> {
+        loop {
+            match self.reserve_or_busy(parent, text, name)? {
+                Ok(reserved) => return Ok(reserved),
+                Err(busy) => busy.wait(),
+            }
+        }
+    }
+
+    /// As [`Vfs::reserve`], unless somebody else has it: for who may not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::reserve`].
+    pub(crate) fn reserve_or_busy(
+        &self,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> Result<std::result::Result<Reserved<'_>, Busy<'_>>> {
         let directory = self.dentry(parent);
         let key = name.key(parent.0, self.secret);
         let children = directory.children_seq.sample();
@@ -297,7 +316,7 @@ impl Vfs {
                     && self.must_be_a_name(parent, text, name).is_ok()
                     && let Some(reserved) = self.reserve_new(parent, text, name, absent)?
                 {
-                    return Ok(reserved);
+                    return Ok(Ok(reserved));
                 }
                 None
             }
@@ -308,24 +327,18 @@ impl Vfs {
                 return Err(Errno::ENOENT);
             }
             self.must_be_a_name(parent, text, name)?;
-            match self.d_lookup_hinted(hint, parent, text, name) {
-                Some(id) => {
-                    let dentry = self.dentry(id);
-                    dentry.lockref.get_locked();
-                    if dentry.busy.get() == 0 {
-                        dentry.busy.set(RESERVED);
-                        return Ok(Reserved { vfs: self, id, parent });
-                    }
-                    let busy = Busy::locked(self, (id, parent), key);
-                    drop(guard);
-                    busy.wait();
+            if let Some(id) = self.d_lookup_hinted(hint, parent, text, name) {
+                let dentry = self.dentry(id);
+                dentry.lockref.get_locked();
+                if dentry.busy.get() != 0 {
+                    return Ok(Err(Busy::locked(self, (id, parent), key)));
                 }
-                None => {
-                    drop(guard);
-                    if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
-                        return Ok(reserved);
-                    }
-                }
+                dentry.busy.set(RESERVED);
+                return Ok(Ok(Reserved { vfs: self, id, parent }));
+            }
+            drop(guard);
+            if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
+                return Ok(Ok(reserved));
             }
         }
     }

@@ -8,7 +8,7 @@ use super::{
     tree::{MOUNT_MAX, TreeGuard},
 };
 use crate::{
-    dcache::{DentryId, reserve::Reserved},
+    dcache::{DentryId, MOUNTED, reserve::Reserved},
     inode::InodeId,
     vfs::Vfs,
     walk::HeldPath,
@@ -77,8 +77,14 @@ impl Vfs {
         if side == Side::Beneath && at.mount().root() != at.dentry() {
             return Err(Errno::EINVAL);
         }
+        // Mostly nothing is mounted there. That is seen without the lock, and looked at again under it.
+        let bare = side == Side::OnTop && !self.dentry(at.dentry()).is(MOUNTED);
+        let mut guess = bare.then_some((at.mnt(), at.dentry()));
         loop {
-            let (place, held) = {
+            let (place, held) = if let Some(place) = guess.take() {
+                self.dget(place.1);
+                (place, HeldDentry(self, place.1))
+            } else {
                 let tree = self.mount_tree();
                 let place = tree.place_for(at, side)?;
                 self.dget(place.1);

@@ -218,7 +218,7 @@ impl<'v> TreeGuard<'v> {
         mount.mountpoint.set(0);
         mount.root.set(root.0);
         mount.sb.set(sb);
-        mount.sb_root.set(superblock.root.get().map_or(root.0, |sb_root| sb_root.0));
+        mount.sb_root.set(superblock.root().0);
         mount.unique_id.set(unique_id);
         mount.mnt_id.set(mnt_id);
         mount.dev.set(superblock.dev.to_u32());

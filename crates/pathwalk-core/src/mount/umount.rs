@@ -170,6 +170,17 @@ impl Vfs {
         self.mntput(id);
     }
 
+    /// Whether a mount is held by more than `counts` at each of so many looks.
+    fn is_held(&self, id: MountId, counts: u64, looks: u32) -> bool {
+        let counter = self.mount_counts.get(id.0);
+        (0..looks).all(|look| {
+            if look != 0 {
+                patience::wait();
+            }
+            counter.sum_after() > counts
+        })
+    }
+
     /// Frees a detached mount if nobody holds it, its file system if it was the last of that, and likewise what hung in it.
     #[cold]
     pub(super) fn free_detached(&self, id: MountId) {
@@ -184,7 +195,7 @@ impl Vfs {
                 let mut tree = self.mount_tree();
                 if !mount.flags().contains(MntFlags::DETACHED)
                     // Nor does a walk that came here before it was detached: from here on it finds the count odd.
-                    || tree.in_use(id, 0, LOOKS)
+                    || tree.in_use_now(id, 0, LOOKS)
                 {
                     continue;
                 }
@@ -226,26 +237,19 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `do_refcount_check`.
     pub(super) fn in_use(&mut self, id: MountId, counts: u64, looks: u32) -> bool {
-        let counter = self.vfs.mount_counts.get(id.0);
-        let held = || {
-            (0..looks).all(|look| {
-                if look != 0 {
-                    patience::wait();
-                }
-                counter.sum_after() > counts
-            })
-        };
         // Looked at before anything is changed, so that a refusal costs no walk its sample.
-        if held() {
-            return true;
-        }
+        self.vfs.is_held(id, counts, looks) || self.in_use_now(id, counts, looks)
+    }
+
+    /// As [`TreeGuard::in_use`], but each look costs walks their samples.
+    fn in_use_now(&mut self, id: MountId, counts: u64, looks: u32) -> bool {
         if self.unused.contains(id) {
             return false;
         }
         // From here on readers that come by see the count odd and hold nothing. It must not be even before the mount is
         // taken down: who waits for that would hold a mount that nobody was seen to use.
         let change = self.vfs.mount_slot(id).seq.change();
-        let held = held();
+        let held = self.vfs.is_held(id, counts, looks);
         if !held {
             self.unused.insert(id, change);
         }

@@ -307,7 +307,16 @@ impl Vfs {
                 let new_name = self.try_reserve_known(new.query())?;
                 return Ok((old_name, Some(new_name.map_err(|_busy| Errno::ESTALE)?)));
             }
-            // The new name comes first. Until the file system is asked about it, its lookups wait.
+            // The new name comes first: it is had if nobody has to be waited for.
+            let new_name = self.reserve_or_busy(new.dir.dentry(), new.text(), &new.last)?;
+            if let Ok(new_name) = new_name {
+                match self.ask_reserved(new_name, new.query())? {
+                    Asked::Known(new_name) => return Ok((old_name, Some(new_name))),
+                    Asked::Busy(_) => return Err(Errno::ESTALE),
+                    Asked::Stale => {}
+                }
+            }
+            // Until the file system is asked about it, its lookups wait.
             let known = old_name.let_go();
             let new_name = self.reserve(new.dir.dentry(), new.text(), &new.last)?;
             let old_name = match known.reserve_again() {
