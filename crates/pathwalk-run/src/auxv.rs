@@ -6,7 +6,7 @@
 //! Manual: getauxval(3).
 
 use crate::{
-    credentials::Credentials,
+    credentials::Ran,
     sys::{memory, ptrace},
 };
 use pathwalk::Result;
@@ -22,7 +22,7 @@ const NULL: u64 = 0;
 ///
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
-pub(crate) fn tell(tid: u32, who: &Credentials) -> Result<()> {
+pub(crate) fn tell(tid: u32, Ran { who, secure }: &Ran) -> Result<()> {
     let mut words = Words { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 };
     let arguments = words.next()?.1;
     for _ in 0..=arguments {
@@ -38,7 +38,7 @@ pub(crate) fn tell(tid: u32, who: &Credentials) -> Result<()> {
             libc::AT_EUID => who.user.effective.into(),
             libc::AT_GID => who.group.real.into(),
             libc::AT_EGID => who.group.effective.into(),
-            libc::AT_SECURE => who.is_secure().into(),
+            libc::AT_SECURE => (*secure).into(),
             _ => value,
         };
         if told != value {

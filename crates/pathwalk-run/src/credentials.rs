@@ -23,6 +23,8 @@ const NO_CAP_AMBIENT_RAISE: u32 = 1 << 6;
 /// `SECURE_ALL_BITS` and `SECURE_ALL_LOCKS`; each lock is the bit above what it locks.
 const ALL_BITS: u32 = 0x555;
 const ALL_LOCKS: u32 = ALL_BITS << 1;
+/// `SECBIT_EXEC_RESTRICT_FILE`, `SECBIT_EXEC_DENY_INTERACTIVE` and their locks: the kernel does nothing by them.
+const UNPRIVILEGED: u32 = 0xf << 8;
 
 /// A user or a group, four times over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +81,20 @@ impl Ids {
 
     /// `setresuid`, `setresgid`
     fn set_all(self, ids: [u32; 3], privileged: bool) -> Result<Self> {
+        let [real, effective, saved] = ids;
+        let stays = |id: u32, old: u32| id == KEEP || id == old;
+        // The file system's follows only where something changes, or is said anew.
+        if stays(real, self.real)
+            && stays(effective, self.effective)
+            && stays(effective, self.fs)
+            && stays(saved, self.saved)
+        {
+            return Ok(self);
+        }
         if !privileged && ids.iter().any(|&id| id != KEEP && !self.any_is(id)) {
             return Err(Errno::EPERM);
         }
         let or = |id: u32, old: u32| if id == KEEP { old } else { id };
-        let [real, effective, saved] = ids;
         let effective = or(effective, self.effective);
         Ok(Self {
             real: or(real, self.real),
@@ -303,14 +314,15 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// - `EPERM`: a bit that is locked or unknown, or without `CAP_SETPCAP`.
+    /// - `EPERM`: a bit that is locked or unknown, or without `CAP_SETPCAP` another one than a program asks of itself.
     pub(crate) fn set_securebits(&self, bits: u64) -> Result<Self> {
         let bits = u32::try_from(bits).map_err(|_| Errno::EPERM)?;
         let old = self.securebits;
-        let refused = (old & ALL_LOCKS) >> 1 & (old ^ bits) != 0
+        let changed = old ^ bits;
+        let refused = (old & ALL_LOCKS) >> 1 & changed != 0
             || old & ALL_LOCKS & !bits != 0
             || bits & !(ALL_BITS | ALL_LOCKS) != 0
-            || !self.has(CapSet::SETPCAP);
+            || !self.has(CapSet::SETPCAP) && (changed == 0 || changed & !UNPRIVILEGED != 0);
         if refused { Err(Errno::EPERM) } else { Ok(Self { securebits: bits, ..self.clone() }) }
     }
 
@@ -337,7 +349,7 @@ impl Credentials {
     /// After the execution of a file of this mode and these owners; on a mount without `nosuid` if `suid` says so.
     ///
     /// Linux: `bprm_fill_uid`, `cap_bprm_creds_from_file`.
-    pub(crate) fn after_exec(&self, mode: u32, uid: u32, gid: u32, suid: bool) -> Self {
+    pub(crate) fn after_exec(&self, mode: u32, uid: u32, gid: u32, suid: bool) -> Ran {
         const BOTH: u32 = libc::S_ISGID | libc::S_IXGRP;
         let mut new = self.clone();
         if suid && !self.no_new_privs && uid != NOBODY && gid != NOBODY {
@@ -349,30 +361,42 @@ impl Credentials {
             }
         }
         let (user, group) = (&mut new.user, &mut new.group);
-        let becomes =
-            user.effective != self.user.effective || group.effective != self.group.effective;
-        (user.saved, user.fs) = (user.effective, user.effective);
-        (group.saved, group.fs) = (group.effective, group.effective);
+        let becomes = user.effective != self.user.effective || !self.is_in(group.effective);
         let roots = self.securebits & NOROOT == 0;
         let root = roots && (user.real == 0 || user.effective == 0);
         let all = roots && user.effective == 0;
+        new.permitted = if root { new.bounding | new.inheritable } else { CapSet::empty() };
+        if self.no_new_privs && (becomes || !self.permitted.contains(new.permitted)) {
+            (user.effective, group.effective) = (user.real, group.real);
+            new.permitted &= self.permitted;
+        }
+        (user.saved, user.fs) = (user.effective, user.effective);
+        (group.saved, group.fs) = (group.effective, group.effective);
         if becomes {
             new.ambient = CapSet::empty();
         }
-        let gained = if root { new.bounding | new.inheritable } else { CapSet::empty() };
-        new.permitted = gained | new.ambient;
+        new.permitted |= new.ambient;
         new.effective = if all { new.permitted } else { new.ambient };
         new.securebits &= !KEEP_CAPS;
-        new
+        let secure = becomes
+            || new.user.effective != self.user.real
+            || new.group.effective != self.group.real
+            || new.user.real != 0 && (all || !new.ambient.contains(new.permitted));
+        Ran { who: new, secure }
     }
 
-    /// Whether a program that runs with these, which came of an exec, must not trust who ran it: `AT_SECURE`.
-    pub(crate) fn is_secure(&self) -> bool {
-        let root = self.user.real == 0 && self.securebits & NOROOT == 0;
-        self.user.effective != self.user.real
-            || self.group.effective != self.group.real
-            || !root && !self.ambient.contains(self.permitted)
+    /// Whether it is one of the groups for which permission is checked.
+    fn is_in(&self, group: u32) -> bool {
+        self.group.fs == group || self.groups.contains(&group)
     }
+}
+
+/// What becomes of somebody who runs a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) who: Credentials,
+    /// Whether the program must not trust who ran it: `AT_SECURE`.
+    pub(crate) secure: bool,
 }
 
 /// The capability of a number.
@@ -429,26 +453,33 @@ mod tests {
         assert_eq!(user.set_caps(CapSet::FULL, one, one), Err(Errno::EPERM));
         let ambient = user.set_ambient(0, true).expect("permitted and inheritable");
         let ran = ambient.after_exec(0o100_755, 0, 0, true);
-        assert_eq!((ran.effective, ran.permitted), (one, one));
-        assert!(!ran.is_secure() && !ran.keeps_caps());
-        assert_eq!(user.after_exec(0o100_755, 0, 0, true).permitted, CapSet::empty());
+        assert_eq!((ran.who.effective, ran.who.permitted), (one, one));
+        assert!(!ran.secure && !ran.who.keeps_caps());
+        assert_eq!(user.after_exec(0o100_755, 0, 0, true).who.permitted, CapSet::empty());
     }
 
     #[test]
     fn a_set_user_id_program_has_its_owner() {
         let user = Credentials::new(33, 33, &[]);
         let ran = user.after_exec(0o104_755, 0, 0, true);
-        assert_eq!(ran.user, ids(33, 0, 0, 0));
-        assert_eq!(ran.effective, CapSet::FULL);
-        assert!(ran.is_secure());
-        let group = user.after_exec(0o102_755, 0, 7, true);
+        assert_eq!(ran.who.user, ids(33, 0, 0, 0));
+        assert_eq!(ran.who.effective, CapSet::FULL);
+        assert!(ran.secure);
+        let group = user.after_exec(0o102_755, 0, 7, true).who;
         assert_eq!(group.group, ids(33, 7, 7, 7));
         assert_eq!(group.effective, CapSet::empty());
-        assert_eq!(user.after_exec(0o102_745, 0, 7, true), user);
-        assert_eq!(user.after_exec(0o104_755, 0, 0, false), user);
-        assert_eq!(user.after_exec(0o104_755, NOBODY, 0, true), user);
+        let same = |who: &Credentials| Ran { who: who.clone(), secure: false };
+        assert_eq!(user.after_exec(0o102_745, 0, 7, true), same(&user));
+        assert_eq!(user.after_exec(0o104_755, 0, 0, false), same(&user));
+        assert_eq!(user.after_exec(0o104_755, NOBODY, 0, true), same(&user));
         let refuses = Credentials { no_new_privs: true, ..user };
-        assert_eq!(refuses.after_exec(0o104_755, 0, 0, true), refuses);
+        assert_eq!(refuses.after_exec(0o104_755, 0, 0, true), same(&refuses));
+        // Not what it gave away either.
+        let (none, root) = (CapSet::empty(), Credentials::new(0, 0, &[]));
+        let less = root.set_caps(none, none, none).expect("less than it has");
+        assert_eq!(less.after_exec(0o100_755, 0, 0, true).who.permitted, CapSet::FULL);
+        let refuses = Credentials { no_new_privs: true, ..less };
+        assert_eq!(refuses.after_exec(0o100_755, 0, 0, true).who.permitted, none);
     }
 
     #[test]
@@ -459,7 +490,7 @@ mod tests {
         assert_eq!(locked.set_keep_caps(0), Err(Errno::EPERM));
         assert_eq!(root.set_securebits(1 << 12), Err(Errno::EPERM));
         let bound = root.drop_bounding(21).expect("it may");
-        assert!(!bound.after_exec(0o100_755, 0, 0, true).has(CapSet::SYS_ADMIN));
+        assert!(!bound.after_exec(0o100_755, 0, 0, true).who.has(CapSet::SYS_ADMIN));
         assert_eq!(root.drop_bounding(64), Err(Errno::EINVAL));
     }
 }

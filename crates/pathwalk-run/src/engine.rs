@@ -348,6 +348,11 @@ impl Engine {
         if let Some(people) = &mut self.people {
             let person = match people.who(call.tid) {
                 Ok(person) => person,
+                // Also who is nobody may end.
+                Err(_) if entry.ends() => {
+                    let _ = self.listener.pass(call.id);
+                    return;
+                }
                 Err(errno) => {
                     let _ = self.listener.send(call.id, Err(errno));
                     return;

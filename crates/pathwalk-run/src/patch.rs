@@ -13,7 +13,7 @@
 use crate::{
     auxv,
     cookies::{HostId, Known, of_thread},
-    credentials::Credentials,
+    credentials::Ran,
     engine::{Caller, Engine, Reply},
     mapped,
     sys::{
@@ -54,7 +54,7 @@ impl Goal {
 struct Patch {
     goal: Goal,
     /// Who it is, where it has virtual credentials, when it runs the program.
-    becomes: Option<Credentials>,
+    becomes: Option<Ran>,
     before: user_regs_struct,
     mask: u64,
     /// So that it is not forgotten before the thread has it.
@@ -100,7 +100,7 @@ impl Engine {
         caller: &Caller,
         (file, interpreter): (BorrowedFd<'_>, Option<Executable>),
         known: Arc<Known>,
-        becomes: Option<Credentials>,
+        becomes: Option<Ran>,
         argv: &Argv,
         [argv_at, envp_at]: [u64; 2],
     ) -> Result<Reply> {
@@ -157,7 +157,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         goal: Goal,
-        (known, becomes): (Arc<Known>, Option<Credentials>),
+        (known, becomes): (Arc<Known>, Option<Ran>),
         number: impl FnOnce() -> Result<i64>,
         change: impl FnOnce(&mut user_regs_struct, i64) -> Stack,
     ) -> Result<Reply> {
@@ -260,10 +260,10 @@ impl Engine {
     }
 
     /// The thread runs another program, as somebody.
-    fn ran(&mut self, tid: u32, process: u32, who: Credentials) -> Result<()> {
-        auxv::tell(process, &who)?;
+    fn ran(&mut self, tid: u32, process: u32, ran: Ran) -> Result<()> {
+        auxv::tell(process, &ran)?;
         if let Some(people) = &mut self.people {
-            people.ran(tid, process, who);
+            people.ran(tid, process, ran.who);
         }
         Ok(())
     }

@@ -9,13 +9,15 @@
 //!
 //! 1. Who makes one is noted, with what he has.
 //! 2. A thread that was never heard of has what its maker had: its parent's, or that of the process that it is a thread of.
-//! 3. Before a maker's next call is answered, all that it made is looked for. So nobody changes before what he made is known.
+//! 3. Before a maker's next call is answered, all that it made is looked for. So nobody changes before what he made is known,
+//!    and nobody ends before: exit is a call.
+//! 4. What a process made before it runs another program has nothing of what it becomes by that.
 //!
 //! A thread is known by its number and when it began, which the kernel is asked for again if it was silent for so long that
 //! its number may be another's.
 //!
-//! What cannot be told: whose child an orphan is, where several makers ended before they or their children made a call. Who
-//! may have made it is known, and where those are different people the orphan is nobody: all its calls are refused, so that
+//! What cannot be told: whose child an orphan is, where several makers were killed before they or their children made a call.
+//! Who may have made it is known, and where those are different people the orphan is nobody: all its calls are refused, so that
 //! nobody ever has what his maker had not. For the same reason nobody has another one adopt what he makes (`CLONE_PARENT`).
 //! Of which of several makers in a process a new thread is cannot be told either: the latest is believed, as they share memory.
 
@@ -158,6 +160,15 @@ impl People {
             self.look_for_work_of(&maker);
             self.makers.retain(|other| (other.tid, other.begun) != (tid, maker.begun));
         }
+        self.is(tid)
+    }
+
+    /// Who a thread is. That it makes no call is the difference: what it is about to make is not there yet.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: it is nobody.
+    pub(crate) fn is(&mut self, tid: u32) -> Result<Arc<Person>> {
         let now = Instant::now();
         if let Some(thread) = self.threads.lock().get_mut(&tid)
             && (now - thread.heard < LONGEST || begun(tid) == Some(thread.begun))
@@ -195,6 +206,20 @@ impl People {
         let (ended, several) = (None, false);
         self.makers.push(Maker { tid, process, person, begun, at, ended, stack, several });
         Ok(())
+    }
+
+    /// The thread, or its process, is about to end: what its threads made is looked for before nobody knows who did.
+    pub(crate) fn ends(&mut self, tid: u32) {
+        let Some(thread) = self.known(tid) else { return };
+        for maker in self.makers_in(thread.process) {
+            self.look_for_work_of(&maker);
+        }
+    }
+
+    /// The makers in a process, the latest first.
+    fn makers_in(&self, process: u32) -> Vec<Maker> {
+        let of_process = |maker: &&Maker| maker.process == process;
+        self.makers.iter().rev().filter(of_process).cloned().collect()
     }
 
     /// The process takes orphans from now on (`PR_SET_CHILD_SUBREAPER`).
@@ -271,6 +296,11 @@ impl People {
     /// The process of this number, of which a thread ran another program, is that thread alone.
     pub(crate) fn ran(&mut self, tid: u32, process: u32, credentials: Credentials) {
         let Some(thread) = self.known(tid) else { return };
+        // All its other threads are gone, and what they made is this one's child.
+        for maker in self.makers_in(process) {
+            self.look_for_work_of(&Maker { tid: process, ..maker });
+        }
+        self.makers.retain(|maker| maker.process != process);
         let person = self.person(credentials, &thread.person);
         self.threads.lock().retain(|_, thread| thread.process != process);
         self.note(process, process, &person);
@@ -464,5 +494,15 @@ mod tests {
         child.kill().expect("it runs");
         child.wait().expect("it runs");
         assert_eq!(begun(child.id()), None);
+        // That somebody asks who it is, is no call of its own.
+        people.become_(tid, Credentials::new(0, 0, &[]));
+        people.makes(tid).expect("it is known");
+        people.is(tid).expect("it is known");
+        let mut child = sleeper();
+        people.who(tid).expect("it is known");
+        people.become_(tid, Credentials::new(33, 33, &[]));
+        assert!(Arc::ptr_eq(&who(&mut people, child.id()), &before), "made before the change");
+        child.kill().expect("it runs");
+        child.wait().expect("it runs");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Where that can be, the same attack is made without the tree first, and reaches it.
 
-use crate::common::{can_run, run, said, text};
+use crate::common::{can_run, pathwalk_in, run, said, text};
 use std::{
     fs,
     os::unix::{
@@ -384,8 +384,7 @@ fn children_beyond_all_number_reach_nothing_and_are_answered() {
 
 /// `pathwalk run` by somebody without privilege, whom the limit of processes holds.
 fn as_a_user(attack: &Attack, args: &[&str]) -> Command {
-    let program = attack.here("pathwalk");
-    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    let program = pathwalk_in(attack.here.path());
     let mut command = if rustix::process::geteuid().is_root() {
         let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
         std::os::unix::fs::chown(attack.here.path(), Some(65534), Some(65534)).unwrap();

@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/sendfile.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -623,6 +624,64 @@ static struct sockaddr_un *called(const char *path)
 
 #define BY(path) (struct sockaddr *)called(path), sizeof(struct sockaddr_un)
 
+/* Addresses that are none, and descriptors that have none. */
+static void addresses(void)
+{
+	struct sockaddr_storage longest = {.ss_family = AF_UNIX};
+	struct sockaddr *any = (struct sockaddr *)&longest;
+	int stream = socket(AF_UNIX, SOCK_STREAM, 0), datagrams = socket(AF_UNIX, SOCK_DGRAM, 0);
+	int internet = socket(AF_INET, SOCK_DGRAM, 0), file = openat(at, "attr", O_RDONLY);
+	memset((char *)any + 2, 'a', sizeof longest - 2);
+	for (int len = 109; len <= 129; len += 1 + 17 * (len == 111)) {
+		ROW(connect(stream, any, len));
+		ROW(bind(stream, any, len));
+		ROW(sendto(datagrams, "x", 1, 0, any, len));
+		ROW(unlinkat(AT_FDCWD, any->sa_data, 0));
+		closed(stream);
+		stream = socket(AF_UNIX, SOCK_STREAM, 0);
+	}
+	for (int len = 0; len <= 3; len++) {
+		ROW(connect(stream, any, len));
+		ROW(sendto(datagrams, "x", 1, 0, any, len));
+	}
+	strcpy(any->sa_data, "of no socket");
+	ROW(bind(internet, any, 20));
+	ROW(connect(internet, any, 20));
+	ROW(sendto(internet, "x", 1, 0, any, 20));
+	ROW(bind(file, any, 20));
+	ROW(connect(file, any, 20));
+	ROW(sendto(file, "x", 1, 0, any, 20));
+	ROW(faccessat(AT_FDCWD, "of no socket", F_OK, 0));
+	for (int which = 0; which < 3; which++) {
+		int fd = (int[]){-1, file, stream}[which];
+		ROW(connect(fd, (void *)8, 20));
+		ROW(bind(fd, (void *)8, 20));
+		ROW(sendto(fd, "x", 1, 0, (void *)8, 20));
+		ROW(connect(fd, any, -1));
+		ROW(bind(fd, any, -1));
+		ROW(sendto(fd, "x", 1, 0, any, -1));
+		ROW(getsockname(fd, any, (void *)8));
+		ROW(sendmmsg(fd, (void *)8, 0, 0));
+		ROW(sendmmsg(fd, (void *)8, 1, 0));
+	}
+	/* What only the privileged may, and something after it that is not well formed. */
+	union { struct cmsghdr head; char room[64]; } control = {.head = {CMSG_LEN(4), SOL_SOCKET, SO_MARK}};
+	struct sockaddr_in port = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t size = sizeof port;
+	struct msghdr marked = {.msg_control = &control, .msg_controllen = sizeof control};
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	ROW(bind(server, (struct sockaddr *)&port, sizeof port));
+	ROW(listen(server, 1));
+	ROW(getsockname(server, (struct sockaddr *)&port, &size));
+	ROW(connect(client, (struct sockaddr *)&port, sizeof port));
+	for (long length = 0; length >= -48; length -= 8) {
+		*(long *)(control.room + CMSG_SPACE(4)) = length;
+		ROW(sendmsg(client, &marked, 0));
+	}
+	closed(client), closed(server);
+	closed(stream), closed(datagrams), closed(internet), closed(file);
+}
+
 static void sockets(void)
 {
 	struct sockaddr_un own;
@@ -696,6 +755,7 @@ static void sockets(void)
 	ROW(received(pair[1], &carried));
 	ROW(sendmsg(pair[0], (void *)8, 0));
 	closed(pair[0]), closed(pair[1]);
+	addresses();
 	if (at != AT_FDCWD)
 		ROW(fchdir(here));
 	closed(here);

@@ -3,12 +3,12 @@
 
 use crate::{
     attacks::cc,
-    common::{can_run, listing, text},
+    common::{can_run, listing, pathwalk_in, text},
 };
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, chown},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
@@ -55,8 +55,7 @@ fn the_same(how: &str) {
     let built = TempDir::new_in("/tmp").unwrap();
     // Who runs it must be able to read it.
     fs::set_permissions(built.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let pathwalk: PathBuf = built.path().join("pathwalk");
-    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &pathwalk).unwrap();
+    let pathwalk = pathwalk_in(built.path());
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/checks.c");
     for kind in ["dynamic", "static"] {
         let mut args = vec!["-O1", "-pthread", "-o", kind, source];

@@ -3,7 +3,7 @@
 use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -20,6 +20,14 @@ pub(crate) fn said(dir: &Path, args: &[&str]) -> String {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);
     out
+}
+
+/// Puts `pathwalk` where another user can run it. Another process does it: what is open for writing is not run.
+pub(crate) fn pathwalk_in(dir: &Path) -> PathBuf {
+    let program = dir.join("pathwalk");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_pathwalk")).arg(&program).status();
+    assert!(copied.expect("it starts").success());
+    program
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -74,8 +74,8 @@ static int inherited[2];
 
 static void go(void);
 
-/* Users of one program make orphans at once; says how many there were, and how many were somebody else. */
-static void orphans(int users, int each)
+/* Users of one program make orphans at once; says how many there were, and how many were somebody else or nobody. */
+static void orphans(int users, int each, int killed)
 {
 	int done[2], start[2];
 	char one;
@@ -99,8 +99,11 @@ static void orphans(int users, int each)
 				waitpid(maker, NULL, 0);
 				continue;
 			}
-			if (fork())
+			if (fork()) {
+				if (killed)
+					kill(getpid(), SIGKILL);
 				syscall(SYS_exit_group, 0);
+			}
 			close(gone[1]);
 			uid_t u[3];
 			if (read(gone[0], &one, 1) < 0)
@@ -109,6 +112,7 @@ static void orphans(int users, int each)
 			int refused = as < 0 && errno == EPERM && open("/", O_RDONLY) < 0 && errno == EPERM;
 			if (!refused && (as < 0 || u[0] != user || u[1] != user || u[2] != user))
 				__sync_fetch_and_add(&seen[1], 1);
+			__sync_fetch_and_add(&seen[2], refused);
 			__sync_fetch_and_add(&seen[0], 1);
 			syscall(SYS_exit_group, 0);
 		}
@@ -120,7 +124,7 @@ static void orphans(int users, int each)
 		exit(1);
 	while (wait(NULL) > 0)
 		;
-	printf("%u orphans, %u as another\n", seen[0], seen[1]);
+	printf("%u orphans, %u as another, %u refused\n", seen[0], seen[1], seen[2]);
 }
 
 static void *in_thread(void *unused)
@@ -128,6 +132,28 @@ static void *in_thread(void *unused)
 	(void)unused;
 	go();
 	return NULL;
+}
+
+static int told[2];
+static volatile int made;
+
+/* Makes a child that says who it is when it is told to, and waits. */
+static void *makes(void *unused)
+{
+	char one;
+	pid_t child = syscall(SYS_fork);
+	if (child == 0) {
+		uid_t u[3];
+		close(told[1]);
+		if (read(told[0], &one, 1) < 0 || syscall(SYS_getresuid, &u[0], &u[1], &u[2]) < 0)
+			syscall(SYS_exit_group, 1);
+		dprintf(1, "child %d %d %d\n", u[0], u[1], u[2]);
+		syscall(SYS_exit_group, 0);
+	}
+	made = 1;
+	for (;;)
+		pause();
+	return unused;
 }
 
 static void go(void)
@@ -230,7 +256,8 @@ static void go(void)
 				exit(1);
 		} else if (!strcmp(what, "orphans")) {
 			int users = number();
-			orphans(users, number());
+			int each = number();
+			orphans(users, each, !strcmp(next(), "killed"));
 		} else if (!strcmp(what, "reaper"))
 			said(what, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
 		else if (!strcmp(what, "brother")) { /* a child of this one's parent */
@@ -243,6 +270,22 @@ static void go(void)
 			pthread_create(&thread, NULL, in_thread, NULL);
 			pthread_join(thread, NULL);
 			return;
+		} else if (!strcmp(what, "makes")) { /* a child of another thread's, and runs another program */
+			pthread_t thread;
+			if (pipe(told) < 0)
+				exit(1);
+			pthread_create(&thread, NULL, makes, NULL);
+			while (!made)
+				;
+			execv(*word, word);
+		} else if (!strcmp(what, "tell")) { /* the child of the program before */
+			pid_t other = fork();
+			if (other == 0)
+				syscall(SYS_exit_group, 0);
+			waitpid(other, NULL, 0);
+			for (int fd = 3; fd < 30; fd++)
+				close(fd);
+			wait(NULL);
 		} else if (!strcmp(what, "exec")) {
 			execv(*word, word);
 			said(what, -1);

@@ -1,6 +1,9 @@
 //! Virtual credentials: programs that change who they are, and what the tree then lets them do.
 
-use crate::common::{can_run, run, said, text};
+use crate::{
+    attacks::cc,
+    common::{can_run, pathwalk_in, run, said, text},
+};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -145,19 +148,25 @@ for n in range(5):
 #[test]
 fn an_orphan_has_what_its_maker_had_or_nothing() {
     let Some(users) = Users::new() else { return };
+    let orphans = |program: &str, users_: &str, ends: &str| {
+        let args = [&ROOT[..], &[program, "orphans", users_, "50", ends]].concat();
+        let output = run(users.here.path(), &args);
+        (text(&output.stdout), text(&output.stderr))
+    };
     for program in &users.programs {
-        let output =
-            run(users.here.path(), &[&ROOT[..], &[program, "orphans", "4", "50"]].concat());
-        assert_eq!(text(&output.stdout), "200 orphans, 0 as another\n", "{program}");
+        // Whose makers ended by themselves are their makers' all.
+        let (out, told) = orphans(program, "4", "exits");
+        assert_eq!((&*out, &*told), ("200 orphans, 0 as another, 0 refused\n", ""), "{program}");
+        let (out, told) = orphans(program, "4", "killed");
+        let start = "200 orphans, 0 as another, ";
+        assert!(out.starts_with(start), "{program}: {out}");
         // Whoever was refused is told of.
-        let told = text(&output.stderr);
         assert!(told.lines().all(|line| line.ends_with("all its calls answer EPERM")), "{told}");
+        assert_eq!(out, format!("{start}{} refused\n", told.lines().count()));
+        // Those of one user are all his.
+        let (out, told) = orphans(program, "1", "killed");
+        assert_eq!((&*out, &*told), ("50 orphans, 0 as another, 0 refused\n", ""), "{program}");
     }
-    // Those of one user are all his.
-    let output =
-        run(users.here.path(), &[&ROOT[..], &["./dynamic", "orphans", "1", "50"]].concat());
-    assert_eq!(text(&output.stdout), "50 orphans, 0 as another\n");
-    assert_eq!(text(&output.stderr), "");
     // Who takes orphans is not their maker, and nobody's child is another one's.
     users.say(
         &ROOT,
@@ -183,11 +192,50 @@ fn set_id_bits_give_virtual_credentials() {
     let newprivs = "exec $p setgid 33 setuid 33 newprivs newprivs exec /tmp/p ids secure";
     let refused = no.replace("setuid yes\n", "setuid yes\n0\nnewprivs yes\n1\nnewprivs yes\n");
     users.script(&ROOT, &format!("{make} {newprivs}"), &refused);
+    // What was made before has none of it, also what another thread made.
+    let go = "exec $p setgid 33 setuid 33 makes /tmp/p tell ids";
+    let made = "setgid yes\nsetuid yes\nchild 33 33 33\n33 0 0, 33 33 33,\n";
+    users.script(&ROOT, &format!("{make} {go}"), made);
     // Without virtual credentials they give nothing.
     let native = rustix::process::getuid().as_raw();
     let out =
         said(users.here.path(), &["sh", "-c", &format!("p=./dynamic; {make} exec /tmp/p ids")]);
     assert!(out.starts_with(&format!("{native} {native} ")), "{out}");
+}
+
+/// As the kernel does, if the test may make the same calls natively.
+#[test]
+fn calls_about_credentials_answer_as_natively() {
+    let Some(users) = Users::new() else { return };
+    let here = users.here.path();
+    let native = Command::new("./static").arg("caps").current_dir(here).output();
+    let full = native.is_ok_and(|output| {
+        let held = text(&output.stdout);
+        held.contains("effective 1ff") && held.contains("permitted 1ff")
+    });
+    if !rustix::process::getuid().is_root() || !full {
+        eprintln!("left out: without privilege nobody becomes somebody else natively");
+        return;
+    }
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/identities.c");
+    cc(here, &["-O1", "-o", "first", source]);
+    fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
+    let programs = "for p in plain user group both own none; do cp first $p; done
+chown 5:6 user own both none; chgrp 7 group; chmod 4755 user; chmod 2755 group; chmod 6755 both; chmod 2745 none; chmod 4755 own";
+    let go = "for seed in $(seq 1 60); do echo seed $seed; ./first $PWD 12 4 $seed; done";
+    let native =
+        |script: &str| Command::new("sh").args(["-c", script]).current_dir(here).output().unwrap();
+    assert!(native(programs).status.success());
+    let want = text(&native(go).stdout);
+    let have = said(here, &["--uid", "0", "sh", "-c", go]);
+    assert!(want.lines().count() > 2000, "{want}");
+    let differ = want.lines().zip(have.lines()).position(|(want, have)| want != have);
+    let lines = |all: &str| {
+        let at = differ.unwrap_or_default();
+        all.lines().take(at + 1).skip(at.saturating_sub(3)).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(lines(&have), lines(&want));
+    assert_eq!(have.len(), want.len());
 }
 
 #[test]
@@ -285,10 +333,7 @@ fn who_may_mount_sees_nothing_that_was_not_given() {
 fn as_ordinary(dir: &Path, args: &[&str]) -> String {
     const ORDINARY: u32 = 64_000;
     use std::os::unix::process::CommandExt;
-    let program = dir.join("pathwalk");
-    if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
-    }
+    let program = pathwalk_in(dir);
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(program);
     command.arg("run").args(args).current_dir(dir).stdin(Stdio::null());

@@ -14,7 +14,7 @@
 use super::{at_flags, by_descriptor};
 use crate::{
     cookies::{HostId, Known},
-    credentials::Credentials,
+    credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::Argv,
@@ -112,7 +112,7 @@ fn exec(
 }
 
 /// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
-fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Option<Credentials>> {
+fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Option<Ran>> {
     let Some(people) = &mut engine.people else { return Ok(None) };
     let who = people.who(caller.tid)?;
     let stat = engine.task.fstat(file.file())?;
@@ -126,7 +126,7 @@ fn run(
     engine: &mut Engine,
     caller: &Caller,
     (file, interpreter): (&Executable, Option<Executable>),
-    becomes: Option<Credentials>,
+    becomes: Option<Ran>,
     before: Vec<Vec<u8>>,
     vectors: [u64; 2],
 ) -> Result<Reply> {

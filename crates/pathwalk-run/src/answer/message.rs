@@ -71,6 +71,7 @@ pub(crate) fn sendmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// Those in front of the first that cannot be sent at once are sent; if that is the very first, it is waited for alone.
 pub(crate) fn sendmmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let fd = engine.fetch(caller, caller.fd(0))?;
+    socket::option(&fd, libc::SO_DOMAIN)?;
     let count = u64::from(caller.word(2)).min(MOST_PIECES);
     let mut sent = 0;
     while sent < count {
@@ -255,7 +256,8 @@ fn send(
     }
     let now = socket.flags | libc::MSG_DONTWAIT;
     let mut first = socket::send(&socket.fd, &message, now);
-    if first == Err(Errno::EPERM) && speaks_for_itself(caller, &mut message.control) {
+    let refused = first == Err(Errno::EPERM) && socket.is_local();
+    if refused && speaks_for_itself(caller, &mut message.control) {
         first = socket::send(&socket.fd, &message, now);
     }
     let waits = socket.flags & libc::MSG_DONTWAIT == 0 && !socket::is_nonblocking(&socket.fd)?;
@@ -303,8 +305,8 @@ fn complain(tid: u32, socket: &Socket, errno: Errno) {
     }
 }
 
-/// Puts this process in the place of the thread's own, where a message says who sends it: nobody without privilege may name
-/// another. Whether it says so.
+/// Puts this process in the place of the thread's own, where a message of a local socket says who sends it: nobody without
+/// privilege may name another. Whether it says so.
 fn speaks_for_itself(caller: &Caller, control: &mut [u8]) -> bool {
     let own = procfs::process_of_thread(caller.tid);
     let mut at = 0;
@@ -318,8 +320,8 @@ fn speaks_for_itself(caller: &Caller, control: &mut [u8]) -> bool {
             pid.copy_from_slice(&std::process::id().to_ne_bytes());
             found = true;
         }
-        // Its form was looked at when it was copied.
-        at += (len as usize).next_multiple_of(8).max(CMSGHDR);
+        // `carry` saw that it is well formed.
+        at += (len as usize).next_multiple_of(8);
     }
     found
 }

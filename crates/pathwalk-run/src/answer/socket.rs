@@ -25,12 +25,14 @@ use std::{
 
 /// The largest address: `struct sockaddr_storage`.
 const LARGEST: usize = 128;
+/// The largest with a path: `struct sockaddr_un`.
+const LONGEST: usize = size_of::<libc::sockaddr_un>();
 /// `AF_UNIX`
 const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
-/// The path of an address, if it is one.
+/// The path of an address, if it is one. The kernel refuses what is too long for one.
 pub(super) fn path_of(address: &[u8]) -> Option<&[u8]> {
-    let path = address.strip_prefix(&LOCAL)?;
+    let path = address.strip_prefix(&LOCAL).filter(|_| address.len() <= LONGEST)?;
     // One that begins with NUL is a name, and none has none.
     if path.first().is_none_or(|&byte| byte == 0) {
         return None;
@@ -102,11 +104,12 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
 }
 
 pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let mut address = address(caller, 1, 2)?;
     let fd = engine.fetch(caller, caller.fd(0))?;
+    let mut address = address(caller, 1, 2)?;
+    let is_local = socket::option(&fd, libc::SO_DOMAIN)? == libc::AF_UNIX;
     engine.still_waits(caller)?;
     let mut stays = None;
-    if let Some(path) = path_of(&address) {
+    if let Some(path) = path_of(&address).filter(|_| is_local) {
         let path = path.to_vec();
         Place(address, stays) = find(engine, caller, &path)?;
     }
@@ -123,10 +126,12 @@ pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 /// A socket with a path is a socket of the tree; where the kernel has it is a path of nobody's.
 pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let address = address(caller, 1, 2)?;
     let fd = engine.fetch(caller, caller.fd(0))?;
+    let is_local = socket::option(&fd, libc::SO_DOMAIN)? == libc::AF_UNIX;
+    let address = address(caller, 1, 2)?;
     engine.still_waits(caller)?;
-    let Some(path) = path_of(&address) else { return done(socket::bind(&fd, &address)) };
+    let path = path_of(&address).filter(|_| is_local);
+    let Some(path) = path else { return done(socket::bind(&fd, &address)) };
     let path = path.to_vec();
     let base = engine.base(caller, AT_FDCWD, &path)?;
     engine.take_umask(caller)?;
@@ -188,9 +193,9 @@ pub(crate) fn getpeername(engine: &mut Engine, caller: &Caller) -> Result<Reply>
 /// Writes an address, as much of it as there is room for, and how long it is.
 fn name(engine: &mut Engine, caller: &Caller, side: Side) -> Result<Reply> {
     let fd = engine.fetch(caller, caller.fd(0))?;
-    engine.still_waits(caller)?;
-    let room = i32::from_ne_bytes(memory::read_exact(caller.tid, caller.args[2])?);
     let address = engine.sockets.shown(socket::name(&fd, side)?);
+    let room = i32::from_ne_bytes(memory::read_exact(caller.tid, caller.args[2])?);
+    engine.still_waits(caller)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     caller.put(1, &address[..address.len().min(room)])?;
     done(caller.put(2, &(address.len() as u32).to_ne_bytes()))

@@ -31,6 +31,14 @@ pub(crate) fn makes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     Ok(Reply::Pass)
 }
 
+/// exit, exit_group
+pub(crate) fn ends(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    if let Some(people) = &mut engine.people {
+        people.ends(caller.tid);
+    }
+    Ok(Reply::Pass)
+}
+
 /// Whose call is answered.
 fn own(engine: &mut Engine, caller: &Caller) -> Result<Credentials> {
     let people = engine.people.as_mut().ok_or(Errno::ENOSYS)?;
@@ -169,7 +177,7 @@ pub(crate) fn capget(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if !crate::procfs::is_of_the_program(tid) {
         return Err(Errno::ESRCH);
     }
-    let who = people.who(tid)?;
+    let who = people.is(tid)?;
     let Credentials { effective, permitted, inheritable, .. } = who.credentials;
     let sets = [effective, permitted, inheritable].map(|set| set.bits());
     let words = (0..pairs).flat_map(|half| sets.map(|bits| (bits >> (32 * half)) as u32));

@@ -33,6 +33,11 @@ impl Call {
             _ => self.handling,
         }
     }
+
+    /// Whether it is exit or exit_group, which nobody is refused.
+    pub(crate) fn ends(&self) -> bool {
+        [libc::SYS_exit, libc::SYS_exit_group].contains(&self.nr.into())
+    }
 }
 
 /// Who the program is.
