@@ -166,6 +166,11 @@ impl<'a> PathRef<'a> {
         self.held.sb().dev
     }
 
+    /// The unique number of its mount, as statx(2) gives it with `STATX_MNT_ID_UNIQUE`.
+    pub fn mount_id(&self) -> u64 {
+        self.held.mount().unique_id.get()
+    }
+
     /// The directory above, out of mounts, whatever the task's root is; none above the root of all, or of a tree that hangs
     /// nowhere. Linux: `follow_up`, `dget_parent`.
     #[must_use]

@@ -10,11 +10,12 @@
 //!
 //! Linux: `MNT_LOCKED`, `has_locked_children`; mount_namespaces(7).
 
+use parking_lot::Mutex;
 use pathwalk::{
-    At, AtFlags, Errno, File, LSMT_ROOT, ListmountFlags, MountFlags, OpenFlags, Result,
-    StatmountMask, StatxMask, Task, UmountFlags, abi::PATH_MAX,
+    At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, PathRef, Result,
+    SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags, abi::PATH_MAX,
 };
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 /// More mounts nobody has.
 const MOST: usize = 100_000;
@@ -25,6 +26,32 @@ pub(crate) struct Given {
     /// Sees them all.
     task: Task,
     locked: HashSet<u64>,
+    stays: Arc<Stays>,
+}
+
+/// The mounts that the call that is being made neither takes down nor makes the root. It is asked when the place was found: who
+/// changes the way to it meanwhile changes nothing.
+#[derive(Debug, Default)]
+struct Stays(Mutex<HashSet<u64>>);
+
+impl Stays {
+    fn may_go(&self, root: &PathRef<'_>) -> Result<()> {
+        if self.0.lock().contains(&root.mount_id()) { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+}
+
+impl SecurityModule for Stays {
+    fn hooks(&self) -> Hooks {
+        Hooks::SB_UMOUNT | Hooks::SB_PIVOTROOT
+    }
+
+    fn sb_umount(&self, _: &Subject<'_>, root: &PathRef<'_>, _: UmountFlags) -> Result<()> {
+        self.may_go(root)
+    }
+
+    fn sb_pivotroot(&self, _: &Subject<'_>, _: &PathRef<'_>, new: &PathRef<'_>) -> Result<()> {
+        self.may_go(new)
+    }
 }
 
 /// What a call found out before it is made, for when it was.
@@ -32,88 +59,90 @@ pub(crate) struct Before(HashSet<u64>);
 
 impl Given {
     /// All mounts that there are now; the task may do everything.
-    pub(crate) fn new(task: Task) -> Self {
-        let locked = list(&task);
-        Self { task, locked }
+    ///
+    /// # Errors
+    ///
+    /// - `EBUSY`: somebody else decides what may be done there.
+    pub(crate) fn new(task: Task) -> Result<Self> {
+        let (locked, stays) = (list(&task), Arc::<Stays>::default());
+        task.vfs().register_security(Arc::clone(&stays) as Arc<dyn SecurityModule>)?;
+        Ok(Self { task, locked, stays })
     }
 
-    /// Whether mount(2) may change what there is: with `MS_BIND`, `MS_MOVE`, a type of propagation. What does not exist is not
-    /// said here.
+    /// Whether mount(2) may change what there is: with `MS_BIND`, `MS_MOVE`, a type of propagation.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: what is hidden would be seen.
     pub(crate) fn may_mount(
         &self,
-        task: &Task,
-        source: &[u8],
-        target: &[u8],
+        source: Option<&File>,
+        target: &File,
         flags: MountFlags,
     ) -> Result<Option<Before>> {
         if flags.contains(MountFlags::REMOUNT) {
             return Ok(None);
         }
-        let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0).ok();
-        let Some(target) = open(target) else { return Ok(None) };
-        if !flags.intersects(MountFlags::BIND | MountFlags::MOVE) {
+        let Some(source) = source else {
             let all = flags.contains(MountFlags::REC);
             let hides =
-                if all { self.hides(&target) } else { self.has_locked(self.mount_of(&target)?) };
+                if all { self.hides(target) } else { self.has_locked(self.mount_of(target)?) };
             let refused = flags.contains(MountFlags::SHARED) && hides;
             return if refused { Err(Errno::EINVAL) } else { Ok(None) };
-        }
-        let Some(source) = open(source) else { return Ok(None) };
-        let hides = self.hides(&source);
+        };
+        let hides = self.hides(source);
         let refused = if flags.contains(MountFlags::BIND) {
             hides && !flags.contains(MountFlags::REC)
         } else {
-            self.locked.contains(&self.mount_of(&source)?)
+            self.locked.contains(&self.mount_of(source)?)
         };
-        if refused || hides && self.is_shared(&target)? {
+        if refused || hides && self.is_shared(target)? {
             return Err(Errno::EINVAL);
         }
         Ok((hides && flags.contains(MountFlags::BIND)).then(|| Before(list(&self.task))))
     }
 
     /// What was locked is locked in the copy that was just mounted; its top is not.
-    pub(crate) fn mounted(&mut self, before: &Before, task: &Task, target: &[u8]) {
-        let top = task.open(target, OpenFlags::PATH, 0).and_then(|top| self.mount_of(&top)).ok();
-        let new =
-            list(&self.task).into_iter().filter(|id| !before.0.contains(id) && Some(*id) != top);
-        self.locked.extend(new);
+    pub(crate) fn mounted(&mut self, before: &Before) {
+        let new: HashSet<u64> =
+            list(&self.task).into_iter().filter(|id| !before.0.contains(id)).collect();
+        let below = |id: &u64| self.above(*id).is_some_and(|above| new.contains(&above));
+        let below: Vec<u64> = new.iter().copied().filter(below).collect();
+        self.locked.extend(below);
     }
 
-    /// Whether what is mounted at a path may be unmounted.
+    /// Unmounts, where that shows nothing that is hidden.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: what is hidden would be seen.
-    pub(crate) fn may_unmount(&self, task: &Task, path: &[u8], flags: UmountFlags) -> Result<()> {
-        let follow = if flags.contains(UmountFlags::NOFOLLOW) {
-            OpenFlags::NOFOLLOW
-        } else {
-            OpenFlags::empty()
-        };
-        let Ok(place) = task.open(path, OpenFlags::PATH | follow, 0) else { return Ok(()) };
-        // The topmost is meant, which `.` and `/` do not lead to; `/..` does.
-        let top = match &*self.path_of(&place).ok_or(Errno::EINVAL)? {
-            b"/" => self.task.open("/..", OpenFlags::PATH, 0)?,
-            path => self.task.open(path, OpenFlags::PATH | OpenFlags::NOFOLLOW, 0)?,
-        };
-        let lazily = flags.contains(UmountFlags::DETACH) && self.hides(&top);
-        let refused = lazily || self.locked.contains(&self.mount_of(&top)?);
-        if refused { Err(Errno::EINVAL) } else { Ok(()) }
+    /// - those of [`Task::umount2`].
+    pub(crate) fn umount2(&self, task: &Task, path: &[u8], flags: UmountFlags) -> Result<()> {
+        let mut stays = self.locked.clone();
+        if flags.contains(UmountFlags::DETACH) {
+            for id in &self.locked {
+                stays.extend(std::iter::successors(Some(*id), |id| self.above(*id)));
+            }
+        }
+        *self.stays.0.lock() = stays;
+        task.umount2(path, flags)
     }
 
-    /// Whether a place may become the root.
+    /// Makes a mount the root that leaves nothing uncovered.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: its mount would leave what it hides.
-    pub(crate) fn may_pivot(&self, task: &Task, new_root: &[u8]) -> Result<()> {
-        let Ok(place) = task.open(new_root, OpenFlags::PATH, 0) else { return Ok(()) };
-        let refused = self.locked.contains(&self.mount_of(&place)?);
-        if refused { Err(Errno::EINVAL) } else { Ok(()) }
+    /// - those of [`Task::pivot_root`].
+    pub(crate) fn pivot_root(&self, task: &Task, new_root: &[u8], put_old: &[u8]) -> Result<()> {
+        self.stays.0.lock().clone_from(&self.locked);
+        task.pivot_root(new_root, put_old)
+    }
+
+    /// The mount that one hangs in.
+    fn above(&self, mount: u64) -> Option<u64> {
+        let told = self.task.statmount(mount, StatmountMask::MNT_BASIC).ok()?;
+        (told.mnt_parent_id != mount).then_some(told.mnt_parent_id)
     }
 
     /// Whether a locked mount hangs somewhere below a place, in whichever mount.

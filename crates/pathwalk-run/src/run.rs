@@ -71,8 +71,9 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
     let owner = credentials.as_ref().map_or_else(Owner::own, |who| Owner::virtual_(who.cred()));
     let made = tree::make(&args.tree(&host_cwd), &owner, &asker, &cookies.knowns());
     let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
-    let virtual_ =
-        credentials.map(|credentials| Virtual { credentials, given: Given::new(task.fork()) });
+    let virtual_ = credentials
+        .map(|credentials| Given::new(task.fork()).map(|given| Virtual { credentials, given }));
+    let virtual_ = virtual_.transpose().map_err(said("mounts"))?;
     let identity = if virtual_.is_some() { Identity::Virtual } else { Identity::Own };
     task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);

@@ -1,12 +1,12 @@
 //! Virtual credentials: programs that change who they are, and what the tree then lets them do.
 
 use crate::{
-    attacks::cc,
+    attacks::{cc, swapping},
     common::{can_run, pathwalk_in, run, said, text},
 };
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     process::{Command, Stdio},
 };
@@ -327,6 +327,23 @@ fn who_may_mount_sees_nothing_that_was_not_given() {
             format!("{words} open {secret} open {} open {}", inside("/srv"), inside("/mnt"));
         users.say(&ROOT, &words, &format!("{want}open ENOENT\nopen ENOENT\nopen ENOENT\n"));
     }
+}
+
+/// Somebody outside changes where the paths lead while they are used.
+#[test]
+fn who_may_mount_sees_nothing_by_paths_that_change() {
+    let Some(users) = Users::new() else { return };
+    let (_outside, secret) = hidden();
+    let here = users.here.path();
+    let link = |name: &str, to: &str| {
+        symlink(to, here.join(name)).unwrap();
+        here.join(name)
+    };
+    let sources = [link("source", "/usr"), link("source2", "/")];
+    let mounted = [link("mounted", "/mnt"), link("mounted2", "/tmp")];
+    let words = format!("swapped source mounted {secret}");
+    let [[one, two], [three, four]] = [sources, mounted];
+    swapping(one, two, || swapping(three, four, || users.say(&ROOT, &words, "never\n")));
 }
 
 /// Runs the command as an ordinary user, if this is root.

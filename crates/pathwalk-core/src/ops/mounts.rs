@@ -18,15 +18,41 @@ enum What<'s> {
     /// A file system.
     New(Arc<dyn FileSystem>),
     /// What a path leads to.
-    Source(&'s [u8]),
+    Source(Whither<'s>),
+}
+
+/// A path and where it begins: at a directory, which it means itself if it is empty.
+#[derive(Clone, Copy)]
+struct Whither<'s> {
+    dir: At<'s>,
+    path: &'s [u8],
+}
+
+impl Whither<'_> {
+    fn is_nothing(self) -> bool {
+        self.path.is_empty() && !matches!(self.dir, At::Dir(_))
+    }
+
+    fn lookup(self, mut lookup: Lookup) -> Lookup {
+        lookup.set(Lookup::EMPTY, matches!(self.dir, At::Dir(_)));
+        lookup
+    }
 }
 
 impl What<'_> {
+    /// Where the source is looked up.
+    fn source(&self) -> Whither<'_> {
+        match self {
+            Self::New(fs) => Whither { dir: At::Cwd, path: fs.source() },
+            Self::Source(source) => *source,
+        }
+    }
+
     /// The source as a path.
     fn path(&self) -> &[u8] {
         match self {
             Self::New(fs) => fs.source(),
-            Self::Source(source) => source,
+            Self::Source(source) => source.path,
         }
     }
 }
@@ -62,7 +88,7 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        self.path_mount(What::New(fs), path.as_ref(), flags)
+        self.path_mount(What::New(fs), Whither { dir: At::Cwd, path: path.as_ref() }, flags)
     }
 
     /// `mount(source, path, NULL, flags)`: changes what is mounted: mount(2) with a flag that says how.
@@ -104,12 +130,28 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        let source = source.as_ref();
+        self.mount_treeat((At::Cwd, source.as_ref()), (At::Cwd, path.as_ref()), flags)
+    }
+
+    /// `mount(source, path, NULL, flags)` of paths that begin at open files: [`Task::mount_tree`].
+    ///
+    /// With [`At::Dir`] an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::mount_tree`].
+    pub fn mount_treeat(
+        &self,
+        (source_dir, source): (At<'_>, &[u8]),
+        (dir, path): (At<'_>, &[u8]),
+        flags: MountFlags,
+    ) -> Result<()> {
         // mount(2) takes its source for a string of any kind, whose length it checks before all else.
         if source.len() >= PATH_MAX {
             return Err(Errno::EINVAL);
         }
-        self.path_mount(What::Source(source), path.as_ref(), flags)
+        let source = Whither { dir: source_dir, path: source };
+        self.path_mount(What::Source(source), Whither { dir, path }, flags)
     }
 
     /// `bind(source, path)`: shows a directory or file at another path too: mount(2) with `MS_BIND`.
@@ -124,8 +166,8 @@ impl Task {
     }
 
     /// Linux: `path_mount`.
-    fn path_mount(&self, what: What<'_>, path: &[u8], flags: MountFlags) -> Result<()> {
-        let at = keep(&self.request(At::Cwd, path, Lookup::FOLLOW)?)?;
+    fn path_mount(&self, what: What<'_>, to: Whither<'_>, flags: MountFlags) -> Result<()> {
+        let at = keep(&self.request(to.dir, to.path, to.lookup(Lookup::FOLLOW))?)?;
         let mut bits = flags.bits();
         if bits & MS_MGC_MSK == MS_MGC_VAL {
             bits &= MS_OLD;
@@ -142,11 +184,11 @@ impl Task {
         if ms.contains(MountFlags::REMOUNT) {
             self.do_remount(&at, ms)
         } else if ms.contains(MountFlags::BIND) {
-            self.do_loopback(what.path(), &at, ms)
+            self.do_loopback(what.source(), &at, ms)
         } else if ms.intersects(Propagation::FLAGS) {
             self.do_change_type(&at, ms)
         } else if ms.contains(MountFlags::MOVE) {
-            self.do_move_mount_old(what.path(), &at)
+            self.do_move_mount_old(what.source(), &at)
         } else {
             self.do_new_mount(what, &at, ms)
         }
@@ -179,11 +221,12 @@ impl Task {
         }
     }
 
-    fn do_loopback(&self, source: &[u8], at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
-        if source.is_empty() {
+    fn do_loopback(&self, source: Whither<'_>, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
+        if source.is_nothing() {
             return Err(Errno::EINVAL);
         }
-        let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW | Lookup::AUTOMOUNT)?)?;
+        let lookup = source.lookup(Lookup::FOLLOW | Lookup::AUTOMOUNT);
+        let source = keep(&self.request(source.dir, source.path, lookup)?)?;
         self.vfs().do_loopback(
             &source,
             at,
@@ -200,11 +243,12 @@ impl Task {
         self.vfs().do_change_type(at, propagation, ms.contains(MountFlags::REC))
     }
 
-    fn do_move_mount_old(&self, source: &[u8], at: &HeldPath<'_>) -> Result<()> {
-        if source.is_empty() {
+    fn do_move_mount_old(&self, source: Whither<'_>, at: &HeldPath<'_>) -> Result<()> {
+        if source.is_nothing() {
             return Err(Errno::EINVAL);
         }
-        let source = keep(&self.request(At::Cwd, source, Lookup::FOLLOW)?)?;
+        let lookup = source.lookup(Lookup::FOLLOW);
+        let source = keep(&self.request(source.dir, source.path, lookup)?)?;
         self.do_move_mount(&source, at, Side::OnTop)
     }
 

@@ -7,7 +7,7 @@ use crate::{
     sys::memory,
 };
 use pathwalk::{
-    CapSet, Cred, Errno, Limits, MemFs, MountFlags, Result, Task, UmountFlags,
+    At, CapSet, Cred, Errno, Limits, MemFs, MountFlags, OpenFlags, Result, Task, UmountFlags,
     abi::{AT_FDCWD, PATH_MAX},
     fs::FileSystem,
 };
@@ -53,11 +53,22 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         // No file system here has options that can be changed.
         return Err(task.mount_tree(b"", &path, MountFlags::BIND).err().unwrap_or(Errno::EINVAL));
     }
+    // Each is looked up once: what may be done with it is said of what it is done with.
+    let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0);
+    let target = open(&path)?;
+    let looks = !flags.contains(MountFlags::REMOUNT)
+        && flags.intersects(MountFlags::BIND | MountFlags::MOVE);
+    let source = match looks {
+        true if source.is_empty() => return Err(Errno::EINVAL),
+        true => Some(open(&source)?),
+        false => None,
+    };
     let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
-    let before = given.may_mount(&task, &source, &path, flags)?;
-    task.mount_tree(&source, &path, flags)?;
+    let before = given.may_mount(source.as_ref(), &target, flags)?;
+    let from = source.as_ref().map_or(At::Cwd, At::Dir);
+    task.mount_treeat((from, b""), (At::Dir(&target), b""), flags)?;
     if let Some(before) = before {
-        given.mounted(&before, &task, &path);
+        given.mounted(&before);
     }
     Ok(Reply::Value(0))
 }
@@ -76,19 +87,15 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     let path = path(caller, 0)?;
     let task = with_cwd(engine, caller, &[&path])?;
-    if task.cred().caps.contains(CapSet::SYS_ADMIN)
-        && let Some(given) = &engine.given
-    {
-        given.may_unmount(&task, &path, flags)?;
-    }
-    match task.umount2(&path, flags) {
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    match given.umount2(&task, &path, flags) {
         Err(Errno::EBUSY) if !flags.contains(UmountFlags::EXPIRE) => {}
         answer => return done(answer),
     }
     // What is remembered of files that nobody has any more keeps it busy.
     engine.cwds.moved();
     engine.cookies.sweep();
-    done(task.umount2(&path, flags))
+    done(given.umount2(&task, &path, flags))
 }
 
 pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -97,10 +104,8 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
     }
     let (new_root, put_old) = (path(caller, 0)?, path(caller, 1)?);
     let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
-    if let Some(given) = &engine.given {
-        given.may_pivot(&task, &new_root)?;
-    }
-    done(task.pivot_root(&new_root, &put_old))
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    done(given.pivot_root(&task, &new_root, &put_old))
 }
 
 pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
