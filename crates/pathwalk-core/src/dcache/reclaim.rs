@@ -2,9 +2,17 @@
 //!
 //! Linux: `shrink_dcache_for_umount`.
 
-use super::DentryId;
+use super::{DIRECTORY, DentryId};
 use crate::{lock, vfs::Vfs};
 use pathwalk_sync::Spin;
+
+/// A first child, counted.
+enum First {
+    /// One that may have children itself.
+    Directory(DentryId),
+    /// One that has none; its name leads nowhere any more.
+    Leaf(DentryId),
+}
 
 impl Vfs {
     /// Drops every name of a file system that is going away, from the leaves up; no mount of it is left, so nobody
@@ -16,9 +24,17 @@ impl Vfs {
     pub(crate) fn drop_tree(&self, root: DentryId) {
         let mut at = root;
         loop {
-            if let Some(child) = self.hold_first_child(at) {
-                at = child;
-                continue;
+            match self.hold_first_child(at) {
+                Some(First::Directory(child)) => {
+                    at = child;
+                    continue;
+                }
+                Some(First::Leaf(child)) => {
+                    self.free_when_alone(child);
+                    self.dput(at);
+                    continue;
+                }
+                None => {}
             }
             if at == root {
                 break;
@@ -40,8 +56,8 @@ impl Vfs {
         self.free_when_alone(root);
     }
 
-    /// The first child of a dentry that the caller holds, counted.
-    fn hold_first_child(&self, parent: DentryId) -> Option<DentryId> {
+    /// The first child of a dentry that the caller holds, counted. One that has no children is taken out at once.
+    fn hold_first_child(&self, parent: DentryId) -> Option<First> {
         let directory = self.dentry(parent);
         let _guard = directory.lockref.lock(lock::DENTRY);
         let child = DentryId(directory.first_child.get());
@@ -53,7 +69,11 @@ impl Vfs {
         // Under its parent's lock a name in the list is alive, even at count 0: it is marked dead and taken out under one
         // lock.
         dentry.lockref.get_locked();
-        Some(child)
+        if dentry.is(DIRECTORY) {
+            return Some(First::Directory(child));
+        }
+        self.unhash_locked(parent, child);
+        Some(First::Leaf(child))
     }
 
     /// Frees a dentry that the caller holds, as soon as late readers have let go of it, and removed directories below it
