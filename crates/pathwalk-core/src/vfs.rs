@@ -169,6 +169,8 @@ struct SbSlot {
     sb: ArcSwapOption<SuperBlock>,
     /// Whether it is read-only, for who asks nothing else.
     read_only: Cell32,
+    /// How many mounts it has; under the lock of the tree of mounts.
+    mounts: Cell32,
 }
 
 /// A superblock in use.
@@ -362,6 +364,16 @@ impl Vfs {
     /// Whether the superblock of that number is read-only.
     pub(crate) fn sb_is_read_only(&self, id: u32) -> bool {
         self.sb_slot(id).is_some_and(|slot| slot.read_only.get() != 0)
+    }
+
+    /// Counts a mount of the superblock of that number, or one less; answers how many it has. The caller has the lock of the
+    /// tree of mounts.
+    pub(crate) fn count_mount(&self, id: u32, more: i32) -> u32 {
+        let slot = self.sb_slot(id).expect("a mount's superblock has a place");
+        let count = slot.mounts.get().checked_add_signed(more);
+        let count = count.expect("no more go than came");
+        slot.mounts.set(count);
+        count
     }
 
     fn sb_slot(&self, id: u32) -> Option<&SbSlot> {

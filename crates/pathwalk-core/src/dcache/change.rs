@@ -151,18 +151,18 @@ impl Vfs {
     pub(crate) fn unhash_locked(&self, parent: DentryId, id: DentryId) {
         if self.dentry(id).is(HASHED) {
             let _children = self.dentry(parent).children_seq.change();
-            self.remove_child(parent, id);
+            self.remove_child(parent, id, 0);
         }
     }
 
-    /// As [`Vfs::unhash_locked`], within a change of the parent's set of children.
-    fn remove_child(&self, parent: DentryId, id: DentryId) {
+    /// As [`Vfs::unhash_locked`], within a change of the parent's set of children; the dentry gets more flags.
+    fn remove_child(&self, parent: DentryId, id: DentryId, more: u32) {
         let dentry = self.dentry(id);
         self.unlink_child(parent, id);
         let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
         let _change = dentry.seq.change();
         let flags = dentry.flags.get();
-        dentry.flags.set(flags & !(HASHED | ABSENT));
+        dentry.flags.set(flags & !(HASHED | ABSENT) | more);
         self.absent.note(id, flags, 0);
         self.dhash.remove(&self.dentries, id.0, dentry);
     }
@@ -213,15 +213,11 @@ impl Vfs {
 
     /// Makes a name that was unlinked lead nowhere; the caller has it reserved.
     pub(crate) fn d_delete(&self, parent: DentryId, id: DentryId, dead_dir: bool) {
-        let directory = self.dentry(parent);
+        let (directory, dentry) = (self.dentry(parent), self.dentry(id));
         let _parent = directory.lockref.lock(lock::DENTRY);
-        if dead_dir {
-            let dentry = self.dentry(id);
-            let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
-            let _change = dentry.seq.change();
-            dentry.flags.set(dentry.flags.get() | DEAD_DIR);
-        }
-        self.unhash_locked(parent, id);
+        assert!(dentry.is(HASHED), "a name that is reserved leads somewhere");
+        let _children = directory.children_seq.change();
+        self.remove_child(parent, id, if dead_dir { DEAD_DIR } else { 0 });
     }
 
     /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it; what is mounted
@@ -270,7 +266,7 @@ impl Vfs {
             let _to = across.then(|| self.dentry(to).children_seq.change());
             // A reserved name of a complete directory is in the table though it stands for nothing.
             if replaced.is(HASHED) {
-                self.remove_child(to, target.id);
+                self.remove_child(to, target.id, 0);
             }
             self.unlink_child(from, source.id);
             {
@@ -319,8 +315,8 @@ impl Vfs {
                 (first != second).then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
             let _from = self.dentry(from).children_seq.change();
             let _to = (from != to).then(|| self.dentry(to).children_seq.change());
-            self.remove_child(from, a.id);
-            self.remove_child(to, b.id);
+            self.remove_child(from, a.id, 0);
+            self.remove_child(to, b.id, 0);
             // Each had a count of its parent; the counts change hands with the parents.
             let (old, new) = (PlaceInTree::of(one), PlaceInTree::of(other));
             new.give(one);

@@ -205,11 +205,15 @@ impl Vfs {
     }
 
     /// Drops the names below a directory that was removed, whatever they stood for: they alone may keep it, and its end is
-    /// to be heard of.
+    /// to be heard of. The caller has marked it as dead, so none comes any more.
     ///
     /// Linux: `shrink_dcache_parent`, by `vfs_rmdir`.
     pub(crate) fn shrink_dcache_parent(&self, id: DentryId) {
         let dentry = self.dentry(id);
+        // It was marked under its lock: what had come until then is seen without.
+        if dentry.first_child.get() == 0 {
+            return;
+        }
         let mut children = Vec::new();
         {
             let _guard = dentry.lockref.lock(lock::DENTRY);

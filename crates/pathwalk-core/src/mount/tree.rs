@@ -54,8 +54,6 @@ pub(crate) struct MountTree {
     on: HashMap<DentryId, BTreeSet<MountId>>,
     /// How many mounts have a map of owners.
     pub(super) idmaps: HashMap<IdmapBlobs, u32>,
-    /// How many mounts a superblock has.
-    of_sb: HashMap<u32, u32>,
     pub(super) groups: Groups,
     pub(super) namespaces: HashMap<NsId, Namespace>,
     pub(super) last_ns: u32,
@@ -205,7 +203,7 @@ impl<'v> TreeGuard<'v> {
         let blksize = like.fold(superblock.fs.blksize(), |size, bit| size | bit);
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
         vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
-        *self.of_sb.entry(sb).or_default() += 1;
+        vfs.count_mount(sb, 1);
         self.last_unique_id += 1;
         let unique_id = UNIQUE_IDS + self.last_unique_id;
         let mnt_id = self.mnt_ids.take();
@@ -236,12 +234,7 @@ impl<'v> TreeGuard<'v> {
         self.nodes.remove(&id);
         self.mnt_ids.give(mount.mnt_id.get());
         let sb = mount.sb.get();
-        let count = self.of_sb.get_mut(&sb).expect("a mount's superblock counts it");
-        *count -= 1;
-        let last = *count == 0;
-        if last {
-            self.of_sb.remove(&sb);
-        }
+        let last = self.vfs.count_mount(sb, -1) == 0;
         (mount.root(), last.then_some(sb))
     }
 

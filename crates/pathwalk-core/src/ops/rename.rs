@@ -16,7 +16,12 @@ use crate::{
     security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
-    walk::{Lookup, counts::Counts, job::Parent, lookup::parent},
+    walk::{
+        Lookup,
+        counts::Counts,
+        job::Parent,
+        lookup::{parent, parent_beside},
+    },
 };
 use pathwalk_abi::{Dev, Errno, FileType, RenameFlags, Result};
 use pathwalk_sync::lock_order;
@@ -83,9 +88,9 @@ impl Task {
         reval: Lookup,
     ) -> Result<()> {
         // The new path's own errors come after those of the old one's lookup.
-        let old = parent(&self.request(old_dir, old, reval)?)?;
-        let new_request = self.request(new_dir, new, reval)?;
-        let new = parent(&new_request)?;
+        let old_path = old;
+        let old = parent(&self.request(old_dir, old_path, reval)?)?;
+        let new = parent_beside(&self.request(new_dir, new, reval)?, (&old, old_path))?;
         if old.dir.mnt() != new.dir.mnt() {
             return Err(Errno::EXDEV);
         }

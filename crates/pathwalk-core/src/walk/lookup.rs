@@ -282,6 +282,37 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
     })
 }
 
+/// As [`parent`], after that of another path was looked up: where both are spelled alike it is the same one, as if both had
+/// been looked up at one moment.
+///
+/// # Errors
+///
+/// As [`parent`].
+pub(crate) fn parent_beside<'a>(
+    request: &Request<'a>,
+    (other, other_path): (&Parent<'a>, &[u8]),
+) -> Result<Parent<'a>> {
+    let (vfs, path) = (request.vfs, request.path);
+    let plain = Lookup::EXPRESS.contains(request.flags)
+        && path.first() == Some(&b'/')
+        && path.last() != Some(&b'/')
+        && matches!(other.text, LastText::Path(_))
+        && !vfs.security.asks_in_walks();
+    let directory = memo::any_directory_of(path, path.len()).filter(|_| plain);
+    if let Some(directory) = directory
+        && memo::any_directory_of(other_path, other_path.len()) == Some(directory)
+    {
+        let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
+        if last.kind() == Kind::Norm {
+            let (mnt, dentry) = (other.dir.mnt(), other.dir.dentry());
+            vfs.hold_both((mnt, dentry));
+            let dir = HeldPath::new(vfs, mnt, dentry);
+            return Ok(Parent { dir, last, text: LastText::Path(path), anew: false });
+        }
+    }
+    parent(request)
+}
+
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
     match remembered_parent(request)? {
