@@ -17,6 +17,8 @@ mod serve;
 pub(crate) mod sys;
 mod sysctls;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod userns;
 mod within;
 mod world;
@@ -68,8 +70,9 @@ impl Subject for Kernel {
             outcomes.extend(made);
             let made = outcomes.len() - 1;
             if serve::mounted(&steps[made].call, &outcomes[made].said) {
-                let namespace = self.world.tasks().namespace_of(steps[made].who);
-                outcomes[made].new_device = Some(sys::newest_device(&namespace));
+                let (tasks, who) = (self.world.tasks(), steps[made].who);
+                let newest = || sys::newest_device(&tasks.namespace_of(who));
+                outcomes[made].new_device = Some(world::with_descriptors_of_no_world(newest));
             }
         }
         outcomes

@@ -158,11 +158,7 @@ fn chroot(caller: &Caller<'_>) -> Result<Raw<OwnedFd>> {
         caller.call(&Call::Fchdir { slot: FIRST })?;
         caller.call(&Call::Chroot { path: Text(b".".to_vec()) })
     };
-    let alone = || {
-        sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())])?;
-        go()
-    };
-    thread::scope(|scope| scope.spawn(alone).join().expect("calls do not panic"))?;
+    alone(go)?;
     let here = Where { dir: None, path: b".".to_vec() };
     let open =
         Call::Openat { slot: Fills(FIRST), path: here, flags: OpenFlags::PATH, mode: Octal(0) };
@@ -170,6 +166,25 @@ fn chroot(caller: &Caller<'_>) -> Result<Raw<OwnedFd>> {
     let answer = go()?;
     sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(cwd.as_raw_fd().into())])?;
     Ok(answer)
+}
+
+/// Makes calls in a thread that has root and current directory for itself.
+///
+/// The kernel has taken it apart too when this returns: until then it is a task in the caller's namespace, which goes with
+/// its last one.
+fn alone<T: Send>(calls: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let there = || {
+        let tid = sys::syscall(libc::SYS_gettid, []).expect("every thread has a number");
+        let unshared = sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())]);
+        (tid, unshared.and_then(|_| calls()))
+    };
+    let (tid, answer) =
+        thread::scope(|scope| scope.spawn(there).join().expect("calls do not panic"));
+    let signal_0 = [i64::from(std::process::id()), tid, 0];
+    while sys::syscall(libc::SYS_tgkill, signal_0.map(sys::Arg::Int)) != Err(Errno::ESRCH) {
+        thread::yield_now();
+    }
+    answer
 }
 
 /// Bounds, and from where.
@@ -288,12 +303,10 @@ impl Bounds<'_> {
             return self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size });
         }
         let (dir, last) = self.parent(&place, FIRST, b".")?;
-        let there = || {
-            sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())])?;
+        alone(|| {
             sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(dir.as_raw_fd().into())])?;
             self.caller.call(&Call::Truncate { path: Text(last.path.clone()), size })
-        };
-        thread::scope(|scope| scope.spawn(there).join().expect("calls do not panic"))
+        })
     }
 
     fn ends_in_symlink(&self, place: &Where) -> bool {

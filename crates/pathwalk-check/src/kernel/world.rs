@@ -85,6 +85,16 @@ pub(crate) fn process_as_it_is() -> RwLockReadGuard<'static, ()> {
     PROCESS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Who has a descriptor open that keeps a namespace, and who copies the process's for a world, which would keep it as
+/// long as the world is there.
+static DESCRIPTORS: RwLock<()> = RwLock::new(());
+
+/// Does something with descriptors of which no world is to have a copy.
+pub(crate) fn with_descriptors_of_no_world<T>(something: impl FnOnce() -> T) -> T {
+    let _none_is_made = DESCRIPTORS.read().unwrap_or_else(PoisonError::into_inner);
+    something()
+}
+
 struct Worker {
     jobs: Option<Sender<Job>>,
     replies: Receiver<Reply>,
@@ -193,7 +203,10 @@ fn leave_host(image: Option<&Image>) -> std::result::Result<(), String> {
 ///
 /// The descriptors are then the world's own too: those of another could be reached by their numbers.
 fn new_root(ground: Ground, number: u32) -> Result<()> {
-    unshare(libc::CLONE_NEWNS | libc::CLONE_FS | libc::CLONE_FILES)?;
+    {
+        let _alone = DESCRIPTORS.write().unwrap_or_else(PoisonError::into_inner);
+        unshare(libc::CLONE_NEWNS | libc::CLONE_FS | libc::CLONE_FILES)?;
+    }
     match ground {
         Ground::Tmpfs => mount(c"none", c"/new", 0)?,
         Ground::Ext4 => {

@@ -6,7 +6,8 @@
 //! - `d` and `e` stay where they are; what moves are the names in them.
 //! - No symlink that moves is followed. What is linked, `f`, is never removed.
 //! - Of what is found only its identity is compared: an owner and a mode that no other file has, or a symlink's body.
-//! - One call at most makes something below what moves, `d/a/x`.
+//! - One call at most makes something below what moves, `d/a/x`. It is two steps: it finds the directory, and makes
+//!   something in it, which may have gone meanwhile. So the kernel makes it in two as well, see [`Script::orders`].
 //!
 //! The fixed directories are named in several ways: `./d`, `e/../d`, and by a symlink, `l`, which stays too.
 //!
@@ -24,7 +25,7 @@
 //! - Files are not opened there, as who has one open for writing keeps a map away, as long as that is.
 //! - Whoever writes at that moment keeps it away too: see [`Script::without_map`].
 
-use super::Outcome;
+use super::{DONE, Outcome};
 use crate::{
     call::{Call, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, Where},
@@ -70,6 +71,12 @@ const IN_TREE: [&str; 2] = ["a", "b"];
 
 /// The slot that holds the tree.
 const TREE: Slot = Slot(1);
+
+/// The slot that holds the directory in which something is made below what moves.
+const FOUND: Slot = Slot(2);
+
+/// The name of what is made there.
+const BELOW: &str = "x";
 
 impl Script {
     /// Draws one.
@@ -129,7 +136,7 @@ impl Script {
     }
 
     /// Whether some order of the calls has this outcome, but for walks within bounds that gave up, each while another task
-    /// could rename or mount something. Those walks change nothing.
+    /// could rename or mount something. Those walks change nothing. They may give up now and then, not as a rule.
     pub(super) fn is_explained(&self, outcome: &Outcome, possible: &HashSet<Outcome>) -> bool {
         let calls = self.tasks.iter().enumerate();
         let calls = calls.flat_map(|(task, calls)| calls.iter().map(move |call| (task, call)));
@@ -179,12 +186,12 @@ impl Script {
         for name in names {
             looks.push(Call::Lstat { path: Text(name.into()) });
             looks.push(Call::Readlinkat { path: place(name), size: Int(64) });
-            looks.push(Call::Lstat { path: Text(format!("{name}/x").into()) });
+            looks.push(Call::Lstat { path: Text(format!("{name}/{BELOW}").into()) });
         }
         looks
     }
 
-    /// Every order in which the tasks' calls can follow each other: the numbers of tasks.
+    /// Every order in which the steps of the tasks' calls can follow each other: the numbers of tasks.
     pub(super) fn orders(&self) -> Vec<Vec<usize>> {
         fn go(left: &mut [usize], order: &mut Vec<usize>, orders: &mut Vec<Vec<usize>>) {
             if left.iter().all(|left| *left == 0) {
@@ -200,23 +207,47 @@ impl Script {
                 }
             }
         }
-        let mut left: Vec<_> = self.tasks.iter().map(Vec::len).collect();
+        let mut left: Vec<_> = self.in_steps().iter().map(Vec::len).collect();
         let mut orders = Vec::new();
         go(&mut left, &mut Vec::new(), &mut orders);
         orders
     }
 
-    /// The calls as steps, in one of the orders.
-    pub(super) fn steps<'s>(
-        &'s self,
-        order: &'s [usize],
-    ) -> impl Iterator<Item = (usize, Step)> + 's {
-        let mut made = [0; TASKS.len()];
-        order.iter().map(move |&task| {
-            let call = self.tasks[task][made[task]].clone();
-            made[task] += 1;
-            (task, Step { who: TASKS[task], call })
-        })
+    /// The steps of the calls, in one of the orders.
+    pub(super) fn steps<'s>(&self, order: &'s [usize]) -> impl Iterator<Item = Step> + 's {
+        let mut left: Vec<_> = self.in_steps().into_iter().map(Vec::into_iter).collect();
+        let next = move |&task: &usize| {
+            let call = left[task].next().expect("an order has each step once");
+            Step { who: TASKS[task], call }
+        };
+        order.iter().map(next)
+    }
+
+    /// What each call answered, task by task, from what their steps answered in one of the orders.
+    pub(super) fn answers(&self, order: &[usize], said: impl Iterator<Item = String>) -> Outcome {
+        let mut told = vec![Vec::new(); self.tasks.len()];
+        for (&task, said) in order.iter().zip(said) {
+            told[task].push(said);
+        }
+        let mut answers = Vec::new();
+        for (calls, told) in self.tasks.iter().zip(told) {
+            let mut told = told.into_iter();
+            let mut next = || told.next().expect("each step answered");
+            for call in calls {
+                let mut said = next();
+                for _ in 1..in_steps(call).len() {
+                    let then = next();
+                    said = if said == DONE { then } else { said };
+                }
+                answers.push(said);
+            }
+        }
+        answers
+    }
+
+    /// The steps of the calls of each task.
+    fn in_steps(&self) -> Vec<Vec<Call>> {
+        self.tasks.iter().map(|calls| calls.iter().flat_map(in_steps).collect()).collect()
     }
 }
 
@@ -239,6 +270,21 @@ impl Gate {
 
 fn is_bounded(call: &Call) -> bool {
     matches!(call, Call::Openat2 { resolve, .. } if !resolve.is_empty())
+}
+
+/// A call, or the two that it is where what it finds can go before it makes something there.
+fn in_steps(call: &Call) -> Vec<Call> {
+    let Call::Mkdirat { path: Where { dir: None, path }, mode } = call else {
+        return vec![call.clone()];
+    };
+    let Some(directory) = path.strip_suffix(format!("/{BELOW}").as_bytes()) else {
+        return vec![call.clone()];
+    };
+    let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
+    let path = Where { dir: None, path: directory.into() };
+    let find = Call::Openat { slot: Fills(FOUND), path, flags, mode: Octal(0) };
+    let path = Where { dir: Some(FOUND), path: BELOW.into() };
+    vec![find, Call::Mkdirat { path, mode: *mode }]
 }
 
 /// Whether the call changes something in the tree by its own mount.
@@ -320,7 +366,7 @@ impl Drawing<'_> {
             10 => Call::Lstat { path: Text(path.path) },
             11 if !self.below => {
                 self.below = true;
-                Call::Mkdirat { path: self.by("d/a/x"), mode: Octal(0o777) }
+                Call::Mkdirat { path: self.by(&format!("d/a/{BELOW}")), mode: Octal(0o777) }
             }
             11.. if self.task != 0 && self.gate == Some(Gate::Mount) => {
                 Call::Lstat { path: Text(path.path) }
