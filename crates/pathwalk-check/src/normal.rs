@@ -6,7 +6,7 @@
 //!             descriptors in names
 //!   clock     the time of a stamp; at full pace a stamp that the kernel    two clocks never agree     Normal, Pair
 //!             does not show
-//!   mounts    order and numbers of copies, options of a tmpfs              see there                  Normal
+//!   mounts    numbers, options of a tmpfs                                  see there                  Normal
 //!   procfs    what it shows besides, counts of what is in a directory      tasks are the machine's    Normal, look
 //!   ground    what an ext4 or a directory of the host has of its own       each file system's own     Normal, Plan, Ours
 //!   known     what a row of a table shows to differ, of drawn calls        LINUX.md says of each      serve, Ours
@@ -39,7 +39,7 @@ use crate::value::Value;
 use clock::time;
 use numbers::{number, without_numbers};
 use pathwalk::{
-    Dev, Event, MountFlags, Stat, Statfs, Statx, StatxMask,
+    Dev, Event, Stat, Statfs, Statx, StatxMask,
     abi::mode::{S_IFDIR, S_IFMT},
 };
 use procfs::Counts;
@@ -55,8 +55,6 @@ pub(crate) struct Normal {
     procs: HashSet<u64>,
     cookies: HashMap<u32, u32>,
     next_dev: u32,
-    /// Mounts may be copied into others that receive them.
-    copies_spread: bool,
     ground: Ground,
     /// Whether what is known to differ shows.
     pub(crate) known: Known,
@@ -87,7 +85,7 @@ impl Normal {
             // The positions of a listing and its inode numbers are each file system's own.
             Raw::Names(names) => Answer::Names(self.names(names.clone())),
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.hides_order())),
+            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts)),
             Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
             Raw::Statfs(stat) => Answer::Bytes(Self::statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat, self.known))),
@@ -105,39 +103,6 @@ impl Normal {
             names.sort();
         }
         names
-    }
-
-    /// Hears what was called: from the first mount on that is to be shared, the order of mounts is not compared.
-    ///
-    /// It is that in which they were made. Of the copies that one mount makes in all who receive it, Linux makes those of a
-    /// master's slaves in the order in which each became one, of that master and not of another of its group: which one that
-    /// is, cannot be told from the manual, nor be seen in another way.
-    pub(crate) fn hear(&mut self, call: &Call) {
-        let call = if let Call::Within { call, .. } = call { call } else { call };
-        self.copies_spread |= match call {
-            Call::Mount { flags, .. } | Call::MountTree { flags, .. } => {
-                flags.contains(MountFlags::SHARED)
-            }
-            Call::Mountproc { flags, .. } => flags.contains(MountFlags::SHARED),
-            Call::MountSetattr { propagation, .. } | Call::OpenTreeAttr { propagation, .. } => {
-                propagation.contains(MountFlags::SHARED)
-            }
-            _ => false,
-        };
-    }
-
-    /// Whether the order of mounts is not compared.
-    fn hides_order(&self) -> bool {
-        self.copies_spread && self.known != Known::Shown
-    }
-
-    /// The places of the mounts that were listed.
-    pub(crate) fn listed(&self, places: &mut Vec<u8>) {
-        let mut each: Vec<&[u8]> = places.split(|&byte| byte == 0).collect();
-        if self.hides_order() {
-            each.sort();
-        }
-        *places = each.join(&b","[..]);
     }
 
     /// Cookies are numbers of the machine's.

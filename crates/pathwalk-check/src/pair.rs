@@ -1,7 +1,7 @@
 //! Two subjects side by side.
 
 use crate::{
-    answer::{Answer, Facts, Said},
+    answer::{Answer, Facts},
     call::{Call, NewMount, Step},
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
@@ -196,9 +196,6 @@ impl<S: Subject> Watched<S> {
         if let Some(dev) = new_device {
             self.normal.renew_device(dev, step.call.mounts_new() == Some(NewMount::Procfs));
         }
-        if !matches!(said, Said::NotAsked) {
-            self.normal.hear(&step.call);
-        }
         let mut answer = self.normal.answer(&said);
         let call = match &step.call {
             Call::Within { call, .. } => call,
@@ -207,13 +204,6 @@ impl<S: Subject> Watched<S> {
         let slot = call.uses().first().copied();
         let directory = slot.is_some_and(|slot| self.is_directory(slot));
         answer = self.normal.of_call(call, directory, answer);
-        if let (
-            Call::Listmount { .. } | Call::ListmountRoot { .. } | Call::ListmountId { .. },
-            Answer::Bytes(places),
-        ) = (call, &mut answer)
-        {
-            self.normal.listed(places);
-        }
         self.before.resize(after.len(), None);
         if let Some(slot) = step.call.fills()
             && answer == Answer::Done

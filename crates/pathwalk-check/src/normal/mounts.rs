@@ -16,21 +16,18 @@ use std::{collections::HashMap, fmt::Write};
 
 /// Makes the texts of all tasks one line.
 ///
-/// - Mounts are written a parent before its children and those by path; where `copies_spread`, see
-///   [`Normal::hear`](super::Normal::hear), they are also counted so.
+/// - Mounts are written a parent before its children and those by path.
 /// - The numbers of mounts and of peer groups are the machine's: they are counted as they come.
 /// - So are the numbers of tasks in the paths of a procfs.
 /// - Options of the superblock that only tmpfs has are dropped, and so are devices: stat shows them.
-pub(crate) fn normal(texts: &[(&str, Vec<u8>)], copies_spread: bool) -> String {
+pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
     let mut groups = HashMap::new();
     let mut shown: Vec<(String, String)> = Vec::new();
     for (who, text) in texts {
         let text = shown_text(text);
         let lines: Vec<_> = text.lines().filter_map(Line::read).collect();
         let listed: Vec<u32> = lines.iter().map(|line| line.id).collect();
-        let lines = in_order(lines);
-        let written = lines.iter().map(|line| line.id).collect();
-        let line = write(&lines, if copies_spread { written } else { listed }, &mut groups);
+        let line = write(&in_order(lines), &listed, &mut groups);
         match shown.iter_mut().find(|(_, other)| *other == line) {
             Some((names, _)) => {
                 names.push(' ');
@@ -96,14 +93,14 @@ pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
     words.join(",").into_bytes()
 }
 
-/// What listmount tells: the places of the mounts, for [`Normal::listed`](super::Normal::listed).
+/// What listmount tells: the places of the mounts.
 pub(crate) fn listmount<F>(
     listed: Vec<u64>,
     tell: impl Fn(u64) -> Result<StatMount>,
 ) -> Result<Raw<F>> {
     let point = |id| tell(id).map(|told| without_numbers(&told.mnt_point));
     let points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
-    Ok(Raw::Bytes(points.join(&0)))
+    Ok(Raw::Bytes(points.join(&b","[..])))
 }
 
 /// As text, with each byte that is none told.
@@ -163,7 +160,7 @@ fn in_order(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
     ordered
 }
 
-fn write(lines: &[Line<'_>], counted: Vec<u32>, groups: &mut HashMap<String, usize>) -> String {
+fn write(lines: &[Line<'_>], counted: &[u32], groups: &mut HashMap<String, usize>) -> String {
     let number = |id| counted.iter().position(|&other| other == id).map_or(0, |index| index + 1);
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {

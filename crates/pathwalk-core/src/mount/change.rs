@@ -104,21 +104,16 @@ impl Vfs {
         let mut tree = self.mount_tree();
         let usable = |path: &HeldPath<'_>| path.mount().ns() != NsId::NONE && path.is_mount_root();
         let (source, target) = (tree.node(from.mnt()), tree.node(to.mnt()));
-        let (shared, master) = (source.shared, source.master);
         let refused = !usable(from)
             || !usable(to)
             || from.mount().sb.get() != to.mount().sb.get()
             || !tree.is_subdir(to.dentry(), from.dentry())
-            || target.shared != 0
-            || target.master != 0
-            || shared == 0 && master == 0;
+            || target.takes_part()
+            || !source.takes_part();
         if refused {
             return Err(Errno::EINVAL);
         }
-        tree.enslave(to.mnt(), master);
-        if shared != 0 {
-            tree.join(to.mnt(), Some(shared));
-        }
+        tree.follow(to.mnt(), from.mnt());
         Ok(())
     }
 

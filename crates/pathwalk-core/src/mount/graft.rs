@@ -214,18 +214,12 @@ impl TreeGuard<'_> {
         let sb = vfs.mount_slot(old).sb.get();
         let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
         self.set_idmap(id, vfs.mount_slot(old).idmap_blobs());
-        let (shared, master) = (self.node(old).shared, self.node(old).master);
         match how {
-            Copy::Peer | Copy::All => {
-                if shared != 0 {
-                    self.join(id, Some(shared));
-                }
-                self.enslave(id, master);
-            }
-            Copy::Slave => self.enslave(id, shared),
+            Copy::Peer | Copy::All => self.follow(id, old),
+            Copy::Slave => self.enslave(id, old),
             Copy::SharedSlave => {
-                self.enslave(id, shared);
-                self.join(id, None);
+                self.enslave(id, old);
+                self.found_group(id);
             }
         }
         Ok(id)
@@ -343,14 +337,14 @@ impl TreeGuard<'_> {
             let was_unbindable: Vec<_> =
                 made_shared.iter().copied().filter(|&id| self.node(id).unbindable).collect();
             for &id in &made_shared {
-                self.join(id, None);
+                self.found_group(id);
             }
             if let Err(errno) = self.propagate_mnt(dest, source, &mut copies) {
                 for (copy, _) in copies.made {
                     self.discard(copy);
                 }
                 for id in made_shared {
-                    self.leave_new_group(id);
+                    self.leave_group(id);
                 }
                 for id in was_unbindable {
                     self.node_mut(id).unbindable = true;
@@ -391,12 +385,5 @@ impl TreeGuard<'_> {
             }
             None => self.attach(top, dest.0, dest.1),
         }
-    }
-
-    /// Makes a mount that was made shared what it was before, a slave included.
-    fn leave_new_group(&mut self, id: MountId) {
-        let master = self.node(id).master;
-        self.change_propagation(id, Propagation::Private);
-        self.enslave(id, master);
     }
 }

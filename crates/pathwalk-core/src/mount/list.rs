@@ -183,7 +183,7 @@ impl TreeGuard<'_> {
         let root = (root.mnt(), root.dentry());
         let mount = vfs.mount_slot(id);
         let sb = vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
-        let node = self.node(id);
+        let (node, master) = (self.node(id), self.master_group(id));
         let parent = mount.place().0;
         let parent = if parent == MountId::NONE { mount } else { vfs.mount_slot(parent) };
         let mut told = StatMount { mask: mask & StatmountMask::all(), ..StatMount::default() };
@@ -197,7 +197,7 @@ impl TreeGuard<'_> {
             told.mnt_attr = mount.flags().attributes();
             for (flag, is) in [
                 (MountFlags::SHARED, node.shared != 0),
-                (MountFlags::SLAVE, node.master != 0),
+                (MountFlags::SLAVE, master != 0),
                 (MountFlags::UNBINDABLE, node.unbindable),
             ] {
                 told.mnt_propagation.set(flag, is);
@@ -205,9 +205,9 @@ impl TreeGuard<'_> {
             if told.mnt_propagation.is_empty() {
                 told.mnt_propagation = MountFlags::PRIVATE;
             }
-            (told.mnt_peer_group, told.mnt_master) = (node.shared.into(), node.master.into());
+            (told.mnt_peer_group, told.mnt_master) = (node.shared.into(), master.into());
         }
-        if mask.contains(StatmountMask::PROPAGATE_FROM) && node.master != 0 {
+        if mask.contains(StatmountMask::PROPAGATE_FROM) && master != 0 {
             let from = vfs.while_still(|still| Some(self.dominating(id, root, still)));
             told.propagate_from = from.into();
         }

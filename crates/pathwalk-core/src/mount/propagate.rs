@@ -10,8 +10,8 @@
 //!                  F              slave: receives, sends to nobody
 //! ```
 //!
-//! Invariant: all members of a group receive from the same group. So a slave is a slave of a *group*: which member of it
-//! Linux has noted as the master cannot be seen.
+//! Invariant: all members of a group receive from the same mount, its *master*, and stand side by side among its slaves, as
+//! they do in the group. So whoever receives gets its copy in the order in which Linux makes them, which listmount(2) shows.
 //!
 //! Linux: `fs/pnode.c`; mount_namespaces(7).
 
@@ -25,19 +25,11 @@ use crate::dcache::DentryId;
 use pathwalk_abi::{MountFlags, Result};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-/// The peer groups of a machine.
+/// The peer groups of a machine: each the ring of its members.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    map: HashMap<u32, Group>,
+    map: HashMap<u32, Vec<MountId>>,
     ids: Ids,
-}
-
-/// A peer group.
-#[derive(Debug, Default)]
-struct Group {
-    members: Vec<MountId>,
-    /// Those that receive from it.
-    slaves: Vec<MountId>,
 }
 
 /// How a mount takes part in propagation: one of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`.
@@ -76,93 +68,136 @@ impl MountTree {
     }
 
     pub(super) fn members(&self, group: u32) -> &[MountId] {
-        self.groups.map.get(&group).map_or(&[], |group| &group.members)
+        self.groups.map.get(&group).map_or(&[], Vec::as_slice)
     }
 
-    fn slaves(&self, group: u32) -> &[MountId] {
-        self.groups.map.get(&group).map_or(&[], |group| &group.slaves)
+    /// The group that a mount receives from; 0 is none.
+    pub(super) fn master_group(&self, id: MountId) -> u32 {
+        self.nodes.get(&self.node(id).master).map_or(0, |master| master.shared)
     }
 
-    /// Puts a mount that is in no group into one, or into a new one.
-    pub(super) fn join(&mut self, id: MountId, group: Option<u32>) {
-        let group = group.unwrap_or_else(|| self.groups.ids.take());
-        self.groups.map.entry(group).or_default().members.push(id);
+    /// A mount and its peers, round from it.
+    fn ring_from(&self, id: MountId) -> Vec<MountId> {
+        let mut ring = self.members(self.node(id).shared).to_vec();
+        match ring.iter().position(|&member| member == id) {
+            Some(at) => ring.rotate_left(at),
+            None => ring.push(id),
+        }
+        ring
+    }
+
+    /// Puts a mount that is in no group into a new one.
+    pub(super) fn found_group(&mut self, id: MountId) {
+        let group = self.groups.ids.take();
+        self.groups.map.insert(group, vec![id]);
+        self.enter_group(id, group);
+    }
+
+    /// Puts a mount that is in no group and receives from nobody right behind another, in its group and among the slaves of
+    /// its master.
+    pub(super) fn follow(&mut self, id: MountId, other: MountId) {
+        let behind = |mounts: &mut Vec<MountId>| {
+            let at = mounts.iter().position(|&mount| mount == other).expect("it is one of them");
+            mounts.insert(at + 1, id);
+        };
+        let (group, master) = (self.node(other).shared, self.node(other).master);
+        if group != 0 {
+            behind(self.groups.map.get_mut(&group).expect("a shared mount's group is there"));
+            self.enter_group(id, group);
+        }
+        if master != MountId::NONE {
+            behind(&mut self.node_mut(master).slaves);
+            self.node_mut(id).master = master;
+        }
+    }
+
+    fn enter_group(&mut self, id: MountId, group: u32) {
         let node = self.node_mut(id);
         node.shared = group;
         node.unbindable = false;
     }
 
-    /// Makes a mount that receives from nobody receive from a group.
-    pub(super) fn enslave(&mut self, id: MountId, master: u32) {
-        if master != 0 {
-            self.groups.map.get_mut(&master).expect("a master is a group").slaves.push(id);
-        }
+    /// Makes a mount that receives from nobody receive from another: it is the first to.
+    pub(super) fn enslave(&mut self, id: MountId, master: MountId) {
+        self.node_mut(master).slaves.insert(0, id);
         self.node_mut(id).master = master;
-    }
-
-    fn free_slave(&mut self, id: MountId) {
-        let master = std::mem::take(&mut self.node_mut(id).master);
-        if let Some(group) = self.groups.map.get_mut(&master) {
-            group.slaves.retain(|&slave| slave != id);
-        }
     }
 
     /// Changes how a mount takes part in propagation.
     ///
-    /// What received from it goes on to receive from its peers or, if it has none, from whom it received itself.
+    /// What received from it goes on to receive from its next peer or, if it has none, from whom it received itself.
     ///
     /// Linux: `change_mnt_propagation`.
     pub(super) fn change_propagation(&mut self, id: MountId, to: Propagation) {
-        let (group, mut master) = (self.node(id).shared, self.node(id).master);
+        let group = self.node(id).shared;
         if to == Propagation::Shared {
             if group == 0 {
-                self.join(id, None);
+                self.found_group(id);
             }
             return;
         }
-        if group != 0 {
-            self.node_mut(id).shared = 0;
-            let left = self.groups.map.get_mut(&group).expect("a shared mount's group is there");
-            left.members.retain(|&member| member != id);
-            if left.members.is_empty() {
-                let left = self.groups.map.remove(&group).expect("it was there");
-                self.groups.ids.give(group);
-                for slave in left.slaves {
-                    self.enslave(slave, master);
-                }
-            } else {
-                master = group;
-            }
+        let master = self.node(id).master;
+        let heir = if group == 0 { master } else { self.leave_group(id) };
+        if master != MountId::NONE {
+            self.node_mut(master).slaves.retain(|&slave| slave != id);
+            self.node_mut(id).master = MountId::NONE;
         }
-        self.free_slave(id);
-        if to == Propagation::Slave {
-            self.enslave(id, master);
-        } else {
+        if to != Propagation::Slave {
             self.node_mut(id).unbindable = to == Propagation::Unbindable;
+        } else if heir != MountId::NONE {
+            self.enslave(id, heir);
         }
     }
 
-    /// All that receive what is mounted in a mount, each once and without itself.
-    ///
-    /// Linux: `propagation_next`.
-    pub(super) fn receivers(&self, from: MountId) -> Vec<MountId> {
-        let group = self.node(from).shared;
-        if group == 0 {
-            return Vec::new();
+    /// Takes a mount out of its group; who received from it receives from its heir, which is returned.
+    pub(super) fn leave_group(&mut self, id: MountId) -> MountId {
+        let ring = self.ring_from(id);
+        let group = std::mem::take(&mut self.node_mut(id).shared);
+        let left = self.groups.map.get_mut(&group).expect("a shared mount's group is there");
+        left.retain(|&member| member != id);
+        if left.is_empty() {
+            self.groups.map.remove(&group);
+            self.groups.ids.give(group);
         }
-        let (mut todo, mut seen) = (vec![group], HashSet::from_iter([0, group]));
-        let mut found = Vec::new();
-        while let Some(group) = todo.pop() {
-            found.extend(self.members(group).iter().filter(|&&member| member != from));
-            for &slave in self.slaves(group) {
-                match self.node(slave).shared {
-                    0 => found.push(slave),
-                    group if seen.insert(group) => todo.push(group),
-                    _ => {}
+        let heir = ring.get(1).copied().unwrap_or(self.node(id).master);
+        let slaves = std::mem::take(&mut self.node_mut(id).slaves);
+        for &slave in &slaves {
+            self.node_mut(slave).master = heir;
+        }
+        if heir != MountId::NONE {
+            self.node_mut(heir).slaves.splice(..0, slaves);
+        }
+        heir
+    }
+
+    /// All that receive what is mounted in a mount, each once: its peers, then each group and single mount below them, in
+    /// the order in which Linux comes to them. Whoever is in a group comes with it.
+    ///
+    /// Linux: `next_group`.
+    fn receiving(&self, from: MountId) -> Vec<Vec<MountId>> {
+        let mut seen = HashSet::from_iter([self.node(from).shared]);
+        let (mut todo, mut found) = (vec![self.ring_from(from)], Vec::new());
+        while let Some(ring) = todo.pop() {
+            let mut below = Vec::new();
+            for &slave in ring.iter().flat_map(|&member| &self.node(member).slaves) {
+                let group = self.node(slave).shared;
+                if group == 0 || seen.insert(group) {
+                    below.push(self.ring_from(slave));
                 }
             }
+            todo.extend(below.into_iter().rev());
+            found.push(ring);
         }
+        found[0].remove(0);
         found
+    }
+
+    /// All that receive what is mounted in a mount, each once and without itself.
+    pub(super) fn receivers(&self, from: MountId) -> Vec<MountId> {
+        if !self.is_shared(from) {
+            return Vec::new();
+        }
+        self.receiving(from).concat()
     }
 }
 
@@ -173,12 +208,6 @@ pub(super) struct Copies {
     pub(super) made: Vec<(MountId, MountId)>,
     /// How many mounts a namespace is to get.
     pub(super) pending: HashMap<NsId, u32>,
-}
-
-/// A group, and the copy of the tree that its slaves' copies are slaves of.
-struct Wave {
-    group: u32,
-    source: MountId,
 }
 
 impl TreeGuard<'_> {
@@ -195,39 +224,40 @@ impl TreeGuard<'_> {
         source: MountId,
         copies: &mut Copies,
     ) -> Result<()> {
-        let group = self.node(parent).shared;
-        let mut todo = vec![Wave { group, source }];
-        let mut seen = HashSet::from_iter([0, group]);
-        for &peer in &self.members(group).to_vec() {
-            if peer != parent && self.gets_a_copy(peer, mountpoint) {
-                self.copy_for(peer, source, Copy::Peer, copies)?;
-            }
-        }
-        while let Some(Wave { group, source }) = todo.pop() {
-            for &slave in &self.slaves(group).to_vec() {
-                let peers = self.node(slave).shared;
-                if peers == 0 {
-                    if self.gets_a_copy(slave, mountpoint) {
-                        self.copy_for(slave, source, Copy::Slave, copies)?;
-                    }
+        // The last copy in each group.
+        let mut last = HashMap::from_iter([(self.node(parent).shared, source)]);
+        for (number, ring) in self.receiving(parent).into_iter().enumerate() {
+            // The first copy in a group is a slave of the last one above, the others are its peers.
+            let mut peer = (number == 0).then_some(source);
+            for receiver in ring {
+                if !self.gets_a_copy(receiver, mountpoint) {
                     continue;
                 }
-                if !seen.insert(peers) {
-                    continue;
-                }
-                // The first member's copy is a slave of the copy above, the others' are its peers.
-                let mut below = source;
-                for &member in &self.members(peers).to_vec() {
-                    if !self.gets_a_copy(member, mountpoint) {
-                        continue;
-                    }
-                    let how = if below == source { Copy::SharedSlave } else { Copy::Peer };
-                    below = self.copy_for(member, below, how, copies)?;
-                }
-                todo.push(Wave { group: peers, source: below });
+                let group = self.node(receiver).shared;
+                let (from, how) = match peer {
+                    Some(peer) => (peer, Copy::Peer),
+                    None if group != 0 => (self.last_above(receiver, &last), Copy::SharedSlave),
+                    None => (self.last_above(receiver, &last), Copy::Slave),
+                };
+                let copy = self.copy_for(receiver, from, how, copies)?;
+                last.insert(group, copy);
+                peer = Some(copy);
             }
         }
         Ok(())
+    }
+
+    /// The last of the copies in the group that a receiver receives from, or in the next above it that has one.
+    ///
+    /// Linux: `find_master`.
+    fn last_above(&self, receiver: MountId, last: &HashMap<u32, MountId>) -> MountId {
+        let mut at = receiver;
+        loop {
+            at = self.node(at).master;
+            if let Some(&copy) = last.get(&self.node(at).shared) {
+                return copy;
+            }
+        }
     }
 
     /// Whether a mount that receives shows the mountpoint, and is not itself just being mounted.
@@ -279,7 +309,8 @@ impl TreeGuard<'_> {
             // One that has mounts of its own stays; what covers it whole is no hindrance.
             let children = &self.node(child).children;
             let stays = !children.is_empty()
-                && (children.len() > 1 || self.overmount(child) != children.first().copied());
+                && (children.len() > 1
+                    || self.overmount(child) != children.values().next().copied());
             !stays && self.in_use(child, 0, looks)
         })
     }
@@ -317,7 +348,7 @@ impl TreeGuard<'_> {
         let over = self.overmount(id);
         let mut survives = false;
         let mut stays = false;
-        for &child in &self.node(id).children {
+        for &child in self.node(id).children.values() {
             if !candidates.contains(&child) && !set.contains(&child) {
                 survives = true;
                 stays |= Some(child) != over;

@@ -100,10 +100,11 @@ impl TreeGuard<'_> {
         if node.shared != 0 {
             put(out, format_args!(" shared:{}", node.shared));
         }
-        if node.master != 0 {
-            put(out, format_args!(" master:{}", node.master));
+        let master = self.master_group(id);
+        if master != 0 {
+            put(out, format_args!(" master:{master}"));
             let from = self.dominating(id, root, still);
-            if from != 0 && from != node.master {
+            if from != 0 && from != master {
                 put(out, format_args!(" propagate_from:{from}"));
             }
         }
@@ -146,7 +147,7 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `get_dominating_id`.
     pub(super) fn dominating(&self, id: MountId, root: (MountId, DentryId), still: &Still) -> u32 {
-        let mut group = self.node(id).master;
+        let mut group = self.master_group(id);
         while group != 0 {
             let ns = self.vfs.mount_slot(id).ns();
             let visible = |&member: &MountId| {
@@ -156,7 +157,7 @@ impl TreeGuard<'_> {
             if self.members(group).iter().any(visible) {
                 return group;
             }
-            group = self.members(group).first().map_or(0, |&member| self.node(member).master);
+            group = self.members(group).first().map_or(0, |&member| self.master_group(member));
         }
         0
     }

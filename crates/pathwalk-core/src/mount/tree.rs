@@ -58,20 +58,32 @@ pub(crate) struct MountTree {
     pub(super) namespaces: HashMap<NsId, Namespace>,
     pub(super) last_ns: u32,
     mnt_ids: Ids,
+    last_hung: u64,
     last_unique_id: u64,
 }
 
 /// What only writers of the tree know of a mount.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// The mounts that hang in it.
-    pub(super) children: BTreeSet<MountId>,
+    /// The mounts that hang in it, by when each was hung up: so they are copied.
+    pub(super) children: BTreeMap<u64, MountId>,
+    /// When it was hung up.
+    hung: u64,
     /// The peer group it is in; 0 is none.
     pub(super) shared: u32,
-    /// The peer group that it receives from; 0 is none.
-    pub(super) master: u32,
+    /// The mount that it receives from; [`MountId::NONE`] is none.
+    pub(super) master: MountId,
+    /// Those that receive from it.
+    pub(super) slaves: Vec<MountId>,
     /// Whether it may not be bound.
     pub(super) unbindable: bool,
+}
+
+impl Node {
+    /// Whether it sends or receives.
+    pub(super) fn takes_part(&self) -> bool {
+        self.shared != 0 || self.master != MountId::NONE
+    }
 }
 
 /// A mount namespace.
@@ -181,7 +193,7 @@ impl MountTree {
         let mut found = Vec::new();
         while let Some(at) = todo.pop() {
             found.push(at);
-            todo.extend(self.node(at).children.iter().rev());
+            todo.extend(self.node(at).children.values().rev());
         }
         found
     }
@@ -371,7 +383,20 @@ impl<'v> TreeGuard<'v> {
             self.hash(id, parent, mountpoint);
         }
         self.on.entry(mountpoint).or_default().insert(id);
-        self.node_mut(parent).children.insert(id);
+        self.adopt(id, parent);
+    }
+
+    /// Notes that a mount was hung up, as the last so far.
+    fn adopt(&mut self, id: MountId, parent: MountId) {
+        self.last_hung += 1;
+        let hung = self.last_hung;
+        self.node_mut(id).hung = hung;
+        self.node_mut(parent).children.insert(hung, id);
+    }
+
+    fn disown(&mut self, id: MountId, parent: MountId) {
+        let hung = self.node(id).hung;
+        self.node_mut(parent).children.remove(&hung);
     }
 
     fn hash(&self, id: MountId, parent: MountId, mountpoint: DentryId) {
@@ -405,7 +430,7 @@ impl<'v> TreeGuard<'v> {
     /// As [`TreeGuard::unhook`], while the mount's count is odd.
     fn unhook_changing(&mut self, id: MountId) {
         let (parent, mountpoint) = self.vfs.mount_slot(id).place();
-        self.node_mut(parent).children.remove(&id);
+        self.disown(id, parent);
         let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
         on.remove(&id);
         let last = on.is_empty();
@@ -446,12 +471,11 @@ impl<'v> TreeGuard<'v> {
             self.unhash(old);
             self.hash(new, parent, mountpoint);
         }
-        let swap = |ids: &mut BTreeSet<MountId>| {
-            ids.remove(&old);
-            ids.insert(new);
-        };
-        swap(self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry"));
-        swap(&mut self.node_mut(parent).children);
+        let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
+        on.remove(&old);
+        on.insert(new);
+        self.disown(old, parent);
+        self.adopt(new, parent);
         if let Some((parent, mountpoint)) = old_to {
             self.hook(old, parent, mountpoint);
         }

@@ -199,7 +199,7 @@ impl Vfs {
                 {
                     continue;
                 }
-                for child in tree.node(id).children.clone() {
+                for child in tree.node(id).children.clone().into_values() {
                     tree.unhook(child);
                     tree.let_free(child);
                 }
@@ -280,7 +280,7 @@ impl TreeGuard<'_> {
         // Parents first, so from behind each is met when what hung in it was.
         let (mut todo, mut found) = (vec![top], Vec::new());
         while let Some(at) = todo.pop() {
-            for &child in &self.node(at).children {
+            for &child in self.node(at).children.values() {
                 if self.vfs.mount_slot(child).flags().contains(MntFlags::SHRINKABLE) {
                     todo.push(child);
                     found.push(child);
