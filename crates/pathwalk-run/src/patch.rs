@@ -36,6 +36,8 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 pub(crate) enum Goal {
     /// The process runs this file of the host, and has none in its memory but that and its interpreter.
     Exec(HostId, Option<Executable>),
+    /// The same of an interpreter that was run by itself: it opens this program, by this name.
+    Load(HostId, Loaded),
     /// The thread stands in this directory of the host.
     Chdir(HostId),
 }
@@ -43,7 +45,7 @@ pub(crate) enum Goal {
 impl Goal {
     fn nr(&self) -> u32 {
         let nr = match self {
-            Self::Exec(..) => libc::SYS_execveat,
+            Self::Exec(..) | Self::Load(..) => libc::SYS_execveat,
             Self::Chdir(_) => libc::SYS_chdir,
         };
         nr as u32
@@ -79,6 +81,54 @@ impl Patches {
     }
 }
 
+/// A program that an interpreter opens, and by which name.
+///
+/// It is given the file that was found when it was run. What the name leads to by then may be another one, and not have the
+/// set-id bits of the first.
+pub(crate) struct Loaded {
+    pub(crate) program: Executable,
+    pub(crate) name: Vec<u8>,
+}
+
+/// What the interpreters that run have not opened yet, by process; and which file each interpreter is.
+#[derive(Default)]
+pub(crate) struct Loads(HashMap<u32, (HostId, Loaded)>);
+
+/// So many are kept.
+const MOST_LOADS: usize = 256;
+
+impl Loads {
+    /// The program that a process opens by this name, if it runs an interpreter that has not opened it yet.
+    pub(crate) fn take(&mut self, tid: u32, name: &[u8]) -> Option<Executable> {
+        let (interpreter, loaded) = self.0.get(&tid)?;
+        // The number may be another process's meanwhile.
+        if loaded.name != name || of_thread(tid, "exe") != Ok(*interpreter) {
+            return None;
+        }
+        self.0.remove(&tid).map(|(_, loaded)| loaded.program)
+    }
+
+    fn runs(&mut self, process: u32, goal: Goal) {
+        match goal {
+            Goal::Load(interpreter, loaded) => {
+                if self.0.len() >= MOST_LOADS {
+                    self.0.retain(|tid, (id, _)| of_thread(*tid, "exe") == Ok(*id));
+                }
+                self.0.insert(process, (interpreter, loaded));
+            }
+            _ => drop(self.0.remove(&process)),
+        }
+    }
+}
+
+/// What the kernel finds by itself beside a file that is run, or the file finds.
+pub(crate) enum Beside {
+    /// Its interpreter, if it has one.
+    Interpreter(Option<Executable>),
+    /// The program, of which it is the interpreter.
+    Program(Loaded),
+}
+
 /// The arguments of the program to be run.
 pub(crate) enum Argv {
     /// As they were given.
@@ -98,7 +148,7 @@ impl Engine {
     pub(crate) fn patch_exec(
         &mut self,
         caller: &Caller,
-        (file, interpreter): (BorrowedFd<'_>, Option<Executable>),
+        (file, beside): (BorrowedFd<'_>, Beside),
         known: Arc<Known>,
         becomes: Option<Ran>,
         argv: &Argv,
@@ -108,7 +158,10 @@ impl Engine {
         let listener = Arc::clone(&self.listener);
         let number = || listener.add_fd(caller.id, file, true, false);
         let given = AtFlags::EMPTY_PATH.bits();
-        let goal = Goal::Exec(id, interpreter);
+        let goal = match beside {
+            Beside::Interpreter(interpreter) => Goal::Exec(id, interpreter),
+            Beside::Program(loaded) => Goal::Load(id, loaded),
+        };
         self.patch(caller, goal, (known, becomes), number, |regs, number| {
             let mut stack = Stack::below(regs.rsp);
             let empty = stack.push_bytes(b"\0");
@@ -238,9 +291,14 @@ impl Engine {
                             of_thread(now, "exe") == Ok(*id)
                                 && mapped::is_alone(now, interpreter.as_ref()) == Ok(true)
                         }
+                        Goal::Load(id, _) => {
+                            of_thread(now, "exe") == Ok(*id)
+                                && mapped::is_alone(now, None) == Ok(true)
+                        }
                         Goal::Chdir(_) => false,
                     };
                     let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
+                    self.loads.runs(now, patch.goal);
                     settle(now, right && told.is_ok(), patch.mask);
                     return true;
                 }

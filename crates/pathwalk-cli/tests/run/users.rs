@@ -203,6 +203,38 @@ fn set_id_bits_give_virtual_credentials() {
     assert!(out.starts_with(&format!("{native} {native} ")), "{out}");
 }
 
+/// Its interpreter is run, which opens the program by its path.
+#[test]
+fn a_set_id_program_with_an_interpreter_of_the_tree_s_own_is_that_program() {
+    let Some(users) = Users::new() else { return };
+    let here = users.here.path();
+    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+    if !loader.exists() {
+        eprintln!("left out: there is no {}", loader.display());
+        return;
+    }
+    fs::copy(loader, here.join("ld")).unwrap();
+    let other = "#include <unistd.h>\nint main(void) { return geteuid() == 0 ? 7 : 0; }";
+    fs::write(here.join("other.c"), other).unwrap();
+    let linked = "-Wl,--dynamic-linker=/tmp/ld";
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/users.c");
+    cc(here, &["-pthread", linked, "-o", "linked", source]);
+    cc(here, &[linked, "-o", "other", "other.c"]);
+    let race = "cd /tmp/w; ln -s ../linked l; ln -s ../other m
+/tmp/linked exchange l m &
+for i in 0 1 2 3 4 5 6 7 8 9; do for j in 0 1 2 3 4 5 6 7 8 9; do
+./l secure > said 2>/dev/null; test $? = 7 && echo REACHED; done; done; kill $!; echo end";
+    fs::write(here.join("race"), race).unwrap();
+    let make = "cp ld linked other race /tmp; chmod 4755 /tmp/linked; mkdir -m 777 /tmp/w
+cd /tmp; PATH=:$PATH; linked ids
+chmod 4711 linked; unset LD_LIBRARY_PATH; /tmp/linked setgid 33 setuid 33 fork exec /tmp/linked secure";
+    let want = "0 0 0, 0 0 0,\nsetgid yes\nsetuid yes\nsecure 1 as 33 0\n";
+    users.script(&ROOT, make, want);
+    let go = "unset LD_LIBRARY_PATH; exec $p setgid 33 setuid 33 exec /bin/sh /tmp/race";
+    let make = make.lines().next().unwrap();
+    users.script(&ROOT, &format!("{make}; {go}"), "setgid yes\nsetuid yes\nend\n");
+}
+
 /// As the kernel does, if the test may make the same calls natively.
 #[test]
 fn calls_about_credentials_answer_as_natively() {

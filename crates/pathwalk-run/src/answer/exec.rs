@@ -17,7 +17,7 @@ use crate::{
     credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
-    patch::Argv,
+    patch::{Argv, Beside, Loaded},
     sys::{answer, memory},
 };
 use pathwalk::{
@@ -96,19 +96,23 @@ fn exec(
     let interpreter = match interpreter(engine, caller, &elf)? {
         Some((interpreter, Where::Tree)) => interpreter,
         kernels => {
-            let kernels = kernels.map(|(interpreter, _)| interpreter);
+            let kernels = Beside::Interpreter(kernels.map(|(interpreter, _)| interpreter));
             return run(engine, caller, (&file, kernels), becomes, before, vectors);
         }
     };
-    // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and maps what that leads to in the tree.
+    // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it. What has no slash it would look for elsewhere.
+    if !name.contains(&b'/') {
+        name.splice(0..0, *b"./");
+    }
     let called = match before.first() {
         Some(called) => called.clone(),
         None => first_argument(caller, vectors[0])?,
     };
     let path = elf.interpreter.unwrap_or_default();
-    let mut args = vec![path, b"--argv0".to_vec(), called, name];
+    let mut args = vec![path, b"--argv0".to_vec(), called, name.clone()];
     args.extend(before.into_iter().skip(1));
-    run(engine, caller, (&interpreter, None), becomes, args, vectors)
+    let program = Beside::Program(Loaded { program: file, name });
+    run(engine, caller, (&interpreter, program), becomes, args, vectors)
 }
 
 /// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
@@ -121,11 +125,11 @@ fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Op
     Ok(Some(who.credentials.after_exec(stat.st_mode, stat.st_uid, stat.st_gid, suid)))
 }
 
-/// Runs a file, for which the kernel finds this interpreter.
+/// Runs a file.
 fn run(
     engine: &mut Engine,
     caller: &Caller,
-    (file, interpreter): (&Executable, Option<Executable>),
+    (file, beside): (&Executable, Beside),
     becomes: Option<Ran>,
     before: Vec<Vec<u8>>,
     vectors: [u64; 2],
@@ -138,7 +142,7 @@ fn run(
     };
     let fd = host(file)?;
     let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, (fd, interpreter), known, becomes, &argv, vectors)
+    engine.patch_exec(caller, (fd, beside), known, becomes, &argv, vectors)
 }
 
 /// The open file of the host that a file to be run is.

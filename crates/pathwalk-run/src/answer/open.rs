@@ -6,7 +6,9 @@ use crate::{
     engine::{Caller, Cloexec, Engine, Reply, install},
     sys::{answer, memory, process::by_number},
 };
-use pathwalk::{Errno, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result, abi::AT_FDCWD};
+use pathwalk::{
+    Errno, Executable, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result, abi::AT_FDCWD,
+};
 use rustix::fs::{self, Mode, OFlags};
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -74,6 +76,11 @@ fn do_open(
     if path.is_empty() && !exact {
         return Err(Errno::ENOENT);
     }
+    if dir == AT_FDCWD
+        && let Some(program) = engine.loads.take(caller.tid, path)
+    {
+        return loaded(engine, &program, Cloexec::of(how.flags));
+    }
     // Where the directory is the root, an absolute path begins there too.
     let scoped = exact && how.resolve & (ResolveFlags::IN_ROOT | ResolveFlags::BENEATH).bits() != 0;
     let base = if scoped {
@@ -91,6 +98,14 @@ fn do_open(
         engine.task.openat(base.at(), path, flags, how.mode as u32)
     }?;
     opened(engine, caller, file, flags)
+}
+
+/// Gives an interpreter the program that it was run for.
+fn loaded(engine: &mut Engine, program: &Executable, cloexec: Cloexec) -> Result<Reply> {
+    let host = program.file().host_fd().ok_or(Errno::EACCES)?;
+    engine.cookies.know(HostId::of_fd(host)?, program.file());
+    let fd = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
+    Ok(Reply::Install(fd, cloexec))
 }
 
 /// Gives the thread what was opened.
