@@ -23,10 +23,11 @@ use std::{
     ffi::CString,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::ffi::OsStringExt,
+        unix::{ffi::OsStringExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// A file of the host, as long as it is one.
@@ -98,9 +99,10 @@ impl Kind {
 /// All that is known.
 #[derive(Debug)]
 pub(crate) struct Cookies {
-    /// The private directory, and its path.
+    /// The private directory, its path, and the lock that says that somebody has it.
     room: OwnedFd,
     path: PathBuf,
+    _lock: OwnedFd,
     known: Knowns,
     places: HashMap<(u64, Kind), Cookie>,
     next: u64,
@@ -108,6 +110,8 @@ pub(crate) struct Cookies {
     enough: usize,
 }
 
+/// A private directory that nobody has is younger only where somebody is about to lock it.
+const NEW: Duration = Duration::from_secs(10);
 /// So many are kept without a look at what is still in use.
 const ENOUGH: usize = 512;
 
@@ -121,6 +125,7 @@ impl Cookies {
         let tried = ["/dev/shm".into(), std::env::temp_dir()];
         let mut last = Err(Errno::ENOENT);
         for base in tried {
+            tidy_up(&base);
             for attempt in 0..16 {
                 let path = base.join(format!("pathwalk-{}-{attempt}", std::process::id()));
                 match answer(fs::mkdir(&path, Mode::RWXU)) {
@@ -129,6 +134,7 @@ impl Cookies {
                         let room = answer(fs::open(&path, flags, Mode::empty()))?;
                         return Ok(Self {
                             room,
+                            _lock: lock(&path)?,
                             path,
                             known: Arc::default(),
                             places: HashMap::new(),
@@ -276,6 +282,32 @@ impl Drop for Cookies {
     fn drop(&mut self) {
         // It is all empty, and nobody is left to be told.
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Takes the lock of a private directory, unless somebody has it.
+fn lock(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = answer(fs::open(path, flags, Mode::empty()))?;
+    answer(fs::flock(&fd, fs::FlockOperation::NonBlockingLockExclusive))?;
+    Ok(fd)
+}
+
+/// Removes the private directories of those who could not, as they were killed.
+fn tidy_up(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(b"pathwalk-") {
+            continue;
+        }
+        let Ok(stat) = entry.metadata() else { continue };
+        // Somebody may have made it, and lock it next.
+        let old =
+            stat.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age > NEW);
+        let own = MetadataExt::uid(&stat) == rustix::process::geteuid().as_raw();
+        if old && own && lock(&entry.path()).is_ok() {
+            // Who is here at the same time removes it too.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -102,13 +102,17 @@ fn find_finds() {
     );
 }
 
+/// In a new repository, whose commits are the same whenever they are made.
+fn same_repository(script: &str) {
+    let new = "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
+export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0";
+    same(&["git"], &format!("{new}\n{script}"));
+}
+
 #[test]
 fn git_keeps_a_repository() {
-    same(
-        &["git"],
-        "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
-export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0
-mkdir d; echo a > d/a; echo b > b; git add .; git commit -q -m first; git status --short; echo c >> b; git status --short
+    same_repository(
+        "mkdir d; echo a > d/a; echo b > b; git add .; git commit -q -m first; git status --short; echo c >> b; git status --short
 echo x > ro; chmod 444 ro; (umask 777; : > none); stat -c %a ro none; rm -f ro none
 git commit -q -a -m second; git log --format='%H %s'; git checkout -q -b other HEAD~1; cat b; git checkout -q main; git fsck
 git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index",
@@ -117,11 +121,8 @@ git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index"
 
 #[test]
 fn git_packs_a_repository() {
-    same(
-        &["git"],
-        "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
-export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0
-git config pack.threads 1; for n in 1 2 3 4 5 6 7 8; do echo line $n >> a; cp a copy.$n; git add .; git commit -q -m $n; done
+    same_repository(
+        "git config pack.threads 1; for n in 1 2 3 4 5 6 7 8; do echo line $n >> a; cp a copy.$n; git add .; git commit -q -m $n; done
 git count-objects; git gc -q --prune=now; git count-objects; git fsck --full; git checkout -q -b other HEAD~4; ls; git status --short
 git checkout -q main; git clone -q . clone; git -C clone log --oneline | wc -l; git -C clone status --short; rm -rf clone
 git rev-list --objects --all | sort; rm .git/index",
