@@ -60,7 +60,7 @@ struct Patch {
     before: user_regs_struct,
     mask: u64,
     /// So that it is not forgotten before the thread has it.
-    _known: Arc<Known>,
+    _known: Option<Arc<Known>>,
 }
 
 /// All such threads.
@@ -149,7 +149,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         (file, beside): (BorrowedFd<'_>, Beside),
-        known: Arc<Known>,
+        known: Option<Arc<Known>>,
         becomes: Option<Ran>,
         argv: &Argv,
         [argv_at, envp_at]: [u64; 2],
@@ -196,7 +196,7 @@ impl Engine {
         self.patch(
             caller,
             Goal::Chdir(id),
-            (known, None),
+            (Some(known), None),
             || Ok(0),
             |regs, _| {
                 let mut stack = Stack::below(regs.rsp);
@@ -210,7 +210,7 @@ impl Engine {
         &mut self,
         caller: &Caller,
         goal: Goal,
-        (known, becomes): (Arc<Known>, Option<Ran>),
+        (known, becomes): (Option<Arc<Known>>, Option<Ran>),
         number: impl FnOnce() -> Result<i64>,
         change: impl FnOnce(&mut user_regs_struct, i64) -> Stack,
     ) -> Result<Reply> {

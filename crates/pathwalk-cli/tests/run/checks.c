@@ -521,6 +521,17 @@ static void programs(void)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd = openat(at, "program", O_RDONLY));
 	ROW(runs(AT_FDCWD, path, 0));
 	closed(fd);
+	/* A file of its own that has no name. */
+	fd = memfd_create("own", MFD_CLOEXEC), to = open(self, O_RDONLY);
+	ROW(sendfile(fd, to, NULL, stat.st_size) == stat.st_size);
+	ROW(runs(fd, "", AT_EMPTY_PATH));
+	ROW(runs(fd, "x", AT_EMPTY_PATH));
+	ROW(fchmod(fd, 0600));
+	ROW(runs(fd, "", AT_EMPTY_PATH));
+	closed(fd), closed(to);
+	fd = memfd_create("empty", MFD_CLOEXEC);
+	ROW(runs(fd, "", AT_EMPTY_PATH));
+	closed(fd);
 	ROW(runs(99, "", AT_EMPTY_PATH));
 	ROW(readlink("/proc/self/exe", text, sizeof text) == (long)strlen(self) && !strncmp(text, self, strlen(self)));
 }

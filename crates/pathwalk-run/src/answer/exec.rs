@@ -18,14 +18,18 @@ use crate::{
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::{Argv, Beside, Loaded},
-    sys::{answer, memory},
+    sys::{answer, memory, process::by_number},
 };
 use pathwalk::{
     At, AtFlags, Errno, Executable, Result,
     abi::{AT_FDCWD, StatfsFlags},
 };
 use rustix::{fs, io};
-use std::{ffi::CString, sync::Arc};
+use std::{
+    ffi::CString,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
@@ -49,8 +53,9 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let vectors = [caller.args[2], caller.args[3]];
     let fd = caller.fd(0);
     if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
-        let Descriptor::Ours(known, _) = engine.descriptor(caller, fd)? else {
-            return Err(Errno::EACCES);
+        let known = match engine.descriptor(caller, fd)? {
+            Descriptor::Ours(known, _) => known,
+            Descriptor::Foreign(fd) => return exec_memory(engine, caller, &fd, vectors),
         };
         let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
         return exec(engine, caller, file, format!("/dev/fd/{fd}").into_bytes(), vectors);
@@ -61,6 +66,37 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
     let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
     exec(engine, caller, file, name, vectors)
+}
+
+/// Runs a memfd of the program's own, which has no place in the tree: what is in it could as well be written to a file there.
+///
+/// # Errors
+///
+/// - `EACCES`: it is none, or a script, or its interpreter is another one than the host's.
+fn exec_memory(
+    engine: &mut Engine,
+    caller: &Caller,
+    fd: &OwnedFd,
+    vectors: [u64; 2],
+) -> Result<Reply> {
+    let stat = answer(fs::fstat(fd))?;
+    let told = answer(fs::readlink(by_number(fd), Vec::new()))?;
+    let readable = answer(fs::fcntl_getfl(fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
+    // Only a file in memory has seals; one that has a name is somebody else's.
+    let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(fd).is_ok();
+    if !memory || !readable || stat.st_nlink > 0 || first_line(fd.as_fd())?.is_some() {
+        return Err(Errno::EACCES);
+    }
+    let interpreter = match interpreter(engine, caller, &read_elf(fd.as_fd())?)? {
+        Some((_, Where::Tree)) => return Err(Errno::EACCES),
+        hosts => hosts.map(|(interpreter, _)| interpreter),
+    };
+    let becomes = match &mut engine.people {
+        Some(people) => Some(people.who(caller.tid)?.credentials.after_exec(0, 0, 0, false)),
+        None => None,
+    };
+    let beside = Beside::Interpreter(interpreter);
+    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, &Argv::Same, vectors)
 }
 
 /// Runs a file that was found by this name.
@@ -74,7 +110,7 @@ fn exec(
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     for level in 0.. {
-        let Some(line) = first_line(&file)? else { break };
+        let Some(line) = first_line(host(&file)?)? else { break };
         if level == LEVELS {
             return Err(Errno::ELOOP);
         }
@@ -142,11 +178,11 @@ fn run(
     };
     let fd = host(file)?;
     let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, (fd, beside), known, becomes, &argv, vectors)
+    engine.patch_exec(caller, (fd, beside), Some(known), becomes, &argv, vectors)
 }
 
 /// The open file of the host that a file to be run is.
-fn host(file: &Executable) -> Result<std::os::fd::BorrowedFd<'_>> {
+fn host(file: &Executable) -> Result<BorrowedFd<'_>> {
     file.file().host_fd().ok_or(Errno::EACCES)
 }
 
@@ -156,9 +192,9 @@ fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Exe
 }
 
 /// The first line of a script, as much of it as is looked at; none where it is no script.
-fn first_line(file: &Executable) -> Result<Option<Vec<u8>>> {
+fn first_line(file: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
     let mut line = vec![0; LINE];
-    let read = answer(io::pread(host(file)?, &mut line, 0))?;
+    let read = answer(io::pread(file, &mut line, 0))?;
     line.truncate(read);
     Ok(line.starts_with(b"#!").then_some(line))
 }
