@@ -307,8 +307,16 @@ bitflags! {
         const FS_TYPE = 1 << 5;
         /// The number of the mount namespace.
         const MNT_NS_ID = 1 << 6;
+        /// The file system's own options, in one string.
+        const MNT_OPTS = 1 << 7;
+        /// The second half of a type's name, as FUSE has it.
+        const FS_SUBTYPE = 1 << 8;
         /// The source.
         const SB_SOURCE = 1 << 9;
+        /// The file system's own options, one by one.
+        const OPT_ARRAY = 1 << 10;
+        /// Options of a security module.
+        const OPT_SEC_ARRAY = 1 << 11;
         /// What can be asked for.
         const SUPPORTED_MASK = 1 << 12;
         /// How the mount shows users.

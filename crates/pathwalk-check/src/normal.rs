@@ -86,7 +86,7 @@ impl Normal {
             Raw::Names(names) => Answer::Names(self.names(names.clone())),
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
             Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts)),
-            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
+            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told)),
             Raw::Statfs(stat) => Answer::Bytes(Self::statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat, self.known))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),

@@ -16,9 +16,12 @@ pub struct Builder {
     pub(crate) memfd: bool,
 }
 
+/// The permission bits that a root has by default.
+pub(crate) const ROOT_MODE: u32 = S_ISVTX | S_IRWXUGO;
+
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { limits: None, root_mode: S_ISVTX | S_IRWXUGO, root_owner: None, memfd: false }
+        Self { limits: None, root_mode: ROOT_MODE, root_owner: None, memfd: false }
     }
 
     /// Sets how much it may hold.

@@ -6,7 +6,7 @@
 //! Linux: `shmem_mknod`, `shmem_link`, `shmem_unlink`, `shmem_rmdir`, `shmem_rename2`, `shmem_setattr`.
 
 use crate::{
-    builder::Builder,
+    builder::{Builder, ROOT_MODE},
     data::{File, Files},
     directory::{self, EMPTY_NLINK, EMPTY_SIZE},
     memfd::Opening,
@@ -25,7 +25,7 @@ use std::{
     convert::Infallible,
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -48,6 +48,8 @@ pub struct MemFs {
     pub(crate) space: Arc<Space>,
     next_ino: AtomicU64,
     files: Files,
+    /// User and group of who mounted it first.
+    mounted_by: OnceLock<(u32, u32)>,
 }
 
 impl MemFs {
@@ -68,7 +70,8 @@ impl MemFs {
 
     pub(crate) fn made_as(options: Builder) -> Self {
         let space = Arc::new(Space::new(options.limits.unwrap_or_default()));
-        Self { options, space, next_ino: AtomicU64::new(1), files: Files::default() }
+        let (next_ino, files) = (AtomicU64::new(1), Files::default());
+        Self { options, space, next_ino, files, mounted_by: OnceLock::new() }
     }
 
     /// How much it holds.
@@ -198,6 +201,22 @@ impl FileSystem for MemFs {
         features
     }
 
+    /// Tells what is not so by default: the limits, and the mode and the owner of the root as it was made.
+    fn options(&self) -> Vec<Vec<u8>> {
+        let Limits { bytes, inodes } = self.options.limits.unwrap_or_default();
+        let size = bytes.map_or(0, |bytes| bytes.div_ceil(PAGE) * PAGE / 1024);
+        let mode = self.options.root_mode;
+        let (uid, gid) = self.mounted_by.get().copied().unwrap_or_default();
+        let shown = [
+            (bytes != Limits::default().bytes).then(|| format!("size={size}k")),
+            inodes.map(|inodes| format!("nr_inodes={inodes}")),
+            (mode != ROOT_MODE).then(|| format!("mode={mode:03o}")),
+            (uid != 0).then(|| format!("uid={uid}")),
+            (gid != 0).then(|| format!("gid={gid}")),
+        ];
+        shown.into_iter().flatten().map(String::into_bytes).collect()
+    }
+
     /// Makes a new, empty tree, which belongs to who mounts it, unless [`Builder::root_owner`] says otherwise.
     ///
     /// # Errors
@@ -206,6 +225,7 @@ impl FileSystem for MemFs {
     fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found> {
         let (uid, gid) = self.options.root_owner.unwrap_or((who.fsuid, who.fsgid));
         self.space.take_inode(0)?;
+        self.mounted_by.get_or_init(|| (uid, gid));
         let root = NewInode {
             file_type: FileType::Directory,
             mode: self.options.root_mode,

@@ -75,18 +75,25 @@ fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
         let text = &bytes[HEAD + half(at) as usize..];
         text[..text.iter().position(|&byte| byte == 0).unwrap_or(text.len())].to_vec()
     };
-    // So many strings, `0 1000 2`, one after the other.
-    let ranges = |count: u32, mut at: u32| -> Vec<MountIdRange> {
+    // So many strings, one after the other.
+    let texts = |count: u32, mut at: u32| -> Vec<&[u8]> {
         let next = |_| {
             let text = &bytes[HEAD + at as usize..];
             let end = text.iter().position(|&byte| byte == 0).expect("a zero ends each");
             at += end as u32 + 1;
-            let line = std::str::from_utf8(&text[..end]).expect("numbers");
+            &text[..end]
+        };
+        (0..count).map(next).collect()
+    };
+    // Each of them `0 1000 2`.
+    let ranges = |count: u32, at: u32| -> Vec<MountIdRange> {
+        let range = |text: &[u8]| {
+            let line = std::str::from_utf8(text).expect("numbers");
             let mut numbers = line.split(' ').map(|number| number.parse().expect("a number"));
             let mut number = || numbers.next().expect("three numbers");
             MountIdRange { stored: number(), seen: number(), count: number() }
         };
-        (0..count).map(next).collect()
+        texts(count, at).into_iter().map(range).collect()
     };
     // The offsets are those of struct statmount.
     Ok(StatMount {
@@ -108,6 +115,8 @@ fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
         mnt_point: text(108),
         mnt_ns_id: word(112),
         sb_source: text(124),
+        mnt_opts: text(4),
+        opt_array: texts(half(128), half(132)).into_iter().map(<[u8]>::to_vec).collect(),
         supported_mask: StatmountMask::from_bits_retain(word(144)),
         mnt_uidmap: ranges(half(152), half(156)),
         mnt_gidmap: ranges(half(160), half(164)),

@@ -9,7 +9,7 @@
 //!                     mount, parent: the how many-th that was listed
 //! ```
 
-use super::{Known, without_numbers};
+use super::without_numbers;
 use crate::answer::Raw;
 use pathwalk::{MountIdRange, Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
@@ -43,8 +43,7 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
 /// What statmount tells of the mount of a number.
 ///
 /// - Numbers of mounts, of peer groups, of namespaces and of devices are the machine's.
-/// - Options that only tmpfs has are left out, and what can be asked for, where what is known to differ is hidden.
-pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
+pub(crate) fn statmount(id: u64, told: &StatMount) -> Vec<u8> {
     let mut words = Vec::new();
     let mut more = told.mask;
     let mut tell = |bit, word: String| {
@@ -73,11 +72,9 @@ pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
     tell(StatmountMask::FS_TYPE, text("type", &told.fs_type));
     tell(StatmountMask::MNT_NS_ID, format!("ns={}", told.mnt_ns_id != 0));
     tell(StatmountMask::SB_SOURCE, text("source", &told.sb_source));
-    let supported = match known {
-        Known::Hidden => "supported".into(),
-        Known::Shown => format!("supported={:#x}", told.supported_mask.bits()),
-    };
-    tell(StatmountMask::SUPPORTED_MASK, supported);
+    tell(StatmountMask::MNT_OPTS, text("options", &told.mnt_opts));
+    tell(StatmountMask::OPT_ARRAY, text("each", &told.opt_array.join(&b' ')));
+    tell(StatmountMask::SUPPORTED_MASK, format!("supported={:#x}", told.supported_mask.bits()));
     let ranges = |ranges: &[MountIdRange]| {
         let shown = ranges.iter().map(|range| {
             let MountIdRange { stored, seen, count } = range;

@@ -52,6 +52,14 @@ pub trait FileSystem: Send + Sync + 'static {
         b"none"
     }
 
+    /// Its own options, each as `/proc/PID/mountinfo` shows it behind those that every file system has: `size=1024k`. One that
+    /// is what it is by default is not shown.
+    ///
+    /// It is asked while no mount may change, and does not block.
+    fn options(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
     /// What it is like.
     fn features(&self) -> Features;
 

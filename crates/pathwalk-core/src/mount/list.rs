@@ -2,7 +2,7 @@
 //!
 //! Linux: `do_statmount`, `do_listmount`; statmount(2), listmount(2).
 
-use super::{MntFlags, MountId, NsId, tree::TreeGuard};
+use super::{MntFlags, MountId, NsId, show::show_options, tree::TreeGuard};
 use crate::{
     cred::Subject, dcache::DentryId, idmap::MountIdRange, task::Task, vfs::Vfs, walk::HeldPath,
 };
@@ -56,6 +56,10 @@ pub struct StatMount {
     pub fs_type: Vec<u8>,
     /// The source.
     pub sb_source: Vec<u8>,
+    /// The file system's own options as mountinfo has them, without a comma in front.
+    pub mnt_opts: Vec<u8>,
+    /// The same, one by one, as they are.
+    pub opt_array: Vec<Vec<u8>>,
     /// What can be asked for.
     pub supported_mask: StatmountMask,
     /// How the mount shows users, where it has a map.
@@ -68,7 +72,8 @@ impl Task {
     /// `statmount(id, mask)`: tells of a mount in the task's mount namespace. statmount(2)
     ///
     /// What is asked for is told where there is something to be told: the place of a mount that the task's root does not
-    /// lead to is left out. Bits that nobody knows are ignored.
+    /// lead to is left out, and so are options where there are none. No file system here has a type of two parts, no security
+    /// module has options of its own: those are never told. Bits that nobody knows are ignored.
     ///
     /// # Errors
     ///
@@ -91,6 +96,10 @@ impl Task {
         };
         if mask.contains(StatmountMask::SB_BASIC) {
             told.sb_magic = fs.statfs()?.magic;
+        }
+        const OPTIONS: StatmountMask = StatmountMask::MNT_OPTS.union(StatmountMask::OPT_ARRAY);
+        if mask.intersects(OPTIONS) {
+            told.tell_options(fs.options(), mask);
         }
         Ok(told)
     }
@@ -153,6 +162,22 @@ impl Task {
     }
 }
 
+impl StatMount {
+    fn tell_options(&mut self, options: Vec<Vec<u8>>, mask: StatmountMask) {
+        if options.is_empty() {
+            return;
+        }
+        if mask.contains(StatmountMask::MNT_OPTS) {
+            self.mask |= StatmountMask::MNT_OPTS;
+            self.mnt_opts = show_options(&options).split_off(1);
+        }
+        if mask.contains(StatmountMask::OPT_ARRAY) {
+            self.mask |= StatmountMask::OPT_ARRAY;
+            self.opt_array = options;
+        }
+    }
+}
+
 /// # Errors
 ///
 /// `EINVAL`: no mount can have the number.
@@ -186,7 +211,13 @@ impl TreeGuard<'_> {
         let (node, master) = (self.node(id), self.master_group(id));
         let parent = mount.place().0;
         let parent = if parent == MountId::NONE { mount } else { vfs.mount_slot(parent) };
-        let mut told = StatMount { mask: mask & StatmountMask::all(), ..StatMount::default() };
+        // What the file system has to say of these comes later.
+        const LATER: StatmountMask = StatmountMask::MNT_OPTS
+            .union(StatmountMask::FS_SUBTYPE)
+            .union(StatmountMask::OPT_ARRAY)
+            .union(StatmountMask::OPT_SEC_ARRAY);
+        let filled = mask & StatmountMask::all().difference(LATER);
+        let mut told = StatMount { mask: filled, ..StatMount::default() };
         if mask.contains(StatmountMask::SB_BASIC) {
             told.sb_dev = sb.dev;
             told.sb_flags = sb.flags() & SB_FLAGS;

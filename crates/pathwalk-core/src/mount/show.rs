@@ -118,6 +118,7 @@ impl TreeGuard<'_> {
         let flags = sb.flags();
         let mode = if flags.contains(MountFlags::RDONLY) { "ro" } else { "rw" };
         put(out, format_args!(" {mode}{}", sb_options(flags)));
+        out.extend(show_options(&sb.fs.options()));
         out.push(b'\n');
         Some(())
     }
@@ -138,7 +139,9 @@ impl TreeGuard<'_> {
         let options = flags.options();
         // The first of them is that of the mount alone.
         let rest = options.get(2..).unwrap_or_default();
-        put(out, format_args!(" {mode}{}{rest} 0 0\n", sb_options(sb.flags())));
+        put(out, format_args!(" {mode}{}{rest}", sb_options(sb.flags())));
+        out.extend(show_options(&sb.fs.options()));
+        out.extend_from_slice(b" 0 0\n");
         Some(())
     }
 
@@ -230,6 +233,16 @@ fn sb_options(flags: MountFlags) -> String {
         (MountFlags::LAZYTIME, ",lazytime"),
     ];
     names.into_iter().filter(|&(flag, _)| flags.contains(flag)).map(|(_, name)| name).collect()
+}
+
+/// A file system's own options, each with a comma in front.
+pub(super) fn show_options(options: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for option in options {
+        out.push(b',');
+        mangle(&mut out, option, b", \t\n\\");
+    }
+    out
 }
 
 impl MntFlags {

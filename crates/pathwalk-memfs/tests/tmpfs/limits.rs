@@ -1,8 +1,10 @@
 //! The limits: what is refused, what that leaves behind, and that everything comes back.
 
 use crate::{contents, machine, open};
-use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, UmountFlags, XattrFlags};
-use pathwalk_core::{At, Config, Cred, File, Task, Vfs};
+use pathwalk_abi::{
+    AtFlags, Errno, MountFlags, OpenFlags, StatmountMask, StatxMask, UmountFlags, XattrFlags,
+};
+use pathwalk_core::{At, Config, Cred, File, Task, Vfs, mountinfo};
 use pathwalk_memfs::{Limits, MemFs, Usage};
 use std::sync::{Arc, Barrier};
 
@@ -204,6 +206,41 @@ fn statfs_shows_the_limits() {
 
     let none = MemFs::with_limits(Limits { bytes: None, inodes: Some(0) });
     assert_eq!(Vfs::new(Config::default(), none).err(), Some(Errno::ENOSPC));
+}
+
+/// As Linux shows them of a tmpfs that is mounted with the same options.
+#[test]
+fn what_is_not_so_by_default_is_shown() {
+    let (default, mib) = (Limits::default().bytes, Some(1 << 20));
+    let builder = |bytes, inodes| MemFs::builder().limits(Limits { bytes, inodes });
+    for (builder, want) in [
+        (MemFs::builder(), ""),
+        (builder(mib, None), "size=1024k"),
+        (builder(Some(1), None), "size=4k"),
+        (builder(default, Some(7)), "nr_inodes=7"),
+        (
+            builder(Some(0), Some(7)).root_mode(0o700).root_owner(5, 0),
+            "size=0k,nr_inodes=7,mode=700,uid=5",
+        ),
+        (MemFs::builder().root_mode(0o7), "mode=007"),
+        (MemFs::builder().root_owner(0, 6), "gid=6"),
+    ] {
+        let vfs = Vfs::new(Config::default(), builder.build()).expect("a machine");
+        let task = vfs.task(Cred::root());
+        let line = String::from_utf8(mountinfo(&task)).expect("text");
+        let comma = if want.is_empty() { "" } else { "," };
+        assert!(line.ends_with(&format!(" - tmpfs none rw{comma}{want}\n")), "{line}");
+        let statx = task.statx(At::Cwd, "/", AtFlags::empty(), StatxMask::MNT_ID_UNIQUE);
+        let id = statx.expect("the root").stx_mnt_id;
+        let told = task.statmount(id, StatmountMask::all()).expect("the root's mount");
+        assert_eq!(told.mnt_opts, want.as_bytes());
+        let each: Vec<_> = want.split(',').filter(|option| !option.is_empty()).collect();
+        assert_eq!(told.opt_array, each.iter().map(|option| option.as_bytes()).collect::<Vec<_>>());
+        let bits = StatmountMask::MNT_OPTS | StatmountMask::OPT_ARRAY;
+        let filled = if want.is_empty() { StatmountMask::empty() } else { bits };
+        let options = bits | StatmountMask::FS_SUBTYPE | StatmountMask::OPT_SEC_ARRAY;
+        assert_eq!(told.mask & options, filled);
+    }
 }
 
 #[test]
