@@ -115,6 +115,10 @@ pub(crate) struct Told {
     pub(crate) known: Option<u64>,
     /// When it was made.
     pub(crate) btime: Time,
+    /// It was told otherwise before, or it changed before it was made.
+    pub(crate) reborn: bool,
+    /// Units of direct I/O, a subvolume, units of atomic writes.
+    pub(crate) tail: [u64; 8],
 }
 
 /// A time, as far as two machines can agree on it.
@@ -221,10 +225,16 @@ impl fmt::Display for Facts {
                 Time::Absent => write!(f, " {name}=absent")?,
             }
         }
-        if let Some(Told { mask, attributes, known, .. }) = self.statx {
+        if let Some(Told { mask, attributes, known, reborn, tail, .. }) = self.statx {
             write!(f, " mask={mask:#x} attributes={attributes:#x}")?;
             if let Some(known) = known {
                 write!(f, " known={known:#x}")?;
+            }
+            if reborn {
+                f.write_str(" reborn")?;
+            }
+            if tail != [0; 8] {
+                write!(f, " tail={tail:?}")?;
             }
         }
         Ok(())

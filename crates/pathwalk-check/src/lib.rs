@@ -49,6 +49,8 @@ mod ours;
 
 mod ours_xattr;
 
+mod host_dir;
+
 mod kernel;
 
 mod error;

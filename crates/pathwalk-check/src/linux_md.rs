@@ -9,7 +9,12 @@ use crate::{
     coverage::Coverage,
     scenario::{Row, Scenario, parse},
 };
-use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+};
 
 /// Writes the tables into a page.
 ///
@@ -76,6 +81,9 @@ fn differences<'s>(scenarios: &'s [Scenario<'static>]) -> Vec<Difference<'s>> {
 
 /// What both answer, a line for each row in which they differ.
 fn table_of(differences: &[Difference<'_>], not_yet: bool) -> String {
+    if differences.iter().all(|difference| difference.rows(not_yet).next().is_none()) {
+        return "None.\n".into();
+    }
     let mut text = String::from(
         "|   | Scenario | Call | Linux | pathwalk | Why |\n|--:|---|---|---|---|---|\n",
     );
@@ -109,17 +117,36 @@ fn where_they_differ(want: &str, ours: &str) -> [String; 2] {
 }
 
 /// How rows answer.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Rows {
     /// As Linux.
     exact: usize,
-    /// Otherwise, for a reason that stands there.
+    /// Otherwise.
     differ: usize,
+    /// By which differences these are told.
+    by: BTreeSet<usize>,
 }
 
 impl Rows {
-    fn add(&mut self, row: &Row<'_>) {
-        if row.differs.is_some() { self.differ += 1 } else { self.exact += 1 }
+    /// Adds a row of the scenario of a difference, if it is one.
+    fn add(&mut self, row: &Row<'_>, number: Option<usize>) {
+        match number.filter(|_| row.differs.is_some()) {
+            None => self.exact += 1,
+            Some(number) => {
+                self.differ += 1;
+                self.by.insert(number);
+            }
+        }
+    }
+}
+
+/// A flag, behind it the differences that have rows with it; without a row that both answer alike it stands in brackets.
+fn flag_with(name: &str, rows: &Rows) -> String {
+    let numbers: Vec<_> = rows.by.iter().map(usize::to_string).collect();
+    match (rows.exact, numbers.is_empty()) {
+        (_, true) => format!("`{name}`"),
+        (0, _) => format!("(`{name}`<sup>{}</sup>)", numbers.join(", ")),
+        _ => format!("`{name}`<sup>{}</sup>", numbers.join(", ")),
     }
 }
 
@@ -135,17 +162,21 @@ struct Asked {
 fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> String {
     let mut asked: BTreeMap<&str, Asked> = BTreeMap::new();
     let mut coverage = Coverage::default();
-    for row in scenarios.iter().flat_map(|scenario| &scenario.rows) {
-        let call = &row.step.call;
-        coverage.add(call, row.want);
-        let asked = asked.entry(call.name()).or_default();
-        asked.rows.add(row);
-        for flag in call.flags() {
-            asked.flags.entry(flag).or_default().add(row);
+    for scenario in scenarios {
+        let difference = differences.iter().find(|one| std::ptr::eq(one.scenario, scenario));
+        let number = difference.map(|difference| difference.number);
+        for row in &scenario.rows {
+            let call = &row.step.call;
+            coverage.add(call, row.want);
+            let asked = asked.entry(call.name()).or_default();
+            asked.rows.add(row, number);
+            for flag in call.flags() {
+                asked.flags.entry(flag).or_default().add(row, number);
+            }
         }
     }
     let mut text = String::from(
-        "| Call | Rows | Answers | Flags, exact | Differs | Not yet | Flags that no scenario has |\n|---|--:|---|---|---|---|---|\n",
+        "| Call | Rows | Answers | Flags | Differs | Not yet | Flags that no scenario has |\n|---|--:|---|---|---|---|---|\n",
     );
     let mut names = Call::NAMES.to_vec();
     names.sort_unstable();
@@ -153,12 +184,15 @@ fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> Str
         let nothing = Asked::default();
         let asked = asked.get(name).unwrap_or(&nothing);
         let rows = match asked.rows {
-            Rows { differ: 0, exact } => exact.to_string(),
-            Rows { differ, exact } => format!("{exact}, and {differ} that differ"),
+            Rows { differ: 0, exact, .. } => exact.to_string(),
+            Rows { differ, exact, .. } => format!("{exact}, and {differ} that differ"),
         };
-        let exact =
-            flags_of(name, |flag| asked.flags.get(&flag).is_some_and(|rows| rows.exact > 0));
-        let missing = flags_of(name, |flag| !asked.flags.contains_key(&flag));
+        let flags =
+            flags_of(name, |flag, shown| asked.flags.get(&flag).map(|rows| flag_with(shown, rows)));
+        let nothing = Rows::default();
+        let missing = flags_of(name, |flag, shown| {
+            (!asked.flags.contains_key(&flag)).then(|| flag_with(shown, &nothing))
+        });
         let [differs, not_yet] = [false, true].map(|not_yet| {
             let has = |difference: &&Difference<'_>| {
                 difference.rows(not_yet).any(|row| row.step.call.name() == *name)
@@ -169,20 +203,24 @@ fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> Str
         let answers = coverage.answers(name).join(" ");
         let _ = writeln!(
             text,
-            "| `{name}` | {rows} | {answers} | {exact} | {differs} | {not_yet} | {missing} |"
+            "| `{name}` | {rows} | {answers} | {flags} | {differs} | {not_yet} | {missing} |"
         );
     }
     text
 }
 
-/// The flags that a call can be told, and are wanted; by the word that tells them, where there are several.
-fn flags_of(call: &str, wanted: impl Fn((&'static str, &'static str)) -> bool) -> String {
+/// The flags that a call can be told, each as `show` shows it or not, with the name that the call has for it; by the word
+/// that tells them, where there are several.
+fn flags_of(
+    call: &str,
+    show: impl Fn((&'static str, &'static str), &str) -> Option<String>,
+) -> String {
     let known = Call::known_flags(call);
     let several = known.len() > 1;
     let mut lists = Vec::new();
     for (word, flags) in known {
-        let flags = flags.into_iter().filter(|flag| wanted((word, flag)));
-        let flags: Vec<_> = flags.map(|flag| format!("`{}`", in_call(call, flag))).collect();
+        let shown = |flag: &'static str| show((word, flag), in_call(call, flag));
+        let flags: Vec<_> = flags.into_iter().filter_map(shown).collect();
         if flags.is_empty() {
             continue;
         }
@@ -238,9 +276,26 @@ mod tests {
 
     #[test]
     fn flags_of_several_words_are_told_apart() {
-        let flags = flags_of("mount_setattr", |(word, flag)| word != "flags" && flag == "NOSUID");
+        let only = |wanted: bool, flag: &str| wanted.then(|| format!("`{flag}`"));
+        let flags = flags_of("mount_setattr", |(word, flag), shown| {
+            only(word != "flags" && flag == "NOSUID", shown)
+        });
         assert_eq!(flags, "attr_set: `NOSUID`; attr_clr: `NOSUID`; propagation: `NOSUID`");
-        assert_eq!(flags_of("umount2", |(_, flag)| flag == "FORCE"), "`FORCE`");
+        assert_eq!(flags_of("umount2", |(_, flag), shown| only(flag == "FORCE", shown)), "`FORCE`");
+    }
+
+    #[test]
+    fn a_flag_leads_to_what_differs_with_it() {
+        let mut rows = Rows { exact: 1, ..Rows::default() };
+        assert_eq!(flag_with("EXPIRE", &rows), "`EXPIRE`");
+        rows.by = BTreeSet::from([2, 10]);
+        assert_eq!(flag_with("EXPIRE", &rows), "`EXPIRE`<sup>2, 10</sup>");
+        rows.exact = 0;
+        assert_eq!(flag_with("EXPIRE", &rows), "(`EXPIRE`<sup>2, 10</sup>)");
+        let scenarios = all_scenarios();
+        let calls = calls(&scenarios, &differences(&scenarios));
+        let row = calls.lines().find(|line| line.starts_with("| `umount2` |"));
+        assert!(row.is_some_and(|row| row.contains("`EXPIRE`<sup>")), "{row:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!             descriptors in names
 //!   clock     the time of a stamp; at full pace a stamp that the kernel    two clocks never agree     Normal, Pair
 //!             does not show
-//!   mounts    numbers, options of a tmpfs                                  see there                  Normal
+//!   mounts    numbers                                                      see there                  Normal
 //!   procfs    what it shows besides, counts of what is in a directory      tasks are the machine's    Normal, look
 //!   ground    what an ext4 or a directory of the host has of its own       each file system's own     Normal, Plan, Ours
 //!   known     what a row of a table shows to differ, of drawn calls        LINUX.md says of each      serve, Ours
@@ -54,6 +54,7 @@ pub(crate) struct Normal {
     /// The devices that are procfs's.
     procs: HashSet<u64>,
     cookies: HashMap<u32, u32>,
+    births: HashMap<(u32, u32), (i64, u32)>,
     next_dev: u32,
     ground: Ground,
     /// Whether what is known to differ shows.
@@ -85,8 +86,8 @@ impl Normal {
             // The positions of a listing and its inode numbers are each file system's own.
             Raw::Names(names) => Answer::Names(self.names(names.clone())),
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts)),
-            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told)),
+            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.known)),
+            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
             Raw::Statfs(stat) => Answer::Bytes(Self::statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat, self.known))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
@@ -179,6 +180,7 @@ impl Normal {
                 Time::Absent
             }
         };
+        let file = self.file(dev, statx.stx_ino);
         Facts {
             statx: Some(Told {
                 mask: self.ground.mask(mask),
@@ -188,6 +190,8 @@ impl Normal {
                     .then_some(statx.stx_attributes_mask)
                     .filter(|known| *known != OF_TMPFS),
                 btime: filled(StatxMask::BTIME, statx.stx_btime),
+                reborn: self.is_reborn(file, statx),
+                tail: self.ground.tail(statx),
             }),
             mode,
             nlink: counts.links(statx.stx_nlink.into()),
@@ -197,7 +201,7 @@ impl Normal {
             size: counts.size(statx.stx_size as i64, self.ground),
             blksize: i64::from(statx.stx_blksize),
             blocks: self.ground.blocks(statx.stx_blocks as i64),
-            file: self.file(dev, statx.stx_ino),
+            file,
             // The small number of a mount is used again as soon as it is free.
             mount: mask
                 .contains(StatxMask::MNT_ID_UNIQUE)
@@ -242,6 +246,18 @@ impl Normal {
         let own =
             self.ground.stamps_its_own_way(bare, answer) || self.procs.contains(&after.st_dev);
         clock::stamps(if own { Some(after) } else { before }, after)
+    }
+
+    /// Whether the time of birth, which is a clock's, is another than before, or later than a change. An ext4 gives the
+    /// number of a file that is gone to the next one.
+    fn is_reborn(&mut self, file: (u32, u32), statx: &Statx) -> bool {
+        if statx.stx_mask & StatxMask::BTIME.bits() == 0 || self.ground == Ground::Ext4 {
+            return false;
+        }
+        let of = |time: pathwalk::abi::StatxTimestamp| (time.tv_sec, time.tv_nsec);
+        let (birth, change) = (of(statx.stx_btime), of(statx.stx_ctime));
+        let told = statx.stx_mask & StatxMask::CTIME.bits() != 0;
+        *self.births.entry(file).or_insert(birth) != birth || told && change < birth
     }
 
     /// Device and inode numbers are the machine's: they are counted as they come.

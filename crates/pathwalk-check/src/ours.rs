@@ -4,6 +4,7 @@ use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
+    host_dir::HostDir,
     kernel::{Powers, powers},
     normal::{
         Known, Pace,
@@ -21,13 +22,7 @@ use pathwalk::{
     fs::FileSystem,
     mountinfo, system_time,
 };
-use std::{
-    cell::Cell,
-    fs,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    sync::Arc,
-};
-use tempfile::TempDir;
+use std::{cell::Cell, sync::Arc};
 
 /// A machine made for one run.
 pub(crate) struct Ours {
@@ -40,17 +35,15 @@ pub(crate) struct Ours {
     queues: [Option<Inotify>; QUEUES],
     known: Known,
     /// The directory of the host that is its root, if there is one; it goes last.
-    _below: Option<TempDir>,
+    _below: Option<HostDir>,
 }
 
 impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
-        let below = settings.on_host.then(directory_of_host);
+        let below = settings.on_host.then(HostDir::make);
         let root: Arc<dyn FileSystem> = match &below {
-            Some(dir) => {
-                HostFs::new(dir.path().as_os_str().as_bytes()).expect("a directory can be had")
-            }
+            Some(dir) => HostFs::new(dir.path()).expect("a directory can be had"),
             None => MemFs::new(),
         };
         let vfs = Vfs::new(settings.config(), root).expect("a machine fits");
@@ -429,14 +422,6 @@ impl Subject for Ours {
         };
         steps.iter().map(outcome).collect()
     }
-}
-
-/// An empty directory of the host's, as the root of a tmpfs is.
-fn directory_of_host() -> TempDir {
-    let dir = tempfile::tempdir_in("/dev/shm").expect("a tmpfs that everybody may write");
-    let everybodys = fs::Permissions::from_mode(0o1777);
-    fs::set_permissions(dir.path(), everybodys).expect("it is our own");
-    dir
 }
 
 fn cred(who: Who) -> Cred {

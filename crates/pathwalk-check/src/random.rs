@@ -34,6 +34,8 @@ const SLOW: u64 = 24;
 const GLANCED: u64 = 3;
 /// After so many calls.
 const GLANCE: usize = 50;
+/// So often the same is drawn where somebody else sets the machine meanwhile.
+const TRIES: usize = 5;
 /// Calls in a slow run.
 const SLOW_RUN: usize = 80;
 
@@ -62,8 +64,6 @@ pub(crate) struct Drawn {
     pub(crate) found: Vec<String>,
     /// Which answers were reached.
     pub(crate) coverage: Coverage,
-    /// Somebody else set the machine otherwise meanwhile.
-    pub(crate) disturbed: bool,
 }
 
 /// A run to be made.
@@ -100,17 +100,16 @@ impl Plan {
     }
 }
 
-/// Draws calls and has both make them.
+/// Draws calls and has both make them. Where somebody else set the machine otherwise meanwhile, nothing is said of what was
+/// found, and it is drawn again.
 ///
 /// # Errors
 ///
-/// The machine cannot be set as the plan says.
+/// The machine cannot be set as the plan says, or does not stay so.
 pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> io::Result<Drawn> {
     let settings = Settings { on_host: plan.on_host, ..Settings::running() };
-    let drawn = Mutex::new(Drawn::default());
     if !plan.sysctls {
-        plan.draw_all(&plan.runs(), settings, &drawn, progress);
-        return Ok(drawn.into_inner().expect("nobody panicked with it"));
+        return Ok(plan.draw_all(&plan.runs(), settings, progress));
     }
     // Which of them a run has follows from its seed and its number.
     let all = settings.however_protected();
@@ -119,25 +118,40 @@ pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> io::Result<Drawn> {
         let number = run.seed.wrapping_add(run.number) % all.len() as u64;
         runs[number as usize].push(run);
     }
+    let mut drawn = Drawn::default();
     for (settings, runs) in all.into_iter().zip(&runs).filter(|(_, runs)| !runs.is_empty()) {
-        let set = Sysctls::set(settings)?;
-        plan.draw_all(runs, settings, &drawn, progress);
-        let now = Settings::running().protections();
-        drawn.lock().expect("nobody panics with it").disturbed |= now != settings.protections();
-        drop(set);
+        let mut undisturbed = None;
+        for _ in 0..TRIES {
+            let set = Sysctls::set(settings)?;
+            let part = plan.draw_all(runs, settings, progress);
+            let stayed = Settings::running().protections() == settings.protections();
+            drop(set);
+            if stayed {
+                undisturbed = Some(part);
+                break;
+            }
+        }
+        let part = undisturbed.ok_or_else(|| io::Error::other("somebody else sets them"))?;
+        drawn.add(part);
+        if drawn.found.len() >= ENOUGH {
+            break;
+        }
     }
-    Ok(drawn.into_inner().expect("nobody panicked with it"))
+    Ok(drawn)
+}
+
+impl Drawn {
+    fn add(&mut self, part: Self) {
+        self.ops += part.ops;
+        self.found.extend(part.found);
+        self.coverage.merge(&part.coverage);
+    }
 }
 
 impl Plan {
     /// Draws runs and has both make them, on a machine that is set so.
-    fn draw_all(
-        &self,
-        runs: &[Run],
-        settings: Settings,
-        drawn: &Mutex<Drawn>,
-        progress: &ProgressBar,
-    ) {
+    fn draw_all(&self, runs: &[Run], settings: Settings, progress: &ProgressBar) -> Drawn {
+        let drawn = Mutex::new(Drawn::default());
         let next = AtomicUsize::new(0);
         let worker = || {
             let nursery = Nursery::on(self.ground).expect("there was one before");
@@ -166,6 +180,7 @@ impl Plan {
                 scope.spawn(worker);
             }
         });
+        drawn.into_inner().expect("nobody panicked with it")
     }
 }
 

@@ -125,6 +125,10 @@ pub struct Args {
     #[arg(long)]
     pub sysctls: bool,
 
+    /// Fail where the kernel cannot be asked everything, which takes root and mount namespaces
+    #[arg(long)]
+    pub require_kernel: bool,
+
     /// Print what was compared as a table in Markdown
     #[arg(long)]
     pub summary: bool,
@@ -234,6 +238,11 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     let mut notes = Vec::new();
     match powers() {
         Powers::Root => {}
+        _ if args.require_kernel => {
+            return Err(Error::unusable(
+                "the kernel cannot be asked everything: that takes root and mount namespaces".into(),
+            ));
+        }
         _ if args.record => {
             return Err(Error::unusable(
                 "only root can ask the kernel for answers to record".into(),
@@ -273,11 +282,6 @@ pub fn check(args: &Args) -> Result<Report, Error> {
     let drawn = drawn
         .transpose()
         .map_err(|error| Error::unusable(format!("fs.protected_* cannot be set: {error}")))?;
-    if drawn.as_ref().is_some_and(|drawn| drawn.disturbed) {
-        notes.push(
-            "somebody else set fs.protected_* meanwhile: what was found may come of that".into(),
-        );
-    }
     let asked = (nursery.is_some() && args.worlds).then(|| {
         let (number, of) = args.slice.unwrap_or((1, 1));
         let trees = worlds::slice(number, of);
@@ -384,13 +388,7 @@ impl Report {
         if self.held.tables != 0 {
             let (tables, pairs) = (self.held.tables, self.held.coverage.pairs());
             let wrong = self.held.wrong.lines().filter(|line| !line.starts_with(' ')).count();
-            row(
-                format!(
-                    "{tables} tables of scenarios, {pairs} pairs of a call and `ok` or an errno"
-                ),
-                self.held.calls as u64,
-                wrong,
-            );
+            row(of_tables(tables, pairs), self.held.calls as u64, wrong);
         }
         if let Some(Drawn { ops, found, coverage, .. }) = &self.drawn {
             let (seeds, pairs) = (&self.seeds, coverage.pairs());
@@ -414,6 +412,10 @@ impl Report {
         }
         text
     }
+}
+
+fn of_tables(tables: usize, pairs: usize) -> String {
+    format!("{tables} tables of scenarios, {pairs} pairs of a call and `ok` or an errno")
 }
 
 fn with_commas(number: u64) -> String {
@@ -472,4 +474,26 @@ impl fmt::Display for Report {
 #[must_use]
 pub fn tables() -> &'static [(&'static str, &'static str)] {
     include!(concat!(env!("OUT_DIR"), "/tables.rs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{coverage::Coverage, scenario::parse};
+
+    #[test]
+    fn the_readme_counts_what_the_tables_have() {
+        let (mut calls, mut coverage) = (0, Coverage::default());
+        for (name, text) in tables() {
+            let scenarios = parse(text).unwrap_or_else(|error| panic!("{name}:{error}"));
+            for row in scenarios.iter().flat_map(|scenario| &scenario.rows) {
+                coverage.add(&row.step.call, row.want);
+                calls += 1;
+            }
+        }
+        let what = of_tables(tables().len(), coverage.pairs());
+        let row = format!("| {what} | {} | 0 |", with_commas(calls));
+        let readme = include_str!("../../../README.md");
+        assert!(readme.lines().any(|line| line == row), "README.md lacks the line {row}");
+    }
 }

@@ -5,7 +5,8 @@
 use super::Ground;
 use crate::{answer::Answer, call::Call, field::Int, value::Value};
 use pathwalk::{
-    Errno, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatMount, StatxMask, UmountFlags,
+    Errno, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatMount, Statx, StatxMask,
+    UmountFlags,
     abi::xattr::{XATTR_NAME_POSIX_ACL_ACCESS, posix_acl},
 };
 
@@ -68,6 +69,23 @@ impl Ground {
             Self::Ext4 => StatxMask::DIOALIGN | StatxMask::WRITE_ATOMIC | StatxMask::DIO_READ_ALIGN,
         };
         mask.difference(own).bits()
+    }
+
+    /// The end of what statx tells.
+    pub(super) fn tail(self, statx: &Statx) -> [u64; 8] {
+        if self == Self::Ext4 {
+            return [0; 8];
+        }
+        [
+            statx.stx_dio_mem_align.into(),
+            statx.stx_dio_offset_align.into(),
+            statx.stx_subvol,
+            statx.stx_atomic_write_unit_min.into(),
+            statx.stx_atomic_write_unit_max.into(),
+            statx.stx_atomic_write_segments_max.into(),
+            statx.stx_dio_read_offset_align.into(),
+            statx.stx_atomic_write_unit_max_opt.into(),
+        ]
     }
 
     /// An ext4 gives out blocks when it writes back, and keeps short symlinks in the inode.

@@ -9,8 +9,11 @@
 //!                     mount, parent: the how many-th that was listed
 //! ```
 
-use super::without_numbers;
-use crate::answer::Raw;
+use super::{Known, without_numbers};
+use crate::{
+    answer::Raw,
+    kernel::{Powers, powers},
+};
 use pathwalk::{MountIdRange, Result, StatMount, StatmountMask};
 use std::{collections::HashMap, fmt::Write};
 
@@ -19,15 +22,15 @@ use std::{collections::HashMap, fmt::Write};
 /// - Mounts are written a parent before its children and those by path.
 /// - The numbers of mounts and of peer groups are the machine's: they are counted as they come.
 /// - So are the numbers of tasks in the paths of a procfs.
-/// - Options of the superblock that only tmpfs has are dropped, and so are devices: stat shows them.
-pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
+/// - Devices are dropped: stat shows them. For [`is_shown`] see there.
+pub(crate) fn normal(texts: &[(&str, Vec<u8>)], known: Known) -> String {
     let mut groups = HashMap::new();
     let mut shown: Vec<(String, String)> = Vec::new();
     for (who, text) in texts {
         let text = shown_text(text);
         let lines: Vec<_> = text.lines().filter_map(Line::read).collect();
         let listed: Vec<u32> = lines.iter().map(|line| line.id).collect();
-        let line = write(&in_order(lines), &listed, &mut groups);
+        let line = write(&in_order(lines), &listed, &mut groups, known);
         match shown.iter_mut().find(|(_, other)| *other == line) {
             Some((names, _)) => {
                 names.push(' ');
@@ -43,12 +46,12 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)]) -> String {
 /// What statmount tells of the mount of a number.
 ///
 /// - Numbers of mounts, of peer groups, of namespaces and of devices are the machine's.
-pub(crate) fn statmount(id: u64, told: &StatMount) -> Vec<u8> {
+pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
     let mut words = Vec::new();
     let mut more = told.mask;
     let mut tell = |bit, word: String| {
         more.remove(bit);
-        if told.mask.contains(bit) {
+        if told.mask.contains(bit) && !word.is_empty() {
             words.push(word);
         }
     };
@@ -72,8 +75,15 @@ pub(crate) fn statmount(id: u64, told: &StatMount) -> Vec<u8> {
     tell(StatmountMask::FS_TYPE, text("type", &told.fs_type));
     tell(StatmountMask::MNT_NS_ID, format!("ns={}", told.mnt_ns_id != 0));
     tell(StatmountMask::SB_SOURCE, text("source", &told.sb_source));
-    tell(StatmountMask::MNT_OPTS, text("options", &told.mnt_opts));
-    tell(StatmountMask::OPT_ARRAY, text("each", &told.opt_array.join(&b' ')));
+    let options: Vec<_> = told.mnt_opts.split(|&byte| byte == b',').collect();
+    let each: Vec<_> = told.opt_array.iter().map(Vec::as_slice).collect();
+    for (bit, name, options) in
+        [(StatmountMask::MNT_OPTS, "options", options), (StatmountMask::OPT_ARRAY, "each", each)]
+    {
+        let shown: Vec<_> = options.into_iter().filter(|option| is_shown(option, known)).collect();
+        let word = text(name, &shown.join(&b' '));
+        tell(bit, if shown.is_empty() { String::new() } else { word });
+    }
     tell(StatmountMask::SUPPORTED_MASK, format!("supported={:#x}", told.supported_mask.bits()));
     let ranges = |ranges: &[MountIdRange]| {
         let shown = ranges.iter().map(|range| {
@@ -88,6 +98,13 @@ pub(crate) fn statmount(id: u64, told: &StatMount) -> Vec<u8> {
         words.push(format!("more={:#x}", more.bits()));
     }
     words.join(",").into_bytes()
+}
+
+/// Whether an option of a file system is told. In a user namespace user 0 is somebody else outside it, of whom a tmpfs tells
+/// that he mounted it; there calls are only drawn.
+fn is_shown(option: &[u8], known: Known) -> bool {
+    let drawn_there = known == Known::Hidden && powers() == Powers::OneUser;
+    !drawn_there || ![&b"uid="[..], b"gid="].contains(&&option[..4.min(option.len())])
 }
 
 /// What listmount tells: the places of the mounts.
@@ -157,7 +174,12 @@ fn in_order(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
     ordered
 }
 
-fn write(lines: &[Line<'_>], counted: &[u32], groups: &mut HashMap<String, usize>) -> String {
+fn write(
+    lines: &[Line<'_>],
+    counted: &[u32],
+    groups: &mut HashMap<String, usize>,
+    known: Known,
+) -> String {
     let number = |id| counted.iter().position(|&other| other == id).map_or(0, |index| index + 1);
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
@@ -180,14 +202,9 @@ fn write(lines: &[Line<'_>], counted: &[u32], groups: &mut HashMap<String, usize
             }
         }
         out.push_str(" -");
-        for (index, word) in line.superblock.iter().enumerate() {
-            if index != 2 {
-                let _ = write!(out, " {word}");
-                continue;
-            }
-            let known = ["ro", "rw", "sync", "dirsync", "mand", "lazytime"];
-            let options: Vec<_> = word.split(',').filter(|option| known.contains(option)).collect();
-            let _ = write!(out, " {}", options.join(","));
+        for word in &line.superblock {
+            let options = word.split(',').filter(|option| is_shown(option.as_bytes(), known));
+            let _ = write!(out, " {}", options.collect::<Vec<_>>().join(","));
         }
     }
     out
