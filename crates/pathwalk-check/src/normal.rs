@@ -14,6 +14,8 @@
 //!             answers that hang on what else the machine does
 //!   undrawn   flags that no drawn call has, calls that not every user      see there                  tests of generate,
 //!             may make                                                                                Powers
+//!   within    (in kernel/within.rs) calls within bounds, which are         Linux has none             Caller
+//!             put together of others
 //!   races     (in races/script.rs) outcomes of races                       see there                  races
 //! ```
 //!

@@ -112,16 +112,11 @@ impl Pair {
         self.compare(steps, &mut answers).map_or(Ok(answers), Err)
     }
 
-    /// At which pace stamps are compared.
-    fn stamps(&self) -> Option<Pace> {
-        (!self.both_stamped || self.pace == Pace::Slow).then_some(self.pace)
-    }
-
     fn compare(&mut self, steps: &[Step], answers: &mut Vec<Answer>) -> Option<Difference> {
         for ((kernel, ours), step) in self.both(steps).into_iter().zip(steps) {
             answers.push(kernel.answer.clone());
             if let Some(ours) = ours
-                && !kernel.agrees(&ours, self.stamps())
+                && !kernel.agrees(&ours, self.pace.of_stamps(self.both_stamped))
             {
                 let (made, at) = (answers.len(), Box::new(step.clone()));
                 return Some(Difference { made, at, seen: Box::new([kernel, ours]) });

@@ -48,6 +48,11 @@ impl Pace {
         }
     }
 
+    /// At which pace stamps are compared: where the kernel stamps both, each when its clock has gone on, only slowly.
+    pub(crate) fn of_stamps(self, both_stamped: bool) -> Option<Self> {
+        (!both_stamped || self == Self::Slow).then_some(self)
+    }
+
     /// Waits until the next stamp can be seen.
     pub(crate) fn wait(self) {
         if self == Self::Slow {
