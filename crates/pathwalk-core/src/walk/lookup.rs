@@ -293,9 +293,12 @@ pub(crate) fn parent_beside<'a>(
     (other, other_path): (&Parent<'a>, &[u8]),
 ) -> Result<Parent<'a>> {
     let (vfs, path) = (request.vfs, request.path);
+    // The last name before a slash at the end belongs to no directory that is spelled so.
+    let ends_in_name = |path: &[u8]| path.last() != Some(&b'/');
     let plain = Lookup::EXPRESS.contains(request.flags)
         && path.first() == Some(&b'/')
-        && path.last() != Some(&b'/')
+        && ends_in_name(path)
+        && ends_in_name(other_path)
         && matches!(other.text, LastText::Path(_))
         && !vfs.security.asks_in_walks();
     let directory = memo::any_directory_of(path, path.len()).filter(|_| plain);
