@@ -14,6 +14,7 @@ mod xattr;
 use crate::{
     call::{Call, JUDGES, Step, Who},
     field::{Fills, Int, Octal, Slot, Text, When, Where},
+    normal::undrawn::{self, BesideProcfs},
 };
 use drawn::{DRAWN, WEIGHTS, Wants};
 use pathwalk::{
@@ -75,11 +76,9 @@ impl Generator {
             xattrs: self.rng.u8(..3) == 0,
         };
         self.procfs = self.one_in(4);
-        // Whose the files of a procfs are, it has from the effective user, which a `Cred` does not know.
-        self.creds = !self.procfs && self.one_in(4);
+        self.creds = BesideProcfs::Credentials.is_drawn(self.procfs) && self.one_in(4);
         self.shrinks = self.creds && self.rng.bool();
-        // Which inodes a procfs keeps, and so what it tells of them, is its own matter.
-        flavour.watches &= !self.procfs;
+        flavour.watches &= BesideProcfs::Watches.is_drawn(self.procfs);
         self.plain = flavour.watches && self.rng.bool();
         for index in 0..calls {
             if self.procfs && index < 2 {
@@ -321,13 +320,9 @@ impl Generator {
             if !flags.contains(OpenFlags::CREAT) && !self.one_in(10) {
                 mode = Octal(0);
             }
-            if !self.procfs && self.one_in(12) {
-                // A symlink's time of last access is written when it is followed, unless it was a moment ago: not from
-                // what is cached.
-                resolve |= ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS;
-                // With this Linux takes a mountpoint of any namespace for something to wait for.
-                resolve -= ResolveFlags::NO_XDEV;
-                flags -= OpenFlags::TRUNC;
+            if BesideProcfs::Cached.is_drawn(self.procfs) && self.one_in(12) {
+                resolve |= ResolveFlags::CACHED;
+                undrawn::beside_cached(&mut resolve, &mut flags);
             }
             return Call::Openat2 { slot, path, flags, mode, resolve };
         }
@@ -336,8 +331,7 @@ impl Generator {
 
     fn getdents64_by(&mut self) -> Call {
         let slot = self.slot();
-        if self.procfs {
-            // A name of the kernel's own may be the one that has no room.
+        if !BesideProcfs::Room.is_drawn(self.procfs) {
             return Call::Getdents64 { slot };
         }
         Call::Getdents64By {

@@ -55,6 +55,8 @@ pub(crate) struct Normal {
     mounts: HashMap<u64, u32>,
     /// The devices that are procfs's.
     procs: HashSet<u64>,
+    /// There was a procfs: names that are numbers may be its.
+    shows_tasks: bool,
     cookies: HashMap<u32, u32>,
     births: HashMap<(u32, u32), (i64, u32)>,
     next_dev: u32,
@@ -88,8 +90,12 @@ impl Normal {
             // The positions of a listing and its inode numbers are each file system's own.
             Raw::Names(names) => Answer::Names(self.names(names.clone())),
             Raw::Events(events) => Answer::Events(self.events(events.clone())),
-            Raw::Mounts(texts) => Answer::Mounts(mounts::normal(texts, self.known)),
-            Raw::Statmount(id, told) => Answer::Bytes(mounts::statmount(*id, told, self.known)),
+            Raw::Mounts(texts) => {
+                Answer::Mounts(mounts::normal(texts, self.known, self.shows_tasks))
+            }
+            Raw::Statmount(id, told) => {
+                Answer::Bytes(mounts::statmount(*id, told, self.known, self.shows_tasks))
+            }
             Raw::Statfs(stat) => Answer::Bytes(Self::statfs(stat)),
             Raw::Stat(stat) => Answer::Facts(Box::new(self.stat(stat, self.known))),
             Raw::Statx(statx) => Answer::Facts(Box::new(self.statx(statx))),
@@ -99,8 +105,8 @@ impl Normal {
     /// The names of a directory, without what is each file system's own: positions and inode numbers.
     fn names(&self, mut names: Vec<(Vec<u8>, u8)>) -> Vec<(Vec<u8>, u8)> {
         // Those of tasks and descriptors are the machine's.
-        names.retain(|(name, _)| !numbers::is_number(name));
-        let of_procfs = procfs::without_others(&mut names, self.known);
+        names.retain(|(name, _)| !(self.shows_tasks && numbers::is_number(name)));
+        let of_procfs = self.shows_tasks && procfs::without_others(&mut names, self.known);
         // The order is that of a tmpfs, newest first; a procfs and an ext4 have each one of their own.
         if of_procfs || self.ground == Ground::Ext4 {
             names.sort();
@@ -113,9 +119,8 @@ impl Normal {
         for event in events.iter_mut().filter(|event| event.cookie != 0) {
             event.cookie = number(&mut self.cookies, event.cookie);
         }
-        // A file without a name goes by the number of its inode.
-        for event in events.iter_mut().filter(|event| event.name.starts_with(b"#")) {
-            event.name = (*b"#").into();
+        for event in &mut events {
+            event.name = without_numbers(&event.name, false).into();
         }
         events
     }
@@ -125,6 +130,7 @@ impl Normal {
         self.devs.remove(&dev.to_stat());
         self.procs.remove(&dev.to_stat());
         if procfs {
+            self.shows_tasks = true;
             self.procs.insert(dev.to_stat());
         }
     }
@@ -223,8 +229,12 @@ impl Normal {
         match (bare, answer) {
             (_, answer) if self.ground.lacks_room(&answer) => Answer::NotAsked,
             (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) => {
-                Answer::Bytes(without_numbers(&path))
+                Answer::Bytes(without_numbers(&path, self.shows_tasks))
             }
+            (
+                Call::Listmount { .. } | Call::ListmountRoot { .. } | Call::ListmountId { .. },
+                Answer::Bytes(places),
+            ) => Answer::Bytes(mounts::places(&places, self.shows_tasks)),
             // Positions in a directory are the file system's own.
             (Call::LseekSet { .. } | Call::LseekCur { .. }, Answer::Number(_)) if directory => {
                 Answer::Done

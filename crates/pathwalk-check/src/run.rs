@@ -272,16 +272,14 @@ pub fn check(args: &Args) -> Result<Report, Error> {
             .push("only root can give files of the host to all of the tasks: none is drawn".into());
     }
     let drawn = (powers() != Powers::None && args.draws() && !host_refused).then(|| {
-        let ground = args.ground(&mut notes);
+        let ground = args.ground(&mut notes)?;
         let plan = args.plan(ground, &mut seeds);
         let progress = progress(plan.ops, "calls");
         let drawn = draw(&plan, &progress);
         progress.finish_and_clear();
-        drawn
+        drawn.map_err(|error| Error::unusable(format!("fs.protected_* cannot be set: {error}")))
     });
-    let drawn = drawn
-        .transpose()
-        .map_err(|error| Error::unusable(format!("fs.protected_* cannot be set: {error}")))?;
+    let drawn = drawn.transpose()?;
     let asked = (nursery.is_some() && args.worlds).then(|| {
         let (number, of) = args.slice.unwrap_or((1, 1));
         let trees = worlds::slice(number, of);
@@ -302,15 +300,20 @@ pub fn check(args: &Args) -> Result<Report, Error> {
 
 impl Args {
     /// On what calls are drawn.
-    fn ground(&self, notes: &mut Vec<String>) -> Ground {
+    ///
+    /// # Errors
+    ///
+    /// There is no ext4, where the kernel must be asked.
+    fn ground(&self, notes: &mut Vec<String>) -> Result<Ground, Error> {
         if !self.ext4 {
-            return Ground::Tmpfs;
+            return Ok(Ground::Tmpfs);
         }
         match Nursery::on(Ground::Ext4) {
-            Ok(_) => Ground::Ext4,
+            Ok(_) => Ok(Ground::Ext4),
+            Err(why) if self.require_kernel => Err(Error::unusable(format!("no ext4: {why}"))),
             Err(why) => {
                 notes.push(format!("no ext4, calls are drawn on a tmpfs: {why}"));
-                Ground::Tmpfs
+                Ok(Ground::Tmpfs)
             }
         }
     }

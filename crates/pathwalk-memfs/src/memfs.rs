@@ -204,7 +204,7 @@ impl FileSystem for MemFs {
     /// Tells what is not so by default: the limits, and the mode and the owner of the root as it was made.
     fn options(&self) -> Vec<Vec<u8>> {
         let Limits { bytes, inodes } = self.options.limits.unwrap_or_default();
-        let size = bytes.map_or(0, |bytes| bytes.div_ceil(PAGE) * PAGE / 1024);
+        let size = bytes.map_or(0, |bytes| bytes.div_ceil(PAGE) * (PAGE / 1024));
         let mode = self.options.root_mode;
         let (uid, gid) = self.mounted_by.get().copied().unwrap_or_default();
         let shown = [

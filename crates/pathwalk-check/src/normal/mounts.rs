@@ -23,12 +23,12 @@ use std::{collections::HashMap, fmt::Write};
 /// - The numbers of mounts and of peer groups are the machine's: they are counted as they come.
 /// - So are the numbers of tasks in the paths of a procfs.
 /// - Devices are dropped: stat shows them. For [`is_shown`] see there.
-pub(crate) fn normal(texts: &[(&str, Vec<u8>)], known: Known) -> String {
+pub(crate) fn normal(texts: &[(&str, Vec<u8>)], known: Known, shows_tasks: bool) -> String {
     let mut groups = HashMap::new();
     let mut shown: Vec<(String, String)> = Vec::new();
     for (who, text) in texts {
         let text = shown_text(text);
-        let lines: Vec<_> = text.lines().filter_map(Line::read).collect();
+        let lines: Vec<_> = text.lines().filter_map(|line| Line::read(line, shows_tasks)).collect();
         let listed: Vec<u32> = lines.iter().map(|line| line.id).collect();
         let line = write(&in_order(lines), &listed, &mut groups, known);
         match shown.iter_mut().find(|(_, other)| *other == line) {
@@ -46,7 +46,7 @@ pub(crate) fn normal(texts: &[(&str, Vec<u8>)], known: Known) -> String {
 /// What statmount tells of the mount of a number.
 ///
 /// - Numbers of mounts, of peer groups, of namespaces and of devices are the machine's.
-pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
+pub(crate) fn statmount(id: u64, told: &StatMount, known: Known, shows_tasks: bool) -> Vec<u8> {
     let mut words = Vec::new();
     let mut more = told.mask;
     let mut tell = |bit, word: String| {
@@ -55,7 +55,9 @@ pub(crate) fn statmount(id: u64, told: &StatMount, known: Known) -> Vec<u8> {
             words.push(word);
         }
     };
-    let text = |name: &str, bytes: &[u8]| format!("{name}={}", shown_text(&without_numbers(bytes)));
+    let text = |name: &str, bytes: &[u8]| {
+        format!("{name}={}", shown_text(&without_numbers(bytes, shows_tasks)))
+    };
     let StatMount { sb_magic, mnt_peer_group, mnt_master, .. } = told;
     let (sb_flags, attr) = (told.sb_flags.bits(), told.mnt_attr.bits());
     let propagation = told.mnt_propagation.bits();
@@ -107,14 +109,20 @@ fn is_shown(option: &[u8], known: Known) -> bool {
     !drawn_there || ![&b"uid="[..], b"gid="].contains(&&option[..4.min(option.len())])
 }
 
-/// What listmount tells: the places of the mounts.
+/// What listmount tells: the places of the mounts, with a NUL between them.
 pub(crate) fn listmount<F>(
     listed: Vec<u64>,
     tell: impl Fn(u64) -> Result<StatMount>,
 ) -> Result<Raw<F>> {
-    let point = |id| tell(id).map(|told| without_numbers(&told.mnt_point));
+    let point = |id| tell(id).map(|told| told.mnt_point);
     let points = listed.into_iter().map(point).collect::<Result<Vec<_>>>()?;
-    Ok(Raw::Bytes(points.join(&b","[..])))
+    Ok(Raw::Bytes(points.join(&0)))
+}
+
+/// Those places made comparable.
+pub(super) fn places(places: &[u8], shows_tasks: bool) -> Vec<u8> {
+    let each = places.split(|&byte| byte == 0);
+    each.map(|place| without_numbers(place, shows_tasks)).collect::<Vec<_>>().join(&b","[..])
 }
 
 /// As text, with each byte that is none told.
@@ -140,13 +148,13 @@ struct Line<'t> {
 }
 
 impl<'t> Line<'t> {
-    fn read(line: &'t str) -> Option<Self> {
+    fn read(line: &'t str, shows_tasks: bool) -> Option<Self> {
         let mut words = line.split(' ');
         let id = words.next()?.parse().ok()?;
         let parent = words.next()?.parse().ok()?;
         words.next()?;
         let mut path = || {
-            let text = without_numbers(words.next()?.as_bytes());
+            let text = without_numbers(words.next()?.as_bytes(), shows_tasks);
             Some(String::from_utf8_lossy(&text).into_owned())
         };
         let (root, path) = (path()?, path()?);

@@ -5,7 +5,7 @@ use crate::{
     field::{Int, Octal, Text},
 };
 use pathwalk::{
-    MountFlags, RenameFlags,
+    MountFlags, OpenFlags, RenameFlags, ResolveFlags,
     abi::mode::{S_IFBLK, S_IFCHR, S_IFMT},
 };
 
@@ -16,7 +16,38 @@ pub(crate) const UNDRAWN: &[(&str, &[&str], &str)] = &[
     ("mountproc", &["REMOUNT", "BIND", "MOVE", "REC"], "drawn of `mount`, where they do the same"),
     ("mountproc", &["UNBINDABLE", "PRIVATE", "SLAVE", "SHARED"], "as well"),
     ("mountproc", &["POSIXACL"], "then Linux finds no ACL where there can be none"),
+    ("within", &["CACHED"], "of a name that is not there: what openat2 shows of it"),
 ];
+
+/// What is not drawn in a run that has a procfs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BesideProcfs {
+    /// A task that changes its user: a procfs has whose its files are from the effective user, which a `Cred` does not know.
+    Credentials,
+    /// openat2 of what is cached: Linux keeps what it has once shown of a task, a procfs of the library's shows it anew.
+    Cached,
+    /// A listing into little room: a name of the kernel's own may be the one that has none.
+    Room,
+    /// Watches: which inodes a procfs keeps, and so what it tells of them, is its own matter.
+    Watches,
+}
+
+impl BesideProcfs {
+    /// Whether it is drawn in this run.
+    pub(crate) fn is_drawn(self, has_procfs: bool) -> bool {
+        !has_procfs
+    }
+}
+
+/// Takes from an openat2 of what is cached what it is not drawn with.
+pub(crate) fn beside_cached(resolve: &mut ResolveFlags, flags: &mut OpenFlags) {
+    // A symlink's time of last access is written when it is followed, unless it was a moment ago: not from what is cached.
+    *resolve |= ResolveFlags::NO_SYMLINKS;
+    // With this Linux takes a mountpoint of any namespace for something to wait for.
+    *resolve -= ResolveFlags::NO_XDEV;
+    // Linux refuses it at once; so a row of the scenarios says.
+    *flags -= OpenFlags::TRUNC;
+}
 
 /// Whether a call is drawn where one user asks, in a user namespace that has no other.
 pub(crate) fn is_of_one_user(call: &Call) -> bool {

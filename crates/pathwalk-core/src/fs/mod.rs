@@ -55,7 +55,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Its own options, each as `/proc/PID/mountinfo` shows it behind those that every file system has: `size=1024k`. One that
     /// is what it is by default is not shown.
     ///
-    /// It is asked while no mount may change, and does not block.
+    /// It is asked while no mount may change: it does not block, and looks nothing up.
     fn options(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }

@@ -170,6 +170,73 @@ impl MountTree {
         heir
     }
 
+    /// Makes mounts that go private, all at once. Who received from one receives from the next peer that stays or, if none
+    /// does, from whom the group received, or who stays there.
+    ///
+    /// Linux: `bulk_make_private`.
+    pub(super) fn leave_groups(&mut self, order: &[MountId], going: &HashSet<MountId>) {
+        let mut heirs = HashMap::default();
+        for &id in order {
+            if self.node(id).shared != 0 && !heirs.contains_key(&id) {
+                self.find_heirs(id, going, &mut heirs);
+            }
+        }
+        for &id in order {
+            let slaves = std::mem::take(&mut self.node_mut(id).slaves);
+            let Some(&heir) = heirs.get(&id).filter(|_| !slaves.is_empty()) else { continue };
+            for &slave in &slaves {
+                self.node_mut(slave).master = heir;
+            }
+            if heir != MountId::NONE {
+                self.node_mut(heir).slaves.splice(..0, slaves);
+            }
+        }
+        let (mut groups, mut masters) = (HashSet::default(), HashSet::default());
+        for &id in order {
+            let node = self.node_mut(id);
+            groups.insert(std::mem::take(&mut node.shared));
+            masters.insert(std::mem::replace(&mut node.master, MountId::NONE));
+            node.unbindable = false;
+        }
+        for master in masters {
+            if let Some(master) = self.nodes.get_mut(&master) {
+                master.slaves.retain(|slave| !going.contains(slave));
+            }
+        }
+        for group in groups {
+            let Some(ring) = self.groups.map.get_mut(&group) else { continue };
+            ring.retain(|member| !going.contains(member));
+            if ring.is_empty() {
+                self.groups.map.remove(&group);
+                self.groups.ids.give(group);
+            }
+        }
+    }
+
+    /// Who is to send to those that a shared mount that goes sends to, and the same of its peers that go.
+    fn find_heirs(
+        &self,
+        id: MountId,
+        going: &HashSet<MountId>,
+        heirs: &mut HashMap<MountId, MountId>,
+    ) {
+        let ring = self.ring_from(id);
+        let mut heir = ring.iter().copied().find(|peer| !going.contains(peer));
+        let mut master = self.node(id).master;
+        while heir.is_none() && master != MountId::NONE {
+            heir = self.ring_from(master).into_iter().find(|peer| !going.contains(peer));
+            master = self.node(master).master;
+        }
+        let mut heir = heir.unwrap_or(MountId::NONE);
+        for &peer in ring.iter().rev() {
+            if going.contains(&peer) {
+                heirs.insert(peer, heir);
+            } else {
+                heir = peer;
+            }
+        }
+    }
+
     /// All that receive what is mounted in a mount, each once: its peers, then each group and single mount below them, in
     /// the order in which Linux comes to them. Whoever is in a group comes with it.
     ///
@@ -316,29 +383,44 @@ impl TreeGuard<'_> {
     }
 
     /// The mounts that are unmounted beside those of `set`, which are whole subtrees: at the same mountpoint in all who
-    /// receive, but for those that would take something else with them, or would show what they cover to somebody else.
+    /// receive, the last to receive first, but for those that would take something else with them, or would show what they cover to
+    /// somebody else.
     ///
     /// Linux: `propagate_umount`.
-    pub(super) fn propagate_umount(&self, set: &HashSet<MountId>) -> HashSet<MountId> {
-        let mut candidates = HashSet::default();
-        for &id in set {
+    pub(super) fn propagate_umount(
+        &self,
+        order: &[MountId],
+        set: &HashSet<MountId>,
+    ) -> Vec<MountId> {
+        // Who was met receives what those receive that it was met by, and so needs no look of its own.
+        let mut met = HashSet::default();
+        let mut found = Vec::new();
+        for &id in order {
             let (parent, mountpoint) = self.vfs.mount_slot(id).place();
-            if parent == MountId::NONE {
+            if parent == MountId::NONE || met.contains(&id) {
                 continue;
             }
-            let children = self.receivers(parent).into_iter();
-            let children = children.filter_map(|receiver| self.child_at(receiver, mountpoint));
-            candidates.extend(children.filter(|child| !set.contains(child)));
+            for receiver in self.receivers(parent) {
+                if let Some(child) = self.child_at(receiver, mountpoint)
+                    && met.insert(child)
+                    && !set.contains(&child)
+                {
+                    found.push(child);
+                }
+            }
         }
+        let mut candidates: HashSet<_> = found.iter().copied().collect();
         loop {
             let before = candidates.len();
-            for id in candidates.clone() {
+            for &id in &found {
                 if candidates.contains(&id) {
                     self.trim(id, set, &mut candidates);
                 }
             }
+            found.retain(|id| candidates.contains(id));
             if candidates.len() == before {
-                return candidates;
+                found.reverse();
+                return found;
             }
         }
     }

@@ -319,15 +319,20 @@ impl TreeGuard<'_> {
             set.extend(&order);
         }
         if concerns && how == Umount::Propagated {
-            let candidates = self.propagate_umount(&set);
+            let candidates = self.propagate_umount(&order, &set);
+            set.extend(&candidates);
             self.slide_survivors(&candidates, &set);
-            order.extend(&candidates);
-            set.extend(candidates);
+            order.extend(candidates);
+        }
+        if concerns {
+            self.leave_groups(&order, &set);
         }
         for &id in order.iter().rev() {
             let (parent, _) = self.vfs.mount_slot(id).place();
             self.set_ns(id, NsId::NONE);
-            self.change_propagation(id, Propagation::Private);
+            if !concerns {
+                self.change_propagation(id, Propagation::Private);
+            }
             let stays = how == Umount::Connected && set.contains(&parent);
             if parent != MountId::NONE && !stays {
                 self.unhook(id);
@@ -343,14 +348,15 @@ impl TreeGuard<'_> {
     /// What covers mounts that go, and does not go itself, takes the place of the lowest of them.
     ///
     /// Linux: `reparent`.
-    fn slide_survivors(&mut self, candidates: &HashSet<MountId>, set: &HashSet<MountId>) {
-        let goes = |id: &MountId| candidates.contains(id) || set.contains(id);
+    fn slide_survivors(&mut self, candidates: &[MountId], set: &HashSet<MountId>) {
         for &id in candidates {
-            let Some(over) = self.overmount(id).filter(|over| !goes(over)) else { continue };
+            let Some(over) = self.overmount(id).filter(|over| !set.contains(over)) else {
+                continue;
+            };
             let mut lowest = id;
             loop {
                 let parent = self.vfs.mount_slot(lowest).place().0;
-                if !goes(&parent) {
+                if !set.contains(&parent) {
                     break;
                 }
                 lowest = parent;

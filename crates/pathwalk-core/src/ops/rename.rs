@@ -88,9 +88,9 @@ impl Task {
         reval: Lookup,
     ) -> Result<()> {
         // The new path's own errors come after those of the old one's lookup.
-        let old_path = old;
-        let old = parent(&self.request(old_dir, old_path, reval)?)?;
-        let new = parent_beside(&self.request(new_dir, new, reval)?, (&old, old_path))?;
+        let old_request = self.request(old_dir, old, reval)?;
+        let old = parent(&old_request)?;
+        let new = parent_beside(&self.request(new_dir, new, reval)?, (&old, &old_request))?;
         if old.dir.mnt() != new.dir.mnt() {
             return Err(Errno::EXDEV);
         }
@@ -313,8 +313,7 @@ impl Vfs {
                 return Ok((old_name, Some(new_name.map_err(|_busy| Errno::ESTALE)?)));
             }
             // The new name comes first: it is had if nobody has to be waited for.
-            let new_name = self.reserve_or_busy(new.dir.dentry(), new.text(), &new.last)?;
-            if let Ok(new_name) = new_name {
+            if let Ok(new_name) = self.reserve_or_busy(new.dir.dentry(), new.text(), &new.last)? {
                 match self.ask_reserved(new_name, new.query())? {
                     Asked::Known(new_name) => return Ok((old_name, Some(new_name))),
                     Asked::Busy(_) => return Err(Errno::ESTALE),

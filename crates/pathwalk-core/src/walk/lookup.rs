@@ -282,20 +282,20 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
     })
 }
 
-/// As [`parent`], after that of another path was looked up: where both are spelled alike it is the same one, as if both had
-/// been looked up at one moment.
+/// As [`parent`], after that of another path was looked up: where both are spelled alike, and neither has bounds, it is the same
+/// one, as if both had been looked up at one moment.
 ///
 /// # Errors
 ///
 /// As [`parent`].
 pub(crate) fn parent_beside<'a>(
     request: &Request<'a>,
-    (other, other_path): (&Parent<'a>, &[u8]),
+    (other, other_request): (&Parent<'a>, &Request<'a>),
 ) -> Result<Parent<'a>> {
-    let (vfs, path) = (request.vfs, request.path);
+    let (vfs, path, other_path) = (request.vfs, request.path, other_request.path);
     // The last name before a slash at the end belongs to no directory that is spelled so.
     let ends_in_name = |path: &[u8]| path.last() != Some(&b'/');
-    let plain = Lookup::EXPRESS.contains(request.flags)
+    let plain = Lookup::EXPRESS.contains(request.flags | other_request.flags)
         && path.first() == Some(&b'/')
         && ends_in_name(path)
         && ends_in_name(other_path)

@@ -217,6 +217,7 @@ fn what_is_not_so_by_default_is_shown() {
         (MemFs::builder(), ""),
         (builder(mib, None), "size=1024k"),
         (builder(Some(1), None), "size=4k"),
+        (builder(Some(u64::MAX), None), "size=18014398509481984k"),
         (builder(default, Some(7)), "nr_inodes=7"),
         (
             builder(Some(0), Some(7)).root_mode(0o700).root_owner(5, 0),
