@@ -24,6 +24,36 @@ use pathwalk::{
 };
 use std::fmt;
 
+/// Of what bounds can be put around: see `kernel/within.rs`.
+pub(crate) const WITHIN: &[&str] = &[
+    "fstatat",
+    "statx",
+    "faccessat2",
+    "fchmodat2",
+    "fchownat",
+    "utimensat",
+    "readlinkat",
+    "statfs",
+    "truncate",
+    "chdir",
+    "chroot",
+    "open_exec",
+    "mkdirat",
+    "mknodat",
+    "symlinkat",
+    "unlinkat",
+    "linkat",
+    "renameat2",
+    "setxattrat",
+    "getxattrat",
+    "listxattrat",
+    "removexattrat",
+    "open_tree",
+    "open_tree_attr",
+    "move_mount",
+    "mount_setattr",
+];
+
 macro_rules! calls {
     ($($name:ident $text:literal { $($field:ident: $type:ty),* })*) => {
         /// A system call about files and what it is told.
@@ -51,6 +81,9 @@ macro_rules! calls {
                         let bounds = words.next().and_then(ResolveFlags::read);
                         let resolve = bounds.ok_or("within: no bounds")?;
                         let call = Self::parse(words)?;
+                        if !WITHIN.contains(&call.name()) {
+                            return Err(format!("within: no bounds can be put around `{}`", call.name()));
+                        }
                         return Ok(Self::Within { resolve, call: Box::new(call) });
                     }
                     _ => return Err(format!("no call is named `{name}`")),

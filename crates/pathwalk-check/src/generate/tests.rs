@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::{
-    call::{Call, Step},
+    call::{Call, Step, WITHIN},
     normal::undrawn::UNDRAWN,
 };
 use std::collections::BTreeSet;
@@ -35,35 +35,14 @@ fn seen() -> Seen {
     seen
 }
 
-/// Of what bounds can be put around: see `kernel/within.rs`.
-const WITHIN: &[&str] = &[
-    "fstatat",
-    "statx",
-    "faccessat2",
-    "fchmodat2",
-    "fchownat",
-    "utimensat",
-    "readlinkat",
-    "statfs",
-    "truncate",
-    "chdir",
-    "chroot",
-    "open_exec",
-    "mkdirat",
-    "mknodat",
-    "symlinkat",
-    "unlinkat",
-    "linkat",
-    "renameat2",
-    "setxattrat",
-    "getxattrat",
-    "listxattrat",
-    "removexattrat",
-    "open_tree",
-    "open_tree_attr",
-    "move_mount",
-    "mount_setattr",
-];
+#[test]
+fn a_call_that_takes_no_bounds_is_none_within_bounds() {
+    for call in ["openat h0 d 0 0", "umount2 d 0", "within BENEATH fstatat d 0"] {
+        let read = Step::parse(&format!("within BENEATH {call}"));
+        assert!(read.is_err_and(|error| error.contains("no bounds")), "{call}");
+    }
+    assert!(Step::parse("within BENEATH fstatat d 0").is_ok());
+}
 
 #[test]
 fn what_is_drawn_is_read_again_from_its_text() {
