@@ -153,13 +153,14 @@ impl MountTree {
     pub(super) fn leave_group(&mut self, id: MountId) -> MountId {
         let ring = self.ring_from(id);
         let group = std::mem::take(&mut self.node_mut(id).shared);
-        let left = self.groups.map.get_mut(&group).expect("a shared mount's group is there");
-        left.retain(|&member| member != id);
-        if left.is_empty() {
-            self.groups.map.remove(&group);
-            self.groups.ids.give(group);
-        }
+        self.keep_members(group, |member| member != id);
         let heir = ring.get(1).copied().unwrap_or(self.node(id).master);
+        self.bequeath(id, heir);
+        heir
+    }
+
+    /// Has those that receive from a mount receive from another, or from nobody: they are the first to, in their order.
+    fn bequeath(&mut self, id: MountId, heir: MountId) {
         let slaves = std::mem::take(&mut self.node_mut(id).slaves);
         for &slave in &slaves {
             self.node_mut(slave).master = heir;
@@ -167,7 +168,16 @@ impl MountTree {
         if heir != MountId::NONE {
             self.node_mut(heir).slaves.splice(..0, slaves);
         }
-        heir
+    }
+
+    /// Drops members of a group, and the group with the last of them.
+    fn keep_members(&mut self, group: u32, keep: impl Fn(MountId) -> bool) {
+        let Some(ring) = self.groups.map.get_mut(&group) else { return };
+        ring.retain(|&member| keep(member));
+        if ring.is_empty() {
+            self.groups.map.remove(&group);
+            self.groups.ids.give(group);
+        }
     }
 
     /// Makes mounts that go private, all at once. Who received from one receives from the next peer that stays or, if none
@@ -182,13 +192,8 @@ impl MountTree {
             }
         }
         for &id in order {
-            let slaves = std::mem::take(&mut self.node_mut(id).slaves);
-            let Some(&heir) = heirs.get(&id).filter(|_| !slaves.is_empty()) else { continue };
-            for &slave in &slaves {
-                self.node_mut(slave).master = heir;
-            }
-            if heir != MountId::NONE {
-                self.node_mut(heir).slaves.splice(..0, slaves);
+            if let Some(&heir) = heirs.get(&id) {
+                self.bequeath(id, heir);
             }
         }
         let (mut groups, mut masters) = (HashSet::default(), HashSet::default());
@@ -204,12 +209,7 @@ impl MountTree {
             }
         }
         for group in groups {
-            let Some(ring) = self.groups.map.get_mut(&group) else { continue };
-            ring.retain(|member| !going.contains(member));
-            if ring.is_empty() {
-                self.groups.map.remove(&group);
-                self.groups.ids.give(group);
-            }
+            self.keep_members(group, |member| !going.contains(&member));
         }
     }
 
