@@ -26,6 +26,8 @@ use std::fmt;
 
 /// Of what bounds can be put around: see `kernel/within.rs`.
 pub(crate) const WITHIN: &[&str] = &[
+    "openat",
+    "openat2",
     "fstatat",
     "statx",
     "faccessat2",
@@ -48,10 +50,16 @@ pub(crate) const WITHIN: &[&str] = &[
     "getxattrat",
     "listxattrat",
     "removexattrat",
+    "mount",
+    "bind",
+    "mount_tree",
+    "umount2",
+    "pivot_root",
     "open_tree",
     "open_tree_attr",
     "move_mount",
     "mount_setattr",
+    "inotify_add_watch",
 ];
 
 macro_rules! calls {
@@ -111,7 +119,7 @@ macro_rules! calls {
             pub(crate) fn known_flags(name: &str) -> Vec<(&'static str, Vec<&'static str>)> {
                 let mut known: Vec<(&'static str, Vec<&'static str>)> = match name {
                     $($text => vec![$((stringify!($field), <$type>::known_flags())),*],)*
-                    _ => Vec::new(),
+                    _ => vec![("bounds", ResolveFlags::known_flags()), ("call", WITHIN.to_vec())],
                 };
                 known.retain(|(_, flags)| !flags.is_empty());
                 known
@@ -278,6 +286,11 @@ pub(crate) const JUDGES: Slot = Slot(SLOTS - 1);
 pub(crate) const QUEUES: usize = 2;
 
 impl Call {
+    /// The call itself, without bounds.
+    pub(crate) fn bare(&self) -> &Self {
+        if let Self::Within { call, .. } = self { call } else { self }
+    }
+
     /// The slots whose files the call is about.
     pub(crate) fn uses(&self) -> Vec<Slot> {
         let mut used = Vec::new();
@@ -285,9 +298,14 @@ impl Call {
         used
     }
 
-    /// The flags that it is told: by which word, and their names.
+    /// The flags that it is told: by which word, and their names. A call within bounds is told these, and the call.
     pub(crate) fn flags(&self) -> Vec<(&'static str, &'static str)> {
         let mut flags = Vec::new();
+        if let Self::Within { resolve, call } = self {
+            flags.extend(resolve.flags().into_iter().map(|flag| ("bounds", flag)));
+            flags.push(("call", call.name()));
+            return flags;
+        }
         self.each_field(&mut |word, field| {
             flags.extend(field.flags().into_iter().map(|flag| (word, flag)));
         });
@@ -303,7 +321,7 @@ impl Call {
             | MountFlags::SLAVE
             | MountFlags::PRIVATE
             | MountFlags::UNBINDABLE;
-        match self {
+        match self.bare() {
             Self::Mount { flags, .. } if !flags.intersects(other) => Some(NewMount::Tmpfs),
             Self::Mountproc { flags, .. } if !flags.intersects(other) => Some(NewMount::Procfs),
             _ => None,

@@ -165,7 +165,7 @@ fn calls(scenarios: &[Scenario<'static>], differences: &[Difference<'_>]) -> Str
     for scenario in scenarios {
         let difference = differences.iter().find(|one| std::ptr::eq(one.scenario, scenario));
         let number = difference.map(|difference| difference.number);
-        for row in &scenario.rows {
+        for row in scenario.rows.iter().filter(|row| row.is_asked()) {
             let call = &row.step.call;
             coverage.add(call, row.want);
             let asked = asked.entry(call.name()).or_default();

@@ -224,7 +224,7 @@ impl Normal {
 
     /// An answer without what of this call is not compared; `directory` says whether it is about an open one.
     pub(crate) fn of_call(&self, call: &Call, directory: bool, mut answer: Answer) -> Answer {
-        let bare = if let Call::Within { call, .. } = call { call } else { call };
+        let bare = call.bare();
         self.ground.drop_own(bare, directory, &mut answer);
         match (bare, answer) {
             (_, answer) if self.ground.lacks_room(&answer) => Answer::NotAsked,
@@ -254,7 +254,7 @@ impl Normal {
         before: Option<&Stat>,
         after: &Stat,
     ) -> [bool; 3] {
-        let bare = if let Call::Within { call, .. } = call { call } else { call };
+        let bare = call.bare();
         let own =
             self.ground.stamps_its_own_way(bare, answer) || self.procs.contains(&after.st_dev);
         clock::stamps(if own { Some(after) } else { before }, after)

@@ -15,9 +15,9 @@ use crate::{
 };
 use pathwalk::{
     At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
-    InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, ListmountFlags, MemFs, MountAttr,
-    MountAttrFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask, StatxMask,
-    Task, Timespec, Vfs,
+    InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, MemFs, MountAttr, MountAttrFlags,
+    MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask, StatxMask, Task,
+    Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -320,18 +320,21 @@ impl Asking<'_> {
             Call::Getcwd {} => Raw::Bytes(task.getcwd()?),
             Call::Umask { mask } => Raw::Number(i64::from(task.umask(mask.0))),
             Call::Mount { path: Text(path), flags } => {
-                task.mount(MemFs::new(), path, *flags).map(done)?
+                task.mountat(MemFs::new(), (self.cwd(), path), *flags).map(done)?
             }
             Call::Mountproc { path: Text(path), flags } => {
                 task.mount(ProcFs::new(), path, *flags).map(done)?
             }
             Call::Bind { source: Text(source), path: Text(path) } => {
-                task.bind(source, path).map(done)?
+                let (source, path) = ((self.cwd(), &**source), (self.cwd(), &**path));
+                task.mount_treeat(source, path, MountFlags::BIND).map(done)?
             }
-            Call::Umount2 { path: Text(path), flags } => task.umount2(path, *flags).map(done)?,
+            Call::Umount2 { path: Text(path), flags } => {
+                task.umount2at(self.cwd(), path, *flags).map(done)?
+            }
             Call::InotifyInit1 { .. } => unreachable!("made by who has the queues"),
             Call::InotifyAddWatch { queue, path: Text(path), mask } => {
-                let wd = task.inotify_add_watch(self.queue(*queue)?, path, *mask)?;
+                let wd = task.inotify_add_watchat(self.queue(*queue)?, self.cwd(), path, *mask)?;
                 Raw::Number(wd.into())
             }
             Call::InotifyRmWatch { queue, wd: Int(wd) } => {
@@ -343,10 +346,11 @@ impl Asking<'_> {
                 Raw::Events(parse_events(&buf[..read]))
             }
             Call::MountTree { source: Text(source), path: Text(path), flags } => {
-                task.mount_tree(source, path, *flags).map(done)?
+                let (source, path) = ((self.cwd(), &**source), (self.cwd(), &**path));
+                task.mount_treeat(source, path, *flags).map(done)?
             }
             Call::PivotRoot { new_root: Text(new_root), put_old: Text(put_old) } => {
-                task.pivot_root(new_root, put_old).map(done)?
+                task.pivot_rootat((self.cwd(), new_root), (self.cwd(), put_old)).map(done)?
             }
             Call::OpenTree { path, flags, .. } => {
                 Raw::File(task.open_tree(self.at(path)?, &path.path, *flags)?)
@@ -375,16 +379,21 @@ impl Asking<'_> {
                 Raw::Statmount(id, Box::new(told))
             }
             Call::Listmount { path: Text(path), flags } => {
-                list_mounts(task, mount_id(task, path)?, 0, MAX, *flags)?
+                let id = mount_id(task, path)?;
+                let page = |last, max| task.listmount(id, last, max, *flags);
+                told(task, mounts::by_pages(page)?)?
             }
             Call::StatmountId { id, mask } => {
                 let id = id.0 as u64;
                 Raw::Statmount(id, Box::new(task.statmount(id, *mask)?))
             }
             Call::ListmountId { id, last, max, flags } => {
-                list_mounts(task, id.0 as u64, last.0 as u64, max.0 as usize, *flags)?
+                let (id, last, max) = (id.0 as u64, last.0 as u64, max.0 as usize);
+                told(task, task.listmount(id, last, max, *flags)?)?
             }
-            Call::ListmountRoot { flags } => list_mounts(task, LSMT_ROOT, 0, MAX, *flags)?,
+            Call::ListmountRoot { flags } => {
+                told(task, task.listmount(LSMT_ROOT, 0, MAX, *flags)?)?
+            }
             Call::UnshareMounts {}
             | Call::Setns { .. }
             | Call::Mounts {}
@@ -444,14 +453,7 @@ fn mount_id(task: &Task, path: &[u8]) -> Result<u64> {
 /// So many mounts no run has.
 const MAX: usize = 1000;
 
-fn list_mounts(
-    task: &Task,
-    id: u64,
-    last: u64,
-    max: usize,
-    flags: ListmountFlags,
-) -> Result<Raw<File>> {
-    let listed = task.listmount(id, last, max, flags)?;
+fn told(task: &Task, listed: Vec<u64>) -> Result<Raw<File>> {
     let point = |id| task.statmount(id, StatmountMask::MNT_POINT);
     mounts::listmount(listed, point)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, Facts},
-    call::{Call, NewMount, Step},
+    call::{NewMount, Step},
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
     look::{glance_at_all, look_at_all},
@@ -192,10 +192,7 @@ impl<S: Subject> Watched<S> {
             self.normal.renew_device(dev, step.call.mounts_new() == Some(NewMount::Procfs));
         }
         let mut answer = self.normal.answer(&said);
-        let call = match &step.call {
-            Call::Within { call, .. } => call,
-            call => call,
-        };
+        let call = &step.call;
         let slot = call.uses().first().copied();
         let directory = slot.is_some_and(|slot| self.is_directory(slot));
         answer = self.normal.of_call(call, directory, answer);

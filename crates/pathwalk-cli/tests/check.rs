@@ -18,7 +18,7 @@ fn check(table: &str, args: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_table_that_holds_is_status_0() {
-    let table = "== a title\n# a comment\nmkdirat d 0755 -> ok\nu: mkdirat d 0755 -> EEXIST\nstat d -> * links=2\n";
+    let table = "== a title\n# a comment\nmkdirat d 0755 -> ok\nu: mkdirat d 0755 -> EEXIST\naccess d 0 -> ok\n";
     let (status, stdout, stderr) = check(table, &[]);
     assert_eq!((status, &*stderr), (Some(0), ""));
     assert_eq!(stdout, "3 calls in 1 tables: as Linux answered\n");
@@ -36,11 +36,11 @@ fn a_wrong_row_is_status_1_and_shown() {
 
 #[test]
 fn an_answer_that_differs_on_purpose_must_be_the_one_that_is_told() {
-    let told = "mknodat s 0140644 0 -> ok\nstat s -> * nothing\ndiffers * links=1: because\n";
+    let told = "mknodat s 0140644 0 -> ok\nrmdir s -> EISDIR\ndiffers ENOTDIR: because\n";
     let (status, stdout, _) = check(told, &[]);
     // The kernel is held to its own answer, pathwalk to its.
     assert!(!stdout.contains("pathwalk:"), "{stdout}");
-    let (other, stdout, _) = check(&told.replace("links=1", "links=2"), &[]);
+    let (other, stdout, _) = check(&told.replace("ENOTDIR", "EPERM"), &[]);
     assert!(stdout.contains("pathwalk:"), "{stdout}");
     assert_eq!((status.is_some(), other), (true, Some(1)));
 }
@@ -90,4 +90,17 @@ fn linux_md_says_what_the_scenarios_say() {
         page == written,
         "cargo run -p pathwalk-cli -- check --linux-md LINUX.md makes it current: {differs:?}"
     );
+}
+
+#[test]
+fn a_check_that_must_ask_an_ext4_is_status_2_where_none_can_be_made() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    // There mkfs.ext4 is not found.
+    command.env("PATH", "/nonexistent");
+    command.args(["check", "--require-kernel", "--ext4", "--ops", "10", "--seed", "1"]);
+    let output = command.output().expect("it starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    // Whoever is not root cannot ask at all.
+    assert!(stderr.contains("no ext4") || stderr.contains("takes root"), "{stderr}");
 }

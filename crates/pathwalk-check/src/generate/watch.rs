@@ -35,7 +35,7 @@ impl Generator {
         }
     }
 
-    fn inotify_mask(&mut self) -> InotifyMask {
+    pub(super) fn inotify_mask(&mut self) -> InotifyMask {
         let mut mask = match self.rng.u8(..8) {
             0..5 => InotifyMask::ALL_EVENTS,
             5 => InotifyMask::from_bits_retain(self.rng.u32(..) & InotifyMask::ALL_EVENTS.bits()),

@@ -3,12 +3,12 @@
 use super::{Generator, tasks::all_powers};
 use crate::{
     call::Call,
-    field::{Int, Octal, Text, When, Where},
+    field::{Int, Octal, Queue, Text, When, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
     AccessMode, AtFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, RenameFlags,
-    ResolveFlags, SetTime, StatxMask, XattrFlags,
+    ResolveFlags, SetTime, StatxMask, UmountFlags, XattrFlags,
     abi::{
         XATTR_SIZE_MAX,
         mode::{S_IFIFO, S_IFREG},
@@ -19,49 +19,54 @@ use pathwalk::{
 impl Generator {
     /// A call within bounds, with arguments that are not refused before the path is looked at.
     pub(super) fn within(&mut self) -> Call {
-        let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
+        let mut flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
+        flags.set(AtFlags::EMPTY_PATH, self.one_in(4));
         let mask = StatxMask::BASIC_STATS | StatxMask::MNT_ID_UNIQUE;
-        let call = match self.rng.u8(..21) {
-            0 => Call::Fstatat { path: self.place_by_name(), flags },
-            1 => Call::Statx { path: self.place_by_name(), flags, mask },
+        let call = match self.rng.u8(..23) {
+            0 => Call::Fstatat { path: self.place(), flags },
+            1 => Call::Statx { path: self.place(), flags, mask },
             2 => {
                 let mode = AccessMode::from_bits_retain(self.pick(&[0, 1, 2, 4, 7]));
                 let flags = flags | AtFlags::EACCESS;
-                Call::Faccessat2 { path: self.place_by_name(), mode, flags }
+                Call::Faccessat2 { path: self.place(), mode, flags }
             }
-            3 => Call::Fchmodat2 { path: self.place_by_name(), mode: self.mode(), flags },
+            3 => Call::Fchmodat2 { path: self.place(), mode: self.mode(), flags },
             4 => {
                 let (uid, gid) = (self.id(), self.id());
-                Call::Fchownat { path: self.place_by_name(), uid, gid, flags }
+                Call::Fchownat { path: self.place(), uid, gid, flags }
             }
             5 => {
                 let (atime, mtime) = (When(SetTime::Now), self.when());
-                Call::Utimensat { path: self.place_by_name(), atime, mtime, flags }
+                Call::Utimensat { path: self.place(), atime, mtime, flags }
             }
-            6 => Call::Readlinkat { path: self.place_by_name(), size: Int(100) },
+            6 => Call::Readlinkat { path: self.place(), size: Int(100) },
             7 => Call::Statfs { path: self.path() },
             8 => Call::Chdir { path: self.path() },
-            9 => Call::Mkdirat { path: self.place_by_name(), mode: self.mode() },
+            9 => Call::Mkdirat { path: self.place(), mode: self.mode() },
             10 => {
                 let kind = if self.plain { S_IFREG } else { S_IFIFO };
                 let mode = Octal(kind | self.mode().0);
-                Call::Mknodat { path: self.place_by_name(), mode, dev: Int(0) }
+                Call::Mknodat { path: self.place(), mode, dev: Int(0) }
             }
             11 => {
                 let target = Text(b"../a/b".to_vec());
-                Call::Symlinkat { target, path: self.place_by_name() }
+                Call::Symlinkat { target, path: self.place() }
             }
             12 => {
                 let flags = self.pick(&[AtFlags::empty(), AtFlags::REMOVEDIR]);
-                Call::Unlinkat { path: self.place_by_name(), flags }
+                Call::Unlinkat { path: self.place(), flags }
             }
             13 => {
-                let flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_FOLLOW]);
-                Call::Linkat { old: self.place_by_name(), new: self.place_by_name(), flags }
+                let mut flags = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_FOLLOW]);
+                let (old, new) = (self.place(), self.place());
+                // With it Linux looks at the descriptor's credentials before the path, too.
+                flags.set(AtFlags::EMPTY_PATH, old.path.is_empty() && old.dir.is_some());
+                Call::Linkat { old, new, flags }
             }
             14 | 15 => self.xattr_within(),
             16 => Call::Truncate { path: self.path(), size: Int(self.pick(&[0, 1, 5000])) },
-            17 => Call::OpenExec { path: self.place_by_name(), flags },
+            17 => Call::OpenExec { path: self.place(), flags },
+            18 | 19 => self.open(),
             _ => {
                 let flags = self.pick(&[
                     RenameFlags::empty(),
@@ -69,7 +74,7 @@ impl Generator {
                     RenameFlags::EXCHANGE,
                     RenameFlags::WHITEOUT,
                 ]);
-                Call::Renameat2 { old: self.place_by_name(), new: self.place_by_name(), flags }
+                Call::Renameat2 { old: self.place(), new: self.place(), flags }
             }
         };
         self.bounded(call)
@@ -80,7 +85,7 @@ impl Generator {
         if self.shrinks {
             return Call::Getcwd {};
         }
-        let call = match self.rng.u8(..4) {
+        let call = match self.rng.u8(..12) {
             0 => {
                 let flags = self.pick(&[
                     OpenTreeFlags::CLONE,
@@ -88,7 +93,7 @@ impl Generator {
                     OpenTreeFlags::SYMLINK_NOFOLLOW,
                     OpenTreeFlags::empty(),
                 ]);
-                Call::OpenTree { slot: self.slot_to_fill(), path: self.place_by_name(), flags }
+                Call::OpenTree { slot: self.slot_to_fill(), path: self.place(), flags }
             }
             1 => {
                 let set = self.pick(&[MountAttrFlags::RDONLY, MountAttrFlags::NOSYMFOLLOW]);
@@ -102,10 +107,32 @@ impl Generator {
                 let map = Idmap(self.rng.usize(..IDMAPS.len()));
                 let flags = OpenTreeFlags::CLONE;
                 let (set, clear) = (MountAttrFlags::IDMAP, MountAttrFlags::empty());
-                let (slot, path) = (self.slot_to_fill(), self.place_by_name());
+                let (slot, path) = (self.slot_to_fill(), self.place());
                 let propagation = MountFlags::empty();
                 Call::OpenTreeAttr { slot, path, flags, set, clear, propagation, map }
             }
+            3 => Call::Mount { path: self.mountpoint(), flags: self.mount_flags() },
+            4 => Call::Bind { source: self.path(), path: self.mountpoint() },
+            5 | 6 => {
+                let flags = self.pick(&[
+                    MountFlags::BIND,
+                    MountFlags::BIND | MountFlags::REC,
+                    MountFlags::MOVE,
+                    MountFlags::SHARED,
+                    MountFlags::REMOUNT | MountFlags::BIND | MountFlags::NODEV,
+                ]);
+                Call::MountTree { source: self.mounted_path(), path: self.mounted_path(), flags }
+            }
+            7 | 8 => {
+                let flags = self.pick(&[
+                    UmountFlags::empty(),
+                    UmountFlags::DETACH,
+                    UmountFlags::NOFOLLOW,
+                    UmountFlags::from_bits_retain(16),
+                ]);
+                Call::Umount2 { path: self.mounted_path(), flags }
+            }
+            9 => Call::PivotRoot { new_root: self.mounted_path(), put_old: self.path() },
             _ => {
                 let flags = self.pick(&[
                     MoveMountFlags::empty(),
@@ -114,7 +141,7 @@ impl Generator {
                     MoveMountFlags::BENEATH,
                 ]);
                 let from = Where { dir: None, path: self.mounted_path().0 };
-                Call::MoveMount { from, to: self.place_by_name(), flags }
+                Call::MoveMount { from, to: self.place(), flags }
             }
         };
         let call = self.bounded(call);
@@ -129,6 +156,12 @@ impl Generator {
     pub(super) fn chroot_within(&mut self) -> Call {
         let call = Call::Chroot { path: self.path() };
         self.bounded(call)
+    }
+
+    /// inotify_add_watch(2) within bounds.
+    pub(super) fn watch_within(&mut self) -> Call {
+        let (path, mask) = (self.path(), self.inotify_mask());
+        self.bounded(Call::InotifyAddWatch { queue: Queue(0), path, mask })
     }
 
     fn bounded(&mut self, call: Call) -> Call {
@@ -149,7 +182,7 @@ impl Generator {
     /// Of what the last name stands for itself: Linux can be asked so from its directory.
     fn xattr_within(&mut self) -> Call {
         let path = loop {
-            let place = self.place_by_name();
+            let place = self.place();
             let last = place.path.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
             if !matches!(last, b"" | b"." | b"..") {
                 break place;
@@ -174,15 +207,6 @@ impl Generator {
             1 => Call::Getxattrat { path, at, name, size },
             2 => Call::Listxattrat { path, at, size },
             _ => Call::Removexattrat { path, at, name },
-        }
-    }
-
-    fn place_by_name(&mut self) -> Where {
-        loop {
-            let place = self.place();
-            if !place.path.is_empty() {
-                return place;
-            }
         }
     }
 }

@@ -37,11 +37,14 @@ impl Caller<'_> {
                 let id = id.0 as u64;
                 Ok(Raw::Statmount(id, Box::new(statmount(id, *mask)?)))
             }
-            Call::Listmount { path, flags } => listmount(self.mount_id(path)?, 0, MAX, *flags),
-            Call::ListmountId { id, last, max, flags } => {
-                listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)
+            Call::Listmount { path, flags } => {
+                let id = self.mount_id(path)?;
+                told(mounts::by_pages(|last, max| listmount(id, last, max, *flags))?)
             }
-            Call::ListmountRoot { flags } => listmount(LSMT_ROOT, 0, MAX, *flags),
+            Call::ListmountId { id, last, max, flags } => {
+                told(listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)?)
+            }
+            Call::ListmountRoot { flags } => told(listmount(LSMT_ROOT, 0, MAX, *flags)?),
             _ => unreachable!("asked for these alone"),
         }
     }
@@ -52,14 +55,18 @@ impl Caller<'_> {
     }
 }
 
-fn listmount(id: u64, last: u64, max: usize, flags: ListmountFlags) -> Result<Raw<OwnedFd>> {
+fn told(listed: Vec<u64>) -> Result<Raw<OwnedFd>> {
+    mounts::listmount(listed, |id| statmount(id, StatmountMask::MNT_POINT))
+}
+
+fn listmount(id: u64, last: u64, max: usize, flags: ListmountFlags) -> Result<Vec<u64>> {
     let mut request = [32, id, last, 0];
     let mut ids = vec![0; max];
     let (size, flags) = (Arg::Int(max as i64), Arg::Int(flags.bits().into()));
     let args = [Arg::Words(&mut request), Arg::Words(&mut ids), size, flags];
     let listed = syscall(SYS_LISTMOUNT, args)?;
     ids.truncate(listed as usize);
-    mounts::listmount(ids, |id| statmount(id, StatmountMask::MNT_POINT))
+    Ok(ids)
 }
 
 fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {

@@ -9,6 +9,7 @@
 //! Descriptors belong to the world, so a file that one task opened is there for all, as slots want it. Everything else
 //! goes with the threads. Calls are handed over in runs: a worker makes those that are its own until another's turn comes.
 
+mod bounds;
 mod calls;
 mod ext4;
 mod listmount;
@@ -30,6 +31,7 @@ pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
 pub(crate) use sys::parent_mount;
 pub(crate) use sysctls::Sysctls;
 pub(crate) use userns::{make_maps, with_map};
+pub(crate) use within::as_openat2;
 pub(crate) use world::{Nursery, root_of_ones_own};
 
 use crate::{

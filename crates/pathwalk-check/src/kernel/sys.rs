@@ -84,6 +84,11 @@ pub(crate) fn moved_to(number: i32, fd: OwnedFd, old: Option<OwnedFd>) -> OwnedF
     own(syscall(libc::SYS_dup3, args).expect("the number is one that there can be"))
 }
 
+/// The same open file by one more number.
+pub(crate) fn dup(fd: i32) -> Result<OwnedFd> {
+    syscall(libc::SYS_dup, [Arg::Int(fd.into())]).map(own)
+}
+
 /// fstat(2)
 pub(crate) fn fstat(fd: i32) -> Result<Stat> {
     let mut stat = Stat::default();
@@ -149,22 +154,29 @@ fn statmount(id: u64, mask: u64, ns: u64) -> Result<[u64; 64]> {
 
 /// Finds procfs, so that threads that leave the host can open its files.
 pub(crate) fn find_proc() {
-    drop(open_proc("self/mountinfo"));
+    proc();
 }
 
 /// Opens a file of procfs, wherever the caller's root is.
 pub(crate) fn open_proc(path: &str) -> OwnedFd {
-    static PROC: OnceLock<OwnedFd> = OnceLock::new();
-    let open = |dir: i64, path: &CStr, flags: i32| {
-        let flags = Arg::Int((flags | libc::O_CLOEXEC).into());
-        syscall(libc::SYS_openat, [Arg::Int(dir), Arg::Str(path), flags, Arg::Int(0)]).map(own)
-    };
-    let proc = PROC.get_or_init(|| {
-        open(libc::AT_FDCWD.into(), c"/proc", libc::O_PATH | libc::O_DIRECTORY)
-            .expect("procfs is mounted on /proc")
-    });
     let path = CString::new(path).expect("a path has no NUL");
-    open(proc.as_raw_fd().into(), &path, libc::O_RDONLY).expect("a task has its files in procfs")
+    openat(proc().as_raw_fd(), &path, libc::O_RDONLY).expect("a task has its files in procfs")
+}
+
+/// Makes procfs the calling thread's current directory, wherever its root is.
+pub(crate) fn chdir_to_proc() -> Result<()> {
+    syscall(libc::SYS_fchdir, [Arg::Int(proc().as_raw_fd().into())]).map(drop)
+}
+
+fn proc() -> &'static OwnedFd {
+    static PROC: OnceLock<OwnedFd> = OnceLock::new();
+    let open = || openat(libc::AT_FDCWD, c"/proc", libc::O_PATH | libc::O_DIRECTORY);
+    PROC.get_or_init(|| open().expect("procfs is mounted on /proc"))
+}
+
+fn openat(dir: i32, path: &CStr, flags: i32) -> Result<OwnedFd> {
+    let (dir, flags) = (Arg::Int(dir.into()), Arg::Int((flags | libc::O_CLOEXEC).into()));
+    syscall(libc::SYS_openat, [dir, Arg::Str(path), flags, Arg::Int(0)]).map(own)
 }
 
 /// Reads a file to its end.

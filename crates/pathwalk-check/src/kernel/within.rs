@@ -3,32 +3,38 @@
 //! ```text
 //!   within BENEATH fchmodat2 h0:a/b …     openat2(h0, "a/b", O_PATH, BENEATH)      fchmodat2(fd, "", …, AT_EMPTY_PATH)
 //!   within BENEATH unlinkat h0:a/b …      openat2(h0, "a/.", O_PATH, BENEATH)      unlinkat(fd, "b", …)
+//!   within BENEATH mount a/b …            openat2(., "a/b", O_PATH, BENEATH)       mount("thread-self/fd/…", …) in a procfs
 //! ```
 //!
-//! Arguments are such as are not refused before the path is looked at: here the path comes first.
+//! Where a call means a descriptor itself, it is only seen that the bounds are some. Arguments are such as are not refused before
+//! the path is looked at: here the path comes first.
 
-use super::{calls::Caller, sys};
+use super::{
+    bounds::{Bounds, FIRST, SECOND, chroot},
+    calls::Caller,
+};
 use crate::{
     answer::Raw,
-    call::{Call, QUEUES, SLOTS},
-    field::{Fills, Int, Octal, Slot, Text, Where},
+    call::Call,
+    field::{Octal, Text, Where},
 };
 use pathwalk::{
-    AtFlags, Errno, FileType, MoveMountFlags, OpenFlags, OpenTreeFlags, ResolveFlags, Result,
+    AtFlags, Errno, InotifyMask, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags,
+    ResolveFlags, Result,
 };
-use std::{
-    os::fd::{AsRawFd, OwnedFd},
-    thread,
-};
-
-/// The slots of the descriptors that openat2 made.
-const FIRST: Slot = Slot(0);
-const SECOND: Slot = Slot(1);
+use std::os::fd::OwnedFd;
 
 impl Caller<'_> {
     /// Makes a call within bounds.
     pub(super) fn within(&self, resolve: ResolveFlags, call: &Call) -> Result<Raw<OwnedFd>> {
         let bounds = Bounds { caller: self, resolve };
+        if means_a_descriptor(call) {
+            bounds.are_some()?;
+            return self.call(call);
+        }
+        if let Some(open) = as_openat2(resolve, call) {
+            return self.call(&open);
+        }
         let nofollow = |flags: &AtFlags| flags.contains(AtFlags::SYMLINK_NOFOLLOW);
         let itself = || Where { dir: Some(FIRST), path: Vec::new() };
         let empty = AtFlags::EMPTY_PATH;
@@ -112,7 +118,16 @@ impl Caller<'_> {
                 (vec![fd], Call::Unlinkat { path, flags })
             }
             Call::Linkat { old, new, flags } => {
-                let fd = bounds.whole(&old, !flags.contains(AtFlags::SYMLINK_FOLLOW))?;
+                if flags.contains(empty) && old.path.is_empty() {
+                    // Whether the descriptor may be linked is looked at first.
+                    let new = Where { dir: None, path: b"/".to_vec() };
+                    let asked = Call::Linkat { old: old.clone(), new, flags };
+                    if let Err(Errno::ENOENT) = self.call(&asked) {
+                        return Err(Errno::ENOENT);
+                    }
+                }
+                let nofollow = !flags.contains(AtFlags::SYMLINK_FOLLOW);
+                let fd = bounds.whole_or_itself(&old, nofollow, flags.contains(empty))?;
                 let (other, new) = bounds.parent(&new, SECOND, b".")?;
                 (vec![fd, other], Call::Linkat { old: itself(), new, flags: empty })
             }
@@ -129,80 +144,102 @@ impl Caller<'_> {
                 let fd = bounds.open(&Where { dir: None, path }, OpenFlags::DIRECTORY)?;
                 return chroot(&bounds.beside(&[fd]));
             }
+            Call::InotifyAddWatch { queue, path: Text(path), mask } => {
+                // What is refused before the path is looked at.
+                let nothing = Text(Vec::new());
+                match self.call(&Call::InotifyAddWatch { queue, path: nothing, mask }) {
+                    Err(Errno::ENOENT) => {}
+                    refused => return refused,
+                }
+                let mut flags = OpenFlags::empty();
+                flags.set(OpenFlags::NOFOLLOW, mask.contains(InotifyMask::DONT_FOLLOW));
+                flags.set(OpenFlags::DIRECTORY, mask.contains(InotifyMask::ONLYDIR));
+                let fd = bounds.open(&Where { dir: None, path }, flags)?;
+                let mut mask = mask;
+                if mask.contains(InotifyMask::DONT_FOLLOW) {
+                    // There must be a bit: nothing is made of this one.
+                    mask = (mask - InotifyMask::DONT_FOLLOW) | InotifyMask::ISDIR;
+                }
+                let watch = |[path]: [Text; 1]| Call::InotifyAddWatch { queue, path, mask };
+                return bounds.by_number([fd], watch);
+            }
+            Call::Mount { path, flags } => {
+                let fd = bounds.named(&path)?;
+                return bounds.by_number([fd], |[path]| Call::Mount { path, flags });
+            }
+            Call::Bind { source, path } => {
+                return bounds.mount_tree(&source, &path, MountFlags::BIND);
+            }
+            Call::MountTree { source, path, flags } => {
+                return bounds.mount_tree(&source, &path, flags);
+            }
+            Call::Umount2 { path, flags } => return bounds.umount2(&path, flags),
+            Call::PivotRoot { new_root, put_old } => {
+                let nothing = || Text(Vec::new());
+                let refused = Call::PivotRoot { new_root: nothing(), put_old: nothing() };
+                if let Err(Errno::EPERM) = self.call(&refused) {
+                    return Err(Errno::EPERM);
+                }
+                let directory = |Text(path): Text| {
+                    bounds.open(&Where { dir: None, path }, OpenFlags::DIRECTORY)
+                };
+                let fds = [directory(new_root)?, directory(put_old)?];
+                return bounds
+                    .by_number(fds, |[new_root, put_old]| Call::PivotRoot { new_root, put_old });
+            }
             call => bounds.about_mounts(call)?,
         };
         bounds.beside(&fds).call(&call)
     }
 }
 
-impl Caller<'_> {
-    /// The size of the file to which a symlink leads within bounds, if the path ends in one.
-    pub(crate) fn size_by_symlink(
-        &self,
-        resolve: ResolveFlags,
-        path: &[u8],
-    ) -> Option<Result<i64>> {
-        let place = Where { dir: None, path: path.to_vec() };
-        let bounds = Bounds { caller: self, resolve };
-        let size_of = |fd: OwnedFd| sys::fstat(fd.as_raw_fd()).map(|stat| stat.st_size);
-        bounds.ends_in_symlink(&place).then(|| bounds.whole(&place, false).and_then(size_of))
+/// Whether a call means what a descriptor stands for, or where the caller is, and looks nothing up.
+fn means_a_descriptor(call: &Call) -> bool {
+    let empty =
+        |path: &Where, flags: AtFlags| path.path.is_empty() && flags.contains(AtFlags::EMPTY_PATH);
+    match call {
+        Call::Fstatat { path, flags }
+        | Call::Statx { path, flags, .. }
+        | Call::Faccessat2 { path, flags, .. }
+        | Call::Fchmodat2 { path, flags, .. }
+        | Call::Fchownat { path, flags, .. }
+        | Call::Utimensat { path, flags, .. }
+        | Call::OpenExec { path, flags }
+        | Call::Setxattrat { path, at: flags, .. }
+        | Call::Getxattrat { path, at: flags, .. }
+        | Call::Listxattrat { path, at: flags, .. }
+        | Call::Removexattrat { path, at: flags, .. } => empty(path, *flags),
+        Call::Readlinkat { path, .. } => path.dir.is_some() && path.path.is_empty(),
+        Call::OpenTree { path, flags, .. }
+        | Call::OpenTreeAttr { path, flags, .. }
+        | Call::MountSetattr { path, flags, .. } => {
+            path.path.is_empty() && flags.contains(OpenTreeFlags::EMPTY_PATH)
+        }
+        _ => false,
     }
 }
 
-/// chroot(2) to the directory in the first slot.
-///
-/// It takes a path, which `.` is for who is there. Whoever may do it comes back; whoever may not goes there in a thread
-/// that ends.
-fn chroot(caller: &Caller<'_>) -> Result<Raw<OwnedFd>> {
-    let go = || {
-        caller.call(&Call::Fchdir { slot: FIRST })?;
-        caller.call(&Call::Chroot { path: Text(b".".to_vec()) })
-    };
-    alone(go)?;
-    let here = Where { dir: None, path: b".".to_vec() };
-    let open =
-        Call::Openat { slot: Fills(FIRST), path: here, flags: OpenFlags::PATH, mode: Octal(0) };
-    let Raw::File(cwd) = caller.call(&open)? else { unreachable!("it opens") };
-    let answer = go()?;
-    sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(cwd.as_raw_fd().into())])?;
-    Ok(answer)
-}
-
-/// Makes calls in a thread that has root and current directory for itself.
-///
-/// The kernel has taken it apart too when this returns: until then it is a task in the caller's namespace, which goes with
-/// its last one.
-fn alone<T: Send>(calls: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let there = || {
-        let tid = sys::syscall(libc::SYS_gettid, []).expect("every thread has a number");
-        let unshared = sys::syscall(libc::SYS_unshare, [sys::Arg::Int(libc::CLONE_FS.into())]);
-        (tid, unshared.and_then(|_| calls()))
-    };
-    let (tid, answer) =
-        thread::scope(|scope| scope.spawn(there).join().expect("calls do not panic"));
-    let signal_0 = [i64::from(std::process::id()), tid, 0];
-    while sys::syscall(libc::SYS_tgkill, signal_0.map(sys::Arg::Int)) != Err(Errno::ESRCH) {
-        thread::yield_now();
+/// The openat2(2) that opens within bounds. What that one refuses of flags and a mode openat(2) does not look at.
+pub(crate) fn as_openat2(resolve: ResolveFlags, call: &Call) -> Option<Call> {
+    match call.clone() {
+        Call::Openat { slot, path, flags, mode: Octal(mode) } => {
+            let mut flags = OpenFlags::from_bits_truncate(flags.bits());
+            if flags.contains(OpenFlags::PATH) {
+                let known = OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::CLOEXEC;
+                flags &= known | OpenFlags::PATH;
+            }
+            let makes = flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE);
+            let mode = Octal(if makes { mode & 0o7777 } else { 0 });
+            Some(Call::Openat2 { slot, path, flags, mode, resolve })
+        }
+        Call::Openat2 { slot, path, flags, mode, resolve: own } => {
+            Some(Call::Openat2 { slot, path, flags, mode, resolve: resolve | own })
+        }
+        _ => None,
     }
-    answer
-}
-
-/// Bounds, and from where.
-struct Bounds<'c> {
-    caller: &'c Caller<'c>,
-    resolve: ResolveFlags,
 }
 
 impl Bounds<'_> {
-    /// A caller that has these descriptors in the first slots.
-    fn beside(&self, fds: &[OwnedFd]) -> Caller<'_> {
-        let mut slots = [-1; SLOTS + QUEUES];
-        for (slot, fd) in slots.iter_mut().zip(fds) {
-            *slot = fd.as_raw_fd();
-        }
-        Caller { fds: slots, tasks: self.caller.tasks }
-    }
-
     /// The calls about mounts.
     fn about_mounts(&self, call: Call) -> Result<(Vec<OwnedFd>, Call)> {
         let itself = |slot| Where { dir: Some(slot), path: Vec::new() };
@@ -229,88 +266,14 @@ impl Bounds<'_> {
             // Where it is to come is looked up first.
             Call::MoveMount { from, to, flags } => {
                 let other = self.whole(&to, !flags.contains(MoveMountFlags::T_SYMLINKS))?;
-                let fd = self.whole(&from, !flags.contains(MoveMountFlags::F_SYMLINKS))?;
+                let nofollow = !flags.contains(MoveMountFlags::F_SYMLINKS);
+                let may_be_empty = flags.contains(MoveMountFlags::F_EMPTY_PATH);
+                let fd = self.whole_or_itself(&from, nofollow, may_be_empty)?;
                 let (from, to) = (itself(FIRST), itself(SECOND));
                 let flags = flags | MoveMountFlags::F_EMPTY_PATH | MoveMountFlags::T_EMPTY_PATH;
                 (vec![fd, other], Call::MoveMount { from, to, flags })
             }
             call => panic!("no bounds are known for {call}"),
         })
-    }
-
-    fn open(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {
-        self.openat2(place, flags | OpenFlags::PATH)
-    }
-
-    fn openat2(&self, place: &Where, flags: OpenFlags) -> Result<OwnedFd> {
-        let call = Call::Openat2 {
-            slot: Fills(FIRST),
-            path: place.clone(),
-            flags,
-            mode: Octal(0),
-            resolve: self.resolve,
-        };
-        match self.caller.call(&call)? {
-            Raw::File(fd) => Ok(fd),
-            _ => unreachable!("openat2 answers with a descriptor"),
-        }
-    }
-
-    /// What the path leads to.
-    fn whole(&self, place: &Where, nofollow: bool) -> Result<OwnedFd> {
-        let flags = if nofollow { OpenFlags::NOFOLLOW } else { OpenFlags::empty() };
-        self.open(place, flags)
-    }
-
-    /// The directory of the path's last name, and that name as seen from there; of `/` what the call takes for the same.
-    fn parent(&self, place: &Where, slot: Slot, root: &[u8]) -> Result<(OwnedFd, Where)> {
-        let path = &place.path;
-        if path.is_empty() || path.len() >= pathwalk::abi::PATH_MAX {
-            // To be refused as it is.
-            self.open(place, OpenFlags::empty())?;
-        }
-        let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-        let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-        // With the dot a symlink there is one in the middle, as it is in the whole path.
-        let directory = match end {
-            0 => path.clone(),
-            _ => [&path[..start], b"."].concat(),
-        };
-        let last = if end == 0 { root.to_vec() } else { path[start..].to_vec() };
-        let directory = Where { dir: place.dir, path: directory };
-        let fd = self.open(&directory, OpenFlags::DIRECTORY)?;
-        Ok((fd, Where { dir: Some(slot), path: last }))
-    }
-
-    /// What the path's last name stands for, not followed, from its directory.
-    fn itself_from_parent(&self, place: &Where) -> Result<(OwnedFd, Where)> {
-        self.whole(place, true)?;
-        self.parent(place, FIRST, b".")
-    }
-
-    /// truncate(2) knows no descriptor. The type of the file is looked at first, as it does; then it is made from the directory
-    /// of the last name, by a thread that goes there. Where that name is a symlink's, the file is opened for writing.
-    fn truncate(&self, path: &[u8], size: Int) -> Result<Raw<OwnedFd>> {
-        let place = Where { dir: None, path: path.to_vec() };
-        let found = sys::fstat(self.whole(&place, false)?.as_raw_fd())?;
-        match FileType::from_mode(found.st_mode) {
-            Some(FileType::Regular) => {}
-            Some(FileType::Directory) => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
-        }
-        if self.ends_in_symlink(&place) {
-            let fds = [self.openat2(&place, OpenFlags::WRONLY)?];
-            return self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size });
-        }
-        let (dir, last) = self.parent(&place, FIRST, b".")?;
-        alone(|| {
-            sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(dir.as_raw_fd().into())])?;
-            self.caller.call(&Call::Truncate { path: Text(last.path.clone()), size })
-        })
-    }
-
-    fn ends_in_symlink(&self, place: &Where) -> bool {
-        let itself = self.whole(place, true).and_then(|fd| sys::fstat(fd.as_raw_fd()));
-        itself.is_ok_and(|stat| FileType::from_mode(stat.st_mode) == Some(FileType::Symlink))
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     answer::{Raw, Said},
     call::Call,
     field::Octal,
-    kernel::{Caller, sys},
+    kernel::{Caller, as_openat2, sys},
 };
 use pathwalk::{CapSet, Errno, Event, FileType, InotifyMask, OpenFlags, ResolveFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,6 +33,11 @@ impl Known {
         call: &Call,
         answer: Result<Raw<OwnedFd>, Errno>,
     ) -> Said<OwnedFd> {
+        let open = match call {
+            Call::Within { resolve, call } => as_openat2(*resolve, call),
+            _ => None,
+        };
+        let call = open.as_ref().unwrap_or(call);
         match (self, &answer) {
             (Self::Shown, _) => {}
             (_, Err(Errno::EAGAIN)) if misses_what_is_not_there(caller, call) => {

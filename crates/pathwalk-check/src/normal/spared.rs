@@ -2,11 +2,11 @@
 
 use crate::{
     answer::Said,
-    call::{Call, QUEUES, SLOTS, Step},
-    field::{Text, Where},
+    call::{Call, SLOTS, Step},
+    field::Text,
     kernel::{Caller, parent_mount, with_map},
 };
-use pathwalk::{AtFlags, Errno, OpenFlags, ResolveFlags, StatxMask, UmountFlags};
+use pathwalk::{Errno, OpenFlags, ResolveFlags, UmountFlags};
 
 /// So often a walk within bounds is asked for again.
 const MOVES: u32 = 1000;
@@ -33,29 +33,40 @@ fn is_unmade(call: &Call) -> bool {
 /// Whether it is a lazy umount of the root of all, and not to be made: below it the kernel has a file system that belongs to
 /// the whole machine, which setns(2) would then lead to.
 fn shows_what_is_below_all(caller: &Caller<'_>, call: &Call) -> bool {
-    let Call::Umount2 { path, flags } = call else { return false };
+    let (resolve, call) = match call {
+        Call::Within { resolve, call } => (*resolve, &**call),
+        call => (ResolveFlags::empty(), call),
+    };
+    let Call::Umount2 { path: Text(path), flags } = call else { return false };
     if !flags.contains(UmountFlags::DETACH) {
         // To look at it would be to use it: see `MNT_EXPIRE`.
         return false;
     }
-    let mut at = AtFlags::empty();
-    at.set(AtFlags::SYMLINK_NOFOLLOW, flags.contains(UmountFlags::NOFOLLOW));
-    let path = Where { dir: None, path: path.0.clone() };
-    let caller = Caller { fds: [-1; SLOTS + QUEUES], ..*caller };
-    let statx = caller.statx(&path, at, StatxMask::MNT_ID_UNIQUE);
+    let mount = caller.mount_within(resolve, path, flags.contains(UmountFlags::NOFOLLOW));
     let parent = |mount| parent_mount(mount).ok();
-    let above = statx.ok().and_then(|statx| parent(statx.stx_mnt_id));
+    let above = mount.ok().and_then(parent);
     above.is_some_and(|bottom| parent(bottom) == Some(bottom))
 }
 
-/// Whether what a call within bounds does cannot be told from what is done in its place: where a symlink leads to the
-/// file that is to be truncated, it is opened, of which somebody may hear, and stamped even where its size stays.
+/// Whether what a call within bounds does cannot be told from what is done in its place.
 fn has_no_stand_in(caller: &Caller<'_>, call: &Call) -> bool {
     let Call::Within { resolve, call } = call else { return false };
-    let Call::Truncate { path: Text(path), size } = &**call else { return false };
-    let heard = caller.fds[SLOTS..].iter().any(|&queue| queue >= 0);
-    let found = caller.size_by_symlink(*resolve, path);
-    found.is_some_and(|found| heard || found == Ok(size.0))
+    match &**call {
+        // Where a symlink leads to the file, that is opened, of which somebody may hear, and stamped even where its size stays.
+        Call::Truncate { path: Text(path), size } => {
+            let heard = caller.fds[SLOTS..].iter().any(|&queue| queue >= 0);
+            let found = caller.size_by_symlink(*resolve, path);
+            found.is_some_and(|found| heard || found == Ok(size.0))
+        }
+        // It is opened first, which is to use it.
+        Call::Umount2 { flags, .. } if flags.contains(UmountFlags::EXPIRE) => true,
+        // Who is in its directory uses what is mounted there, if the path ends elsewhere than in its name.
+        Call::Umount2 { path: Text(path), flags } => {
+            let nofollow = flags.contains(UmountFlags::NOFOLLOW);
+            !flags.contains(UmountFlags::DETACH) && !caller.ends_in_a_name(*resolve, path, nofollow)
+        }
+        _ => false,
+    }
 }
 
 /// Whether the kernel is asked again, as it has just been told the same: that a mount goes at the next call. What was let go

@@ -121,6 +121,22 @@ impl Task {
         path: impl AsRef<[u8]>,
         mask: InotifyMask,
     ) -> Result<i32> {
+        self.inotify_add_watchat(queue, At::Cwd, path, mask)
+    }
+
+    /// `inotify_add_watchat(queue, dir, path, mask)`: watches a file. Linux has no such call: it is
+    /// [`Task::inotify_add_watch`] from a directory, or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::inotify_add_watch`].
+    pub fn inotify_add_watchat<'a>(
+        &self,
+        queue: &Inotify,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        mask: InotifyMask,
+    ) -> Result<i32> {
         if mask.bits() & !InotifyMask::all().bits() != 0 || mask.is_empty() {
             return Err(Errno::EINVAL);
         }
@@ -131,7 +147,7 @@ impl Task {
         let mut flags = Lookup::empty();
         flags.set(Lookup::FOLLOW, !mask.contains(InotifyMask::DONT_FOLLOW));
         flags.set(Lookup::DIRECTORY, mask.contains(InotifyMask::ONLYDIR));
-        let held = keep(&self.request(At::Cwd, path.as_ref(), flags)?)?;
+        let held = keep(&self.request(dir.into(), path.as_ref(), flags)?)?;
         let vfs = self.vfs();
         vfs.inode_permission(held.inode(), Access::READ, &held.seen_by(self.cred.subject()))?;
         vfs.ask(Hooks::PATH_NOTIFY, |module| {

@@ -30,11 +30,11 @@ struct Whither<'s> {
 
 impl Whither<'_> {
     fn is_nothing(self) -> bool {
-        self.path.is_empty() && !matches!(self.dir, At::Dir(_))
+        self.path.is_empty() && self.dir.dir().is_none()
     }
 
     fn lookup(self, mut lookup: Lookup) -> Lookup {
-        lookup.set(Lookup::EMPTY, matches!(self.dir, At::Dir(_)));
+        lookup.set(Lookup::EMPTY, self.dir.dir().is_some());
         lookup
     }
 }
@@ -88,7 +88,24 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        self.path_mount(What::New(fs), Whither { dir: At::Cwd, path: path.as_ref() }, flags)
+        self.mountat(fs, (At::Cwd, path.as_ref()), flags)
+    }
+
+    /// `mountat(source, dir, path, type, flags)`: mounts a file system. Linux has no such call: it is [`Task::mount`] on a path
+    /// from a directory, or within bounds.
+    ///
+    /// With an open file an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::mount`].
+    pub fn mountat(
+        &self,
+        fs: Arc<dyn FileSystem>,
+        (dir, path): (At<'_>, &[u8]),
+        flags: MountFlags,
+    ) -> Result<()> {
+        self.path_mount(What::New(fs), Whither { dir, path }, flags)
     }
 
     /// `mount(source, path, NULL, flags)`: changes what is mounted: mount(2) with a flag that says how.
@@ -133,9 +150,10 @@ impl Task {
         self.mount_treeat((At::Cwd, source.as_ref()), (At::Cwd, path.as_ref()), flags)
     }
 
-    /// `mount(source, path, NULL, flags)` of paths that begin at open files: [`Task::mount_tree`].
+    /// `mount_treeat(source, path, flags)`: changes what is mounted. Linux has no such call: it is [`Task::mount_tree`] of paths
+    /// from directories, or within bounds.
     ///
-    /// With [`At::Dir`] an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
+    /// With an open file an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
     ///
     /// # Errors
     ///
@@ -271,13 +289,28 @@ impl Task {
     ///
     /// [`FileSystem::automount`]: crate::fs::FileSystem::automount
     pub fn umount2(&self, path: impl AsRef<[u8]>, flags: UmountFlags) -> Result<()> {
+        self.umount2at(At::Cwd, path, flags)
+    }
+
+    /// `umount2at(dir, path, flags)`: takes away what is mounted at a path. Linux has no such call: it is [`Task::umount2`] from
+    /// a directory, or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::umount2`].
+    pub fn umount2at<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        flags: UmountFlags,
+    ) -> Result<()> {
         if flags.bits() & !UmountFlags::all().bits() != 0 {
             return Err(Errno::EINVAL);
         }
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
         let vfs = self.vfs();
-        let mut held = keep(&self.request(At::Cwd, path.as_ref(), lookup)?)?;
+        let mut held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
         while let Some((seen, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
             held = HeldPath::new(vfs, seen.id, root);
@@ -313,10 +346,24 @@ impl Task {
     /// - `EINVAL`: the task's root or the new root is no mount's root, or at the bottom; the old root's place is not below
     ///   the new root; the new root is not below the root.
     pub fn pivot_root(&self, new_root: impl AsRef<[u8]>, put_old: impl AsRef<[u8]>) -> Result<()> {
+        self.pivot_rootat((At::Cwd, new_root.as_ref()), (At::Cwd, put_old.as_ref()))
+    }
+
+    /// `pivot_rootat(new_root, put_old)`: changes the root mount. Linux has no such call: it is [`Task::pivot_root`] of paths
+    /// from directories, or within bounds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::pivot_root`].
+    pub fn pivot_rootat(
+        &self,
+        (new_dir, new_root): (At<'_>, &[u8]),
+        (old_dir, put_old): (At<'_>, &[u8]),
+    ) -> Result<()> {
         self.must_have(CapSet::SYS_ADMIN)?;
         let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
-        let new = keep(&self.request(At::Cwd, new_root.as_ref(), flags)?)?;
-        let old = keep(&self.request(At::Cwd, put_old.as_ref(), flags)?)?;
+        let new = keep(&self.request(new_dir, new_root, flags)?)?;
+        let old = keep(&self.request(old_dir, put_old, flags)?)?;
         let vfs = self.vfs();
         vfs.ask(Hooks::SB_PIVOTROOT, |module| {
             let (old, new) = (PathRef::of(vfs, &old), PathRef::of(vfs, &new));

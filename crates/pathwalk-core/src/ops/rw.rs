@@ -157,6 +157,10 @@ impl Task {
         }
         let held = file.borrow();
         debug_assert!(held.inode() != InodeId::NONE, "an open file stands for something");
+        // Where no file system has a byte, before the file loses what it runs as.
+        if offset.unwrap_or_else(|| file.inode_ref().attr().size) >= i64::MAX as u64 {
+            return Err(Errno::EFBIG);
+        }
         self.vfs().file_remove_privs(&held, &held.seen_by(self.cred.subject()))?;
         lock_order::assert_none_held();
         let now = self.vfs().now();
