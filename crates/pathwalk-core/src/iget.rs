@@ -66,7 +66,7 @@ impl Vfs {
         let flags = sb.inode_flags | managed.inode_flags();
         self.inode(id).begin(sb.id(), found, flags & !I_HASHED, body);
         if found.attr.nlink == 0 {
-            sb.unlinked.get();
+            self.unlinked(sb.id()).get();
         }
         if flags & I_HASHED == 0 {
             return id;
@@ -104,12 +104,25 @@ impl Vfs {
     ///
     /// Linux: `iput`, `evict`.
     pub(crate) fn iput(&self, id: InodeId) {
+        self.iput_of(id, None);
+    }
+
+    /// As [`Vfs::iput`], of who may have the superblock at hand.
+    pub(crate) fn iput_of(&self, id: InodeId, known: Option<&SuperBlock>) {
         let slot = self.inode(id);
-        if slot.lockref.put() != 0 {
+        // Where nobody else has a count, it is given back with the mark.
+        let alone = slot.lockref.count() == 1;
+        if !alone && slot.lockref.put() != 0 {
             return;
         }
         let guard = slot.lockref.lock(lock::INODE);
-        if !guard.mark_dead() {
+        let dead = if alone { guard.put_and_mark_dead() } else { guard.mark_dead() };
+        if !dead {
+            drop(guard);
+            // Somebody found it meanwhile.
+            if alone {
+                self.iput_of(id, known);
+            }
             return;
         }
         if slot.flags.get() & I_HASHED != 0 {
@@ -119,13 +132,21 @@ impl Vfs {
         let blobs = slot.clear_locked();
         drop(guard);
         self.free_blobs(blobs);
-        let sb = self.superblock(sb);
-        debug_assert!(sb.is_some(), "a superblock outlives its inodes");
-        if let Some(sb) = sb {
-            if unlinked {
-                sb.unlinked.put();
+        if unlinked {
+            self.unlinked(sb).put();
+        }
+        match known {
+            Some(known) => {
+                debug_assert_eq!(known.id(), sb, "a tree is of one file system");
+                known.fs.evict(node, unlinked);
             }
-            sb.fs.evict(node, unlinked);
+            None => {
+                let sb = self.superblock(sb);
+                debug_assert!(sb.is_some(), "a superblock outlives its inodes");
+                if let Some(sb) = sb {
+                    sb.fs.evict(node, unlinked);
+                }
+            }
         }
         self.inodes.free(id.0);
     }
@@ -141,10 +162,8 @@ impl Vfs {
     /// Gives back an inode slot that no dentry and no table knows; its file system hears nothing of it.
     pub(crate) fn inode_discard(&self, id: InodeId) {
         let slot = self.inode(id);
-        if slot.is_unlinked()
-            && let Some(sb) = self.superblock(slot.sb.get())
-        {
-            sb.unlinked.put();
+        if slot.is_unlinked() {
+            self.unlinked(slot.sb.get()).put();
         }
         let blobs = {
             let guard = slot.lockref.lock(lock::INODE);

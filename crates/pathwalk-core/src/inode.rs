@@ -17,7 +17,10 @@ use crate::{
     name::fold,
     vfs::Vfs,
 };
-use pathwalk_abi::{Dev, Errno, FileType, InodeFlags, Result, Timespec, mode::S_IRWXUGO};
+use pathwalk_abi::{
+    Dev, Errno, FileType, InodeFlags, Result, Timespec,
+    mode::{S_IFDIR, S_IFMT, S_IRWXUGO},
+};
 use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, Spin, blob, slot};
 
 /// The name of an inode slot; 0 is none.
@@ -220,9 +223,9 @@ impl Inode {
         }
     }
 
-    /// Fills a fresh slot with what a file system said; `body` is the symlink's, where there is one.
+    /// Fills a fresh slot with what a file system said; `body` is the symlink's, where there is one. Nobody else knows the
+    /// slot, so it needs no lock.
     pub(crate) fn begin(&self, sb: u32, found: &Found, flags: u32, body: Blob) {
-        let _guard = self.lockref.lock(lock::INODE);
         let _change = self.seq.change();
         self.flags.set(flags);
         self.sb.set(sb);
@@ -346,6 +349,13 @@ pub(crate) struct Owner {
     pub(crate) gid: u32,
 }
 
+impl Owner {
+    /// Whether it is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.mode & S_IFMT == S_IFDIR
+    }
+}
+
 /// Refuses what no symlink can have as its body, whatever a file system says.
 ///
 /// # Errors
@@ -396,6 +406,16 @@ impl<'a> InodeRef<'a> {
     /// The attributes at one moment.
     pub fn attr(&self) -> Attr {
         self.slot().attr()
+    }
+
+    /// The type, which never changes.
+    pub fn file_type(&self) -> FileType {
+        self.slot().file_type().unwrap_or(FileType::Regular)
+    }
+
+    /// Whether both are one inode.
+    pub fn is(&self, other: InodeRef<'_>) -> bool {
+        std::ptr::eq(self.vfs, other.vfs) && self.id == other.id
     }
 
     /// Says that its attributes may change without the cache being told: from now on, while it is in the cache,
@@ -473,10 +493,9 @@ impl<'a> InodeRef<'a> {
             if attr.nlink > before.nlink {
                 slot.flags.set(slot.flags.get() & !I_LINKABLE);
             }
-            if (attr.nlink == 0) != (before.nlink == 0)
-                && let Some(sb) = self.vfs.superblock(slot.sb.get())
-            {
-                if attr.nlink == 0 { sb.unlinked.get() } else { sb.unlinked.put() }
+            if (attr.nlink == 0) != (before.nlink == 0) {
+                let unlinked = self.vfs.unlinked(slot.sb.get());
+                if attr.nlink == 0 { unlinked.get() } else { unlinked.put() }
             }
         }
         Ok(result)

@@ -117,6 +117,7 @@ pub struct Vfs {
     pub(crate) mhash: Table,
     pub(crate) mount_counts: Arena<Striped>,
     pub(crate) mount_writers: Arena<Striped>,
+    unlinked: Arena<Striped>,
     pub(crate) names: BlobArena,
     pub(crate) secret: Secret,
     pub(crate) config: Config,
@@ -153,8 +154,6 @@ pub(crate) struct SuperBlock {
     /// of mounts, which who asks has taken since.
     root: Cell32,
     pub(crate) features: Features,
-    /// How many of its inodes have lost their last name: they are in the way of making it read-only.
-    pub(crate) unlinked: Striped,
     /// The flags of its dentries.
     pub(crate) kind: u32,
     /// The flags of its inodes.
@@ -171,6 +170,8 @@ struct SbSlot {
     read_only: Cell32,
     /// How many mounts it has; under the lock of the tree of mounts.
     mounts: Cell32,
+    /// The slot that counts its inodes without a name.
+    unlinked: Cell32,
 }
 
 /// A superblock in use.
@@ -232,6 +233,7 @@ impl Vfs {
             mhash: Table::new(MOUNT_SLOTS, lock::BUCKET)?,
             mount_counts: Arena::new(MOUNT_SLOTS)?,
             mount_writers: Arena::new(MOUNT_SLOTS)?,
+            unlinked: Arena::new((SBS * SBS) as u32)?,
             names: BlobArena::new(config.name_bytes)?,
             secret: Secret([random(0), random(1)]),
             config,
@@ -293,13 +295,14 @@ impl Vfs {
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
         let found = fs.root(who, self.now())?;
+        let unlinked = self.unlinked.alloc().ok_or(Errno::ENOSPC)?;
+        self.sb_slot(id).expect("just made").unlinked.set(unlinked);
         let sb = SuperBlock {
             fs,
             dev: Dev::new(0, id),
             flags: Cell64::default(),
             root: Cell32::default(),
             features,
-            unlinked: Striped::default(),
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)
@@ -323,7 +326,7 @@ impl Vfs {
         let root = match made {
             Ok(root) => root,
             Err(errno) => {
-                self.sb_slot(id).expect("just made").sb.store(None);
+                self.sb_free(id);
                 return Err(errno);
             }
         };
@@ -344,13 +347,29 @@ impl Vfs {
         if root != DentryId::NONE {
             self.drop_tree(root);
         }
-        self.sb_slot(id).expect("it has a superblock").sb.store(None);
+        self.sb_free(id);
+    }
+
+    /// Gives the place of a superblock back; none of its inodes is left.
+    fn sb_free(&self, id: u32) {
+        let slot = self.sb_slot(id).expect("it has a superblock");
+        debug_assert_eq!(self.unlinked(id).sum(), 0, "a superblock outlives its inodes");
+        let unlinked = slot.unlinked.get();
+        slot.sb.store(None);
+        self.unlinked.free(unlinked);
     }
 
     /// The superblock of that number.
     pub(crate) fn superblock(&self, id: u32) -> Option<SbRef> {
         let guard = self.sb_slot(id)?.sb.load();
         guard.is_some().then_some(SbRef(guard))
+    }
+
+    /// How many inodes of the superblock of that number have lost their last name: they are in the way of making it read-only.
+    /// Who has an inode of it needs no more of the superblock than its number.
+    pub(crate) fn unlinked(&self, id: u32) -> &Striped {
+        let slot = self.sb_slot(id).expect("an inode's superblock has a place");
+        self.unlinked.get(slot.unlinked.get())
     }
 
     /// Sets what a superblock keeps of mount(2)'s flags; the caller has the lock of the tree of mounts, or nobody knows it yet.
@@ -410,6 +429,7 @@ impl Vfs {
                 + self.mounts.bytes()
                 + self.mount_counts.bytes()
                 + self.mount_writers.bytes()
+                + self.unlinked.bytes()
                 + self.dhash.bytes()
                 + self.ihash.bytes()
                 + self.mhash.bytes()

@@ -21,13 +21,11 @@ use pathwalk_core::{
     AclEntry, AclKind, Attr, InodeRef, Subject,
     fs::{Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename},
 };
+use pathwalk_sync::Numbers;
 use std::{
     convert::Infallible,
     fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock},
 };
 
 /// The type's magic number in statfs(2).
@@ -46,7 +44,7 @@ const LONG_BODY: usize = 128;
 pub struct MemFs {
     options: Builder,
     pub(crate) space: Arc<Space>,
-    next_ino: AtomicU64,
+    numbers: Numbers,
     files: Files,
     /// User and group of who mounted it first.
     mounted_by: OnceLock<(u32, u32)>,
@@ -70,8 +68,8 @@ impl MemFs {
 
     pub(crate) fn made_as(options: Builder) -> Self {
         let space = Arc::new(Space::new(options.limits.unwrap_or_default()));
-        let (next_ino, files) = (AtomicU64::new(1), Files::default());
-        Self { options, space, next_ino, files, mounted_by: OnceLock::new() }
+        let (numbers, files) = (Numbers::default(), Files::default());
+        Self { options, space, numbers, files, mounted_by: OnceLock::new() }
     }
 
     /// How much it holds.
@@ -94,7 +92,7 @@ impl MemFs {
             uid: new.uid,
             gid: new.gid,
             nlink: if directory { EMPTY_NLINK } else { 1 },
-            ino: self.next_ino.fetch_add(1, Relaxed),
+            ino: self.numbers.next(),
             size,
             blocks,
             rdev: new.rdev,

@@ -24,8 +24,8 @@ impl MemFs {
     /// - `EMLINK`: the new directory has 2³² - 1 links; tmpfs has no limit, and no room for so many.
     pub(crate) fn move_name(&self, rename: &Rename<'_>) -> Result<()> {
         let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
-        let moved = inode.attr().file_type() == FileType::Directory;
-        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
+        let moved = inode.file_type() == FileType::Directory;
+        let same_dir = old_dir.is(new_dir);
         match replaced {
             Some(victim) if moved => victim.update(|victim| directory::remove(victim, now))?,
             Some(victim) => self.drop_name(victim, now),
@@ -75,8 +75,8 @@ impl MemFs {
     pub(crate) fn exchange_names(&self, rename: &Rename<'_>) -> Result<()> {
         let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
         let other = replaced.ok_or(Errno::ENOENT)?;
-        let is_directory = |inode: InodeRef<'_>| inode.attr().file_type() == FileType::Directory;
-        let same_dir = old_dir.attr().ino == new_dir.attr().ino;
+        let is_directory = |inode: InodeRef<'_>| inode.file_type() == FileType::Directory;
+        let same_dir = old_dir.is(new_dir);
         match (is_directory(inode), is_directory(other)) {
             _ if same_dir => change(old_dir, |dir| directory::touch(dir, now)),
             (true, false) => directory::pass_on(old_dir, new_dir, now)?,

@@ -13,7 +13,7 @@
 //! orders them is one of the types here.
 //!
 //! Reading order: [`seq`] (how a reader knows), [`lockref`] (how a holder holds), [`arena`] (where slots
-//! live), [`chain`] (how they are found), [`striped`], [`blob`], [`gate`].
+//! live), [`chain`] (how they are found), [`striped`], [`numbers`], [`blob`], [`gate`].
 
 pub mod seq;
 
@@ -24,6 +24,8 @@ pub mod arena;
 pub mod chain;
 
 pub mod striped;
+
+pub mod numbers;
 
 pub mod blob;
 
@@ -49,6 +51,7 @@ pub use chain::{Absent, Chain, Link, Linked, Table, View};
 pub use lock_order::Rank;
 pub use lockref::{LockGuard, Lockref};
 pub use mapping::Slots;
+pub use numbers::Numbers;
 pub use seq::{Change, Sample, Seq};
 pub use spin::Spin;
 pub use striped::Striped;

@@ -19,7 +19,7 @@ use super::{
     reserve::{Busy, Tried},
 };
 use crate::{
-    inode::{InodeId, Owner},
+    inode::{I_HASHED, InodeId, Owner},
     lock,
     vfs::Vfs,
 };
@@ -75,6 +75,10 @@ impl Vfs {
             return;
         }
         let slot = self.inode(inode);
+        // It claimed it before. Whoever takes it from the dentry by now takes what the dentry gets of it, too (rule 3).
+        if slot.alias() == id.0 {
+            return;
+        }
         let _inode = slot.lockref.lock(lock::INODE);
         let old = DentryId(slot.alias());
         if old != id {
@@ -86,12 +90,26 @@ impl Vfs {
         }
     }
 
+    /// Makes a dentry the alias of a directory that was just made. Nobody else knows that, unless he finds it in a table, so it
+    /// needs no lock.
+    pub(crate) fn set_first_alias(&self, inode: InodeId, id: DentryId) {
+        let slot = self.inode(inode);
+        if self.is_directory_inode(inode) && slot.flags.get() & I_HASHED == 0 {
+            slot.set_alias(id.0);
+        }
+    }
+
     /// Says that a dentry that is about to be freed is no alias any more.
     pub(super) fn give_up_alias(&self, inode: InodeId, id: DentryId) {
         if !self.is_directory_inode(inode) {
             return;
         }
         let slot = self.inode(inode);
+        // It goes with the dentry: nobody else has it, nor finds it in a table, so it never had another one.
+        if slot.lockref.count() == 1 && slot.flags.get() & I_HASHED == 0 {
+            debug_assert!(slot.alias() == id.0, "its one dentry");
+            return;
+        }
         let _inode = slot.lockref.lock(lock::INODE);
         if slot.alias() == id.0 {
             slot.set_alias(0);
@@ -136,7 +154,8 @@ impl Vfs {
         }
     }
 
-    fn is_directory_inode(&self, inode: InodeId) -> bool {
+    /// Whether it is a directory's inode; the type never changes.
+    pub(crate) fn is_directory_inode(&self, inode: InodeId) -> bool {
         self.inode(inode).file_type() == Some(FileType::Directory)
     }
 }

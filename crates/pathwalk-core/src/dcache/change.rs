@@ -13,7 +13,7 @@ use crate::{
     lock,
     name::{Component, INLINE_LEN, INLINE_WORDS, padded},
     topology::RenameGuard,
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{Errno, Result};
 
@@ -100,8 +100,8 @@ impl Vfs {
         Ok(DentryId(id))
     }
 
-    /// Frees a dead, unhashed dentry and returns its parent, whose count it held.
-    pub(crate) fn dentry_free(&self, id: DentryId) -> DentryId {
+    /// Frees a dead, unhashed dentry and returns its parent, whose count it held. The caller may have the superblock at hand.
+    pub(crate) fn dentry_free(&self, id: DentryId, sb: Option<&SuperBlock>) -> DentryId {
         let dentry = self.dentry(id);
         let (parent, inode, long) = (
             DentryId(dentry.parent.get()),
@@ -122,26 +122,29 @@ impl Vfs {
         if inode != InodeId::NONE {
             self.fsnotify_inoderemove(inode);
             self.give_up_alias(inode, id);
-            self.iput(inode);
+            self.iput_of(inode, sb);
         }
         self.dentries.free(id.0);
         parent
     }
 
-    /// Makes the name lead to the dentry, which becomes a child of `parent`.
+    /// Makes the name lead to a dentry that was just made and becomes a child of `parent`. Nobody else knows it, so its flags
+    /// need no lock.
     pub(crate) fn hash_locked(&self, parent: DentryId, id: DentryId, flags: u32) {
         let _children = self.dentry(parent).children_seq.change();
-        self.insert_child(parent, id, flags);
+        self.list_child(parent, id);
+        let dentry = self.dentry(id);
+        dentry.set_hashed(flags);
+        self.dhash.insert(id.0, dentry);
     }
 
-    /// As [`Vfs::hash_locked`], within a change of the parent's set of children.
+    /// As [`Vfs::hash_locked`], within a change of the parent's set of children, for a dentry that others may know.
     fn insert_child(&self, parent: DentryId, id: DentryId, flags: u32) {
         let dentry = self.dentry(id);
         self.list_child(parent, id);
         {
             let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
-            let _change = dentry.seq.change();
-            dentry.flags.set(dentry.flags.get() & !(NEGATIVE | IN_LOOKUP) | HASHED | flags);
+            dentry.set_hashed(flags);
         }
         self.dhash.insert(id.0, dentry);
     }
@@ -343,6 +346,13 @@ impl Vfs {
         let still = lock.expect("the rename lock is held where the parents differ").still();
         let above = |a, b| self.is_ancestor(a, b, still);
         if above(a, b) || !above(b, a) && a < b { (a, b) } else { (b, a) }
+    }
+}
+
+impl Dentry {
+    fn set_hashed(&self, flags: u32) {
+        let _change = self.seq.change();
+        self.flags.set(self.flags.get() & !(NEGATIVE | IN_LOOKUP) | HASHED | flags);
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     },
     lock,
     name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
 use pathwalk_sync::{Cell32, Cell64, Link, Linked, LockGuard, Lockref, Seq, Spin, slot};
@@ -231,27 +231,41 @@ impl Vfs {
     /// Gives a count back; the last one frees what no name leads to any more.
     ///
     /// Linux: `dput`.
-    pub(crate) fn dput(&self, mut id: DentryId) {
+    pub(crate) fn dput(&self, id: DentryId) {
+        self.dput_of(id, None);
+    }
+
+    /// As [`Vfs::dput`], of who may have the superblock at hand.
+    pub(super) fn dput_of(&self, mut id: DentryId, sb: Option<&SuperBlock>) {
         loop {
             let dentry = self.dentry(id);
-            if dentry.lockref.put() != 0 {
-                return;
+            // Where nobody else has a count, it is given back with the mark.
+            let alone = dentry.lockref.count() == 1 && !dentry.is(HASHED | IS_ROOT);
+            if !(alone && self.put_last(dentry)) {
+                if dentry.lockref.put() != 0 {
+                    return;
+                }
+                if dentry.is(HASHED | IS_ROOT) {
+                    self.let_go(dentry);
+                    return;
+                }
+                let guard = dentry.lockref.lock(lock::DENTRY);
+                if dentry.is(HASHED | IS_ROOT) || !guard.mark_dead() {
+                    return;
+                }
             }
-            if dentry.is(HASHED | IS_ROOT) {
-                self.let_go(dentry);
-                return;
-            }
-            let guard = dentry.lockref.lock(lock::DENTRY);
-            if dentry.is(HASHED | IS_ROOT) || !guard.mark_dead() {
-                return;
-            }
-            drop(guard);
-            let parent = self.dentry_free(id);
+            let parent = self.dentry_free(id, sb);
             if parent == DentryId::NONE || parent == id {
                 return;
             }
             id = parent;
         }
+    }
+
+    /// Gives back the caller's count of a dentry that no name leads to, and marks it dead, if that was the only one.
+    fn put_last(&self, dentry: &Dentry) -> bool {
+        let guard = dentry.lockref.lock(lock::DENTRY);
+        !dentry.is(HASHED | IS_ROOT) && guard.put_and_mark_dead()
     }
 
     /// The flags that a dentry gets from what it stands for; none while that is being changed: who changes it may be waiting

@@ -92,7 +92,7 @@ impl Vfs {
             }
             spin.turn();
         }
-        self.dentry_free(id);
+        self.dentry_free(id, None);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Rules:
 //! 1. A name is reserved by setting `busy` in its dentry, under the parent's lock; a name that has no dentry gets
-//!    one. Whoever finds it reserved notes under that lock that he waits, and waits, holding no lock.
+//!    one. Whoever finds it reserved notes under that lock that he waits, and waits, holding no lock. Once the name leads
+//!    nowhere nobody finds it, and its holder needs no lock to end the reservation.
 //! 2. Only the holder of the reservation changes what the name stands for, or which name and parent the dentry has. Where
 //!    it moves the dentry the reservation goes with it: `busy` is under the new parent's lock then.
 //! 3. Who reserves two names (rename) waits for them in the order of (parent, name), so nobody waits in a circle. Who waits,
@@ -16,9 +17,15 @@
 //! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
 
 use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
-use crate::{inode::InodeId, lock, name::Component, vfs::Vfs};
+use crate::{
+    inode::InodeId,
+    lock,
+    name::Component,
+    vfs::{SuperBlock, Vfs},
+};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::{Absent, Sample, gate};
+use std::mem::ManuallyDrop;
 
 /// What `busy` says: the name is reserved.
 const RESERVED: u32 = 1;
@@ -135,12 +142,20 @@ impl<'v> Reserved<'v> {
     }
 }
 
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
+impl Reserved<'_> {
+    /// Ends the reservation of who has the superblock at hand.
+    pub(crate) fn end(self, sb: &SuperBlock) {
+        ManuallyDrop::new(self).give_up(Some(sb));
+    }
+
+    fn give_up(&self, sb: Option<&SuperBlock>) {
         let dentry = self.dentry();
         let parent = self.vfs.dentry(self.parent);
         let (flags, waited_for) = {
-            let _parent = parent.lockref.lock(lock::DENTRY);
+            // Where the name leads nowhere any more, nobody finds it reserved: who did has noted that he waits before it was taken
+            // out, under this lock.
+            let hashed = dentry.is(HASHED);
+            let _parent = hashed.then(|| parent.lockref.lock(lock::DENTRY));
             debug_assert_eq!(dentry.parent.get(), self.parent.0, "only the holder moves it");
             let waited_for = dentry.busy.get() == WAITED_FOR;
             dentry.busy.set(0);
@@ -155,10 +170,16 @@ impl Drop for Reserved<'_> {
         if waited_for {
             gate::wake_all(dentry);
         }
-        self.vfs.dput(self.id);
+        self.vfs.dput_of(self.id, sb);
         if flags & ABSENT != 0 {
             self.vfs.trim_absent();
         }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.give_up(None);
     }
 }
 
@@ -326,7 +347,9 @@ impl Vfs {
             if directory.is(DEAD_DIR) {
                 return Err(Errno::ENOENT);
             }
-            self.must_be_a_name(parent, text, name)?;
+            if name.too_long() {
+                self.must_be_a_name(parent, text, name)?;
+            }
             if let Some(id) = self.d_lookup_hinted(hint, parent, text, name) {
                 let dentry = self.dentry(id);
                 dentry.lockref.get_locked();
@@ -336,6 +359,7 @@ impl Vfs {
                 dentry.busy.set(RESERVED);
                 return Ok(Ok(Reserved { vfs: self, id, parent }));
             }
+            self.must_be_a_name(parent, text, name)?;
             drop(guard);
             if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
                 return Ok(Ok(reserved));

@@ -247,7 +247,7 @@ impl Vfs {
             dead
         };
         if freed {
-            self.dentry_free(id);
+            self.dentry_free(id, None);
             self.dput(parent);
         }
         self.dput(parent);

@@ -173,8 +173,8 @@ impl Subject<'_> {
     /// # Errors
     ///
     /// - `EOVERFLOW`: it has.
-    pub(crate) fn must_be_mapped(&self, attr: &Attr) -> Result<()> {
-        if self.has_unmapped(attr.uid, attr.gid) { Err(Errno::EOVERFLOW) } else { Ok(()) }
+    pub(crate) fn must_be_mapped(&self, uid: u32, gid: u32) -> Result<()> {
+        if self.has_unmapped(uid, gid) { Err(Errno::EOVERFLOW) } else { Ok(()) }
     }
 
     /// Whether two inodes have one owner, and the mount shows him.

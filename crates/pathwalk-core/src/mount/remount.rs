@@ -229,7 +229,7 @@ impl<'v> TreeGuard<'v> {
             }
         }
         // Those that lose their last name do so by writers, who are all counted off by now.
-        if sb.unlinked.sum_after() != 0 {
+        if self.vfs.unlinked(sb.id()).sum_after() != 0 {
             return Err(Errno::EBUSY);
         }
         self.vfs.set_sb_flags(sb, sb.flags() | MountFlags::RDONLY);

@@ -166,7 +166,12 @@ impl Vfs {
         }
         let mut inodes = self.notify.watched();
         inodes.retain(|&inode| self.inode(inode).sb.get() == sb);
-        inodes.sort_by_key(|&inode| std::cmp::Reverse(self.inode(inode).attr().ino));
+        let born = |&inode: &InodeId| {
+            let attr = self.inode(inode).attr();
+            // Where the clock does not tell, the numbers do, which go up at least where one thread makes them.
+            std::cmp::Reverse((attr.btime.sec, attr.btime.nsec, attr.ino))
+        };
+        inodes.sort_by_key(born);
         for inode in inodes {
             self.fsnotify_inode(inode, InotifyMask::UNMOUNT);
             self.fsnotify_inode_delete(inode);

@@ -304,7 +304,7 @@ impl Task {
             if attr.file_type() == FileType::Symlink {
                 return Err(Errno::EOPNOTSUPP);
             }
-            who.must_be_mapped(attr)?;
+            who.must_be_mapped(attr.uid, attr.gid)?;
             vfs.security_inode_setattr(held, &who, SetAttr::Mode(asked))?;
             if !who.owner_or_capable(attr.uid) {
                 return Err(Errno::EPERM);
@@ -390,7 +390,7 @@ impl Task {
             if touches && !own {
                 vfs.inode_permission(held.inode(), Access::WRITE, &who)?;
             }
-            who.must_be_mapped(attr)?;
+            who.must_be_mapped(attr.uid, attr.gid)?;
             vfs.security_inode_setattr(held, &who, SetAttr::Times(atime, mtime))?;
             if !touches && !own {
                 return Err(Errno::EPERM);

@@ -305,7 +305,7 @@ impl Vfs {
 
     /// Linux: `may_linkat`, `safe_hardlink_source`.
     fn may_linkat(&self, inode: InodeId, attr: &Attr, who: &Subject<'_>) -> Result<()> {
-        who.must_be_mapped(attr)?;
+        who.must_be_mapped(attr.uid, attr.gid)?;
         if !self.config.protected_hardlinks || who.owner_or_capable(attr.uid) {
             return Ok(());
         }
@@ -335,7 +335,7 @@ impl Vfs {
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
         let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
-        let inode = making.made(&sb, &found);
+        let inode = making.made(&sb, &found, name.id);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
         Ok(())
@@ -363,7 +363,7 @@ impl Vfs {
         lock_order::assert_none_held();
         let found = sb.fs.tmpfile(dir.inode_ref(), &making.new_inode())?;
         let text = format!("#{}", found.attr.ino).into_bytes();
-        let inode = making.made(&sb, &found);
+        let inode = making.made(&sb, &found, DentryId::NONE);
         let name = scan(Bytes::new(&text), 0, self.secret);
         let dentry =
             self.dentry_alloc(dir.dentry(), &text, &name).inspect_err(|_| self.iput(inode))?;

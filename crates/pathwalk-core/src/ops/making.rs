@@ -6,6 +6,7 @@ use super::create::Make;
 use crate::{
     acl::{self, Acls, store::NewAcls},
     cred::Subject,
+    dcache::DentryId,
     fs::{Found, NewInode},
     inode::{Attr, InodeId},
     vfs::{SuperBlock, Vfs},
@@ -74,9 +75,10 @@ impl<'v, 'b> Making<'v, 'b> {
         }
     }
 
-    /// The inode of what the file system made; no dentry stands for it yet.
-    pub(crate) fn made(self, sb: &SuperBlock, found: &Found) -> InodeId {
+    /// The inode of what the file system made, for a dentry that does not stand for it yet.
+    pub(crate) fn made(self, sb: &SuperBlock, found: &Found, dentry: DentryId) -> InodeId {
         let inode = self.room.fill(sb, found);
+        self.vfs.set_first_alias(inode, dentry);
         self.vfs.init_acls(inode, self.acls);
         inode
     }

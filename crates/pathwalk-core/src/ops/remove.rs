@@ -6,14 +6,14 @@ use super::{only, retry_estale};
 use crate::{
     cred::Subject,
     fs::Access,
-    inode::{I_APPEND, InodeId},
+    inode::{I_APPEND, I_IMMUTABLE, InodeId},
     name::Kind,
     security::{Entry, Hooks},
     task::{At, Task},
     vfs::Vfs,
     walk::{HeldPath, Lookup, lookup::parent},
 };
-use pathwalk_abi::{AtFlags, Errno, FileType, InodeFlags, Result, mode::S_ISVTX};
+use pathwalk_abi::{AtFlags, Errno, Result, mode::S_ISVTX};
 use pathwalk_sync::lock_order;
 
 impl Task {
@@ -77,7 +77,7 @@ impl Task {
         let vfs = self.vfs();
         let name = vfs.reserve_known(parent.query())?;
         let victim = name.inode().ok_or(Errno::ENOENT)?;
-        let is_directory = vfs.inode(victim).attr().file_type() == FileType::Directory;
+        let is_directory = vfs.is_directory_inode(victim);
         if !rmdir && parent.last.trailing_slash {
             return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
         }
@@ -115,6 +115,7 @@ impl Task {
         } else {
             vfs.fsnotify_unlink(parent.dir.inode(), parent.name(), name.id);
         }
+        name.end(&sb);
         Ok(())
     }
 }
@@ -138,19 +139,20 @@ impl Vfs {
         who: &Subject<'_>,
         must_be_directory: bool,
     ) -> Result<()> {
-        let attr = self.inode(victim).attr();
-        who.must_be_mapped(&attr)?;
-        self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who)?;
+        let (victim, victim_flags) = self.inode(victim).owner();
+        who.must_be_mapped(victim.uid, victim.gid)?;
         let (directory, flags) = self.inode(dir.inode()).owner();
+        let access = Access::WRITE | Access::EXEC;
+        self.permission_of(dir.inode(), (directory, flags), access, who)?;
         if flags & I_APPEND != 0 {
             return Err(Errno::EPERM);
         }
-        let own = who.owns(directory.uid) || who.owner_or_capable(attr.uid);
-        let fixed = attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
-        if directory.mode & S_ISVTX != 0 && !own || fixed {
+        let own = || who.owns(directory.uid) || who.owner_or_capable(victim.uid);
+        let fixed = victim_flags & (I_IMMUTABLE | I_APPEND) != 0;
+        if directory.mode & S_ISVTX != 0 && !own() || fixed {
             return Err(Errno::EPERM);
         }
-        match (attr.file_type() == FileType::Directory, must_be_directory) {
+        match (victim.is_directory(), must_be_directory) {
             (false, true) => Err(Errno::ENOTDIR),
             (true, false) => Err(Errno::EISDIR),
             _ => Ok(()),

@@ -10,7 +10,6 @@ use crate::{
         reserve::{Again, Reserved},
     },
     fs::{Access, Rename},
-    inode::InodeId,
     lock,
     name::{INLINE_LEN, Kind},
     security::{Entry, Hooks},
@@ -134,7 +133,7 @@ impl Vfs {
             return Err(Errno::ENOENT);
         }
         let is_directory = source.dentry().is(DIRECTORY);
-        let onto_directory = replaced.is_some_and(|victim| self.inode_is_directory(victim));
+        let onto_directory = replaced.is_some_and(|victim| self.is_directory_inode(victim));
         // What will have the new name, or has it now, must be what the slash behind it says.
         let fits_new = if exchange { onto_directory } else { is_directory };
         let slash =
@@ -278,7 +277,7 @@ impl Vfs {
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
         let left = Counts::of_child(self, left);
         let found = sb.fs.rename_whiteout(rename, &making.new_inode())?;
-        let inode = making.made(&sb, &found);
+        let inode = making.made(&sb, &found, left.dentry());
         self.d_instantiate(left.dentry(), inode, sb.kind);
         Ok(left.into_raw())
     }
@@ -339,10 +338,6 @@ impl Vfs {
                 Asked::Stale => {}
             }
         }
-    }
-
-    fn inode_is_directory(&self, inode: InodeId) -> bool {
-        self.inode(inode).attr().file_type() == FileType::Directory
     }
 
     fn mark_dead(&self, id: DentryId) {

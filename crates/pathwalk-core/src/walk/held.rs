@@ -15,16 +15,24 @@ pub(crate) struct HeldPath<'a> {
     vfs: &'a Vfs,
     mnt: MountId,
     dentry: DentryId,
+    /// Whether the counts are another's, which is there for longer.
+    lent: bool,
 }
 
 impl<'a> HeldPath<'a> {
     /// Takes over the caller's counts.
     pub(crate) fn new(vfs: &'a Vfs, mnt: MountId, dentry: DentryId) -> Self {
-        Self { vfs, mnt, dentry }
+        Self { vfs, mnt, dentry, lent: false }
+    }
+
+    /// The same place by the same counts.
+    pub(crate) fn lend(&self) -> HeldPath<'_> {
+        HeldPath { lent: true, ..*self }
     }
 
     /// The counts, for who gives them back otherwise.
     pub(crate) fn into_raw(self) -> (MountId, DentryId) {
+        assert!(!self.lent, "who lent them gives them back");
         let raw = (self.mnt, self.dentry);
         std::mem::forget(self);
         raw
@@ -93,6 +101,9 @@ impl<'a> HeldPath<'a> {
 
 impl Drop for HeldPath<'_> {
     fn drop(&mut self) {
+        if self.lent {
+            return;
+        }
         self.vfs.dput(self.dentry);
         self.vfs.mntput_used(self.mnt);
     }

@@ -283,15 +283,15 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
 }
 
 /// As [`parent`], after that of another path was looked up: where both are spelled alike, and neither has bounds, it is the same
-/// one, as if both had been looked up at one moment.
+/// one, as if both had been looked up at one moment, and counted once.
 ///
 /// # Errors
 ///
 /// As [`parent`].
-pub(crate) fn parent_beside<'a>(
+pub(crate) fn parent_beside<'p, 'a: 'p>(
     request: &Request<'a>,
-    (other, other_request): (&Parent<'a>, &Request<'a>),
-) -> Result<Parent<'a>> {
+    (other, other_request): (&'p Parent<'a>, &Request<'a>),
+) -> Result<Parent<'p>> {
     let (vfs, path, other_path) = (request.vfs, request.path, other_request.path);
     // The last name before a slash at the end belongs to no directory that is spelled so.
     let ends_in_name = |path: &[u8]| path.last() != Some(&b'/');
@@ -307,10 +307,12 @@ pub(crate) fn parent_beside<'a>(
     {
         let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
         if last.kind() == Kind::Norm {
-            let (mnt, dentry) = (other.dir.mnt(), other.dir.dentry());
-            vfs.hold_both((mnt, dentry));
-            let dir = HeldPath::new(vfs, mnt, dentry);
-            return Ok(Parent { dir, last, text: LastText::Path(path), anew: false });
+            return Ok(Parent {
+                dir: other.dir.lend(),
+                last,
+                text: LastText::Path(path),
+                anew: false,
+            });
         }
     }
     parent(request)
