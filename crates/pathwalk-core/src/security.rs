@@ -146,29 +146,40 @@ bitflags! {
 /// A place as a module sees it: a mount and a dentry, held for the length of the question. Linux: `struct path`.
 pub struct PathRef<'a> {
     vfs: &'a Vfs,
-    held: HeldPath<'a>,
+    held: Held<'a>,
+}
+
+/// Who is asked about a place takes no count of it: to give one back would be use of its mount, which `MNT_EXPIRE` sees.
+enum Held<'a> {
+    Asked(&'a HeldPath<'a>),
+    Parent(HeldPath<'a>),
 }
 
 impl<'a> PathRef<'a> {
-    pub(crate) fn of(vfs: &'a Vfs, path: &HeldPath<'_>) -> Self {
-        vfs.mntget(path.mnt());
-        vfs.dget(path.dentry());
-        Self { vfs, held: HeldPath::new(vfs, path.mnt(), path.dentry()) }
+    pub(crate) fn of(vfs: &'a Vfs, path: &'a HeldPath<'a>) -> Self {
+        Self { vfs, held: Held::Asked(path) }
+    }
+
+    fn held(&self) -> &HeldPath<'a> {
+        match &self.held {
+            Held::Asked(held) => held,
+            Held::Parent(held) => held,
+        }
     }
 
     /// The inode.
     pub fn inode(&self) -> InodeRef<'a> {
-        self.held.inode_ref()
+        self.held().inode_ref()
     }
 
     /// The device of its file system: with the inode's number it tells which file it is.
     pub fn dev(&self) -> Dev {
-        self.held.sb().dev
+        self.held().sb().dev
     }
 
     /// The unique number of its mount, as statx(2) gives it with `STATX_MNT_ID_UNIQUE`.
     pub fn mount_id(&self) -> u64 {
-        self.held.mount().unique_id.get()
+        self.held().mount().unique_id.get()
     }
 
     /// The directory above, out of mounts, whatever the task's root is; none above the root of all, or of a tree that hangs
@@ -178,20 +189,20 @@ impl<'a> PathRef<'a> {
         let vfs = self.vfs;
         let mut above: Option<HeldPath<'a>> = None;
         loop {
-            let at = above.as_ref().unwrap_or(&self.held);
+            let at = above.as_ref().unwrap_or(self.held());
             if at.mount().root.get() != at.dentry().0 {
                 break;
             }
             let (mnt, dentry) = vfs.hold_mountpoint(at.mnt())?;
             above = Some(HeldPath::new(vfs, mnt, dentry));
         }
-        let at = above.as_ref().unwrap_or(&self.held);
+        let at = above.as_ref().unwrap_or(self.held());
         if at.slot().is(IS_ROOT) {
             return None;
         }
         vfs.mntget(at.mnt());
         let parent = vfs.dget_parent(at.dentry());
-        Some(Self { vfs, held: HeldPath::new(vfs, at.mnt(), parent) })
+        Some(Self { vfs, held: Held::Parent(HeldPath::new(vfs, at.mnt(), parent)) })
     }
 }
 

@@ -455,6 +455,15 @@ fn what_is_not_about_a_name_is_asked_too() {
     assert_eq!(world.vfs.register_security(Arc::clone(&world.noter) as _), Err(Errno::EBUSY));
 }
 
+/// Who is asked whether a mount may go does not use it by that.
+#[test]
+fn a_mount_that_nobody_used_expires_also_where_a_module_is_asked() {
+    let world = world(Hooks::SB_UMOUNT);
+    world.root.mount(MemFs::new(), "/own", MountFlags::empty()).expect("a directory is there");
+    let expire = || world.root.umount2("/own", UmountFlags::EXPIRE);
+    assert_eq!((expire(), expire()), (Err(Errno::EAGAIN), Ok(())));
+}
+
 /// Each stands behind the lookups, and sb_mount before capabilities are looked at, the others after.
 #[test]
 fn hooks_of_mounts() {
