@@ -248,6 +248,24 @@ impl Cookies {
         Ok(Cookie { id: HostId::of(&stat), name })
     }
 
+    /// The files of the host that some process has open for writing.
+    pub(crate) fn written(&self) -> HashSet<HostId> {
+        let mut written = HashSet::new();
+        for process in descendants() {
+            for task in entries(&process.join("task")) {
+                for info in entries(&task.join("fdinfo")) {
+                    let number = info.file_name().unwrap_or_default();
+                    if is_written(&info)
+                        && let Ok(stat) = fs::stat(task.join("fd").join(number))
+                    {
+                        written.insert(HostId::of(&stat));
+                    }
+                }
+            }
+        }
+        written
+    }
+
     /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
     /// unless somebody here holds it.
     pub(crate) fn make_room(&mut self) {
@@ -329,6 +347,20 @@ fn descendants() -> Vec<PathBuf> {
     found
 }
 
+/// Whether a descriptor is one to write by, as its file in a `fdinfo` says.
+fn is_written(info: &Path) -> bool {
+    let text = std::fs::read_to_string(info).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = line.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
+    let access = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
+    access == OFlags::WRONLY || access == OFlags::RDWR
+}
+
+/// What is in a directory, if it is there.
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
 /// Notes what a process has open, stands in and executes; each of its threads may stand elsewhere.
 fn in_use(process: &Path, used: &mut HashSet<HostId>) {
     let mut note = |path: &Path| {
@@ -336,12 +368,11 @@ fn in_use(process: &Path, used: &mut HashSet<HostId>) {
             used.insert(HostId::of(&stat));
         }
     };
-    let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
     note(&process.join("exe"));
-    for task in list(process.join("task")) {
-        note(&task.path().join("cwd"));
-        for fd in list(task.path().join("fd")) {
-            note(&fd.path());
+    for task in entries(&process.join("task")) {
+        note(&task.join("cwd"));
+        for fd in entries(&task.join("fd")) {
+            note(&fd);
         }
     }
 }

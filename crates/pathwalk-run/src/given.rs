@@ -8,6 +8,8 @@
 //! 2. What has one below it is shown elsewhere only together with it, and is not taken down lazily, which would part them.
 //! 3. No mount that has one in it shares what is mounted and unmounted there.
 //!
+//! A tree that is all memory hides nothing, and nothing is locked in it.
+//!
 //! Linux: `MNT_LOCKED`, `has_locked_children`; mount_namespaces(7).
 
 use parking_lot::Mutex;
@@ -58,13 +60,14 @@ impl SecurityModule for Stays {
 pub(crate) struct Before(HashSet<u64>);
 
 impl Given {
-    /// All mounts that there are now; the task may do everything.
+    /// All mounts that there are now, if they have something to hide; the task may do everything.
     ///
     /// # Errors
     ///
     /// - `EBUSY`: somebody else decides what may be done there.
-    pub(crate) fn new(task: Task) -> Result<Self> {
-        let (locked, stays) = (list(&task), Arc::<Stays>::default());
+    pub(crate) fn new(task: Task, hides: bool) -> Result<Self> {
+        let locked = if hides { list(&task) } else { HashSet::new() };
+        let stays = Arc::<Stays>::default();
         task.vfs().register_security(Arc::clone(&stays) as Arc<dyn SecurityModule>)?;
         Ok(Self { task, locked, stays })
     }

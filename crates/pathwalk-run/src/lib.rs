@@ -60,6 +60,6 @@ mod run;
 mod sys;
 
 pub use args::Args;
-pub use run::run;
+pub use run::{run, run_in_memory};
 pub use spec::{HELP as MOUNTS_HELP, SpecError};
 pub use table::markdown as calls_as_markdown;

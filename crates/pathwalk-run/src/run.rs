@@ -6,14 +6,16 @@ use crate::{
     engine::{self, Ended, Virtual},
     given::Given,
     procfs::Asker,
+    spec::What,
     sys::{
         answer, errno_of,
-        process::{self, Failure, Launch},
+        process::{self, Failure, Launch, Start},
     },
     table::{Identity, calls, program},
     trace::Trace,
     tree::{self, Owner},
 };
+use clap::Parser;
 use pathwalk::Errno;
 use rustix::{
     fs,
@@ -36,7 +38,22 @@ const SIGNALS: [i32; 7] = [
 
 /// Runs a program; what is wrong is one line on standard error.
 pub fn run(args: &Args) -> ExitCode {
-    match prepare_and_run(args) {
+    let (name, rest) = args.program();
+    let env = args.environment();
+    end(args, prepare_and_run(args, Start::Program { name, args: rest, env: &env }))
+}
+
+/// Runs a function as `pathwalk run --uid 0 --mount mem:/ --cwd /` would run a program: in a process of its own, in a tree that
+/// has nothing but an empty file system in memory. This process must have no second thread; the function's has descriptors
+/// 0 to 2 alone, and its result is the exit status.
+pub fn run_in_memory(function: fn() -> u8) -> ExitCode {
+    let args = ["pathwalk", "--uid", "0", "--mount", "mem:/", "--cwd", "/", "function"];
+    let args = Args::parse_from(args);
+    end(&args, prepare_and_run(&args, Start::Function(function)))
+}
+
+fn end(args: &Args, ended: Result<Ended, String>) -> ExitCode {
+    match ended {
         Ok(Ended::Exited(status)) => ExitCode::from(status as u8),
         Ok(Ended::Killed(signal)) => {
             process::end_by(signal);
@@ -54,7 +71,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn prepare_and_run(args: &Args) -> Result<Ended, String> {
+fn prepare_and_run(args: &Args, start: Start<'_>) -> Result<Ended, String> {
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
@@ -69,10 +86,14 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
     let asker = Asker::default();
     let credentials = args.credentials();
     let owner = credentials.as_ref().map_or_else(Owner::own, |who| Owner::virtual_(who.cred()));
-    let made = tree::make(&args.tree(&host_cwd), &owner, &asker, &cookies.knowns());
+    let specs = args.tree(&host_cwd);
+    // Below memory there is nothing.
+    let hides = specs.iter().any(|spec| !matches!(spec.what, What::Mem { .. }));
+    let made = tree::make(&specs, &owner, &asker, &cookies.knowns());
     let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
-    let virtual_ = credentials
-        .map(|credentials| Given::new(task.fork()).map(|given| Virtual { credentials, given }));
+    let virtual_ = credentials.map(|credentials| {
+        Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })
+    });
     let virtual_ = virtual_.transpose().map_err(said("mounts"))?;
     let identity = if virtual_.is_some() { Identity::Virtual } else { Identity::Own };
     task.set_cred(owner.cred);
@@ -80,17 +101,7 @@ fn prepare_and_run(args: &Args) -> Result<Ended, String> {
     let (path, _id, _known) = begin_in(&task, &mut cookies, &cwd)?;
 
     let filter = program(calls(), identity);
-    let (name, rest) = args.program();
-    let env = args.environment();
-    let launch = Launch {
-        program: name,
-        args: rest,
-        env: &env,
-        cwd: &path,
-        filter: &filter,
-        nofile,
-        blocked,
-    };
+    let launch = Launch { start, cwd: &path, filter: &filter, nofile, blocked };
     let launched = process::launch(&launch).map_err(failed)?;
     // The library says which permissions a new file has, and the umask is the program's.
     rustix::process::umask(fs::Mode::empty());

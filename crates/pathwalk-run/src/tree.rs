@@ -82,7 +82,7 @@ pub(crate) fn make(
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
 ) -> Result<(Arc<Vfs>, Task), TreeError> {
-    let config = Config { clock: Some(coarse_time), ..Config::default() };
+    let config = config();
     let bare = MemFs::builder().root_mode(0o755).memfd().build();
     let vfs = Vfs::new(config, bare).map_err(|errno| TreeError {
         spec: b"the root".to_vec(),
@@ -103,6 +103,24 @@ pub(crate) fn make(
         })?;
     }
     Ok((vfs, task))
+}
+
+/// As the host is set: of what `fs.protected_*` forbid on it.
+fn config() -> Config {
+    let set = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/fs/protected_{name}")).ok()?;
+        text.trim().parse::<u8>().ok()
+    };
+    let mut config = Config { clock: Some(coarse_time), ..Config::default() };
+    if let Some(symlinks) = set("symlinks") {
+        config.protected_symlinks = symlinks != 0;
+    }
+    if let Some(hardlinks) = set("hardlinks") {
+        config.protected_hardlinks = hardlinks != 0;
+    }
+    config.protected_regular = set("regular").unwrap_or(config.protected_regular);
+    config.protected_fifos = set("fifos").unwrap_or(config.protected_fifos);
+    config
 }
 
 fn mount(

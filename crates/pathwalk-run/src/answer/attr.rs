@@ -1,7 +1,7 @@
 //! Modes, owners, times and sizes.
 
 pub(crate) use super::open::truncate;
-use super::{at_flags, done, open_file};
+use super::{any_path, at_flags, base_of, done, open_file};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     sys::{answer, memory},
@@ -32,8 +32,8 @@ fn chmod_at(
     [path, mode]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = path_at(caller, path, flags)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, flags)?;
+    let base = base_of(engine, caller, dir, &path, flags)?;
     done(engine.task.fchmodat2(base.at(), &path, caller.word(mode), flags))
 }
 
@@ -68,8 +68,8 @@ fn chown_at(
     [path, uid, gid]: [usize; 3],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = path_at(caller, path, flags)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, flags)?;
+    let base = base_of(engine, caller, dir, &path, flags)?;
     let (uid, gid) = (id(caller.word(uid)), id(caller.word(gid)));
     done(engine.task.fchownat(base.at(), &path, uid, gid, flags))
 }
@@ -131,7 +131,7 @@ pub(crate) fn utimensat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         0 => [SetTime::Now; 2],
         at => {
             let [asec, ansec, msec, mnsec] = words::<4>(caller, at)?;
-            [SetTime::from_raw(asec, ansec)?, SetTime::from_raw(msec, mnsec)?]
+            [time(asec, ansec), time(msec, mnsec)]
         }
     };
     if times == [SetTime::Omit; 2] {
@@ -149,6 +149,12 @@ pub(crate) fn utimensat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     utimes_at(engine, caller, caller.fd(0), 1, times, flags)
 }
 
+/// A time of nanoseconds. That there are too many of them is said when the file was found.
+fn time(sec: i64, nsec: i64) -> SetTime {
+    let too_many = SetTime::At(Timespec { sec, nsec: u32::MAX });
+    SetTime::from_raw(sec, nsec).unwrap_or(too_many)
+}
+
 fn utimes_at(
     engine: &mut Engine,
     caller: &Caller,
@@ -157,8 +163,8 @@ fn utimes_at(
     [atime, mtime]: [SetTime; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = path_at(caller, path, flags)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, flags)?;
+    let base = base_of(engine, caller, dir, &path, flags)?;
     done(engine.task.utimensat(base.at(), &path, atime, mtime, flags))
 }
 
@@ -205,14 +211,4 @@ fn words<const N: usize>(caller: &Caller, at: u64) -> Result<[i64; N]> {
         *word = i64::from_ne_bytes(eight);
     }
     Ok(words)
-}
-
-/// The path of a call with flags; empty only where they say so.
-fn path_at(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
-    let empty = flags.contains(AtFlags::EMPTY_PATH);
-    if empty && caller.args[index] == 0 {
-        return Ok(Vec::new());
-    }
-    let path = caller.path(index)?;
-    if path.is_empty() && !empty { Err(Errno::ENOENT) } else { Ok(path) }
 }

@@ -11,7 +11,7 @@
 //!
 //! Linux: `load_script`, `load_elf_binary`.
 
-use super::{at_flags, by_descriptor};
+use super::{any_path, at_flags, base_of, by_descriptor};
 use crate::{
     cookies::{HostId, Known},
     credentials::Ran,
@@ -35,6 +35,8 @@ use std::{
 const LINE: usize = 256;
 /// A script's interpreter may be a script: so many times.
 const LEVELS: usize = 5;
+/// `AT_EXECVE_CHECK`: whether the file could be run, and no more. An interpreter is not looked for.
+const CHECK: AtFlags = AtFlags::from_bits_retain(0x1_0000);
 /// The longest list of arguments that is copied.
 const MOST_ARGS: usize = 1 << 20;
 
@@ -50,22 +52,61 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = at_flags(caller, 4);
+    let only_asked = flags.contains(CHECK);
+    let flags = flags - CHECK;
     let vectors = [caller.args[2], caller.args[3]];
     let fd = caller.fd(0);
     if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
         let known = match engine.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => known,
+            Descriptor::Foreign(fd) if only_asked => return check_memory(&fd),
             Descriptor::Foreign(fd) => return exec_memory(engine, caller, &fd, vectors),
         };
         let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
+        if only_asked {
+            return may_run(engine, &file);
+        }
         return exec(engine, caller, file, format!("/dev/fd/{fd}").into_bytes(), vectors);
     }
-    let path = caller.path(1)?;
-    let base = engine.base(caller, fd, &path)?;
+    let path = any_path(caller, 1, flags)?;
+    let base = base_of(engine, caller, fd, &path, flags)?;
     let file = engine.task.open_exec(base.at(), &path, flags)?;
+    if only_asked {
+        return may_run(engine, &file);
+    }
     let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
     let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
     exec(engine, caller, file, name, vectors)
+}
+
+/// Whether a file could be run that may be.
+///
+/// # Errors
+///
+/// - `ETXTBSY`: somebody has it open for writing.
+fn may_run(engine: &Engine, file: &Executable) -> Result<Reply> {
+    let id = HostId::of_fd(host(file)?)?;
+    if engine.cookies.written().contains(&id) { Err(Errno::ETXTBSY) } else { Ok(Reply::Value(0)) }
+}
+
+/// Whether a memfd of the program's own could be run.
+///
+/// # Errors
+///
+/// - `EACCES`: it is none, or nobody may run it.
+fn check_memory(fd: &OwnedFd) -> Result<Reply> {
+    let stat = answer(fs::fstat(fd))?;
+    let runs = is_memory(fd, &stat)? && stat.st_mode & 0o111 != 0;
+    if runs { Ok(Reply::Value(0)) } else { Err(Errno::EACCES) }
+}
+
+/// Whether it is a readable memfd of the program's own. Only a file in memory has seals; one that has a name is somebody
+/// else's.
+fn is_memory(fd: &OwnedFd, stat: &fs::Stat) -> Result<bool> {
+    let told = answer(fs::readlink(by_number(fd), Vec::new()))?;
+    let readable = answer(fs::fcntl_getfl(fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
+    let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(fd).is_ok();
+    Ok(memory && readable && stat.st_nlink == 0)
 }
 
 /// Runs a memfd of the program's own, which has no place in the tree: what is in it could as well be written to a file there.
@@ -80,11 +121,7 @@ fn exec_memory(
     vectors: [u64; 2],
 ) -> Result<Reply> {
     let stat = answer(fs::fstat(fd))?;
-    let told = answer(fs::readlink(by_number(fd), Vec::new()))?;
-    let readable = answer(fs::fcntl_getfl(fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
-    // Only a file in memory has seals; one that has a name is somebody else's.
-    let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(fd).is_ok();
-    if !memory || !readable || stat.st_nlink > 0 || first_line(fd.as_fd())?.is_some() {
+    if !is_memory(fd, &stat)? || first_line(fd.as_fd())?.is_some() {
         return Err(Errno::EACCES);
     }
     let interpreter = match interpreter(engine, caller, &read_elf(fd.as_fd())?)? {

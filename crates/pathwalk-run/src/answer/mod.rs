@@ -30,8 +30,8 @@ pub(crate) mod mounts;
 
 mod layout;
 
-use crate::engine::{Caller, Descriptor, Engine, Reply};
-use pathwalk::{AtFlags, Errno, Result};
+use crate::engine::{Base, Caller, Descriptor, Engine, Reply};
+use pathwalk::{AtFlags, Errno, Result, abi::PATH_MAX};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 /// What a call that has only to succeed answers.
@@ -54,6 +54,38 @@ fn later(answer: impl FnOnce() + Send + 'static) -> Result<Reply> {
 /// The flags of a call with a directory.
 fn at_flags(caller: &Caller, index: usize) -> AtFlags {
     AtFlags::from_bits_retain(caller.word(index))
+}
+
+/// Copies a path. One that is none as such, empty or too long, is the library's to refuse, when its turn comes: flags are
+/// mostly looked at before, and of two paths the first is followed before.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none.
+fn any_path(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
+    if flags.contains(AtFlags::EMPTY_PATH) && caller.args[index] == 0 {
+        return Ok(Vec::new());
+    }
+    match caller.path(index) {
+        Err(Errno::ENAMETOOLONG) => Ok(vec![b'.'; PATH_MAX]),
+        path => path,
+    }
+}
+
+/// Where a path of [`any_path`] begins; of what is none as such nobody asks.
+///
+/// # Errors
+///
+/// Those of [`Engine::base`].
+fn base_of(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    path: &[u8],
+    flags: AtFlags,
+) -> Result<Base> {
+    let empty = path.is_empty() && !flags.contains(AtFlags::EMPTY_PATH);
+    if empty || path.len() >= PATH_MAX { Ok(Base::Root) } else { engine.base(caller, dir, path) }
 }
 
 /// Whether a call names a file by its descriptor alone: `AT_EMPTY_PATH` with no path, for which there may be no pointer.

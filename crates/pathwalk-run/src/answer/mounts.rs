@@ -1,23 +1,28 @@
 //! mount, umount2, pivot_root and chroot, of programs with virtual credentials that may: in the tree, and nowhere else.
 
-use super::done;
+use super::{any_path, base_of, done};
 use crate::{
+    cookies::Known,
     engine::{Base, Caller, Engine, Reply},
     procfs::ProcView,
     sys::memory,
 };
 use pathwalk::{
-    At, CapSet, Cred, Errno, Limits, MemFs, MountFlags, OpenFlags, Result, Task, UmountFlags,
-    abi::{AT_FDCWD, PATH_MAX},
+    At, AtFlags, CapSet, Cred, Dev, Errno, File, Limits, MemFs, MountFlags, OpenFlags, Result,
+    Statx, StatxMask, Task, UmountFlags,
+    abi::{
+        AT_FDCWD, PATH_MAX, StatxAttributes,
+        mode::{S_IFMT, S_IFREG},
+    },
     fs::FileSystem,
 };
 use std::sync::Arc;
 
 /// Those that change what is there already.
-const CHANGES: MountFlags = MountFlags::REMOUNT
-    .union(MountFlags::BIND)
-    .union(MountFlags::MOVE)
-    .union(MountFlags::SHARED)
+const CHANGES: MountFlags =
+    MountFlags::REMOUNT.union(MountFlags::BIND).union(MountFlags::MOVE).union(PROPAGATION);
+/// Those that say who else gets or loses what is mounted.
+const PROPAGATION: MountFlags = MountFlags::SHARED
     .union(MountFlags::SLAVE)
     .union(MountFlags::PRIVATE)
     .union(MountFlags::UNBINDABLE);
@@ -56,21 +61,57 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     // Each is looked up once: what may be done with it is said of what it is done with.
     let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0);
     let target = open(&path)?;
-    let looks = !flags.contains(MountFlags::REMOUNT)
-        && flags.intersects(MountFlags::BIND | MountFlags::MOVE);
+    // A change of propagation goes before a move.
+    let moves = flags.contains(MountFlags::MOVE) && !flags.intersects(PROPAGATION);
+    let looks = !flags.contains(MountFlags::REMOUNT) && (flags.contains(MountFlags::BIND) || moves);
     let source = match looks {
         true if source.is_empty() => return Err(Errno::EINVAL),
         true => Some(open(&source)?),
         false => None,
     };
-    let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
     let before = given.may_mount(source.as_ref(), &target, flags)?;
     let from = source.as_ref().map_or(At::Cwd, At::Dir);
-    task.mount_treeat((from, b""), (At::Dir(&target), b""), flags)?;
-    if let Some(before) = before {
+    if flags.contains(MountFlags::REMOUNT | MountFlags::RDONLY)
+        && is_written(engine, &task, &target, flags.contains(MountFlags::BIND))?
+    {
+        return Err(Errno::EBUSY);
+    }
+    let change = || task.mount_treeat((from, b""), (At::Dir(&target), b""), flags);
+    match change() {
+        Err(Errno::EBUSY) if flags.contains(MountFlags::REMOUNT) => {
+            // What is remembered of files without a name that nobody has any more keeps it writable.
+            engine.cookies.sweep();
+            change()?;
+        }
+        changed => changed?,
+    }
+    if let (Some(before), Some(given)) = (before, &mut engine.given) {
         given.mounted(&before);
     }
     Ok(Reply::Value(0))
+}
+
+/// Whether a file is open for writing on the mount that has its root there, or on any of its file system. The library does not
+/// know of what a process has closed, and so not of what it has open.
+fn is_written(engine: &Engine, task: &Task, root: &File, mount_alone: bool) -> Result<bool> {
+    let stat =
+        |file: &File| task.statx(At::Dir(file), b"", AtFlags::EMPTY_PATH, StatxMask::MNT_ID_UNIQUE);
+    let on = stat(root)?;
+    if !StatxAttributes::from_bits_retain(on.stx_attributes).contains(StatxAttributes::MOUNT_ROOT) {
+        return Ok(false);
+    }
+    let is_there = |known: &Known| {
+        stat(&known.file).is_ok_and(|file| {
+            let same = |of: fn(&Statx) -> u64| of(&file) == of(&on);
+            let dev = |stat: &Statx| Dev::new(stat.stx_dev_major, stat.stx_dev_minor).to_stat();
+            let regular = u32::from(file.stx_mode) & S_IFMT == S_IFREG;
+            regular && if mount_alone { same(|stat| stat.stx_mnt_id) } else { same(dev) }
+        })
+    };
+    let written = engine.cookies.written();
+    let known = written.into_iter().filter_map(|id| engine.cookies.get(id));
+    Ok(known.filter(|known| !known.path).any(|known| is_there(&known)))
 }
 
 /// The upper half of an `int` of flags once had to say that the call is of the new kind: then the lower one is all.
@@ -87,15 +128,46 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     let path = path(caller, 0)?;
     let task = with_cwd(engine, caller, &[&path])?;
+    if makes_root_read_only(engine, &task, &path, flags)? {
+        return Err(Errno::EBUSY);
+    }
     let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
     match given.umount2(&task, &path, flags) {
-        Err(Errno::EBUSY) if !flags.contains(UmountFlags::EXPIRE) => {}
+        Err(Errno::EBUSY) => {}
         answer => return done(answer),
     }
     // What is remembered of files that nobody has any more keeps it busy.
     engine.cwds.moved();
     engine.cookies.sweep();
     done(given.umount2(&task, &path, flags))
+}
+
+/// Whether it is the caller's own root that would be unmounted, which is made read-only instead, and there are files open for
+/// writing.
+fn makes_root_read_only(
+    engine: &Engine,
+    task: &Task,
+    path: &[u8],
+    flags: UmountFlags,
+) -> Result<bool> {
+    if flags.intersects(UmountFlags::DETACH | UmountFlags::EXPIRE)
+        || !task.cred().caps.contains(CapSet::SYS_ADMIN)
+    {
+        return Ok(false);
+    }
+    let mut open = OpenFlags::PATH;
+    open.set(OpenFlags::NOFOLLOW, flags.contains(UmountFlags::NOFOLLOW));
+    // What cannot be opened umount2 itself says.
+    let (Ok(place), Ok(root)) = (task.open(path, open, 0), task.open("/", OpenFlags::PATH, 0))
+    else {
+        return Ok(false);
+    };
+    // `..` leads to what was mounted on the root since, which is unmounted then.
+    let top = task.open("/..", OpenFlags::PATH, 0)?;
+    if place.place_id() != root.place_id() || top.place_id() != root.place_id() {
+        return Ok(false);
+    }
+    is_written(engine, task, &root, false)
 }
 
 pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -110,7 +182,7 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
 
 pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let path = path(caller, 0)?;
-    let base = engine.base(caller, AT_FDCWD, &path)?;
+    let base = base_of(engine, caller, AT_FDCWD, &path, AtFlags::empty())?;
     let rooted = engine.task.fork();
     rooted.chrootat(base.at(), &path)?;
     if let Some(people) = &mut engine.people {
@@ -121,18 +193,21 @@ pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 /// A task of the caller's credentials and root that stands where the caller does, if one of these paths begins there.
 fn with_cwd(engine: &mut Engine, caller: &Caller, paths: &[&[u8]]) -> Result<Task> {
-    let task = engine.task.fork();
+    let mut task = engine.task.fork();
+    // It is there already: whether it may be searched is asked when a path is walked from it.
+    let cred = task.cred().clone();
+    task.set_cred(Cred::root());
     for path in paths.iter().filter(|path| !path.is_empty()) {
         if let Base::Dir(known) = engine.base(caller, AT_FDCWD, path)? {
             task.fchdir(&known.file)?;
         }
     }
+    task.set_cred(cred);
     Ok(task)
 }
 
 fn path(caller: &Caller, index: usize) -> Result<Vec<u8>> {
-    let path = caller.path(index)?;
-    if path.is_empty() { Err(Errno::ENOENT) } else { Ok(path) }
+    any_path(caller, index, AtFlags::empty())
 }
 
 /// A string that is no path; there may be none.

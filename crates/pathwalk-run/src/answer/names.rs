@@ -1,8 +1,11 @@
 //! Making, removing and moving names.
 
-use super::{at_flags, done};
+use super::{any_path, at_flags, base_of, done};
 use crate::engine::{Caller, Engine, Reply};
-use pathwalk::{AtFlags, Dev, Errno, RenameFlags, Result, abi::AT_FDCWD};
+use pathwalk::{AtFlags, Dev, RenameFlags, Result, abi::AT_FDCWD};
+
+/// Of a path of which no flags say anything.
+const NONE: AtFlags = AtFlags::empty();
 
 pub(crate) fn mkdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     mkdir_at(engine, caller, AT_FDCWD, [0, 1])
@@ -18,8 +21,8 @@ fn mkdir_at(
     dir: i32,
     [path, mode]: [usize; 2],
 ) -> Result<Reply> {
-    let path = not_empty(caller.path(path)?)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, NONE)?;
+    let base = base_of(engine, caller, dir, &path, NONE)?;
     engine.take_umask(caller)?;
     done(engine.task.mkdirat(base.at(), &path, caller.word(mode)))
 }
@@ -38,8 +41,8 @@ fn mknod_at(
     dir: i32,
     [path, mode, dev]: [usize; 3],
 ) -> Result<Reply> {
-    let path = not_empty(caller.path(path)?)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, NONE)?;
+    let base = base_of(engine, caller, dir, &path, NONE)?;
     engine.take_umask(caller)?;
     let dev = Dev::from_stat(caller.word(dev).into());
     done(engine.task.mknodat(base.at(), &path, caller.word(mode), dev))
@@ -54,9 +57,8 @@ pub(crate) fn symlinkat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 }
 
 fn symlink_at(engine: &mut Engine, caller: &Caller, dir: i32, path: usize) -> Result<Reply> {
-    let target = not_empty(caller.path(0)?)?;
-    let path = not_empty(caller.path(path)?)?;
-    let base = engine.base(caller, dir, &path)?;
+    let (target, path) = (any_path(caller, 0, NONE)?, any_path(caller, path, NONE)?);
+    let base = base_of(engine, caller, dir, &path, NONE)?;
     done(engine.task.symlinkat(&target, base.at(), &path))
 }
 
@@ -75,13 +77,12 @@ fn link_at(
     [old, new]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let old = caller.path(old)?;
-    if !flags.contains(AtFlags::EMPTY_PATH) && old.is_empty() {
-        return Err(Errno::ENOENT);
-    }
-    let new = not_empty(caller.path(new)?)?;
-    let old_base = engine.base(caller, old_dir, &old)?;
-    let new_base = engine.base(caller, new_dir, &new)?;
+    let (old, new) = (any_path(caller, old, flags)?, any_path(caller, new, NONE)?);
+    // Who opened the directory that a path begins in is asked of a descriptor only, and the library is given one.
+    let cwd = old_dir == AT_FDCWD && !old.is_empty();
+    let flags = if cwd { flags - AtFlags::EMPTY_PATH } else { flags };
+    let old_base = base_of(engine, caller, old_dir, &old, flags)?;
+    let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     done(engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags))
 }
 
@@ -104,8 +105,8 @@ fn unlink_at(
     path: usize,
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = not_empty(caller.path(path)?)?;
-    let base = engine.base(caller, dir, &path)?;
+    let path = any_path(caller, path, NONE)?;
+    let base = base_of(engine, caller, dir, &path, NONE)?;
     done(engine.task.unlinkat(base.at(), &path, flags))
 }
 
@@ -128,14 +129,9 @@ fn rename_at(
     [old, new]: [usize; 2],
     flags: u32,
 ) -> Result<Reply> {
-    let (old, new) = (not_empty(caller.path(old)?)?, not_empty(caller.path(new)?)?);
-    let old_base = engine.base(caller, old_dir, &old)?;
-    let new_base = engine.base(caller, new_dir, &new)?;
+    let (old, new) = (any_path(caller, old, NONE)?, any_path(caller, new, NONE)?);
+    let old_base = base_of(engine, caller, old_dir, &old, NONE)?;
+    let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     let flags = RenameFlags::from_bits_retain(flags);
     done(engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags))
-}
-
-/// A path that may not be empty.
-fn not_empty(path: Vec<u8>) -> Result<Vec<u8>> {
-    if path.is_empty() { Err(Errno::ENOENT) } else { Ok(path) }
 }

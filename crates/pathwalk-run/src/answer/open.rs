@@ -1,13 +1,14 @@
 //! open, openat, openat2, creat.
 
-use super::{done, later};
+use super::{any_path, base_of, done, later};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Caller, Cloexec, Engine, Reply, install},
     sys::{answer, memory, process::by_number},
 };
 use pathwalk::{
-    Errno, Executable, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result, abi::AT_FDCWD,
+    AtFlags, Errno, Executable, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
+    abi::AT_FDCWD,
 };
 use rustix::fs::{self, Mode, OFlags};
 use std::{
@@ -17,23 +18,25 @@ use std::{
 
 /// The flags of an opening that are the open file's, beside those that the file system is told.
 const STATUS: OpenFlags = OpenFlags::NONBLOCK.union(OpenFlags::DIRECT);
+/// Of a path of which no flags say anything.
+const NONE: AtFlags = AtFlags::empty();
 /// `struct open_how` as it is.
 const HOW: u64 = size_of::<OpenHow>() as u64;
 
 pub(crate) fn open(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(1), caller.word(2));
-    do_open(engine, caller, AT_FDCWD, &caller.path(0)?, &how, false)
+    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0, NONE)?, &how, false)
 }
 
 pub(crate) fn creat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
     let how = OpenHow { flags: flags.bits(), mode: caller.word(1).into(), resolve: 0 };
-    do_open(engine, caller, AT_FDCWD, &caller.path(0)?, &how, false)
+    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0, NONE)?, &how, false)
 }
 
 pub(crate) fn openat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(2), caller.word(3));
-    do_open(engine, caller, caller.fd(0), &caller.path(1)?, &how, false)
+    do_open(engine, caller, caller.fd(0), &any_path(caller, 1, NONE)?, &how, false)
 }
 
 /// The size of the struct comes first, then what it says, then the path.
@@ -58,7 +61,7 @@ pub(crate) fn openat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         u64::from_ne_bytes(word)
     };
     let how = OpenHow { flags: word(0), mode: word(1), resolve: word(2) };
-    do_open(engine, caller, caller.fd(0), &caller.path(1)?, &how, true)
+    do_open(engine, caller, caller.fd(0), &any_path(caller, 1, NONE)?, &how, true)
 }
 
 fn how_of(flags: u32, mode: u32) -> OpenHow {
@@ -73,9 +76,6 @@ fn do_open(
     how: &OpenHow,
     exact: bool,
 ) -> Result<Reply> {
-    if path.is_empty() && !exact {
-        return Err(Errno::ENOENT);
-    }
     if dir == AT_FDCWD
         && let Some(program) = engine.loads.take(caller.tid, path)
     {
@@ -86,7 +86,7 @@ fn do_open(
     let base = if scoped {
         engine.directory(caller, dir, path)?
     } else {
-        engine.base(caller, dir, path)?
+        base_of(engine, caller, dir, path, NONE)?
     };
     let flags = OpenFlags::from_bits_retain(how.flags);
     if flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {

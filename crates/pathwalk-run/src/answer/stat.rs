@@ -1,8 +1,8 @@
 //! stat and its kin, access, readlink, statfs.
 
-use super::{at_flags, by_descriptor, done, layout};
+use super::{any_path, at_flags, base_of, by_descriptor, done, layout};
 use crate::{
-    engine::{Base, Caller, Descriptor, Engine, Reply},
+    engine::{Caller, Descriptor, Engine, Reply},
     procfs,
     sys::answer,
 };
@@ -36,8 +36,9 @@ fn stat_at(
     [path, to]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = path_or_empty(caller, path, flags)?;
-    let base = base(engine, caller, dir, &path, flags)?;
+    let path = any_path(caller, path, flags)?;
+    let base = base_of(engine, caller, dir, &path, flags)?;
+    said_of_path(dir, &path, flags)?;
     let stat = engine.task.fstatat(base.at(), &path, flags)?;
     done(caller.put(to, &layout::stat(&stat)))
 }
@@ -67,33 +68,28 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             }
         }
     } else {
-        let path = path_or_empty(caller, 1, flags)?;
-        let base = base(engine, caller, caller.fd(0), &path, flags)?;
+        let path = any_path(caller, 1, flags)?;
+        let base = base_of(engine, caller, caller.fd(0), &path, flags)?;
+        said_of_path(caller.fd(0), &path, flags)?;
         engine.task.statx(base.at(), &path, flags, mask)?
     };
     done(caller.put(4, &layout::statx(&stat)))
 }
 
-/// The path of a call; with `AT_EMPTY_PATH` no pointer is an empty path.
-fn path_or_empty(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
-    if caller.args[index] == 0 && flags.contains(AtFlags::EMPTY_PATH) {
-        return Ok(Vec::new());
-    }
-    caller.path(index)
-}
-
-/// Where a path begins; an empty one that may not be is an error before the descriptor is.
-fn base(
-    engine: &mut Engine,
-    caller: &Caller,
-    dir: i32,
-    path: &[u8],
-    flags: AtFlags,
-) -> Result<Base> {
-    if path.is_empty() && !flags.contains(AtFlags::EMPTY_PATH) {
-        return Err(Errno::ENOENT);
-    }
-    engine.base(caller, dir, path)
+/// The flags of the current directory, named by no path, are looked at as those of a path: the library is given it as the
+/// descriptor that it is for it, of which any flags are taken.
+///
+/// # Errors
+///
+/// - `EINVAL`: there are no such flags.
+fn said_of_path(dir: i32, path: &[u8], flags: AtFlags) -> Result<()> {
+    let known = AtFlags::SYMLINK_NOFOLLOW
+        | AtFlags::NO_AUTOMOUNT
+        | AtFlags::EMPTY_PATH
+        | AtFlags::STATX_FORCE_SYNC
+        | AtFlags::STATX_DONT_SYNC;
+    let cwd = dir == AT_FDCWD && path.is_empty();
+    if cwd && !known.contains(flags) { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 pub(crate) fn access(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -116,8 +112,8 @@ fn access_at(
     flags: AtFlags,
 ) -> Result<Reply> {
     let mode = AccessMode::from_bits_retain(caller.word(mode));
-    let path = path_or_empty(caller, path, flags)?;
-    let base = base(engine, caller, dir, &path, flags)?;
+    let path = any_path(caller, path, flags)?;
+    let base = base_of(engine, caller, dir, &path, flags)?;
     done(engine.task.faccessat2(base.at(), &path, mode, flags))
 }
 

@@ -39,6 +39,18 @@ impl Which {
         Ok(Self::Path(dir, path, flags))
     }
 
+    /// Only a descriptor can be named by no path, not the current directory: so Linux has it for listing and removing.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it is the current directory.
+    fn not_cwd(self) -> Result<Self> {
+        match &self {
+            Self::Path(AT_FDCWD, path, _) if path.is_empty() => Err(Errno::EBADF),
+            _ => Ok(self),
+        }
+    }
+
     /// Does something with the file.
     fn with<T>(
         self,
@@ -166,7 +178,7 @@ pub(crate) fn flistxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
 
 pub(crate) fn listxattrat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let which = Which::path_at(caller, caller.fd(0), 1, at_flags(caller)?);
-    list(engine, caller, which, [3, 4])
+    list(engine, caller, which.and_then(Which::not_cwd), [3, 4])
 }
 
 fn list(
@@ -199,7 +211,7 @@ pub(crate) fn fremovexattr(engine: &mut Engine, caller: &Caller) -> Result<Reply
 
 pub(crate) fn removexattrat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let which = Which::path_at(caller, caller.fd(0), 1, at_flags(caller)?);
-    remove(engine, caller, which, 3)
+    remove(engine, caller, which.and_then(Which::not_cwd), 3)
 }
 
 fn remove(

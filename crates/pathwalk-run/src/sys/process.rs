@@ -24,11 +24,22 @@ use std::{
     process::Command,
 };
 
+/// What runs in the new process.
+#[derive(Clone, Copy)]
+pub(crate) enum Start<'a> {
+    /// A program of the tree.
+    Program {
+        name: &'a OsStr,
+        args: &'a [std::ffi::OsString],
+        env: &'a [(std::ffi::OsString, std::ffi::OsString)],
+    },
+    /// A function of this program; what it returns is the exit status.
+    Function(fn() -> u8),
+}
+
 /// What is to be run, and how.
 pub(crate) struct Launch<'a> {
-    pub(crate) program: &'a OsStr,
-    pub(crate) args: &'a [std::ffi::OsString],
-    pub(crate) env: &'a [(std::ffi::OsString, std::ffi::OsString)],
+    pub(crate) start: Start<'a>,
     /// The directory of the host that it begins in.
     pub(crate) cwd: &'a CString,
     pub(crate) filter: &'a [libc::sock_filter],
@@ -102,7 +113,7 @@ fn fetch(pid: i32, fd: RawFd) -> Result<OwnedFd> {
     answer(pidfd_getfd(pidfd, fd, PidfdGetfdFlags::empty()))
 }
 
-/// The new process: installs the filter and runs the program.
+/// The new process: installs the filter and runs the program or the function.
 fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
     let say = |to_parent: &mut File, status: i32, fd: i32| {
         let mut said = status.to_ne_bytes().to_vec();
@@ -118,10 +129,22 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
             let _ = go.read(&mut [0]);
             // SAFETY: it was just made, and nobody else knows it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
-            let mut command = Command::new(launch.program);
-            command.args(launch.args).env_clear().envs(launch.env.iter().cloned());
-            let error = command.exec();
-            say(&mut to_parent, errno_of(&error).raw(), 0);
+            match launch.start {
+                Start::Program { name, args, env } => {
+                    let mut command = Command::new(name);
+                    command.args(args).env_clear().envs(env.iter().cloned());
+                    let error = command.exec();
+                    say(&mut to_parent, errno_of(&error).raw(), 0);
+                }
+                Start::Function(function) => {
+                    // As an exec would do; the supervisor's are not for it.
+                    // SAFETY: nobody in this process uses one of them again, not to close it either: it ends by `_exit`.
+                    unsafe { libc::close_range(3, u32::MAX, 0) };
+                    let status = std::panic::catch_unwind(function).unwrap_or(101);
+                    // SAFETY: as below.
+                    unsafe { libc::_exit(status.into()) }
+                }
+            }
         }
         Err(errno) => say(&mut to_parent, errno.raw(), 0),
     }
