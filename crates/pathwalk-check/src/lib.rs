@@ -51,9 +51,13 @@ mod ours_xattr;
 
 mod host_dir;
 
+mod process;
+
 mod kernel;
 
 mod error;
 
 pub use error::Error;
+pub use process::{SUBJECT, subject};
 pub use run::{Args, Report, check, run, tables};
+pub use subject::Engine;

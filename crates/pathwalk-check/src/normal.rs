@@ -14,6 +14,8 @@
 //!             answers that hang on what else the machine does
 //!   undrawn   flags that no drawn call has, calls that not every user      see there                  tests of generate,
 //!             may make                                                                                Powers
+//!   notify    what a process under `pathwalk run` is not asked            see there                  Pair, Plan, Held,
+//!                                                                                                  Normal
 //!   within    (in kernel/within.rs) calls within bounds, which are         Linux has none             Caller
 //!             put together of others
 //!   races     (in races/script.rs) outcomes of races                       see there                  races
@@ -26,6 +28,7 @@ pub(crate) mod clock;
 pub(crate) mod ground;
 pub(crate) mod known;
 pub(crate) mod mounts;
+pub(crate) mod notify;
 mod numbers;
 pub(crate) mod procfs;
 pub(crate) mod spared;
@@ -37,8 +40,10 @@ pub(crate) use known::Known;
 use crate::answer::{Answer, Facts, Raw, Said, Time, Told};
 use crate::call::Call;
 use crate::kernel::Ground;
+use crate::subject::Engine;
 use crate::value::Value;
 use clock::time;
+use notify::has_atime;
 use numbers::{number, without_numbers};
 use pathwalk::{
     Dev, Event, Stat, Statfs, Statx, StatxMask,
@@ -61,6 +66,8 @@ pub(crate) struct Normal {
     births: HashMap<(u32, u32), (i64, u32)>,
     next_dev: u32,
     ground: Ground,
+    /// Who stands for pathwalk.
+    engine: Engine,
     /// Whether what is known to differ shows.
     pub(crate) known: Known,
 }
@@ -70,8 +77,8 @@ const OF_TMPFS: u64 = 0x20_3070;
 
 impl Normal {
     /// With this below the kernel's root.
-    pub(crate) fn on(ground: Ground) -> Self {
-        Self { ground, ..Self::default() }
+    pub(crate) fn on(ground: Ground, engine: Engine) -> Self {
+        Self { ground, engine, ..Self::default() }
     }
 
     /// Makes an answer comparable.
@@ -168,7 +175,7 @@ impl Normal {
             file: self.file(stat.st_dev, stat.st_ino),
             mount: None,
             times: [
-                time(stat.st_atime, stat.st_atime_nsec),
+                self.atime(stat.st_mode, || time(stat.st_atime, stat.st_atime_nsec)),
                 time(stat.st_mtime, stat.st_mtime_nsec),
                 time(stat.st_ctime, stat.st_ctime_nsec),
             ],
@@ -215,7 +222,7 @@ impl Normal {
                 .contains(StatxMask::MNT_ID_UNIQUE)
                 .then(|| number(&mut self.mounts, statx.stx_mnt_id)),
             times: [
-                filled(StatxMask::ATIME, statx.stx_atime),
+                self.atime(mode, || filled(StatxMask::ATIME, statx.stx_atime)),
                 filled(StatxMask::MTIME, statx.stx_mtime),
                 filled(StatxMask::CTIME, statx.stx_ctime),
             ],
@@ -257,7 +264,13 @@ impl Normal {
         let bare = call.bare();
         let own =
             self.ground.stamps_its_own_way(bare, answer) || self.procs.contains(&after.st_dev);
-        clock::stamps(if own { Some(after) } else { before }, after)
+        let [atime, mtime, ctime] = clock::stamps(if own { Some(after) } else { before }, after);
+        [atime && has_atime(self.engine, after.st_mode), mtime, ctime]
+    }
+
+    /// The time of last access of a file of this type, if it is compared.
+    fn atime(&self, mode: u32, time: impl Fn() -> Time) -> Time {
+        if has_atime(self.engine, mode) { time() } else { Time::Absent }
     }
 
     /// Whether the time of birth, which is a clock's, is another than before, or later than a change. An ext4 gives the

@@ -11,7 +11,7 @@ use crate::{
         ground::{mountinfo_as_tmpfs, statmount_as_tmpfs},
         mounts,
     },
-    subject::{Outcome, Subject},
+    subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
     At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
@@ -413,8 +413,9 @@ impl Subject for Ours {
         self.known = known;
     }
 
-    fn steps(&mut self, steps: &[Step], _: Pace) -> Vec<Outcome<File>> {
+    fn steps(&mut self, steps: &[Step], pace: Pace) -> Vec<Outcome<File>> {
         let outcome = |step: &Step| {
+            pace.wait();
             let said = self.make(step);
             // The numbers of file systems that are gone come again after 65535 others: only a procfs's matters.
             let new_device = match (&step.call, &said) {
@@ -515,6 +516,8 @@ pub(crate) struct Settings {
     pub(crate) keeps_set_ids: bool,
     /// Whether pathwalk's root is a directory of the host, on a tmpfs, and not a file system in memory.
     pub(crate) on_host: bool,
+    /// Who stands for pathwalk.
+    pub(crate) engine: Engine,
 }
 
 impl Settings {
@@ -531,6 +534,7 @@ impl Settings {
         },
         keeps_set_ids: true,
         on_host: false,
+        engine: Engine::Library,
     };
 
     /// The configuration of a small machine that is set so.
@@ -603,6 +607,7 @@ impl Settings {
             },
             keeps_set_ids: powers() == Powers::Root,
             on_host: false,
+            engine: Engine::Library,
         }
     }
 }

@@ -6,9 +6,13 @@ use crate::{
     field::Slot,
     kernel::{Ground, Kernel, Nursery},
     look::{glance_at_all, look_at_all},
-    normal::{Known, Normal, Pace},
+    normal::{
+        Known, Normal, Pace,
+        notify::{is_left_out, is_on_path_alone},
+    },
     ours::{Ours, Settings},
-    subject::{Outcome, Subject},
+    process::Process,
+    subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
     Stat,
@@ -19,7 +23,8 @@ use std::fmt;
 /// The kernel and pathwalk, each with a root of its own.
 pub(crate) struct Pair {
     kernel: Watched<Kernel>,
-    ours: Watched<Ours>,
+    ours: Watched<Either>,
+    engine: Engine,
     pace: Pace,
     /// Whether both are stamped by the kernel, each when its clock has gone on.
     both_stamped: bool,
@@ -40,9 +45,10 @@ impl Pair {
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
         Self {
             pace,
-            both_stamped: settings.on_host,
-            kernel: Watched::on(nursery.ground(), Kernel::new(nursery)),
-            ours: Watched::on(nursery.ground(), Ours::new(settings)),
+            both_stamped: settings.on_host || settings.engine == Engine::Notify,
+            kernel: Watched::on(nursery.ground(), settings.engine, Kernel::new(nursery)),
+            ours: Watched::on(nursery.ground(), settings.engine, Either::new(settings)),
+            engine: settings.engine,
         }
     }
 
@@ -73,22 +79,29 @@ impl Pair {
         (answers, self.look().map(|difference| Difference { made, ..difference }))
     }
 
-    /// Has both make the calls; pathwalk is spared what the kernel is spared.
+    /// Has both make the calls; pathwalk is spared what the kernel is spared, a process what is left out of it.
     ///
     /// The kernel makes all of them before pathwalk makes the first: no answer of one depends on the other.
     pub(crate) fn both(&mut self, steps: &[Step]) -> Vec<(Seen, Option<Seen>)> {
         let kernels = self.kernel.steps(steps, self.pace);
-        let ask = |(kernel, step): (Seen, &Step)| {
-            let asked = kernel.answer != Answer::NotAsked;
-            let ours = asked.then(|| {
-                if self.both_stamped {
-                    self.pace.wait();
-                }
-                self.ours.step(step)
-            });
-            (kernel, ours)
+        let is_asked = |kernel: &Seen, step: &Step| {
+            let notify = self.engine == Engine::Notify;
+            let left_out = is_left_out(step) || is_on_path_alone(&step.call, &kernel.answer);
+            kernel.answer != Answer::NotAsked && !(notify && left_out)
         };
-        kernels.into_iter().zip(steps).map(ask).collect()
+        let asked: Vec<bool> =
+            kernels.iter().zip(steps).map(|(kernel, step)| is_asked(kernel, step)).collect();
+        let todo = steps.iter().zip(&asked).filter(|(_, asked)| **asked);
+        let todo: Vec<Step> = todo.map(|(step, _)| step.clone()).collect();
+        let pace = if self.both_stamped { self.pace } else { Pace::Fast };
+        let mut ours = self.ours.steps(&todo, pace).into_iter();
+        let mut answer = |asked: bool| if asked { ours.next() } else { None };
+        kernels.into_iter().zip(asked).map(|(kernel, asked)| (kernel, answer(asked))).collect()
+    }
+
+    /// Whether the two saw the same, as far as calls at this pace show it.
+    pub(crate) fn agree(&self, kernel: &Seen, ours: &Seen) -> bool {
+        kernel.agrees(ours, self.pace.of_stamps(self.both_stamped))
     }
 
     /// Has the kernel alone make calls.
@@ -116,13 +129,46 @@ impl Pair {
         for ((kernel, ours), step) in self.both(steps).into_iter().zip(steps) {
             answers.push(kernel.answer.clone());
             if let Some(ours) = ours
-                && !kernel.agrees(&ours, self.pace.of_stamps(self.both_stamped))
+                && !self.agree(&kernel, &ours)
             {
                 let (made, at) = (answers.len(), Box::new(step.clone()));
                 return Some(Difference { made, at, seen: Box::new([kernel, ours]) });
             }
         }
         None
+    }
+}
+
+/// Who stands for pathwalk.
+enum Either {
+    Library(Box<Ours>),
+    Process(Process),
+}
+
+impl Either {
+    fn new(settings: Settings) -> Self {
+        match settings.engine {
+            Engine::Library => Self::Library(Box::new(Ours::new(settings))),
+            Engine::Notify => Self::Process(Process::start().expect("there was one before")),
+        }
+    }
+}
+
+impl Subject for Either {
+    type File = pathwalk::File;
+
+    fn show(&mut self, known: Known) {
+        match self {
+            Self::Library(ours) => ours.show(known),
+            Self::Process(process) => process.show(known),
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step], pace: Pace) -> Vec<Outcome<Self::File>> {
+        match self {
+            Self::Library(ours) => ours.steps(steps, pace),
+            Self::Process(process) => process.steps(steps, pace),
+        }
     }
 }
 
@@ -159,12 +205,12 @@ impl Seen {
 impl<S: Subject> Watched<S> {
     /// Begins to watch.
     pub(crate) fn new(subject: S) -> Self {
-        Self::on(Ground::Tmpfs, subject)
+        Self::on(Ground::Tmpfs, Engine::Library, subject)
     }
 
     /// Begins to watch one of two of which the other stands on this.
-    pub(crate) fn on(ground: Ground, subject: S) -> Self {
-        Self { subject, normal: Normal::on(ground), before: Vec::new() }
+    pub(crate) fn on(ground: Ground, engine: Engine, subject: S) -> Self {
+        Self { subject, normal: Normal::on(ground, engine), before: Vec::new() }
     }
 
     /// Hides or shows what is known to differ.

@@ -9,10 +9,11 @@ use crate::{
     coverage::Coverage,
     generate::Generator,
     kernel::{Ground, Nursery, Sysctls, powers},
-    normal::{Pace, ground::is_known_of_host},
+    normal::{Pace, ground::is_known_of_host, notify::is_left_out},
     ours::Settings,
     pair::Pair,
     shrink::shrink,
+    subject::Engine,
 };
 use indicatif::ProgressBar;
 use std::{
@@ -51,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) ground: Ground,
     /// Whether pathwalk makes them in a directory of the host.
     pub(crate) on_host: bool,
+    /// Who stands for pathwalk.
+    pub(crate) engine: Engine,
     /// Whether the machine is set for them to each combination of `fs.protected_*` in turn.
     pub(crate) sysctls: bool,
 }
@@ -107,7 +110,8 @@ impl Plan {
 ///
 /// The machine cannot be set as the plan says, or does not stay so.
 pub(crate) fn draw(plan: &Plan, progress: &ProgressBar) -> io::Result<Drawn> {
-    let settings = Settings { on_host: plan.on_host, ..Settings::running() };
+    let running = Settings::running();
+    let settings = Settings { on_host: plan.on_host, engine: plan.engine, ..running };
     if !plan.sysctls {
         return Ok(plan.draw_all(&plan.runs(), settings, progress));
     }
@@ -165,6 +169,7 @@ impl Plan {
                     .into_iter()
                     .filter(|step| self.ground.knows(&step.call))
                     .filter(|step| !self.on_host || is_known_of_host(&step.call))
+                    .filter(|step| self.engine == Engine::Library || !is_left_out(step))
                     .filter_map(|step| powers().step(step))
                     .collect();
                 let found = run.make(&nursery, settings, &steps, &mut coverage);

@@ -4,9 +4,11 @@ use crate::{
     Error,
     kernel::{Ground, NOT_OF_ONE_USER, Nursery, Powers, powers},
     linux_md::write_linux_md,
+    process::Process,
     races::{self, Raced},
     random::{Drawn, Plan, draw},
     scenarios::{Held, read, record_file},
+    subject::Engine,
     worlds::{self, Asked},
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -50,6 +52,7 @@ Examples:
   pathwalk check --races                            what two or three tasks see at the same time
   pathwalk check --ext4 --seed 3                    … where the kernel makes them on an ext4
   pathwalk check --hostfs                           … where pathwalk makes them in a directory of the host
+  pathwalk check --engine notify                    … where a process under pathwalk run makes them
   pathwalk check --scenario found.scn               one table
   pathwalk check --scenario new.scn --record        write the kernel's answers into it
 
@@ -60,6 +63,14 @@ h0: begins there. Users are root, u (1000), v (1001, also in group 1000), s (100
   u: openat h0 d/f CREAT|WRONLY 0644           -> EACCES"
 )]
 pub struct Args {
+    /// Who stands for pathwalk
+    ///
+    /// The process makes the system calls that the kernel is asked, by five threads with virtual credentials, in a tree that is
+    /// an empty file system in memory. What pathwalk run refuses or leaves to the kernel is left out, and tables in which it is
+    /// asked: docs/run.md lists it. It takes root.
+    #[arg(long, value_name = "WHO", default_value = "library")]
+    pub engine: Engine,
+
     /// Draw so many calls, of all seeds together [default: 200000]
     #[arg(long, value_name = "N")]
     pub ops: Option<u64>,
@@ -252,7 +263,18 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         Powers::None => notes.push("no right to make mount namespaces: pathwalk is held against recorded answers, no call is drawn".into()),
     }
     let begun = Instant::now();
-    let mut held = Held { sets: args.sysctls, ..Held::default() };
+    if args.engine == Engine::Notify && !args.may_notify(&mut notes)? {
+        return Ok(Report {
+            held: Held::default(),
+            drawn: None,
+            asked: None,
+            raced: None,
+            seeds: String::new(),
+            seconds: 0.0,
+            notes,
+        });
+    }
+    let mut held = Held { sets: args.sysctls, engine: args.engine, ..Held::default() };
     if args.draws() && !args.ext4 && !args.hostfs {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
@@ -265,6 +287,10 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         held.hold(&name_of(path), &read(path)?, nursery.as_ref())?;
     }
     notes.append(&mut held.spared);
+    if held.left_out != 0 {
+        let left_out = held.left_out;
+        notes.push(format!("{left_out} scenarios are not for a process under pathwalk run, or for other fs.protected_*: see docs/run.md"));
+    }
     let mut seeds = String::new();
     let host_refused = args.hostfs && powers() != Powers::Root;
     if host_refused {
@@ -299,6 +325,37 @@ pub fn check(args: &Args) -> Result<Report, Error> {
 }
 
 impl Args {
+    /// Whether a process can stand for pathwalk.
+    ///
+    /// # Errors
+    ///
+    /// It cannot, and must; or it is asked for what no process can be asked.
+    fn may_notify(&self, notes: &mut Vec<String>) -> Result<bool, Error> {
+        let others = [
+            (self.ext4, "--ext4"),
+            (self.hostfs, "--hostfs"),
+            (self.worlds, "--worlds"),
+            (self.races.is_some(), "--races"),
+            (self.sysctls, "--sysctls"),
+            (self.record, "--record"),
+        ];
+        if let Some((_, option)) = others.iter().find(|(asked, _)| *asked) {
+            return Err(Error::unusable(format!("{option} is not for --engine notify")));
+        }
+        let why = match powers() {
+            Powers::Root => Process::start().err(),
+            _ => Some("--engine notify takes root: nothing is checked".into()),
+        };
+        match why {
+            None => Ok(true),
+            Some(why) if self.require_kernel => Err(Error::unusable(why)),
+            Some(why) => {
+                notes.push(why);
+                Ok(false)
+            }
+        }
+    }
+
     /// On what calls are drawn.
     ///
     /// # Errors
@@ -348,7 +405,11 @@ impl Args {
         if sysctls {
             said.push_str(" under all of fs.protected_*");
         }
-        Plan { seeds, ops, threads: self.threads(8), ground, on_host, sysctls }
+        if self.engine == Engine::Notify {
+            said.push_str(" under pathwalk run");
+        }
+        let (threads, engine) = (self.threads(8), self.engine);
+        Plan { seeds, ops, threads, ground, on_host, engine, sysctls }
     }
 
     /// Whether the tables are held and calls drawn: where nothing else is asked for, or that too.

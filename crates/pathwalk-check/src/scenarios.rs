@@ -5,10 +5,11 @@ use crate::{
     call::Step,
     coverage::Coverage,
     kernel::{Nursery, Sysctls},
-    normal::Known,
+    normal::{Known, notify::is_left_out},
     ours::{Ours, Settings},
     pair::{Pair, Seen, Watched},
     scenario::{Row, Scenario, parse, record},
+    subject::Engine,
 };
 use std::{fmt::Write, fs, path::Path};
 
@@ -33,6 +34,10 @@ pub(crate) struct Held {
     pub(crate) coverage: Coverage,
     /// The machine may be set as a table needs.
     pub(crate) sets: bool,
+    /// Who stands for pathwalk.
+    pub(crate) engine: Engine,
+    /// How many scenarios a process cannot make.
+    pub(crate) left_out: usize,
 }
 
 impl Held {
@@ -50,7 +55,16 @@ impl Held {
         let scenarios = parse(text).map_err(|error| Error::unusable(format!("{name}:{error}")))?;
         self.tables += 1;
         for scenario in &scenarios {
+            if self.engine == Engine::Notify && !Self::is_held_by_process(scenario, nursery) {
+                self.left_out += 1;
+                continue;
+            }
             self.count(scenario);
+            if let (Engine::Notify, Some(nursery)) = (self.engine, nursery) {
+                let settings = Settings { engine: self.engine, ..Settings::running() };
+                self.hold_the_rest(name, scenario, nursery, settings);
+                continue;
+            }
             let settings = scenario.settings(running(nursery));
             #[cfg(debug_assertions)]
             self.hold_roads(name, scenario, settings);
@@ -70,6 +84,13 @@ impl Held {
             }
         }
         Ok(())
+    }
+
+    /// Whether a process can make all calls of a scenario, on the kernel as it is set.
+    fn is_held_by_process(scenario: &Scenario<'_>, nursery: Option<&Nursery>) -> bool {
+        let left_out = scenario.rows.iter().any(|row| is_left_out(&row.step));
+        let set_so = scenario.settings(Settings::running()) == Settings::running();
+        nursery.is_some() && set_so && !left_out
     }
 
     /// Counts the rows of a scenario.
@@ -128,7 +149,7 @@ impl Held {
             let Some(ours) = ours else { continue };
             let got = ours.answer.to_string();
             fits &= self.compare(&at, row, Whose::Pathwalks, &got);
-            if fits && !scenario.differs() && !kernel.agrees(&ours, Some(scenario.pace)) {
+            if fits && !scenario.differs() && !pair.agree(&kernel, &ours) {
                 self.found(&at, &row.step, &[kernel, ours]);
             }
         }
@@ -156,7 +177,7 @@ impl Held {
             let seen = pair.both(&steps);
             let alike = |seen: &(Seen, Option<Seen>)| {
                 let (kernel, ours) = seen;
-                ours.as_ref().is_none_or(|ours| kernel.agrees(ours, Some(scenario.pace)))
+                ours.as_ref().is_none_or(|ours| pair.agree(kernel, ours))
             };
             let Some(index) = seen.iter().position(|seen| !alike(seen)) else {
                 let found = if scenario.looks { pair.look() } else { None };

@@ -7,6 +7,16 @@ use crate::{
 };
 use pathwalk::{Dev, Event, Stat};
 
+/// Who stands for pathwalk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// The library, called in this process
+    #[default]
+    Library,
+    /// A process that makes real system calls, under the supervisor of pathwalk run
+    Notify,
+}
+
 /// A machine with a root of its own, five tasks and a few slots for open files.
 ///
 /// Every task begins at the root with umask 022. The root is an empty tmpfs.

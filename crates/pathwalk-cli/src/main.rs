@@ -63,6 +63,10 @@ fn main() -> ExitCode {
         print!("{}", pathwalk_run::MOUNTS_HELP);
         return ExitCode::SUCCESS;
     }
+    // What `pathwalk check --engine notify` starts; it is for nobody else, and no help names it.
+    if std::env::args_os().skip(1).eq([pathwalk_check::SUBJECT]) {
+        return pathwalk_run::run_in_memory(pathwalk_check::subject);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {

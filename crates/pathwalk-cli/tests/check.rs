@@ -75,6 +75,93 @@ fn what_is_no_table_is_status_2_in_one_line() {
     }
 }
 
+/// Its calls are answered by the supervisor, whose differences `docs/run.md` lists.
+#[test]
+fn a_process_under_run_answers_as_the_kernel_does() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let output =
+        command.args(["check", "--engine", "notify", "--seed", "1-4", "--ops", "6000"]).output();
+    let output = output.expect("it starts");
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    if !stdout.contains("calls drawn from seeds 1-4 under pathwalk run: 0 differences") {
+        assert!(stdout.is_empty(), "{stdout}");
+        println!("SKIPPED: {stderr}");
+    }
+}
+
+/// What drawn calls once found to differ.
+#[test]
+fn a_process_under_run_answers_in_the_order_of_the_kernel() {
+    let table = "\
+== the second path is looked at second
+pivot_root missing {./*2048}a -> ENOENT
+renameat2 missing/a {./*2048} 0 -> ENOENT
+
+== flags before a path that is none
+unlinkat '' 0x1 -> EINVAL
+fchmodat2 '' 0644 0x1 -> EINVAL
+
+== a change of propagation goes before a move
+mkdirat c 0755 -> ok
+mount_tree none c MOVE|UNBINDABLE -> EINVAL
+
+== a path that is none, from a directory that may not be searched
+fchmodat2 . 00 0 -> ok
+v: mount_tree b {./*2048} BIND -> ENAMETOOLONG
+
+== the current directory is no descriptor
+openat h0 f CREAT 0644 -> ok
+u: linkat f/x g EMPTY_PATH -> ENOTDIR
+
+== a mount that nobody used expires
+mkdirat c 0755 -> ok
+mount c 0 -> ok
+umount2 c EXPIRE -> EAGAIN
+umount2 c EXPIRE -> ok
+
+== a file that is open for writing keeps its mount writable
+mkdirat m 0755 -> ok
+mount m 0 -> ok
+openat h0 m/f CREAT|RDWR 0644 -> ok
+mount_tree none m REMOUNT|RDONLY -> EBUSY
+mount_tree none m REMOUNT|BIND|RDONLY -> EBUSY
+umount2 / 0 -> ok
+close h0 -> ok
+mount_tree none m REMOUNT|RDONLY -> ok
+
+== the root is made read-only, not unmounted
+openat h0 f CREAT|RDWR 0644 -> ok
+umount2 / 0 -> EBUSY
+close h0 -> ok
+umount2 / 0 -> ok
+mkdirat d 0755 -> EROFS
+";
+    for engine in ["library", "notify"] {
+        let (status, stdout, stderr) = check(table, &["--engine", engine]);
+        assert_eq!(status, Some(0), "{engine}: {stdout}{stderr}");
+        if stdout.is_empty() {
+            println!("SKIPPED: {stderr}");
+        } else {
+            assert_eq!(stdout, "27 calls in 1 tables: as Linux answered\n");
+        }
+    }
+}
+
+#[test]
+fn what_no_process_can_be_asked_is_status_2() {
+    for option in ["--ext4", "--hostfs", "--worlds", "--races", "--sysctls"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+        let output = command.args(["check", "--engine", "notify", option]).output();
+        let output = output.expect("it starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        let want = format!("pathwalk check: {option} is not for --engine notify\n");
+        assert!(stderr.ends_with(&want), "{stderr}");
+    }
+}
+
 #[test]
 fn linux_md_says_what_the_scenarios_say() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../LINUX.md");

@@ -46,12 +46,19 @@ use std::{os::fd::OwnedFd, sync::Arc};
 pub(crate) struct Kernel {
     world: world::World,
     known: Known,
+    /// Whether the number of a file system that is gone is soon given to a new one.
+    reuses_devices: bool,
 }
 
 impl Kernel {
     /// Makes a root and its tasks.
     pub(crate) fn new(nursery: &Nursery) -> Self {
-        Self { world: nursery.world(), known: Known::Hidden }
+        Self { world: nursery.world(), known: Known::Hidden, reuses_devices: true }
+    }
+
+    /// Makes tasks in the process's own root, which are answered by whoever answers this process.
+    pub(crate) fn here() -> Self {
+        Self { world: world::World::here(), known: Known::Hidden, reuses_devices: false }
     }
 }
 
@@ -71,7 +78,7 @@ impl Subject for Kernel {
             let Reply::Outcomes(made) = self.world.ask(next.who, job);
             outcomes.extend(made);
             let made = outcomes.len() - 1;
-            if serve::mounted(&steps[made].call, &outcomes[made].said) {
+            if self.reuses_devices && serve::mounted(&steps[made].call, &outcomes[made].said) {
                 let (tasks, who) = (self.world.tasks(), steps[made].who);
                 let newest = || sys::newest_device(&tasks.namespace_of(who));
                 outcomes[made].new_device = Some(world::with_descriptors_of_no_world(newest));

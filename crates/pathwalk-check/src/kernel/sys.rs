@@ -103,12 +103,6 @@ pub(crate) fn read(fd: i32, buf: &mut [u8]) -> Result<usize> {
     syscall(libc::SYS_read, args).map(|read| read as usize)
 }
 
-/// Whether it was opened with `O_PATH`.
-pub(crate) fn is_path(fd: i32) -> bool {
-    let flags = syscall(libc::SYS_fcntl, [Arg::Int(fd.into()), Arg::Int(libc::F_GETFL.into())]);
-    flags.is_ok_and(|flags| flags as i32 & libc::O_PATH != 0)
-}
-
 /// The device of the file system that was mounted last in a mount namespace, which is not the caller's.
 ///
 /// Manual: listmount(2), statmount(2), ioctl_nsfs(2).

@@ -106,13 +106,18 @@ impl World {
     fn new(ground: Ground, number: u32) -> Self {
         let made = thread::spawn(move || {
             new_root(ground, number).expect("a root of one's own");
-            let slots = Arc::new(Mutex::new(Slots::default()));
-            let tasks = Arc::new(Tasks::default());
-            let worker = |who| Worker::new(who, Arc::clone(&tasks), Arc::clone(&slots));
-            let workers = Who::ALL.map(worker).into();
-            Self { workers, tasks }
+            Self::here()
         });
         made.join().expect("a world is made or this panicked")
+    }
+
+    /// Tasks in the calling thread's namespace and root.
+    pub(super) fn here() -> Self {
+        let slots = Arc::new(Mutex::new(Slots::default()));
+        let tasks = Arc::new(Tasks::default());
+        let worker = |who| Worker::new(who, Arc::clone(&tasks), Arc::clone(&slots));
+        let workers = Who::ALL.map(worker).into();
+        Self { workers, tasks }
     }
 
     /// The threads.

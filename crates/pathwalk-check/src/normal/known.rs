@@ -88,7 +88,8 @@ fn misses_what_is_not_there(caller: &Caller<'_>, call: &Call) -> bool {
 
 /// Whether a call opened a fifo, a socket or a device.
 fn is_opened_special(call: &Call, fd: &OwnedFd) -> bool {
-    call.fills().is_some() && is_special(fd) && !sys::is_path(fd.as_raw_fd())
+    let (Call::Openat { flags, .. } | Call::Openat2 { flags, .. }) = call else { return false };
+    !flags.contains(OpenFlags::PATH) && is_special(fd)
 }
 
 fn is_special(fd: &OwnedFd) -> bool {
