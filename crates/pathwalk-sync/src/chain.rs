@@ -51,6 +51,20 @@ const FIRST: u32 = 64;
 #[cfg(loom)]
 const FIRST: u32 = 1;
 
+/// A table has so many buckets for each slot, until it has [`ROOMY`] of them. The heads of 16 buckets share a cache line: were
+/// there as many buckets as slots, a few hundred of them, two threads that change names of their own would meet at every line.
+#[cfg(not(loom))]
+const SPARE: u32 = 16;
+/// As long as a table has no more buckets than these, it has [`SPARE`] for each slot.
+#[cfg(not(loom))]
+const ROOMY: u32 = 1 << 16;
+/// The models grow their tables by one bucket at a time.
+#[cfg(loom)]
+const SPARE: u32 = 1;
+/// The models have no small tables.
+#[cfg(loom)]
+const ROOMY: u32 = 1;
+
 /// A slot's link to the next in its chain, or a bucket's head.
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -281,9 +295,9 @@ impl Table {
         }
     }
 
-    /// Grows the table until it has a bucket for each of `slots` slots.
+    /// Grows the table until it has a bucket for each of `slots` slots, and more while it is small.
     pub fn grow<T: Linked>(&self, arena: &Arena<T>, slots: u32) {
-        let target = slots.min(self.most);
+        let target = slots.saturating_mul(SPARE).min(ROOMY).max(slots).min(self.most);
         if self.n.load(Relaxed) >= target {
             return;
         }
@@ -425,6 +439,19 @@ mod tests {
         fn drop(&mut self) {
             self.0.store(true, Relaxed);
         }
+    }
+
+    #[test]
+    fn a_small_table_has_buckets_to_spare() {
+        let arena = Arena::<Node>::new(1 << 20).unwrap();
+        let table = Table::new(1 << 20, Rank(7)).unwrap();
+        for (slots, buckets) in [(100, 1600), (5000, 1 << 16), (100_000, 100_000)] {
+            table.grow(&arena, slots);
+            assert_eq!(table.bytes(), 4 * buckets, "{slots}");
+        }
+        let least = Table::new(64, Rank(7)).unwrap();
+        least.grow(&arena, 64);
+        assert_eq!(least.bytes(), 4 * 64, "no more than it may ever have slots");
     }
 
     fn hash(key: u64) -> u64 {
