@@ -266,6 +266,14 @@ impl TaskInfo {
         Some(vfs.show_mounts(ns, &root, format))
     }
 
+    /// The path of an open file of the same machine, as [`Task::d_path`](crate::Task::d_path) tells it to the task; while that
+    /// lives.
+    pub fn d_path(&self, file: &File) -> Option<Vec<u8>> {
+        let held = file.hold();
+        let HeldPlace(root) = self.root(file.vfs())?;
+        file.vfs().d_path(&held, &root).ok()
+    }
+
     /// Its root, held; while the task lives, in the machine that it is of.
     pub fn root<'v>(&self, vfs: &'v Vfs) -> Option<HeldPlace<'v>> {
         let (mnt, dentry) = self.fs_in(vfs)?.hold_root(vfs);

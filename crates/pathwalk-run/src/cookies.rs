@@ -11,7 +11,10 @@
 //!
 //! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
 
-use crate::sys::{answer, errno_of};
+use crate::{
+    mapped,
+    sys::{answer, errno_of},
+};
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
 use rustix::{
@@ -38,6 +41,11 @@ pub(crate) struct HostId {
 }
 
 impl HostId {
+    /// By the numbers that stat(2) tells.
+    pub(crate) fn new(dev: u64, ino: u64) -> Self {
+        Self { dev, ino }
+    }
+
     pub(crate) fn of(stat: &fs::Stat) -> Self {
         Self { dev: stat.st_dev, ino: stat.st_ino }
     }
@@ -52,7 +60,7 @@ impl HostId {
     }
 }
 
-/// A place that some process has a descriptor of, or stands in, or executes.
+/// A place that some process has a descriptor of, or stands in, or executes, or has in its memory.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// The place alone; but a directory as it was opened, to be listed.
@@ -361,8 +369,10 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Notes what a process has open, stands in and executes; each of its threads may stand elsewhere.
+/// Notes what a process has open, stands in, executes and has in its memory; each of its threads may stand elsewhere.
 fn in_use(process: &Path, used: &mut HashSet<HostId>) {
+    let number = process.file_name().and_then(|name| name.to_str());
+    used.extend(number.into_iter().flat_map(mapped::ids));
     let mut note = |path: &Path| {
         if let Ok(stat) = fs::stat(path) {
             used.insert(HostId::of(&stat));

@@ -1,11 +1,17 @@
-//! Which files a process has in its memory when a program begins: its own and its interpreter's, or it does not begin.
+//! Which files a process has in its memory.
 //!
-//! The kernel looks for the interpreter that a program names by itself, in its own tree, and later than the library did.
-//! Meanwhile the name may have been rewritten, or a symlink on the way to it been exchanged.
+//! When a program begins these are its own and its interpreter's, or it does not begin. The kernel looks for the interpreter
+//! that a program names by itself, in its own tree, and later than the library did. Meanwhile the name may have been
+//! rewritten, or a symlink on the way to it been exchanged.
+//!
+//! Later they are shown by the paths that they have in the tree.
 //!
 //! Manual: proc_pid_maps(5).
 
-use crate::sys::{answer, errno_of, memory};
+use crate::{
+    cookies::HostId,
+    sys::{answer, errno_of, memory},
+};
 use pathwalk::{Executable, Result};
 use rustix::fs;
 use std::os::fd::BorrowedFd;
@@ -19,6 +25,13 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
+    /// The file that stat(2) would tell by this device.
+    fn id(&self) -> Option<HostId> {
+        let (major, minor) = self.device.split_once(':')?;
+        let number = |hex| u32::from_str_radix(hex, 16).ok();
+        Some(HostId::new(fs::makedev(number(major)?, number(minor)?), self.ino))
+    }
+
     fn by_stat(file: BorrowedFd<'_>) -> Result<Self> {
         let stat = answer(fs::fstat(file))?;
         let (major, minor) = (fs::major(stat.st_dev), fs::minor(stat.st_dev));
@@ -52,6 +65,53 @@ pub(crate) fn is_alone(tid: u32, interpreter: Option<&Executable>) -> Result<boo
         Ok(has.iter().all(|file| may.contains(file)))
     };
     Ok(all(Shown::by_stat)? || all(Shown::by_map)?)
+}
+
+/// The files that a process has in its memory, as far as they are shown with the device that stat(2) tells.
+pub(crate) fn ids(process: &str) -> Vec<HostId> {
+    let text = read_maps(process).unwrap_or_default();
+    files(&text).iter().filter_map(Shown::id).collect()
+}
+
+/// `/proc/PID/maps` or `smaps` with the paths that files have in the tree, where they are files of the tree.
+pub(crate) fn by_paths_of_the_tree(
+    maps: &[u8],
+    path: impl Fn(HostId) -> Option<Vec<u8>>,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(maps.len());
+    for line in maps.split_inclusive(|&byte| byte == b'\n') {
+        match place_of_path(line).and_then(|(at, id)| Some((at, path(id)?))) {
+            Some((at, path)) => {
+                text.extend_from_slice(&line[..at]);
+                // As the kernel writes them.
+                for byte in path {
+                    match byte {
+                        b'\n' => text.extend_from_slice(b"\\012"),
+                        byte => text.push(byte),
+                    }
+                }
+                text.push(b'\n');
+            }
+            None => text.extend_from_slice(line),
+        }
+    }
+    text
+}
+
+/// Where the path begins in the line of a map of a file, and the file.
+fn place_of_path(line: &[u8]) -> Option<(usize, HostId)> {
+    let start = line.iter().position(|&byte| byte == b'/')?;
+    let fields = std::str::from_utf8(&line[..start]).ok()?;
+    // Other lines of smaps have a name and a colon in front.
+    let range = fields.split_ascii_whitespace().next()?;
+    let bounds = range.split_once('-')?;
+    for bound in [bounds.0, bounds.1] {
+        u64::from_str_radix(bound, 16).ok()?;
+    }
+    if fields.split_ascii_whitespace().count() != 5 {
+        return None;
+    }
+    Some((start, shown(fields)?.id()?))
 }
 
 fn read_maps(process: &str) -> Result<String> {
@@ -89,6 +149,31 @@ mod tests {
 ";
         let shown = |device: &str, ino| Shown { device: device.to_owned(), ino };
         assert_eq!(files(maps), [shown("08:01", 1234), shown("fe:10", 99)]);
+    }
+
+    #[test]
+    fn a_path_is_exchanged_and_nothing_else() {
+        let maps = b"\
+55d6c0a00000-55d6c0a02000 r--p 00000000 08:01 1234                       /bin/a b (deleted)
+Rss:                   4 kB
+7ffd6e9f4000-7ffd6ea15000 rw-p 00000000 00:00 0                          [stack]
+7f0000000000-7f0000001000 r--p 00000000 fe:10 99                         /lib/ld.so
+7f0000002000-7f0000003000 r--s 00000000 00:01 7                          /memfd:pathwalk (deleted)
+";
+        let path = |id: HostId| match id {
+            _ if id == HostId::new(fs::makedev(8, 1), 1234) => Some(b"/in/the\ntree".to_vec()),
+            _ if id == HostId::new(fs::makedev(0, 1), 7) => Some(b"/tmp/f".to_vec()),
+            _ => None,
+        };
+        let text = String::from_utf8(by_paths_of_the_tree(maps, path)).expect("it is ASCII");
+        let want = "\
+55d6c0a00000-55d6c0a02000 r--p 00000000 08:01 1234                       /in/the\\012tree
+Rss:                   4 kB
+7ffd6e9f4000-7ffd6ea15000 rw-p 00000000 00:00 0                          [stack]
+7f0000000000-7f0000001000 r--p 00000000 fe:10 99                         /lib/ld.so
+7f0000002000-7f0000003000 r--s 00000000 00:01 7                          /tmp/f
+";
+        assert_eq!(text, want);
     }
 
     #[test]

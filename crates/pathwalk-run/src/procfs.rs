@@ -6,6 +6,7 @@
 //!     cwd, exe, fd/N             the place in the tree that they stand for
 //!     root                       the tree's root
 //!     mountinfo, mounts          the tree's mounts
+//!     maps, smaps                the host's, with the tree's paths
 //!     all else                   the host's file, opened there
 //! ```
 //!
@@ -15,13 +16,14 @@
 use crate::{
     cookies::{HostId, Knowns},
     credentials::{Credentials, Ids},
+    mapped,
     people::{Person, Threads},
     sys::{answer, errno_of},
 };
 use parking_lot::Mutex;
 use pathwalk::{
     Attr, CapSet, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject,
-    Timespec,
+    Timespec, Vfs,
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
@@ -31,6 +33,7 @@ use rustix::{
 use std::{
     collections::HashMap,
     convert::Infallible,
+    io::Read as _,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -48,6 +51,9 @@ const HIDDEN: &str = ".fd-";
 /// The files of a process that say what is mounted.
 const MOUNTS: [(&str, MountFormat); 2] =
     [("mountinfo", MountFormat::MountInfo), ("mounts", MountFormat::Mounts)];
+
+/// The files of a process that say what it has in its memory.
+const MAPS: [&str; 2] = ["maps", "smaps"];
 
 /// Whose call is being answered, and by which task of the library.
 #[derive(Clone, Debug, Default)]
@@ -154,6 +160,19 @@ impl ProcView {
         let id = HostId::of(&fs::stat(format!("/proc/{path}")).ok()?);
         let known = self.knowns.lock().get(&id).cloned()?;
         known.file.held_place(inode.vfs()).map(LinkTarget::Place)
+    }
+}
+
+impl ProcView {
+    /// What a process has in its memory, by the paths that who asks sees.
+    fn maps(&self, host: OwnedFd, vfs: &Vfs) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        std::fs::File::from(host).read_to_end(&mut text).map_err(|error| errno_of(&error))?;
+        let asker = vfs.task_info(self.asker.0.task.load(Relaxed)).ok_or(Errno::ENOENT)?;
+        Ok(mapped::by_paths_of_the_tree(&text, |id| {
+            let known = self.knowns.lock().get(&id).cloned()?;
+            asker.d_path(&known.file)
+        }))
     }
 }
 
@@ -396,6 +415,10 @@ impl FileSystem for ProcView {
             }
             None => {
                 let host = open(format!("/proc/{path}"), access | plain | OFlags::NOFOLLOW)?;
+                if process.is_some() && MAPS.contains(&name) {
+                    let fd = text_file(&self.maps(host, inode.vfs())?)?;
+                    return Ok(Some(Box::new(Opened { fd, entries: None })));
+                }
                 let person = thread_of(&path).filter(|_| name == "status");
                 match person.and_then(|tid| self.asker.credentials(tid)) {
                     Some(person) => text_file(&status_of(host, &person.credentials)?)?,

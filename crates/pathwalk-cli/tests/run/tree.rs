@@ -272,3 +272,39 @@ fn signals_are_passed_on_to_the_program() {
     assert_eq!(heard(), "last");
     assert_eq!(child.wait().unwrap().code(), Some(9));
 }
+
+#[test]
+fn what_is_in_memory_is_shown_by_its_path_in_the_tree() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
+    fs::write(other.path().join("file"), [b'x'; 4096]).unwrap();
+    let bind = format!("{}:{}/b", other.path().display(), here.path().display());
+    // What is mapped stays there when it is closed, renamed and removed.
+    let script = "
+import mmap, os
+def map(path, mode):
+    with open(path, mode) as f:
+        if mode == 'w+b': f.write(bytes(4096)); f.flush()
+        return mmap.mmap(f.fileno(), 4096, prot=mmap.PROT_READ)
+def shown():
+    lines = (line.split(maxsplit=5) for line in open('/proc/self/maps'))
+    return sorted({line[5].strip() for line in lines if len(line) > 5 and line[5].startswith(('/tmp/in', here))})
+here = os.getcwd() + '/b'
+maps = [map('/tmp/in memory', 'w+b'), map('b/file', 'rb')]
+print(shown())
+os.rename('/tmp/in memory', '/tmp/in'); os.unlink('b/file')
+print(shown())
+print(any(' (deleted)' in line for line in open('/proc/self/smaps')))
+";
+    let out = said(here.path(), &["--bind", &bind, "python3", "-c", script]);
+    let b = format!("{}/b/file", here.path().display());
+    let mut first = ["/tmp/in memory".to_owned(), b.clone()];
+    let mut then = ["/tmp/in".to_owned(), format!("{b} (deleted)")];
+    first.sort();
+    then.sort();
+    let list = |paths: &[String; 2]| format!("['{}', '{}']\n", paths[0], paths[1]);
+    assert_eq!(out, format!("{}{}True\n", list(&first), list(&then)));
+}

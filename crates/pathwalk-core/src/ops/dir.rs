@@ -132,6 +132,20 @@ impl Task {
         Ok(())
     }
 
+    /// `readlink("/proc/self/fd/N")`: the path of an open file as the root sees it, ` (deleted)` behind it where the name is gone.
+    /// Where the root does not lie above, it is the path from the top of that tree, and nothing tells. proc_pid_fd(5)
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it is of another machine.
+    /// - `ENAMETOOLONG`: the path has more than 4095 bytes.
+    pub fn d_path(&self, file: &File) -> Result<Vec<u8>> {
+        self.place_of(file)?;
+        let vfs = self.vfs();
+        let (mnt, dentry) = self.fs.hold_root(vfs);
+        vfs.d_path(&file.hold(), &HeldPath::new(vfs, mnt, dentry))
+    }
+
     /// `getcwd()`: the current directory's path, with `(unreachable)` before it if it lies outside the root. getcwd(2)
     ///
     /// # Errors

@@ -275,6 +275,7 @@ fn interpreter(
     let file = open_by_name(engine, caller, path)?;
     let on_host = fs::stat(path.as_slice()).map(|stat| HostId::of(&stat));
     let here = HostId::of_fd(host(&file)?)?;
+    engine.cookies.know(here, file.file());
     let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
     Ok(Some((file, if same { Where::Host } else { Where::Tree })))
 }
