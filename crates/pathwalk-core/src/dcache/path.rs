@@ -136,7 +136,7 @@ impl Vfs {
     ///
     /// For who holds nothing, what is read may be slots that are used for something else by now, in a circle even.
     #[inline(always)]
-    fn climb(
+    pub(crate) fn climb(
         &self,
         (mut mnt, mut id): (MountId, DentryId),
         root: (MountId, DentryId),
@@ -174,7 +174,7 @@ impl Vfs {
 
 /// Where a climb ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Climbed {
+pub(crate) enum Climbed {
     /// At the root that was asked about.
     Root,
     /// At the top of a tree of mounts that does not contain it.

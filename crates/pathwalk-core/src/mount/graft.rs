@@ -255,8 +255,6 @@ impl TreeGuard<'_> {
             return Err(Errno::ENOSPC);
         }
         let top = self.clone_mnt(source, root, how)?;
-        // Of a group of which the tree has several members the copies are one group too.
-        let mut groups = HashMap::from_iter([(self.node(source).shared, top)]);
         let mut copies = HashMap::from_iter([(source, top)]);
         let mut skipped = HashSet::default();
         let mut made = 1;
@@ -272,14 +270,9 @@ impl TreeGuard<'_> {
             let copy = if made > room {
                 Err(Errno::ENOSPC)
             } else {
-                let shared = self.node(id).shared;
-                let peer = groups.get(&shared).filter(|_| how == Copy::SharedSlave && shared != 0);
-                let (from, how) = peer.map_or((id, how), |&peer| (peer, Copy::Peer));
-                let root = self.vfs.mount_slot(id).root();
-                self.clone_mnt(from, root, how)
+                self.clone_mnt(id, self.vfs.mount_slot(id).root(), how)
             };
             let copy = copy.inspect_err(|_| self.discard(top))?;
-            groups.entry(self.node(id).shared).or_insert(copy);
             copies.insert(id, copy);
             self.attach_unseen(copy, copies[&parent], mountpoint);
         }
@@ -332,18 +325,17 @@ impl TreeGuard<'_> {
             }
         }
         if shared {
-            let made_shared: Vec<_> =
-                tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
+            copies.founded = tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
             let was_unbindable: Vec<_> =
-                made_shared.iter().copied().filter(|&id| self.node(id).unbindable).collect();
-            for &id in &made_shared {
+                copies.founded.iter().copied().filter(|&id| self.node(id).unbindable).collect();
+            for &id in &copies.founded {
                 self.found_group(id);
             }
             if let Err(errno) = self.propagate_mnt(dest, source, &mut copies) {
                 for (copy, _) in copies.made {
                     self.discard(copy);
                 }
-                for id in made_shared {
+                for id in copies.founded {
                     self.leave_group(id);
                 }
                 for id in was_unbindable {

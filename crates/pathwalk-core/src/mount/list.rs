@@ -279,11 +279,7 @@ impl TreeGuard<'_> {
     fn point(&self, id: MountId, root: (MountId, DentryId)) -> Option<Vec<u8>> {
         let top = (id, self.vfs.mount_slot(id).root());
         self.vfs.while_still(|still| {
-            if self.vfs.is_under(top, root, still) {
-                self.path_from(top, root).map(Some)
-            } else {
-                Some(None)
-            }
+            if self.vfs.is_under(top, root, still) { self.path_from(top, root) } else { Some(None) }
         })
     }
 }

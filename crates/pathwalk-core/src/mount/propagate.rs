@@ -275,6 +275,8 @@ pub(super) struct Copies {
     pub(super) made: Vec<(MountId, MountId)>,
     /// How many mounts a namespace is to get.
     pub(super) pending: HashMap<NsId, u32>,
+    /// Mounts of the tree that have a group for this, and count as shared behind it: they may receive themselves.
+    pub(super) founded: Vec<MountId>,
 }
 
 impl TreeGuard<'_> {
@@ -300,7 +302,8 @@ impl TreeGuard<'_> {
                 if !self.gets_a_copy(receiver, mountpoint) {
                     continue;
                 }
-                let group = self.node(receiver).shared;
+                let founded = copies.founded.contains(&receiver);
+                let group = if founded { 0 } else { self.node(receiver).shared };
                 let (from, how) = match peer {
                     Some(peer) => (peer, Copy::Peer),
                     None if group != 0 => (self.last_above(receiver, &last), Copy::SharedSlave),
@@ -383,7 +386,7 @@ impl TreeGuard<'_> {
     }
 
     /// The mounts that are unmounted beside those of `set`, which are whole subtrees: at the same mountpoint in all who
-    /// receive, the last to receive first, but for those that would take something else with them, or would show what they cover to
+    /// receive, but for those that would take something else with them, or would show what they cover to
     /// somebody else.
     ///
     /// Linux: `propagate_umount`.
@@ -419,10 +422,31 @@ impl TreeGuard<'_> {
             }
             found.retain(|id| candidates.contains(id));
             if candidates.len() == before {
-                found.reverse();
-                return found;
+                return self.in_order(found, &candidates, set);
             }
         }
+    }
+
+    /// Puts what is unmounted beside `set` in the order in which it leaves its groups: first what has nothing mounted in it, then the
+    /// rest, each followed by what it is mounted in; of both what was found last before what was found first.
+    ///
+    /// Linux: `trim_one`, `handle_locked`.
+    fn in_order(
+        &self,
+        found: Vec<MountId>,
+        candidates: &HashSet<MountId>,
+        set: &HashSet<MountId>,
+    ) -> Vec<MountId> {
+        let is_bare = |id: &MountId| self.node(*id).children.values().all(|id| set.contains(id));
+        let (mut order, others): (Vec<_>, Vec<_>) = found.into_iter().rev().partition(is_bare);
+        let mut seen = HashSet::default();
+        for mut at in others {
+            while candidates.contains(&at) && seen.insert(at) {
+                order.push(at);
+                at = self.vfs.mount_slot(at).place().0;
+            }
+        }
+        order
     }
 
     /// Linux: `trim_one`, `trim_ancestors`.

@@ -16,7 +16,7 @@
 
 use super::{MntFlags, MountId, NsId, tree::TreeGuard};
 use crate::{
-    dcache::{DentryId, IS_ROOT},
+    dcache::{DentryId, IS_ROOT, path::Climbed},
     task::Task,
     topology::Still,
     vfs::Vfs,
@@ -57,11 +57,16 @@ impl Vfs {
         self.while_still(|still| {
             let mut out = Vec::new();
             for &id in &mounts {
-                if self.is_under((id, self.mount_slot(id).root()), root, still) {
-                    match format {
-                        MountFormat::MountInfo => tree.mountinfo_line(id, root, still, &mut out)?,
-                        MountFormat::Mounts => tree.mounts_line(id, root, &mut out)?,
+                let at = (id, self.mount_slot(id).root());
+                if !self.is_under(at, root, still) {
+                    continue;
+                }
+                let Some(path) = tree.path_from(at, root)? else { continue };
+                match format {
+                    MountFormat::MountInfo => {
+                        tree.mountinfo_line((id, &path), root, still, &mut out)?;
                     }
+                    MountFormat::Mounts => tree.mounts_line((id, &path), &mut out),
                 }
             }
             Some(out)
@@ -79,7 +84,7 @@ impl TreeGuard<'_> {
     /// Nothing where a name changed meanwhile.
     fn mountinfo_line(
         &self,
-        id: MountId,
+        (id, path): (MountId, &[u8]),
         root: (MountId, DentryId),
         still: &Still,
         out: &mut Vec<u8>,
@@ -94,7 +99,7 @@ impl TreeGuard<'_> {
         put(out, format_args!("{} {} {}:{} ", numbers.0, numbers.1, numbers.2, numbers.3));
         mangle(out, &self.dentry_path(mount.root())?, b" \t\n\\");
         out.push(b' ');
-        mangle(out, &self.path_from((id, mount.root()), root)?, b" \t\n\\");
+        mangle(out, path, b" \t\n\\");
         put(out, format_args!(" {}", mount.flags().options()));
         let node = self.node(id);
         if node.shared != 0 {
@@ -123,15 +128,13 @@ impl TreeGuard<'_> {
         Some(())
     }
 
-    /// Nothing where a name changed meanwhile.
-    ///
     /// Linux: `show_vfsmnt`.
-    fn mounts_line(&self, id: MountId, root: (MountId, DentryId), out: &mut Vec<u8>) -> Option<()> {
+    fn mounts_line(&self, (id, path): (MountId, &[u8]), out: &mut Vec<u8>) {
         let mount = self.vfs.mount_slot(id);
         let sb = self.vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
         mangle(out, sb.fs.source(), b" \t\n\\#");
         out.push(b' ');
-        mangle(out, &self.path_from((id, mount.root()), root)?, b" \t\n\\");
+        mangle(out, path, b" \t\n\\");
         out.push(b' ');
         mangle(out, sb.fs.kind().as_bytes(), b" \t\n\\#");
         let flags = mount.flags();
@@ -142,7 +145,6 @@ impl TreeGuard<'_> {
         put(out, format_args!(" {mode}{}{rest}", sb_options(sb.flags())));
         out.extend(show_options(&sb.fs.options()));
         out.extend_from_slice(b" 0 0\n");
-        Some(())
     }
 
     /// The nearest group that a mount receives from, directly or not, of which a member in the mount's namespace lies below
@@ -167,51 +169,11 @@ impl TreeGuard<'_> {
 
     /// The path of a dentry in its file system.
     pub(super) fn dentry_path(&self, dentry: DentryId) -> Option<Vec<u8>> {
-        let mut path = Vec::new();
-        self.names_up(dentry, None, &mut path)?;
-        let mut path = in_order(&path);
-        if !self.is_linked(dentry) {
-            path.extend_from_slice(b"//deleted");
-        }
-        Some(path)
-    }
-
-    /// The path of a place below another.
-    pub(super) fn path_from(
-        &self,
-        at: (MountId, DentryId),
-        root: (MountId, DentryId),
-    ) -> Option<Vec<u8>> {
         let mut names = Vec::new();
-        let (mut mnt, mut dentry) = at;
-        while mnt != root.0 {
-            let mount = self.vfs.mount_slot(mnt);
-            self.names_up(dentry, Some(mount.root()), &mut names)?;
-            let (parent, mountpoint) = mount.place();
-            if parent == MountId::NONE {
-                break;
-            }
-            (mnt, dentry) = (parent, mountpoint);
-        }
-        if mnt == root.0 {
-            self.names_up(dentry, Some(root.1), &mut names)?;
-        }
-        Some(in_order(&names))
-    }
-
-    /// The names from a dentry up to another, or to the root.
-    fn names_up(
-        &self,
-        mut at: DentryId,
-        to: Option<DentryId>,
-        names: &mut Vec<Vec<u8>>,
-    ) -> Option<()> {
-        while Some(at) != to {
+        let mut at = dentry;
+        while !self.vfs.dentry(at).is(IS_ROOT) {
             let dentry = self.vfs.dentry(at);
             let seq = dentry.seq.sample();
-            if dentry.is(IS_ROOT) {
-                break;
-            }
             let mut name = Vec::new();
             self.vfs.copy_name(dentry, &mut name);
             names.push(name);
@@ -220,7 +182,28 @@ impl TreeGuard<'_> {
                 return None;
             }
         }
-        Some(())
+        let mut path = in_order(&names);
+        if !self.is_linked(dentry) {
+            path.extend_from_slice(b"//deleted");
+        }
+        Some(path)
+    }
+
+    /// The path of a place below another; none where a directory on the way was moved out of the part that its mount shows.
+    /// Nothing where a name changed meanwhile.
+    pub(super) fn path_from(
+        &self,
+        at: (MountId, DentryId),
+        root: (MountId, DentryId),
+    ) -> Option<Option<Vec<u8>>> {
+        let mut names = Vec::new();
+        let climbed = self.vfs.climb(at, root, |id, _| {
+            let mut name = Vec::new();
+            self.vfs.copy_name(self.vfs.dentry(id), &mut name);
+            names.push(name);
+            Some(())
+        })?;
+        Some((climbed != Climbed::Lost).then(|| in_order(&names)))
     }
 }
 
