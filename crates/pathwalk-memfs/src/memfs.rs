@@ -461,9 +461,6 @@ impl FileSystem for MemFs {
         if data.is_empty() {
             return Ok((offset.unwrap_or_else(|| inode.attr().size), 0));
         }
-        if offset.is_some_and(|offset| offset >= MAX_SIZE) {
-            return Err(Errno::EFBIG);
-        }
         let file = self.file_or_new(inode);
         if self.options.memfd {
             return file.memfd_or_new()?.write(&self.space, inode, offset, data, now);

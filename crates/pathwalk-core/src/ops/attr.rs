@@ -84,7 +84,8 @@ impl Task {
         self.fchownat(At::Cwd, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// `fchownat(dir, path, uid, gid, flags)`: changes a file's owner and group; `None` leaves one as it is. What is no
+    /// `fchownat(dir, path, uid, gid, flags)`: changes a file's owner and group; `None` leaves one as it is, and so does
+    /// `u32::MAX`, which is chown(2)'s -1. What is no
     /// directory loses its set-user-id bit, and the set-group-id bit if its group may execute it. fchownat(2)
     ///
     /// # Errors
@@ -92,7 +93,6 @@ impl Task {
     /// - `EINVAL`: a flag other than `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`.
     /// - those of the lookup.
     /// - `EROFS`: the mount is read-only.
-    /// - `EINVAL`: the owner or group is -1 as a number.
     /// - `EPERM`: it is immutable or append-only.
     /// - `EPERM`: the owner is changed without `CAP_CHOWN`, or the group by another than the owner, or to one that the
     ///   owner is not in; or there are bits to lose, and it is another's file.
@@ -320,9 +320,8 @@ impl Task {
 
     fn chown_common(&self, held: &HeldPath<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
         let _writing = held.want_write()?;
-        if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
-            return Err(Errno::EINVAL);
-        }
+        // -1 as a number is nobody's.
+        let [uid, gid] = [uid, gid].map(|id| id.filter(|&id| id != u32::MAX));
         let (vfs, who) = (self.vfs(), held.seen_by(self.cred.subject()));
         vfs.ask(Hooks::PATH_CHOWN, |module| {
             module.path_chown(&who, &PathRef::of(vfs, held), uid, gid)
