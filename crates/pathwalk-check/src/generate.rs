@@ -70,6 +70,7 @@ impl Generator {
         let mut flavour = Flavour {
             mounts: self.rng.u8(..3) != 0,
             mostly_mounts: self.rng.u8(..3) == 0,
+            trees: self.rng.u8(..4) == 0,
             roots: self.rng.u8(..8) == 0,
             watches: self.rng.u8(..4) != 0,
             fixed: self.rng.u8(..5) == 0,
@@ -146,8 +147,8 @@ impl Generator {
     }
 
     fn call(&mut self, flavour: Flavour) -> Call {
-        if flavour.mostly_mounts && self.rng.u8(..5) < 3 {
-            return self.mount_call();
+        if flavour.mostly_mounts && (flavour.trees || self.rng.u8(..5) < 3) {
+            return if flavour.trees { self.tree_call() } else { self.mount_call() };
         }
         loop {
             let mut at = self.rng.u32(..WEIGHTS);
@@ -461,6 +462,8 @@ impl Generator {
 struct Flavour {
     mounts: bool,
     mostly_mounts: bool,
+    /// What is mounted, by who, and who receives it: nothing else.
+    trees: bool,
     roots: bool,
     fixed: bool,
     watches: bool,

@@ -5,7 +5,7 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     host_dir::HostDir,
-    kernel::{Powers, powers},
+    kernel::{Powers, by_pages, powers},
     normal::{
         Known, Pace,
         ground::{mountinfo_as_tmpfs, statmount_as_tmpfs},
@@ -320,14 +320,14 @@ impl Asking<'_> {
             Call::Getcwd {} => Raw::Bytes(task.getcwd()?),
             Call::Umask { mask } => Raw::Number(i64::from(task.umask(mask.0))),
             Call::Mount { path: Text(path), flags } => {
-                task.mountat(MemFs::new(), (self.cwd(), path), *flags).map(done)?
+                task.mountat(MemFs::new(), self.cwd(), path, *flags).map(done)?
             }
             Call::Mountproc { path: Text(path), flags } => {
                 task.mount(ProcFs::new(), path, *flags).map(done)?
             }
             Call::Bind { source: Text(source), path: Text(path) } => {
-                let (source, path) = ((self.cwd(), &**source), (self.cwd(), &**path));
-                task.mount_treeat(source, path, MountFlags::BIND).map(done)?
+                let flags = MountFlags::BIND;
+                task.mount_treeat(self.cwd(), source, self.cwd(), path, flags).map(done)?
             }
             Call::Umount2 { path: Text(path), flags } => {
                 task.umount2at(self.cwd(), path, *flags).map(done)?
@@ -346,11 +346,10 @@ impl Asking<'_> {
                 Raw::Events(parse_events(&buf[..read]))
             }
             Call::MountTree { source: Text(source), path: Text(path), flags } => {
-                let (source, path) = ((self.cwd(), &**source), (self.cwd(), &**path));
-                task.mount_treeat(source, path, *flags).map(done)?
+                task.mount_treeat(self.cwd(), source, self.cwd(), path, *flags).map(done)?
             }
             Call::PivotRoot { new_root: Text(new_root), put_old: Text(put_old) } => {
-                task.pivot_rootat((self.cwd(), new_root), (self.cwd(), put_old)).map(done)?
+                task.pivot_rootat(self.cwd(), new_root, self.cwd(), put_old).map(done)?
             }
             Call::OpenTree { path, flags, .. } => {
                 Raw::File(task.open_tree(self.at(path)?, &path.path, *flags)?)
@@ -381,7 +380,7 @@ impl Asking<'_> {
             Call::Listmount { path: Text(path), flags } => {
                 let id = mount_id(task, path)?;
                 let page = |last, max| task.listmount(id, last, max, *flags);
-                told(task, mounts::by_pages(page)?)?
+                list_places(task, by_pages(page)?)?
             }
             Call::StatmountId { id, mask } => {
                 let id = id.0 as u64;
@@ -389,10 +388,10 @@ impl Asking<'_> {
             }
             Call::ListmountId { id, last, max, flags } => {
                 let (id, last, max) = (id.0 as u64, last.0 as u64, max.0 as usize);
-                told(task, task.listmount(id, last, max, *flags)?)?
+                list_places(task, task.listmount(id, last, max, *flags)?)?
             }
             Call::ListmountRoot { flags } => {
-                told(task, task.listmount(LSMT_ROOT, 0, MAX, *flags)?)?
+                list_places(task, task.listmount(LSMT_ROOT, 0, MAX, *flags)?)?
             }
             Call::UnshareMounts {}
             | Call::Setns { .. }
@@ -454,7 +453,7 @@ fn mount_id(task: &Task, path: &[u8]) -> Result<u64> {
 /// So many mounts no run has.
 const MAX: usize = 1000;
 
-fn told(task: &Task, listed: Vec<u64>) -> Result<Raw<File>> {
+fn list_places(task: &Task, listed: Vec<u64>) -> Result<Raw<File>> {
     let point = |id| task.statmount(id, StatmountMask::MNT_POINT);
     mounts::listmount(listed, point)
 }

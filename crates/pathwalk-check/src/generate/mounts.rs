@@ -103,6 +103,35 @@ impl Generator {
         }
     }
 
+    /// A call that changes which mounts there are and who receives them.
+    pub(super) fn tree_call(&mut self) -> Call {
+        match self.rng.u8(..50) {
+            0..6 => {
+                let kinds = [MountFlags::SHARED, MountFlags::SLAVE, MountFlags::PRIVATE];
+                let kind = self.pick(&[kinds[0], kinds[0], kinds[1], kinds[1], kinds[2]]);
+                let all = if self.one_in(3) { MountFlags::REC } else { MountFlags::empty() };
+                self.mount_tree(kind | all)
+            }
+            6..19 => self.bind(),
+            19..22 => Call::Mount { path: self.mountpoint(), flags: MountFlags::empty() },
+            22..26 => {
+                let (source, path) = (self.mounted_path(), self.mountpoint());
+                Call::MountTree { source, path, flags: MountFlags::MOVE }
+            }
+            26..36 => {
+                let flags = if self.one_in(5) { UmountFlags::empty() } else { UmountFlags::DETACH };
+                Call::Umount2 { path: self.mounted_path(), flags }
+            }
+            36..38 => Call::UnshareMounts {},
+            38..40 => Call::Setns { of: self.pick(&Who::ALL) },
+            40..43 => self.move_mount(),
+            43..45 => self.open_tree(),
+            45 => Call::Mkdirat { path: self.place(), mode: Octal(0o777) },
+            46 => Call::Chdir { path: self.path() },
+            _ => Call::Mounts {},
+        }
+    }
+
     fn statmount(&mut self) -> Call {
         let bits = self.rng.u64(..) & self.rng.u64(..);
         let some = StatmountMask::from_bits_truncate(bits);

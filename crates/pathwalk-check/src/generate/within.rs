@@ -179,16 +179,10 @@ impl Generator {
         Call::Within { resolve, call: Box::new(call) }
     }
 
-    /// Of what the last name stands for itself: Linux can be asked so from its directory.
     fn xattr_within(&mut self) -> Call {
-        let path = loop {
-            let place = self.place();
-            let last = place.path.rsplit(|&byte| byte == b'/').next().unwrap_or(b"");
-            if !matches!(last, b"" | b"." | b"..") {
-                break place;
-            }
-        };
-        let at = AtFlags::SYMLINK_NOFOLLOW;
+        let path = self.place();
+        let mut at = self.pick(&[AtFlags::empty(), AtFlags::SYMLINK_NOFOLLOW]);
+        at.set(AtFlags::EMPTY_PATH, self.one_in(4));
         let name = self.pick(&[
             b"user.a".as_slice(),
             b"trusted.a",

@@ -4,7 +4,7 @@ use super::{calls::Caller, sys};
 use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
-    field::{Fills, Int, Octal, Slot, Text, Where},
+    field::{Fills, Octal, Slot, Text, Where},
 };
 use pathwalk::{
     AtFlags, Errno, FileType, MountFlags, OpenFlags, ResolveFlags, Result, StatxMask, UmountFlags,
@@ -104,6 +104,19 @@ impl Bounds<'_> {
         })
     }
 
+    /// A call about extended attributes. Of an open file they want one that was not opened with `O_PATH`; so it is named.
+    pub(super) fn xattr(
+        &self,
+        place: &Where,
+        at: AtFlags,
+        call: impl FnOnce(Where, AtFlags) -> Call,
+    ) -> Result<Raw<OwnedFd>> {
+        let fd = self.whole(place, at.contains(AtFlags::SYMLINK_NOFOLLOW))?;
+        self.by_number([fd], |[Text(path)]| {
+            call(Where { dir: None, path }, at - AtFlags::SYMLINK_NOFOLLOW)
+        })
+    }
+
     /// What a path leads to.
     pub(super) fn named(&self, Text(path): &Text) -> Result<OwnedFd> {
         self.whole(&Where { dir: None, path: path.clone() }, false)
@@ -182,33 +195,6 @@ impl Bounds<'_> {
         Ok((fd, Where { dir: Some(slot), path: last }))
     }
 
-    /// What the path's last name stands for, not followed, from its directory.
-    pub(super) fn itself_from_parent(&self, place: &Where) -> Result<(OwnedFd, Where)> {
-        self.whole(place, true)?;
-        self.parent(place, FIRST, b".")
-    }
-
-    /// truncate(2) knows no descriptor. The type of the file is looked at first, as it does; then it is made from the directory
-    /// of the last name, by a thread that goes there. Where that name is a symlink's, the file is opened for writing.
-    pub(super) fn truncate(&self, path: &[u8], size: Int) -> Result<Raw<OwnedFd>> {
-        let place = Where { dir: None, path: path.to_vec() };
-        let found = sys::fstat(self.whole(&place, false)?.as_raw_fd())?;
-        match FileType::from_mode(found.st_mode) {
-            Some(FileType::Regular) => {}
-            Some(FileType::Directory) => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
-        }
-        if self.ends_in_symlink(&place) {
-            let fds = [self.openat2(&place, OpenFlags::WRONLY)?];
-            return self.beside(&fds).call(&Call::Ftruncate { slot: FIRST, size });
-        }
-        let (dir, last) = self.parent(&place, FIRST, b".")?;
-        alone(|| {
-            sys::syscall(libc::SYS_fchdir, [sys::Arg::Int(dir.as_raw_fd().into())])?;
-            self.caller.call(&Call::Truncate { path: Text(last.path.clone()), size })
-        })
-    }
-
     pub(super) fn ends_in_symlink(&self, place: &Where) -> bool {
         let itself = self.whole(place, true).and_then(|fd| sys::fstat(fd.as_raw_fd()));
         itself.is_ok_and(|stat| FileType::from_mode(stat.st_mode) == Some(FileType::Symlink))
@@ -216,18 +202,6 @@ impl Bounds<'_> {
 }
 
 impl Caller<'_> {
-    /// The size of the file to which a symlink leads within bounds, if the path ends in one.
-    pub(crate) fn size_by_symlink(
-        &self,
-        resolve: ResolveFlags,
-        path: &[u8],
-    ) -> Option<Result<i64>> {
-        let place = Where { dir: None, path: path.to_vec() };
-        let bounds = Bounds { caller: self, resolve };
-        let size_of = |fd: OwnedFd| sys::fstat(fd.as_raw_fd()).map(|stat| stat.st_size);
-        bounds.ends_in_symlink(&place).then(|| bounds.whole(&place, false).and_then(size_of))
-    }
-
     /// Whether a path ends in a name of its own, which is not followed within bounds.
     pub(crate) fn ends_in_a_name(
         &self,

@@ -39,12 +39,12 @@ impl Caller<'_> {
             }
             Call::Listmount { path, flags } => {
                 let id = self.mount_id(path)?;
-                told(mounts::by_pages(|last, max| listmount(id, last, max, *flags))?)
+                places(by_pages(|last, max| listmount(id, last, max, *flags))?)
             }
             Call::ListmountId { id, last, max, flags } => {
-                told(listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)?)
+                places(listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)?)
             }
-            Call::ListmountRoot { flags } => told(listmount(LSMT_ROOT, 0, MAX, *flags)?),
+            Call::ListmountRoot { flags } => places(listmount(LSMT_ROOT, 0, MAX, *flags)?),
             _ => unreachable!("asked for these alone"),
         }
     }
@@ -55,8 +55,23 @@ impl Caller<'_> {
     }
 }
 
-fn told(listed: Vec<u64>) -> Result<Raw<OwnedFd>> {
+fn places(listed: Vec<u64>) -> Result<Raw<OwnedFd>> {
     mounts::listmount(listed, |id| statmount(id, StatmountMask::MNT_POINT))
+}
+
+/// Few, so that a list has several pages.
+const PAGE: usize = 2;
+
+/// All that listmount(2) lists, which is told the last one of a page and how many the next one has at most.
+pub(crate) fn by_pages(list: impl Fn(u64, usize) -> Result<Vec<u64>>) -> Result<Vec<u64>> {
+    let mut all = Vec::new();
+    loop {
+        let page = list(all.last().copied().unwrap_or(0), PAGE)?;
+        all.extend_from_slice(&page);
+        if page.len() < PAGE {
+            return Ok(all);
+        }
+    }
 }
 
 fn listmount(id: u64, last: u64, max: usize, flags: ListmountFlags) -> Result<Vec<u64>> {

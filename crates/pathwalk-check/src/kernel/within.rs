@@ -74,25 +74,33 @@ impl Caller<'_> {
                     errno => errno,
                 });
             }
-            // Those of an open file want one that was not opened with O_PATH: its directory has to do, after all that the
-            // bounds forbid.
             Call::Setxattrat { path, at, name, value, flags } => {
-                let (fd, path) = bounds.itself_from_parent(&path)?;
-                (vec![fd], Call::Setxattrat { path, at, name, value, flags })
+                return bounds.xattr(&path, at, |path, at| Call::Setxattrat {
+                    path,
+                    at,
+                    name,
+                    value,
+                    flags,
+                });
             }
             Call::Getxattrat { path, at, name, size } => {
-                let (fd, path) = bounds.itself_from_parent(&path)?;
-                (vec![fd], Call::Getxattrat { path, at, name, size })
+                return bounds.xattr(&path, at, |path, at| Call::Getxattrat {
+                    path,
+                    at,
+                    name,
+                    size,
+                });
             }
             Call::Listxattrat { path, at, size } => {
-                let (fd, path) = bounds.itself_from_parent(&path)?;
-                (vec![fd], Call::Listxattrat { path, at, size })
+                return bounds.xattr(&path, at, |path, at| Call::Listxattrat { path, at, size });
             }
             Call::Removexattrat { path, at, name } => {
-                let (fd, path) = bounds.itself_from_parent(&path)?;
-                (vec![fd], Call::Removexattrat { path, at, name })
+                return bounds.xattr(&path, at, |path, at| Call::Removexattrat { path, at, name });
             }
-            Call::Truncate { path, size } => return bounds.truncate(&path.0, size),
+            Call::Truncate { path, size } => {
+                let fd = bounds.named(&path)?;
+                return bounds.by_number([fd], |[path]| Call::Truncate { path, size });
+            }
             Call::Statfs { path: Text(path) } => {
                 let fd = bounds.whole(&Where { dir: None, path }, false)?;
                 (vec![fd], Call::Fstatfs { slot: FIRST })

@@ -119,21 +119,6 @@ pub(crate) fn listmount<F>(
     Ok(Raw::Bytes(points.join(&0)))
 }
 
-/// Few, so that a list has several pages.
-const PAGE: usize = 2;
-
-/// All that listmount(2) lists, which is told the last one of a page and how many the next one has at most.
-pub(crate) fn by_pages(list: impl Fn(u64, usize) -> Result<Vec<u64>>) -> Result<Vec<u64>> {
-    let mut all = Vec::new();
-    loop {
-        let page = list(all.last().copied().unwrap_or(0), PAGE)?;
-        all.extend_from_slice(&page);
-        if page.len() < PAGE {
-            return Ok(all);
-        }
-    }
-}
-
 /// Those places made comparable.
 pub(super) fn places(places: &[u8], shows_tasks: bool) -> Vec<u8> {
     let each = places.split(|&byte| byte == 0);

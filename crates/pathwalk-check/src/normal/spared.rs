@@ -2,11 +2,11 @@
 
 use crate::{
     answer::Said,
-    call::{Call, SLOTS, Step},
+    call::{Call, Step},
     field::Text,
     kernel::{Caller, parent_mount, with_map},
 };
-use pathwalk::{Errno, OpenFlags, ResolveFlags, UmountFlags};
+use pathwalk::{AtFlags, Errno, OpenFlags, ResolveFlags, UmountFlags};
 
 /// So often a walk within bounds is asked for again.
 const MOVES: u32 = 1000;
@@ -38,8 +38,8 @@ fn shows_what_is_below_all(caller: &Caller<'_>, call: &Call) -> bool {
         call => (ResolveFlags::empty(), call),
     };
     let Call::Umount2 { path: Text(path), flags } = call else { return false };
-    if !flags.contains(UmountFlags::DETACH) {
-        // To look at it would be to use it: see `MNT_EXPIRE`.
+    // To look at it would be to use it.
+    if !flags.contains(UmountFlags::DETACH) || flags.contains(UmountFlags::EXPIRE) {
         return false;
     }
     let mount = caller.mount_within(resolve, path, flags.contains(UmountFlags::NOFOLLOW));
@@ -52,11 +52,9 @@ fn shows_what_is_below_all(caller: &Caller<'_>, call: &Call) -> bool {
 fn has_no_stand_in(caller: &Caller<'_>, call: &Call) -> bool {
     let Call::Within { resolve, call } = call else { return false };
     match &**call {
-        // Where a symlink leads to the file, that is opened, of which somebody may hear, and stamped even where its size stays.
-        Call::Truncate { path: Text(path), size } => {
-            let heard = caller.fds[SLOTS..].iter().any(|&queue| queue >= 0);
-            let found = caller.size_by_symlink(*resolve, path);
-            found.is_some_and(|found| heard || found == Ok(size.0))
+        // By name too: then the descriptor's credentials are looked at beside it.
+        Call::Linkat { old, flags, .. } => {
+            flags.contains(AtFlags::EMPTY_PATH) && !old.path.is_empty()
         }
         // It is opened first, which is to use it.
         Call::Umount2 { flags, .. } if flags.contains(UmountFlags::EXPIRE) => true,

@@ -129,7 +129,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// As [`Task::inotify_add_watch`].
+    /// As [`Task::inotify_add_watch`]; `ENOENT`: the path is empty.
     pub fn inotify_add_watchat<'a>(
         &self,
         queue: &Inotify,

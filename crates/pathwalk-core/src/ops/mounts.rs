@@ -88,10 +88,10 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        self.mountat(fs, (At::Cwd, path.as_ref()), flags)
+        self.mountat(fs, At::Cwd, path, flags)
     }
 
-    /// `mountat(source, dir, path, type, flags)`: mounts a file system. Linux has no such call: it is [`Task::mount`] on a path
+    /// `mountat(fs, dir, path, flags)`: mounts a file system. Linux has no such call: it is [`Task::mount`] on a path
     /// from a directory, or within bounds.
     ///
     /// With an open file an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
@@ -99,13 +99,15 @@ impl Task {
     /// # Errors
     ///
     /// As [`Task::mount`].
-    pub fn mountat(
+    pub fn mountat<'a>(
         &self,
         fs: Arc<dyn FileSystem>,
-        (dir, path): (At<'_>, &[u8]),
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        self.path_mount(What::New(fs), Whither { dir, path }, flags)
+        let to = Whither { dir: dir.into(), path: path.as_ref() };
+        self.path_mount(What::New(fs), to, flags)
     }
 
     /// `mount(source, path, NULL, flags)`: changes what is mounted: mount(2) with a flag that says how.
@@ -147,10 +149,10 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
-        self.mount_treeat((At::Cwd, source.as_ref()), (At::Cwd, path.as_ref()), flags)
+        self.mount_treeat(At::Cwd, source, At::Cwd, path, flags)
     }
 
-    /// `mount_treeat(source, path, flags)`: changes what is mounted. Linux has no such call: it is [`Task::mount_tree`] of paths
+    /// `mount_treeat(source_dir, source, dir, path, flags)`: changes what is mounted. Linux has no such call: it is [`Task::mount_tree`] of paths
     /// from directories, or within bounds.
     ///
     /// With an open file an empty path means the file itself, as with `AT_EMPTY_PATH`: it is not looked up again.
@@ -158,18 +160,22 @@ impl Task {
     /// # Errors
     ///
     /// As [`Task::mount_tree`].
-    pub fn mount_treeat(
+    pub fn mount_treeat<'a>(
         &self,
-        (source_dir, source): (At<'_>, &[u8]),
-        (dir, path): (At<'_>, &[u8]),
+        source_dir: impl Into<At<'a>>,
+        source: impl AsRef<[u8]>,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
         flags: MountFlags,
     ) -> Result<()> {
+        let source = source.as_ref();
         // mount(2) takes its source for a string of any kind, whose length it checks before all else.
         if source.len() >= PATH_MAX {
             return Err(Errno::EINVAL);
         }
-        let source = Whither { dir: source_dir, path: source };
-        self.path_mount(What::Source(source), Whither { dir, path }, flags)
+        let source = Whither { dir: source_dir.into(), path: source };
+        let to = Whither { dir: dir.into(), path: path.as_ref() };
+        self.path_mount(What::Source(source), to, flags)
     }
 
     /// `bind(source, path)`: shows a directory or file at another path too: mount(2) with `MS_BIND`.
@@ -297,7 +303,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// As [`Task::umount2`].
+    /// As [`Task::umount2`]; `ENOENT`: the path is empty.
     pub fn umount2at<'a>(
         &self,
         dir: impl Into<At<'a>>,
@@ -346,24 +352,26 @@ impl Task {
     /// - `EINVAL`: the task's root or the new root is no mount's root, or at the bottom; the old root's place is not below
     ///   the new root; the new root is not below the root.
     pub fn pivot_root(&self, new_root: impl AsRef<[u8]>, put_old: impl AsRef<[u8]>) -> Result<()> {
-        self.pivot_rootat((At::Cwd, new_root.as_ref()), (At::Cwd, put_old.as_ref()))
+        self.pivot_rootat(At::Cwd, new_root, At::Cwd, put_old)
     }
 
-    /// `pivot_rootat(new_root, put_old)`: changes the root mount. Linux has no such call: it is [`Task::pivot_root`] of paths
+    /// `pivot_rootat(new_dir, new_root, old_dir, put_old)`: changes the root mount. Linux has no such call: it is [`Task::pivot_root`] of paths
     /// from directories, or within bounds.
     ///
     /// # Errors
     ///
-    /// As [`Task::pivot_root`].
-    pub fn pivot_rootat(
+    /// As [`Task::pivot_root`]; `ENOENT`: a path is empty.
+    pub fn pivot_rootat<'a>(
         &self,
-        (new_dir, new_root): (At<'_>, &[u8]),
-        (old_dir, put_old): (At<'_>, &[u8]),
+        new_dir: impl Into<At<'a>>,
+        new_root: impl AsRef<[u8]>,
+        old_dir: impl Into<At<'a>>,
+        put_old: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.must_have(CapSet::SYS_ADMIN)?;
         let flags = Lookup::FOLLOW | Lookup::DIRECTORY;
-        let new = keep(&self.request(new_dir, new_root, flags)?)?;
-        let old = keep(&self.request(old_dir, put_old, flags)?)?;
+        let new = keep(&self.request(new_dir.into(), new_root.as_ref(), flags)?)?;
+        let old = keep(&self.request(old_dir.into(), put_old.as_ref(), flags)?)?;
         let vfs = self.vfs();
         vfs.ask(Hooks::SB_PIVOTROOT, |module| {
             let (old, new) = (PathRef::of(vfs, &old), PathRef::of(vfs, &new));

@@ -77,7 +77,7 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     {
         return Err(Errno::EBUSY);
     }
-    let change = || task.mount_treeat((from, b""), (At::Dir(&target), b""), flags);
+    let change = || task.mount_treeat(from, b"", At::Dir(&target), b"", flags);
     match change() {
         Err(Errno::EBUSY) if flags.contains(MountFlags::REMOUNT) => {
             // What is remembered of files without a name that nobody has any more keeps it writable.
