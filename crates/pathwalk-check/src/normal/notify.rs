@@ -75,7 +75,7 @@ const LEFT_OUT: &[LeftOut] = &[
         is: |call, _| matches!(call, Call::Mountproc { .. } | Call::Mounts {}),
     },
     LeftOut {
-        what: "`mount` and `pivot_root` within bounds, which have none in Linux",
+        what: "`mount`, `umount2`, `pivot_root`, `truncate` and calls about extended attributes within bounds, which have none in Linux",
         why: "they are made up of calls by names in a procfs",
         is: |call, bounds| {
             bounds == Bounds::Some
@@ -84,7 +84,13 @@ const LEFT_OUT: &[LeftOut] = &[
                     Call::Mount { .. }
                         | Call::Bind { .. }
                         | Call::MountTree { .. }
+                        | Call::Umount2 { .. }
                         | Call::PivotRoot { .. }
+                        | Call::Truncate { .. }
+                        | Call::Setxattrat { .. }
+                        | Call::Getxattrat { .. }
+                        | Call::Listxattrat { .. }
+                        | Call::Removexattrat { .. }
                 )
         },
     },
