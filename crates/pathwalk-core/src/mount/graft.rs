@@ -325,17 +325,18 @@ impl TreeGuard<'_> {
             }
         }
         if shared {
-            copies.founded = tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
+            let founded: Vec<_> = tree.iter().copied().filter(|&id| !self.is_shared(id)).collect();
             let was_unbindable: Vec<_> =
-                copies.founded.iter().copied().filter(|&id| self.node(id).unbindable).collect();
-            for &id in &copies.founded {
+                founded.iter().copied().filter(|&id| self.node(id).unbindable).collect();
+            for &id in &founded {
                 self.found_group(id);
             }
+            copies.founded.extend(&founded);
             if let Err(errno) = self.propagate_mnt(dest, source, &mut copies) {
                 for (copy, _) in copies.made {
                     self.discard(copy);
                 }
-                for id in copies.founded {
+                for id in founded {
                     self.leave_group(id);
                 }
                 for id in was_unbindable {

@@ -275,8 +275,8 @@ pub(super) struct Copies {
     pub(super) made: Vec<(MountId, MountId)>,
     /// How many mounts a namespace is to get.
     pub(super) pending: HashMap<NsId, u32>,
-    /// Mounts of the tree that have a group for this, and count as shared behind it: they may receive themselves.
-    pub(super) founded: Vec<MountId>,
+    /// Mounts of the tree that got a group for this, and count as shared only behind it: they may be receivers.
+    pub(super) founded: HashSet<MountId>,
 }
 
 impl TreeGuard<'_> {
@@ -386,8 +386,7 @@ impl TreeGuard<'_> {
     }
 
     /// The mounts that are unmounted beside those of `set`, which are whole subtrees: at the same mountpoint in all who
-    /// receive, but for those that would take something else with them, or would show what they cover to
-    /// somebody else.
+    /// receive, but for those that would take something else with them, or would show what they cover to somebody else.
     ///
     /// Linux: `propagate_umount`.
     pub(super) fn propagate_umount(
