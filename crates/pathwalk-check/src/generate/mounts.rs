@@ -37,7 +37,7 @@ impl Generator {
         match self.rng.u8(..43) {
             0..6 => {
                 let flags = self.mount_modifiers();
-                if self.one_in(40) {
+                if self.one_in(15) {
                     // Then it is another call, and the source a path.
                     let flags = flags | MountFlags::from_bits_retain(1 << self.rng.u8(..32));
                     return Call::Mount { path: self.mounted_path(), flags };
@@ -308,7 +308,7 @@ impl Generator {
         }
         let none = MountFlags::empty();
         let odd = MountFlags::from_bits_retain(1 << self.rng.u8(..26));
-        let odd = if self.one_in(3) { odd } else { none };
+        let odd = if self.one_in(2) { odd } else { none };
         let propagation = self.pick(&[
             none,
             none,
