@@ -135,11 +135,9 @@ impl Vfs {
         if unlinked {
             self.unlinked(sb).put();
         }
-        match known {
-            Some(known) => {
-                debug_assert_eq!(known.id(), sb, "a tree is of one file system");
-                known.fs.evict(node, unlinked);
-            }
+        // Between the count and the lock the slot may have become another's.
+        match known.filter(|known| known.id() == sb) {
+            Some(known) => known.fs.evict(node, unlinked),
             None => {
                 let sb = self.superblock(sb);
                 debug_assert!(sb.is_some(), "a superblock outlives its inodes");

@@ -5,7 +5,7 @@
 //!   line 1  atime mtime ctime btime, link, acl, lockref                          the rest of stat
 //! ```
 //!
-//! Invariant: the attributes are written under the inode's lock and between two increments of `seq`, so a
+//! Invariant: the attributes are written under the inode's lock, or while nobody else knows it, and between two increments of `seq`, so a
 //! reader that holds nothing gets all of one moment or asks again.
 //!
 //! Linux: `struct inode`; `generic_fillattr`.

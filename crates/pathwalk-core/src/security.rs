@@ -417,7 +417,8 @@ impl Vfs {
             let dentry = self.dentry(DentryId(id));
             let _guard = dentry.lockref.lock(lock::DENTRY);
             let flags = dentry.flags.get();
-            if flags & SEARCH_ALL != 0 {
+            // Who frees a dead one changes it without the lock.
+            if flags & SEARCH_ALL != 0 && !dentry.lockref.is_dead() {
                 // Every walk and every memo that believes the old flags finds the count moved.
                 let _change = dentry.seq.change();
                 dentry.flags.set(flags & !SEARCH_ALL);

@@ -294,8 +294,8 @@ impl Vfs {
             if features.contains(Features::REVALIDATE) { dcache::REVALIDATE } else { 0 };
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
-        let found = fs.root(who, self.now())?;
         let unlinked = self.unlinked.alloc().ok_or(Errno::ENOSPC)?;
+        let found = fs.root(who, self.now()).inspect_err(|_| self.unlinked.free(unlinked))?;
         self.sb_slot(id).expect("just made").unlinked.set(unlinked);
         let sb = SuperBlock {
             fs,

@@ -261,7 +261,7 @@ impl Table {
         None
     }
 
-    /// Puts a slot into the chain of its hash. The caller holds the slot's lock.
+    /// Puts a slot into the chain of its hash. The caller holds the slot's lock, or nobody else knows the slot.
     pub fn insert<T: Linked>(&self, id: u32, slot: &T) {
         debug_assert!(id != 0 && id <= MAX_ID, "a slot in a chain has an id");
         let mut bucket = self.lock(slot.chain_hash());

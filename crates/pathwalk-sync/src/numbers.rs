@@ -1,11 +1,11 @@
 //! Numbers that are given out once, to many threads.
 //!
 //! ```text
-//!   fresh = 192      stripe 0: next 1 … 63     stripe 1: next 67 … 127     stripe 2: next 128 … 191
+//!   fresh = 192      stripe 0: 1 … 64 are its own     stripe 1: 67 … 128 are left     stripe 2: 129 … 192
 //! ```
 //!
-//! Each stripe takes `BATCH` numbers at a time, so that two threads meet at `fresh` once in so many. A stripe whose next
-//! number is a multiple of `BATCH` has none left: that one would be another's.
+//! Each stripe takes `BATCH` numbers at a time, so that two threads meet at `fresh` once in so many. A stripe keeps
+//! the last number that it gave out: where that is a multiple of `BATCH` it has none left, as the next would be another's.
 //!
 //! Invariant: no number is given out twice. Those of a thread go up; of two threads' numbers the later may be the lower.
 //!

@@ -5,8 +5,8 @@
 //!   line 1   lockref children_seq first_child siblings busy sb cookie next_cookie               what holders write
 //! ```
 //!
-//! Invariant: parent, name, inode and flags of a dentry change only under its lock and between two increments of
-//! its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
+//! Invariant: parent, name, inode and flags of a dentry change only under its lock, or while nobody else knows it, and
+//! between two increments of its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
 //! its `children_seq`.
 //!
 //! Linux: `struct dentry`, `fs/dcache.c`.
@@ -107,7 +107,8 @@ slot! {
         pub(crate) first_child: Cell32,
         pub(crate) next_sibling: Cell32,
         pub(crate) prev_sibling: Cell32,
-        /// 1 while an operation on this name is under way; under the parent's lock.
+        /// 1 while an operation on this name is under way, 2 while somebody waits for it; under the parent's lock, as long as the
+        /// name leads anywhere.
         pub(crate) busy: Cell32,
         pub(crate) sb: Cell32,
         /// The position in a complete directory's listing; never given twice in one directory.

@@ -137,7 +137,8 @@ impl Drop for TreeGuard<'_> {
         for blobs in self.idmaps_left.drain(..) {
             self.vfs.idmap_free(blobs);
         }
-        for id in self.detached.drain(..) {
+        // What was mounted in another comes behind that, as Linux gives them back.
+        for id in self.detached.drain(..).rev() {
             self.vfs.free_detached(id);
         }
     }

@@ -59,7 +59,8 @@ impl<'v> Unused<'v> {
 }
 
 impl Vfs {
-    /// Takes a mount that the caller holds once down, as umount(2) does.
+    /// Takes a mount that the caller holds once down, as umount(2) does. Returns those that went, to be freed from the last to the
+    /// first when the caller has given that one back, which is the first to go.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl Vfs {
         root: MountId,
         flags: UmountFlags,
         who: &Subject<'_>,
-    ) -> Result<()> {
+    ) -> Result<Vec<MountId>> {
         let id = at.mnt();
         if flags.contains(UmountFlags::EXPIRE) {
             if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
@@ -86,7 +87,7 @@ impl Vfs {
         }
         if id == root && !flags.contains(UmountFlags::DETACH) {
             // A relic of shutdown scripts: the root is not taken away but made read-only.
-            return self.umount_root(at, who);
+            return self.umount_root(at, who).map(|()| Vec::new());
         }
         let mut tree = self.mount_tree();
         if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {
@@ -99,7 +100,7 @@ impl Vfs {
             }
         }
         tree.umount_tree(&[id], Umount::Propagated);
-        Ok(())
+        Ok(std::mem::take(&mut tree.detached))
     }
 
     /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
@@ -183,7 +184,7 @@ impl Vfs {
 
     /// Frees a detached mount if nobody holds it, its file system if it was the last of that, and likewise what hung in it.
     #[cold]
-    pub(super) fn free_detached(&self, id: MountId) {
+    pub(crate) fn free_detached(&self, id: MountId) {
         let (mut next, mut todo) = (Some(id), Vec::new());
         while let Some(id) = next.take().or_else(|| todo.pop()) {
             // Who holds it looks when he gives it back, as it was detached before this sum.
@@ -203,7 +204,10 @@ impl Vfs {
                     tree.unhook(child);
                     tree.let_free(child);
                 }
+                let first = todo.len();
                 todo.append(&mut tree.detached);
+                // The one that was hung up first goes first.
+                todo[first..].reverse();
                 let forgotten = tree.forget(id);
                 // Whoever else saw the sum zero finds the flag gone.
                 tree.set_flags(id, MntFlags::empty());

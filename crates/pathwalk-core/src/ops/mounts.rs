@@ -332,9 +332,12 @@ impl Task {
             })?;
             vfs.do_umount(&held, root, flags, &self.cred.subject())
         };
-        let result = umount();
+        let went = umount();
         vfs.put_no_expire(held);
-        result
+        for id in went?.into_iter().rev() {
+            vfs.free_detached(id);
+        }
+        Ok(())
     }
 
     /// `pivot_root(new_root, put_old)`: moves the task's root mount to `put_old` and `new_root` into its place. All tasks of

@@ -10,7 +10,7 @@
 use super::{
     acl::{acl_kind, has_acls},
     attr::may_write_xattr,
-    caps, lookup_flags, only, retry_estale,
+    caps, lookup_flags, only, retry_estale, within,
 };
 use crate::{
     acl::format,
@@ -340,6 +340,7 @@ impl Task {
     ///
     /// # Errors
     ///
+    /// - `EINVAL`: bounds that are none.
     /// - `EBADF`: the path is empty and the file was opened with `O_PATH`: the other calls do not mind.
     /// - those of the lookup.
     fn xattr_place<'s>(
@@ -350,6 +351,7 @@ impl Task {
     ) -> Result<HeldPath<'s>> {
         match dir.dir() {
             Some(file) if path.is_empty() && flags.contains(Lookup::EMPTY) => {
+                within(dir.bounds())?;
                 self.held_file(file)?;
                 Ok(file.hold())
             }
