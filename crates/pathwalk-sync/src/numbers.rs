@@ -17,11 +17,7 @@ use crate::{
 };
 
 /// So many numbers go to a stripe at once.
-#[cfg(not(loom))]
 const BATCH: u64 = 64;
-/// So many numbers go to a stripe at once.
-#[cfg(loom)]
-const BATCH: u64 = 2;
 
 /// A word with the rest of a cache line behind it: the next one lies on another line, wherever the first begins.
 #[derive(Debug, Default)]
