@@ -18,7 +18,7 @@ use crate::{
     credentials::{Credentials, Ids},
     mapped,
     people::{Person, Threads},
-    sys::{answer, errno_of},
+    sys::{answer, errno_of, process},
 };
 use parking_lot::Mutex;
 use pathwalk::{
@@ -164,6 +164,41 @@ impl ProcView {
 }
 
 impl ProcView {
+    /// Opens anew what a thread has open by this number, for no more than it is open for.
+    ///
+    /// The open file is fetched first, and all is asked of that: the number may be another one's by the next look at it.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: there is no such descriptor.
+    /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
+    /// - `EACCES`: it is a directory of the host, or not open for that.
+    fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
+        let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
+        if !is_of_the_program(tid) {
+            return Err(Errno::ENOENT);
+        }
+        let number = i32::try_from(number).map_err(|_| Errno::ENOENT)?;
+        let pinned = process::descriptor(&thread, number).map_err(|errno| match errno {
+            Errno::EBADF | Errno::ESRCH => Errno::ENOENT,
+            errno => errno,
+        })?;
+        let stat = answer(fs::fstat(&pinned))?;
+        if self.knowns.lock().contains_key(&HostId::of(&stat)) {
+            return Err(Errno::ESTALE);
+        }
+        let kind = fs::FileType::from_raw_mode(stat.st_mode);
+        let has = answer(fs::fcntl_getfl(&pinned))? & OFlags::RWMODE;
+        if kind == fs::FileType::Directory || has != OFlags::RDWR && has != access {
+            return Err(Errno::EACCES);
+        }
+        // That of a fifo waits for the other end, which is somebody else's to do.
+        let fifo = kind == fs::FileType::Fifo;
+        let flags = if fifo { OFlags::PATH } else { access };
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        answer(fs::open(process::by_number(&pinned), flags, Mode::empty()))
+    }
+
     /// What a process has in its memory, by the paths that who asks sees.
     fn maps(&self, host: OwnedFd, vfs: &Vfs) -> Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -394,10 +429,7 @@ impl FileSystem for ProcView {
             return Ok(Some(Box::new(Opened { fd, entries: Some(entries(&path)?) })));
         }
         if let Some((pid, fd)) = hidden(&path) {
-            may_be_opened(pid, fd, access)?;
-            let fifo = inode.attr().file_type() == FileType::Fifo;
-            let flags = if fifo { OFlags::PATH } else { access } | plain;
-            let fd = open(format!("/proc/{pid}/fd/{fd}"), flags)?;
+            let fd = self.reopened(pid, fd, access)?;
             return Ok(Some(Box::new(Opened { fd, entries: None })));
         }
         let process = process_of(&path);
@@ -478,16 +510,6 @@ fn status_of(host: OwnedFd, who: &Credentials) -> Result<Vec<u8>> {
         out += &format!("{name}:\t{own}\n");
     }
     Ok(out.into_bytes())
-}
-
-/// A descriptor is opened anew for no more than it is open for.
-fn may_be_opened(pid: u32, fd: u32, access: OFlags) -> Result<()> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}"));
-    let text = text.map_err(|error| errno_of(&error))?;
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    let has = OFlags::from_bits_retain(flags.ok_or(Errno::EIO)?) & OFlags::RWMODE;
-    if has == OFlags::RDWR || has == access { Ok(()) } else { Err(Errno::EACCES) }
 }
 
 /// A file that has this text.

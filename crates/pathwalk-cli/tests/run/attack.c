@@ -2,6 +2,8 @@
 #include "attack.h"
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -242,6 +244,20 @@ static void supervisor(char **args)
 
 /* A child in namespaces of its own, made by clone3, whose flags no filter sees. */
 static void namespaces(char **args)
+/* A process that is none of the program's. */
+static void foreign(char **args)
+{
+	char file[64], other[8];
+	struct iovec to = {other, sizeof other}, from = {(void *)0x400000, sizeof other};
+	pid_t pid = atoi(args[0]);
+	snprintf(file, sizeof file, "/proc/%d/mem", pid);
+	printf("mem %s\n", name(open(file, O_RDWR)));
+	snprintf(file, sizeof file, "/proc/%d/status", pid);
+	printf("status %s\n", name(open(file, O_RDONLY)));
+	printf("attach %s\n", name(ptrace(PTRACE_ATTACH, pid, 0, 0)));
+	printf("process_vm_readv %s\n", name(process_vm_readv(pid, &to, 1, &from, 1, 0)));
+}
+
 {
 	struct { unsigned long flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; } how = {
 		.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
@@ -330,6 +346,50 @@ static void memory(char **args)
 		snprintf(file, sizeof file, "/tmp/%d", made);
 		fd = open(file, O_CREAT | O_WRONLY, 0600);
 		if (fd < 0 || write(fd, "x", 1) != 1)
+/* A file that may only be read, and a memfd of one's own that may be written, swapped under one number by a thread all the time;
+ * what is opened by that number for writing is written to. */
+static int mine_fd, theirs_fd, swapped;
+
+static void *swaps(void *unused)
+{
+	unsigned seed = 1;
+	(void)unused;
+	while (!ends) {
+		dup2(mine_fd, swapped);
+		for (volatile int wait = rand_r(&seed) % 20000; wait > 0; wait--)
+			;
+		dup2(theirs_fd, swapped);
+		for (volatile int wait = rand_r(&seed) % 20000; wait > 0; wait--)
+			;
+	}
+	return NULL;
+}
+
+static void reopened(char **args)
+{
+	char link[64], text[8] = "";
+	pthread_t thread;
+	int written = 0, opened = 0;
+	mine_fd = memfd_create("mine", 0);
+	theirs_fd = open(args[0], O_RDONLY);
+	printf("for writing %s\n", name(open(args[0], O_RDWR)));
+	swapped = dup(mine_fd);
+	snprintf(link, sizeof link, "/proc/self/fd/%d", swapped);
+	pthread_create(&thread, NULL, swaps, NULL);
+	for (int round = 0; round < 10000 && !written; round++) {
+		int fd = open(link, O_RDWR);
+		if (fd < 0)
+			continue;
+		opened++;
+		pwrite(fd, "reached", 7, 0);
+		close(fd);
+		written = pread(theirs_fd, text, 7, 0) == 7 && !memcmp(text, "reached", 7);
+	}
+	ends = 1;
+	pthread_join(thread, NULL);
+	printf("%s %s\n", opened ? "opened" : "closed", written ? "REACHED" : "never");
+}
+
 			error = errno;
 		close(fd);
 	}
@@ -460,3 +520,5 @@ int main(int count, char **args)
 		}
 	return 2;
 }
+	{"reopened", reopened},
+	{"foreign", foreign},

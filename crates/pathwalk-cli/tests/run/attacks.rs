@@ -6,7 +6,7 @@ use crate::common::{can_run, pathwalk_in, run, said, text};
 use std::{
     fs,
     os::unix::{
-        fs::symlink,
+        fs::{PermissionsExt, symlink},
         net::{UnixDatagram, UnixListener},
     },
     path::{Path, PathBuf},
@@ -252,6 +252,18 @@ fn the_supervisor_is_out_of_reach() {
 mem ENOENT
 maps ENOENT
 environ ENOENT
+/// Also not while another thread gives its number to something that may be.
+#[test]
+fn what_is_open_for_reading_is_not_opened_anew_for_writing() {
+    let Some(attack) = Attack::new() else { return };
+    fs::write(attack.here("file"), "to be read\n").unwrap();
+    fs::set_permissions(attack.here("file"), fs::Permissions::from_mode(0o666)).unwrap();
+    let out = as_a_user(&attack, &["--ro", "./attack", "reopened", "file"]).output().unwrap();
+    let said = text(&out.stdout);
+    assert_eq!(said, "for writing EROFS\nopened never\n", "{}", text(&out.stderr));
+    assert_eq!(fs::read(attack.here("file")).unwrap(), b"to be read\n");
+}
+
 fd ENOENT
 exe ENOENT
 root ENOENT
