@@ -340,7 +340,7 @@ impl Engine {
                 let _ = self.listener.pass(call.id);
                 return;
             }
-            Handling::Refuse(errno) | Handling::RefuseIf(_, errno) => {
+            Handling::Refuse(errno) => {
                 let _ = self.listener.send(call.id, Err(errno));
                 return;
             }
@@ -357,6 +357,11 @@ impl Engine {
                 }
                 Err(errno) => {
                     let _ = self.listener.send(call.id, Err(errno));
+            // The filter refuses them; here nobody comes.
+            Handling::RefuseIf(_) => {
+                let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
+                return;
+            }
                     return;
                 }
             };

@@ -215,6 +215,8 @@ static void calls(char **args)
 	snprintf(own, sizeof own, "/proc/%d/root%s", getppid(), args[0]);
 	printf("root of the supervisor %s\n", name(open(own, O_RDONLY)));
 	printf("machine %s\n", name(open("/proc/version", O_WRONLY)));
+	printf("typed %s\n", name(ioctl(0, TIOCSTI, "x")));
+	printf("lease %s\n", name(fcntl(open("/etc/passwd", O_RDONLY), F_SETLEASE, F_RDLCK)));
 	printf("dumpable %s\n", prctl(PR_SET_DUMPABLE, 0) ? "refused" : name(access("/", F_OK)));
 }
 

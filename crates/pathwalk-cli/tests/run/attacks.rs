@@ -188,6 +188,8 @@ machine EACCES
 dumpable REACHED
 ";
     assert_eq!(attack.said(&["calls", &attack.secret()]), want);
+typed EPERM
+lease EINVAL
     assert_eq!(attack.said(&["i386", &attack.secret()]), "ENOSYS\n");
 }
 
@@ -221,6 +223,8 @@ machine ENOENT
 dumpable REACHED
 ";
     assert_eq!(root(&["calls", &attack.secret()]), want);
+typed EPERM
+lease EINVAL
     assert_eq!(root(&["rewritten", "open", &attack.secret()]), "never\n");
     let outside = attack.outside.path().display().to_string();
     assert_eq!(root(&["rewritten", "chdir", &outside]), "never\n");

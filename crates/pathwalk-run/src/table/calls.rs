@@ -66,6 +66,11 @@ const SETTING: &[u32] = &[
     0xc018_5879,
     0x4100_9432,
 ];
+/// What types on a terminal as if its user did, also beyond the program's end: `TIOCSTI`, `TIOCLINUX`.
+const TYPING: &[u32] = &[0x5412, 0x541c];
+/// What has the kernel wait for the program, up to three quarters of a minute, before it lets another process open a file: here
+/// that would be the supervisor.
+const F_SETLEASE: u32 = 1024;
 
 #[rustfmt::skip]
 pub(super) const CALLS: &[Call] = &[
@@ -85,7 +90,7 @@ pub(super) const CALLS: &[Call] = &[
     call(13, "rt_sigaction", Kernel, Pass),
     call(14, "rt_sigprocmask", Kernel, Pass),
     call(15, "rt_sigreturn", Kernel, Pass),
-    call(16, "ioctl", Descriptors, RefuseIf(Is(1, SETTING), Errno::EOPNOTSUPP)),
+    call(16, "ioctl", Descriptors, RefuseIf(&[(Is(1, SETTING), Errno::EOPNOTSUPP), (Is(1, TYPING), Errno::EPERM)])),
     call(17, "pread64", Kernel, Pass),
     call(18, "pwrite64", Kernel, Pass),
     call(19, "readv", Kernel, Pass),
@@ -126,7 +131,7 @@ pub(super) const CALLS: &[Call] = &[
     call(54, "setsockopt", Kernel, Pass),
     call(55, "getsockopt", Kernel, Pass),
     call_of_users(
-        56, "clone", Tasks, [RefuseIf(Any(0, NAMESPACES), Errno::EPERM), Answer(users::clones)],
+        56, "clone", Tasks, [RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)]), Answer(users::clones)],
     ),
     call_of_users(57, "fork", Tasks, [Pass, Answer(users::makes)]),
     call_of_users(58, "vfork", Tasks, [Pass, Answer(users::makes)]),
@@ -143,7 +148,7 @@ pub(super) const CALLS: &[Call] = &[
     call(69, "msgsnd", Kernel, Pass),
     call(70, "msgrcv", Kernel, Pass),
     call(71, "msgctl", Kernel, Pass),
-    call(72, "fcntl", Descriptors, RefuseIf(Is(1, &[F_NOTIFY]), Errno::EINVAL)),
+    call(72, "fcntl", Descriptors, RefuseIf(&[(Is(1, &[F_NOTIFY, F_SETLEASE]), Errno::EINVAL)])),
     call(73, "flock", Kernel, Pass),
     call(74, "fsync", Kernel, Pass),
     call(75, "fdatasync", Kernel, Pass),
@@ -343,7 +348,7 @@ pub(super) const CALLS: &[Call] = &[
     call(269, "faccessat", Stat, Answer(stat::faccessat)),
     call(270, "pselect6", Kernel, Pass),
     call(271, "ppoll", Kernel, Pass),
-    call(272, "unshare", Tasks, RefuseIf(Any(0, NAMESPACES), Errno::EPERM)),
+    call(272, "unshare", Tasks, RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)])),
     call(273, "set_robust_list", Kernel, Pass),
     call(274, "get_robust_list", Kernel, Pass),
     call(275, "splice", Kernel, Pass),

@@ -34,8 +34,10 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
             Handling::Pass => continue,
             Handling::Refuse(errno) => vec![ret(refuse(errno))],
             Handling::Answer(_) => vec![ret(SECCOMP_RET_USER_NOTIF)],
-            Handling::AnswerIf(condition, _) => ask(condition, SECCOMP_RET_USER_NOTIF),
-            Handling::RefuseIf(condition, errno) => ask(condition, refuse(errno)),
+            Handling::AnswerIf(condition, _) => ask([(condition, SECCOMP_RET_USER_NOTIF)]),
+            Handling::RefuseIf(conditions) => {
+                ask(conditions.iter().map(|&(condition, errno)| (condition, refuse(errno))))
+            }
         };
         let over = u8::try_from(then.len()).expect("no call takes so many instructions");
         program.push(jump(BPF_JEQ, call.nr, 0, over));
@@ -45,24 +47,26 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
     program
 }
 
-/// Looks at an argument, and ends.
-fn ask(condition: Condition, yes: u32) -> Vec<sock_filter> {
+/// Looks at arguments, and ends.
+fn ask(conditions: impl IntoIterator<Item = (Condition, u32)>) -> Vec<sock_filter> {
     let low = |arg: u8| load(ARGS + 8 * u32::from(arg));
     let high = |arg: u8| load(ARGS + 8 * u32::from(arg) + 4);
     let mut then = Vec::new();
-    match condition {
-        Condition::Is(arg, values) => {
-            then.push(low(arg));
-            for &value in values {
-                then.extend([jump(BPF_JEQ, value, 0, 1), ret(yes)]);
+    for (condition, yes) in conditions {
+        match condition {
+            Condition::Is(arg, values) => {
+                then.push(low(arg));
+                for &value in values {
+                    then.extend([jump(BPF_JEQ, value, 0, 1), ret(yes)]);
+                }
             }
-        }
-        Condition::Any(arg, bits) => {
-            then.extend([low(arg), jump(BPF_JSET, bits, 0, 1), ret(yes)]);
-        }
-        Condition::NotZero(arg) => {
-            then.extend([low(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
-            then.extend([high(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
+            Condition::Any(arg, bits) => {
+                then.extend([low(arg), jump(BPF_JSET, bits, 0, 1), ret(yes)]);
+            }
+            Condition::NotZero(arg) => {
+                then.extend([low(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
+                then.extend([high(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
+            }
         }
     }
     then.push(ret(SECCOMP_RET_ALLOW));
@@ -161,6 +165,13 @@ mod tests {
         assert_eq!(run(libc::SYS_unshare, unshare), errno(Errno::EPERM));
         let ioctl = [0, 0xffff_ffff_4008_6602, 0, 0, 0, 0];
         assert_eq!(run(libc::SYS_ioctl, ioctl), errno(Errno::EOPNOTSUPP));
+        for typing in [libc::TIOCSTI, 0xffff_ffff_0000_0000 | libc::TIOCSTI, libc::TIOCLINUX] {
+            assert_eq!(run(libc::SYS_ioctl, [0, typing, 0, 0, 0, 0]), errno(Errno::EPERM));
+        }
+        assert_eq!(run(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        let lease = |command: i32| [0, command as u64, libc::F_RDLCK as u64, 0, 0, 0];
+        assert_eq!(run(libc::SYS_fcntl, lease(libc::F_SETLEASE)), errno(Errno::EINVAL));
+        assert_eq!(run(libc::SYS_fcntl, lease(libc::F_GETLEASE)), SECCOMP_RET_ALLOW);
     }
 
     #[test]

@@ -82,8 +82,8 @@ pub(crate) enum Handling {
     Answer(Handler),
     /// The library answers where the arguments are such; else the kernel does it.
     AnswerIf(Condition, Handler),
-    /// Refused where the arguments are such; else the kernel does it.
-    RefuseIf(Condition, Errno),
+    /// Refused where the arguments are such, by the first that holds; else the kernel does it.
+    RefuseIf(&'static [(Condition, Errno)]),
 }
 
 /// What is asked of one argument.
@@ -165,7 +165,10 @@ fn answered(name: &str, handling: Handling) -> Option<String> {
 fn refused(name: &str, handling: Handling) -> Option<String> {
     match handling {
         Handling::Refuse(errno) => Some(format!("`{name}` {errno:?}")),
-        Handling::RefuseIf(_, errno) => Some(format!("`{name}` in part {errno:?}")),
+        Handling::RefuseIf(conditions) => {
+            let errnos = conditions.iter().map(|(_, errno)| format!("{errno:?}"));
+            Some(format!("`{name}` in part {}", errnos.collect::<Vec<_>>().join(" or ")))
+        }
         _ => None,
     }
 }
