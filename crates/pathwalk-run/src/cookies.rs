@@ -12,6 +12,7 @@
 //! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
 
 use crate::{
+    kin::descendants,
     mapped,
     sys::{answer, errno_of},
 };
@@ -26,7 +27,7 @@ use std::{
     ffi::CString,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{ffi::OsStringExt, fs::MetadataExt},
+        unix::ffi::OsStringExt,
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -110,7 +111,7 @@ pub(crate) struct Cookies {
     /// The private directory, its path, and the lock that says that somebody has it.
     room: OwnedFd,
     path: PathBuf,
-    _lock: OwnedFd,
+    lock: OwnedFd,
     known: Knowns,
     places: HashMap<(u64, Kind), Cookie>,
     next: u64,
@@ -118,6 +119,10 @@ pub(crate) struct Cookies {
     enough: usize,
 }
 
+/// A file in each private directory, that says what it is.
+const MARKER: &str = "made-by-pathwalk-run";
+/// So many names are tried for one.
+const ATTEMPTS: u32 = 16;
 /// A private directory that nobody has is younger only where somebody is about to lock it.
 const NEW: Duration = Duration::from_secs(10);
 /// So many are kept without a look at what is still in use.
@@ -130,19 +135,21 @@ impl Cookies {
     ///
     /// Those of making a directory in memory.
     pub(crate) fn new() -> Result<Self> {
-        let tried = ["/dev/shm".into(), std::env::temp_dir()];
         let mut last = Err(Errno::ENOENT);
-        for base in tried {
+        for base in bases() {
             tidy_up(&base);
-            for attempt in 0..16 {
-                let path = base.join(format!("pathwalk-{}-{attempt}", std::process::id()));
+            for attempt in 0..ATTEMPTS {
+                let path = base.join(name_of(std::process::id(), attempt));
                 match answer(fs::mkdir(&path, Mode::RWXU)) {
                     Ok(()) => {
                         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                         let room = answer(fs::open(&path, flags, Mode::empty()))?;
+                        let lock = lock(&path)?;
+                        let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                        answer(fs::openat(&room, MARKER, new, Mode::RUSR))?;
                         return Ok(Self {
                             room,
-                            _lock: lock(&path)?,
+                            lock,
                             path,
                             known: Arc::default(),
                             places: HashMap::new(),
@@ -259,7 +266,7 @@ impl Cookies {
     /// The files of the host that some process has open for writing.
     pub(crate) fn written(&self) -> HashSet<HostId> {
         let mut written = HashSet::new();
-        for process in descendants() {
+        for process in processes() {
             for task in entries(&process.join("task")) {
                 for info in entries(&task.join("fdinfo")) {
                     let number = info.file_name().unwrap_or_default();
@@ -287,8 +294,8 @@ impl Cookies {
     /// Forgets what no process has.
     pub(crate) fn sweep(&mut self) {
         let mut used = HashSet::new();
-        for pid in descendants() {
-            in_use(&pid, &mut used);
+        for process in processes() {
+            in_use(&process, &mut used);
         }
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
@@ -306,9 +313,20 @@ impl Cookies {
 
 impl Drop for Cookies {
     fn drop(&mut self) {
-        // It is all empty, and nobody is left to be told.
-        let _ = std::fs::remove_dir_all(&self.path);
+        // Nobody is left to be told.
+        let _ = remove(&self.lock, &self.path);
     }
+}
+
+/// The name of a private directory, and whose it is by that.
+fn name_of(process: u32, attempt: u32) -> String {
+    format!("pathwalk-{process}-{attempt}")
+}
+
+fn process_of(name: &str) -> Option<u32> {
+    let (process, attempt) = name.strip_prefix("pathwalk-")?.split_once('-')?;
+    let (process, attempt) = (process.parse().ok()?, attempt.parse().ok()?);
+    (name == name_of(process, attempt) && attempt < ATTEMPTS).then_some(process)
 }
 
 /// Takes the lock of a private directory, unless somebody has it.
@@ -319,40 +337,80 @@ fn lock(path: &Path) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Where private directories are made, the first that can be.
+fn bases() -> [PathBuf; 2] {
+    ["/dev/shm".into(), std::env::temp_dir()]
+}
+
+/// Removes the private directories of a supervisor that was killed.
+pub(crate) fn tidy_up_after(process: u32) {
+    for path in bases().iter().flat_map(|base| (0..ATTEMPTS).map(|n| base.join(name_of(process, n)))) {
+        let _ = lock(&path).and_then(|room| remove(&room, &path));
+    }
+}
+
 /// Removes the private directories of those who could not, as they were killed.
 fn tidy_up(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        if !entry.file_name().as_encoded_bytes().starts_with(b"pathwalk-") {
-            continue;
-        }
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(process_of) else { continue };
+        let there = Path::new("/proc").join(process.to_string()).exists();
         let Ok(stat) = entry.metadata() else { continue };
-        // Somebody may have made it, and lock it next.
+        // Somebody whose processes have other numbers may have made it, and lock it next.
         let old =
             stat.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age > NEW);
-        let own = MetadataExt::uid(&stat) == rustix::process::geteuid().as_raw();
-        if old && own && lock(&entry.path()).is_ok() {
+        if old && !there {
             // Who is here at the same time removes it too.
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = lock(&entry.path()).and_then(|room| remove(&room, &entry.path()));
         }
     }
 }
 
-/// The processes that come of this one, by their directories in `/proc`.
-fn descendants() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut todo = vec![std::process::id().to_string()];
-    while let Some(pid) = todo.pop() {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = std::fs::read_to_string(task.path().join("children"));
-            let children = children.unwrap_or_default();
-            for child in children.split_ascii_whitespace() {
-                found.push(Path::new("/proc").join(child));
-                todo.push(child.to_owned());
-            }
+/// Removes a private directory, and in it what was made here, which is all empty: something else stays, and the directory then.
+///
+/// # Errors
+///
+/// - `EPERM`: nobody of this user made it here.
+/// - `ENOTEMPTY`: something else is in it.
+/// - Those of removing.
+fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
+    let stat = answer(fs::fstat(room))?;
+    let marker = answer(fs::statat(room, MARKER, AtFlags::SYMLINK_NOFOLLOW))?;
+    let own = rustix::process::geteuid().as_raw();
+    if [stat.st_uid, marker.st_uid] != [own; 2] {
+        return Err(Errno::EPERM);
+    }
+    for entry in answer(fs::Dir::read_from(room))?.flatten() {
+        let name = entry.file_name();
+        let Ok(stat) = fs::statat(room, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if !name.to_str().is_ok_and(made_here) {
+            continue;
+        }
+        if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory {
+            // Only where it is empty.
+            let _ = fs::unlinkat(room, name, AtFlags::REMOVEDIR);
+        } else if stat.st_size == 0 {
+            let _ = fs::unlinkat(room, name, AtFlags::empty());
         }
     }
-    found
+    let left = |name: &[u8]| ![&b"."[..], b"..", MARKER.as_bytes()].contains(&name);
+    let mut entries = answer(fs::Dir::read_from(room))?.flatten();
+    if entries.any(|entry| left(entry.file_name().to_bytes())) {
+        return Err(Errno::ENOTEMPTY);
+    }
+    answer(fs::unlinkat(room, MARKER, AtFlags::empty()))?;
+    answer(fs::rmdir(path))
+}
+
+/// Whether something is made by this name: a number, alone or behind a letter that no such number begins with.
+fn made_here(name: &str) -> bool {
+    let number = name.strip_prefix(['p', 's']).unwrap_or(name);
+    u64::from_str_radix(number, 16).is_ok_and(|parsed| format!("{parsed:x}") == number)
+}
+
+/// The processes that come of this one, by their directories in `/proc`.
+fn processes() -> impl Iterator<Item = PathBuf> {
+    descendants().into_iter().map(|pid| Path::new("/proc").join(pid.to_string()))
 }
 
 /// Whether a descriptor is one to write by, as its file in a `fdinfo` says.
@@ -397,5 +455,73 @@ pub(crate) fn of_thread(tid: u32, what: &str) -> Result<HostId> {
         Ok(stat) => Ok(HostId::of(&stat)),
         Err(io::Errno::NOENT) => Err(Errno::ESRCH),
         Err(errno) => Err(errno_of(&errno.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_are_made_here_are_known() {
+        for (name, process) in [
+            ("pathwalk-12-0", Some(12)),
+            ("pathwalk-12-15", Some(12)),
+            ("pathwalk-12-16", None),
+            ("pathwalk-012-0", None),
+            ("pathwalk-12-0.bak", None),
+            ("pathwalk-12", None),
+            ("pathwalk-results", None),
+        ] {
+            assert_eq!(process_of(name), process, "{name}");
+        }
+        for (name, made) in [
+            ("1f", true),
+            ("p1f", true),
+            ("s0", true),
+            ("01", false),
+            ("1F", false),
+            ("notes", false),
+            ("", false),
+            (MARKER, false),
+        ] {
+            assert_eq!(made_here(name), made, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_made_here_stays() {
+        let base = tempfile::tempdir().expect("a directory");
+        // No process has this number.
+        let number = 1 << 30;
+        let old = |path: &Path| {
+            let dir = std::fs::File::open(path).expect("it is there");
+            dir.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("it is ours");
+        };
+        let room = |attempt: u32, marked: bool, with: &[&str]| {
+            let path = base.path().join(name_of(number, attempt));
+            std::fs::create_dir(&path).expect("it is new");
+            with.iter().for_each(|name| std::fs::write(path.join(name), "").expect("it is new"));
+            if marked {
+                std::fs::write(path.join(MARKER), "").expect("it is new");
+            }
+            old(&path);
+            path
+        };
+        let plain = base.path().join("pathwalk-results");
+        std::fs::create_dir(&plain).expect("it is new");
+        old(&plain);
+        let unmarked = room(0, false, &["1"]);
+        let left = room(1, true, &["1", "p2", "s3"]);
+        let other = room(2, true, &["1", "thesis"]);
+        tidy_up(base.path());
+        assert!(plain.exists() && unmarked.join("1").exists());
+        assert!(!left.exists());
+        assert!(other.join("thesis").exists() && other.join(MARKER).exists());
+        let full = room(3, true, &[]);
+        std::fs::write(full.join("1"), "not empty").expect("it is new");
+        old(&full);
+        tidy_up(base.path());
+        assert!(full.join("1").exists());
     }
 }

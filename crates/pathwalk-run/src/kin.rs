@@ -65,6 +65,21 @@ pub(crate) fn children(process: u32, tid: u32) -> Vec<u32> {
     before
 }
 
+/// The processes that come of this one.
+pub(crate) fn descendants() -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut todo = vec![std::process::id()];
+    while let Some(process) = todo.pop() {
+        for thread in threads_of(process) {
+            let list = fs::read_to_string(format!("/proc/{process}/task/{thread}/children"));
+            let below = numbers(list.unwrap_or_default().split_ascii_whitespace());
+            found.extend_from_slice(&below);
+            todo.extend(below);
+        }
+    }
+    found
+}
+
 /// The threads of a process.
 pub(crate) fn threads_of(process: u32) -> Vec<u32> {
     let list = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
