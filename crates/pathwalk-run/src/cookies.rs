@@ -344,7 +344,9 @@ fn bases() -> [PathBuf; 2] {
 
 /// Removes the private directories of a supervisor that was killed.
 pub(crate) fn tidy_up_after(process: u32) {
-    for path in bases().iter().flat_map(|base| (0..ATTEMPTS).map(|n| base.join(name_of(process, n)))) {
+    for path in
+        bases().iter().flat_map(|base| (0..ATTEMPTS).map(|n| base.join(name_of(process, n))))
+    {
         let _ = lock(&path).and_then(|room| remove(&room, &path));
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     credentials::Credentials,
     cwd::Remembered,
     given::Given,
+    guard::{self, Outside},
     patch::{Loads, Patches},
     people::People,
     sys::{
@@ -45,6 +46,7 @@ use std::{
     io::Read,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 /// A call to be answered.
@@ -188,6 +190,8 @@ pub(crate) struct Virtual {
 
 /// So many threads are known by a descriptor.
 const PIDFDS: usize = 256;
+/// Who is asked to end again within this time is asked once.
+const ONCE: Duration = Duration::from_millis(100);
 /// So many files are known to have no place.
 const STRANGERS: usize = 1024;
 
@@ -228,21 +232,20 @@ impl Engine {
     }
 
     /// Answers until nobody is left who could call.
-    fn serve(&mut self, mut failure: std::fs::File, signals: &OwnedFd) -> Ended {
-        let mut told = false;
+    fn serve(&mut self, mut failure: std::fs::File, outside: &Outside) -> Ended {
+        let mut asked = None;
         loop {
             // A thread whose registers were changed may stop when nobody expects it.
             let wait = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
             let timeout = (!self.patches.is_empty()).then_some(&wait);
-            let (mut calls, mut heard) = (PollFlags::empty(), PollFlags::empty());
+            let mut ready = [PollFlags::empty(); 3];
             let listener = Arc::clone(&self.listener);
-            let mut fds = [
-                PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
-            ];
+            let mut fds = [listener.fd(), outside.children.as_fd(), outside.orders().as_fd()]
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             if poll(&mut fds, timeout).is_ok() {
-                (calls, heard) = (fds[0].revents(), fds[1].revents());
+                ready = fds.map(|fd| fd.revents());
             }
+            let [calls, children, orders] = ready;
             if calls.contains(PollFlags::IN) {
                 if let Ok(call) = self.listener.receive() {
                     self.answer(&call);
@@ -252,21 +255,16 @@ impl Engine {
             } else if !self.patches.is_empty() {
                 self.look_after_patches();
             }
-            if heard.contains(PollFlags::IN) {
-                while let Some(signal) = process::next_signal(signals) {
-                    match signal {
-                        libc::SIGCHLD => {}
-                        // The terminal sends them to the program too.
-                        libc::SIGINT | libc::SIGQUIT => {}
-                        libc::SIGUSR1 | libc::SIGUSR2 => process::kill(self.program, signal),
-                        _ if !told => {
-                            told = true;
-                            process::kill(self.program, signal);
-                        }
-                        _ => process::kill(self.program, libc::SIGKILL),
-                    }
-                }
+            if children.contains(PollFlags::IN) {
+                while process::next_signal(&outside.children).is_some() {}
                 self.reap();
+            }
+            if !orders.is_empty() {
+                let Some(signals) = outside.ordered() else {
+                    guard::end_all();
+                    return Ended::Killed(libc::SIGKILL);
+                };
+                signals.into_iter().for_each(|signal| self.pass_on(signal, &mut asked));
             }
         }
         while self.ended.is_none() {
@@ -281,6 +279,21 @@ impl Engine {
             return Ended::NotRun(Errno::from_raw(errno).unwrap_or(Errno::EIO));
         }
         self.ended.unwrap_or(Ended::Exited(0))
+    }
+
+    /// Sends the program a signal that this process, or another one in its place, was sent; kills it where it was asked to end
+    /// before. Who asks a process and its group asks once.
+    fn pass_on(&self, signal: i32, asked: &mut Option<Instant>) {
+        let user = [libc::SIGUSR1, libc::SIGUSR2].contains(&signal);
+        match asked {
+            _ if user => process::kill(self.program, signal),
+            None => {
+                *asked = Some(Instant::now());
+                process::kill(self.program, signal);
+            }
+            Some(since) if since.elapsed() < ONCE => {}
+            Some(_) => process::kill(self.program, libc::SIGKILL),
+        }
     }
 
     /// Hears of all who ended or stopped.
@@ -344,6 +357,11 @@ impl Engine {
                 let _ = self.listener.send(call.id, Err(errno));
                 return;
             }
+            // The filter refuses them; here nobody comes.
+            Handling::RefuseIf(_) => {
+                let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
+                return;
+            }
         };
         self.cookies.make_room();
         self.asker.set(call.tid);
@@ -357,11 +375,6 @@ impl Engine {
                 }
                 Err(errno) => {
                     let _ = self.listener.send(call.id, Err(errno));
-            // The filter refuses them; here nobody comes.
-            Handling::RefuseIf(_) => {
-                let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
-                return;
-            }
                     return;
                 }
             };
@@ -599,7 +612,7 @@ pub(crate) fn serve(
     cookies: Cookies,
     asker: crate::procfs::Asker,
     trace: Trace,
-    signals: &OwnedFd,
+    outside: &Outside,
 ) -> (Ended, Trace) {
     let mut engine =
         Engine::new(launched.pid, launched.listener, task, virtual_, cookies, asker, trace);
@@ -609,6 +622,6 @@ pub(crate) fn serve(
             engine.adopt(std::process::id(), number, &stat);
         }
     }
-    let ended = engine.serve(launched.failure, signals);
+    let ended = engine.serve(launched.failure, outside);
     (ended, engine.trace)
 }

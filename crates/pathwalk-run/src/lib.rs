@@ -1,6 +1,7 @@
 //! Runs an unmodified program in a file tree of pathwalk's: every path that it names is walked here.
 //!
 //! ```text
+//!   guard       who is the program's and who is not; that nobody stays behind           guard
 //!   launch      a process with a filter: its path calls wait for an answer        sys::process, table
 //!   engine      receives them, copies what they point to, answers                 engine, answer/*
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
@@ -54,6 +55,8 @@ mod procfs;
 mod trace;
 
 mod deny;
+
+mod guard;
 
 mod run;
 

@@ -5,10 +5,11 @@ use crate::{
     cookies::Cookies,
     engine::{self, Ended, Virtual},
     given::Given,
+    guard::{Outside, guarded},
     procfs::Asker,
     spec::What,
     sys::{
-        answer, errno_of,
+        errno_of,
         process::{self, Failure, Launch, Start},
     },
     table::{Identity, calls, program},
@@ -24,23 +25,13 @@ use rustix::{
 use std::{io::Write, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
 /// The exit status where the tree could not be made.
-const UNUSABLE: u8 = 2;
-/// Signals that are passed on to the program, or that tell of it.
-const SIGNALS: [i32; 7] = [
-    libc::SIGCHLD,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
+pub(crate) const UNUSABLE: u8 = 2;
 
 /// Runs a program; what is wrong is one line on standard error.
 pub fn run(args: &Args) -> ExitCode {
     let (name, rest) = args.program();
     let env = args.environment();
-    end(args, prepare_and_run(args, Start::Program { name, args: rest, env: &env }))
+    run_guarded(args, Start::Program { name, args: rest, env: &env })
 }
 
 /// Runs a function as `pathwalk run --uid 0 --mount mem:/ --cwd /` would run a program: in a process of its own, in a tree that
@@ -49,39 +40,39 @@ pub fn run(args: &Args) -> ExitCode {
 pub fn run_in_memory(function: fn() -> u8) -> ExitCode {
     let args = ["pathwalk", "--uid", "0", "--mount", "mem:/", "--cwd", "/", "function"];
     let args = Args::parse_from(args);
-    end(&args, prepare_and_run(&args, Start::Function(function)))
+    run_guarded(&args, Start::Function(function))
 }
 
-fn end(args: &Args, ended: Result<Ended, String>) -> ExitCode {
+fn run_guarded(args: &Args, start: Start<'_>) -> ExitCode {
+    let done = guarded(|outside| end(args, prepare_and_run(args, start, outside)));
+    ExitCode::from(done.unwrap_or_else(|errno| {
+        eprintln!("pathwalk: no process can be made to supervise: {errno}");
+        UNUSABLE
+    }))
+}
+
+fn end(args: &Args, ended: Result<Ended, String>) -> u8 {
     match ended {
-        Ok(Ended::Exited(status)) => ExitCode::from(status as u8),
-        Ok(Ended::Killed(signal)) => {
-            process::end_by(signal);
-            ExitCode::from(128 + signal as u8)
-        }
+        Ok(Ended::Exited(status)) => status as u8,
+        Ok(Ended::Killed(signal)) => process::end_as(signal),
         Ok(Ended::NotRun(errno)) => {
             let name = args.program().0.as_bytes().escape_ascii();
             eprintln!("pathwalk: {name} cannot be run: {errno}");
-            ExitCode::from(if errno == Errno::ENOENT { 127 } else { 126 })
+            if errno == Errno::ENOENT { 127 } else { 126 }
         }
         Err(text) => {
             eprintln!("pathwalk: {text}");
-            ExitCode::from(UNUSABLE)
+            UNUSABLE
         }
     }
 }
 
-fn prepare_and_run(args: &Args, start: Start<'_>) -> Result<Ended, String> {
+fn prepare_and_run(args: &Args, start: Start<'_>, outside: &Outside) -> Result<Ended, String> {
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
     let nofile = raise_limit();
     no_directory_is_inherited();
-    let (blocked, signals) = process::hear_signals(&SIGNALS).map_err(said("signals"))?;
-    // Who loses its parent becomes a child of this process, which may read its memory then.
-    answer(rustix::process::set_child_subreaper(Some(rustix::process::getpid())))
-        .map_err(said("orphans"))?;
-
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;
     let asker = Asker::default();
     let credentials = args.credentials();
@@ -101,7 +92,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>) -> Result<Ended, String> {
     let (path, _id, _known) = begin_in(&task, &mut cookies, &cwd)?;
 
     let filter = program(calls(), identity);
-    let launch = Launch { start, cwd: &path, filter: &filter, nofile, blocked };
+    let launch = Launch { start, cwd: &path, filter: &filter, nofile, blocked: outside.blocked };
     let launched = process::launch(&launch).map_err(failed)?;
     // The library says which permissions a new file has, and the umask is the program's.
     rustix::process::umask(fs::Mode::empty());
@@ -109,7 +100,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>) -> Result<Ended, String> {
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let (lines, sums) = args.told();
     let trace = Trace::new(lines, sums);
-    let (ended, trace) = engine::serve(launched, task, virtual_, cookies, asker, trace, &signals);
+    let (ended, trace) = engine::serve(launched, task, virtual_, cookies, asker, trace, outside);
     // Standard error may be closed.
     let _ = std::io::stderr().write_all(trace.sums().as_bytes());
     Ok(ended)

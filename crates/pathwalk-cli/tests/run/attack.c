@@ -244,8 +244,6 @@ static void supervisor(char **args)
 	printf("kcmp %s\n", name(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)));
 }
 
-/* A child in namespaces of its own, made by clone3, whose flags no filter sees. */
-static void namespaces(char **args)
 /* A process that is none of the program's. */
 static void foreign(char **args)
 {
@@ -260,6 +258,8 @@ static void foreign(char **args)
 	printf("process_vm_readv %s\n", name(process_vm_readv(pid, &to, 1, &from, 1, 0)));
 }
 
+/* A child in namespaces of its own, made by clone3, whose flags no filter sees. */
+static void namespaces(char **args)
 {
 	struct { unsigned long flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; } how = {
 		.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
@@ -319,6 +319,8 @@ static void killed(char **args)
 {
 	int reached = 0, refused = 0;
 	signal(SIGPIPE, SIG_IGN);
+	said("runs", "on");
+	getchar();
 	kill(getppid(), SIGKILL);
 	for (int round = 0; round < 2000 && !refused; round++) {
 		int fd = open(args[0], O_RDONLY);
@@ -330,24 +332,6 @@ static void killed(char **args)
 	printf("%s %s\n", reached ? "REACHED" : "never", refused ? "refused" : "answered");
 }
 
-static void descriptors(char **args)
-{
-	int opened = 0;
-	(void)args;
-	while (open("/etc/passwd", O_RDONLY) >= 0)
-		opened++;
-	printf("%d %s\n", opened, strerrorname_np(errno));
-}
-
-/* Files in memory, each of which takes a descriptor of the supervisor's, as many as there can be. */
-static void memory(char **args)
-{
-	char file[64];
-	int made = 0, fd, error = 0, reached;
-	for (; made < 3000 && !error; made++) {
-		snprintf(file, sizeof file, "/tmp/%d", made);
-		fd = open(file, O_CREAT | O_WRONLY, 0600);
-		if (fd < 0 || write(fd, "x", 1) != 1)
 /* A file that may only be read, and a memfd of one's own that may be written, swapped under one number by a thread all the time;
  * what is opened by that number for writing is written to. */
 static int mine_fd, theirs_fd, swapped;
@@ -392,6 +376,24 @@ static void reopened(char **args)
 	printf("%s %s\n", opened ? "opened" : "closed", written ? "REACHED" : "never");
 }
 
+static void descriptors(char **args)
+{
+	int opened = 0;
+	(void)args;
+	while (open("/etc/passwd", O_RDONLY) >= 0)
+		opened++;
+	printf("%d %s\n", opened, strerrorname_np(errno));
+}
+
+/* Files in memory, each of which takes a descriptor of the supervisor's, as many as there can be. */
+static void memory(char **args)
+{
+	char file[64];
+	int made = 0, fd, error = 0, reached;
+	for (; made < 3000 && !error; made++) {
+		snprintf(file, sizeof file, "/tmp/%d", made);
+		fd = open(file, O_CREAT | O_WRONLY, 0600);
+		if (fd < 0 || write(fd, "x", 1) != 1)
 			error = errno;
 		close(fd);
 	}
@@ -511,6 +513,8 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"namespaces", namespaces}, {"traced", traced}, {"killed", killed},
 	{"descriptors", descriptors}, {"memory", memory}, {"bomb", bomb}, {"i386", i386},
 	{"handle", handle}, {"by_handle", by_handle}, {"executes", executes},
+	{"reopened", reopened},
+	{"foreign", foreign},
 };
 
 int main(int count, char **args)
@@ -522,5 +526,3 @@ int main(int count, char **args)
 		}
 	return 2;
 }
-	{"reopened", reopened},
-	{"foreign", foreign},

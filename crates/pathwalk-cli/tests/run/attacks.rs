@@ -3,17 +3,20 @@
 //! Where that can be, the same attack is made without the tree first, and reaches it.
 
 use crate::common::{can_run, pathwalk_in, run, said, text};
+use rustix::process::Signal;
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     os::unix::{
         fs::{PermissionsExt, symlink},
         net::{UnixDatagram, UnixListener},
+        process::ExitStatusExt,
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 use tempfile::TempDir;
 
@@ -185,11 +188,11 @@ x32 ENOSYS
 own root ENOENT
 root of the supervisor ENOENT
 machine EACCES
+typed EPERM
+lease EINVAL
 dumpable REACHED
 ";
     assert_eq!(attack.said(&["calls", &attack.secret()]), want);
-typed EPERM
-lease EINVAL
     assert_eq!(attack.said(&["i386", &attack.secret()]), "ENOSYS\n");
 }
 
@@ -220,11 +223,11 @@ x32 ENOSYS
 own root ENOENT
 root of the supervisor ENOENT
 machine ENOENT
+typed EPERM
+lease EINVAL
 dumpable REACHED
 ";
     assert_eq!(root(&["calls", &attack.secret()]), want);
-typed EPERM
-lease EINVAL
     assert_eq!(root(&["rewritten", "open", &attack.secret()]), "never\n");
     let outside = attack.outside.path().display().to_string();
     assert_eq!(root(&["rewritten", "chdir", &outside]), "never\n");
@@ -249,13 +252,6 @@ fn a_handle_that_was_made_outside_opens_nothing() {
     assert_eq!(attack.said(&["handle", "/usr"]), "EOPNOTSUPP\n");
 }
 
-#[test]
-fn the_supervisor_is_out_of_reach() {
-    let Some(attack) = Attack::new() else { return };
-    let want = "\
-mem ENOENT
-maps ENOENT
-environ ENOENT
 /// Also not while another thread gives its number to something that may be.
 #[test]
 fn what_is_open_for_reading_is_not_opened_anew_for_writing() {
@@ -268,6 +264,13 @@ fn what_is_open_for_reading_is_not_opened_anew_for_writing() {
     assert_eq!(fs::read(attack.here("file")).unwrap(), b"to be read\n");
 }
 
+#[test]
+fn the_supervisor_is_out_of_reach() {
+    let Some(attack) = Attack::new() else { return };
+    let want = "\
+mem ENOENT
+maps ENOENT
+environ ENOENT
 fd ENOENT
 exe ENOENT
 root ENOENT
@@ -417,15 +420,100 @@ fn as_a_user(attack: &Attack, args: &[&str]) -> Command {
     command
 }
 
+/// `pathwalk run` of a program that says a word and waits: what is read of it, and its processes, from the first to the one that
+/// answers.
+fn that_waits(mut command: Command) -> (Child, BufReader<ChildStdout>, [u32; 3]) {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "runs on\n");
+    let below = |pid: u32| -> u32 {
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        list.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let outer = child.id();
+    (child, out, [outer, below(outer), below(below(outer))])
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// What a process left in the host's memory that was to stand for directories.
+fn left_by(process: u32) -> usize {
+    let all = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let own = format!("pathwalk-{process}-");
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
+}
+
 #[test]
 fn without_the_supervisor_no_path_leads_anywhere() {
     let Some(attack) = Attack::new() else { return };
-    let child = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
-        .args(["run", "./attack", "killed", &attack.secret()])
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let args = ["run", "./attack", "killed", &attack.secret()];
+    command.args(args).current_dir(attack.here.path());
+    let (mut child, mut out, [_, guard, supervisor]) = that_waits(command);
+    // Who would kill the program then is held.
+    signal(guard, Signal::STOP);
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut said = String::new();
+    out.read_line(&mut said).unwrap();
+    assert_eq!(said, "never refused\n");
+    signal(guard, Signal::CONT);
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+    assert_eq!(left_by(supervisor), 0);
+}
+
+#[test]
+fn nobody_of_the_program_outlives_who_answers_or_who_started_it() {
+    if !can_run(&["sleep"]) {
+        return;
+    }
+    // Two that left their parents, one of them its group and session too.
+    let script = "setsid sleep 4711 & (sleep 4711 &) ; echo runs on; read line";
+    for which in 0..3 {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+        command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
+        let (mut child, mut out, processes) = that_waits(command);
+        let program = fs::read_to_string(format!("/proc/{0}/task/{0}/children", processes[2]));
+        let of_program: Vec<u32> =
+            program.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        assert!(of_program.len() > 1, "one came to the supervisor: {of_program:?}");
+        signal(processes[which], Signal::KILL);
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()), "{which}");
+        // Its standard output is closed when nobody has it any more.
+        assert_eq!(std::io::Read::read_to_string(&mut out, &mut String::new()).unwrap(), 0);
+        for pid in of_program.iter().chain(&processes[1..]) {
+            let since = Instant::now();
+            while runs(*pid) {
+                assert!(since.elapsed() < Duration::from_secs(20), "{which}: {pid}");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        if which != 1 {
+            assert_eq!(left_by(processes[2]), 0, "{which}");
+        }
+    }
+}
+
+/// Whether there is a process that has not ended.
+fn runs(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+/// A process that was there before, and is a child of who became `pathwalk`, is not the program's.
+#[test]
+fn a_child_from_before_is_out_of_reach() {
+    let Some(attack) = Attack::new() else { return };
+    let script = "sleep 60 >/dev/null 2>&1 & exec \"$0\" run ./attack foreign $!";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_pathwalk")])
         .current_dir(attack.here.path())
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
+        .output()
         .unwrap();
     let want = "mem ENOENT\nstatus ENOENT\nattach EPERM\nprocess_vm_readv EPERM\n";
     assert_eq!(text(&output.stdout), want, "{}", text(&output.stderr));
@@ -440,6 +528,11 @@ fn directories_of_others_are_not_tidied_up() {
     if fs::create_dir(&own).is_err() {
         return;
     }
-    assert_eq!(said(attack.here.path(), &["echo", "on"]), "on\n");
-    assert_eq!(left().count(), 0);
+    fs::write(format!("{own}/data"), "data").unwrap();
+    let old = fs::File::open(&own).unwrap();
+    old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    said(&std::env::temp_dir(), &["true"]);
+    let there = fs::read(format!("{own}/data"));
+    let _ = fs::remove_dir_all(&own);
+    assert_eq!(there.unwrap(), b"data");
 }

@@ -188,11 +188,63 @@ pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)>
     Ok((before, unsafe { seccomp::own(fd) }))
 }
 
+/// A signal that was heard of.
+pub(crate) struct Heard {
+    pub(crate) signal: i32,
+    /// Nobody sent it but the kernel, as a terminal's keys have it do.
+    pub(crate) by_terminal: bool,
+}
+
 /// The next signal that was heard of, if there is one.
-pub(crate) fn next_signal(fd: &OwnedFd) -> Option<i32> {
+pub(crate) fn next_signal(fd: &OwnedFd) -> Option<Heard> {
+    /// `SI_KERNEL`
+    const KERNEL: i32 = 0x80;
     let mut info = [0; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(fd, &mut info).ok()?;
-    (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+    // Its number, an errno, how it was sent.
+    let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    let heard = Heard { signal: word(0), by_terminal: word(8) == KERNEL };
+    (read == info.len()).then_some(heard)
+}
+
+/// Makes another process that goes on from here; none in that. This one must have no second thread.
+///
+/// # Errors
+///
+/// - `EAGAIN`, `ENOMEM`: there can be no further one.
+pub(crate) fn fork() -> Result<Option<u32>> {
+    // What waits to be written is written once.
+    let _ = std::io::stdout().flush();
+    // SAFETY: this process has one thread, so the child may do whatever the parent might.
+    match unsafe { libc::fork() } {
+        -1 => Err(last_errno()),
+        0 => Ok(None),
+        pid => Ok(Some(pid as u32)),
+    }
+}
+
+/// Has all that come of this process and lose their parent become its children.
+///
+/// # Errors
+///
+/// None that prctl(2) has for it.
+pub(crate) fn take_orphans() -> rustix::io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+}
+
+/// Ends this process.
+pub(crate) fn end(status: u8) -> ! {
+    std::process::exit(status.into())
+}
+
+/// The exit status of a process that ended so; where a signal ended it, that ends this one too.
+pub(crate) fn end_as(status: i32) -> u8 {
+    if libc::WIFSIGNALED(status) {
+        let signal = libc::WTERMSIG(status);
+        end_by(signal);
+        return 128 + signal as u8;
+    }
+    libc::WEXITSTATUS(status) as u8
 }
 
 /// Sends a signal; who is gone gets none.

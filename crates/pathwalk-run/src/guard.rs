@@ -1,0 +1,196 @@
+//! Three processes, so that nobody is taken for the program's who is not, and nobody of the program's stays behind.
+//!
+//! ```text
+//!   outer              who was started; may have children of its own from before, as `sh -c 'daemon & exec pathwalk run …'`
+//!    └ guard           had none; takes the orphans of all below, who are the program's
+//!       └ supervisor   had none; answers the program's calls, and takes its orphans
+//!          └ program …
+//! ```
+//!
+//! 1. Outer hears the signals, and passes them on as bytes in a pipe, through guard to the supervisor. So one that was sent to all
+//!    processes of a group is passed on once.
+//! 2. All end as the program ended.
+//! 3. If outer or the supervisor ends otherwise, guard kills all below it; if guard does, the supervisor kills all below it. The end
+//!    of a neighbour is the end of its pipe, or a `SIGCHLD`.
+//! 4. Who kills guard and the supervisor at once leaves processes whose path calls answer `ENOSYS`.
+
+use crate::{
+    cookies, kin,
+    sys::{
+        answer,
+        process::{self, Heard},
+        ptrace::{self, Report},
+    },
+};
+use pathwalk::{Errno, Result};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io,
+    pipe::{PipeFlags, pipe_with},
+};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    time::Duration,
+};
+
+/// Signals that are passed on to the program, or that tell of it.
+const SIGNALS: [i32; 7] = [
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// What the supervisor hears from.
+pub(crate) struct Outside {
+    /// The signals that were blocked when it was started.
+    pub(crate) blocked: libc::sigset_t,
+    /// Tells of children that ended.
+    pub(crate) children: OwnedFd,
+    orders: OwnedFd,
+}
+
+impl Outside {
+    /// Becomes readable when something is to be passed on, or guard is gone.
+    pub(crate) fn orders(&self) -> &OwnedFd {
+        &self.orders
+    }
+
+    /// The signals that are to be passed on; none where guard is gone.
+    pub(crate) fn ordered(&self) -> Option<Vec<i32>> {
+        ordered(&self.orders)
+    }
+}
+
+fn ordered(orders: &OwnedFd) -> Option<Vec<i32>> {
+    let mut bytes = [0; 64];
+    match io::read(orders, &mut bytes) {
+        Ok(0) => None,
+        Ok(read) => Some(bytes[..read].iter().map(|&byte| byte.into()).collect()),
+        Err(_) => Some(Vec::new()),
+    }
+}
+
+/// Does this in the third process; returns its exit status, or ends by the signal that ended it. This process must have no
+/// second thread.
+///
+/// # Errors
+///
+/// - `EAGAIN`, `ENOMEM`: there can be no further process.
+/// - `EMFILE`: no descriptor is left.
+pub(crate) fn guarded(work: impl FnOnce(&Outside) -> u8) -> Result<u8> {
+    let (blocked, signals) = process::hear_signals(&SIGNALS)?;
+    let (orders, to_guard) = answer(pipe_with(PipeFlags::CLOEXEC))?;
+    let Some(guard) = process::fork()? else {
+        drop((to_guard, signals));
+        process::end(guard(&orders, blocked, work));
+    };
+    drop(orders);
+    loop {
+        let mut fds = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        let _ = poll(&mut fds, None);
+        while let Some(Heard { signal, by_terminal }) = process::next_signal(&signals) {
+            // What the terminal sends, it sends to the program too.
+            let twice = by_terminal && [libc::SIGINT, libc::SIGQUIT].contains(&signal);
+            if signal != libc::SIGCHLD && !twice {
+                // Who is gone is heard of next.
+                let _ = io::write(&to_guard, &[signal as u8]);
+            }
+        }
+        if let Some(status) = ended(guard) {
+            return Ok(process::end_as(status));
+        }
+    }
+}
+
+/// How a child of this process ended, if it did.
+fn ended(child: u32) -> Option<i32> {
+    match ptrace::wait(Some(child), false) {
+        Ok(Some((_, Report::Gone(status)))) => Some(status),
+        _ => None,
+    }
+}
+
+/// Makes the supervisor, and is there until nobody is left.
+fn guard(orders: &OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) -> u8) -> u8 {
+    let made = answer(process::take_orphans()).and_then(|()| {
+        let (_, children) = process::hear_signals(&[libc::SIGCHLD])?;
+        let (below, to_supervisor) = answer(pipe_with(PipeFlags::CLOEXEC))?;
+        Ok((children, below, to_supervisor, process::fork()?))
+    });
+    let (children, below, to_supervisor, supervisor) = match made {
+        Ok((children, below, to_supervisor, Some(supervisor))) => {
+            (children, below, to_supervisor, supervisor)
+        }
+        Ok((children, below, to_supervisor, None)) => {
+            drop((to_supervisor, children));
+            return supervise(below, blocked, work);
+        }
+        Err(errno) => return unusable(errno),
+    };
+    drop(below);
+    let status = loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(children.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(orders.as_fd(), PollFlags::IN),
+        ];
+        let _ = poll(&mut fds, None);
+        let told = !fds[1].revents().is_empty();
+        while process::next_signal(&children).is_some() {}
+        if let Some(status) = ended(supervisor) {
+            break status;
+        }
+        if told {
+            match ordered(orders) {
+                Some(signals) => signals.iter().for_each(|&signal| {
+                    let _ = io::write(&to_supervisor, &[signal as u8]);
+                }),
+                None => {
+                    process::kill(supervisor, libc::SIGKILL);
+                    break libc::SIGKILL;
+                }
+            }
+        }
+    };
+    end_all();
+    if libc::WIFSIGNALED(status) {
+        cookies::tidy_up_after(supervisor);
+    }
+    process::end_as(status)
+}
+
+fn supervise(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) -> u8) -> u8 {
+    // Who loses its parent becomes a child of this process, which may read its memory then.
+    let children = answer(process::take_orphans())
+        .and_then(|()| process::hear_signals(&[libc::SIGCHLD]).map(|(_, children)| children));
+    match children {
+        Ok(children) => work(&Outside { blocked, children, orders }),
+        Err(errno) => unusable(errno),
+    }
+}
+
+fn unusable(errno: Errno) -> u8 {
+    eprintln!("pathwalk: no process can be made to supervise: {errno}");
+    crate::run::UNUSABLE
+}
+
+/// Kills all that come of this process, and waits until they are gone.
+pub(crate) fn end_all() {
+    loop {
+        // Who was made meanwhile is found by the next look.
+        for process in kin::descendants() {
+            process::kill(process, libc::SIGKILL);
+        }
+        loop {
+            match ptrace::wait(None, false) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
