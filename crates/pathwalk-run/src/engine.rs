@@ -163,7 +163,7 @@ pub(crate) struct Engine {
     pub(crate) cwds: Remembered,
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
-    pidfds: HashMap<u32, OwnedFd>,
+    pidfds: HashMap<u32, Arc<OwnedFd>>,
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
     /// The program's process, and how it ended.
@@ -386,6 +386,10 @@ impl Engine {
         if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
             // What nobody has any more may hold the descriptors that are missing here.
             self.cookies.sweep();
+            self.pidfds.clear();
+            if let Some(people) = &mut self.people {
+                people.sweep();
+            }
             reply = handler(self, &caller);
         }
         self.trace.end(&self.task, began, entry, &caller, &reply);
@@ -475,7 +479,10 @@ impl Engine {
             return Ok(known);
         }
         let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
-        self.cwds.stands(tid, &known);
+        // Before Linux 6.9 there is none of other threads than a process's first.
+        if let Ok(thread) = thread {
+            self.cwds.stands(tid, thread, &known);
+        }
         Ok(known)
     }
 
@@ -543,13 +550,29 @@ impl Engine {
             }
         }
         if self.pidfds.len() >= PIDFDS {
+        let pidfd = self.new_thread(caller.tid)?;
+        self.still_waits(caller)?;
+        process::descriptor(&pidfd, fd)
+    }
+
+    /// A thread, as a descriptor.
+    ///
+    /// # Errors
+    ///
+    /// As [`process::thread`].
+    fn thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
+        match self.pidfds.get(&tid) {
+            Some(pidfd) if process::is_there(pidfd) => Ok(Arc::clone(pidfd)),
+            _ => self.new_thread(tid),
+        }
+    }
+
+    fn new_thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
             self.pidfds.clear();
         }
-        let pidfd = process::thread(caller.tid)?;
-        self.still_waits(caller)?;
-        let fetched = process::descriptor(&pidfd, fd);
-        self.pidfds.insert(caller.tid, pidfd);
-        fetched
+        let pidfd = Arc::new(process::thread(tid)?);
+        self.pidfds.insert(tid, Arc::clone(&pidfd));
+        Ok(pidfd)
     }
 
     /// Makes the library's umask the thread's, for a call that makes something.

@@ -13,8 +13,8 @@
 //!    and nobody ends before: exit is a call.
 //! 4. What a process made before it runs another program has nothing of what it becomes by that.
 //!
-//! A thread is known by its number and when it began, which the kernel is asked for again if it was silent for so long that
-//! its number may be another's.
+//! A thread is known by its number as long as a descriptor of it says that it lives. Where there is none, as of other threads than
+//! a process's first before Linux 6.9, the kernel is asked at each call when it began, which it counts in hundredths of a second.
 //!
 //! What cannot be told: whose child an orphan is, where several makers were killed before they or their children made a call.
 //! Who may have made it is known, and where those are different people the orphan is nobody: all its calls are refused, so that
@@ -32,12 +32,10 @@ use pathwalk::{Errno, Result, Task};
 use std::{
     collections::{HashMap, HashSet},
     io::Write as _,
+    os::fd::OwnedFd,
     sync::Arc,
-    time::{Duration, Instant},
 };
 
-/// No number of a thread comes back so soon.
-const LONGEST: Duration = Duration::from_millis(100);
 /// After so many ticks it is looked again which makers ended.
 const LOOK: u64 = 10;
 /// So many makers are kept of whose work nothing was seen, before those who ended become one where they are the same person.
@@ -62,7 +60,17 @@ pub(crate) struct Thread {
     process: u32,
     /// When it began, in the kernel's ticks.
     begun: u64,
-    heard: Instant,
+    pidfd: Option<Arc<OwnedFd>>,
+}
+
+impl Thread {
+    /// Whether the number is still its own.
+    fn is_there(&self, tid: u32) -> bool {
+        match &self.pidfd {
+            Some(pidfd) => process::is_there(pidfd),
+            None => begun(tid) == Some(self.begun),
+        }
+    }
 }
 
 /// A thread that makes another one, which was not seen yet.
@@ -169,11 +177,9 @@ impl People {
     ///
     /// - `EPERM`: it is nobody.
     pub(crate) fn is(&mut self, tid: u32) -> Result<Arc<Person>> {
-        let now = Instant::now();
-        if let Some(thread) = self.threads.lock().get_mut(&tid)
-            && (now - thread.heard < LONGEST || begun(tid) == Some(thread.begun))
+        if let Some(thread) = self.threads.lock().get(&tid)
+            && thread.is_there(tid)
         {
-            thread.heard = now;
             return Ok(Arc::clone(&thread.person));
         }
         if self.is_nobody(tid) {
@@ -360,10 +366,11 @@ impl People {
     }
 
     fn note(&self, tid: u32, process: u32, person: &Arc<Person>) {
+        let pidfd = process::thread(tid).ok().map(Arc::new);
         // Who is gone calls no more.
         let Some(begun) = begun(tid) else { return };
         let person = Arc::clone(person);
-        let thread = Thread { person, process, begun, heard: Instant::now() };
+        let thread = Thread { person, process, begun, pidfd };
         self.threads.lock().insert(tid, thread);
     }
 
@@ -440,13 +447,17 @@ impl People {
 
     /// Forgets who is gone, where many are known.
     fn make_room(&mut self) {
-        let mut threads = self.threads.lock();
-        if threads.len() < self.enough {
+        if self.threads.lock().len() < self.enough {
             return;
         }
-        threads.retain(|tid, thread| begun(*tid) == Some(thread.begun));
+        self.sweep();
+        self.enough = (2 * self.threads.lock().len()).max(ENOUGH);
+    }
+
+    /// Forgets who is gone, each of whom may have a descriptor here.
+    pub(crate) fn sweep(&mut self) {
+        self.threads.lock().retain(|tid, thread| begun(*tid) == Some(thread.begun));
         self.nobody.retain(|tid, since| begun(*tid) == Some(*since));
-        self.enough = (2 * threads.len()).max(ENOUGH);
     }
 }
 
@@ -493,9 +504,13 @@ mod tests {
         people.become_(child.id(), Credentials::new(33, 33, &[]));
         let both = [child.id(), tid].map(|tid| who(&mut people, tid));
         assert!(Arc::ptr_eq(&both[0], &both[1]));
+        let known = people.known(child.id()).expect("it called");
+        assert!(known.is_there(child.id()));
         child.kill().expect("it runs");
         child.wait().expect("it runs");
         assert_eq!(begun(child.id()), None);
+        // However short ago it was heard.
+        assert!(!known.is_there(child.id()));
         // That somebody asks who it is, is no call of its own.
         people.become_(tid, Credentials::new(0, 0, &[]));
         people.makes(tid).expect("it is known");

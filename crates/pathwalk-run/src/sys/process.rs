@@ -302,6 +302,15 @@ pub(crate) fn thread(tid: u32) -> Result<OwnedFd> {
     }
 }
 
+/// Whether there is still the thread that a descriptor is of, so that its number is no other's.
+pub(crate) fn is_there(thread: &OwnedFd) -> bool {
+    let (nothing, none) = (0, std::ptr::null::<libc::siginfo_t>());
+    // SAFETY: no signal is sent; the arguments are numbers, but for one that points nowhere.
+    let sent =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, thread.as_raw_fd(), nothing, none, 0) };
+    sent == 0 || last_errno() != Errno::ESRCH
+}
+
 fn checked_fd(fd: i64) -> Result<OwnedFd> {
     if fd < 0 {
         return Err(last_errno());
