@@ -1,6 +1,13 @@
-//! Who a new program is told that it is: the auxiliary vector, which the kernel has filled with whom it knows.
+//! What a new program finds on its stack, of which no instruction ran yet: its arguments, and who it is told that it is.
 //!
-//! It says too whether the program should trust its environment: one that has its owner's rights must not, and the dynamic
+//! ```text
+//!   rsp ─► argc, argv…, NULL, envp…, NULL, auxiliary vector…, AT_NULL
+//! ```
+//!
+//! A script's interpreter has further arguments in front of those that were given, and so has a loader. They are put here, not into
+//! the memory of who ran it, as nobody knows what it has where.
+//!
+//! The auxiliary vector the kernel has filled with whom it knows. It says too whether the program should trust its environment: one that has its owner's rights must not, and the dynamic
 //! loader acts on that before anything else.
 //!
 //! Manual: getauxval(3).
@@ -9,14 +16,69 @@ use crate::{
     credentials::Ran,
     sys::{memory, ptrace},
 };
-use pathwalk::Result;
+use pathwalk::{Errno, Result};
+use std::ffi::CString;
 
 /// So many words are read at once.
 const WORDS: usize = 512;
 /// `AT_NULL`
 const NULL: u64 = 0;
 
-/// Writes them into the stack of a program of which no instruction ran yet; its thread is stopped.
+/// Exchanges a program's first argument for these, if there are any; its thread is stopped.
+///
+/// # Errors
+///
+/// - `EFAULT`: the stack is not as the kernel makes it, or has no room.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn arguments(tid: u32, before: &[CString]) -> Result<()> {
+    if before.is_empty() {
+        return Ok(());
+    }
+    let mut regs = ptrace::registers(tid)?;
+    let mut words = Words { tid, at: regs.rsp, read: Vec::new(), next: 0 };
+    let given = words.next()?.1;
+    // What follows the first argument stays as it is, and where it ends is where the strings end.
+    let mut rest = Vec::new();
+    let mut nulls = 0;
+    for index in 0_u64.. {
+        let (_, word) = words.next()?;
+        if index > 0 || given == 0 {
+            rest.push(word);
+        }
+        nulls += usize::from(word == 0);
+        if nulls == 2 {
+            break;
+        }
+    }
+    let end = loop {
+        let (_, kind) = words.next()?;
+        let (at, value) = words.next()?;
+        rest.extend([kind, value]);
+        if kind == NULL {
+            break at + 8;
+        }
+    };
+    let strings: usize = before.iter().map(|text| text.as_bytes_with_nul().len()).sum();
+    let count = 1 + before.len() + rest.len();
+    let room = (8 * count + strings) as u64;
+    // The ABI has it end so.
+    let top = end.checked_sub(room).ok_or(Errno::EFAULT)? & !15;
+    let mut bytes = Vec::with_capacity(room as usize);
+    let argc = given.max(1) - 1 + before.len() as u64;
+    bytes.extend_from_slice(&argc.to_ne_bytes());
+    let mut at = top + 8 * count as u64;
+    for text in before {
+        bytes.extend_from_slice(&at.to_ne_bytes());
+        at += text.as_bytes_with_nul().len() as u64;
+    }
+    bytes.extend(rest.into_iter().flat_map(u64::to_ne_bytes));
+    bytes.extend(before.iter().flat_map(|text| text.as_bytes_with_nul()));
+    memory::write_stack(tid, top, &bytes)?;
+    regs.rsp = top;
+    ptrace::set_registers(tid, regs)
+}
+
+/// Writes who it is into the stack of a program of which no instruction ran yet; its thread is stopped.
 ///
 /// # Errors
 ///
@@ -66,7 +128,7 @@ impl Words {
             self.next = 0;
         }
         let mut word = [0; 8];
-        let bytes = self.read.get(self.next..self.next + 8).ok_or(pathwalk::Errno::EFAULT)?;
+        let bytes = self.read.get(self.next..self.next + 8).ok_or(Errno::EFAULT)?;
         word.copy_from_slice(bytes);
         let at = self.at + self.next as u64;
         self.next += 8;

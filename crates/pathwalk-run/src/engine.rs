@@ -315,7 +315,7 @@ impl Engine {
             Report::Signal(signal) => {
                 let _ = ptrace::cont(tid, signal);
             }
-            Report::Stopped | Report::GroupStop | Report::Execed => {
+            Report::Stopped | Report::GroupStop | Report::Execed | Report::Call => {
                 let _ = ptrace::cont(tid, 0);
             }
         }
@@ -478,6 +478,7 @@ impl Engine {
         if let Some(known) = self.cwds.get(tid) {
             return Ok(known);
         }
+        let thread = self.thread(tid);
         let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
         // Before Linux 6.9 there is none of other threads than a process's first.
         if let Ok(thread) = thread {
@@ -549,7 +550,6 @@ impl Engine {
                 answer => return answer,
             }
         }
-        if self.pidfds.len() >= PIDFDS {
         let pidfd = self.new_thread(caller.tid)?;
         self.still_waits(caller)?;
         process::descriptor(&pidfd, fd)
@@ -568,6 +568,7 @@ impl Engine {
     }
 
     fn new_thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
+        if self.pidfds.len() >= PIDFDS {
             self.pidfds.clear();
         }
         let pidfd = Arc::new(process::thread(tid)?);

@@ -5,10 +5,15 @@
 //!      ◄── EINTR, and a stop before the thread sees it: its registers become
 //!   execveat(N, "", …, AT_EMPTY_PATH) ──► passed on ──► a stop before the new program's first instruction
 //!      what runs is that very file, and its interpreter the one that was found, or the process is killed
+//!      it fails ──► close(N) ──► the thread sees the error
 //! ```
 //!
-//! Between the two calls all its signals are blocked. The strings lie below its stack, where another thread could change them:
-//! so it is not what the call was given that is believed, but what came of it. Nobody traces it before and after.
+//! Between the calls all its signals are blocked. The strings lie in its memory, where another thread could change them: so it
+//! is not what the call was given that is believed, but what came of it; and the thread sees no error by which the host would tell
+//! what it has by a path that was put there. Nobody traces it before and after.
+//!
+//! Nothing is written where the thread may have something. The empty string is the end of the path that it gave; a script's further
+//! arguments are put into the stack of the new program, which nobody else has (`auxv`).
 
 use crate::{
     auxv,
@@ -17,12 +22,13 @@ use crate::{
     engine::{Caller, Engine, Reply},
     mapped,
     sys::{
-        memory, process,
+        answer, memory, process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
 use pathwalk::{AtFlags, Errno, Executable, Result};
+use rustix::fs;
 use std::{collections::HashMap, ffi::CString, os::fd::BorrowedFd, sync::Arc};
 
 /// What the x86-64 ABI lets a function use below its stack pointer.
@@ -52,9 +58,21 @@ impl Goal {
     }
 }
 
+/// With what a call may fail that was put into registers, so that the thread sees it: with what the file or directory that was
+/// found is no cause of, and no other would be. Whether it is one that can be run was seen before.
+const EXEC_FAILS: [Errno; 6] =
+    [Errno::E2BIG, Errno::ENOMEM, Errno::EAGAIN, Errno::EFAULT, Errno::ETXTBSY, Errno::EMFILE];
+const CHDIR_FAILS: [Errno; 1] = [Errno::ENOMEM];
+
 /// A thread whose registers were changed.
 struct Patch {
     goal: Goal,
+    /// What it got that it is not to keep where the call fails: the descriptor of the file, and which that is.
+    got: Option<(i32, HostId)>,
+    /// The new program's arguments in front of those that the thread gave from the second on.
+    before_argv: Vec<CString>,
+    /// What was below its stack, where something is now.
+    below: Option<Below>,
     /// Who it is, where it has virtual credentials, when it runs the program.
     becomes: Option<Ran>,
     before: user_regs_struct,
@@ -129,31 +147,34 @@ pub(crate) enum Beside {
     Program(Loaded),
 }
 
-/// The arguments of the program to be run.
-pub(crate) enum Argv {
-    /// As they were given.
-    Same,
-    /// These strings, then the pointers that were given from one on.
-    Before(Vec<CString>, Vec<u64>),
+/// What a program is given: addresses in the memory of the thread that runs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Vectors {
+    /// The end of a string, which is an empty one.
+    pub(crate) empty: u64,
+    pub(crate) argv: u64,
+    pub(crate) envp: u64,
 }
 
 impl Engine {
-    /// Lets the thread run an open file.
+    /// Lets the thread run an open file, with these arguments instead of the first that it gave, if there are any.
     ///
     /// # Errors
     ///
+    /// - `EACCES`: the host runs no such file, or none from there.
     /// - `EPERM`: the thread is traced by somebody.
     /// - `EMFILE`: it can have no further descriptor.
-    /// - `EFAULT`: its stack has no room.
     pub(crate) fn patch_exec(
         &mut self,
         caller: &Caller,
         (file, beside): (BorrowedFd<'_>, Beside),
         known: Option<Arc<Known>>,
         becomes: Option<Ran>,
-        argv: &Argv,
-        [argv_at, envp_at]: [u64; 2],
+        before_argv: Vec<CString>,
+        vectors: Vectors,
     ) -> Result<Reply> {
+        let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
+        answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
         let id = HostId::of_fd(file)?;
         let listener = Arc::clone(&self.listener);
         let number = || listener.add_fd(caller.id, file, true, false);
@@ -163,23 +184,9 @@ impl Engine {
             Beside::Program(loaded) => Goal::Load(id, loaded),
         };
         self.patch(caller, goal, (known, becomes), number, |regs, number| {
-            let mut stack = Stack::below(regs.rsp);
-            let empty = stack.push_bytes(b"\0");
-            let argv = match argv {
-                Argv::Same => argv_at,
-                Argv::Before(strings, rest) => {
-                    let mut pointers: Vec<u64> = strings
-                        .iter()
-                        .map(|text| stack.push_bytes(text.to_bytes_with_nul()))
-                        .collect();
-                    pointers.extend_from_slice(rest);
-                    pointers.push(0);
-                    stack.push_words(&pointers)
-                }
-            };
-            (regs.rdi, regs.rsi, regs.rdx) = (number as u64, empty, argv);
-            (regs.r10, regs.r8) = (envp_at, given.into());
-            stack
+            (regs.rdi, regs.rsi, regs.rdx) = (number as u64, vectors.empty, vectors.argv);
+            (regs.r10, regs.r8) = (vectors.envp, given.into());
+            Ok(Put { got: Some((number as i32, id)), before_argv, below: None })
         })
     }
 
@@ -199,9 +206,9 @@ impl Engine {
             (Some(known), None),
             || Ok(0),
             |regs, _| {
-                let mut stack = Stack::below(regs.rsp);
-                regs.rdi = stack.push_bytes(path.as_bytes_with_nul());
-                stack
+                let below = Below::write(caller.tid, regs.rsp, path.as_bytes_with_nul())?;
+                regs.rdi = below.at;
+                Ok(Put { got: None, before_argv: Vec::new(), below: Some(below) })
             },
         )
     }
@@ -212,7 +219,7 @@ impl Engine {
         goal: Goal,
         (known, becomes): (Option<Arc<Known>>, Option<Ran>),
         number: impl FnOnce() -> Result<i64>,
-        change: impl FnOnce(&mut user_regs_struct, i64) -> Stack,
+        change: impl FnOnce(&mut user_regs_struct, i64) -> Result<Put>,
     ) -> Result<Reply> {
         let tid = caller.tid;
         ptrace::seize(tid)?;
@@ -220,22 +227,21 @@ impl Engine {
         ptrace::interrupt(tid)?;
         let errno = number.as_ref().err().copied().unwrap_or(Errno::EINTR);
         self.listener.send(caller.id, Err(errno))?;
-        if !self.wait_for_stop(tid) {
+        if !self.wait_for(tid, Report::Stopped) {
             return Ok(Reply::Later);
         }
         let changed = number.and_then(|number| {
             let before = ptrace::registers(tid)?;
             let mask = ptrace::signal_mask(tid)?;
             let mut regs = before;
-            let stack = change(&mut regs, number);
-            stack.write(tid)?;
+            let Put { got, before_argv, below } = change(&mut regs, number)?;
             regs.rax = goal.nr().into();
             // It returns from no call that could be made again.
             regs.orig_rax = u64::MAX;
             regs.rip -= SYSCALL;
             ptrace::set_signal_mask(tid, u64::MAX)?;
             ptrace::set_registers(tid, regs)?;
-            Ok(Patch { goal, becomes, before, mask, _known: known })
+            Ok(Patch { goal, got, before_argv, below, becomes, before, mask, _known: known })
         });
         match changed {
             Ok(patch) => {
@@ -254,11 +260,11 @@ impl Engine {
         Ok(Reply::Later)
     }
 
-    /// Waits until a thread that was told to stop does; whether it lives.
-    fn wait_for_stop(&mut self, tid: u32) -> bool {
+    /// Waits until a thread that is to report this does; whether it lives.
+    fn wait_for(&mut self, tid: u32, awaited: Report) -> bool {
         loop {
             match ptrace::wait(Some(tid), true) {
-                Ok(Some((_, Report::Stopped))) => return true,
+                Ok(Some((_, report))) if report == awaited => return true,
                 Ok(Some((_, Report::Gone(status)))) => {
                     self.on_report(tid, Report::Gone(status));
                     return false;
@@ -297,9 +303,10 @@ impl Engine {
                         }
                         Goal::Chdir(_) => false,
                     };
+                    let put = auxv::arguments(now, &patch.before_argv);
                     let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
                     self.loads.runs(now, patch.goal);
-                    settle(now, right && told.is_ok(), patch.mask);
+                    settle(now, right && put.is_ok() && told.is_ok(), patch.mask);
                     return true;
                 }
                 Ok(Some((now, Report::Stopped))) if now == tid => {
@@ -341,15 +348,39 @@ impl Engine {
             return;
         }
         self.cwds.moved();
-        let right = match patch.goal {
+        let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+        let fails = |with: &[Errno]| errno.is_some_and(|errno| with.contains(&errno));
+        let mut right = match patch.goal {
             Goal::Chdir(id) if answer == 0 => of_thread(tid, "cwd") == Ok(id),
-            _ => answer < 0,
+            Goal::Chdir(_) => fails(&CHDIR_FAILS),
+            Goal::Exec(..) | Goal::Load(..) => fails(&EXEC_FAILS),
         };
+        if let Some(below) = patch.below {
+            below.restore(tid);
+        }
+        if let Some((number, id)) = patch.got
+            && right
+        {
+            right = of_thread(tid, &format!("fd/{number}")) != Ok(id)
+                || self.close(tid, &patch.before, number);
+        }
         let mut regs = patch.before;
         regs.rax = answer.cast_unsigned();
         regs.orig_rax = u64::MAX;
         let _ = ptrace::set_registers(tid, regs);
         settle(tid, right, patch.mask);
+    }
+
+    /// Has a stopped thread close a descriptor; whether it did.
+    fn close(&mut self, tid: u32, before: &user_regs_struct, number: i32) -> bool {
+        let mut regs = *before;
+        (regs.rax, regs.rdi) = (libc::SYS_close as u64, number as u64);
+        regs.orig_rax = u64::MAX;
+        regs.rip -= SYSCALL;
+        // Into the call and out of it.
+        ptrace::set_registers(tid, regs).is_ok()
+            && (0..2).all(|_| ptrace::cont_to_call(tid).is_ok() && self.wait_for(tid, Report::Call))
+            && ptrace::registers(tid).is_ok_and(|regs| regs.rax == 0)
     }
 }
 
@@ -362,53 +393,36 @@ fn settle(tid: u32, right: bool, mask: u64) {
     let _ = ptrace::detach(tid);
 }
 
-/// What is to be written below a stack, from above to below.
-struct Stack {
-    top: u64,
-    /// In the order of addresses, from the lowest.
-    bytes: Vec<u8>,
+/// What was put into a thread beside its registers.
+struct Put {
+    got: Option<(i32, HostId)>,
+    before_argv: Vec<CString>,
+    below: Option<Below>,
 }
 
-impl Stack {
-    fn below(rsp: u64) -> Self {
-        Self { top: (rsp - RED_ZONE) & !15, bytes: Vec::new() }
-    }
+/// What was below a thread's stack before something was written there.
+struct Below {
+    at: u64,
+    before: Vec<u8>,
+}
 
-    fn push_bytes(&mut self, bytes: &[u8]) -> u64 {
-        let mut bytes = bytes.to_vec();
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        bytes.append(&mut self.bytes);
-        self.bytes = bytes;
-        self.top - self.bytes.len() as u64
-    }
-
-    fn push_words(&mut self, words: &[u64]) -> u64 {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        self.push_bytes(&bytes)
-    }
-
+impl Below {
+    /// Writes it out of the way of what a function may have there.
+    ///
     /// # Errors
     ///
     /// - `EFAULT`: the stack has no room.
-    fn write(&self, tid: u32) -> Result<()> {
-        memory::write_stack(tid, self.top - self.bytes.len() as u64, &self.bytes)
+    fn write(tid: u32, rsp: u64, bytes: &[u8]) -> Result<Self> {
+        let at = rsp.checked_sub(RED_ZONE + bytes.len() as u64).ok_or(Errno::EFAULT)? & !15;
+        let mut before = vec![0; bytes.len()];
+        // Where the stack has to grow for it there was nothing.
+        let _ = memory::read(tid, at, &mut before);
+        memory::write_stack(tid, at, bytes)?;
+        Ok(Self { at, before })
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_pushed_lies_where_it_is_said_to() {
-        let mut stack = Stack::below(0x1234);
-        let first = stack.push_bytes(b"abc\0");
-        let second = stack.push_words(&[first, 0]);
-        let lowest = stack.top - stack.bytes.len() as u64;
-        assert!(stack.top <= 0x1234 - RED_ZONE && stack.top.is_multiple_of(16));
-        assert_eq!(second, lowest);
-        let at = |address: u64| (address - lowest) as usize;
-        assert_eq!(stack.bytes[at(first)..][..4], *b"abc\0");
-        assert_eq!(stack.bytes[at(second)..][..8], first.to_ne_bytes());
+    /// Who shares the memory may have something there that is not the thread's.
+    fn restore(&self, tid: u32) {
+        let _ = memory::write(tid, self.at, &self.before);
     }
 }

@@ -332,6 +332,63 @@ static void killed(char **args)
 	printf("%s %s\n", reached ? "REACHED" : "never", refused ? "refused" : "answered");
 }
 
+/* What is written below a thread's stack while it changes its directory is exchanged for another path: the error would tell what
+ * the host has there. */
+static volatile char *volatile low;
+
+static void *exchanges(void *unused)
+{
+	(void)unused;
+	while (!ends)
+		for (volatile char *at = low - 512; at < low - 100; at += 8)
+			if (!memcmp((void *)at, "/dev/shm", 8))
+				memcpy((void *)at, theirs, strlen(theirs) + 1);
+	return NULL;
+}
+
+static void told(char **args)
+{
+	int told = 0, done = 0;
+	theirs = args[0];
+	for (int child = 0; child < 20; child++) {
+		int status;
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t thread;
+			unsigned long sp;
+			__asm__ volatile("mov %%rsp,%0" : "=r"(sp));
+			low = (char *)sp;
+			pthread_create(&thread, NULL, exchanges, NULL);
+			for (int round = 0; round < 300; round++) {
+				long answer;
+				__asm__ volatile("syscall" : "=a"(answer) : "a"(SYS_chdir), "D"("/usr") : "rcx", "r11", "memory");
+				if (answer)
+					_exit(-answer);
+			}
+			_exit(0);
+		}
+		waitpid(pid, &status, 0);
+		done |= WIFSIGNALED(status) || WEXITSTATUS(status) == 0;
+		told |= WIFEXITED(status) && WEXITSTATUS(status) != 0;
+	}
+	printf("%s %s\n", done ? "tried" : "held", told ? "REACHED" : "never");
+}
+
+/* A call with a stack pointer that points nowhere. */
+static void stackless(char **args)
+{
+	static const unsigned long nowhere[] = {0, 64, 0x7fffffffffff};
+	(void)args;
+	for (int which = 0; which < 3; which++) {
+		long answer;
+		__asm__ volatile("mov %%rsp, %%r15\n mov %2, %%rsp\n syscall\n mov %%r15, %%rsp"
+			: "=a"(answer) : "0"((long)SYS_chdir), "r"(nowhere[which]), "D"("/usr") : "rcx", "r11", "r15", "memory");
+		errno = -answer;
+		puts(name(answer));
+	}
+	printf("%s\n", access("/etc/passwd", R_OK) == 0 ? "on" : "off");
+}
+
 /* A file that may only be read, and a memfd of one's own that may be written, swapped under one number by a thread all the time;
  * what is opened by that number for writing is written to. */
 static int mine_fd, theirs_fd, swapped;
@@ -514,7 +571,7 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"descriptors", descriptors}, {"memory", memory}, {"bomb", bomb}, {"i386", i386},
 	{"handle", handle}, {"by_handle", by_handle}, {"executes", executes},
 	{"reopened", reopened},
-	{"foreign", foreign},
+	{"foreign", foreign}, {"told", told}, {"stackless", stackless},
 };
 
 int main(int count, char **args)

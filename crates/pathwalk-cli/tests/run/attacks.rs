@@ -120,6 +120,21 @@ fn programs_whose_path_a_thread_rewrites_do_not_run() {
     assert_eq!(attack.said(&["rewritten", "exec", &attack.outside("program")]), "never\n");
 }
 
+#[test]
+fn no_error_tells_what_the_host_has() {
+    let Some(attack) = Attack::new() else { return };
+    // There it is no directory, or not there at all.
+    for path in [attack.secret(), attack.outside("missing")] {
+        assert_eq!(attack.said(&["told", &path]), "tried never\n", "{path}");
+    }
+}
+
+#[test]
+fn a_stack_that_is_nowhere_stops_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(attack.said(&["stackless"]), "EFAULT\nEFAULT\nEFAULT\non\n");
+}
+
 /// The kernel looks for a program's interpreter by itself.
 #[test]
 fn an_interpreter_that_is_swapped_in_does_not_run() {

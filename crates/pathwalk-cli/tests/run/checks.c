@@ -13,6 +13,7 @@
 #include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,6 +483,48 @@ static long runs(int dir, const char *path, int flags)
 	return waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
+/* A child that shares the memory runs a script on a small stack, as Go's do; below that lies something of the parent's. */
+static char *arguments[300];
+
+static int on_a_small_stack(void *script)
+{
+	syscall(SYS_execveat, at, script, arguments, environment, 0);
+	_exit(99);
+}
+
+static void from_a_small_stack(char *script)
+{
+	const int below = 32768, room = 2048;
+	int status = -1, changed = 0;
+	char *memory = mmap(NULL, below + room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(memory, 0x5a, below);
+	for (int index = 0; index < 299; index++)
+		arguments[index] = "argument";
+	pid_t pid = clone(on_a_small_stack, memory + below + room, CLONE_VM | CLONE_VFORK | SIGCHLD, script);
+	waitpid(pid, &status, 0);
+	for (int index = 0; index < below; index++)
+		changed += memory[index] != 0x5a;
+	row("from a small stack", status);
+	row("bytes changed below it", changed);
+	munmap(memory, below + room);
+}
+
+/* A program that is not run for what it is given leaves nothing behind. */
+static void with_too_much(const char *program)
+{
+	static char much[200000];
+	char *given[] = {"called", much, NULL};
+	int left = 0;
+	memset(much, 'a', sizeof much - 1);
+	for (int fd = 0; fd < 256; fd++)
+		left -= fcntl(fd, F_GETFD) >= 0;
+	for (int round = 0; round < 3; round++)
+		ROW(syscall(SYS_execveat, at, program, given, environment, 0));
+	for (int fd = 0; fd < 256; fd++)
+		left += fcntl(fd, F_GETFD) >= 0;
+	row("descriptors left", left);
+}
+
 static void programs(void)
 {
 	char text[PATH_MAX + 16], path[64];
@@ -521,6 +564,9 @@ static void programs(void)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd = openat(at, "program", O_RDONLY));
 	ROW(runs(AT_FDCWD, path, 0));
 	closed(fd);
+	with_too_much("program");
+	ROW(made("counts", "#!/bin/sh\ntest $# = 298 && test $1$2 = argumentargument && exit 5\n", 0755));
+	from_a_small_stack("counts");
 	/* A file of its own that has no name. */
 	fd = memfd_create("own", MFD_CLOEXEC), to = open(self, O_RDONLY);
 	ROW(sendfile(fd, to, NULL, stat.st_size) == stat.st_size);

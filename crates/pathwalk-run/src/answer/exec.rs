@@ -17,7 +17,7 @@ use crate::{
     credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
-    patch::{Argv, Beside, Loaded},
+    patch::{Beside, Loaded, Vectors},
     sys::{answer, memory, process::by_number},
 };
 use pathwalk::{
@@ -37,8 +37,6 @@ const LINE: usize = 256;
 const LEVELS: usize = 5;
 /// `AT_EXECVE_CHECK`: whether the file could be run, and no more. An interpreter is not looked for.
 const CHECK: AtFlags = AtFlags::from_bits_retain(0x1_0000);
-/// The longest list of arguments that is copied.
-const MOST_ARGS: usize = 1 << 20;
 
 pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let path = caller.path(0)?;
@@ -47,16 +45,23 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let file = engine.task.open_exec(base.at(), &path, AtFlags::empty())?;
-    exec(engine, caller, file, path, [caller.args[1], caller.args[2]])
+    let vectors = vectors(caller, &path, [0, 1, 2]);
+    exec(engine, caller, file, path, vectors)
+}
+
+/// What a program is given; the path is an argument too.
+fn vectors(caller: &Caller, path: &[u8], [path_at, argv, envp]: [usize; 3]) -> Vectors {
+    let [path_at, argv, envp] = [path_at, argv, envp].map(|index| caller.args[index]);
+    Vectors { empty: path_at.wrapping_add(path.len() as u64), argv, envp }
 }
 
 pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = at_flags(caller, 4);
     let only_asked = flags.contains(CHECK);
     let flags = flags - CHECK;
-    let vectors = [caller.args[2], caller.args[3]];
     let fd = caller.fd(0);
     if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
+        let vectors = vectors(caller, b"", [1, 2, 3]);
         let known = match engine.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => known,
             Descriptor::Foreign(fd) if only_asked => return check_memory(&fd),
@@ -74,6 +79,7 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if only_asked {
         return may_run(engine, &file);
     }
+    let vectors = vectors(caller, &path, [1, 2, 3]);
     let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
     let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
     exec(engine, caller, file, name, vectors)
@@ -118,7 +124,7 @@ fn exec_memory(
     engine: &mut Engine,
     caller: &Caller,
     fd: &OwnedFd,
-    vectors: [u64; 2],
+    vectors: Vectors,
 ) -> Result<Reply> {
     let stat = answer(fs::fstat(fd))?;
     if !is_memory(fd, &stat)? || first_line(fd.as_fd())?.is_some() {
@@ -133,7 +139,7 @@ fn exec_memory(
         None => None,
     };
     let beside = Beside::Interpreter(interpreter);
-    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, &Argv::Same, vectors)
+    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, Vec::new(), vectors)
 }
 
 /// Runs a file that was found by this name.
@@ -142,7 +148,7 @@ fn exec(
     caller: &Caller,
     mut file: Executable,
     mut name: Vec<u8>,
-    vectors: [u64; 2],
+    vectors: Vectors,
 ) -> Result<Reply> {
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
@@ -179,7 +185,7 @@ fn exec(
     }
     let called = match before.first() {
         Some(called) => called.clone(),
-        None => first_argument(caller, vectors[0])?,
+        None => first_argument(caller, vectors.argv)?,
     };
     let path = elf.interpreter.unwrap_or_default();
     let mut args = vec![path, b"--argv0".to_vec(), called, name.clone()];
@@ -205,17 +211,13 @@ fn run(
     (file, beside): (&Executable, Beside),
     becomes: Option<Ran>,
     before: Vec<Vec<u8>>,
-    vectors: [u64; 2],
+    vectors: Vectors,
 ) -> Result<Reply> {
-    let argv = if before.is_empty() {
-        Argv::Same
-    } else {
-        let strings = before.into_iter().map(CString::new).collect::<std::result::Result<_, _>>();
-        Argv::Before(strings.map_err(|_| Errno::EINVAL)?, pointers(caller, vectors[0])?)
-    };
+    let before = before.into_iter().map(CString::new).collect::<std::result::Result<Vec<_>, _>>();
+    let before = before.map_err(|_| Errno::EINVAL)?;
     let fd = host(file)?;
     let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, (fd, beside), Some(known), becomes, &argv, vectors)
+    engine.patch_exec(caller, (fd, beside), Some(known), becomes, before, vectors)
 }
 
 /// The open file of the host that a file to be run is.
@@ -285,22 +287,6 @@ fn first_argument(caller: &Caller, argv: u64) -> Result<Vec<u8>> {
         0 => Ok(Vec::new()),
         at => memory::read_string(caller.tid, at, 128 << 10),
     }
-}
-
-/// The pointers to the arguments that were given, from the second on.
-fn pointers(caller: &Caller, argv: u64) -> Result<Vec<u64>> {
-    if argv == 0 || word(caller, argv)? == 0 {
-        return Ok(Vec::new());
-    }
-    let mut pointers = Vec::new();
-    for index in 1.. {
-        match word(caller, argv.wrapping_add(8 * index))? {
-            0 => break,
-            _ if pointers.len() == MOST_ARGS => return Err(Errno::E2BIG),
-            pointer => pointers.push(pointer),
-        }
-    }
-    Ok(pointers)
 }
 
 fn word(caller: &Caller, at: u64) -> Result<u64> {

@@ -12,6 +12,9 @@ use std::mem;
 /// `PTRACE_EVENT_STOP`
 const EVENT_STOP: i32 = 128;
 
+/// What a stop at a call shows as its signal (`PTRACE_O_TRACESYSGOOD`).
+const CALL: i32 = libc::SIGTRAP | 0x80;
+
 /// Why a thread that is traced reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -23,6 +26,8 @@ pub(crate) enum Report {
     Signal(i32),
     /// It is stopped, as its process is.
     GroupStop,
+    /// It is about to make a call, or made it.
+    Call,
     /// It is gone, with this status.
     Gone(i32),
 }
@@ -43,7 +48,7 @@ fn number(number: usize) -> *mut c_void {
 /// - `EPERM`: it is traced already, or may not be.
 /// - `ESRCH`: it is gone.
 pub(crate) fn seize(tid: u32) -> Result<()> {
-    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
+    let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
     request(libc::PTRACE_SEIZE, tid, number(0), number(options as usize)).map(drop)
 }
 
@@ -63,6 +68,15 @@ pub(crate) fn interrupt(tid: u32) -> Result<()> {
 /// - `ESRCH`: it is gone, or not stopped.
 pub(crate) fn cont(tid: u32, signal: i32) -> Result<()> {
     request(libc::PTRACE_CONT, tid, number(0), number(signal as usize)).map(drop)
+}
+
+/// Lets it go on to the beginning of its next call, or to the end of the one that it is in.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn cont_to_call(tid: u32) -> Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, number(0), number(0)).map(drop)
 }
 
 /// Lets it go on, and traces it no longer.
@@ -143,6 +157,7 @@ pub(crate) fn wait(tid: Option<u32>, wait: bool) -> Result<Option<(u32, Report)>
             EVENT_STOP if signal == libc::SIGTRAP => Report::Stopped,
             EVENT_STOP => Report::GroupStop,
             libc::PTRACE_EVENT_EXEC => Report::Execed,
+            _ if signal == CALL => Report::Call,
             _ => Report::Signal(signal),
         }
     } else {
