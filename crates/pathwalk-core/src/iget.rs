@@ -100,7 +100,8 @@ impl Vfs {
         })
     }
 
-    /// Gives a count of an inode back; the last one frees the slot, and the file if it has no name left.
+    /// Gives a count of an inode back; the last one frees the slot, and the file if it has no name left. No inode is at count 0
+    /// and alive.
     ///
     /// Linux: `iput`, `evict`.
     pub(crate) fn iput(&self, id: InodeId) {
@@ -110,21 +111,18 @@ impl Vfs {
     /// As [`Vfs::iput`], of who may have the superblock at hand.
     pub(crate) fn iput_of(&self, id: InodeId, known: Option<&SuperBlock>) {
         let slot = self.inode(id);
-        // Where nobody else has a count, it is given back with the mark.
-        let alone = slot.lockref.count() == 1;
-        if !alone && slot.lockref.put() != 0 {
-            return;
-        }
-        let guard = slot.lockref.lock(lock::INODE);
-        let dead = if alone { guard.put_and_mark_dead() } else { guard.mark_dead() };
-        if !dead {
-            drop(guard);
-            // Somebody found it meanwhile.
-            if alone {
-                self.iput_of(id, known);
+        // The last count is given back with the mark: who had none any more could find the slot another's when he gets the
+        // lock.
+        let guard = loop {
+            if slot.lockref.put_unless_last() {
+                return;
             }
-            return;
-        }
+            let guard = slot.lockref.lock(lock::INODE);
+            if guard.put_and_mark_dead() {
+                break guard;
+            }
+            // Somebody found it meanwhile.
+        };
         if slot.flags.get() & I_HASHED != 0 {
             self.ihash.remove(&self.inodes, id.0, slot);
         }
@@ -135,7 +133,7 @@ impl Vfs {
         if unlinked {
             self.unlinked(sb).put();
         }
-        // Between the count and the lock the slot may have become another's.
+        // Who gave a dentry back may have freed another's that has its slot by now: then it is not his superblock.
         match known.filter(|known| known.id() == sb) {
             Some(known) => known.fs.evict(node, unlinked),
             None => {

@@ -13,6 +13,9 @@
 //!    reach zero one frees the slot.
 //! 4. A dead slot becomes alive again only by [`Lockref::revive`], by the one thread that took it from the
 //!    arena's free list.
+//! 5. Who gave the last count back by [`Lockref::put`] has none any more: before he takes the lock the slot may have been
+//!    freed, and be another's. Where nothing stays at count 0, [`Lockref::put_unless_last`] and
+//!    [`LockGuard::put_and_mark_dead`] keep the last count until the slot is dead.
 //!
 //! Linux: `struct lockref`, `lockref_get_not_dead`, `lockref_mark_dead`. The two are words of their own here, so that the
 //! lock can be given up by a plain store.
@@ -80,6 +83,23 @@ impl Lockref {
         let before = self.count.fetch_sub(1, AcqRel);
         debug_assert!(before & COUNT != 0, "put without get");
         (before & COUNT) - 1
+    }
+
+    /// Gives a count back unless it is the only one; says whether it did.
+    #[inline]
+    #[must_use = "a count that was not given back is still held"]
+    pub fn put_unless_last(&self) -> bool {
+        let mut word = self.count.load(Relaxed);
+        while word & COUNT > 1 {
+            // Release: what this holder did is seen by the one that frees the slot. Pairs with the Acquire in
+            // `put_and_mark_dead`.
+            match self.count.compare_exchange_weak(word, word - 1, Release, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        debug_assert!(word & COUNT != 0, "put without get");
+        false
     }
 
     /// The count at some moment; exact only for whoever can keep others from changing it.
@@ -183,6 +203,18 @@ mod tests {
         assert!(!slot.get_not_dead());
         slot.revive();
         assert_eq!(slot.count(), 1);
+    }
+
+    #[test]
+    fn the_only_count_is_kept() {
+        let slot = Lockref::default();
+        slot.revive();
+        slot.get();
+        assert!(slot.put_unless_last());
+        assert!(!slot.put_unless_last());
+        assert_eq!(slot.count(), 1);
+        assert!(slot.lock(RANK).put_and_mark_dead());
+        assert!(slot.is_dead() && slot.count() == 0);
     }
 
     #[test]

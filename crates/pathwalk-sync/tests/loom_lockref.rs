@@ -41,6 +41,21 @@ impl Slot {
         self.lockref.put() == 0 && self.destroy_unless_held()
     }
 
+    /// As [`Slot::put`], of a slot that never stays at count 0.
+    fn put_or_destroy(&self) -> bool {
+        self.contents.read();
+        loop {
+            if self.lockref.put_unless_last() {
+                return false;
+            }
+            let guard = self.lockref.lock(RANK);
+            if guard.put_and_mark_dead() {
+                self.contents.write();
+                return true;
+            }
+        }
+    }
+
     /// Destroys the contents if nobody holds the slot.
     fn destroy_unless_held(&self) -> bool {
         let guard = self.lockref.lock(RANK);
@@ -98,6 +113,44 @@ fn a_last_count_can_be_given_back_under_the_lock() {
         owner
     });
     assert_eq!(seen, BTreeSet::from([false, true]));
+}
+
+/// Two holders and one who finds the slot; each returns whether it freed it, or nothing where it was refused a count.
+#[test]
+fn of_a_slot_that_is_never_left_at_no_count_the_last_holder_frees_it() {
+    let seen = explore(|| {
+        let slot = Slot::held(2);
+        let holders = [(); 2].map(|()| spawn(&slot, Slot::put_or_destroy));
+        let walker =
+            spawn(&slot, |slot| slot.lockref.get_not_dead().then(|| slot.put_or_destroy()));
+        let freed = holders.map(|holder| holder.join().unwrap());
+        let found = walker.join().unwrap();
+        assert!(slot.lockref.is_dead() && slot.lockref.count() == 0);
+        (freed, found)
+    });
+    let (freed, left, refused) = (Some(true), Some(false), None);
+    let mut expected = BTreeSet::from([([false, false], freed)]);
+    for found in [left, refused] {
+        expected.extend([([true, false], found), ([false, true], found)]);
+    }
+    assert_eq!(seen, expected);
+}
+
+/// Else it could be freed by who finds it, and be another's, before the one who gave the last count back gets the lock.
+#[test]
+fn a_slot_that_is_never_left_at_no_count_is_dead_where_nobody_holds_it() {
+    let seen = explore(|| {
+        let slot = Slot::held(2);
+        let holders = [(); 2].map(|()| spawn(&slot, Slot::put_or_destroy));
+        let looker = spawn(&slot, |slot| {
+            let _guard = slot.lockref.lock(RANK);
+            (slot.lockref.count(), slot.lockref.is_dead())
+        });
+        let freed = holders.map(|holder| holder.join().unwrap());
+        assert!(freed[0] != freed[1], "one of the two frees it");
+        looker.join().unwrap()
+    });
+    assert_eq!(seen, BTreeSet::from([(2, false), (1, false), (0, true)]));
 }
 
 #[test]
