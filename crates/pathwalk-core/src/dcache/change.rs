@@ -81,8 +81,13 @@ impl Vfs {
     pub(crate) fn dentry_root(&self, sb: u32, inode: InodeId, flags: u32) -> Result<DentryId> {
         let id = self.with_room(|| self.dentries.alloc()).ok_or(Errno::ENOMEM)?;
         let dentry = self.dentries.get(id);
+        dentry.first_child.set(0);
+        dentry.busy.set(0);
+        dentry.next_cookie.set(FIRST_COOKIE);
+        dentry.sb.set(sb);
         {
-            // For SEARCH_ALL, which a security module may be taking away just now.
+            // For SEARCH_ALL, which a security module may be taking away just now: who has the lock after sees it, so the dentry
+            // must be alive by then. He leaves the flags of a dead one alone.
             let (_guard, type_flags) =
                 self.lock_telling(DentryId(id), || self.try_type_flags(inode));
             let _change = dentry.seq.change();
@@ -90,12 +95,8 @@ impl Vfs {
             dentry.parent.set(id);
             dentry.inode.set(inode.0);
             dentry.key.set(0);
+            dentry.lockref.revive();
         }
-        dentry.first_child.set(0);
-        dentry.busy.set(0);
-        dentry.next_cookie.set(FIRST_COOKIE);
-        dentry.sb.set(sb);
-        dentry.lockref.revive();
         self.set_alias(inode, DentryId(id));
         Ok(DentryId(id))
     }
@@ -386,3 +387,69 @@ impl PlaceInTree {
 pub(crate) const KIND: u32 = COMPLETE | PERSISTENT | REVALIDATE;
 
 const _: () = assert!(KIND & (NEGATIVE | SYMLINK | SEARCH_ALL) == 0);
+
+#[cfg(test)]
+mod tests {
+    use super::{DentryId, IS_ROOT};
+    use crate::{
+        fs::Found,
+        inode::Attr,
+        lock,
+        mount::rootfs::RootFs,
+        vfs::{Config, Vfs},
+    };
+    use pathwalk_abi::mode::S_IFDIR;
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering::Relaxed},
+        },
+        thread,
+    };
+
+    /// Who takes flags away leaves those of a dead dentry alone, so one that has them must be alive when its lock is given up.
+    #[test]
+    fn a_root_is_alive_when_it_gets_its_flags() {
+        const ROUNDS: u32 = 200_000;
+        let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+        let sb = vfs.superblock(1).unwrap();
+        let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
+        let found = Found { node: 2, attr, body: None };
+        let make = || vfs.dentry_root(1, vfs.iget(&sb, &found).unwrap(), 0).unwrap();
+        let free = |id: DentryId| {
+            let dentry = vfs.dentry(id);
+            {
+                let guard = dentry.lockref.lock(lock::DENTRY);
+                let _change = dentry.seq.change();
+                dentry.flags.set(0);
+                assert!(guard.put_and_mark_dead(), "nobody else holds it");
+            }
+            vfs.dentry_free(id, None);
+        };
+        let slot = make();
+        free(slot);
+        let [begun, over, bad] = [(); 3].map(|()| AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let dentry = vfs.dentry(slot);
+                begun.store(true, Relaxed);
+                while !over.load(Relaxed) {
+                    let _guard = dentry.lockref.lock(lock::DENTRY);
+                    if dentry.is(IS_ROOT) && dentry.lockref.is_dead() {
+                        bad.store(true, Relaxed);
+                    }
+                }
+            });
+            while !begun.load(Relaxed) {
+                thread::yield_now();
+            }
+            for _ in 0..ROUNDS {
+                let id = make();
+                assert_eq!(id, slot, "the slot that was freed last is the next one");
+                free(id);
+            }
+            over.store(true, Relaxed);
+        });
+        assert!(!bad.into_inner());
+    }
+}
