@@ -44,6 +44,7 @@ use crate::{
     fs::Access,
     inode::{InodeId, InodeRef},
     lock,
+    mount::MountId,
     ops::create::Make,
     vfs::Vfs,
     walk::{HeldPath, job::Parent},
@@ -152,7 +153,29 @@ pub struct PathRef<'a> {
 /// Who is asked about a place takes no count of it: to give one back would be use of its mount, which `MNT_EXPIRE` sees.
 enum Held<'a> {
     Asked(&'a HeldPath<'a>),
-    Parent(HeldPath<'a>),
+    Parent(Quiet<'a>),
+}
+
+/// A place that is given back without use of its mount.
+struct Quiet<'a>(Option<HeldPath<'a>>);
+
+impl<'a> Quiet<'a> {
+    /// Takes over the caller's counts.
+    fn new(vfs: &'a Vfs, mnt: MountId, dentry: DentryId) -> Self {
+        Self(Some(HeldPath::new(vfs, mnt, dentry)))
+    }
+
+    fn held(&self) -> &HeldPath<'a> {
+        self.0.as_ref().expect("it is held until it is dropped")
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            held.vfs().put_no_expire(held);
+        }
+    }
 }
 
 impl<'a> PathRef<'a> {
@@ -163,7 +186,7 @@ impl<'a> PathRef<'a> {
     fn held(&self) -> &HeldPath<'a> {
         match &self.held {
             Held::Asked(held) => held,
-            Held::Parent(held) => held,
+            Held::Parent(quiet) => quiet.held(),
         }
     }
 
@@ -187,22 +210,22 @@ impl<'a> PathRef<'a> {
     #[must_use]
     pub fn parent(&self) -> Option<PathRef<'a>> {
         let vfs = self.vfs;
-        let mut above: Option<HeldPath<'a>> = None;
+        let mut above: Option<Quiet<'a>> = None;
         loop {
-            let at = above.as_ref().unwrap_or(self.held());
+            let at = above.as_ref().map_or(self.held(), Quiet::held);
             if at.mount().root.get() != at.dentry().0 {
                 break;
             }
             let (mnt, dentry) = vfs.hold_mountpoint(at.mnt())?;
-            above = Some(HeldPath::new(vfs, mnt, dentry));
+            above = Some(Quiet::new(vfs, mnt, dentry));
         }
-        let at = above.as_ref().unwrap_or(self.held());
+        let at = above.as_ref().map_or(self.held(), Quiet::held);
         if at.slot().is(IS_ROOT) {
             return None;
         }
         vfs.mntget(at.mnt());
         let parent = vfs.dget_parent(at.dentry());
-        Some(Self { vfs, held: Held::Parent(HeldPath::new(vfs, at.mnt(), parent)) })
+        Some(Self { vfs, held: Held::Parent(Quiet::new(vfs, at.mnt(), parent)) })
     }
 }
 

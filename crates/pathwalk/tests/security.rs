@@ -6,7 +6,10 @@ use pathwalk::{
     RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task,
     UmountFlags, Vfs, XattrFlags, fs::Access,
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 /// Notes what it is asked, and refuses one thing.
 struct Noter {
@@ -462,6 +465,49 @@ fn a_mount_that_nobody_used_expires_also_where_a_module_is_asked() {
     world.root.mount(MemFs::new(), "/own", MountFlags::empty()).expect("a directory is there");
     let expire = || world.root.umount2("/own", UmountFlags::EXPIRE);
     assert_eq!((expire(), expire()), (Err(Errno::EAGAIN), Ok(())));
+}
+
+/// Climbs from what is to be unmounted as far as there is something above.
+struct Climber(AtomicUsize);
+
+impl SecurityModule for Climber {
+    fn hooks(&self) -> Hooks {
+        Hooks::SB_UMOUNT
+    }
+
+    fn sb_umount(&self, _: &Subject<'_>, root: &PathRef<'_>, _: UmountFlags) -> Result<()> {
+        let mut above = root.parent();
+        while let Some(at) = above {
+            self.0.fetch_add(1, Relaxed);
+            above = at.parent();
+        }
+        Ok(())
+    }
+}
+
+/// Nor does a module use the mounts that it climbs through. What is mounted in the one that is to expire came there without a
+/// walk, which would be use of it.
+#[test]
+fn a_mount_expires_though_a_module_climbs_through_it() {
+    let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
+    let task = vfs.task(Cred::root());
+    for dir in ["/one", "/other"] {
+        task.mkdir(dir, 0o755).unwrap();
+    }
+    task.mount(MemFs::new(), "/one", MountFlags::empty()).unwrap();
+    task.mount_tree("", "/one", MountFlags::SHARED).unwrap();
+    task.bind("/one", "/other").unwrap();
+    task.mkdir("/one/a", 0o755).unwrap();
+    task.mkdir("/one/a/b", 0o755).unwrap();
+    let climber = Arc::new(Climber(AtomicUsize::new(0)));
+    vfs.register_security(Arc::clone(&climber) as _).unwrap();
+    let expire = |path| task.umount2(path, UmountFlags::EXPIRE);
+    assert_eq!(expire("/other"), Err(Errno::EAGAIN));
+    task.mount(MemFs::new(), "/one/a/b", MountFlags::empty()).unwrap();
+    climber.0.store(0, Relaxed);
+    assert_eq!((expire("/other/a/b"), expire("/other/a/b")), (Err(Errno::EAGAIN), Ok(())));
+    assert_eq!(climber.0.load(Relaxed), 6, "a, the root of the mount, and that of all, twice");
+    assert_eq!(expire("/other"), Ok(()));
 }
 
 /// Each stands behind the lookups, and sb_mount before capabilities are looked at, the others after.
