@@ -5,8 +5,8 @@
 //!   line 1   lockref children_seq first_child siblings busy sb cookie next_cookie               what holders write
 //! ```
 //!
-//! Invariant: parent, name, inode and flags of a dentry change only under its lock, or while nobody else knows it, and
-//! between two increments of its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
+//! Invariant: parent, name, inode and flags of a dentry change only under its lock, or while nobody else knows it, or by
+//! who marked it dead, and between two increments of its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
 //! its `children_seq`.
 //!
 //! Linux: `struct dentry`, `fs/dcache.c`.
