@@ -153,6 +153,8 @@ pub(crate) struct SuperBlock {
     /// The dentry of its root; none until it was made. It is stored before its first mount is made, under the lock of the tree
     /// of mounts, which who asks has taken since.
     root: Cell32,
+    /// Whether something of it was ever watched.
+    watched: Cell32,
     pub(crate) features: Features,
     /// The flags of its dentries.
     pub(crate) kind: u32,
@@ -194,6 +196,17 @@ impl SuperBlock {
     /// Its root; none where it was never made.
     pub(crate) fn root(&self) -> DentryId {
         DentryId(self.root.get())
+    }
+
+    /// Notes that something of it is watched; the caller holds that.
+    pub(crate) fn note_watched(&self) {
+        self.watched.set(1);
+    }
+
+    /// Whether something of it was ever watched, for who has seen that nobody holds a mount of it any more: so none who held
+    /// one notes it later.
+    pub(crate) fn was_watched(&self) -> bool {
+        self.watched.get() != 0
     }
 
     pub(crate) fn flags(&self) -> MountFlags {
@@ -302,6 +315,7 @@ impl Vfs {
             dev: Dev::new(0, id),
             flags: Cell64::default(),
             root: Cell32::default(),
+            watched: Cell32::default(),
             features,
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
@@ -342,7 +356,7 @@ impl Vfs {
     /// Drops all of a file system that has no mount left.
     pub(crate) fn kill_sb(&self, id: u32) {
         let Some(sb) = self.superblock(id) else { return };
-        self.fsnotify_sb_delete(id);
+        self.fsnotify_sb_delete(&sb);
         let root = sb.root();
         if root != DentryId::NONE {
             self.drop_tree(root);

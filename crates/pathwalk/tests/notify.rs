@@ -1,16 +1,22 @@
 //! Change notification, as far as the oracle does not see it: waiting, limits, and what a watch holds.
 
+mod common;
+
+use common::watched;
 use pathwalk::{
-    AtFlags, Config, Cred, Errno, Inotify, InotifyFlags, InotifyLimits, InotifyMask, MemFs,
-    OpenFlags, Task, Vfs,
+    AtFlags, Attr, Config, Cred, Errno, InodeRef, Inotify, InotifyFlags, InotifyLimits,
+    InotifyMask, MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec, UmountFlags, Vfs,
     abi::inotify::{HEADER, events},
+    fs::{Features, FileSystem, Found, FsStat, NewInode},
 };
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Wake, Waker},
+    thread,
     time::Duration,
 };
 
@@ -170,4 +176,166 @@ fn a_watch_goes_with_its_queue_and_holds_no_name() {
     drop(queue);
     task.unlinkat(pathwalk::At::Cwd, "d", AtFlags::REMOVEDIR).unwrap();
     assert_eq!(vfs.usage().inodes, before.inodes - 1);
+}
+
+/// What is done while the file system takes a node back.
+type WhenEvicted = Box<dyn Fn(u64) + Send + Sync>;
+
+/// A directory with the files "2" to "9", whose names can be evicted.
+struct DigitsFs(WhenEvicted);
+
+impl FileSystem for DigitsFs {
+    fn kind(&self) -> &str {
+        "digits"
+    }
+
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        let attr = Attr { mode: 0o040_755, nlink: 2, ino: 1, ..Attr::default() };
+        Ok(Found { node: 1, attr, body: None })
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let &[digit @ b'2'..=b'9'] = name else { return Ok(None) };
+        let node = u64::from(digit - b'0');
+        let attr = Attr { mode: 0o100_644, nlink: 1, ino: node, ..Attr::default() };
+        Ok(Some(Found { node, attr, body: None }))
+    }
+
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+        Err(Errno::EPERM)
+    }
+
+    fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn write(
+        &self,
+        _: InodeRef<'_>,
+        _: Option<u64>,
+        _: &[u8],
+        _: Timespec,
+    ) -> Result<(u64, usize)> {
+        Err(Errno::EPERM)
+    }
+
+    fn statfs(&self) -> Result<FsStat> {
+        Ok(FsStat::default())
+    }
+
+    fn evict(&self, node: u64, _: bool) {
+        self.0(node);
+    }
+}
+
+/// A machine with such a file system on `/m`, some of whose files are watched, and nothing else keeps those.
+fn watched_alone(files: &[&str], when_evicted: WhenEvicted) -> (Task, Inotify) {
+    let (vfs, task) = machine(InotifyLimits::default());
+    task.mkdir("/m", 0o755).unwrap();
+    task.mkdir("/other", 0o755).unwrap();
+    task.mount(Arc::new(DigitsFs(when_evicted)), "/m", MountFlags::empty()).unwrap();
+    let queue = task.inotify_init1(InotifyFlags::NONBLOCK).unwrap();
+    for file in files {
+        task.inotify_add_watch(&queue, format!("/m/{file}"), InotifyMask::ALL_EVENTS).unwrap();
+    }
+    while vfs.shrink(8) != 0 {}
+    (task, queue)
+}
+
+/// While one thread takes the watch away that alone keeps a file, another unmounts: the file system hears of the file, which it is
+/// slow to take back, before that call returns. That it may panic meanwhile makes nobody wait.
+#[test]
+fn an_unmount_waits_for_a_watch_that_is_being_taken_away() {
+    for panics in [false, true] {
+        let state = Arc::new((AtomicUsize::new(0), Mutex::new(())));
+        let seen = Arc::clone(&state);
+        let slowly = move |node| {
+            if node == 2 {
+                seen.0.store(1, Relaxed);
+                drop(seen.1.lock().unwrap());
+                thread::sleep(Duration::from_millis(200));
+                seen.0.store(2, Relaxed);
+                assert!(!panics, "as the test wants it");
+            }
+        };
+        let (task, queue) = watched_alone(&["2", "3"], Box::new(slowly));
+        let ready = state.1.lock().unwrap();
+        thread::scope(|scope| {
+            let remover = scope.spawn(|| {
+                catch_unwind(AssertUnwindSafe(|| task.inotify_rm_watch(&queue, 1))).is_err()
+            });
+            while state.0.load(Relaxed) == 0 {
+                thread::yield_now();
+            }
+            drop(ready);
+            assert_eq!(task.umount2("/m", UmountFlags::empty()), Ok(()));
+            assert_eq!(state.0.load(Relaxed), 2, "the file outlived its file system");
+            assert_eq!(remover.join().unwrap(), panics);
+        });
+    }
+}
+
+/// A queue that goes takes its watches away one by one: what goes with the first may be a file system that has the second.
+#[test]
+fn a_queue_goes_though_an_inode_takes_another_file_system_with_it() {
+    watched(|| {
+        let unmounts: Arc<OnceLock<Task>> = Arc::default();
+        let also = Arc::clone(&unmounts);
+        let gone = move |node| {
+            if let (2, Some(task)) = (node, also.get()) {
+                assert_eq!(task.umount2("/other", UmountFlags::empty()), Ok(()));
+            }
+        };
+        let (task, queue) = watched_alone(&["2"], Box::new(gone));
+        task.mount(Arc::new(DigitsFs(Box::new(|_| ()))), "/other", MountFlags::empty()).unwrap();
+        task.inotify_add_watch(&queue, "/other/3", InotifyMask::ALL_EVENTS).unwrap();
+        unmounts.set(task.vfs().task(Cred::root())).ok().unwrap();
+        drop(queue);
+        let left = task.stat("/other/3").map(drop);
+        assert_eq!(left, Err(Errno::ENOENT));
+        // Nobody holds the machine through its own file system.
+        assert_eq!(task.umount2("/m", UmountFlags::empty()), Ok(()));
+    });
+}
+
+/// Takes a watch away, and makes another inode, as soon as it is woken, in a thread of its own: the queue's own thread must not.
+struct Remover(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Remover {
+    fn wake(self: Arc<Self>) {
+        if let Some(remove) = self.0.lock().unwrap().take() {
+            thread::spawn(remove).join().unwrap();
+        }
+    }
+}
+
+/// The files of a file system that goes are told of it one by one. One that loses its watch meanwhile is not told, nor is what
+/// has come in its place.
+#[test]
+fn an_unmount_tells_no_other_file_system() {
+    let (task, queue) = watched_alone(&["2", "3"], Box::new(|_| ()));
+    let other = task.inotify_init1(InotifyFlags::NONBLOCK).unwrap();
+    let (asks, watches, theirs) = (task.vfs().task(Cred::root()), queue.clone(), other.clone());
+    task.mount(Arc::new(DigitsFs(Box::new(|_| ()))), "/other", MountFlags::empty()).unwrap();
+    // "3" is newer, so it is told first, and whoever waits hears of it before "2" is told.
+    let remove = move || {
+        asks.inotify_rm_watch(&watches, 1).unwrap();
+        for file in 4..=9 {
+            let file = format!("/other/{file}");
+            asks.inotify_add_watch(&theirs, file, InotifyMask::ALL_EVENTS).unwrap();
+        }
+    };
+    let waker = Waker::from(Arc::new(Remover(Mutex::new(Some(Box::new(remove))))));
+    assert_eq!(queue.poll(&mut Context::from_waker(&waker)), Poll::Pending);
+    assert_eq!(task.umount2("/m", UmountFlags::empty()), Ok(()));
+    let told: Vec<_> = queue.events().map(|event| (event.wd, event.mask)).collect();
+    let (unmount, ignored) = (InotifyMask::UNMOUNT, InotifyMask::IGNORED);
+    assert_eq!(told, [(2, unmount), (1, ignored), (2, ignored)]);
+    assert_eq!(other.events().next(), None);
+    let removed: Vec<_> = (1..=6).map(|wd| task.inotify_rm_watch(&other, wd)).collect();
+    assert_eq!(removed, [Ok(()); 6]);
 }

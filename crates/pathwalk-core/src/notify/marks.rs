@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - `I_WATCHED` is in an inode's flags while it has marks, and each of them holds a count of it.
+//! - A mark's count is known by superblock until it was given back: an unmount waits for that.
 //! - All here is under one mutex, of rank [`lock::NOTIFY`]; queues are filled under it, so that an event is in all queues
 //!   before the next one is in any.
 //!
@@ -23,7 +24,8 @@ use pathwalk_sync::{
     lock_order::{self, Held},
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     task::Waker,
 };
@@ -44,11 +46,21 @@ struct Live(Cell32);
 #[derive(Default)]
 struct Marks {
     of_inode: HashMap<InodeId, Vec<Mark>>,
+    of_sb: HashMap<u32, OfSb>,
     /// By group and watch.
     by_wd: BTreeMap<(u64, i32), InodeId>,
     /// By user.
     used: HashMap<u32, Used>,
     last_group: u64,
+}
+
+/// What is watched of a file system.
+#[derive(Default)]
+struct OfSb {
+    /// Those that have marks.
+    inodes: HashSet<InodeId>,
+    /// How many counts of its inodes marks hold, or held and have not given back yet.
+    counts: u32,
 }
 
 /// A watch on an inode.
@@ -80,7 +92,13 @@ pub(super) struct Told<'n> {
 #[derive(Default)]
 struct After {
     woken: Vec<Waker>,
-    released: Vec<InodeId>,
+    released: Vec<Released>,
+}
+
+/// An inode, with a count that a mark held, and its superblock.
+struct Released {
+    inode: InodeId,
+    sb: u32,
 }
 
 /// The marks' lock, held.
@@ -101,9 +119,9 @@ impl Notify {
         self.next_cookie.add(1).wrapping_add(1)
     }
 
-    /// The inodes that are watched at some moment.
-    pub(super) fn watched(&self) -> Vec<InodeId> {
-        self.lock().marks.of_inode.keys().copied().collect()
+    /// Whether marks hold inodes of a superblock, or held some that are not given back yet.
+    pub(super) fn holds_of(&self, sb: u32) -> bool {
+        self.lock().marks.of_sb.contains_key(&sb)
     }
 
     fn lock(&self) -> MarksGuard<'_> {
@@ -130,6 +148,26 @@ impl Notify {
     }
 }
 
+impl Marks {
+    /// A count of an inode of that superblock was given back.
+    fn gave_back(&mut self, sb: u32) {
+        let of_sb = self.of_sb.get_mut(&sb).expect("the count of a mark is counted");
+        of_sb.counts -= 1;
+        if of_sb.counts == 0 {
+            self.of_sb.remove(&sb);
+        }
+    }
+
+    /// A user has less.
+    fn uses_less(&mut self, uid: u32, less: impl FnOnce(&mut Used)) {
+        let used = self.used.get_mut(&uid).expect("groups and watches are counted");
+        less(used);
+        if (used.instances, used.watches) == (0, 0) {
+            self.used.remove(&uid);
+        }
+    }
+}
+
 /// What of a mask is kept in a mark.
 const KEPT: InotifyMask =
     InotifyMask::ALL_EVENTS.union(InotifyMask::EXCL_UNLINK).union(InotifyMask::ONESHOT);
@@ -148,7 +186,7 @@ impl Vfs {
         mask: InotifyMask,
     ) -> Result<i32> {
         let mut guard = self.notify.lock();
-        let Marks { of_inode, by_wd, used, .. } = &mut *guard.marks;
+        let Marks { of_inode, of_sb, by_wd, used, .. } = &mut *guard.marks;
         let kept = mask & KEPT;
         let mut on_inode = of_inode.get_mut(&inode).into_iter().flatten();
         if let Some(mark) = on_inode.find(|mark| mark.group.number == group.number) {
@@ -178,6 +216,11 @@ impl Vfs {
         of_inode.push(Mark { group: Arc::clone(group), wd, mask: kept });
         self.notify.live.0.set(by_wd.len() as u32);
         let slot = self.inode(inode);
+        let sb = slot.sb.get();
+        let of_sb = of_sb.entry(sb).or_default();
+        of_sb.inodes.insert(inode);
+        of_sb.counts += 1;
+        self.superblock(sb).expect("a held inode keeps its superblock").note_watched();
         slot.lockref.get();
         let _inode = slot.lockref.lock(lock::INODE);
         slot.flags.set(slot.flags.get() | I_WATCHED);
@@ -201,21 +244,19 @@ impl Vfs {
 
     /// Removes all watches of a queue, and the queue from its user's budget.
     pub(super) fn remove_group(&self, group: &Group) {
-        let mut after = After::default();
-        {
-            let mut guard = self.notify.lock();
-            let all = (group.number, i32::MIN)..=(group.number, i32::MAX);
-            let keys: Vec<_> = guard.marks.by_wd.range(all).map(|(key, _)| *key).collect();
-            for key in keys {
+        self.notify.lock().marks.uses_less(group.uid, |used| used.instances -= 1);
+        // One at a time: where an inode goes, its file system may give up another one, whose unmount waits for what was removed
+        // there and is not given back.
+        loop {
+            let mut after = After::default();
+            {
+                let mut guard = self.notify.lock();
+                let all = (group.number, i32::MIN)..=(group.number, i32::MAX);
+                let Some((&key, _)) = guard.marks.by_wd.range(all).next() else { break };
                 self.destroy(&mut guard.marks, key, &mut after);
             }
-            let used = guard.marks.used.get_mut(&group.uid).expect("a group is counted");
-            used.instances -= 1;
-            if used.instances == 0 {
-                guard.marks.used.remove(&group.uid);
-            }
+            self.finish(after);
         }
-        self.finish(after);
     }
 
     /// Removes all watches of an inode, which is told.
@@ -230,6 +271,14 @@ impl Vfs {
             }
         }
         self.finish(after);
+    }
+
+    /// The watched inodes of a superblock, each with a count that is the caller's.
+    pub(super) fn hold_watched(&self, sb: u32) -> Vec<InodeId> {
+        let guard = self.notify.lock();
+        let inodes = guard.marks.of_sb.get(&sb).into_iter().flat_map(|of_sb| &of_sb.inodes);
+        // A mark's count is given back later than it leaves here.
+        inodes.inspect(|&&inode| self.inode(inode).lockref.get()).copied().collect()
     }
 
     /// Tells an event to those who watch for it: the first inode's watchers, then the second's.
@@ -266,27 +315,36 @@ impl Vfs {
         let of_inode = marks.of_inode.get_mut(&inode).expect("a watch has its mark");
         let at = of_inode.iter().position(|mark| (mark.group.number, mark.wd) == key);
         let mark = of_inode.swap_remove(at.expect("a watch has its mark"));
+        let slot = self.inode(inode);
+        let sb = slot.sb.get();
         if of_inode.is_empty() {
             marks.of_inode.remove(&inode);
-            let slot = self.inode(inode);
+            let of_sb = marks.of_sb.get_mut(&sb).expect("the count of a mark is counted");
+            of_sb.inodes.remove(&inode);
             let _inode = slot.lockref.lock(lock::INODE);
             slot.flags.set(slot.flags.get() & !I_WATCHED);
         }
-        let used = marks.used.get_mut(&mark.group.uid).expect("a watch is counted");
-        used.watches -= 1;
+        marks.uses_less(mark.group.uid, |used| used.watches -= 1);
         self.notify.live.0.set(marks.by_wd.len() as u32);
-        after.released.push(inode);
+        after.released.push(Released { inode, sb });
         mark.group.add(Event::ignored(mark.wd), &mut after.woken);
         Some(())
     }
 
-    /// Does what could not be done under the lock.
+    /// Does what could not be done under the lock. Who is woken may wait for an unmount, which waits for the inodes: they come
+    /// first. A file system that panics keeps nobody waiting.
     fn finish(&self, after: After) {
+        let mut panicked = None;
+        for Released { inode, sb } in after.released {
+            let given_back = panic::catch_unwind(AssertUnwindSafe(|| self.iput(inode)));
+            panicked = panicked.or(given_back.err());
+            self.notify.lock().marks.gave_back(sb);
+        }
         for waker in after.woken {
             waker.wake();
         }
-        for inode in after.released {
-            self.iput(inode);
+        if let Some(panic) = panicked {
+            panic::resume_unwind(panic);
         }
     }
 }

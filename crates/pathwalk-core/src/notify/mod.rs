@@ -36,7 +36,7 @@ use crate::{
     file::File,
     inode::{I_WATCHED, InodeId},
     setattr::Iattr,
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use marks::Told;
 use pathwalk_abi::{FileType, InotifyMask, OpenFlags};
@@ -157,15 +157,16 @@ impl Vfs {
         }
     }
 
-    /// The file system goes, and with it all watches on it; newest inodes first.
+    /// The file system goes, and with it all watches on it; newest inodes first. When it returns, no watch holds an inode of
+    /// it any more, nor does anybody who was taking one away.
     ///
     /// Linux: `fsnotify_sb_delete`.
-    pub(crate) fn fsnotify_sb_delete(&self, sb: u32) {
-        if self.notify.is_idle() {
+    pub(crate) fn fsnotify_sb_delete(&self, sb: &SuperBlock) {
+        if !sb.was_watched() {
             return;
         }
-        let mut inodes = self.notify.watched();
-        inodes.retain(|&inode| self.inode(inode).sb.get() == sb);
+        // Held: a watch that is taken away meanwhile may have been all that kept the inode.
+        let mut inodes = self.hold_watched(sb.id());
         let born = |&inode: &InodeId| {
             let attr = self.inode(inode).attr();
             // Where the clock does not tell, the numbers do, which go up at least where one thread makes them.
@@ -175,6 +176,15 @@ impl Vfs {
         for inode in inodes {
             self.fsnotify_inode(inode, InotifyMask::UNMOUNT);
             self.fsnotify_inode_delete(inode);
+            self.iput(inode);
+        }
+        let mut spin = Spin::default();
+        while self.notify.holds_of(sb.id()) {
+            debug_assert!(!self.goes, "a count was never given back");
+            if self.goes {
+                return;
+            }
+            spin.turn();
         }
     }
 
