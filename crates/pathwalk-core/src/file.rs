@@ -264,7 +264,9 @@ impl Drop for OpenFile {
             }
             GoesWith::Tree => vfs.dissolve(self.mnt),
         }
-        drop(HeldPath::new(vfs, self.mnt, self.dentry));
+        // The mount keeps the file system until the count is kept.
+        vfs.dput_keeping(self.dentry);
+        vfs.mntput_used(self.mnt);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
-use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Striped, Table};
+use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Spares, Striped, Table};
 use std::{
     hash::{BuildHasher, RandomState},
     ops::Deref,
@@ -111,6 +111,8 @@ pub struct Vfs {
     pub(crate) remembered: usize,
     pub(crate) dentries: Arena<Dentry>,
     pub(crate) dhash: Table,
+    /// Counts of dentries that threads keep for who opens the same file next.
+    pub(crate) spares: Spares,
     pub(crate) inodes: Arena<Inode>,
     pub(crate) ihash: Table,
     pub(crate) mounts: Arena<Mount>,
@@ -240,6 +242,7 @@ impl Vfs {
             remembered: if config.memo_bytes > 0 { memo::LONGEST } else { 0 },
             dentries: Arena::new(dentries)?,
             dhash: Table::new(dentries, lock::BUCKET)?,
+            spares: Spares::default(),
             inodes: Arena::new(inodes)?,
             ihash: Table::new(inodes, lock::BUCKET)?,
             mounts: Arena::new(MOUNT_SLOTS)?,

@@ -232,15 +232,16 @@ impl BlobArena {
     /// Hands the bytes of a blob before the first zero to `sink`, in pieces, [`MAX_LEN`] of them at most.
     #[inline]
     pub fn copy_str(&self, blob: Blob, mut sink: impl FnMut(&[u8])) {
-        for word in self.words(blob) {
-            let bytes = word.get().to_le_bytes();
-            match bytes.iter().position(|&byte| byte == 0) {
-                None => sink(&bytes),
-                Some(end) => {
-                    sink(&bytes[..end]);
-                    break;
+        for words in self.words(blob).chunks(4) {
+            let mut piece = [0; 32];
+            for (at, word) in words.iter().enumerate() {
+                let word = word.get();
+                piece[at * 8..][..8].copy_from_slice(&word.to_le_bytes());
+                if let Some(end) = first_zero(word) {
+                    return sink(&piece[..at * 8 + end]);
                 }
             }
+            sink(&piece[..words.len() * 8]);
         }
     }
 
@@ -272,6 +273,15 @@ impl BlobArena {
     pub fn set_writable(&self, writable: bool) -> io::Result<()> {
         self.words.set_writable(writable)
     }
+}
+
+/// Which byte of a little-endian word is the first zero.
+#[inline]
+fn first_zero(word: u64) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    // The lowest bit that is set is that of the first zero; those above it may be wrong.
+    let zeros = word.wrapping_sub(ONES) & !word & ONES << 7;
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
 impl std::fmt::Debug for BlobArena {

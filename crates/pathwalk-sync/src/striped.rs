@@ -50,7 +50,7 @@ pub(crate) fn stripe() -> usize {
 /// A SeqCst fence behind a read-modify-write. On x86-64 that is a locked instruction, and with it a fence: only the compiler
 /// is kept from moving anything there. Linux: `smp_mb__after_atomic`.
 #[inline(always)]
-fn fence_after_rmw() {
+pub(crate) fn fence_after_rmw() {
     if cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
         std::sync::atomic::compiler_fence(crate::shim::Ordering::SeqCst);
     } else {

@@ -218,10 +218,15 @@ impl Vfs {
     /// Makes a name that was unlinked lead nowhere; the caller has it reserved.
     pub(crate) fn d_delete(&self, parent: DentryId, id: DentryId, dead_dir: bool) {
         let (directory, dentry) = (self.dentry(parent), self.dentry(id));
-        let _parent = directory.lockref.lock(lock::DENTRY);
-        assert!(dentry.is(HASHED), "a name that is reserved leads somewhere");
-        let _children = directory.children_seq.change();
-        self.remove_child(parent, id, if dead_dir { DEAD_DIR } else { 0 });
+        {
+            let _parent = directory.lockref.lock(lock::DENTRY);
+            assert!(dentry.is(HASHED), "a name that is reserved leads somewhere");
+            let _children = directory.children_seq.change();
+            self.remove_child(parent, id, if dead_dir { DEAD_DIR } else { 0 });
+        }
+        if dentry.lockref.count() > 1 {
+            self.call_in(id);
+        }
     }
 
     /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it; what is mounted

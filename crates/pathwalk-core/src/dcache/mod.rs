@@ -244,6 +244,10 @@ impl Vfs {
             let alone = dentry.lockref.count() == 1 && !dentry.is(HASHED | IS_ROOT);
             if !(alone && self.put_last(dentry)) {
                 if dentry.lockref.put() != 0 {
+                    // Whoever is left without a name should not be a thread that only may ask for it again.
+                    if !dentry.is(HASHED | IS_ROOT) {
+                        self.call_in(id);
+                    }
                     return;
                 }
                 if dentry.is(HASHED | IS_ROOT) {
@@ -261,6 +265,27 @@ impl Vfs {
             }
             id = parent;
         }
+    }
+
+    /// As [`Vfs::dput`], of a file that was open: where others hold it too, this thread keeps the count for the next who opens
+    /// it, so that threads that open one file do not meet.
+    pub(crate) fn dput_keeping(&self, id: DentryId) {
+        let dentry = self.dentry(id);
+        if dentry.lockref.count() > 1 && dentry.flags.get() & (HASHED | DIRECTORY) == HASHED {
+            self.spares.keep(id.0, || dentry.is(HASHED), |id| self.dput(DentryId(id)));
+        } else {
+            self.dput(id);
+        }
+    }
+
+    /// Gives back the counts of a dentry that threads keep. Its name leads nowhere any more, so none is kept from now on.
+    fn call_in(&self, id: DentryId) {
+        self.spares.call_in(id.0, |id| self.dput(DentryId(id)));
+    }
+
+    /// Gives back all counts that threads keep.
+    fn call_in_all(&self) {
+        self.spares.call_in_all(|id| self.dput(DentryId(id)));
     }
 
     /// Gives back the caller's count of a dentry that no name leads to, and marks it dead, if that was the only one.

@@ -111,6 +111,7 @@ impl Vfs {
 
     /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
     pub fn shrink(&self, count: u32) -> u32 {
+        self.call_in_all();
         let slots = self.dentries.high_water();
         self.turn(count, slots + slots / AHEAD + 1).1
     }
@@ -164,6 +165,9 @@ impl Vfs {
                 clock.ahead.set(ahead + 1);
             } else {
                 clock.back.set(back.wrapping_add(1));
+                if back.is_multiple_of(slots) {
+                    self.call_in_all();
+                }
                 dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED));
             }
         }
@@ -197,6 +201,7 @@ impl Vfs {
     /// Drops the names of a file system that hang below a directory which no name leads to any more: it was removed, or
     /// found stale. Nothing is found there from its root, which they count all the same.
     pub(super) fn drop_strays(&self, sb: u32) {
+        self.call_in_all();
         for id in (1..=self.dentries.high_water()).map(DentryId) {
             if self.dentry(id).sb.get() == sb {
                 self.evict(id, 0);

@@ -50,18 +50,24 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         self.observer.before_link(Spot { vfs: self.vfs, place: &link });
         let counts = (!H::RCU).then(|| self.counts_of(&link));
         let mut to = None;
-        let body = self.read_link(&link, last, &mut to)?;
+        let start = text.bodies().len();
+        if let Err(stop) = self.read_link(&link, last, text.bodies(), &mut to) {
+            text.bodies().truncate(start);
+            return Err(stop);
+        }
         drop(counts);
+        let body = &text.bodies()[start..];
         match &to {
             Some(to) if O::LISTENS => {
                 let (mnt, dentry) = self.fs.hold_root(self.vfs);
                 let shown = self.vfs.d_path(to, &HeldPath::new(self.vfs, mnt, dentry));
                 self.observer.link(&shown.unwrap_or_default(), self.links, last);
             }
-            _ => self.observer.link(&body, self.links, last),
+            _ => self.observer.link(body, self.links, last),
         }
-        text.push(&body, last);
-        if body.first() == Some(&b'/') {
+        let absolute = body.first() == Some(&b'/');
+        text.push(start, last);
+        if absolute {
             self.jump_root()?;
         }
         if let Some(to) = to {
@@ -70,14 +76,15 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(())
     }
 
-    /// The link's body; none, and `to`, where it leads to a place instead. It is counted before anyone is asked about it: who is
-    /// asked may walk through the same link.
+    /// Copies the link's body behind what is in `body`; nothing, and `to`, where it leads to a place instead. It is counted before
+    /// anyone is asked about it: who is asked may walk through the same link.
     fn read_link(
         &mut self,
         link: &Place,
         last: bool,
+        body: &mut SmallVec<[u8; 192]>,
         to: &mut Option<HeldPath<'a>>,
-    ) -> Result<SmallVec<[u8; 192]>, Stop> {
+    ) -> Result<(), Stop> {
         let vfs = self.vfs;
         self.point()?;
         self.may_follow_one_more()?;
@@ -113,7 +120,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 })
             })?;
         }
-        let mut body = SmallVec::new();
         if let Some(blob) = slot.body() {
             vfs.names.copy_str(blob, |piece| body.extend_from_slice(piece));
             // The copy is parsed only if it was the link's all the time.
@@ -132,7 +138,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             // Not before: a walk that leaves comes to the link again.
             self.count_link();
         }
-        Ok(body)
+        Ok(())
     }
 
     /// Checks that what was read of a link, and of its mount, is still true.

@@ -140,7 +140,7 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
             Err(Stop::Leave(_)) => {}
         },
-        Stopped::Last(_) | Stopped::Odd => {}
+        Stopped::Last(_) | Stopped::Child(..) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
 }

@@ -279,33 +279,37 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         loop {
             // Plain steps first, as many as there are; a walk that holds, or is watched, walks them one by one.
+            let mut found = None;
             if H::RCU && !O::LISTENS && !road::is_forced(self.flags) {
                 let until = if pending { Until::Body } else { Until::Last };
                 match self.runner().run(bytes, &mut self.at, pos, until) {
                     Stopped::Done => return Ok(Event::End),
                     Stopped::Last(last) => return Ok(Event::Last(last)),
+                    Stopped::Child(name, child) => found = Some((name.len, child)),
                     Stopped::Miss(_) | Stopped::Odd => {}
                 }
             }
-            self.point()?;
-            self.may_lookup()?;
-            let mut name = scan(bytes, *pos, self.tables.secret);
-            let end = *pos + name.len;
-            let next = skip_slashes(text, end);
-            if next == text.len() && !pending {
-                name.trailing_slash = next != end;
-                return Ok(Event::Last(name));
-            }
-            match self.walk_component(bytes, &name, Follow::Yes)? {
-                Step::Moved => {}
-                Step::Link(link) => {
-                    let start = std::mem::replace(pos, next);
-                    return Ok(Event::Link(link, start));
+            let (len, step) = match found {
+                Some((len, child)) => (len, self.step_into_slowpath(child, Follow::Yes)?),
+                None => {
+                    self.point()?;
+                    self.may_lookup()?;
+                    let mut name = scan(bytes, *pos, self.tables.secret);
+                    let end = *pos + name.len;
+                    let next = skip_slashes(text, end);
+                    if next == text.len() && !pending {
+                        name.trailing_slash = next != end;
+                        return Ok(Event::Last(name));
+                    }
+                    (name.len, self.walk_component(bytes, &name, Follow::Yes)?)
                 }
-            }
-            *pos = next;
-            if next == text.len() {
-                return Ok(Event::End);
+            };
+            let start = *pos;
+            *pos = skip_slashes(text, start + len);
+            match step {
+                Step::Link(link) => return Ok(Event::Link(link, start)),
+                Step::Moved if *pos == text.len() => return Ok(Event::End),
+                Step::Moved => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A step is plain where nothing has to be decided: a directory that may be searched, a name, a cached child that is
 //! neither a mountpoint nor a symlink, and nobody who wants to be asked. Such steps follow each other here, in
 //! registers; whatever else a component is, the run stops in front of it and [`Walk::link_path_walk`](super::Walk) walks
-//! that one component and calls again.
+//! that one component, with the child if one was found, and calls again.
 //!
 //! Invariant: what the run returns as its place was reached hand over hand: each child was sampled before its parent was
 //! checked again. The place itself is checked by whoever goes on from it.
@@ -42,6 +42,8 @@ pub(crate) enum Stopped {
     Last(Component),
     /// In front of a name that is not in the cache.
     Miss(Component),
+    /// In front of a child that is not plain, sampled before its directory was checked again.
+    Child(Component, Seen),
     /// In front of a component that is not plain, whatever it is.
     Odd,
 }
@@ -105,7 +107,7 @@ impl Runner<'_> {
             }
             match self.step_into(here, child) {
                 Some(to) => here = to,
-                None => break Stopped::Odd,
+                None => break Stopped::Child(name, child),
             }
             start = next;
         };

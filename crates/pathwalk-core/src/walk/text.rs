@@ -99,16 +99,21 @@ impl<'p> Text<'p> {
         }
     }
 
-    /// Puts a symlink's body on top; `last` says that the link stood last, so that nothing is pending below it.
-    pub(crate) fn push(&mut self, body: &[u8], last: bool) {
+    /// What a symlink's body is copied to: above all others, from the end on.
+    pub(crate) fn bodies(&mut self) -> &mut SmallVec<[u8; 192]> {
+        &mut self.bodies
+    }
+
+    /// Puts the body that was copied from `start` on on top; `last` says that the link stood last, so that nothing is pending
+    /// below it.
+    pub(crate) fn push(&mut self, start: usize, last: bool) {
         if last {
             debug_assert!(self.stack.is_empty(), "a last component lies in the lowest text");
-            self.bodies.clear();
+            self.bodies.drain(..start);
             self.pos = 0;
+            self.replaced = Some(Frame { start: 0, end: self.bodies.len(), pos: 0 });
+        } else {
+            self.stack.push(Frame { start, end: self.bodies.len(), pos: 0 });
         }
-        let start = self.bodies.len();
-        self.bodies.extend_from_slice(body);
-        let frame = Frame { start, end: self.bodies.len(), pos: 0 };
-        if last { self.replaced = Some(frame) } else { self.stack.push(frame) }
     }
 }

@@ -16,6 +16,8 @@ mod atomic;
 
 mod moves;
 
+mod opens;
+
 mod umount;
 
 mod remounts;
