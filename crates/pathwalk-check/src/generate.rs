@@ -148,7 +148,7 @@ impl Generator {
 
     fn call(&mut self, flavour: Flavour) -> Call {
         if flavour.mostly_mounts && (flavour.trees || self.rng.u8(..5) < 3) {
-            return if flavour.trees { self.tree_call() } else { self.mount_call() };
+            return if flavour.trees { self.tree_call(flavour.watches) } else { self.mount_call() };
         }
         loop {
             let mut at = self.rng.u32(..WEIGHTS);

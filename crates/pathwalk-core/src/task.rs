@@ -220,6 +220,7 @@ impl Task {
     pub fn unshare_mounts(&mut self) -> Result<()> {
         self.must_have(CapSet::SYS_ADMIN)?;
         let vfs = Arc::clone(self.vfs());
+        let _work = vfs.task_work();
         let (ns, copies) = self.ns.copy()?;
         let held = self.fs.hold_root_and_cwd(&vfs);
         let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
@@ -249,7 +250,7 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let vfs = Arc::clone(self.vfs());
-        self.ns = ns.clone();
+        let _work = vfs.task_work();
         self.registered.set_ns(ns.ns());
         let hold = || {
             let (mnt, dentry) = vfs.hold_ns_root(ns.ns());
@@ -257,6 +258,8 @@ impl Task {
         };
         self.fs.set_cwd(hold());
         self.fs.set_root(hold());
+        // What nobody is in any more goes last.
+        self.ns = ns.clone();
         Ok(())
     }
 

@@ -17,7 +17,7 @@
 use crate::{
     shim::{
         AtomicU32,
-        Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
     striped::{STRIPES, fence_after_rmw, stripe},
@@ -42,7 +42,7 @@ impl Spares {
     #[must_use = "a count that was taken is given back"]
     pub fn take(&self, id: u32) -> bool {
         let place = self.place(id);
-        // Acquire: sees what was done before the count was kept. Pairs with the AcqRel in `keep`.
+        // Acquire: sees what was done before the count was kept. Pairs with the Release in `keep`.
         id != 0
             && place.load(Relaxed) == id
             && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok()
@@ -59,10 +59,10 @@ impl Spares {
         if place.load(Relaxed) == id {
             return give_back(id);
         }
-        // Release: what the holder did is seen by whoever has the count next. Acquire: likewise of the count that goes.
-        let before = place.swap(id, AcqRel);
+        // Release: what the holder did is seen by whoever has the count next. Pairs with the Acquire of each who gets one.
+        let before = place.swap(id, Release);
         // SeqCst fence, the store-load half of Dekker: the count is there before `may_stay` looks. Pairs with the fence in
-        // `call_in`.
+        // `call_in`. It is also the Acquire for the count that goes.
         fence_after_rmw();
         if before != 0 {
             give_back(before);

@@ -3,12 +3,12 @@
 use super::Generator;
 use crate::{
     call::{Call, Who},
-    field::{Int, Octal, Text, Where},
+    field::{Int, Octal, Queue, Text, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
-    ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags,
-    StatmountMask, UmountFlags,
+    InotifyMask, ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags,
+    OpenTreeFlags, RenameFlags, StatmountMask, UmountFlags,
 };
 
 /// What mount(2) can be told beside what it is to do.
@@ -103,9 +103,10 @@ impl Generator {
         }
     }
 
-    /// A call that changes which mounts there are and who receives them.
-    pub(super) fn tree_call(&mut self) -> Call {
-        match self.rng.u8(..50) {
+    /// A call that changes which mounts there are and who receives them. Where there are watches, what goes in one call is heard
+    /// of in its order.
+    pub(super) fn tree_call(&mut self, watches: bool) -> Call {
+        match self.rng.u8(..if watches { 60 } else { 50 }) {
             0..6 => {
                 let kinds = [MountFlags::SHARED, MountFlags::SLAVE, MountFlags::PRIVATE];
                 let kind = self.pick(&[kinds[0], kinds[0], kinds[1], kinds[1], kinds[2]]);
@@ -128,6 +129,17 @@ impl Generator {
             43..45 => self.open_tree(),
             45 => Call::Mkdirat { path: self.place(), mode: Octal(0o777) },
             46 => Call::Chdir { path: self.path() },
+            50..55 => {
+                let path = self.mounted_path();
+                Call::InotifyAddWatch { queue: Queue(0), path, mask: InotifyMask::ATTRIB }
+            }
+            55 => Call::Close { slot: self.slot() },
+            56 => Call::Rmdir { path: self.mountpoint() },
+            57 => {
+                let (old, new) = (self.place(), self.new_place());
+                Call::Renameat2 { old, new, flags: RenameFlags::empty() }
+            }
+            58 => Call::Mkdirat { path: self.place(), mode: Octal(0o777) },
             _ => Call::Mounts {},
         }
     }

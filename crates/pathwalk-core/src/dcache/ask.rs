@@ -89,7 +89,9 @@ impl Vfs {
         if self.still_holds(name.id, query)? {
             return Ok(Asked::Known(name));
         }
-        self.d_invalidate(&name);
+        let work = self.d_invalidate(&name);
+        drop(name);
+        drop(work);
         Ok(Asked::Stale)
     }
 

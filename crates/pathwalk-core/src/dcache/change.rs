@@ -11,6 +11,7 @@ use super::{
 use crate::{
     inode::InodeId,
     lock,
+    mount::task_work::TaskWork,
     name::{Component, INLINE_LEN, INLINE_WORDS, padded},
     topology::RenameGuard,
     vfs::{SuperBlock, Vfs},
@@ -230,16 +231,16 @@ impl Vfs {
     }
 
     /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it; what is mounted
-    /// there is taken down.
+    /// there is taken down, and goes with the result.
     ///
     /// Linux: `d_invalidate`.
-    pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) {
+    pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) -> Option<TaskWork<'_>> {
         let parent = DentryId(name.dentry().parent.get());
         {
             let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
             self.unhash_locked(parent, name.id);
         }
-        self.detach_submounts(name.id);
+        self.detach_submounts(name.id)
     }
 
     /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that

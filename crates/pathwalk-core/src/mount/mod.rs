@@ -23,6 +23,8 @@ pub(crate) mod propagate;
 
 pub(crate) mod umount;
 
+pub(crate) mod task_work;
+
 #[cfg_attr(
     not(debug_assertions),
     expect(unreachable_pub, reason = "only builds with debug assertions let tests listen")
@@ -323,7 +325,7 @@ impl Vfs {
     #[inline]
     fn mount_look(&self, id: MountId) {
         if self.mount_slot(id).flags().contains(MntFlags::DETACHED) {
-            self.free_detached(id);
+            self.free_later(id);
         }
     }
 }

@@ -436,11 +436,18 @@ impl TreeGuard<'_> {
         candidates: &HashSet<MountId>,
         set: &HashSet<MountId>,
     ) -> Vec<MountId> {
-        let is_bare = |id: &MountId| self.node(*id).children.values().all(|id| set.contains(id));
-        let (mut order, others): (Vec<_>, Vec<_>) = found.into_iter().rev().partition(is_bare);
-        let mut seen = HashSet::default();
+        let (mut order, mut others, mut gone) = (Vec::new(), Vec::new(), set.clone());
+        for id in found.into_iter().rev() {
+            // Those before it have gone.
+            if self.node(id).children.values().all(|child| gone.contains(child)) {
+                gone.insert(id);
+                order.push(id);
+            } else {
+                others.push(id);
+            }
+        }
         for mut at in others {
-            while candidates.contains(&at) && seen.insert(at) {
+            while candidates.contains(&at) && gone.insert(at) {
                 order.push(at);
                 at = self.vfs.mount_slot(at).place().0;
             }

@@ -33,7 +33,7 @@ use pathwalk_sync::{
 };
 use rustc_hash::FxHashMap as HashMap;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::{Deref, DerefMut},
 };
 
@@ -50,8 +50,8 @@ const UNIQUE_IDS: u64 = 1 << 31;
 #[derive(Debug, Default)]
 pub(crate) struct MountTree {
     pub(super) nodes: HashMap<MountId, Node>,
-    /// The mounts that cover a dentry, in all parents.
-    on: HashMap<DentryId, BTreeSet<MountId>>,
+    /// The mounts that cover a dentry, in all parents, by when each was hung up.
+    on: HashMap<DentryId, BTreeMap<u64, MountId>>,
     /// How many mounts have a map of owners.
     pub(super) idmaps: HashMap<IdmapBlobs, u32>,
     pub(super) groups: Groups,
@@ -108,7 +108,7 @@ pub(crate) struct TreeGuard<'v> {
     pub(super) dentries: Vec<DentryId>,
     /// Maps of owners that no mount has any more, to be freed after the lock.
     pub(super) idmaps_left: Vec<IdmapBlobs>,
-    /// Detached mounts to be freed after the lock, if nobody holds them.
+    /// Detached mounts to be freed after the lock if nobody holds them, in that order.
     pub(super) detached: Vec<MountId>,
 }
 
@@ -137,9 +137,10 @@ impl Drop for TreeGuard<'_> {
         for blobs in self.idmaps_left.drain(..) {
             self.vfs.idmap_free(blobs);
         }
-        // What was mounted in another comes behind that, as Linux gives them back.
-        for id in self.detached.drain(..).rev() {
-            self.vfs.free_detached(id);
+        if !self.detached.is_empty() {
+            let work = self.vfs.task_work();
+            // The one that is noted last goes first.
+            self.detached.drain(..).rev().for_each(|id| work.note(id));
         }
     }
 }
@@ -178,9 +179,9 @@ impl MountTree {
         self.nodes.get_mut(&id).expect("a mount has a node until it is freed")
     }
 
-    /// The mounts that cover a dentry, in all parents.
+    /// The mounts that cover a dentry, in all parents, the newest first.
     pub(super) fn on(&self, dentry: DentryId) -> impl Iterator<Item = MountId> {
-        self.on.get(&dentry).into_iter().flatten().copied()
+        self.on.get(&dentry).into_iter().flat_map(|on| on.values().rev()).copied()
     }
 
     /// A mount and all below it, parents first.
@@ -383,21 +384,29 @@ impl<'v> TreeGuard<'v> {
             covered.flags.set(covered.flags.get() | MOUNTED);
             self.hash(id, parent, mountpoint);
         }
-        self.on.entry(mountpoint).or_default().insert(id);
-        self.adopt(id, parent);
+        self.adopt(id, parent, mountpoint);
     }
 
     /// Notes that a mount was hung up, as the last so far.
-    fn adopt(&mut self, id: MountId, parent: MountId) {
+    fn adopt(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) {
         self.last_hung += 1;
         let hung = self.last_hung;
         self.node_mut(id).hung = hung;
         self.node_mut(parent).children.insert(hung, id);
+        self.on.entry(mountpoint).or_default().insert(hung, id);
     }
 
-    fn disown(&mut self, id: MountId, parent: MountId) {
+    /// Notes that a mount hangs there no more; says whether nothing else does.
+    fn disown(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) -> bool {
         let hung = self.node(id).hung;
         self.node_mut(parent).children.remove(&hung);
+        let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
+        on.remove(&hung);
+        let last = on.is_empty();
+        if last {
+            self.on.remove(&mountpoint);
+        }
+        last
     }
 
     fn hash(&self, id: MountId, parent: MountId, mountpoint: DentryId) {
@@ -431,13 +440,7 @@ impl<'v> TreeGuard<'v> {
     /// As [`TreeGuard::unhook`], while the mount's count is odd.
     fn unhook_changing(&mut self, id: MountId) {
         let (parent, mountpoint) = self.vfs.mount_slot(id).place();
-        self.disown(id, parent);
-        let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
-        on.remove(&id);
-        let last = on.is_empty();
-        if last {
-            self.on.remove(&mountpoint);
-        }
+        let last = self.disown(id, parent, mountpoint);
         let covered = self.vfs.dentry(mountpoint);
         {
             let _dentry = covered.lockref.lock(lock::DENTRY);
@@ -472,11 +475,8 @@ impl<'v> TreeGuard<'v> {
             self.unhash(old);
             self.hash(new, parent, mountpoint);
         }
-        let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
-        on.remove(&old);
-        on.insert(new);
-        self.disown(old, parent);
-        self.adopt(new, parent);
+        self.disown(old, parent, mountpoint);
+        self.adopt(new, parent, mountpoint);
         if let Some((parent, mountpoint)) = old_to {
             self.hook(old, parent, mountpoint);
         }

@@ -5,7 +5,9 @@
 //!
 //! Linux: `do_umount`, `shrink_submounts`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
 
-use super::{MntFlags, MountId, NsId, patience, propagate::Propagation, tree::TreeGuard};
+use super::{
+    MntFlags, MountId, NsId, patience, propagate::Propagation, task_work::TaskWork, tree::TreeGuard,
+};
 use crate::{
     cred::Subject,
     dcache::{DIRECTORY, DentryId, MOUNTED},
@@ -59,8 +61,7 @@ impl<'v> Unused<'v> {
 }
 
 impl Vfs {
-    /// Takes a mount that the caller holds once down, as umount(2) does. Returns those that went, to be freed from the last to the
-    /// first when the caller has given that one back, which is the first to go.
+    /// Takes a mount that the caller holds once down, as umount(2) does.
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl Vfs {
         root: MountId,
         flags: UmountFlags,
         who: &Subject<'_>,
-    ) -> Result<Vec<MountId>> {
+    ) -> Result<()> {
         let id = at.mnt();
         if flags.contains(UmountFlags::EXPIRE) {
             if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
@@ -87,7 +88,7 @@ impl Vfs {
         }
         if id == root && !flags.contains(UmountFlags::DETACH) {
             // A relic of shutdown scripts: the root is not taken away but made read-only.
-            return self.umount_root(at, who).map(|()| Vec::new());
+            return self.umount_root(at, who);
         }
         let mut tree = self.mount_tree();
         if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {
@@ -100,7 +101,7 @@ impl Vfs {
             }
         }
         tree.umount_tree(&[id], Umount::Propagated);
-        Ok(std::mem::take(&mut tree.detached))
+        Ok(())
     }
 
     /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
@@ -117,26 +118,31 @@ impl Vfs {
         Err(Errno::EAGAIN)
     }
 
-    /// Takes down whatever is mounted on a dentry that no name leads to any more, in all namespaces.
+    /// Takes down whatever is mounted on a dentry that no name leads to any more, in all namespaces. It goes with the result,
+    /// which the caller keeps until it has no name reserved.
     ///
     /// Linux: `detach_mounts`.
-    pub(crate) fn detach_mounts(&self, dentry: DentryId) {
-        if self.dentry(dentry).is(MOUNTED) {
+    pub(crate) fn detach_mounts(&self, dentry: DentryId) -> Option<TaskWork<'_>> {
+        self.dentry(dentry).is(MOUNTED).then(|| {
+            let work = self.task_work();
             self.mount_tree().detach_all(dentry);
-        }
+            work
+        })
     }
 
     /// As [`Vfs::detach_mounts`], and what is mounted on anything below the dentry.
     ///
     /// Linux: the second half of `d_invalidate`.
-    pub(crate) fn detach_submounts(&self, top: DentryId) {
+    pub(crate) fn detach_submounts(&self, top: DentryId) -> Option<TaskWork<'_>> {
         if !self.dentry(top).is(DIRECTORY) {
             return self.detach_mounts(top);
         }
+        let work = self.task_work();
         let mut tree = self.mount_tree();
         for dentry in tree.mountpoints_below(top) {
             tree.detach_all(dentry);
         }
+        Some(work)
     }
 
     /// Takes down a tree that was copied and hung up nowhere, if it still is: its handle was closed.
@@ -182,42 +188,36 @@ impl Vfs {
         })
     }
 
-    /// Frees a detached mount if nobody holds it, its file system if it was the last of that, and likewise what hung in it.
-    #[cold]
-    pub(crate) fn free_detached(&self, id: MountId) {
-        let (mut next, mut todo) = (Some(id), Vec::new());
-        while let Some(id) = next.take().or_else(|| todo.pop()) {
-            // Who holds it looks when he gives it back, as it was detached before this sum.
-            if self.mount_counts.get(id.0).sum_after() != 0 {
-                continue;
+    /// Frees a detached mount if nobody holds it, and its file system if it was the last of that. What hung in it is detached.
+    ///
+    /// Linux: `cleanup_mnt`.
+    pub(super) fn free_detached(&self, id: MountId) {
+        // Who holds it looks when he gives it back, as it was detached before this sum.
+        if self.mount_counts.get(id.0).sum_after() != 0 {
+            return;
+        }
+        let mount = self.mount_slot(id);
+        let (root, last_of) = {
+            let mut tree = self.mount_tree();
+            if !mount.flags().contains(MntFlags::DETACHED)
+                // Nor does a walk that came here before it was detached: from here on it finds the count odd.
+                || tree.in_use_now(id, 0, LOOKS)
+            {
+                return;
             }
-            let mount = self.mount_slot(id);
-            let (root, last_of) = {
-                let mut tree = self.mount_tree();
-                if !mount.flags().contains(MntFlags::DETACHED)
-                    // Nor does a walk that came here before it was detached: from here on it finds the count odd.
-                    || tree.in_use_now(id, 0, LOOKS)
-                {
-                    continue;
-                }
-                for child in tree.node(id).children.clone().into_values() {
-                    tree.unhook(child);
-                    tree.let_free(child);
-                }
-                let first = todo.len();
-                todo.append(&mut tree.detached);
-                // The one that was hung up first goes first.
-                todo[first..].reverse();
-                let forgotten = tree.forget(id);
-                // Whoever else saw the sum zero finds the flag gone.
-                tree.set_flags(id, MntFlags::empty());
-                forgotten
-            };
-            self.mounts.free(id.0);
-            self.dput(root);
-            if let Some(sb) = last_of {
-                self.kill_sb(sb);
+            for child in tree.node(id).children.clone().into_values() {
+                tree.unhook(child);
+                tree.let_free(child);
             }
+            let forgotten = tree.forget(id);
+            // Whoever else saw the sum zero finds the flag gone.
+            tree.set_flags(id, MntFlags::empty());
+            forgotten
+        };
+        self.mounts.free(id.0);
+        self.dput(root);
+        if let Some(sb) = last_of {
+            self.kill_sb(sb);
         }
     }
 }
@@ -331,6 +331,7 @@ impl TreeGuard<'_> {
         if concerns {
             self.leave_groups(&order, &set);
         }
+        let first = self.detached.len();
         for &id in order.iter().rev() {
             let (parent, _) = self.vfs.mount_slot(id).place();
             self.set_ns(id, NsId::NONE);
@@ -345,6 +346,8 @@ impl TreeGuard<'_> {
                 self.let_free(id);
             }
         }
+        // What was mounted in another goes after that; what was taken down before goes before.
+        self.detached[first..].reverse();
         self.namespaces
             .retain(|_, namespace| namespace.anonymous.is_none() || !namespace.mounts.is_empty());
     }

@@ -316,6 +316,7 @@ impl Task {
         let mut lookup = Lookup::empty();
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
         let vfs = self.vfs();
+        let _work = vfs.task_work();
         let mut held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
         while let Some((seen, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
@@ -332,12 +333,9 @@ impl Task {
             })?;
             vfs.do_umount(&held, root, flags, &self.cred.subject())
         };
-        let went = umount();
+        let done = umount();
         vfs.put_no_expire(held);
-        for id in went?.into_iter().rev() {
-            vfs.free_detached(id);
-        }
-        Ok(())
+        done
     }
 
     /// `pivot_root(new_root, put_old)`: moves the task's root mount to `put_old` and `new_root` into its place. All tasks of
