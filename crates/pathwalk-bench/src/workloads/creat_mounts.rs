@@ -1,10 +1,12 @@
 //! `creat-mounts`: open with O_CREAT by absolute path, in many mounts under one root.
 //!
 //! As a server does that serves many trees: 64 mounts, 100 tasks each, every task opens a file of its
-//! own. The tasks are multiplexed over the threads. All paths begin at the root, so a count of the root
-//! would be taken by everyone.
+//! own. The tasks are multiplexed over the threads: those of a mount run in one thread, so that threads
+//! have nothing in common but the root, of which everyone would take a count. In the last case every thread
+//! runs the tasks of all mounts.
 
 use std::ffi::CString;
+use std::thread;
 
 use pathwalk_abi::{Errno, OpenFlags};
 
@@ -16,12 +18,16 @@ use crate::workload::{Case, Workload};
 
 const MOUNTS: usize = 64;
 const TASKS: usize = 100;
-const CASES: [&str; 3] = ["existing", "new", "new, O_EXCL"];
-/// Files that are made, and removed, in a round.
-const NEW: usize = MOUNTS * 4;
+const CASES: [&str; 4] = ["existing", "new", "new, O_EXCL", "existing, all by all"];
+/// So many cases have a target.
+const AIMED: usize = 3;
+/// Files that are made in a mount, and removed, in a round.
+const NEW: usize = 8;
 
 pub(crate) struct CreatMounts {
     existing: Vec<CString>,
+    /// By thread: the mounts are dealt to so many; where there are more, they meet.
+    own: Vec<Vec<CString>>,
     /// By thread.
     new: Vec<Vec<CString>>,
 }
@@ -34,16 +40,29 @@ impl Workload for CreatMounts {
 
     fn new(_quick: bool) -> Result<Self, Error> {
         // The tasks take turns: no two calls one after the other are in the same mount.
-        let file = |at: usize| path(format!("/m{}/t{}", at % MOUNTS, at / MOUNTS));
-        let new = |thread: usize, at: usize| path(format!("/m{}/n{thread}-{at}", at % MOUNTS));
+        let file = |task: usize, mount: usize| path(format!("/m{mount}/t{task}"));
+        let new = |thread, at, mount: usize| path(format!("/m{mount}/n{thread}-{at}"));
+        let threads = thread::available_parallelism().map_or(2, usize::from);
+        let hands = threads.next_power_of_two().min(MOUNTS);
+        let own = |thread: usize| (0..MOUNTS).filter(move |mount| mount % hands == thread % hands);
+        let each = |count: usize, thread: usize| {
+            (0..count).flat_map(move |at| own(thread).map(move |mount| (at, mount)))
+        };
+        let of_all = (0..TASKS).flat_map(|task| (0..MOUNTS).map(move |mount| (task, mount)));
         Ok(Self {
-            existing: (0..MOUNTS * TASKS).map(file).collect(),
-            new: (0..256).map(|thread| (0..NEW).map(|at| new(thread, at)).collect()).collect(),
+            existing: of_all.map(|(task, mount)| file(task, mount)).collect(),
+            own: (0..hands)
+                .map(|hand| each(TASKS, hand).map(|(task, mount)| file(task, mount)).collect())
+                .collect(),
+            new: (0..256)
+                .map(|thread| each(NEW, thread).map(|(at, mount)| new(thread, at, mount)).collect())
+                .collect(),
         })
     }
 
     fn cases(&self) -> Vec<Case> {
-        let ops = [self.existing.len(), NEW, NEW];
+        let [own, new] = [&self.own, &self.new].map(|hands| hands[0].len());
+        let ops = [own, new, new, self.existing.len()];
         CASES.iter().zip(ops).map(|(name, ops)| Case::new(*name, ops)).collect()
     }
 
@@ -66,9 +85,11 @@ impl Workload for CreatMounts {
 
     fn round<W: Worker>(&self, case: usize, thread: usize, worker: &mut W) -> u64 {
         let flags = OpenFlags::CREAT | OpenFlags::RDWR;
-        if case == 0 {
+        let hand = thread % self.own.len();
+        if case == 0 || case == AIMED {
+            let files = if case == 0 { &self.own[hand] } else { &self.existing };
             // Each thread begins elsewhere, so that they are busy with different tasks.
-            let (after, before) = self.existing.split_at(thread * 1601 % self.existing.len());
+            let (after, before) = files.split_at(thread * 1601 % files.len());
             let opened = before.iter().chain(after).map(|file| worker.open(file, flags, 0o644));
             return opened.map(|opened| u64::from(opened.is_ok())).sum();
         }
@@ -81,7 +102,7 @@ impl Workload for CreatMounts {
 
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
         let mut findings = Vec::new();
-        for case in CASES {
+        for case in &CASES[..AIMED] {
             let scaling = figures.scaling(case, "pathwalk", 2);
             let what = format!("{case}: pathwalk's rate at 2 threads over that at 1");
             findings.extend(at_least(&what, scaling, 1.9));

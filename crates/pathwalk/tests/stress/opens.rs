@@ -27,9 +27,10 @@ fn open_and_close(task: &Task, path: &str) {
 #[test]
 fn a_file_that_was_open_goes_with_its_last_name() {
     let task = machine();
-    let (queue, files) =
-        (task.inotify_init1(InotifyFlags::empty()).unwrap(), || task.vfs().usage().inodes);
-    let takings: [fn(&Task) -> Result<(), Errno>; 3] = [
+    let queue = task.inotify_init1(InotifyFlags::empty()).unwrap();
+    let files = || task.vfs().usage().inodes;
+    type Take = fn(&Task) -> Result<(), Errno>;
+    let takings: [Take; 3] = [
         |task| task.unlink("/f"),
         |task| task.rename("/other", "/f"),
         |task| task.unlink("/f").and_then(|()| task.mkdir("/d", 0o755)).and(task.rmdir("/d")),
