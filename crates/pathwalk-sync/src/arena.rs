@@ -103,6 +103,7 @@ impl<T: Zeroed> Arena<T> {
             return all.iter_mut().find_map(|free| free.pop());
         }
         *fresh += taken;
+        self.slots.grows(first as usize, *fresh as usize);
         self.high_water.set(*fresh - 1);
         self.free[mine].0.lock().extend((first + 1..first + taken).rev());
         Some(first)
@@ -130,7 +131,8 @@ impl<T: Zeroed> Arena<T> {
         self.limit
     }
 
-    /// Bytes of memory behind the slots that were ever in use, and of the lists of those that are free.
+    /// Bytes of memory behind the slots that were ever in use, and of the lists of those that are free. The system may have put up to
+    /// 2 MiB more there, where it has pages of that size.
     pub fn bytes(&self) -> u64 {
         let lists: usize = self.free.iter().map(|stripe| stripe.0.lock().capacity()).sum();
         u64::from(self.high_water()) * size_of::<T>() as u64 + (lists * size_of::<u32>()) as u64

@@ -311,6 +311,7 @@ impl Table {
     fn split<T: Linked>(&self, arena: &Arena<T>) {
         let n = self.n.load(Relaxed);
         let new = Size::of(n + 1);
+        self.buckets.grows(n as usize, n as usize + 1);
         // `n` without its highest bit: where the slots of bucket `n` are found until now.
         let mut from = self.lock_bucket(n ^ (1 << n.ilog2()));
         let to = self.buckets.slots().get(n);

@@ -82,6 +82,11 @@ impl<'a, T> Slots<'a, T> {
     }
 }
 
+/// So many bytes are translated in one piece where a processor has pages of 4 KiB. Random looks into a large table mostly wait for the
+/// translation of addresses, else.
+#[cfg(not(loom))]
+const HUGE: usize = 2 << 20;
+
 /// A power of two of `T`s in zeroed memory.
 pub(crate) struct Mapping<T> {
     #[cfg(not(loom))]
@@ -103,6 +108,9 @@ impl<T: Zeroed> Mapping<T> {
         Slots { values: &self.base }
     }
 
+    /// Does nothing: there are no pages.
+    pub(crate) fn grows(&self, _from: usize, _to: usize) {}
+
     /// Does nothing: what a free page holds is unspecified.
     pub(crate) fn punch(&self, _bytes: std::ops::Range<usize>) {}
 }
@@ -110,7 +118,7 @@ impl<T: Zeroed> Mapping<T> {
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{Mapping, Slots, Zeroed};
+    use super::{HUGE, Mapping, Slots, Zeroed};
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise};
     use std::{io, ptr::NonNull};
 
@@ -141,6 +149,22 @@ mod imp {
             // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
             // changed through `T`'s atomics.
             Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
+        }
+
+        /// Hears that the values `from..to` are used from now on, after those before them. Beyond the first two MiB, which stay of small
+        /// pages so that a small table has no more than it needs, the system is asked for pages of that size. It need not have any.
+        pub(crate) fn grows(&self, from: usize, to: usize) {
+            let base = self.base.as_ptr().addr();
+            let [from, to, end] = [from, to, self.len].map(|values| base + values * size_of::<T>());
+            let mut at = from.max(base + HUGE).next_multiple_of(HUGE);
+            while at < to && at + HUGE <= end {
+                // SAFETY: the range lies within the mapping, and the advice changes nothing that can be read there.
+                let _: Result<(), _> = unsafe {
+                    let at = self.base.as_ptr().cast::<u8>().add(at - base);
+                    madvise(at.cast(), HUGE, Advice::LinuxHugepage)
+                };
+                at += HUGE;
+            }
         }
 
         /// Gives the memory of a range of bytes back to the system; there it reads as zeros until it is written again.

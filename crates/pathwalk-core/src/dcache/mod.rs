@@ -283,9 +283,14 @@ impl Vfs {
         self.spares.call_in(id.0, |id| self.dput(DentryId(id)));
     }
 
-    /// Gives back all counts that threads keep.
-    fn call_in_all(&self) {
-        self.spares.call_in_all(|id| self.dput(DentryId(id)));
+    /// Gives back all counts that threads keep; says whether there was one.
+    pub(super) fn call_in_all(&self) -> bool {
+        let mut any = false;
+        self.spares.call_in_all(|id| {
+            any = true;
+            self.dput(DentryId(id));
+        });
+        any
     }
 
     /// Gives back the caller's count of a dentry that no name leads to, and marks it dead, if that was the only one.

@@ -201,7 +201,6 @@ impl Vfs {
     /// Drops the names of a file system that hang below a directory which no name leads to any more: it was removed, or
     /// found stale. Nothing is found there from its root, which they count all the same.
     pub(super) fn drop_strays(&self, sb: u32) {
-        self.call_in_all();
         for id in (1..=self.dentries.high_water()).map(DentryId) {
             if self.dentry(id).sb.get() == sb {
                 self.evict(id, 0);

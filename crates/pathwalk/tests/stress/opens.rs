@@ -61,6 +61,15 @@ fn what_was_open_keeps_neither_a_mount_nor_a_place_in_the_cache() {
     check_whole(&task);
 }
 
+#[test]
+fn a_machine_goes_though_somebody_keeps_a_count() {
+    let task = machine();
+    task.creat("/f", 0o644).unwrap();
+    open_and_close(&task, "/f");
+    // A debug build says so if a count is missing then.
+    drop(task);
+}
+
 /// A busy file is opened by some, while others take its name away, move it and put another in its place.
 #[test]
 fn names_go_while_their_files_are_opened() {
