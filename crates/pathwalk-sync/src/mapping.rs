@@ -158,11 +158,11 @@ mod imp {
             let [from, to, end] = [from, to, self.len].map(|values| base + values * size_of::<T>());
             let mut at = from.max(base + HUGE).next_multiple_of(HUGE);
             while at < to && at + HUGE <= end {
-                // SAFETY: the range lies within the mapping, and the advice changes nothing that can be read there.
-                let _: Result<(), _> = unsafe {
-                    let at = self.base.as_ptr().cast::<u8>().add(at - base);
-                    madvise(at.cast(), HUGE, Advice::LinuxHugepage)
-                };
+                // SAFETY: the start lies within the mapping.
+                let start = unsafe { self.base.as_ptr().cast::<u8>().add(at - base) };
+                // SAFETY: the range is ours, and the advice changes nothing that can be read there.
+                let _: Result<(), _> =
+                    unsafe { madvise(start.cast(), HUGE, Advice::LinuxHugepage) };
                 at += HUGE;
             }
         }
