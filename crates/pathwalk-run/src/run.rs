@@ -126,7 +126,9 @@ fn failed(failure: Failure) -> String {
             "a seccomp listener is there already: pathwalk run does not run inside another".into()
         }
         Failure::Filter(Errno::EINVAL | Errno::ENOSYS) => {
-            "this kernel has no seccomp user notification: Linux 5.9 or newer is needed".into()
+            "this kernel has no seccomp user notification: Linux 5.14 or newer is needed, and \
+             6.9 for programs with threads"
+                .into()
         }
         Failure::Filter(errno) => format!("the seccomp filter is refused: {errno}"),
         Failure::Fetch(errno) => format!("the seccomp listener cannot be fetched: {errno}"),

@@ -513,6 +513,37 @@ fn nobody_of_the_program_outlives_who_answers_or_who_started_it() {
     }
 }
 
+#[test]
+fn an_interrupt_that_somebody_sends_is_passed_on() {
+    if !can_run(&["sleep"]) {
+        return;
+    }
+    let script = "trap 'echo heard; exit 3' INT; echo runs on; while :; do sleep 0.01; done";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
+    let (mut child, mut out, [outer, ..]) = that_waits(command);
+    signal(outer, Signal::INT);
+    let mut said = String::new();
+    out.read_line(&mut said).unwrap();
+    assert_eq!((&*said, child.wait().unwrap().code()), ("heard\n", Some(3)));
+}
+
+#[test]
+fn an_ignored_sigpipe_stays_ignored() {
+    if !can_run(&["grep"]) {
+        return;
+    }
+    for how in ["trap '' PIPE", ":"] {
+        let script = format!("{how}; exec \"$@\"");
+        let ignored = |words: &[&str]| {
+            let all = [&["-c", &script, "sh"], words, &["grep", "SigIgn", "/proc/self/status"]];
+            let mut command = Command::new("sh");
+            text(&command.args(all.concat()).current_dir("/tmp").output().unwrap().stdout)
+        };
+        assert_eq!(ignored(&[env!("CARGO_BIN_EXE_pathwalk"), "run"]), ignored(&[]), "{how}");
+    }
+}
+
 /// Whether there is a process that has not ended.
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -22,7 +22,25 @@ use std::{
         unix::{ffi::OsStrExt, process::CommandExt},
     },
     process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
+
+/// Whether `SIGPIPE` was ignored when this process began. Rust's runtime has it ignored before `main`, and Rust's exec has it end
+/// the process again, whatever was before.
+static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn look_at_pipe() {
+    // SAFETY: all fields are numbers, or a pointer to a function that may be none.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one `sigaction` there, and changes nothing.
+    unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
+    PIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
+}
+
+// SAFETY: a program's start calls what is listed there, one after the other, in the one thread that there is.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = look_at_pipe;
 
 /// What runs in the new process.
 #[derive(Clone, Copy)]
@@ -133,6 +151,10 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
                 Start::Program { name, args, env } => {
                     let mut command = Command::new(name);
                     command.args(args).env_clear().envs(env.iter().cloned());
+                    if PIPE_WAS_IGNORED.load(Relaxed) {
+                        // SAFETY: what it does may be done after fork(2).
+                        unsafe { command.pre_exec(ignore_pipe) };
+                    }
                     let error = command.exec();
                     say(&mut to_parent, errno_of(&error).raw(), 0);
                 }
@@ -150,6 +172,12 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
     }
     // SAFETY: it ends the process, without what the parent would do at its end.
     unsafe { libc::_exit(127) }
+}
+
+fn ignore_pipe() -> std::io::Result<()> {
+    // SAFETY: nothing is called by it.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    Ok(())
 }
 
 fn prepare(launch: &Launch<'_>) -> Result<()> {
