@@ -127,6 +127,15 @@ pub(crate) enum Set {
     Fs(u32),
 }
 
+/// By which of its ids somebody is asked who looks into a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// `PTRACE_MODE_FSCREDS`
+    Fs,
+    /// `PTRACE_MODE_REALCREDS`
+    Real,
+}
+
 /// The credentials of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
@@ -385,6 +394,20 @@ impl Credentials {
         Ran { who: new, secure }
     }
 
+    /// Whether who has these may look into a process of somebody, or trace it; by the ids that files are opened with, or by the real
+    /// ones.
+    ///
+    /// Linux: `__ptrace_may_access`, but for what is not dumpable though all its ids are the same.
+    pub(crate) fn may_access(&self, target: &Self, by: By) -> bool {
+        let (uid, gid, caps) = match by {
+            By::Fs => (self.user.fs, self.group.fs, self.effective),
+            By::Real => (self.user.real, self.group.real, self.permitted),
+        };
+        let all = |ids: Ids, id: u32| [ids.real, ids.effective, ids.saved] == [id; 3];
+        let same = all(target.user, uid) && all(target.group, gid);
+        same && caps.contains(target.permitted) || self.has(CapSet::SYS_PTRACE)
+    }
+
     /// Whether it is one of the groups for which permission is checked.
     fn is_in(&self, group: u32) -> bool {
         self.group.fs == group || self.groups.contains(&group)
@@ -426,6 +449,21 @@ mod tests {
         assert_eq!(user.set_ids(Which::User, Set::Id(0)), Err(Errno::EPERM));
         assert_eq!(user.set_groups(vec![1]), Err(Errno::EPERM));
         assert_eq!(root.set_ids(Which::User, Set::Id(KEEP)), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn who_is_somebody_else_or_has_more_is_not_looked_into() {
+        let root = Credentials::new(0, 0, &[]);
+        let [one, other] = [33, 34].map(|id| Credentials::new(id, id, &[]));
+        for by in [By::Fs, By::Real] {
+            assert!(one.may_access(&one, by) && root.may_access(&one, by));
+            assert!(!one.may_access(&other, by) && !one.may_access(&root, by));
+            let set_id = one.after_exec(0o104_755, 0, 0, true).who;
+            assert!(!one.may_access(&set_id, by));
+            let none = CapSet::empty();
+            let less = root.set_caps(none, none, none).expect("less than it has");
+            assert!(!less.may_access(&root, by) && root.may_access(&less, by));
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 use crate::{
     cookies::{HostId, Knowns},
-    credentials::{Credentials, Ids},
+    credentials::{By, Credentials, Ids},
     mapped,
     people::{Person, Threads},
     sys::{answer, errno_of, process},
@@ -54,6 +54,24 @@ const MOUNTS: [(&str, MountFormat); 2] =
 
 /// The files of a process that say what it has in its memory.
 const MAPS: [&str; 2] = ["maps", "smaps"];
+/// The links and files of a process that are for those alone who may trace it, whatever their modes say; and `fd/N`.
+const PRIVATE: [&str; 15] = [
+    "cwd",
+    "exe",
+    "root",
+    "maps",
+    "smaps",
+    "smaps_rollup",
+    "numa_maps",
+    "environ",
+    "auxv",
+    "mem",
+    "pagemap",
+    "syscall",
+    "stack",
+    "personality",
+    "io",
+];
 
 /// Whose call is being answered, and by which task of the library.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +99,32 @@ impl Asker {
     /// Who a thread is in the tree, if it is somebody else for the kernel.
     fn credentials(&self, tid: u32) -> Option<Arc<Person>> {
         self.0.threads.lock().get(&tid).map(|thread| Arc::clone(&thread.person))
+    }
+
+    /// Whether who asks may look into a thread's process, for all that it is in the tree.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it may not.
+    fn may_access(&self, target: u32) -> Result<()> {
+        let asker = self.0.tid.load(Relaxed);
+        let Some(person) = self.credentials(asker) else { return Ok(()) };
+        if process_of_thread(target) == process_of_thread(asker) {
+            return Ok(());
+        }
+        // Of whom nothing was heard yet has what his maker has.
+        let mut at = Some(target);
+        while let Some(tid) = at.filter(|&tid| is_of_the_program(tid)) {
+            if let Some(target) = self.credentials(tid) {
+                let may = person.credentials.may_access(&target.credentials, By::Fs);
+                return if may { Ok(()) } else { Err(Errno::EACCES) };
+            }
+            at = match process_of_thread(tid) {
+                Some(process) if process != tid => Some(process),
+                _ => status(tid, "PPid:"),
+            };
+        }
+        Err(Errno::EACCES)
     }
 
     /// This task of the library answers.
@@ -178,6 +222,7 @@ impl ProcView {
         if !is_of_the_program(tid) {
             return Err(Errno::ENOENT);
         }
+        self.asker.may_access(tid)?;
         let number = i32::try_from(number).map_err(|_| Errno::ENOENT)?;
         let pinned = process::descriptor(&thread, number).map_err(|errno| match errno {
             Errno::EBADF | Errno::ESRCH => Errno::ENOENT,
@@ -401,6 +446,11 @@ impl FileSystem for ProcView {
         }
         let name = path.rsplit('/').next().unwrap_or_default();
         if process_of(&path).is_some() {
+            if (PRIVATE.contains(&name) || descriptor(&path).is_some())
+                && let Some(tid) = thread_of(&path)
+            {
+                self.asker.may_access(tid)?;
+            }
             if name == "root" {
                 return body("/".to_owned());
             }
@@ -438,6 +488,11 @@ impl FileSystem for ProcView {
             return Err(Errno::EACCES);
         }
         let name = path.rsplit('/').next().unwrap_or_default();
+        if PRIVATE.contains(&name)
+            && let Some(tid) = thread_of(&path)
+        {
+            self.asker.may_access(tid)?;
+        }
         let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
         let fd = match mounts {
             Some((_, format)) => {

@@ -145,6 +145,33 @@ for n in range(5):
     }
 }
 
+/// For the kernel they are all one.
+#[test]
+fn what_a_process_has_is_for_those_who_may_trace_it() {
+    if !can_run(&["setpriv", "sleep"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = r#"
+as() { id=$1; shift; setpriv --reuid $id --regid $id --clear-groups "$@"; }
+setpriv --reuid 33 --regid 33 --clear-groups sleep 60 </dev/null >/dev/null 2>&1 & p=$!
+while ! grep -q sleep /proc/$p/comm; do :; done
+for id in 33 34 0; do
+    for link in exe cwd root fd/0; do as $id readlink /proc/$p/$link >/dev/null && echo $id $link; done
+    for file in maps smaps environ .; do as $id head -c 1 /proc/$p/$file >/dev/null 2>&1 && echo $id $file; done
+done
+kill $p
+"#;
+    let all = "exe cwd root fd/0 maps smaps environ";
+    let want: Vec<String> = ["33", "0"]
+        .iter()
+        .flat_map(|id| all.split(' ').map(move |what| format!("{id} {what}")))
+        .collect();
+    let out = run(here.path(), &[&ROOT[..], &["sh", "-c", script]].concat());
+    let out = text(&out.stdout);
+    assert_eq!(out.lines().collect::<Vec<_>>(), want);
+}
+
 #[test]
 fn an_orphan_has_what_its_maker_had_or_nothing() {
     let Some(users) = Users::new() else { return };
