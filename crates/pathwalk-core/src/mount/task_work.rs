@@ -12,10 +12,11 @@
 
 use super::MountId;
 use crate::vfs::Vfs;
-use std::cell::RefCell;
+use std::{cell::RefCell, mem::ManuallyDrop};
 
 thread_local! {
-    static WORKS: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
+    /// Without a destructor: another thread-local that goes may be an open file's last place. Between calls it holds no memory.
+    static WORKS: ManuallyDrop<RefCell<Vec<Work>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// What a thread has to do for a machine that it is in a call of.
@@ -34,10 +35,15 @@ pub(crate) struct TaskWork<'v> {
     outermost: bool,
 }
 
+/// What this thread has to do, by machine.
+fn works<T>(f: impl FnOnce(&mut Vec<Work>) -> T) -> T {
+    WORKS.with(|works| f(&mut works.borrow_mut()))
+}
+
 impl Vfs {
     /// Begins a call that may let go of mounts.
     pub(crate) fn task_work(&self) -> TaskWork<'_> {
-        let outermost = WORKS.with_borrow_mut(|works| {
+        let outermost = works(|works| {
             let outermost = works.iter().all(|work| work.vfs != self.number);
             if outermost {
                 works.push(Work { vfs: self.number, noted: Vec::new(), batch: Vec::new() });
@@ -71,7 +77,7 @@ impl TaskWork<'_> {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Work) -> T) -> T {
-        WORKS.with_borrow_mut(|works| {
+        works(|works| {
             let work = works.iter_mut().find(|work| work.vfs == self.vfs.number);
             f(work.expect("it is there until the outermost call ends"))
         })
@@ -89,6 +95,9 @@ impl Drop for TaskWork<'_> {
             self.vfs.free_detached(id);
             std::mem::forget(rest);
         }
-        WORKS.with_borrow_mut(|works| works.retain(|work| work.vfs != self.vfs.number));
+        works(|works| {
+            works.retain(|work| work.vfs != self.vfs.number);
+            works.shrink_to_fit();
+        });
     }
 }

@@ -5,8 +5,9 @@ use crate::{
     common::{sample::SampleFs, watched},
     deadline, machine,
 };
-use pathwalk::{Errno, FileType, MemFs, MountFlags, OpenFlags, UmountFlags, fs::Features};
+use pathwalk::{Errno, File, FileType, MemFs, MountFlags, OpenFlags, UmountFlags, fs::Features};
 use std::{
+    cell::RefCell,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -73,6 +74,34 @@ fn a_mount_is_unmounted_or_a_file_in_it_is_open_but_not_both() {
         assert!(opened > 10 && refused > 10, "they met");
         check_whole(&task);
     });
+}
+
+/// Whatever else a thread has of its own, the last file may go after it.
+#[test]
+fn a_mount_goes_with_what_a_thread_has_of_its_own() {
+    thread_local! {
+        static FIRST: RefCell<Option<File>> = const { RefCell::new(None) };
+        static SECOND: RefCell<Option<File>> = const { RefCell::new(None) };
+    }
+    let task = machine();
+    for name in ["/m", "/n", "/o"] {
+        task.mkdir(name, 0o755).unwrap();
+        task.mount(MemFs::new(), name, MountFlags::empty()).unwrap();
+    }
+    let open = |name| task.open(name, OpenFlags::DIRECTORY, 0).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // One is there before the thread has let go of a mount, the other after that.
+            FIRST.set(Some(open("/m")));
+            let held = open("/o");
+            task.umount2("/o", UmountFlags::DETACH).unwrap();
+            drop(held);
+            SECOND.set(Some(open("/n")));
+            task.umount2("/m", UmountFlags::DETACH).unwrap();
+            task.umount2("/n", UmountFlags::DETACH).unwrap();
+        });
+    });
+    check_whole(&task);
 }
 
 /// Names go by eviction while all of them go with their file system.
