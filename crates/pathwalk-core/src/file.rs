@@ -12,7 +12,7 @@ use crate::{
     security::{Hooks, PathRef},
     task::Anchor,
     vfs::Vfs,
-    walk::HeldPath,
+    walk::{HeldPath, MountCount},
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, OpenFlags, Result};
@@ -265,8 +265,8 @@ impl Drop for OpenFile {
             GoesWith::Tree => vfs.dissolve(self.mnt),
         }
         // The mount keeps the file system until the count is kept.
+        let _mnt = MountCount { vfs, id: self.mnt };
         vfs.dput_keeping(self.dentry);
-        vfs.mntput_used(self.mnt);
     }
 }
 

@@ -94,6 +94,9 @@ pub(crate) struct Mapping<T> {
     #[cfg(loom)]
     base: Box<[T]>,
     len: usize,
+    /// How many were asked for.
+    #[cfg(not(loom))]
+    wanted: usize,
 }
 
 #[cfg(loom)]
@@ -132,7 +135,7 @@ mod imp {
         pub(crate) fn new(len: usize) -> io::Result<Self> {
             const { assert!(align_of::<T>() <= 4096, "pages are aligned to 4096 bytes") };
             const { assert!(size_of::<T>() != 0, "a slot has a size") };
-            let len = len.next_power_of_two();
+            let (wanted, len) = (len, len.next_power_of_two());
             let bytes = len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -140,7 +143,7 @@ mod imp {
             let base =
                 unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { base, len })
+            Ok(Self { base, len, wanted })
         }
 
         /// The values.
@@ -152,10 +155,12 @@ mod imp {
         }
 
         /// Hears that the values `from..to` are used from now on, after those before them. Beyond the first two MiB, which stay of small
-        /// pages so that a small table has no more than it needs, the system is asked for pages of that size. It need not have any.
+        /// pages so that a small table has no more than it needs, the system is asked for pages of that size, as far as no value is
+        /// left out of one. It need not have any; and it may take a moment for the first store to one.
         pub(crate) fn grows(&self, from: usize, to: usize) {
             let base = self.base.as_ptr().addr();
-            let [from, to, end] = [from, to, self.len].map(|values| base + values * size_of::<T>());
+            let [from, to, end] =
+                [from, to, self.wanted].map(|values| base + values * size_of::<T>());
             let mut at = from.max(base + HUGE).next_multiple_of(HUGE);
             while at < to && at + HUGE <= end {
                 // SAFETY: the start lies within the mapping.

@@ -4,7 +4,7 @@
 //! anything to tell the other. Here each keeps the count on a line of its own:
 //!
 //! ```text
-//!   line 0   line 1        a line has a place for each 16th slot
+//!   line 0   line 1        a line has sixteen places, each for every 16th slot
 //!   [ 7 ]    [ 7 ]         both keep a count of slot 7, which counts two
 //! ```
 //!
@@ -64,12 +64,13 @@ impl Spares {
         // SeqCst fence, the store-load half of Dekker: the count is there before `may_stay` looks. Pairs with the fence in
         // `call_in`. It is also the Acquire for the count that goes.
         fence_after_rmw();
+        // Who comes second finds it gone: somebody called it in, or took it.
+        let taken_back = !may_stay() && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok();
+        if taken_back {
+            give_back(id);
+        }
         if before != 0 {
             give_back(before);
-        }
-        // Who comes second finds it gone: somebody called it in, or took it.
-        if !may_stay() && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok() {
-            give_back(id);
         }
     }
 

@@ -44,15 +44,13 @@ impl Vfs {
                 }
                 old
             };
-            // What was mounted there goes when the name is free.
-            let mut _work = None;
             let tried = self.try_reserve_held(old);
             if let Tried::Busy(busy) = tried {
                 self.dput(old);
                 return Some(busy);
             }
             if let Tried::Reserved(name) = &tried {
-                _work = self.d_invalidate(name);
+                self.d_invalidate(name);
             }
             let still = {
                 let _inode = slot.lockref.lock(lock::INODE);

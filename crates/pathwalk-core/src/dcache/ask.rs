@@ -89,9 +89,7 @@ impl Vfs {
         if self.still_holds(name.id, query)? {
             return Ok(Asked::Known(name));
         }
-        let work = self.d_invalidate(&name);
-        drop(name);
-        drop(work);
+        self.d_invalidate(&name);
         Ok(Asked::Stale)
     }
 

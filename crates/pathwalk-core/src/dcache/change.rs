@@ -11,7 +11,6 @@ use super::{
 use crate::{
     inode::InodeId,
     lock,
-    mount::task_work::TaskWork,
     name::{Component, INLINE_LEN, INLINE_WORDS, padded},
     topology::RenameGuard,
     vfs::{SuperBlock, Vfs},
@@ -121,13 +120,13 @@ impl Vfs {
         if long {
             self.names.free(blob);
         }
+        let mut gone = Gone { vfs: self, id, parent };
         if inode != InodeId::NONE {
             self.fsnotify_inoderemove(inode);
             self.give_up_alias(inode, id);
             self.iput_of(inode, sb);
         }
-        self.dentries.free(id.0);
-        parent
+        std::mem::replace(&mut gone.parent, DentryId::NONE)
     }
 
     /// Makes the name lead to a dentry that was just made and becomes a child of `parent`. Nobody else knows it, so its flags
@@ -225,22 +224,23 @@ impl Vfs {
             let _children = directory.children_seq.change();
             self.remove_child(parent, id, if dead_dir { DEAD_DIR } else { 0 });
         }
+        // Before those who watch are told: they are told otherwise where somebody else holds it.
         if dentry.lockref.count() > 1 {
             self.call_in(id);
         }
     }
 
     /// Makes a reserved name that no longer holds lead nowhere, and what is below it unreachable by it; what is mounted
-    /// there is taken down, and goes with the result.
+    /// there is taken down.
     ///
     /// Linux: `d_invalidate`.
-    pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) -> Option<TaskWork<'_>> {
+    pub(crate) fn d_invalidate(&self, name: &Reserved<'_>) {
         let parent = DentryId(name.dentry().parent.get());
         {
             let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
             self.unhash_locked(parent, name.id);
         }
-        self.detach_submounts(name.id)
+        self.detach_submounts(name.id);
     }
 
     /// Moves a dentry to another parent and name; what was there before no longer leads anywhere. `left` is a dentry that
@@ -353,6 +353,23 @@ impl Vfs {
         let still = lock.expect("the rename lock is held where the parents differ").still();
         let above = |a, b| self.is_ancestor(a, b, still);
         if above(a, b) || !above(b, a) && a < b { (a, b) } else { (b, a) }
+    }
+}
+
+/// A dentry that goes behind its inode, with the parent that it counts, unless the caller took that over: the file system may panic
+/// when it hears of the inode.
+struct Gone<'v> {
+    vfs: &'v Vfs,
+    id: DentryId,
+    parent: DentryId,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.vfs.dentries.free(self.id.0);
+        if self.parent != DentryId::NONE && self.parent != self.id {
+            self.vfs.dput(self.parent);
+        }
     }
 }
 

@@ -238,14 +238,16 @@ impl Vfs {
 
     /// As [`Vfs::dput`], of who may have the superblock at hand.
     pub(super) fn dput_of(&self, mut id: DentryId, sb: Option<&SuperBlock>) {
+        // The file system that hears that an inode goes may let go of its last mount, and the unmount waits for the parent.
+        let mut work = None;
         loop {
             let dentry = self.dentry(id);
             // Where nobody else has a count, it is given back with the mark.
             let alone = dentry.lockref.count() == 1 && !dentry.is(HASHED | IS_ROOT);
             if !(alone && self.put_last(dentry)) {
                 if dentry.lockref.put() != 0 {
-                    // Whoever is left without a name should not be a thread that only may ask for it again.
-                    if !dentry.is(HASHED | IS_ROOT) {
+                    // Those who still hold what has no name may be threads that only keep a count of it.
+                    if !dentry.is(HASHED | IS_ROOT | DIRECTORY) {
                         self.call_in(id);
                     }
                     return;
@@ -259,6 +261,7 @@ impl Vfs {
                     return;
                 }
             }
+            work.get_or_insert_with(|| self.task_work());
             let parent = self.dentry_free(id, sb);
             if parent == DentryId::NONE || parent == id {
                 return;
@@ -271,7 +274,9 @@ impl Vfs {
     /// it, so that threads that open one file do not meet.
     pub(crate) fn dput_keeping(&self, id: DentryId) {
         let dentry = self.dentry(id);
-        if dentry.lockref.count() > 1 && dentry.flags.get() & (HASHED | DIRECTORY) == HASHED {
+        let named = dentry.flags.get() & (HASHED | DIRECTORY) == HASHED;
+        // A full table waits for every count.
+        if named && dentry.lockref.count() > 1 && !self.is_full() {
             self.spares.keep(id.0, || dentry.is(HASHED), |id| self.dput(DentryId(id)));
         } else {
             self.dput(id);

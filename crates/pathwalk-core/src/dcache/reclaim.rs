@@ -83,10 +83,12 @@ impl Vfs {
         let mut spin = Spin::default();
         while !dentry.lockref.lock(lock::DENTRY).put_and_mark_dead() {
             let before = self.dentries.in_use();
-            let kept = self.call_in_all();
+            if self.call_in_all() {
+                continue;
+            }
             self.drop_strays(dentry.sb.get());
             // Where the machine goes nobody is left who could let go of it, nor who could find it: it goes with the tables.
-            let lost = self.goes && !kept && self.dentries.in_use() == before;
+            let lost = self.goes && self.dentries.in_use() == before;
             debug_assert!(!lost, "a count was never given back");
             if lost {
                 return;

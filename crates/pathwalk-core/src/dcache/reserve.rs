@@ -20,6 +20,7 @@ use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_
 use crate::{
     inode::InodeId,
     lock,
+    mount::task_work::TaskWork,
     name::Component,
     vfs::{SuperBlock, Vfs},
 };
@@ -48,6 +49,8 @@ pub(crate) struct Reserved<'v> {
     vfs: &'v Vfs,
     pub(crate) id: DentryId,
     parent: DentryId,
+    /// No file system goes while a name is reserved: what it does then may want that name. There until the end.
+    work: Option<TaskWork<'v>>,
 }
 
 /// A name that somebody else has reserved: its dentry, counted.
@@ -101,6 +104,10 @@ pub(crate) enum LookedUp<'v> {
 }
 
 impl<'v> Reserved<'v> {
+    fn new(vfs: &'v Vfs, id: DentryId, parent: DentryId) -> Self {
+        Self { vfs, id, parent, work: Some(vfs.task_work()) }
+    }
+
     pub(crate) fn dentry(&self) -> &'v Dentry {
         self.vfs.dentry(self.id)
     }
@@ -145,7 +152,9 @@ impl<'v> Reserved<'v> {
 impl Reserved<'_> {
     /// Ends the reservation of who has the superblock at hand.
     pub(crate) fn end(self, sb: &SuperBlock) {
-        ManuallyDrop::new(self).give_up(Some(sb));
+        let mut name = ManuallyDrop::new(self);
+        let _work = name.work.take();
+        name.give_up(Some(sb));
     }
 
     fn give_up(&self, sb: Option<&SuperBlock>) {
@@ -357,7 +366,7 @@ impl Vfs {
                     return Ok(Err(Busy::locked(self, (id, parent), key)));
                 }
                 dentry.busy.set(RESERVED);
-                return Ok(Ok(Reserved { vfs: self, id, parent }));
+                return Ok(Ok(Reserved::new(self, id, parent)));
             }
             self.must_be_a_name(parent, text, name)?;
             drop(guard);
@@ -401,7 +410,7 @@ impl Vfs {
                     Tried::Nameless
                 } else if dentry.busy.get() == 0 {
                     dentry.busy.set(RESERVED);
-                    Tried::Reserved(Reserved { vfs: self, id, parent })
+                    Tried::Reserved(Reserved::new(self, id, parent))
                 } else {
                     Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()))
                 };
@@ -439,6 +448,6 @@ impl Vfs {
         let unknown = if directory.is(COMPLETE) { 0 } else { IN_LOOKUP };
         self.hash_locked(parent, id, NEGATIVE | unknown);
         drop(guard);
-        Ok(Some(Reserved { vfs: self, id, parent }))
+        Ok(Some(Reserved::new(self, id, parent)))
     }
 }

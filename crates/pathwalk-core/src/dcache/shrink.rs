@@ -87,6 +87,7 @@ impl Vfs {
 
     #[cold]
     fn make_room<R>(&self, f: impl Fn() -> Option<R>) -> Option<R> {
+        self.call_in_all();
         let clock = &self.clock;
         let turn = self.dentries.high_water() + self.dentries.high_water() / AHEAD + 1;
         let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
@@ -135,11 +136,17 @@ impl Vfs {
         }
     }
 
+    /// Whether a table was found full, and nobody has let go of anything since.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.clock.futile.get() != 0
+    }
+
     /// Notes that somebody let go of a name that can be dropped.
     #[inline]
     pub(super) fn let_go(&self, dentry: &Dentry) {
         // Stored only where a full table waits for it.
-        if self.clock.futile.get() != 0 && !dentry.is(PERSISTENT) {
+        if self.is_full() && !dentry.is(PERSISTENT) {
             self.clock.futile.set(0);
         }
     }
@@ -165,9 +172,6 @@ impl Vfs {
                 clock.ahead.set(ahead + 1);
             } else {
                 clock.back.set(back.wrapping_add(1));
-                if back.is_multiple_of(slots) {
-                    self.call_in_all();
-                }
                 dropped += u32::from(self.evict(DentryId(back % slots + 1), AGED));
             }
         }
@@ -218,6 +222,7 @@ impl Vfs {
         if dentry.first_child.get() == 0 {
             return;
         }
+        self.call_in_all();
         let mut children = Vec::new();
         {
             let _guard = dentry.lockref.lock(lock::DENTRY);
@@ -250,6 +255,8 @@ impl Vfs {
             }
             dead
         };
+        // As in `dput_of`.
+        let _work = freed.then(|| self.task_work());
         if freed {
             self.dentry_free(id, None);
             self.dput(parent);

@@ -5,9 +5,7 @@
 //!
 //! Linux: `do_umount`, `shrink_submounts`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
 
-use super::{
-    MntFlags, MountId, NsId, patience, propagate::Propagation, task_work::TaskWork, tree::TreeGuard,
-};
+use super::{MntFlags, MountId, NsId, patience, propagate::Propagation, tree::TreeGuard};
 use crate::{
     cred::Subject,
     dcache::{DIRECTORY, DentryId, MOUNTED},
@@ -118,31 +116,26 @@ impl Vfs {
         Err(Errno::EAGAIN)
     }
 
-    /// Takes down whatever is mounted on a dentry that no name leads to any more, in all namespaces. It goes with the result,
-    /// which the caller keeps until it has no name reserved.
+    /// Takes down whatever is mounted on a dentry that no name leads to any more, in all namespaces.
     ///
     /// Linux: `detach_mounts`.
-    pub(crate) fn detach_mounts(&self, dentry: DentryId) -> Option<TaskWork<'_>> {
-        self.dentry(dentry).is(MOUNTED).then(|| {
-            let work = self.task_work();
+    pub(crate) fn detach_mounts(&self, dentry: DentryId) {
+        if self.dentry(dentry).is(MOUNTED) {
             self.mount_tree().detach_all(dentry);
-            work
-        })
+        }
     }
 
     /// As [`Vfs::detach_mounts`], and what is mounted on anything below the dentry.
     ///
     /// Linux: the second half of `d_invalidate`.
-    pub(crate) fn detach_submounts(&self, top: DentryId) -> Option<TaskWork<'_>> {
+    pub(crate) fn detach_submounts(&self, top: DentryId) {
         if !self.dentry(top).is(DIRECTORY) {
             return self.detach_mounts(top);
         }
-        let work = self.task_work();
         let mut tree = self.mount_tree();
         for dentry in tree.mountpoints_below(top) {
             tree.detach_all(dentry);
         }
-        Some(work)
     }
 
     /// Takes down a tree that was copied and hung up nowhere, if it still is: its handle was closed.

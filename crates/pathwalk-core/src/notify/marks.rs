@@ -335,6 +335,8 @@ impl Vfs {
     /// first. A file system that panics keeps nobody waiting.
     fn finish(&self, after: After) {
         let mut panicked = None;
+        // A file system that hears that an inode goes may let go of its last mount, and an unmount waits for the inode.
+        let _work = (!after.released.is_empty()).then(|| self.task_work());
         for Released { inode, sb } in after.released {
             let given_back = panic::catch_unwind(AssertUnwindSafe(|| self.iput(inode)));
             panicked = panicked.or(given_back.err());

@@ -293,6 +293,8 @@ impl Task {
     /// - `EBUSY`: somebody uses it, or something is mounted in it. What is there by [`FileSystem::automount`] and unused is taken
     ///   down first, whatever the answer is; with `MNT_EXPIRE` and `MNT_DETACH` not.
     ///
+    /// A file system that unmounts another while it is asked something itself: that one goes when the outer call ends.
+    ///
     /// [`FileSystem::automount`]: crate::fs::FileSystem::automount
     pub fn umount2(&self, path: impl AsRef<[u8]>, flags: UmountFlags) -> Result<()> {
         self.umount2at(At::Cwd, path, flags)

@@ -73,8 +73,6 @@ impl Task {
             (Kind::DotDot, true) => return Err(Errno::ENOTEMPTY),
             (Kind::Root, true) => return Err(Errno::EBUSY),
         }
-        // What was mounted there goes when the name is free.
-        let _work;
         let _writing = parent.dir.want_write()?;
         let vfs = self.vfs();
         let name = vfs.reserve_known(parent.query())?;
@@ -108,7 +106,7 @@ impl Task {
             sb.fs.unlink(dir, parent.name(), inode, now)?;
         }
         vfs.d_delete(parent.dir.dentry(), name.id, rmdir);
-        _work = vfs.detach_mounts(name.id);
+        vfs.detach_mounts(name.id);
         if rmdir {
             vfs.shrink_dcache_parent(name.id);
         }

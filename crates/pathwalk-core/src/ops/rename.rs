@@ -119,8 +119,6 @@ impl Vfs {
         flags: RenameFlags,
     ) -> Result<()> {
         let exchange = flags.contains(RenameFlags::EXCHANGE);
-        // What was mounted on what is replaced goes when the names are free.
-        let _work;
         let (mut source, target) = self.reserve_two(old, new)?;
         let inode = source.inode().ok_or(Errno::ENOENT)?;
         // One name twice is one reservation.
@@ -246,7 +244,7 @@ impl Vfs {
             self.dput(left);
         }
         if replaced.is_some() && !exchange {
-            _work = self.detach_mounts(target.id);
+            self.detach_mounts(target.id);
             if onto_directory {
                 self.shrink_dcache_parent(target.id);
             }

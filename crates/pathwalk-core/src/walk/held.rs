@@ -99,12 +99,24 @@ impl<'a> HeldPath<'a> {
     }
 }
 
+/// A count of a mount by who used it. It goes behind the dentry's, also where the file system panics at that.
+pub(crate) struct MountCount<'a> {
+    pub(crate) vfs: &'a Vfs,
+    pub(crate) id: MountId,
+}
+
+impl Drop for MountCount<'_> {
+    fn drop(&mut self) {
+        self.vfs.mntput_used(self.id);
+    }
+}
+
 impl Drop for HeldPath<'_> {
     fn drop(&mut self) {
         if self.lent {
             return;
         }
+        let _mnt = MountCount { vfs: self.vfs, id: self.mnt };
         self.vfs.dput(self.dentry);
-        self.vfs.mntput_used(self.mnt);
     }
 }

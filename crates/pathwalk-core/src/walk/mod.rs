@@ -65,7 +65,7 @@ mod tally;
 )]
 pub mod road;
 
-pub(crate) use held::HeldPath;
+pub(crate) use held::{HeldPath, MountCount};
 
 use crate::{
     cred::{Asker, Subject},

@@ -183,13 +183,17 @@ fn a_full_table_has_room_again_when_somebody_lets_go() {
     let task = vfs.task(Cred::root());
     let mut held = Vec::new();
     until_refused(Errno::ENOMEM, |number| {
-        let made = task.creat(format!("/{number}"), 0o644);
-        made.map(|file| held.push(file))
+        // Twice: the first that is closed is not the last.
+        let made = task.creat(format!("/{number}"), 0o644)?;
+        let again = task.open(format!("/{number}"), OpenFlags::RDONLY, 0)?;
+        held.push([made, again]);
+        Ok(())
     });
     for round in 0..100 {
         assert_eq!(task.stat("/x").map(drop), Err(Errno::ENOMEM), "{round}");
         drop(held.swap_remove(round * 7 % held.len()));
-        held.push(task.creat(format!("/new{round}"), 0o644).unwrap());
+        let made = task.creat(format!("/new{round}"), 0o644).unwrap();
+        held.push([made, task.open(format!("/new{round}"), OpenFlags::RDONLY, 0).unwrap()]);
     }
 }
 
