@@ -185,11 +185,13 @@ impl Vfs {
     ///
     /// Linux: `cleanup_mnt`.
     pub(super) fn free_detached(&self, id: MountId) {
+        let mount = self.mount_slot(id);
         // Who holds it looks when he gives it back, as it was detached before this sum.
-        if self.mount_counts.get(id.0).sum_after() != 0 {
+        if !mount.flags().contains(MntFlags::DETACHED)
+            || self.mount_counts.get(id.0).sum_after() != 0
+        {
             return;
         }
-        let mount = self.mount_slot(id);
         let (root, last_of) = {
             let mut tree = self.mount_tree();
             if !mount.flags().contains(MntFlags::DETACHED)
