@@ -45,6 +45,19 @@ impl File {
         }
     }
 
+    /// A file that only who is asked about has, and that no name leads to.
+    fn nameless() -> Arc<Self> {
+        let file = Self::held(1);
+        file.nameless.set(1);
+        file
+    }
+
+    /// Uses the file, and keeps the count whatever becomes of the name.
+    fn keep(&self) {
+        self.contents.read();
+        self.spares.keep(ID, || true, |_| panic!("there was room"));
+    }
+
     fn close(&self) {
         self.contents.read();
         self.spares.keep(ID, || self.nameless.get() == 0, |_| self.put());
@@ -116,12 +129,8 @@ fn spawn_beside_main(file: &Arc<File>, work: impl FnOnce(&File) + 'static) -> Jo
 #[test]
 fn whoever_takes_a_count_sees_what_was_done_under_it() {
     let taken = explore(|| {
-        let file = File::held(1);
-        file.nameless.set(1);
-        let closer = spawn_beside_main(&file, |file| {
-            file.contents.read();
-            file.spares.keep(ID, || true, |_| panic!("there was room"));
-        });
+        let file = File::nameless();
+        let closer = spawn_beside_main(&file, File::keep);
         thread::yield_now();
         let taken = file.spares.take(ID);
         if taken {
@@ -138,56 +147,33 @@ fn whoever_takes_a_count_sees_what_was_done_under_it() {
 }
 
 #[test]
-fn whoever_calls_all_in_sees_what_was_done_under_them() {
-    let called = explore(|| {
-        let file = File::held(1);
-        file.nameless.set(1);
-        let closer = spawn(&file, |file| {
-            file.contents.read();
-            file.spares.keep(ID, || true, |_| panic!("there was room"));
+fn whoever_calls_counts_in_sees_what_was_done_under_them() {
+    type CallIn = fn(&Spares, &mut dyn FnMut(u32));
+    let all: CallIn = |spares, give_back| spares.call_in_all(give_back);
+    let one: CallIn = |spares, give_back| spares.call_in(ID, give_back);
+    for call_in in [all, one] {
+        let called = explore(move || {
+            let file = File::nameless();
+            let closer = spawn(&file, File::keep);
+            thread::yield_now();
+            let mut called = false;
+            call_in(&file.spares, &mut |_| {
+                called = true;
+                file.put();
+            });
+            closer.join().unwrap();
+            file.spares.call_in_all(|_| file.put());
+            file.assert_freed();
+            called
         });
-        thread::yield_now();
-        let mut called = false;
-        file.spares.call_in_all(|_| {
-            called = true;
-            file.put();
-        });
-        closer.join().unwrap();
-        file.spares.call_in_all(|_| file.put());
-        file.assert_freed();
-        called
-    });
-    assert_eq!(called, BTreeSet::from([false, true]));
-}
-
-#[test]
-fn whoever_calls_one_in_sees_what_was_done_under_it() {
-    let called = explore(|| {
-        let file = File::held(1);
-        file.nameless.set(1);
-        let closer = spawn(&file, |file| {
-            file.contents.read();
-            file.spares.keep(ID, || true, |_| panic!("there was room"));
-        });
-        thread::yield_now();
-        let mut called = false;
-        file.spares.call_in(ID, |_| {
-            called = true;
-            file.put();
-        });
-        closer.join().unwrap();
-        file.spares.call_in_all(|_| file.put());
-        file.assert_freed();
-        called
-    });
-    assert_eq!(called, BTreeSet::from([false, true]));
+        assert_eq!(called, BTreeSet::from([false, true]));
+    }
 }
 
 #[test]
 fn whoever_displaces_a_count_sees_what_was_done_under_it() {
     let displaced = explore(|| {
-        let file = File::held(1);
-        file.nameless.set(1);
+        let file = File::nameless();
         let closer = spawn_beside_main(&file, |file| {
             file.contents.read();
             file.spares.keep(ID, || true, |_| {});
@@ -219,12 +205,10 @@ fn whoever_displaces_a_count_sees_what_was_done_under_it() {
 #[test]
 fn whoever_may_not_keep_a_count_sees_what_another_did_under_it() {
     explore(|| {
-        let file = File::held(1);
-        file.nameless.set(1);
+        let file = File::nameless();
         let user = spawn_beside_main(&file, |file| {
             if file.spares.take(ID) {
-                file.contents.read();
-                file.spares.keep(ID, || true, |_| panic!("there was room"));
+                file.keep();
             }
         });
         file.close();
