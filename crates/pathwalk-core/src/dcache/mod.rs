@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariant: parent, name, inode and flags of a dentry change only under its lock, or while nobody else knows it, or by
-//! who marked it dead, and between two increments of its `seq`. Which children a directory has changes only under the directory's lock and between two increments of
-//! its `children_seq`.
+//! who marked it dead, and between two increments of its `seq`. Which children a directory has changes only under the
+//! directory's lock and between two increments of its `children_seq`.
 //!
 //! Linux: `struct dentry`, `fs/dcache.c`.
 
