@@ -13,7 +13,7 @@
 //! What is printed parses to the same call, so every finding can be replayed from its text.
 
 use crate::{
-    field::{Field, Fills, Int, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word},
+    field::{Field, Fills, Int, Len, MakesQueue, Octal, Queue, Slot, Text, When, Where, Word},
     idmaps::Idmap,
     value::Value,
 };
@@ -82,7 +82,7 @@ macro_rules! calls {
                             let word = words.next()
                                 .ok_or_else(|| format!("{name}: no {}", stringify!($field)))?;
                             <$type>::read(word)
-                                .ok_or_else(|| format!("{name}: {} is not `{word}`", stringify!($field)))?
+                                .ok_or_else(|| format!("{name}: {} is not `{word}`{}", stringify!($field), <$type>::bounds()))?
                         }),*
                     },)*
                     "within" => {
@@ -174,9 +174,9 @@ calls! {
     Openat "openat" { slot: Fills, path: Where, flags: OpenFlags, mode: Octal }
     Openat2 "openat2" { slot: Fills, path: Where, flags: OpenFlags, mode: Octal, resolve: ResolveFlags }
     Close "close" { slot: Slot }
-    Read "read" { slot: Slot, len: Int }
+    Read "read" { slot: Slot, len: Len }
     Write "write" { slot: Slot, data: Text }
-    Pread "pread" { slot: Slot, len: Int, offset: Int }
+    Pread "pread" { slot: Slot, len: Len, offset: Int }
     Pwrite "pwrite" { slot: Slot, data: Text, offset: Int }
     LseekSet "lseek_set" { slot: Slot, to: Int }
     LseekCur "lseek_cur" { slot: Slot, by: Int }
@@ -198,7 +198,7 @@ calls! {
     Unlinkat "unlinkat" { path: Where, flags: AtFlags }
     Rmdir "rmdir" { path: Text }
     Renameat2 "renameat2" { old: Where, new: Where, flags: RenameFlags }
-    Readlinkat "readlinkat" { path: Where, size: Int }
+    Readlinkat "readlinkat" { path: Where, size: Len }
     Fchmodat2 "fchmodat2" { path: Where, mode: Octal, flags: AtFlags }
     Fchmod "fchmod" { slot: Slot, mode: Octal }
     Fchownat "fchownat" { path: Where, uid: Int, gid: Int, flags: AtFlags }
@@ -214,20 +214,20 @@ calls! {
     Lsetxattr "lsetxattr" { path: Text, name: Text, value: Value, flags: XattrFlags }
     Fsetxattr "fsetxattr" { slot: Slot, name: Text, value: Value, flags: XattrFlags }
     Setxattrat "setxattrat" { path: Where, at: AtFlags, name: Text, value: Value, flags: XattrFlags }
-    Getxattr "getxattr" { path: Text, name: Text, size: Int }
-    Lgetxattr "lgetxattr" { path: Text, name: Text, size: Int }
-    Fgetxattr "fgetxattr" { slot: Slot, name: Text, size: Int }
-    Getxattrat "getxattrat" { path: Where, at: AtFlags, name: Text, size: Int }
-    Listxattr "listxattr" { path: Text, size: Int }
-    Llistxattr "llistxattr" { path: Text, size: Int }
-    Flistxattr "flistxattr" { slot: Slot, size: Int }
-    Listxattrat "listxattrat" { path: Where, at: AtFlags, size: Int }
+    Getxattr "getxattr" { path: Text, name: Text, size: Len }
+    Lgetxattr "lgetxattr" { path: Text, name: Text, size: Len }
+    Fgetxattr "fgetxattr" { slot: Slot, name: Text, size: Len }
+    Getxattrat "getxattrat" { path: Where, at: AtFlags, name: Text, size: Len }
+    Listxattr "listxattr" { path: Text, size: Len }
+    Llistxattr "llistxattr" { path: Text, size: Len }
+    Flistxattr "flistxattr" { slot: Slot, size: Len }
+    Listxattrat "listxattrat" { path: Where, at: AtFlags, size: Len }
     Removexattr "removexattr" { path: Text, name: Text }
     Lremovexattr "lremovexattr" { path: Text, name: Text }
     Fremovexattr "fremovexattr" { slot: Slot, name: Text }
     Removexattrat "removexattrat" { path: Where, at: AtFlags, name: Text }
     Getdents64 "getdents64" { slot: Slot }
-    Getdents64By "getdents64_by" { slot: Slot, size: Int }
+    Getdents64By "getdents64_by" { slot: Slot, size: Len }
     Chdir "chdir" { path: Text }
     Fchdir "fchdir" { slot: Slot }
     Chroot "chroot" { path: Text }
@@ -240,7 +240,7 @@ calls! {
     InotifyInit1 "inotify_init1" { queue: MakesQueue, flags: InotifyFlags }
     InotifyAddWatch "inotify_add_watch" { queue: Queue, path: Text, mask: InotifyMask }
     InotifyRmWatch "inotify_rm_watch" { queue: Queue, wd: Int }
-    InotifyRead "inotify_read" { queue: Queue, len: Int }
+    InotifyRead "inotify_read" { queue: Queue, len: Len }
     MountTree "mount_tree" { source: Text, path: Text, flags: MountFlags }
     PivotRoot "pivot_root" { new_root: Text, put_old: Text }
     OpenTree "open_tree" { slot: Fills, path: Where, flags: OpenTreeFlags }
@@ -252,7 +252,7 @@ calls! {
     Listmount "listmount" { path: Text, flags: ListmountFlags }
     ListmountRoot "listmount_root" { flags: ListmountFlags }
     StatmountId "statmount_id" { id: Int, mask: StatmountMask }
-    ListmountId "listmount_id" { id: Int, last: Int, max: Int, flags: ListmountFlags }
+    ListmountId "listmount_id" { id: Int, last: Int, max: Len, flags: ListmountFlags }
     UnshareMounts "unshare_mounts" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }

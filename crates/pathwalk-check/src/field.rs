@@ -29,6 +29,11 @@ pub(crate) trait Word {
 
 /// A word of a call.
 pub(crate) trait Field: Word + Sized {
+    /// The bounds that a word may have been beyond which cannot be read, for people.
+    fn bounds() -> String {
+        String::new()
+    }
+
     /// Reads the word.
     fn read(word: &str) -> Option<Self>;
     /// Writes it so that it is read again.
@@ -139,9 +144,18 @@ impl Word for MakesQueue {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text(pub(crate) Vec<u8>);
 
+impl Text {
+    /// The most bytes that runs may make: many times what a path or the value of an attribute can have.
+    const MOST: usize = 1 << 20;
+}
+
 impl Word for Text {}
 
 impl Field for Text {
+    fn bounds() -> String {
+        format!(": at most {} bytes", Self::MOST)
+    }
+
     fn read(word: &str) -> Option<Self> {
         if word == "''" {
             return Some(Self(Vec::new()));
@@ -152,7 +166,12 @@ impl Field for Text {
             let (run, after) = after.split_once('}')?;
             let (what, times) = run.split_once('*')?;
             bytes.extend(unescape(before)?);
-            bytes.extend(unescape(what)?.repeat(times.parse().ok()?));
+            let (what, times) = (unescape(what)?, times.parse().ok()?);
+            let len = what.len().checked_mul(times)?.checked_add(bytes.len())?;
+            if len > Self::MOST {
+                return None;
+            }
+            bytes.extend(what.repeat(times));
             rest = after;
         }
         bytes.extend(unescape(rest)?);
@@ -233,6 +252,10 @@ pub(crate) struct Where {
 }
 
 impl Field for Where {
+    fn bounds() -> String {
+        Text::bounds()
+    }
+
     fn read(word: &str) -> Option<Self> {
         match word.split_once(':') {
             Some((slot, "")) => Some(Self { dir: Some(Slot::read(slot)?), path: Vec::new() }),
@@ -286,6 +309,32 @@ impl Word for Int {}
 impl Field for Int {
     fn read(word: &str) -> Option<Self> {
         word.parse().ok().map(Self)
+    }
+
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// How much room a call is given, in bytes or, of numbers, in numbers: a buffer is a slice, so it has no negative length, of
+/// which Linux can be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Len(pub(crate) usize);
+
+impl Len {
+    /// More than any call fills, and what each machine has.
+    const MOST: usize = 1 << 24;
+}
+
+impl Word for Len {}
+
+impl Field for Len {
+    fn bounds() -> String {
+        format!(": from 0 to {}", Self::MOST)
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        word.parse().ok().filter(|len| *len <= Self::MOST).map(Self)
     }
 
     fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {

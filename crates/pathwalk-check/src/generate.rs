@@ -13,7 +13,7 @@ mod xattr;
 
 use crate::{
     call::{Call, JUDGES, Step, Who},
-    field::{Fills, Int, Octal, Slot, Text, When, Where},
+    field::{Fills, Int, Len, Octal, Slot, Text, When, Where},
     normal::undrawn::{self, BesideProcfs},
 };
 use drawn::{DRAWN, WEIGHTS, Wants};
@@ -337,7 +337,7 @@ impl Generator {
         }
         Call::Getdents64By {
             slot,
-            size: Int(self.pick(&[0, 23, 24, 25, 31, 32, 48, 56, 279, 280])),
+            size: Len(self.pick(&[0, 23, 24, 25, 31, 32, 48, 56, 279, 280])),
         }
     }
 
@@ -433,8 +433,8 @@ impl Generator {
         Int(self.pick(&[0, 0, 1, 5, 4095, 4096, 4097, 9000, -1, 1 << 40, i64::MAX, i64::MAX - 1]))
     }
 
-    fn length(&mut self) -> Int {
-        Int(self.pick(&[0, 1, 10, 4096, 5000]))
+    fn length(&mut self) -> Len {
+        Len(self.pick(&[0, 1, 10, 4096, 5000]))
     }
 
     fn data(&mut self) -> Text {

@@ -4,7 +4,7 @@
 use crate::{
     answer::Answer,
     call::{Call, JUDGES, SLOTS, Step, Who},
-    field::{Fills, Int, Octal, Slot, Text, Where},
+    field::{Fills, Int, Len, Octal, Slot, Text, Where},
     normal::procfs::OF_THE_CALLER,
 };
 use pathwalk::{
@@ -22,7 +22,7 @@ pub(crate) fn look_at_all<E>(
 ) -> Result<(), E> {
     let slots = (0..SLOTS).map(Slot).flat_map(|slot| {
         [
-            Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
+            Call::Pread { slot, len: Len(3 << 12), offset: Int(0) },
             Call::Getdents64 { slot },
             Call::Close { slot },
         ]
@@ -81,21 +81,21 @@ fn look_at(path: &[u8]) -> Vec<Call> {
     let place = || Where { dir: None, path: path.to_vec() };
     let xattr = |name: &[u8]| {
         let (path, name) = (Text(path.to_vec()), Text(name.to_vec()));
-        Call::Lgetxattr { path, name, size: Int(1 << 16) }
+        Call::Lgetxattr { path, name, size: Len(1 << 16) }
     };
     let (flags, mode) = (OpenFlags::NOFOLLOW, Octal(0));
     vec![
         Call::Statx { path: place(), flags: AtFlags::SYMLINK_NOFOLLOW, mask: StatxMask::all() },
         Call::Lstat { path: Text(path.to_vec()) },
-        Call::Llistxattr { path: Text(path.to_vec()), size: Int(1 << 16) },
+        Call::Llistxattr { path: Text(path.to_vec()), size: Len(1 << 16) },
         xattr(XATTR_NAME_POSIX_ACL_ACCESS),
         xattr(XATTR_NAME_POSIX_ACL_DEFAULT),
         xattr(XATTR_NAME_CAPS),
         xattr(b"user.a"),
-        Call::Readlinkat { path: place(), size: Int(4096) },
+        Call::Readlinkat { path: place(), size: Len(4096) },
         Call::Openat { slot: Fills(slot), path: place(), flags, mode },
         Call::Getdents64 { slot },
-        Call::Pread { slot, len: Int(3 << 12), offset: Int(0) },
+        Call::Pread { slot, len: Len(3 << 12), offset: Int(0) },
         Call::Close { slot },
     ]
 }

@@ -3,7 +3,7 @@
 use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, Who, number},
-    field::{Int, MakesQueue, Octal, Queue, Slot, Text, When, Where},
+    field::{Int, Len, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     host_dir::HostDir,
     kernel::{Powers, by_pages, powers},
     normal::{
@@ -211,14 +211,14 @@ impl Asking<'_> {
                 Raw::File(task.openat2(self.at(path)?, &path.path, &how)?)
             }
             Call::Close { .. } => Raw::Done,
-            Call::Read { slot, len: Int(len) } => {
-                let mut buf = vec![0; *len as usize];
+            Call::Read { slot, len: Len(len) } => {
+                let mut buf = vec![0; *len];
                 let read = task.read(self.file(*slot)?, &mut buf)?;
                 buf.truncate(read);
                 Raw::Bytes(buf)
             }
-            Call::Pread { slot, len: Int(len), offset } => {
-                let mut buf = vec![0; *len as usize];
+            Call::Pread { slot, len: Len(len), offset } => {
+                let mut buf = vec![0; *len];
                 let read = task.pread(self.file(*slot)?, &mut buf, offset.0)?;
                 buf.truncate(read);
                 Raw::Bytes(buf)
@@ -275,8 +275,8 @@ impl Asking<'_> {
             Call::Renameat2 { old, new, flags } => task
                 .renameat2(self.at(old)?, &old.path, self.at(new)?, &new.path, *flags)
                 .map(done)?,
-            Call::Readlinkat { path, size: Int(size) } => {
-                let mut buf = vec![0; *size as usize];
+            Call::Readlinkat { path, size: Len(size) } => {
+                let mut buf = vec![0; *size];
                 let read = task.readlinkat(self.at(path)?, &path.path, &mut buf)?;
                 buf.truncate(read);
                 Raw::Bytes(buf)
@@ -311,8 +311,8 @@ impl Asking<'_> {
                 task.ftruncate(self.file(*slot)?, size.0).map(done)?
             }
             Call::Getdents64 { slot } => Raw::Names(list(task, self.file(*slot)?, PATH_MAX)?),
-            Call::Getdents64By { slot, size: Int(size) } => {
-                Raw::Names(list(task, self.file(*slot)?, *size as usize)?)
+            Call::Getdents64By { slot, size: Len(size) } => {
+                Raw::Names(list(task, self.file(*slot)?, *size)?)
             }
             Call::Chdir { path: Text(path) } => task.chdirat(self.cwd(), path).map(done)?,
             Call::Fchdir { slot } => task.fchdir(self.file(*slot)?).map(done)?,
@@ -340,8 +340,8 @@ impl Asking<'_> {
             Call::InotifyRmWatch { queue, wd: Int(wd) } => {
                 task.inotify_rm_watch(self.queue(*queue)?, *wd as i32).map(done)?
             }
-            Call::InotifyRead { queue, len: Int(len) } => {
-                let mut buf = vec![0; *len as usize];
+            Call::InotifyRead { queue, len: Len(len) } => {
+                let mut buf = vec![0; *len];
                 let read = self.queue(*queue)?.read(&mut buf)?;
                 Raw::Events(parse_events(&buf[..read]))
             }
@@ -387,8 +387,8 @@ impl Asking<'_> {
                 Raw::Statmount(id, Box::new(task.statmount(id, *mask)?))
             }
             Call::ListmountId { id, last, max, flags } => {
-                let (id, last, max) = (id.0 as u64, last.0 as u64, max.0 as usize);
-                list_places(task, task.listmount(id, last, max, *flags)?)?
+                let (id, last) = (id.0 as u64, last.0 as u64);
+                list_places(task, task.listmount(id, last, max.0, *flags)?)?
             }
             Call::ListmountRoot { flags } => {
                 list_places(task, task.listmount(LSMT_ROOT, 0, MAX, *flags)?)?

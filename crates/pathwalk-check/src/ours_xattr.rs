@@ -1,6 +1,6 @@
 //! pathwalk's calls about extended attributes.
 
-use crate::{answer::Raw, call::Call, field::Int, ours::Asking};
+use crate::{answer::Raw, call::Call, field::Len, ours::Asking};
 use pathwalk::{File, Result, Task};
 
 impl Asking<'_> {
@@ -56,8 +56,8 @@ fn done(result: Result<()>) -> Result<Raw<File>> {
     result.map(|()| Raw::Done)
 }
 
-fn value(Int(size): Int, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Raw<File>> {
-    let mut buf = vec![0; size as usize];
+fn value(Len(size): Len, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Raw<File>> {
+    let mut buf = vec![0; size];
     let got = ask(&mut buf)?;
     if buf.is_empty() {
         return Ok(Raw::Number(got as i64));
@@ -66,7 +66,7 @@ fn value(Int(size): Int, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result
     Ok(Raw::Value(buf))
 }
 
-fn names(size: Int, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Raw<File>> {
+fn names(size: Len, ask: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<Raw<File>> {
     Ok(match value(size, ask)? {
         Raw::Value(names) => Raw::Bytes(names),
         number => number,

@@ -17,6 +17,10 @@ pub(crate) struct Value(pub(crate) Vec<u8>);
 impl Word for Value {}
 
 impl Field for Value {
+    fn bounds() -> String {
+        Text::bounds()
+    }
+
     fn read(word: &str) -> Option<Self> {
         if let Some(entries) = word.strip_prefix("acl:") {
             let mut value = posix_acl::VERSION.to_le_bytes().to_vec();

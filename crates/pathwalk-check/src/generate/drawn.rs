@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::{
     call::Call,
-    field::{Int, Octal},
+    field::{Len, Octal},
 };
 use pathwalk::AtFlags;
 
@@ -53,7 +53,7 @@ pub(super) const DRAWN: &[(u32, Wants, Draw)] = &[
     (4, Nothing, |g| Call::Unlinkat { path: g.place(), flags: g.at_flags_of(AtFlags::REMOVEDIR) }),
     (3, Nothing, |g| Call::Rmdir { path: g.path() }),
     (12, Nothing, Generator::rename),
-    (2, Nothing, |g| Call::Readlinkat { path: g.place(), size: Int(g.pick(&[0, 1, 100, 4096])) }),
+    (2, Nothing, |g| Call::Readlinkat { path: g.place(), size: Len(g.pick(&[0, 1, 100, 4096])) }),
     (3, Nothing, |g| Call::Fchmodat2 { path: g.place(), mode: g.mode(), flags: g.at_flags() }),
     (1, Nothing, |g| Call::Fchmod { slot: g.slot(), mode: g.mode() }),
     (2, Nothing, |g| Call::Fchownat { path: g.place(), uid: g.id(), gid: g.id(), flags: g.at_flags() }),

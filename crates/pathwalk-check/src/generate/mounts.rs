@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::{
     call::{Call, Who},
-    field::{Int, Octal, Queue, Text, Where},
+    field::{Int, Len, Octal, Queue, Text, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
@@ -159,7 +159,7 @@ impl Generator {
         let flags = self.pick(&[none, ListmountFlags::REVERSE]);
         if self.one_in(4) {
             let (id, last) = (self.no_mount(), self.pick(&[0, 0, 1, 1 << 31, 1 << 40]));
-            let max = Int(self.pick(&[0, 1000, 1000, 1_000_001]));
+            let max = Len(self.pick(&[0, 1000, 1000, 1_000_001]));
             return Call::ListmountId { id, last: Int(last), max, flags };
         }
         if self.one_in(3) {

@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::{
     call::Call,
-    field::{Int, MakesQueue, Queue},
+    field::{Int, Len, MakesQueue, Queue},
 };
 use pathwalk::{InotifyFlags, InotifyMask};
 
@@ -26,7 +26,7 @@ impl Generator {
             1..4 => Call::InotifyRmWatch { queue, wd: Int(self.pick(&[1, 1, 2, 2, 3, 4, 0, -1])) },
             4..8 if queue.0 == 1 => Call::InotifyRead {
                 queue,
-                len: Int(self.pick(&[0, 15, 16, 31, 32, 48, 1000, 4096])),
+                len: Len(self.pick(&[0, 15, 16, 31, 32, 48, 1000, 4096])),
             },
             _ => {
                 let path = self.path();

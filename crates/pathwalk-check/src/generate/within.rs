@@ -3,7 +3,7 @@
 use super::{Generator, tasks::all_powers};
 use crate::{
     call::Call,
-    field::{Int, Octal, Queue, Text, When, Where},
+    field::{Int, Len, Octal, Queue, Text, When, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
@@ -39,7 +39,7 @@ impl Generator {
                 let (atime, mtime) = (When(SetTime::Now), self.when());
                 Call::Utimensat { path: self.place(), atime, mtime, flags }
             }
-            6 => Call::Readlinkat { path: self.place(), size: Int(100) },
+            6 => Call::Readlinkat { path: self.place(), size: Len(100) },
             7 => Call::Statfs { path: self.path() },
             8 => Call::Chdir { path: self.path() },
             9 => Call::Mkdirat { path: self.place(), mode: self.mode() },
@@ -189,7 +189,7 @@ impl Generator {
             XATTR_NAME_POSIX_ACL_ACCESS,
             XATTR_NAME_POSIX_ACL_DEFAULT,
         ]);
-        let (name, size) = (Text(name.to_vec()), Int(1000));
+        let (name, size) = (Text(name.to_vec()), Len(1000));
         match self.rng.u8(..4) {
             0 => {
                 let value = self.xattr_value(&name);

@@ -4,7 +4,7 @@
 use super::Generator;
 use crate::{
     call::Call,
-    field::{Field, Int, Text},
+    field::{Field, Len, Text},
     value::Value,
 };
 use pathwalk::{
@@ -163,7 +163,7 @@ impl Generator {
         }
     }
 
-    fn room(&mut self) -> Int {
-        Int(self.pick(&[0, 0, 1, 4, 24, 60, 1000, 65536, 65536, 65536, 70000]))
+    fn room(&mut self) -> Len {
+        Len(self.pick(&[0, 0, 1, 4, 24, 60, 1000, 65536, 65536, 65536, 70000]))
     }
 }

@@ -103,14 +103,16 @@ impl Caller<'_> {
             }
             Call::Close { .. } => unreachable!("slots are emptied by who has them"),
             Call::Read { slot, len } => {
-                let mut buf = vec![0; len.0 as usize];
-                let read =
-                    syscall(libc::SYS_read, [self.fd(*slot), Arg::Out(&mut buf), int(len.0)])?;
+                let mut buf = vec![0; len.0];
+                let read = syscall(
+                    libc::SYS_read,
+                    [self.fd(*slot), Arg::Out(&mut buf), int(len.0 as i64)],
+                )?;
                 Ok(bytes(buf, read))
             }
             Call::Pread { slot, len, offset } => {
-                let mut buf = vec![0; len.0 as usize];
-                let args = [self.fd(*slot), Arg::Out(&mut buf), int(len.0), int(offset.0)];
+                let mut buf = vec![0; len.0];
+                let args = [self.fd(*slot), Arg::Out(&mut buf), int(len.0 as i64), int(offset.0)];
                 let read = syscall(libc::SYS_pread64, args)?;
                 Ok(bytes(buf, read))
             }
@@ -209,9 +211,10 @@ impl Caller<'_> {
                 syscall(libc::SYS_renameat2, args).map(done)
             }
             Call::Readlinkat { path, size } => {
-                let mut buf = vec![0; size.0 as usize];
+                let mut buf = vec![0; size.0];
                 let name = text(&path.path);
-                let args = [self.dir(path), Arg::Str(&name), Arg::Out(&mut buf), int(size.0)];
+                let args =
+                    [self.dir(path), Arg::Str(&name), Arg::Out(&mut buf), int(size.0 as i64)];
                 let read = syscall(libc::SYS_readlinkat, args)?;
                 Ok(bytes(buf, read))
             }
@@ -270,7 +273,7 @@ impl Caller<'_> {
                 syscall(libc::SYS_ftruncate, [self.fd(*slot), int(size.0)]).map(done)
             }
             Call::Getdents64 { slot } => self.list(*slot, PATH_MAX),
-            Call::Getdents64By { slot, size } => self.list(*slot, size.0 as usize),
+            Call::Getdents64By { slot, size } => self.list(*slot, size.0),
             Call::Chdir { path } => syscall(libc::SYS_chdir, [Arg::Str(&text(&path.0))]).map(done),
             Call::Fchdir { slot } => syscall(libc::SYS_fchdir, [self.fd(*slot)]).map(done),
             Call::Chroot { path } => {
@@ -388,10 +391,10 @@ impl Caller<'_> {
                 syscall(libc::SYS_inotify_rm_watch, [self.fd(queue.slot()), int(wd.0)]).map(done)
             }
             Call::InotifyRead { queue, len } => {
-                let mut buf = vec![0; len.0 as usize];
+                let mut buf = vec![0; len.0];
                 let read = syscall(
                     libc::SYS_read,
-                    [self.fd(queue.slot()), Arg::Out(&mut buf), int(len.0)],
+                    [self.fd(queue.slot()), Arg::Out(&mut buf), int(len.0 as i64)],
                 )?;
                 Ok(Raw::Events(parse_events(&buf[..read as usize])))
             }

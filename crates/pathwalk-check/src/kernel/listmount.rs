@@ -42,7 +42,7 @@ impl Caller<'_> {
                 places(by_pages(|last, max| listmount(id, last, max, *flags))?)
             }
             Call::ListmountId { id, last, max, flags } => {
-                places(listmount(id.0 as u64, last.0 as u64, max.0 as usize, *flags)?)
+                places(listmount(id.0 as u64, last.0 as u64, max.0, *flags)?)
             }
             Call::ListmountRoot { flags } => places(listmount(LSMT_ROOT, 0, MAX, *flags)?),
             _ => unreachable!("asked for these alone"),

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     answer::Raw,
     call::Call,
-    field::{Text, Where},
+    field::{Len, Text, Where},
     value::Value,
 };
 use libc::{c_long, size_t};
@@ -44,16 +44,14 @@ impl Caller<'_> {
             Call::Setxattrat { path, at, name, value, flags } => {
                 self.set(By::At(path, *at), name, value, *flags)
             }
-            Call::Getxattr { path, name, size } => self.get(By::Path(path), name, size.0),
-            Call::Lgetxattr { path, name, size } => self.get(By::Link(path), name, size.0),
-            Call::Fgetxattr { slot, name, size } => {
-                self.get(By::File(self.fd(*slot)), name, size.0)
-            }
-            Call::Getxattrat { path, at, name, size } => self.get(By::At(path, *at), name, size.0),
-            Call::Listxattr { path, size } => self.names(By::Path(path), size.0),
-            Call::Llistxattr { path, size } => self.names(By::Link(path), size.0),
-            Call::Flistxattr { slot, size } => self.names(By::File(self.fd(*slot)), size.0),
-            Call::Listxattrat { path, at, size } => self.names(By::At(path, *at), size.0),
+            Call::Getxattr { path, name, size } => self.get(By::Path(path), name, *size),
+            Call::Lgetxattr { path, name, size } => self.get(By::Link(path), name, *size),
+            Call::Fgetxattr { slot, name, size } => self.get(By::File(self.fd(*slot)), name, *size),
+            Call::Getxattrat { path, at, name, size } => self.get(By::At(path, *at), name, *size),
+            Call::Listxattr { path, size } => self.names(By::Path(path), *size),
+            Call::Llistxattr { path, size } => self.names(By::Link(path), *size),
+            Call::Flistxattr { slot, size } => self.names(By::File(self.fd(*slot)), *size),
+            Call::Listxattrat { path, at, size } => self.names(By::At(path, *at), *size),
             Call::Removexattr { path, name } => self.remove(By::Path(path), name),
             Call::Lremovexattr { path, name } => self.remove(By::Link(path), name),
             Call::Fremovexattr { slot, name } => self.remove(By::File(self.fd(*slot)), name),
@@ -87,11 +85,11 @@ impl Caller<'_> {
         .map(|_| Raw::Done)
     }
 
-    fn get(&self, by: By<'_>, name: &Text, size: i64) -> Result<Raw<OwnedFd>> {
+    fn get(&self, by: By<'_>, name: &Text, Len(size): Len) -> Result<Raw<OwnedFd>> {
         let name = text(&name.0);
         let (name, path) = (Arg::Str(&name), by.path());
-        let mut buf = vec![0; size as usize];
-        let (room, len) = (Arg::Out(&mut buf), Arg::Int(size));
+        let mut buf = vec![0; size];
+        let (room, len) = (Arg::Out(&mut buf), Arg::Int(size as i64));
         let got = match by {
             By::Path(_) => syscall(libc::SYS_getxattr, [Arg::Str(&path), name, room, len]),
             By::Link(_) => syscall(libc::SYS_lgetxattr, [Arg::Str(&path), name, room, len]),
@@ -106,10 +104,10 @@ impl Caller<'_> {
         Ok(filled(buf, got))
     }
 
-    fn names(&self, by: By<'_>, size: i64) -> Result<Raw<OwnedFd>> {
+    fn names(&self, by: By<'_>, Len(size): Len) -> Result<Raw<OwnedFd>> {
         let path = by.path();
-        let mut buf = vec![0; size as usize];
-        let (room, len) = (Arg::Out(&mut buf), Arg::Int(size));
+        let mut buf = vec![0; size];
+        let (room, len) = (Arg::Out(&mut buf), Arg::Int(size as i64));
         let got = match by {
             By::Path(_) => syscall(libc::SYS_listxattr, [Arg::Str(&path), room, len]),
             By::Link(_) => syscall(libc::SYS_llistxattr, [Arg::Str(&path), room, len]),

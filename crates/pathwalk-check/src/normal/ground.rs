@@ -3,7 +3,12 @@
 //! A tmpfs and `MemFs` need none of this.
 
 use super::Ground;
-use crate::{answer::Answer, call::Call, field::Int, value::Value};
+use crate::{
+    answer::Answer,
+    call::Call,
+    field::{Int, Len},
+    value::Value,
+};
 use pathwalk::{
     Errno, MountFlags, OpenFlags, RenameFlags, ResolveFlags, StatMount, Statx, StatxMask,
     UmountFlags,
@@ -26,7 +31,7 @@ impl Ground {
         match call {
             Call::Within { call, .. } => self.knows(call),
             // To read no bytes is no use of a file there: its time of last access stays.
-            Call::Read { len: Int(0), .. } | Call::Pread { len: Int(0), .. } => false,
+            Call::Read { len: Len(0), .. } | Call::Pread { len: Len(0), .. } => false,
             Call::Pwrite { offset, .. } | Call::Pread { offset, .. } => near(*offset),
             Call::LseekSet { to: by, .. }
             | Call::LseekCur { by, .. }

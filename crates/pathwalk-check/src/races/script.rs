@@ -28,7 +28,7 @@
 use super::{DONE, Outcome};
 use crate::{
     call::{Call, Step, Who},
-    field::{Fills, Int, Octal, Slot, Text, Where},
+    field::{Fills, Int, Len, Octal, Slot, Text, Where},
     idmaps::{IDMAPS, Idmap},
 };
 use pathwalk::{
@@ -185,7 +185,7 @@ impl Script {
         }
         for name in names {
             looks.push(Call::Lstat { path: Text(name.into()) });
-            looks.push(Call::Readlinkat { path: place(name), size: Int(64) });
+            looks.push(Call::Readlinkat { path: place(name), size: Len(64) });
             looks.push(Call::Lstat { path: Text(format!("{name}/{BELOW}").into()) });
         }
         looks
