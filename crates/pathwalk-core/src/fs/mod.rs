@@ -255,6 +255,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// - `EPERM`: the file system's names stay.
     /// - `ENOENT`: the new directory was removed.
     /// - `ENOTEMPTY`: what is replaced is a directory with entries.
+    /// - `EMLINK`: the new directory has as many subdirectories as it can have.
     /// - `ENOSPC`: there is no room.
     fn rename(&self, rename: &Rename<'_>) -> Result<()> {
         let _ = rename;

@@ -51,6 +51,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale_changes: AtomicU64,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
+    /// Whether no file can have one more name, and no directory one more subdirectory.
+    pub(crate) full: AtomicBool,
     /// Whether it panics, whatever it is asked; it still takes back what it answered.
     pub(crate) panics: AtomicBool,
     /// What is done while it notes that something was read.
@@ -69,6 +71,7 @@ impl SampleFs {
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
             valid: AtomicBool::new(true),
+            full: AtomicBool::new(false),
             panics: AtomicBool::new(false),
             when_read: Mutex::default(),
         };
@@ -100,6 +103,11 @@ impl SampleFs {
     fn may_change(&self) -> Result<()> {
         let left = self.stale_changes.try_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         if left.is_ok() { Err(Errno::ESTALE) } else { Ok(()) }
+    }
+
+    /// Whether there is room for one more link, if one is to be.
+    fn may_gain_link(&self, gains: bool) -> Result<()> {
+        if gains && self.full.load(Relaxed) { Err(Errno::EMLINK) } else { Ok(()) }
     }
 
     /// Puts a file into the root without anybody being told, as another client of a server would.
@@ -263,8 +271,11 @@ impl FileSystem for SampleFs {
         Err(Errno::EOPNOTSUPP)
     }
 
-    fn exchange(&self, _: &Rename<'_>) -> Result<()> {
+    fn exchange(&self, rename: &Rename<'_>) -> Result<()> {
         self.asked();
+        let is_directory = |inode: InodeRef<'_>| inode.attr().file_type() == FileType::Directory;
+        let replaced = rename.replaced.expect("there are two");
+        self.may_gain_link(is_directory(rename.inode) != is_directory(replaced))?;
         Err(Errno::EINVAL)
     }
 
@@ -276,6 +287,7 @@ impl FileSystem for SampleFs {
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
         self.gate(name);
         self.may_change()?;
+        self.may_gain_link(new.file_type == FileType::Directory)?;
         let node = self.add(new.file_type, new.mode, new.body);
         self.nodes.lock().unwrap().get_mut(&node).unwrap().acls =
             Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
@@ -289,6 +301,7 @@ impl FileSystem for SampleFs {
 
     fn link(&self, inode: InodeRef<'_>, dir: InodeRef<'_>, name: &[u8], _: Timespec) -> Result<()> {
         self.gate(name);
+        self.may_gain_link(true)?;
         self.enter(dir, name, Some(inode.node()))?;
         self.change(inode, |attr| attr.nlink += 1);
         Ok(())
@@ -328,6 +341,8 @@ impl FileSystem for SampleFs {
         self.gate(rename.old_name);
         let node = rename.inode.node();
         let directory = rename.inode.attr().file_type() == FileType::Directory;
+        let across = rename.old_dir.node() != rename.new_dir.node();
+        self.may_gain_link(directory && across && rename.replaced.is_none())?;
         if let Some(victim) = rename.replaced {
             if !self.nodes.lock().unwrap()[&victim.node()].names.is_empty() {
                 return Err(Errno::ENOTEMPTY);
