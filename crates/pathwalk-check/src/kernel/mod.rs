@@ -14,6 +14,8 @@ mod calls;
 mod ext4;
 mod listmount;
 mod powers;
+#[cfg(test)]
+mod running_files;
 mod serve;
 pub(crate) mod sys;
 mod sysctls;
