@@ -19,6 +19,9 @@
 //!   within    (in kernel/within.rs) calls within bounds, which are         Linux has none             Caller
 //!             put together of others
 //!   races     (in races/script.rs) outcomes of races                       see there                  races
+//!   worlds    (in worlds/hands.rs) of stat in small worlds times, blocks   an answer is one number;   worlds
+//!             and device numbers; a group stands for the inode's number    tables and drawn calls
+//!                                                                          have the rest
 //! ```
 //!
 //! Of a call it is also not compared: the number of a descriptor, which is no part of the library; how much room there is,

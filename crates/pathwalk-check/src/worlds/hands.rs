@@ -70,13 +70,14 @@ pub(super) const OPEN: OpenFlags = OpenFlags::RDWR.union(OpenFlags::CREAT);
 /// Reading and writing.
 const BOTH: AccessMode = AccessMode::R_OK.union(AccessMode::W_OK);
 
-/// What is there: whose, what, how many names and bytes. Each node has a group of its own.
+/// What is there: whose, what, how many names and bytes. Each node has a group of its own. What small trees do not have,
+/// more names and bytes than these bits can say, is the most that they can.
 fn identity(stat: &Stat) -> u64 {
-    let size = stat.st_size as u64 & 0xfff;
+    let size = (stat.st_size as u64).min(0xfff);
     u64::from(stat.st_gid) << 48
-        | u64::from(stat.st_uid & 0xfff) << 36
+        | u64::from(stat.st_uid.min(0xfff)) << 36
         | u64::from(stat.st_mode & 0xffff) << 20
-        | (stat.st_nlink & 0xff) << 12
+        | stat.st_nlink.min(0xff) << 12
         | size
 }
 

@@ -33,7 +33,9 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
 }
 
-/// The bodies of symlinks: whatever two characters can say.
+/// The bodies of symlinks: each place to which two characters can lead in such a tree. Left out are `./`, which leads where
+/// `.` does, and `//` and `/.`, which lead where `/` does, the latter for who may search the root, as all may here:
+/// `symlinks.scn` has them side by side.
 pub(super) const BODIES: [&str; 9] = ["a", "b", ".", "..", "/", "/a", "/b", "a/", "b/"];
 
 /// All trees of up to so many nodes beside the root, the smaller ones first; of twins the first. Trees with maps have up to
