@@ -16,6 +16,7 @@ use crate::Error;
 use crate::contender::{Contender, Worker};
 use crate::pathwalk::Pathwalk;
 use crate::workload::Workload;
+use pathwalk::Coherence;
 
 /// What stands for this on the command line.
 pub(crate) const NAME: &str = "instructions";
@@ -23,8 +24,8 @@ pub(crate) const NAME: &str = "instructions";
 pub(crate) const ABOUT: &str =
     "instructions of pathwalk's calls, counted by valgrind, beside what they were";
 
-/// What the calls took when it was last written: the compiler; then workload, case, subject (pathwalk, or without-memo),
-/// and the instructions of an operation.
+/// What the calls took when it was last written: the compiler; then workload, case, subject (pathwalk, without-memo, or
+/// hostfs-strict), and the instructions of an operation.
 const WRITTEN: &str = include_str!("../data/instructions.tsv");
 /// What built this program.
 const RUSTC: &str = env!("PATHWALK_RUSTC");
@@ -123,7 +124,8 @@ pub(crate) fn be_counted<W: Workload>(subject: &str, case: &str) -> Result<(), E
     let Some(at) = cases.iter().position(|known| known.name == case) else {
         return Err(Error::new(format!("{} has no case {case:?}", W::NAME)));
     };
-    let contenders = [Pathwalk::new()?, Pathwalk::walking()?];
+    let strict = Pathwalk::on_host(Coherence::Strict)?;
+    let contenders = [Pathwalk::new()?, Pathwalk::walking()?, strict];
     let Some(contender) = contenders.iter().find(|known| known.name() == subject) else {
         return Err(Error::new(format!("there is no subject {subject:?}")));
     };

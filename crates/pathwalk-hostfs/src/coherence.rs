@@ -42,11 +42,10 @@ impl Shared {
             (Err(errno), _) => return Err(errno),
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
-                if attr.file_type() != inode.attr().file_type() {
+                let single = attr.nlink == 1 || node.is_directory();
+                if !show(&node, inode, turn.unwrap_or(0), &attr) {
                     return Ok(false);
                 }
-                let single = attr.nlink == 1 || node.is_directory();
-                show(&node, inode, turn.unwrap_or(0), &attr);
                 node.add_name(dir.node(), name);
                 if let (Some(watches), Some(seen)) = (&self.watches, seen) {
                     watches.fresh(node.id);
@@ -92,28 +91,45 @@ impl Shared {
         if !self.host.goes_up() && run.iter().any(|cached| cached.name == b"..") {
             return Ok(0);
         }
-        let parent = self.reach(dir)?;
         let names: Vec<&[u8]> = run.iter().map(|cached| cached.name).collect();
-        let last = match run.last().and_then(|cached| cached.inode) {
+        let last = run.last().and_then(|cached| cached.inode);
+        Ok(if self.leads_to(dir, &names, last)? { run.len() } else { 0 })
+    }
+
+    /// Whether a run of names still leads to a file, or for `None` to none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`].
+    pub(crate) fn leads_to(
+        &self,
+        dir: InodeRef<'_>,
+        names: &[&[u8]],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let parent = self.reach(dir)?;
+        let last = match cached {
             Some(inode) => Some((inode, self.node(inode)?)),
             None => None,
         };
         let turn = last.as_ref().map(|(_, node)| node.turn());
-        let found = match self.spare(|| self.host.open_below(parent.as_fd(), &names)) {
+        let found = match self.spare(|| self.host.open_below(parent.as_fd(), names)) {
             Ok(found) => found,
             // It is as absent as it was, whatever became of the directories before it.
-            Err(Errno::ENOENT) if last.is_none() => return Ok(run.len()),
-            Err(_) => return Ok(0),
+            Err(Errno::ENOENT) if last.is_none() => return Ok(true),
+            Err(_) => return Ok(false),
         };
-        let Some((inode, node)) = last else { return Ok(0) };
+        let Some((inode, node)) = last else { return Ok(false) };
         let stat = self.host.statx(found.as_fd(), b"")?;
         if Ident::of(&stat) != node.ident {
-            return Ok(0);
+            return Ok(false);
         }
-        show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?);
+        if !show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?) {
+            return Ok(false);
+        }
         // Who asks for a name mostly asks about what it stands for next.
         self.pool.lock().put(node.id, &Arc::new(found));
-        Ok(run.len())
+        Ok(true)
     }
 
     /// Brings the cached attributes up to date.

@@ -92,6 +92,9 @@ impl HostFs {
             features |= Features::REVALIDATE | Features::LOOKUP_MANY | Features::GETATTR;
         }
         let watched = options.coherence == Coherence::Watched;
+        // What is watched is known name by name; and a host without openat2 is asked name by name.
+        let at_once = options.coherence == Coherence::Strict && host.goes_up();
+        features.set(Features::REVALIDATE_PATH, at_once);
         let watches = watched.then(|| Watches::new(&host)).transpose()?;
         let nodes = Nodes::new();
         // Answered once more than the cache will say: it stays.
@@ -349,6 +352,15 @@ impl FileSystem for HostFs {
 
     fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
         self.0.lookup_many(dir, run)
+    }
+
+    fn revalidate_path(
+        &self,
+        dir: InodeRef<'_>,
+        path: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.0.leads_to(dir, &[path], cached)
     }
 
     fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {

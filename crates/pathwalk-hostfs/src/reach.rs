@@ -127,12 +127,13 @@ impl Shared {
     }
 }
 
-/// Tells the cache what the host answered in that turn, unless it has a later answer.
-pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) {
+/// Tells the cache what the host answered in that turn, unless it has a later answer. Says whether it is of the type that it was:
+/// what is written beside a file may say another one, and then it is to be looked up again.
+pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) -> bool {
     let unnoted = node.unnoted();
+    let mut same_type = false;
     let Ok(()) = inode.update(|attr| {
-        // What is written beside a file may say another type than it did; then it is looked up again.
-        let same_type = attr.file_type() == new.file_type();
+        same_type = attr.file_type() == new.file_type();
         if node.shown.load(Relaxed) < turn && same_type {
             node.shown.store(turn, Relaxed);
             let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
@@ -144,4 +145,5 @@ pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) {
         }
         Ok::<_, Infallible>(())
     });
+    same_type
 }

@@ -1,25 +1,36 @@
-//! A file system that is asked about a run of names at a time: about which, and what becomes of what it says.
+//! A file system that is asked about a run of names at a time, or about a whole path: about which, and what becomes of what it
+//! says.
 
 mod common;
 
 use common::asking::{found, root_task};
 use pathwalk::{
-    Cred, Errno, FileType, InodeRef, Result, Subject, Task, Timespec,
+    Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec,
     fs::{CachedName, Features, FileSystem, Found},
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// Directories 1 to 9 in directories 1 to 9, as deep as anybody looks; a node is the names of its path. Of 12 only root may
-/// search.
+/// search. In each there are the symlinks `low` to 3/4 and `high` to /1/low.
 #[derive(Default)]
 struct Digits {
     runs: Mutex<Vec<String>>,
     alone: Mutex<Vec<String>>,
+    /// The paths that it was asked about; none where it is not to be asked about any.
+    paths: Option<Mutex<Vec<String>>>,
+    /// It does not say of paths that they hold.
+    knows_no_path: AtomicBool,
     /// What it answers about a run that has the name 5.
     five: Mutex<Option<Errno>>,
 }
 
 const PRIVATE: u64 = 12;
+/// The nodes of symlinks are these behind the directory's.
+const LOW: u64 = 100;
+const HIGH: u64 = 101;
 
 fn text(name: &[u8]) -> String {
     String::from_utf8(name.to_vec()).unwrap()
@@ -43,7 +54,9 @@ impl FileSystem for Digits {
     }
 
     fn features(&self) -> Features {
-        Features::REVALIDATE | Features::LOOKUP_MANY
+        let mut features = Features::REVALIDATE | Features::LOOKUP_MANY;
+        features.set(Features::REVALIDATE_PATH, self.paths.is_some());
+        features
     }
 
     fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
@@ -51,6 +64,15 @@ impl FileSystem for Digits {
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let body = match name {
+            b"low" => Some((LOW, "3/4")),
+            b"high" => Some((HIGH, "/1/low")),
+            _ => None,
+        };
+        if let Some((number, body)) = body {
+            let link = found(dir.node() * 1000 + number, FileType::Symlink, 0o777);
+            return Ok(Some(Found { body: Some(body.as_bytes().into()), ..link }));
+        }
         let digit = text(name).parse::<u64>().ok().filter(|digit| (1..10).contains(digit));
         Ok(digit.map(|digit| Self::directory(dir.node() * 10 + digit)))
     }
@@ -68,6 +90,18 @@ impl FileSystem for Digits {
             Some(errno) if five => Err(errno),
             _ => Ok(run.len()),
         }
+    }
+
+    fn revalidate_path(
+        &self,
+        dir: InodeRef<'_>,
+        path: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let to = cached.map_or("nothing".into(), |inode| inode.node().to_string());
+        let asked = format!("{} from {} to {to}", text(path), dir.node());
+        self.paths.as_ref().expect("it wants to be asked").lock().unwrap().push(asked);
+        Ok(!self.knows_no_path.load(Relaxed))
     }
 }
 
@@ -116,4 +150,136 @@ fn an_error_about_a_run_is_no_answer_about_its_first_name() {
         let alone = ["1", "3", "4", "5"].map(String::from);
         assert_eq!(fs.asked(), (vec!["1/3/4/5".into()], alone.to_vec()));
     }
+}
+
+/// A machine whose root is asked about whole paths.
+fn asked_about_paths() -> (Arc<Digits>, Arc<Task>) {
+    let fs = Arc::new(Digits { paths: Some(Mutex::default()), ..Digits::default() });
+    let task = root_task(&fs);
+    (fs, task)
+}
+
+impl Digits {
+    /// The paths that it was asked about by a call, if that came to be remembered, and nothing else.
+    #[track_caller]
+    fn paths_of(&self, call: impl Fn()) -> Vec<String> {
+        // Met, remembered, asked about.
+        call();
+        call();
+        self.asked();
+        let paths = self.paths.as_ref().unwrap();
+        paths.lock().unwrap().clear();
+        call();
+        let paths = std::mem::take(&mut *paths.lock().unwrap());
+        assert!(
+            paths.is_empty() || self.asked() == (vec![], vec![]),
+            "it is asked about {paths:?} once"
+        );
+        paths
+    }
+}
+
+#[test]
+fn a_path_that_was_walked_before_is_asked_about_whole() {
+    let (fs, task) = asked_about_paths();
+    let stat = |path: &'static str| {
+        let task = &task;
+        move || assert!(task.stat(path).is_ok(), "{path}")
+    };
+    let absent = |path: &'static str| {
+        let task = &task;
+        move || assert_eq!(task.stat(path).map(drop), Err(Errno::ENOENT), "{path}")
+    };
+    assert_eq!(fs.paths_of(stat("/1/3/4/6")), ["1/3/4/6 from 0 to 1346"]);
+    assert_eq!(fs.paths_of(stat("//1/./3//4/../6")), ["1/./3/4/../6 from 0 to 136"]);
+    assert_eq!(fs.paths_of(absent("/1/3/none")), ["1/3/none from 0 to nothing"]);
+    assert_eq!(fs.paths_of(absent("/1/none/3")), ["1/none from 0 to nothing"]);
+    let both = ["1/low from 0 to 1100", "1/3/4/6 from 0 to 1346"];
+    assert_eq!(fs.paths_of(stat("/1/low/6")), both, "a symlink is asked about on its own");
+    let all = ["2/high from 0 to 2101", both[0], both[1]];
+    assert_eq!(fs.paths_of(stat("/2/high/6")), all);
+    assert_eq!(
+        fs.paths_of(stat("/2/../1/./low/6")),
+        ["2/../1/./low from 0 to 1100", "2/../1/./3/4/6 from 0 to 1346"]
+    );
+    assert_eq!(fs.paths_of(stat("/1/low")), [both[0], "1/3/4 from 0 to 134"]);
+    assert_eq!(fs.paths_of(absent("/1/low/none")), [both[0], "1/3/4/none from 0 to nothing"]);
+    let open = || assert!(task.open("/1/3/4", OpenFlags::DIRECTORY, 0).is_ok());
+    assert_eq!(fs.paths_of(open), ["1/3/4 from 0 to 134"]);
+    // Who looks for a name to change it asks about its directory, and then about the name.
+    let make = || assert_eq!(task.mkdir("/1/3/4/6", 0o755), Err(Errno::EEXIST));
+    for _ in 0..2 {
+        make();
+    }
+    fs.asked();
+    fs.paths.as_ref().unwrap().lock().unwrap().clear();
+    make();
+    assert_eq!(*fs.paths.as_ref().unwrap().lock().unwrap(), ["1/3/4 from 0 to 134"]);
+    assert_eq!(fs.asked(), (vec![], vec!["6".into()]));
+}
+
+#[test]
+fn a_path_begins_at_the_last_mount() {
+    let (_, task) = asked_about_paths();
+    let upper = Arc::new(Digits { paths: Some(Mutex::default()), ..Digits::default() });
+    task.mount(MemFs::new(), "/1/2", MountFlags::empty()).unwrap();
+    task.mkdir("/1/2/m", 0o755).unwrap();
+    task.mount(Arc::clone(&upper) as _, "/1/2/m", MountFlags::empty()).unwrap();
+    let stat = |path: &'static str| {
+        let task = &task;
+        move || assert!(task.stat(path).is_ok(), "{path}")
+    };
+    // Names of two mounts would be two questions: such a path is walked.
+    assert_eq!(upper.paths_of(stat("/1/2/m/3/4")), Vec::<String>::new());
+    let inside = task.fork();
+    inside.chroot("/1/2").unwrap();
+    inside.chdir("/").unwrap();
+    let stat = |path: &'static str| {
+        let inside = &inside;
+        move || assert!(inside.stat(path).is_ok(), "{path}")
+    };
+    assert_eq!(upper.paths_of(stat("/m/3/4")), ["3/4 from 0 to 34"]);
+    assert_eq!(upper.paths_of(stat("/m/../m/3/4")), ["3/4 from 0 to 34"]);
+    assert_eq!(upper.paths_of(stat("/m/3/../../m/4")), Vec::<String>::new());
+    // Neither is it asked where a symlink leads out.
+    inside.mkdir("/1", 0o755).unwrap();
+    inside.mkdir("/1/low", 0o755).unwrap();
+    assert_eq!(upper.paths_of(stat("/m/high")), Vec::<String>::new());
+    // A root that is not its mount's is none to ask from.
+    inside.chroot("/m/3").unwrap();
+    assert_eq!(upper.paths_of(stat("/4/6")), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_known_of_a_path_is_walked() {
+    let (fs, task) = asked_about_paths();
+    let stat = || assert!(task.stat("/1/3/4").is_ok());
+    assert_eq!(fs.paths_of(stat).len(), 1);
+    fs.knows_no_path.store(true, Relaxed);
+    stat();
+    assert_eq!(fs.asked(), (vec!["1/3/4".into()], vec![]), "name by name");
+    let paths = || fs.paths.as_ref().unwrap().lock().unwrap().len();
+    let before = paths();
+    for _ in 0..100 {
+        stat();
+    }
+    assert!(paths() - before < 20, "it is asked in vain less and less often");
+    fs.knows_no_path.store(false, Relaxed);
+    fs.asked();
+    let mut last = paths();
+    let asked_again = (0..2000).any(|_| {
+        stat();
+        std::mem::replace(&mut last, paths()) != last && fs.paths_of(stat).len() == 1
+    });
+    assert!(asked_again, "it is tried again");
+}
+
+#[test]
+fn who_may_not_search_asks_about_no_path() {
+    let (fs, root) = asked_about_paths();
+    let user = root.vfs().task(Cred::user(1, 1));
+    let may = || assert!(root.stat("/1/2/3").is_ok());
+    let must_not = || assert_eq!(user.stat("/1/2/3").map(drop), Err(Errno::EACCES));
+    assert_eq!(fs.paths_of(may).len(), 1);
+    assert_eq!(fs.paths_of(must_not), Vec::<String>::new());
 }

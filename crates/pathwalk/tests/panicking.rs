@@ -26,13 +26,14 @@ type Row = (&'static str, Features, fn(&Machine) -> Result<()>);
 const NONE: Features = Features::empty();
 const AGAIN: Features = Features::REVALIDATE;
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     ("lookup", NONE, |m| m.task.stat("/m/new").map(drop)),
     ("lookup, in a directory", NONE, |m| m.task.stat("/m/d/new").map(drop)),
     ("revalidate", AGAIN, |m| m.task.stat("/m/f").map(drop)),
     ("revalidate, absent", AGAIN, |m| m.task.stat("/m/absent").map(drop)),
     ("revalidate, to be changed", AGAIN, |m| m.task.unlink("/m/f")),
     ("lookup_many", AGAIN.union(Features::LOOKUP_MANY), |m| m.task.stat("/m/d/in").map(drop)),
+    ("revalidate_path", AGAIN.union(Features::REVALIDATE_PATH), |m| m.task.stat("/m/e").map(drop)),
     ("permission", Features::PERMISSION, |m| m.task.access("/m/f", AccessMode::R_OK)),
     ("getattr", Features::GETATTR, |m| m.task.stat("/m/f").map(drop)),
     ("acls", Features::POSIX_ACL, |m| {
@@ -74,6 +75,8 @@ fn machine(features: Features) -> Machine {
     }
     let file = task.open("/m/f", OpenFlags::CREAT | OpenFlags::RDWR, 0o644).unwrap();
     let dir = task.open("/m", OpenFlags::DIRECTORY, 0).unwrap();
+    // Twice, so that the next look at it is a remembered one.
+    assert!(task.stat("/m/e").is_ok() && task.stat("/m/e").is_ok());
     let known = ["/m/link", "/m/private", "/m/absent", "/m/d/in"];
     assert_eq!(known.map(|name| task.lstat(name).is_ok()), [true, true, false, false]);
     Machine { fs, task, file, dir }

@@ -19,6 +19,9 @@ bitflags! {
         const REVALIDATE = 1 << 3;
         /// … of a run of cached names at a time, by [`FileSystem::lookup_many`](super::FileSystem::lookup_many).
         const LOOKUP_MANY = 1 << 7;
+        /// … and of all cached names of a path at once, by [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path), where
+        /// a thread walked it before.
+        const REVALIDATE_PATH = 1 << 15;
         /// [`FileSystem::getattr`](super::FileSystem::getattr) wants to be asked at each stat, whatever the cache has.
         const GETATTR = 1 << 10;
         /// Its symlinks lead to different places for different tasks, or to places without a path:

@@ -149,6 +149,28 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(0)
     }
 
+    /// Says whether a path of cached names, from `dir` on, still leads where it led: to `cached`, or for `None` to no file.
+    /// Asked if [`Features::REVALIDATE_PATH`] is set, where a thread walked a path before and the cache knows of no change
+    /// since: once about the whole path, and before that once about the way to each symlink on it. Of what it leads to it
+    /// brings the attributes up to date, as [`FileSystem::getattr`] does.
+    ///
+    /// The last name may stand for a symlink, none before it did. It has no empty names; it may have dots, but leads nowhere
+    /// above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the
+    /// directories on the way as far as the cache knows.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from saying; that is as `false`.
+    fn revalidate_path(
+        &self,
+        dir: InodeRef<'_>,
+        path: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let _ = (dir, path, cached);
+        Ok(false)
+    }
+
     /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them; asked if
     /// [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
     ///

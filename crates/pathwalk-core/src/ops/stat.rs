@@ -73,7 +73,7 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
             })?;
         }
         let inode = end.vfs.inode(end.inode());
-        if inode.wants_getattr() {
+        if inode.wants_getattr() && !end.fresh {
             if RCU {
                 return Err(Stop::Leave(Left::Attributes));
             }

@@ -14,12 +14,14 @@ pub(crate) struct End<'a, const RCU: bool> {
     root: Option<Place>,
     /// The walk's path is known to be the place's one path, with neither symlinks nor dots nor empty names.
     pub(crate) canonical: bool,
+    /// The file system has just brought the attributes up to date.
+    pub(crate) fresh: bool,
 }
 
 impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
     pub(crate) fn new(vfs: &'a Vfs, who: Subject<'a>, at: Place, root: Option<Place>) -> Self {
-        Self { vfs, who, at, root, canonical: false }
+        Self { vfs, who, at, root, canonical: false, fresh: false }
     }
 
     /// The end of an express walk.
@@ -69,6 +71,14 @@ impl<'a, const RCU: bool> End<'a, RCU> {
         #[cfg(not(pathwalk_ablate = "forget_root"))]
         let _ = &self.root;
         self.vfs.legitimize(&self.at).ok_or(Stop::Leave(Left::Changed))
+    }
+}
+
+impl<'a> End<'a, false> {
+    /// The end of a walk that was not walked, as its file system said of all of it that it leads there.
+    pub(crate) fn asked(request: &Request<'a>, held: &HeldPath<'a>) -> Self {
+        let at = request.vfs.sample(held.mnt(), held.dentry());
+        Self { fresh: true, ..Self::new(request.vfs, request.asker.subject(), at, None) }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     hold::{Hold, Rcu, miss},
     job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
-    memo,
+    memo::{self, Known, Said},
     run::{Runner, Stopped, Until},
     skip_slashes,
     text::LastText,
@@ -39,6 +39,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall(vfs, root, request.asker, request.path) {
+            Some(known) if known.asks => return lookup_asking(request, known, terminal),
             // It was made following the last symlink, too.
             Some(known) if known.link && !follow => {}
             Some(known) => {
@@ -61,6 +62,29 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
             }
             None => return lookup_anew(request, terminal),
         }
+    }
+    lookup_walking(request, terminal)
+}
+
+/// Looks a path up that this thread remembers, if a file system says that it still is so.
+#[cold]
+#[inline(never)]
+fn lookup_asking<'a, T: Terminal<'a>>(
+    request: Request<'a>,
+    known: Known,
+    mut terminal: T,
+) -> Result<T::Out> {
+    match known.ask(&request, request.path) {
+        Said::Absent => return Err(Errno::ENOENT),
+        Said::Leads(held) if held.is_directory() || !request.flags.contains(Lookup::DIRECTORY) => {
+            match terminal.finish(&End::asked(&request, &held)) {
+                Ok(out) => return Ok(out),
+                // It is walked after all, and asked anew.
+                Err(Stop::Errno(Errno::ESTALE) | Stop::Leave(_)) => {}
+                Err(Stop::Errno(errno)) => return Err(errno),
+            }
+        }
+        Said::Leads(_) | Said::Walk => {}
     }
     lookup_walking(request, terminal)
 }
@@ -155,6 +179,7 @@ fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Beg
     let vfs = request.vfs;
     let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
+        Some(known) if known.asks => Ok(None),
         Some(known) if known.absent => Err(Errno::ENOENT),
         Some(known) => {
             let (at, pos) = (known.place(vfs), directory.len() + 1);
@@ -217,7 +242,8 @@ pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>
         return None;
     }
     let at = known.place(vfs);
-    vfs.legitimize(&at).map(|held| (held, at.seq))
+    let held = keep_known(request, &known, request.path).ok()??;
+    Some((held, at.seq))
 }
 
 /// Remembers where a path leads, if it was met before.
@@ -265,7 +291,7 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
         memo::remember(*request, directory);
         return Ok(Remembered::Nothing);
     };
-    if known.absent {
+    if known.absent && !known.asks {
         return Err(Errno::ENOENT);
     }
     let at = known.place(vfs);
@@ -276,10 +302,31 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
         return Ok(Remembered::Other);
     }
     let text = LastText::Path(path);
-    Ok(match vfs.legitimize(&at) {
+    Ok(match keep_known(request, &known, directory)? {
         Some(dir) => Remembered::Parent(Parent { dir, last, text, anew: false }),
         None => Remembered::Other,
     })
+}
+
+/// Keeps the place that is known of a text, if its file system says that it still is so, or wants not to be asked.
+///
+/// # Errors
+///
+/// - `ENOENT`: it says that there still is no such place.
+#[inline(always)]
+fn keep_known<'a>(
+    request: &Request<'a>,
+    known: &Known,
+    text: &[u8],
+) -> Result<Option<HeldPath<'a>>> {
+    if !known.asks {
+        return Ok(request.vfs.legitimize(&known.place(request.vfs)));
+    }
+    match known.ask(request, text) {
+        Said::Leads(held) => Ok(Some(held)),
+        Said::Absent => Err(Errno::ENOENT),
+        Said::Walk => Ok(None),
+    }
 }
 
 /// As [`parent`], after that of another path was looked up: where both are spelled alike, and neither has bounds, it is the same

@@ -176,6 +176,10 @@ pub trait Observer {
     /// Whether a walk that holds nothing asks file systems; where not, it leaves: it is a walk beside that of the call, which
     /// asks itself.
     const ASKS: bool = true;
+
+    /// Whether a walk that holds nothing believes cached names of which a file system wants to be asked: who listens asks
+    /// afterwards, about all of them.
+    const BELIEVES: bool = false;
 }
 
 /// A place that an observer is told of.

@@ -24,7 +24,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if H::RCU && child.flags & (IN_LOOKUP | HASHED) != HASHED {
             return Err(Stop::Leave(Left::NotCached));
         }
-        if H::RCU && child.flags & REVALIDATE != 0 {
+        if H::RCU && !O::BELIEVES && child.flags & REVALIDATE != 0 {
             return Err(Stop::Leave(Left::Revalidate));
         }
         if child.flags & AGED != 0 {

@@ -1,10 +1,10 @@
 //! What another process changes: when it is seen.
 
 use crate::common::Ground;
-use pathwalk_abi::{AtFlags, Errno, OpenFlags};
-use pathwalk_core::At;
+use pathwalk_abi::{AccessMode, AtFlags, Errno, OpenFlags};
+use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostOptions};
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{fmt::Debug, fs, os::unix::fs::symlink, process::Command};
 
 fn ground(coherence: Coherence) -> Ground {
     let options = HostOptions { coherence, ..HostOptions::default() };
@@ -21,6 +21,15 @@ fn elsewhere(ground: &Ground, script: &str) {
     assert!(status.success(), "{script}");
 }
 
+/// What a call answers, walked, walked to be remembered, and remembered.
+fn thrice<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
+    let first = call();
+    for _ in 0..2 {
+        assert_eq!(call(), first);
+    }
+    first
+}
+
 /// Those that notice what others do.
 fn each(f: impl Fn(&Ground)) {
     for coherence in [Coherence::Strict, Coherence::Watched] {
@@ -32,7 +41,7 @@ fn each(f: impl Fn(&Ground)) {
 fn what_others_did_before_a_call_is_seen_by_it() {
     each(|ground| {
         let task = &ground.task;
-        let size = |path: &str| task.stat(path).map(|stat| stat.st_size);
+        let size = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_size));
         for round in 0..3 {
             assert_eq!(size("/a/b/c/file"), Ok(1));
             assert_eq!(size("/a/b/c/new"), Err(Errno::ENOENT));
@@ -64,18 +73,19 @@ fn what_others_did_before_a_call_is_seen_by_it() {
 fn names_become_other_kinds_of_files() {
     each(|ground| {
         let task = &ground.task;
-        assert!(task.stat("/a/b/c/file").is_ok());
+        let stat = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_size));
+        assert!(stat("/a/b/c/file").is_ok());
         elsewhere(ground, "mv a/b kept; ln -s ../kept a/b");
-        assert!(task.stat("/a/b/c/file").is_ok(), "through a symlink, which is walked here");
+        assert!(stat("/a/b/c/file").is_ok(), "through a symlink, which is walked here");
         assert_eq!(task.lstat("/a/b").unwrap().st_mode & 0o170_000, 0o120_000);
         elsewhere(ground, "rm a/b; echo > a/b");
-        assert_eq!(task.stat("/a/b/c/file"), Err(Errno::ENOTDIR));
+        assert_eq!(stat("/a/b/c/file"), Err(Errno::ENOTDIR));
         elsewhere(ground, "rm a/b; mv kept a/b");
-        assert!(task.stat("/a/b/c/file").is_ok());
+        assert!(stat("/a/b/c/file").is_ok());
         symlink("file", ground.host("a/b/c/link")).unwrap();
-        assert_eq!(task.stat("/a/b/c/link").unwrap().st_size, 1);
+        assert_eq!(stat("/a/b/c/link"), Ok(1));
         elsewhere(ground, "ln -sfT nowhere a/b/c/link");
-        assert_eq!(task.stat("/a/b/c/link"), Err(Errno::ENOENT));
+        assert_eq!(stat("/a/b/c/link"), Err(Errno::ENOENT));
     });
 }
 
@@ -136,6 +146,33 @@ fn strict_asks_about_a_run_of_names_at_once() {
     assert_eq!(task.stat("/a/x/../b/c/file"), Err(Errno::ENOENT));
     assert!(task.stat("/a/x/c/../../x/c/file").is_ok());
     assert_eq!(task.stat("/a/b/../x/c/file"), Err(Errno::ENOENT), "b is no directory any more");
+}
+
+#[test]
+fn strict_asks_about_a_remembered_path_at_once() {
+    let ground = ground(Coherence::Strict);
+    let task = &ground.task;
+    task.chmod("/a/b/c", 0o700).unwrap();
+    let calls = |call: &dyn Fn()| {
+        call();
+        call();
+        ground.calls(call)
+    };
+    let access = |path: &'static str| move || drop(task.access(path, AccessMode::R_OK));
+    assert_eq!(calls(&access("/a/b/c/file")), 2, "it is walked to, and looked at");
+    assert_eq!(calls(&access("/a/b/c/none")), 1);
+    assert_eq!(calls(&access("/a/b/c/none/below")), 1);
+    assert_eq!(calls(&|| assert!(task.stat("/a/b/c/file").is_ok())), 2, "and not once more");
+    let open = || assert!(task.open("/a/b/c/file", OpenFlags::RDONLY, 0).is_ok());
+    assert_eq!(calls(&open), 3);
+    // What is remembered is of its directories as they were: who takes the right away is obeyed.
+    let user = task.vfs().task(Cred::user(1000, 1000));
+    let look = || user.access("/a/b/c/file", AccessMode::empty());
+    assert_eq!(thrice(look), Err(Errno::EACCES));
+    task.chmod("/a/b/c", 0o755).unwrap();
+    assert_eq!(thrice(look), Ok(()));
+    task.chmod("/a/b/c", 0o700).unwrap();
+    assert_eq!(thrice(look), Err(Errno::EACCES));
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn what_others_wrote_beside_a_file_harms_nobody() {
     let root = machine(&ground, kept);
     root.creat("/f", 0o644).unwrap();
     root.mkdir("/d", 0o755).unwrap();
+    root.creat("/d/deep", 0o644).unwrap();
     for text in ["", "x", "40755 0 0 0:0", "100600 1 2 0:0", "20600 0 0 1:5", "120777 0 0 0:0"] {
         let set = |name| {
             let path = ground.host(name);
@@ -136,12 +137,17 @@ fn what_others_wrote_beside_a_file_harms_nobody() {
         };
         set("f");
         set("d");
-        let stat = root.lstat("/f").unwrap();
-        assert_ne!(FileType::from_mode(stat.st_mode), Some(FileType::Directory));
+        set("d/deep");
+        for name in ["/f", "/d/deep"] {
+            let stat = root.lstat(name).unwrap();
+            assert_ne!(FileType::from_mode(stat.st_mode), Some(FileType::Directory));
+        }
         let stat = root.stat("/d").unwrap();
         assert_eq!(FileType::from_mode(stat.st_mode), Some(FileType::Directory), "{text}");
     }
-    assert_eq!(root.stat("/f"), Err(Errno::EIO), "an empty symlink is none");
+    for name in ["/f", "/d/deep"] {
+        assert_eq!(root.stat(name), Err(Errno::EIO), "an empty symlink is none");
+    }
 }
 
 #[test]

@@ -256,6 +256,11 @@ impl FileSystem for SampleFs {
         Ok(0)
     }
 
+    fn revalidate_path(&self, _: InodeRef<'_>, _: &[u8], _: Option<InodeRef<'_>>) -> Result<bool> {
+        self.asked();
+        Ok(true)
+    }
+
     fn getattr(&self, _: InodeRef<'_>) -> Result<()> {
         self.asked();
         Ok(())

@@ -11,8 +11,9 @@ use super::{
         road,
         text::Text,
     },
-    FEW, INODES, Known, MOUNTS, Memo, NO_INODE, NO_MOUNT, NO_STEP, STEPS, Step, both,
-    text::{self as memo_text, hash},
+    FEW, INODES, Known, MOUNTS, Memo, NO_INODE, NO_MOUNT, NO_STEP, STEPS, Step,
+    ask::Gathered,
+    both, key, text as memo_text,
     thread::{self, Memos, NOTES, Nothing},
 };
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
+use std::rc::Rc;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
 /// remembered.
@@ -33,7 +35,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
     if Nothing::is_remembered() {
         return;
     }
-    let hash = hash(text);
+    let hash = key(request.vfs, text);
     NOTES.with(|notes| {
         // Who walks to make a memo makes none on the way.
         let Ok(mut notes) = notes.try_borrow_mut() else { return };
@@ -75,6 +77,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     if noter.broken || noter.absent != absent {
         return None;
     }
+    let questions = noter.questions.questions(&request, &at).ok()?;
     let known = Known {
         mnt: (at.mnt, at.mnt_seq),
         at: (at.dentry, at.seq),
@@ -82,6 +85,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         absent,
         link: noter.link,
         canonical: noter.links == 0 && memo_text::is_canonical(text),
+        asks: questions.is_some(),
     };
     let mut memo = Memo {
         root: both((root.mnt, root.dentry)),
@@ -95,6 +99,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         inodes: noter.inodes,
         mounts: noter.mounts,
         who: if noter.theirs { request.asker.identity() } else { Identity::NONE },
+        questions: questions.map(Rc::new),
         ..Memo::none()
     };
     memo.text.get_mut(..text.len())?.copy_from_slice(text);
@@ -130,6 +135,7 @@ struct Noter<'a> {
     until: i64,
     link: bool,
     absent: bool,
+    questions: Gathered,
     /// A directory was searched that not everyone may.
     theirs: bool,
     /// Something cannot be noted.
@@ -150,6 +156,7 @@ impl<'a> Noter<'a> {
             until: i64::MAX,
             link: false,
             absent: false,
+            questions: Gathered::default(),
             theirs: false,
             broken: false,
         }
@@ -228,12 +235,20 @@ impl Noter<'_> {
 impl Observer for &mut Noter<'_> {
     const LISTENS: bool = true;
     const ASKS: bool = false;
+    const BELIEVES: bool = true;
 
     fn begin(&mut self, at: Spot<'_>) {
+        let at_root = at.vfs.mount_slot(at.place.mnt).root() == at.place.dentry;
+        self.questions.enter(at.place.mnt, at_root);
         self.stepped(at);
     }
 
+    fn component(&mut self, name: &[u8], _holding: bool) {
+        self.questions.name(name);
+    }
+
     fn stepped(&mut self, at: Spot<'_>) {
+        self.questions.seen(at.place);
         // Whether it is crossed is not the memo's to say.
         self.broken |= at.place.flags & (AUTOMOUNT | TRANSIT) != 0;
         self.step((at.place.dentry, at.place.seq));
@@ -247,10 +262,13 @@ impl Observer for &mut Noter<'_> {
     fn passed(&mut self, at: Spot<'_>) {
         self.stepped(at);
         self.mount(at.place);
+        self.questions.enter(at.place.mnt, false);
     }
 
     fn mounted(&mut self, at: Spot<'_>) {
-        self.passed(at);
+        self.stepped(at);
+        self.mount(at.place);
+        self.questions.enter(at.place.mnt, true);
     }
 
     fn connected(&mut self) {
@@ -259,6 +277,7 @@ impl Observer for &mut Noter<'_> {
 
     fn before_link(&mut self, at: Spot<'_>) {
         self.stepped(at);
+        self.questions.link(at.place);
         self.broken |= self.symlink(at).is_none();
     }
 

@@ -14,17 +14,21 @@
 //! 4. That everyone may search a directory its dentry's flags say, under its count. Where only some may, the memo is of this
 //!    asker alone, and the directory's inode is one more step. If more depends on who asks, none is made.
 //! 5. A count comes again after 2³¹ changes. So memos end with the [era](pathwalk_sync::seq::era) of the counts.
-//! 6. A text is remembered the second time that it is met: whole paths, and the directories of last components. A thread that
+//! 6. Where a file system wants to be asked about cached names, the memo has the [`Questions`], and holds only if that answers
+//!    them as before: one about the whole path, and one about the way to each symlink on it.
+//! 7. A text is remembered the second time that it is met: whole paths, and the directories of last components. A thread that
 //!    met none again has 8 KiB of notes and nothing else; all have no more than
 //!    [`Config::memo_bytes`](crate::Config::memo_bytes).
-//! 7. What is asked after two texts is mostly what was asked after them before: that memo is compared with first, and the text
+//! 8. What is asked after two texts is mostly what was asked after them before: that memo is compared with first, and the text
 //!    is hashed only if it is another.
-//! 8. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
-//!    use, as the memo never held when it was looked at, or none could be made, it is tried again only after two more
+//! 9. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
+//!    use, as the memo never held when it was looked at, or none could be made, or a file system refused it, it is tried again only after two more
 //!    meetings, then after four, then eight, up to 1024.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
+
+mod ask;
 
 mod make;
 
@@ -32,6 +36,7 @@ mod text;
 
 mod thread;
 
+pub(crate) use ask::Said;
 pub(crate) use make::remember;
 pub(crate) use text::{any_directory_of, can_be, directory_of};
 pub use thread::{bytes, own_ranges};
@@ -44,8 +49,9 @@ use crate::{
     mount::MountId,
     vfs::Vfs,
 };
+use ask::Questions;
 use pathwalk_sync::Sample;
-use std::cell::Cell;
+use std::{cell::Cell, rc::Rc};
 use text::{LONG, SHORT};
 
 /// So many dentries are looked at first; most walks have no more.
@@ -53,7 +59,7 @@ const FEW: usize = 8;
 /// The most dentries on the way.
 const STEPS: usize = FEW + 7;
 /// The most inodes on the way that matter: symlinks, and directories that only some may search.
-const INODES: usize = 8;
+const INODES: usize = 7;
 /// The most mounts on the way, where there are others than the root's.
 const MOUNTS: usize = 3;
 /// The longest text that is remembered.
@@ -80,11 +86,20 @@ pub(crate) struct Known {
     pub(crate) link: bool,
     /// There is neither a symlink nor a dot nor an empty name in the text: it is the place's one path.
     pub(crate) canonical: bool,
+    /// A file system is to be asked whether it still is so: see [`Known::ask`].
+    pub(crate) asks: bool,
 }
 
 impl Known {
-    const NOTHING: Self =
-        Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, absent: false, link: false, canonical: false };
+    const NOTHING: Self = Self {
+        mnt: NO_MOUNT,
+        at: NO_STEP,
+        links: 0,
+        absent: false,
+        link: false,
+        canonical: false,
+        asks: false,
+    };
 
     /// The place, unless a name is absent.
     #[inline(always)]
@@ -141,6 +156,8 @@ struct Memo {
     mounts: [Step<MountId>; MOUNTS],
     /// Whose walk it was, if a directory was searched that not everyone may.
     who: Identity,
+    /// What a file system is to be asked.
+    questions: Option<Rc<Questions>>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
@@ -155,7 +172,7 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     let guess = memos.guess();
     let found = match memos.at(guess) {
         Some(memo) if memo.is(vfs, root, text) => Some((guess, memo)),
-        _ => match memos.find(text::hash(text)) {
+        _ => match memos.find(key(vfs, text)) {
             Some((at, memo)) if memo.is(vfs, root, text) => {
                 memos.follow_by(at);
                 Some((at, memo))
@@ -173,6 +190,12 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     };
     thread::put(memos);
     known
+}
+
+/// By what a memo is found: machines in which the same texts are asked for do not take each other's places.
+#[inline(always)]
+fn key(vfs: &Vfs, text: &[u8]) -> u64 {
+    text::hash(text) ^ u64::from(vfs.number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Does something while this thread remembers nothing: each walk is walked.
@@ -199,6 +222,7 @@ impl Memo {
             inodes: [NO_INODE; INODES],
             mounts: [NO_MOUNT; MOUNTS],
             who: Identity::NONE,
+            questions: None,
         }
     }
 

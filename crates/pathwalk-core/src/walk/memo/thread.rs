@@ -1,12 +1,14 @@
 //! What a thread keeps: its memos, in sets by their texts' hashes, and which texts it met.
 
-use super::Memo;
+use super::{Memo, Root, ask::Questions, key};
+use crate::vfs::Vfs;
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell64, seq::era};
 use std::{
     cell::{Cell, RefCell},
     mem::ManuallyDrop,
     ops::Range,
+    rc::Rc,
 };
 
 /// So many sets of texts that hash alike are remembered in a thread.
@@ -85,8 +87,8 @@ pub(super) struct Memos {
     /// In the order in which they were made first: who asks in the same order again finds each one beside the one before
     /// it, and so does the hardware.
     all: Vec<Memo>,
-    /// So many bytes of the budget are taken.
-    taken: u64,
+    /// What they take of the budget, piece by piece.
+    taken: Vec<Budgeted>,
     /// The era in which they were made.
     era: u32,
     sets: [Set; SETS],
@@ -122,7 +124,8 @@ impl Memos {
     /// No memos yet, if the budget has room for them. A thread that ends gets none.
     pub(super) fn new(budget: u64) -> Option<Box<Self>> {
         END.try_with(|_| ()).ok()?;
-        let taken = take_bytes(size_of::<Self>() + Self::FIRST * size_of::<Memo>(), budget)?;
+        let bytes = size_of::<Self>() + Self::FIRST * size_of::<Memo>();
+        let taken = vec![Budgeted::new(bytes, budget)?];
         let all = Vec::with_capacity(Self::FIRST);
         let sets = [Set { tags: Tags(0), at: [NOWHERE; WAYS] }; SETS];
         Some(Box::new(Self {
@@ -228,12 +231,35 @@ impl Memos {
         let all = &mut self.all;
         if all.len() == all.capacity() {
             let as_many = all.len();
-            self.taken += take_bytes(as_many * size_of::<Memo>(), budget)?;
+            self.taken.push(Budgeted::new(as_many * size_of::<Memo>(), budget)?);
             all.reserve_exact(as_many);
         }
         all.push(Memo::none());
         u16::try_from(all.len() - 1).ok()
     }
+}
+
+/// What is to be asked about a text that is remembered.
+pub(super) fn questions(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Questions>> {
+    let memos = take()?;
+    let found = memos.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
+    let questions = found.and_then(|(_, memo)| memo.questions.clone());
+    put(memos);
+    questions
+}
+
+/// Forgets the memo of a text, which is of no use.
+pub(super) fn strike(vfs: &Vfs, text: &[u8]) {
+    let hash = key(vfs, text);
+    if let Some(mut memos) = take() {
+        memos.forget(hash);
+        put(memos);
+    }
+    NOTES.with(|notes| {
+        if let Ok(mut notes) = notes.try_borrow_mut() {
+            notes.strike(hash);
+        }
+    });
 }
 
 /// Where a memo is put.
@@ -254,13 +280,6 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Memos {
-    fn drop(&mut self) {
-        let _taking = TAKING.lock();
-        TAKEN.set(TAKEN.get() - self.taken);
-    }
-}
-
 /// The bytes of all threads' memos; changed by who has the lock beside it.
 static TAKEN: Cell64 = Cell64::new(0);
 static TAKING: Mutex<()> = Mutex::new(());
@@ -271,15 +290,27 @@ pub fn bytes() -> u64 {
     TAKEN.get()
 }
 
-/// Takes so many bytes of the budget, or nothing; answers how many.
-fn take_bytes(bytes: usize, budget: u64) -> Option<u64> {
-    let bytes = bytes as u64;
-    let more = || Some(TAKEN.get() + bytes).filter(|&bytes| bytes <= budget);
-    // Who finds no room stores nothing.
-    more()?;
-    let _taking = TAKING.lock();
-    TAKEN.set(more()?);
-    Some(bytes)
+/// Bytes that are taken of the budget, until it is dropped.
+pub(super) struct Budgeted(u64);
+
+impl Budgeted {
+    /// Takes so many, if there are.
+    pub(super) fn new(bytes: usize, budget: u64) -> Option<Self> {
+        let bytes = bytes as u64;
+        let more = || Some(TAKEN.get() + bytes).filter(|&bytes| bytes <= budget);
+        // Who finds no room stores nothing.
+        more()?;
+        let _taking = TAKING.lock();
+        TAKEN.set(more()?);
+        Some(Self(bytes))
+    }
+}
+
+impl Drop for Budgeted {
+    fn drop(&mut self) {
+        let _taking = TAKING.lock();
+        TAKEN.set(TAKEN.get() - self.0);
+    }
 }
 
 /// What tells the texts of a set apart, mostly: sixteen bits of each one's hash.

@@ -1,0 +1,176 @@
+//! Asking a file system whether what is remembered still holds: once about the whole path, and once about the way to each
+//! symlink on it.
+//!
+//! ```text
+//!   /mnt/bin/cc, where bin/cc is a symlink to gcc        all but mnt are cached, and are to be asked about
+//!
+//!   revalidate_path(root of the mount, "bin/cc", the symlink)
+//!   revalidate_path(root of the mount, "bin/gcc", the end)
+//! ```
+//!
+//! The walk would count each directory on its way, and ask about a run of names. Here nothing on the way is held: that the
+//! names lead where they led the file system says, and that nothing was changed in the cache the memo.
+//!
+//! Linux has no such thing.
+
+use super::{
+    super::{HeldPath, Place, Request, counts::Counts, observe::Left, tally},
+    Known, Step,
+    thread::{self, Budgeted},
+};
+use crate::{
+    dcache::{DentryId, REVALIDATE},
+    fs::Features,
+    inode::{InodeId, InodeRef},
+    mount::MountId,
+    vfs::Vfs,
+};
+use pathwalk_sync::lock_order;
+use smallvec::SmallVec;
+
+/// What a file system is to be asked.
+pub(super) struct Questions {
+    links: Box<[Question]>,
+    /// The names that lead to the end, from the root of its mount on.
+    last: Box<[u8]>,
+    _bytes: Budgeted,
+}
+
+/// Whether these names, from the root of the mount on, lead to that symlink.
+struct Question {
+    names: Box<[u8]>,
+    link: Step<DentryId>,
+}
+
+/// What a file system says of a path that was walked before.
+pub(crate) enum Said<'a> {
+    /// It leads where it led; that is held, and its attributes are those of now.
+    Leads(HeldPath<'a>),
+    /// It leads to no file, as before.
+    Absent,
+    /// That is not to be believed any more: the path is to be walked.
+    Walk,
+}
+
+impl Known {
+    /// Asks the file system whether `text`, with which the request's path begins, leads where it led.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn ask<'a>(&self, request: &Request<'a>, text: &[u8]) -> Said<'a> {
+        let vfs = request.vfs;
+        tally::note(Left::Revalidate);
+        // Of what is absent, this is the last directory; by it the mount is held, and by that its root.
+        let Some(held) = vfs.legitimize(&self.place(vfs)) else { return Said::Walk };
+        let Some(questions) = thread::questions(vfs, request.fs.peek_root(), text) else {
+            return Said::Walk;
+        };
+        lock_order::assert_none_held();
+        if !questions.hold(&held, self.absent) {
+            thread::strike(vfs, text);
+            return Said::Walk;
+        }
+        if self.absent { Said::Absent } else { Said::Leads(held) }
+    }
+}
+
+impl Questions {
+    /// Whether all are answered as before.
+    fn hold(&self, held: &HeldPath<'_>, absent: bool) -> bool {
+        let (vfs, sb) = (held.vfs(), held.sb());
+        let root = inode_of(vfs, DentryId(held.mount().root.get()));
+        // Where there are no names it is the root itself.
+        let leads = |names: &[u8], to| {
+            names.is_empty() || matches!(sb.fs.revalidate_path(root, names, to), Ok(true))
+        };
+        let finds = |question: &Question| {
+            let (link, seq) = question.link;
+            let counted = vfs.dget_not_dead(link).then(|| Counts::of_child(vfs, link));
+            counted.is_some_and(|_held| {
+                vfs.dentry(link).seq.unchanged(seq)
+                    && leads(&question.names, Some(inode_of(vfs, link)))
+            })
+        };
+        self.links.iter().all(finds) && leads(&self.last, (!absent).then(|| held.inode_ref()))
+    }
+}
+
+/// The inode of a dentry that is counted.
+fn inode_of(vfs: &Vfs, dentry: DentryId) -> InodeRef<'_> {
+    vfs.inode_ref(InodeId(vfs.dentry(dentry).inode.get()))
+}
+
+/// The questions about a walk, gathered while it is walked once more.
+#[derive(Default)]
+pub(super) struct Gathered {
+    /// The mount that the walk is in.
+    mnt: Option<MountId>,
+    /// The names since the root of the mount, with slashes between.
+    names: SmallVec<[u8; 128]>,
+    /// They begin there.
+    from_root: bool,
+    links: Vec<Question>,
+    /// There is a name to be asked about.
+    asks: bool,
+    /// Some of that cannot be asked at once.
+    broken: bool,
+}
+
+impl Gathered {
+    /// The walk goes on at the root of a mount, or in the middle of one. Names of two mounts are not asked about.
+    pub(super) fn enter(&mut self, mnt: MountId, at_root: bool) {
+        self.broken |= self.asks && self.mnt != Some(mnt);
+        (self.mnt, self.from_root) = (Some(mnt), at_root);
+        self.names.clear();
+    }
+
+    /// The walk looks for a name.
+    pub(super) fn name(&mut self, name: &[u8]) {
+        if !self.names.is_empty() {
+            self.names.push(b'/');
+        }
+        self.names.extend_from_slice(name);
+    }
+
+    /// The walk came to what the name stands for, or saw that it is absent.
+    pub(super) fn seen(&mut self, at: &Place) {
+        self.asks |= at.flags & REVALIDATE != 0;
+    }
+
+    /// What it came to is a symlink, which it follows.
+    pub(super) fn link(&mut self, at: &Place) {
+        if at.flags & REVALIDATE != 0 {
+            self.broken |= !self.from_root;
+            self.links.push(Question { names: (&*self.names).into(), link: (at.dentry, at.seq) });
+        }
+        let dir = self.names.iter().rposition(|&byte| byte == b'/');
+        self.names.truncate(dir.unwrap_or(0));
+    }
+
+    /// The questions, or none if there are none to be asked.
+    ///
+    /// # Errors
+    ///
+    /// The file system cannot be asked so, or there is no room for the questions.
+    pub(super) fn questions(
+        self,
+        request: &Request<'_>,
+        at: &Place,
+    ) -> Result<Option<Questions>, ()> {
+        if !self.asks {
+            return Ok(None);
+        }
+        let vfs = request.vfs;
+        let sb = vfs.superblock(vfs.dentry(at.dentry).sb.get()).ok_or(())?;
+        if self.broken || !self.from_root || !sb.features.contains(Features::REVALIDATE_PATH) {
+            return Err(());
+        }
+        let each = |question: &Question| size_of::<Question>() + question.names.len();
+        let bytes = self.names.len() + self.links.iter().map(each).sum::<usize>();
+        let bytes = size_of::<Questions>() + bytes;
+        Ok(Some(Questions {
+            links: self.links.into(),
+            last: self.names.into_vec().into(),
+            _bytes: Budgeted::new(bytes, vfs.config.memo_bytes).ok_or(())?,
+        }))
+    }
+}
