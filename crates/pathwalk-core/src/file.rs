@@ -253,9 +253,29 @@ impl<'f> Deref for Borrowed<'f> {
 }
 
 impl Drop for OpenFile {
+    /// Linux: `__fput`.
     fn drop(&mut self) {
         let vfs = &self.anchor.vfs;
+        let _closed = Closed { vfs, goes_with: self.goes_with, mnt: self.mnt, dentry: self.dentry };
         vfs.fsnotify_close(self.dentry, self.flags);
+        // It may keep what the file system lies on.
+        drop(self.handle.take());
+    }
+}
+
+/// What an open file gives back, also where who is told of it panics.
+struct Closed<'v> {
+    vfs: &'v Vfs,
+    goes_with: GoesWith,
+    mnt: MountId,
+    dentry: DentryId,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let vfs = self.vfs;
+        // The mount keeps the file system until the count is kept.
+        let _mnt = MountCount { vfs, id: self.mnt };
         match self.goes_with {
             GoesWith::Nothing => {}
             GoesWith::WriteAccess => {
@@ -264,8 +284,6 @@ impl Drop for OpenFile {
             }
             GoesWith::Tree => vfs.dissolve(self.mnt),
         }
-        // The mount keeps the file system until the count is kept.
-        let _mnt = MountCount { vfs, id: self.mnt };
         vfs.dput_keeping(self.dentry);
     }
 }

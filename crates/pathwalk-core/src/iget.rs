@@ -134,7 +134,7 @@ impl Vfs {
             self.unlinked(sb).put();
         }
         // Who gave a dentry back may have freed another's that has its slot by now: then it is not his superblock.
-        match known.filter(|known| known.id() == sb) {
+        let _panicked = self.outlast(|| match known.filter(|known| known.id() == sb) {
             Some(known) => known.fs.evict(node, unlinked),
             None => {
                 let sb = self.superblock(sb);
@@ -143,7 +143,7 @@ impl Vfs {
                     sb.fs.evict(node, unlinked);
                 }
             }
-        }
+        });
         self.inodes.free(id.0);
     }
 

@@ -13,7 +13,7 @@ use crate::{
     cred::Subject,
     inode::{Attr, I_ACL, I_CHANGE_AWAITED, I_CHANGING, Inode, InodeId},
     lock,
-    mount::{MntFlags, MountId, remount::Writing},
+    mount::{MntFlags, MountId, remount::Writing, task_work::TaskWork},
     ops::making::may_keep_sgid,
     security::SetAttr,
     vfs::Vfs,
@@ -76,20 +76,26 @@ pub(crate) enum Stamp {
     Always,
 }
 
-/// An inode reserved for a change of its attributes.
+/// An inode reserved for a change of its attributes. Meanwhile nothing goes by this thread: a file system that did could wait for
+/// who waits for the inode.
 #[must_use = "a reservation that is forgotten blocks its inode"]
-pub(crate) struct Changing<'v>(&'v Inode);
+pub(crate) struct Changing<'v> {
+    slot: &'v Inode,
+    // Behind the reservation.
+    _work: TaskWork<'v>,
+}
 
 impl<'v> Changing<'v> {
     /// Waits until nobody else changes the inode, which the caller holds.
-    pub(crate) fn new(slot: &'v Inode) -> Self {
+    pub(crate) fn new(vfs: &'v Vfs, inode: InodeId) -> Self {
+        let (slot, work) = (vfs.inode(inode), vfs.task_work());
         loop {
             {
                 let _guard = slot.lockref.lock(lock::INODE);
                 let flags = slot.flags.get();
                 if flags & I_CHANGING == 0 {
                     slot.flags.set(flags | I_CHANGING);
-                    return Self(slot);
+                    return Self { slot, _work: work };
                 }
                 slot.flags.set(flags | I_CHANGE_AWAITED);
             }
@@ -105,13 +111,13 @@ impl<'v> Changing<'v> {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let before = {
-            let _guard = self.0.lockref.lock(lock::INODE);
-            let before = self.0.flags.get();
-            self.0.flags.set(before & !(I_CHANGING | I_CHANGE_AWAITED));
+            let _guard = self.slot.lockref.lock(lock::INODE);
+            let before = self.slot.flags.get();
+            self.slot.flags.set(before & !(I_CHANGING | I_CHANGE_AWAITED));
             before
         };
         if before & I_CHANGE_AWAITED != 0 {
-            gate::wake_all(self.0);
+            gate::wake_all(self.slot);
         }
     }
 }
@@ -130,7 +136,7 @@ impl Vfs {
         rules: impl FnOnce(&Attr, &mut Iattr) -> Result<()>,
     ) -> Result<()> {
         let slot = self.inode(held.inode());
-        let _changing = Changing::new(slot);
+        let _changing = Changing::new(self, held.inode());
         let now = self.now();
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
         rules(&slot.attr(), &mut change)?;

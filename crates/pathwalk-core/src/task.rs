@@ -547,10 +547,35 @@ fn hold(vfs: &Vfs, (mnt, dentry): (MountId, DentryId)) -> (MountId, DentryId) {
     (mnt, dentry)
 }
 
+impl FsStruct {
+    /// Gives both places back.
+    fn leave(&self) {
+        let _work = self.vfs.task_work();
+        for cells in [&self.root, &self.cwd] {
+            let (mnt, dentry) = cells.get();
+            if mnt != MountId::NONE {
+                cells.set((MountId::NONE, DentryId::NONE));
+                drop(HeldPath::new(&self.vfs, mnt, dentry));
+            }
+        }
+    }
+}
+
 impl Drop for FsStruct {
     fn drop(&mut self) {
-        for (mnt, dentry) in [self.root.get(), self.cwd.get()] {
-            drop(HeldPath::new(&self.vfs, mnt, dentry));
+        self.leave();
+    }
+}
+
+impl Drop for Task {
+    /// What nobody holds any more goes when all was given back.
+    ///
+    /// Linux: `exit_fs`, `exit_task_namespaces`.
+    fn drop(&mut self) {
+        let _work = self.anchor.vfs.task_work();
+        if Arc::strong_count(&self.fs) == 1 {
+            self.fs.leave();
         }
+        self.ns.leave();
     }
 }

@@ -359,6 +359,7 @@ impl Vfs {
     /// Drops all of a file system that has no mount left.
     pub(crate) fn kill_sb(&self, id: u32) {
         let Some(sb) = self.superblock(id) else { return };
+        let _work = self.task_work();
         self.fsnotify_sb_delete(&sb);
         let root = sb.root();
         if root != DentryId::NONE {

@@ -5,7 +5,7 @@
 #[cfg(debug_assertions)]
 use crate::shim::thread_local;
 #[cfg(debug_assertions)]
-use std::cell::RefCell;
+use std::cell::Cell;
 
 /// The place of a lock in the order: a thread that holds a rank may only take higher ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +20,13 @@ pub struct Held {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+    /// How many locks of each rank this thread holds. Without a destructor: what another thread-local drops may take locks.
+    static HELD: Cell<[u8; RANKS]> = const { Cell::new([0; RANKS]) };
 }
+
+/// Ranks are smaller.
+#[cfg(debug_assertions)]
+const RANKS: usize = 16;
 
 /// Notes that this thread is about to take a lock of `rank`.
 ///
@@ -36,14 +41,16 @@ pub fn acquire(rank: Rank, same_rank_ordered: bool) -> Held {
     #[cfg(debug_assertions)]
     {
         HELD.with(|held| {
-            let mut held = held.borrow_mut();
-            if let Some(&top) = held.iter().max() {
+            let mut counts = held.get();
+            if let Some(top) = counts.iter().rposition(|&count| count != 0) {
+                let at = usize::from(rank.0);
                 assert!(
-                    top < rank || (top == rank && same_rank_ordered),
-                    "lock order: {rank:?} is taken while {top:?} is held"
+                    top < at || (top == at && same_rank_ordered),
+                    "lock order: {rank:?} is taken while one of {top} is held"
                 );
             }
-            held.push(rank);
+            counts[usize::from(rank.0)] += 1;
+            held.set(counts);
         });
         Held { rank }
     }
@@ -63,10 +70,10 @@ pub fn acquire(rank: Rank, same_rank_ordered: bool) -> Held {
 pub fn assert_none_held() {
     #[cfg(debug_assertions)]
     HELD.with(|held| {
-        let held = held.borrow();
+        let counts = held.get();
         assert!(
-            held.is_empty(),
-            "a file system is asked, or memory given back, while {held:?} is held"
+            counts == [0; RANKS],
+            "a file system is asked, or memory given back, while locks are held: {counts:?} of each rank"
         );
     });
 }
@@ -76,9 +83,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
         HELD.with(|held| {
-            let mut held = held.borrow_mut();
-            let at = held.iter().rposition(|&rank| rank == self.rank);
-            held.remove(at.expect("a held lock was noted when it was taken"));
+            let mut counts = held.get();
+            counts[usize::from(self.rank.0)] -= 1;
+            held.set(counts);
         });
     }
 }

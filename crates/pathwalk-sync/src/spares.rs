@@ -1,7 +1,7 @@
 //! Spare counts: counts of slots that threads keep, instead of giving them back, for who asks for the same slot next.
 //!
 //! Two threads that take and give back counts of one slot meet at its [`Lockref`](crate::Lockref), though neither has
-//! anything to tell the other. Here each keeps the count on a line of its own:
+//! anything to tell the other. Here each keeps the count on a line of its own, as long as there are no more threads than lines:
 //!
 //! ```text
 //!   line 0   line 1        a line has sixteen places, each for every 16th slot
@@ -11,13 +11,13 @@
 //! A spare count holds its slot as any other does. So whoever wants a slot to end makes that known first, and then calls its
 //! spare counts in; and who keeps one looks behind that whether it may still be kept.
 //!
-//! Invariant: of [`Spares::keep`] and [`Spares::call_in`] at least one sees the other, so no spare count of a slot outlives
-//! the call that came after its end was made known.
+//! Invariant: of [`Spares::keep`] and [`Spares::call_in`] at least one sees the other. So after the call that came behind a
+//! slot's end was made known, no spare count of it stays: who kept one meanwhile takes it back himself.
 
 use crate::{
     shim::{
         AtomicU32,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
         fence,
     },
     striped::{STRIPES, fence_after_rmw, stripe},
@@ -32,8 +32,9 @@ pub struct Spares {
     lines: [Line; STRIPES],
 }
 
-/// The ids of slots; 0 where a place is empty. As long as a cache line, wherever it begins.
+/// The ids of slots; 0 where a place is empty.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Line([AtomicU32; PLACES]);
 
 impl Spares {
@@ -55,14 +56,16 @@ impl Spares {
     /// finds the count.
     #[inline]
     pub fn keep(&self, id: u32, may_stay: impl FnOnce() -> bool, mut give_back: impl FnMut(u32)) {
+        debug_assert_ne!(id, 0, "that is no slot");
         let place = self.place(id);
         if place.load(Relaxed) == id {
             return give_back(id);
         }
-        // Release: what the holder did is seen by whoever has the count next. Pairs with the Acquire of each who gets one.
-        let before = place.swap(id, Release);
-        // SeqCst fence, the store-load half of Dekker: the count is there before `may_stay` looks. Pairs with the fence in
-        // `call_in`. It is also the Acquire for the count that goes.
+        // Release: what the holder did is seen by whoever has the count next. Pairs with the Acquire of each who gets one, which
+        // this is, too, for the count that goes.
+        let before = place.swap(id, AcqRel);
+        // SeqCst fence, the store-load half of Dekker: the count is there before `may_stay` looks. Pairs with those in `call_in`
+        // and `call_in_all`.
         fence_after_rmw();
         // Who comes second finds it gone: somebody called it in, or took it.
         let taken_back = !may_stay() && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok();
@@ -79,20 +82,22 @@ impl Spares {
     pub fn call_in(&self, id: u32, mut give_back: impl FnMut(u32)) {
         // SeqCst fence: pairs with the one in `keep`.
         fence(SeqCst);
+        debug_assert_ne!(id, 0, "that is no slot");
         for line in &self.lines {
             let place = &line.0[id as usize % PLACES];
-            if id != 0
-                && place.load(Relaxed) == id
-                && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok()
+            if place.load(Relaxed) == id && place.compare_exchange(id, 0, Acquire, Relaxed).is_ok()
             {
                 give_back(id);
             }
         }
     }
 
-    /// Hands all counts that threads keep to `give_back`. Others may be kept meanwhile.
+    /// Hands all counts that threads keep to `give_back`; others may be kept meanwhile, unless the caller has made known that none
+    /// may.
     #[cold]
     pub fn call_in_all(&self, mut give_back: impl FnMut(u32)) {
+        // SeqCst fence: as in `call_in`.
+        fence(SeqCst);
         for place in self.lines.iter().flat_map(|line| &line.0) {
             if place.load(Relaxed) != 0 {
                 // Acquire: as in `take`.

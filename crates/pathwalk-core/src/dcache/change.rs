@@ -101,7 +101,10 @@ impl Vfs {
         Ok(DentryId(id))
     }
 
-    /// Frees a dead, unhashed dentry and returns its parent, whose count it held. The caller may have the superblock at hand.
+    /// Frees a dead, unhashed dentry and returns its parent, whose count it held. The caller may have the superblock at hand; he
+    /// is in a [`TaskWork`], as the file system may panic when it hears of the inode.
+    ///
+    /// [`TaskWork`]: crate::mount::task_work::TaskWork
     pub(crate) fn dentry_free(&self, id: DentryId, sb: Option<&SuperBlock>) -> DentryId {
         let dentry = self.dentry(id);
         let (parent, inode, long) = (
@@ -120,13 +123,13 @@ impl Vfs {
         if long {
             self.names.free(blob);
         }
-        let mut gone = Gone { vfs: self, id, parent };
         if inode != InodeId::NONE {
             self.fsnotify_inoderemove(inode);
             self.give_up_alias(inode, id);
             self.iput_of(inode, sb);
         }
-        std::mem::replace(&mut gone.parent, DentryId::NONE)
+        self.dentries.free(id.0);
+        parent
     }
 
     /// Makes the name lead to a dentry that was just made and becomes a child of `parent`. Nobody else knows it, so its flags
@@ -353,23 +356,6 @@ impl Vfs {
         let still = lock.expect("the rename lock is held where the parents differ").still();
         let above = |a, b| self.is_ancestor(a, b, still);
         if above(a, b) || !above(b, a) && a < b { (a, b) } else { (b, a) }
-    }
-}
-
-/// A dentry that goes behind its inode, with the parent that it counts, unless the caller took that over: the file system may panic
-/// when it hears of the inode.
-struct Gone<'v> {
-    vfs: &'v Vfs,
-    id: DentryId,
-    parent: DentryId,
-}
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        self.vfs.dentries.free(self.id.0);
-        if self.parent != DentryId::NONE && self.parent != self.id {
-            self.vfs.dput(self.parent);
-        }
     }
 }
 

@@ -242,24 +242,33 @@ impl Vfs {
         let mut work = None;
         loop {
             let dentry = self.dentry(id);
-            // Where nobody else has a count, it is given back with the mark.
-            let alone = dentry.lockref.count() == 1 && !dentry.is(HASHED | IS_ROOT);
-            if !(alone && self.put_last(dentry)) {
-                if dentry.lockref.put() != 0 {
-                    // Those who still hold what has no name may be threads that only keep a count of it.
-                    if !dentry.is(HASHED | IS_ROOT | DIRECTORY) {
-                        self.call_in(id);
+            // What is counted stays what it is.
+            let is_directory = dentry.is(DIRECTORY);
+            if dentry.is(HASHED | IS_ROOT) {
+                let last = dentry.lockref.put() == 0;
+                if dentry.is(HASHED | IS_ROOT) {
+                    if last {
+                        self.let_go(dentry);
                     }
                     return;
                 }
-                if dentry.is(HASHED | IS_ROOT) {
-                    self.let_go(dentry);
+                // The name went meanwhile, or the slot is another's by now. Who has the last count of what has no name frees it:
+                // as any late reader, who finds what he counts dead, or the last count to be his.
+                if !last {
+                    return self.call_in_nameless(id, is_directory);
+                }
+                if !dentry.lockref.get_not_dead() {
                     return;
                 }
-                let guard = dentry.lockref.lock(lock::DENTRY);
-                if dentry.is(HASHED | IS_ROOT) || !guard.mark_dead() {
-                    return;
-                }
+                continue;
+            }
+            if dentry.lockref.put_unless_last() {
+                return self.call_in_nameless(id, is_directory);
+            }
+            // Nobody marks dead what he does not count, but for who has the parent's lock.
+            if !self.put_last(dentry) {
+                // It was found meanwhile, or got a name.
+                continue;
             }
             work.get_or_insert_with(|| self.task_work());
             let parent = self.dentry_free(id, sb);
@@ -277,25 +286,43 @@ impl Vfs {
         let named = dentry.flags.get() & (HASHED | DIRECTORY) == HASHED;
         // A full table waits for every count.
         if named && dentry.lockref.count() > 1 && !self.is_full() {
-            self.spares.keep(id.0, || dentry.is(HASHED), |id| self.dput(DentryId(id)));
+            let may_stay = || dentry.is(HASHED) && !self.is_full();
+            self.spares.keep(id.0, may_stay, self.give_back());
         } else {
             self.dput(id);
         }
     }
 
-    /// Gives back the counts of a dentry that threads keep. Its name leads nowhere any more, so none is kept from now on.
-    fn call_in(&self, id: DentryId) {
-        self.spares.call_in(id.0, |id| self.dput(DentryId(id)));
+    /// As [`Vfs::call_in`], where what has no name is still counted: it may be that threads only keep counts of it.
+    fn call_in_nameless(&self, id: DentryId, is_directory: bool) {
+        if !is_directory {
+            self.call_in(id);
+        }
     }
 
-    /// Gives back all counts that threads keep; says whether there was one.
-    pub(super) fn call_in_all(&self) -> bool {
-        let mut any = false;
-        self.spares.call_in_all(|id| {
+    /// Gives back the counts of a dentry that threads keep; says whether there was one. Its name leads nowhere any more, so none is
+    /// kept from now on.
+    fn call_in(&self, id: DentryId) -> bool {
+        let (mut any, mut give_back) = (false, self.give_back());
+        self.spares.call_in(id.0, |id| {
             any = true;
-            self.dput(DentryId(id));
+            give_back(id);
         });
         any
+    }
+
+    /// Gives back all counts that threads keep.
+    pub(super) fn call_in_all(&self) {
+        self.spares.call_in_all(self.give_back());
+    }
+
+    /// Gives back counts that threads kept, all of them, whichever file system panics.
+    fn give_back(&self) -> impl FnMut(u32) {
+        let mut work = None;
+        move |id| {
+            work.get_or_insert_with(|| self.task_work());
+            self.dput(DentryId(id));
+        }
     }
 
     /// Gives back the caller's count of a dentry that no name leads to, and marks it dead, if that was the only one.

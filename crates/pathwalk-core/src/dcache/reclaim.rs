@@ -83,7 +83,7 @@ impl Vfs {
         let mut spin = Spin::default();
         while !dentry.lockref.lock(lock::DENTRY).put_and_mark_dead() {
             let before = self.dentries.in_use();
-            if self.call_in_all() {
+            if self.call_in(id) {
                 continue;
             }
             self.drop_strays(dentry.sb.get());

@@ -20,7 +20,7 @@
 //!
 //! Linux: `prune_dcache_sb`, `DCACHE_REFERENCED`; here the order is a clock's with two hands, over the arena.
 
-use super::{ABSENT, AGED, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
+use super::{ABSENT, AGED, DIRECTORY, Dentry, DentryId, HASHED, IS_ROOT, PERSISTENT};
 use crate::{lock, vfs::Vfs};
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell32, Striped};
@@ -87,11 +87,12 @@ impl Vfs {
 
     #[cold]
     fn make_room<R>(&self, f: impl Fn() -> Option<R>) -> Option<R> {
-        self.call_in_all();
         let clock = &self.clock;
         let turn = self.dentries.high_water() + self.dentries.high_water() / AHEAD + 1;
         let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
         clock.futile.set(if left == turn { TURNING } else { FUTILE });
+        // From here on no count is kept: see `dput_keeping`.
+        self.call_in_all();
         while left != 0 {
             let (steps, dropped) = self.turn(BATCH, left);
             left -= steps;
@@ -100,6 +101,7 @@ impl Vfs {
                 left = turn;
                 clock.futile.set(TURNING);
                 if let Some(done) = f() {
+                    clock.futile.set(0);
                     return Some(done);
                 }
             }
@@ -207,7 +209,7 @@ impl Vfs {
     pub(super) fn drop_strays(&self, sb: u32) {
         for id in (1..=self.dentries.high_water()).map(DentryId) {
             if self.dentry(id).sb.get() == sb {
-                self.evict(id, 0);
+                self.evict_for_good(id);
             }
         }
     }
@@ -222,7 +224,6 @@ impl Vfs {
         if dentry.first_child.get() == 0 {
             return;
         }
-        self.call_in_all();
         let mut children = Vec::new();
         {
             let _guard = dentry.lockref.lock(lock::DENTRY);
@@ -234,8 +235,16 @@ impl Vfs {
         }
         for child in children {
             // It may have been used for another name since, which is none the worse for being dropped.
-            self.evict(child, 0);
+            self.evict_for_good(child);
         }
+    }
+
+    /// Drops one name below a directory that is gone, if nobody holds it but threads that only keep a count of it.
+    fn evict_for_good(&self, id: DentryId) {
+        if self.dentry(id).lockref.count() != 0 && !self.dentry(id).is(DIRECTORY) {
+            self.call_in(id);
+        }
+        self.evict(id, 0);
     }
 
     /// Drops one name if nobody holds it and it has those flags.

@@ -13,8 +13,7 @@
 //! - Permission, the kind of the victim, read-only mounts and existence of the name were checked before.
 //! - It either does what it says or answers an errno and has changed nothing.
 //! - It returns on the thread that it was called on: what a walk may still follow is counted there.
-//! - It does not panic. If it does, the call gives back what it held, but what was done below is not noted; an inode whose
-//!   `evict` panics is lost.
+//! - It does not panic. If it does, the call gives back what it held, but what was done below is not noted.
 //! - It may make calls of the same machine meanwhile. Those that it makes while it is asked about a symlink, to mount something
 //!   or about a gate share the budget of 40 symlinks of the walk outside.
 //!

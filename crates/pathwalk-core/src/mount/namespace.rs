@@ -44,6 +44,13 @@ impl MountNamespace {
         u64::from(self.0.id.0)
     }
 
+    /// Lets go of it before its user does.
+    pub(crate) fn leave(&self) {
+        if Arc::strong_count(&self.0) == 1 {
+            self.0.leave();
+        }
+    }
+
     /// Copies the namespace; returns the copy, and which mount is a copy of which.
     ///
     /// # Errors
@@ -76,8 +83,9 @@ impl std::fmt::Debug for MountNamespace {
     }
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
+impl Handle {
+    /// Takes the namespace's mounts down, if they are there.
+    fn leave(&self) {
         if self.id == NsId::INIT {
             return;
         }
@@ -85,6 +93,12 @@ impl Drop for Handle {
         if let Some(namespace) = tree.namespaces.remove(&self.id) {
             tree.umount_tree(&[namespace.root], Umount::Alone);
         }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -1,4 +1,5 @@
-//! What is left to do when a call ends: mounts that nobody holds any more go, and file systems with them.
+//! What is left to do when a call ends: mounts that nobody holds any more go, and file systems with them; and a panic goes on that
+//! was outlasted.
 //!
 //! A mount may lose its last holder in the middle of a call, which has a name reserved, or more to tell those who watch. It is
 //! noted then, and goes when this thread has come out of the last [`TaskWork`] of the machine; each reserved name is one.
@@ -8,11 +9,14 @@
 //!   batch   the mounts that were noted meanwhile           …
 //! ```
 //!
+//! A file system that panics when it hears that an inode goes keeps nothing else from going: [`Vfs::outlast`].
+//!
 //! Linux: `task_work_add` in `mntput_no_expire`, `task_work_run`.
 
 use super::MountId;
 use crate::vfs::Vfs;
 use std::{
+    any::Any,
     cell::{Cell, RefCell},
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -21,9 +25,9 @@ use std::{
 };
 
 thread_local! {
-    static CALL: Cell<Call> = const { Cell::new(Call { vfs: 0, depth: 0, busy: false }) };
+    static CALL: Cell<Call> = const { Cell::new(Call { vfs: 0, depth: 0, pending: false }) };
     /// Without a destructor: another thread-local that goes may be an open file's last place. Between calls it holds no memory.
-    static REST: ManuallyDrop<RefCell<Rest>> = const { ManuallyDrop::new(RefCell::new(Rest::NONE)) };
+    static PENDING: ManuallyDrop<RefCell<Pending>> = const { ManuallyDrop::new(RefCell::new(Pending::NONE)) };
 }
 
 /// The calls that this thread is in, of one machine: all there is to know, mostly.
@@ -32,24 +36,31 @@ struct Call {
     /// The machine's number.
     vfs: u32,
     depth: u32,
-    /// Whether there is a rest.
-    busy: bool,
+    /// Whether there is something pending.
+    pending: bool,
 }
 
 /// What is seldom there.
-struct Rest {
+struct Pending {
     /// Other machines that the thread is in a call of, and how deep: their file systems ask one another.
     others: Vec<(u32, u32)>,
     noted: Vec<(u32, MountId)>,
     /// The mounts that go now, from behind.
     batch: Vec<(u32, MountId)>,
+    /// The first panic that was outlasted.
+    panic: Option<Panic>,
 }
 
-impl Rest {
-    const NONE: Self = Self { others: Vec::new(), noted: Vec::new(), batch: Vec::new() };
+/// What a panic says.
+type Panic = Box<dyn Any + Send>;
+
+impl Pending {
+    const NONE: Self =
+        Self { others: Vec::new(), noted: Vec::new(), batch: Vec::new(), panic: None };
 
     fn is_none(&self) -> bool {
-        self.others.is_empty() && self.noted.is_empty() && self.batch.is_empty()
+        let mounts = !self.noted.is_empty() || !self.batch.is_empty();
+        self.others.is_empty() && !mounts && self.panic.is_none()
     }
 
     /// The next mount of a machine that goes.
@@ -64,13 +75,13 @@ impl Rest {
 }
 
 /// Looks at both, the slow way.
-fn slowly<T>(f: impl FnOnce(&mut Call, &mut Rest) -> T) -> T {
-    REST.with(|rest| {
-        let (mut call, mut rest) = (CALL.get(), rest.borrow_mut());
-        let done = f(&mut call, &mut rest);
-        call.busy = !rest.is_none();
-        if !call.busy {
-            *rest = Rest::NONE;
+fn slowly<T>(f: impl FnOnce(&mut Call, &mut Pending) -> T) -> T {
+    PENDING.with(|pending| {
+        let (mut call, mut pending) = (CALL.get(), pending.borrow_mut());
+        let done = f(&mut call, &mut pending);
+        call.pending = !pending.is_none();
+        if !call.pending {
+            *pending = Pending::NONE;
         }
         CALL.set(call);
         done
@@ -91,8 +102,8 @@ impl Vfs {
     #[inline]
     pub(crate) fn task_work(&self) -> TaskWork<'_> {
         let call = CALL.get();
-        if !call.busy && (call.depth == 0 || call.vfs == self.number) {
-            CALL.set(Call { vfs: self.number, depth: call.depth + 1, busy: false });
+        if !call.pending && (call.depth == 0 || call.vfs == self.number) {
+            CALL.set(Call { vfs: self.number, depth: call.depth + 1, pending: false });
         } else {
             self.begin_slowly();
         }
@@ -101,16 +112,25 @@ impl Vfs {
 
     #[cold]
     fn begin_slowly(&self) {
-        slowly(|call, rest| {
-            let other = rest.others.iter_mut().find(|(vfs, _)| *vfs == self.number);
+        slowly(|call, pending| {
+            let other = pending.others.iter_mut().find(|(vfs, _)| *vfs == self.number);
             match other {
                 Some((_, depth)) => *depth += 1,
                 None if call.depth == 0 || call.vfs == self.number => {
                     (call.vfs, call.depth) = (self.number, call.depth + 1);
                 }
-                None => rest.others.push((self.number, 1)),
+                None => pending.others.push((self.number, 1)),
             }
         });
+    }
+
+    /// Does what a file system may panic in. What the caller still has to do is done before the panic goes on, at the end of the
+    /// call, at the earliest when what is returned is dropped; of several the first goes on.
+    pub(crate) fn outlast(&self, f: impl FnOnce()) -> Option<TaskWork<'_>> {
+        let panic = panic::catch_unwind(AssertUnwindSafe(f)).err()?;
+        let work = self.task_work();
+        slowly(|_, pending| pending.panic = pending.panic.take().or(Some(panic)));
+        Some(work)
     }
 
     /// Frees a detached mount when the call ends, if nobody holds it then; at once if this is no call.
@@ -123,11 +143,11 @@ impl Vfs {
 impl TaskWork<'_> {
     /// Notes a detached mount.
     pub(super) fn note(&self, id: MountId) {
-        slowly(|_, rest| {
+        slowly(|_, pending| {
             let noted = (self.vfs.number, id);
             // Often by its tree, then by its last holder.
-            if rest.noted.last() != Some(&noted) {
-                rest.noted.push(noted);
+            if pending.noted.last() != Some(&noted) {
+                pending.noted.push(noted);
             }
         });
     }
@@ -136,17 +156,17 @@ impl TaskWork<'_> {
     #[cold]
     fn next(&self) -> Option<MountId> {
         let number = self.vfs.number;
-        slowly(|call, rest| {
-            let other = rest.others.iter().position(|(vfs, _)| *vfs == number);
-            let depth = other.map_or(call.depth, |at| rest.others[at].1);
+        slowly(|call, pending| {
+            let other = pending.others.iter().position(|(vfs, _)| *vfs == number);
+            let depth = other.map_or(call.depth, |at| pending.others[at].1);
             if depth == 1
-                && let Some(id) = rest.next(number)
+                && let Some(id) = pending.next(number)
             {
                 return Some(id);
             }
             match other {
-                Some(at) if depth == 1 => _ = rest.others.swap_remove(at),
-                Some(at) => rest.others[at].1 -= 1,
+                Some(at) if depth == 1 => _ = pending.others.swap_remove(at),
+                Some(at) => pending.others[at].1 -= 1,
                 None => call.depth -= 1,
             }
             None
@@ -158,7 +178,7 @@ impl Drop for TaskWork<'_> {
     #[inline]
     fn drop(&mut self) {
         let call = CALL.get();
-        if call.busy {
+        if call.pending {
             self.end_slowly();
         } else {
             CALL.set(Call { depth: call.depth - 1, ..call });
@@ -169,13 +189,15 @@ impl Drop for TaskWork<'_> {
 impl TaskWork<'_> {
     #[cold]
     fn end_slowly(&self) {
-        let mut panicked = None;
         while let Some(id) = self.next() {
-            // File systems that panic while they go keep nobody else.
-            let freed = panic::catch_unwind(AssertUnwindSafe(|| self.vfs.free_detached(id)));
-            panicked = panicked.or(freed.err());
+            // File systems that panic while they go keep nobody else. This call still goes on, so it is not the last.
+            drop(self.vfs.outlast(|| self.vfs.free_detached(id)));
         }
-        if let Some(panic) = panicked
+        let panic = slowly(|call, pending| {
+            let ends = call.depth == 0 && pending.others.is_empty();
+            pending.panic.take_if(|_| ends)
+        });
+        if let Some(panic) = panic
             && !thread::panicking()
         {
             panic::resume_unwind(panic);

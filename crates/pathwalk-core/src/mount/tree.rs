@@ -131,6 +131,7 @@ impl Drop for TreeGuard<'_> {
         self.moving = None;
         self.unused.clear();
         self.locked = None;
+        let _work = (!self.dentries.is_empty()).then(|| self.vfs.task_work());
         for dentry in self.dentries.drain(..) {
             self.vfs.dput(dentry);
         }

@@ -165,6 +165,7 @@ impl Vfs {
 
     /// Gives a place back without counting as a user of its mount.
     pub(crate) fn put_no_expire(&self, at: HeldPath<'_>) {
+        let _work = self.task_work();
         let (id, dentry) = at.into_raw();
         self.dput(dentry);
         self.mntput(id);

@@ -25,7 +25,6 @@ use pathwalk_sync::{
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    panic::{self, AssertUnwindSafe},
     sync::Arc,
     task::Waker,
 };
@@ -334,19 +333,14 @@ impl Vfs {
     /// Does what could not be done under the lock. Who is woken may wait for an unmount, which waits for the inodes: they come
     /// first. A file system that panics keeps nobody waiting.
     fn finish(&self, after: After) {
-        let mut panicked = None;
         // A file system that hears that an inode goes may let go of its last mount, and an unmount waits for the inode.
         let _work = (!after.released.is_empty()).then(|| self.task_work());
         for Released { inode, sb } in after.released {
-            let given_back = panic::catch_unwind(AssertUnwindSafe(|| self.iput(inode)));
-            panicked = panicked.or(given_back.err());
+            self.iput(inode);
             self.notify.lock().marks.gave_back(sb);
         }
         for waker in after.woken {
             waker.wake();
-        }
-        if let Some(panic) = panicked {
-            panic::resume_unwind(panic);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Task {
         if kind == AclKind::Default && file_type != FileType::Directory {
             return if acl.is_empty() { Ok(()) } else { Err(Errno::EACCES) };
         }
-        let _changing = Changing::new(vfs.inode(held.inode()));
+        let _changing = Changing::new(vfs, held.inode());
         let (attr, mut acls) = vfs.attr_and_acls(held.inode())?;
         if !who.owner_or_capable(attr.uid) {
             return Err(Errno::EPERM);

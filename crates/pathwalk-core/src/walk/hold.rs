@@ -96,6 +96,7 @@ impl Vfs {
     }
 
     fn put_both(&self, (mnt, dentry): (MountId, DentryId)) {
+        let _work = self.task_work();
         self.dput(dentry);
         self.mntput(mnt);
     }
@@ -240,10 +241,12 @@ impl<'a> Hold<'a> for Ref<'a> {
         let (mnt, dentry) = walk.hold.at;
         walk.hold.at = (to.mnt, to.dentry);
         walk.at = to;
-        walk.vfs.dput(dentry);
-        if mnt != to.mnt {
-            walk.vfs.mntput(mnt);
+        if mnt == to.mnt {
+            return walk.vfs.dput(dentry);
         }
+        // What is ahead lies in the mount that is given back.
+        walk.hold.ahead.clear(walk.vfs);
+        walk.vfs.put_both((mnt, dentry));
     }
 
     fn put_child(vfs: &Vfs, child: DentryId) {
@@ -266,6 +269,7 @@ impl<'a> Hold<'a> for Ref<'a> {
 
 impl Drop for Ref<'_> {
     fn drop(&mut self) {
+        let _work = self.vfs.task_work();
         self.ahead.clear(self.vfs);
         self.vfs.put_both(self.at);
         if let Some(root) = self.root {

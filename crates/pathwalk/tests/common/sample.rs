@@ -55,6 +55,8 @@ pub(crate) struct SampleFs {
     pub(crate) full: AtomicBool,
     /// Whether it panics, whatever it is asked; it still takes back what it answered.
     pub(crate) panics: AtomicBool,
+    /// Whether it panics when it has taken back what it answered.
+    pub(crate) evict_panics: AtomicBool,
     /// What is done while it notes that something was read.
     when_read: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -73,6 +75,7 @@ impl SampleFs {
             valid: AtomicBool::new(true),
             full: AtomicBool::new(false),
             panics: AtomicBool::new(false),
+            evict_panics: AtomicBool::new(false),
             when_read: Mutex::default(),
         };
         fs.add(FileType::Directory, 0o755, b"");
@@ -480,6 +483,8 @@ impl FileSystem for SampleFs {
     }
 
     fn evict(&self, node: u64, unlinked: bool) {
+        // Behind what it does: so no count is lost by it.
+        let _panics = PanicsAfter(self.evict_panics.load(Relaxed));
         self.calls.evict.fetch_add(1, Relaxed);
         let mut nodes = self.nodes.lock().unwrap();
         let known =
@@ -488,5 +493,14 @@ impl FileSystem for SampleFs {
         if unlinked && known.answered == 0 {
             nodes.remove(&node);
         }
+    }
+}
+
+/// Panics when it is dropped, if it is to.
+struct PanicsAfter(bool);
+
+impl Drop for PanicsAfter {
+    fn drop(&mut self) {
+        assert!(!self.0, "as it is to");
     }
 }

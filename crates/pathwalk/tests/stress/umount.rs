@@ -91,7 +91,8 @@ fn a_mount_goes_with_what_a_thread_has_of_its_own() {
     let open = |name| task.open(name, OpenFlags::DIRECTORY, 0).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // One is there before the thread has let go of a mount, the other after that.
+            // One is there before the thread has let go of a mount, or taken a lock; the other after that.
+            FIRST.with(|_| ());
             FIRST.set(Some(open("/m")));
             let held = open("/o");
             task.umount2("/o", UmountFlags::DETACH).unwrap();
