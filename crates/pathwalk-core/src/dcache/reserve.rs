@@ -49,7 +49,8 @@ pub(crate) struct Reserved<'v> {
     vfs: &'v Vfs,
     pub(crate) id: DentryId,
     parent: DentryId,
-    /// No file system goes while a name is reserved: what it does then may want that name. There until the end.
+    /// This thread lets no file system go while it has a name reserved: what that does then may want the name. There until the
+    /// end.
     work: Option<TaskWork<'v>>,
 }
 

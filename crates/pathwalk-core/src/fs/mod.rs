@@ -583,6 +583,10 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Takes one [`Found`] of a node back: no inode of the cache comes of it, or that inode has gone. `unlinked` says
     /// that the inode had no name left, and its data can go.
     ///
+    /// It may come inside any call, by any thread, also inside one of another machine's or of the file system's own: so it takes
+    /// no lock that is held where a call is made. Where it panics, what goes with the inode goes all the same, and the panic goes
+    /// on when the call ends.
+    ///
     /// Of a complete file system that is the end of the file. Any other may have answered the node anew meanwhile, and
     /// that answer counts: what it keeps per node it keeps until it got as many back as it gave, as FUSE's
     /// `nlookup` has it.
