@@ -158,7 +158,7 @@ fn strict_asks_about_a_remembered_path_at_once() {
         call();
         ground.calls(call)
     };
-    let access = |path: &'static str| move || drop(task.access(path, AccessMode::R_OK));
+    let access = |path: &'static str| move || _ = task.access(path, AccessMode::R_OK);
     assert_eq!(calls(&access("/a/b/c/file")), 2, "it is walked to, and looked at");
     assert_eq!(calls(&access("/a/b/c/none")), 1);
     assert_eq!(calls(&access("/a/b/c/none/below")), 1);
