@@ -18,9 +18,9 @@ pub struct Held {
     rank: Rank,
 }
 
+// How many locks of each rank this thread holds. Without a destructor: what another thread-local drops may take locks.
 #[cfg(debug_assertions)]
 thread_local! {
-    /// How many locks of each rank this thread holds. Without a destructor: what another thread-local drops may take locks.
     static HELD: Cell<[u8; RANKS]> = const { Cell::new([0; RANKS]) };
 }
 
