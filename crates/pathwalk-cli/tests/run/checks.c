@@ -205,6 +205,14 @@ static void stats(void)
 	ROW(statx_of("file", AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC, STATX_MODE));
 	ROW(statx_of("file", 0, 1u << 31));
 	ROW(statx_of("missing", 0, STATX_MODE));
+	ROW(statx_of(NULL, 0, STATX_MODE));
+	ROW(statx_of(NULL, 1, STATX_MODE));
+	ROW(statx_of(NULL, 0, 1u << 31));
+	ROW(statx_of((void *)8, AT_EMPTY_PATH, STATX_MODE));
+	ROW(statx_of((void *)8, AT_EMPTY_PATH | 1, STATX_MODE));
+	ROW(syscall(SYS_newfstatat, at, NULL, &stat, 0));
+	ROW(syscall(SYS_newfstatat, at, NULL, &stat, 1));
+	ROW(syscall(SYS_newfstatat, at, (void *)8, &stat, AT_EMPTY_PATH | 1));
 	ROW(syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_SIZE, (void *)8));
 	ROW(faccessat(at, "file", F_OK, 0));
 	ROW(faccessat(at, "file", R_OK | W_OK, 0));

@@ -19,7 +19,7 @@ pub(crate) fn lstat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 pub(crate) fn newfstatat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = at_flags(caller, 3);
-    if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags)? {
+    if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags) == Ok(true) {
         return stat_of(engine, caller, 2);
     }
     stat_at(engine, caller, caller.fd(0), [1, 2], flags)
@@ -36,7 +36,8 @@ fn stat_at(
     [path, to]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path, flags)?;
+    let path = any_path(caller, path, flags)
+        .map_err(|errno| flags_first(engine.task.fstatat(At::Cwd, b"", flags).err(), errno))?;
     let base = base_of(engine, caller, dir, &path, flags)?;
     said_of_path(dir, &path, flags)?;
     let stat = engine.task.fstatat(base.at(), &path, flags)?;
@@ -54,7 +55,7 @@ fn stat_of(engine: &mut Engine, caller: &Caller, to: usize) -> Result<Reply> {
 pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = at_flags(caller, 2);
     let mask = StatxMask::from_bits_retain(caller.word(3));
-    let stat = if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags)? {
+    let stat = if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags) == Ok(true) {
         match engine.descriptor(caller, caller.fd(0))? {
             Descriptor::Ours(known, _) => {
                 engine.task.statx(At::Dir(&known.file), b"", flags, mask)?
@@ -68,12 +69,19 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             }
         }
     } else {
-        let path = any_path(caller, 1, flags)?;
+        let said_of_none = || engine.task.statx(At::Cwd, b"", flags, mask).err();
+        let path =
+            any_path(caller, 1, flags).map_err(|errno| flags_first(said_of_none(), errno))?;
         let base = base_of(engine, caller, caller.fd(0), &path, flags)?;
         said_of_path(caller.fd(0), &path, flags)?;
         engine.task.statx(base.at(), &path, flags, mask)?
     };
     done(caller.put(4, &layout::statx(&stat)))
+}
+
+/// What is told where no path can be read: that there are no such flags comes first, as the library says it of an empty one.
+fn flags_first(said_of_none: Option<Errno>, errno: Errno) -> Errno {
+    if said_of_none == Some(Errno::EINVAL) { Errno::EINVAL } else { errno }
 }
 
 /// The flags of the current directory, named by no path, are looked at as those of a path: the library is given it as the
