@@ -24,7 +24,6 @@ use rustix::{
 };
 use std::{
     collections::{HashMap, HashSet},
-    ffi::CString,
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStringExt,
@@ -216,17 +215,15 @@ impl Cookies {
         Ok(fd)
     }
 
-    /// The path on the host of the cookie of a directory, and what it is there.
+    /// The cookie of a directory that somebody is to stand in.
     ///
     /// # Errors
     ///
     /// As [`Cookies::open`].
-    pub(crate) fn directory(&mut self, file: &File) -> Result<(CString, HostId, Arc<Known>)> {
-        let id = HostId::of_fd(self.open(file, Kind::Directory)?)?;
-        let name = &self.places[&(file.place_id(), Kind::Directory)].name;
-        let path = self.path.join(name);
-        let known = self.get(id).ok_or(Errno::ENOENT)?;
-        Ok((crate::sys::process::c_string(path.as_os_str())?, id, known))
+    pub(crate) fn directory(&mut self, file: &File) -> Result<(OwnedFd, Arc<Known>)> {
+        let cookie = self.open(file, Kind::Directory)?;
+        let known = self.get(HostId::of_fd(&cookie)?).ok_or(Errno::ENOENT)?;
+        Ok((cookie, known))
     }
 
     /// A fifo that stands for one of the tree that has none of the host's behind it.

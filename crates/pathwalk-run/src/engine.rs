@@ -37,7 +37,7 @@ use crate::{
 };
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     fs,
 };
 use std::{
@@ -166,8 +166,10 @@ pub(crate) struct Engine {
     pidfds: HashMap<u32, Arc<OwnedFd>>,
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
-    /// The program's process, and how it ended.
+    outside: Outside,
+    /// The program's process, when it was first asked to end, and how it ended.
     program: u32,
+    asked: Option<Instant>,
     ended: Option<Ended>,
 }
 
@@ -204,6 +206,7 @@ impl Engine {
         cookies: Cookies,
         asker: crate::procfs::Asker,
         trace: Trace,
+        outside: Outside,
     ) -> Self {
         listener.wake_synchronously();
         let task = Arc::new(task);
@@ -226,52 +229,43 @@ impl Engine {
             trace,
             pidfds: HashMap::new(),
             strangers: HashSet::new(),
+            outside,
             program,
+            asked: None,
             ended: None,
         }
     }
 
     /// Answers until nobody is left who could call.
-    fn serve(&mut self, mut failure: std::fs::File, outside: &Outside) -> Ended {
-        let mut asked = None;
+    fn serve(&mut self, mut failure: std::fs::File) -> Ended {
+        let listener = Arc::clone(&self.listener);
         loop {
-            // A thread whose registers were changed may stop when nobody expects it.
-            let wait = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-            let timeout = (!self.patches.is_empty()).then_some(&wait);
-            let mut ready = [PollFlags::empty(); 3];
-            let listener = Arc::clone(&self.listener);
-            let mut fds = [listener.fd(), outside.children.as_fd(), outside.orders().as_fd()]
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            if poll(&mut fds, timeout).is_ok() {
-                ready = fds.map(|fd| fd.revents());
-            }
-            let [calls, children, orders] = ready;
+            let [children, orders, above] = self.outside.fds();
+            let calls = PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN);
+            let mut fds = [calls, children, orders, above];
+            let ready = match poll(&mut fds, None) {
+                Ok(_) => fds.map(|fd| fd.revents()),
+                Err(_) => continue,
+            };
+            let [calls, children, orders, above] = ready;
             if calls.contains(PollFlags::IN) {
                 if let Ok(call) = self.listener.receive() {
                     self.answer(&call);
                 }
             } else if calls.intersects(PollFlags::HUP | PollFlags::ERR) {
                 break;
-            } else if !self.patches.is_empty() {
-                self.look_after_patches();
             }
-            if children.contains(PollFlags::IN) {
-                while process::next_signal(&outside.children).is_some() {}
+            if !children.is_empty() {
                 self.reap();
             }
-            if !orders.is_empty() {
-                let Some(signals) = outside.ordered() else {
-                    guard::end_all();
-                    return Ended::Killed(libc::SIGKILL);
-                };
-                signals.into_iter().for_each(|signal| self.pass_on(signal, &mut asked));
+            if !orders.is_empty() || !above.is_empty() {
+                self.hear();
             }
         }
-        while self.ended.is_none() {
-            match ptrace::wait(Some(self.program), true) {
-                Ok(Some((tid, report))) => self.on_report(tid, report),
-                _ => break,
-            }
+        while self.ended.is_none()
+            && let Some((tid, report)) = self.next_report()
+        {
+            self.on_report(tid, report);
         }
         let mut said = [0; 8];
         if failure.read_exact(&mut said).is_ok() {
@@ -281,25 +275,63 @@ impl Engine {
         self.ended.unwrap_or(Ended::Exited(0))
     }
 
-    /// Sends the program a signal that this process, or another one in its place, was sent; kills it where it was asked to end
-    /// before. Who asks a process and its group asks once.
-    fn pass_on(&self, signal: i32, asked: &mut Option<Instant>) {
-        let user = [libc::SIGUSR1, libc::SIGUSR2].contains(&signal);
-        match asked {
-            _ if user => process::kill(self.program, signal),
-            None => {
-                *asked = Some(Instant::now());
-                process::kill(self.program, signal);
-            }
-            Some(since) if since.elapsed() < ONCE => {}
-            Some(_) => process::kill(self.program, libc::SIGKILL),
+    /// Passes on what is to be; where nobody is left who could say more, all end.
+    fn hear(&mut self) {
+        match self.outside.ordered() {
+            Some(signals) => signals.into_iter().for_each(|signal| self.pass_on(signal)),
+            None => self.end_all(),
         }
+    }
+
+    /// Sends the program a signal that this process, or another one in its place, was sent; where it was asked to end before, or has
+    /// ended, all that came of it end. Who asks a process and its group asks once.
+    fn pass_on(&mut self, signal: i32) {
+        if self.ended.is_some() {
+            if ![libc::SIGUSR1, libc::SIGUSR2].contains(&signal) {
+                self.end_all();
+            }
+            return;
+        }
+        if signal == libc::SIGTERM
+            && let Some(since) = self.asked.replace(self.asked.unwrap_or_else(Instant::now))
+        {
+            if since.elapsed() >= ONCE {
+                self.end_all();
+            }
+            return;
+        }
+        process::kill(self.program, signal);
+    }
+
+    fn end_all(&mut self) {
+        guard::end_all();
+        self.ended.get_or_insert(Ended::Killed(libc::SIGKILL));
     }
 
     /// Hears of all who ended or stopped.
     fn reap(&mut self) {
+        self.outside.look_at_children();
         while let Ok(Some((tid, report))) = ptrace::wait(None, false) {
             self.on_report(tid, report);
+        }
+    }
+
+    /// Waits until somebody reports, and passes signals on meanwhile; none where nobody is left.
+    pub(crate) fn next_report(&mut self) -> Option<(u32, Report)> {
+        loop {
+            self.outside.look_at_children();
+            match ptrace::wait(None, false) {
+                Ok(None) => {}
+                reported => return reported.ok().flatten(),
+            }
+            let mut fds = self.outside.fds();
+            let [_, orders, above] = match poll(&mut fds, None) {
+                Ok(_) => fds.map(|fd| fd.revents()),
+                Err(_) => continue,
+            };
+            if !orders.is_empty() || !above.is_empty() {
+                self.hear();
+            }
         }
     }
 
@@ -309,23 +341,14 @@ impl Engine {
             Report::Gone(status) => {
                 self.patches.forget(tid);
                 if tid == self.program {
-                    self.ended = Some(how(status));
+                    self.ended.get_or_insert(how(status));
                 }
             }
             Report::Signal(signal) => {
                 let _ = ptrace::cont(tid, signal);
             }
-            Report::Stopped | Report::GroupStop | Report::Execed | Report::Call => {
+            Report::Stopped | Report::Execed | Report::Call => {
                 let _ = ptrace::cont(tid, 0);
-            }
-        }
-    }
-
-    /// Asks after the threads whose registers were changed.
-    fn look_after_patches(&mut self) {
-        for tid in self.patches.tids() {
-            if let Ok(Some((tid, report))) = ptrace::wait(Some(tid), false) {
-                self.on_report(tid, report);
             }
         }
     }
@@ -454,10 +477,10 @@ impl Engine {
     }
 
     fn known_directory(&mut self, caller: &Caller, fd: i32) -> Result<Base> {
-        self.still_waits(caller)?;
         if fd == pathwalk::abi::AT_FDCWD {
-            return self.cwd(caller.tid).map(Base::Dir);
+            return self.cwd(caller).map(Base::Dir);
         }
+        self.still_waits(caller)?;
         match self.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => Ok(Base::Dir(known)),
             Descriptor::Foreign(fd) => {
@@ -474,10 +497,19 @@ impl Engine {
     /// # Errors
     ///
     /// - `EACCES`: it is a directory of the host that was not given.
-    pub(crate) fn cwd(&mut self, tid: u32) -> Result<Arc<Known>> {
-        if let Some(known) = self.cwds.get(tid) {
-            return Ok(known);
-        }
+    /// - `ESRCH`: the thread does not wait any more.
+    pub(crate) fn cwd(&mut self, caller: &Caller) -> Result<Arc<Known>> {
+        let tid = caller.tid;
+        let found = match self.cwds.get(tid) {
+            Some(known) => Ok(known),
+            None => self.cwd_of(tid),
+        };
+        // What was read by the number is its own.
+        self.still_waits(caller)?;
+        found
+    }
+
+    fn cwd_of(&mut self, tid: u32) -> Result<Arc<Known>> {
         let thread = self.thread(tid);
         let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
         // Before Linux 6.9 there is none of other threads than a process's first.
@@ -636,16 +668,16 @@ pub(crate) fn serve(
     cookies: Cookies,
     asker: crate::procfs::Asker,
     trace: Trace,
-    outside: &Outside,
+    outside: Outside,
 ) -> (Ended, Trace) {
-    let mut engine =
-        Engine::new(launched.pid, launched.listener, task, virtual_, cookies, asker, trace);
+    let Launched { pid, listener, failure } = launched;
+    let mut engine = Engine::new(pid, listener, task, virtual_, cookies, asker, trace, outside);
     for number in 0..3 {
         // The program has the same, where they are open.
         if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {
             engine.adopt(std::process::id(), number, &stat);
         }
     }
-    let ended = engine.serve(launched.failure, outside);
+    let ended = engine.serve(failure);
     (ended, engine.trace)
 }

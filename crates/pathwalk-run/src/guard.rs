@@ -10,12 +10,13 @@
 //! 1. Outer hears the signals, and passes them on as bytes in a pipe, through guard to the supervisor. So one that was sent to all
 //!    processes of a group is passed on once.
 //! 2. All end as the program ended.
-//! 3. If outer or the supervisor ends otherwise, guard kills all below it; if guard does, the supervisor kills all below it. The end
-//!    of a neighbour is the end of its pipe, or a `SIGCHLD`.
-//! 4. Who kills guard and the supervisor at once leaves processes whose path calls answer `ENOSYS`.
+//! 3. If outer or the supervisor ends otherwise, guard kills all below it; if outer or guard does, the supervisor kills all below it.
+//!    The end of a neighbour is the end of its pipe, or a `SIGCHLD`.
+//! 4. Guard is a process group of its own, so that who kills that of the program does not kill all three at once.
+//! 5. Who kills guard, or stops it, and the supervisor at once leaves processes whose path calls answer `ENOSYS`.
 
 use crate::{
-    cookies, kin,
+    cookies, kin, procfs,
     sys::{
         answer,
         process::{self, Heard},
@@ -24,12 +25,16 @@ use crate::{
 };
 use pathwalk::{Errno, Result};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io,
     pipe::{PipeFlags, pipe_with},
+    process::{getpgrp, setpgid},
 };
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::parent_id,
+    },
     time::Duration,
 };
 
@@ -44,27 +49,52 @@ const SIGNALS: [i32; 7] = [
     libc::SIGUSR2,
 ];
 
+/// Who looks twice for what is read once does not wait.
+const PIPE: PipeFlags = PipeFlags::CLOEXEC.union(PipeFlags::NONBLOCK);
+
 /// What the supervisor hears from.
 pub(crate) struct Outside {
     /// The signals that were blocked when it was started.
     pub(crate) blocked: libc::sigset_t,
     /// Tells of children that ended.
-    pub(crate) children: OwnedFd,
+    children: OwnedFd,
     orders: OwnedFd,
+    /// Those of guard, who reads them; their end is that of outer.
+    above: OwnedFd,
+    guard: u32,
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // The program may have stopped it, which is to hear how it ended.
+        if parent_id() == self.guard {
+            process::kill(self.guard, libc::SIGCONT);
+        }
+    }
 }
 
 impl Outside {
-    /// Becomes readable when something is to be passed on, or guard is gone.
-    pub(crate) fn orders(&self) -> &OwnedFd {
-        &self.orders
+    /// Ready when a child reports, when something is to be passed on or guard is gone, and when outer is gone.
+    pub(crate) fn fds(&self) -> [PollFd<'_>; 3] {
+        let of = PollFd::new;
+        let (above, hears) = (of(&self.above, PollFlags::empty()), PollFlags::IN);
+        [of(&self.children, hears), of(&self.orders, hears), above]
     }
 
-    /// The signals that are to be passed on; none where guard is gone.
+    /// To be called before the children are asked for, so that who reports later is told of anew.
+    pub(crate) fn look_at_children(&self) {
+        while process::next_signal(&self.children).is_some() {}
+    }
+
+    /// The signals that are to be passed on; none where outer or guard is gone.
     pub(crate) fn ordered(&self) -> Option<Vec<i32>> {
-        ordered(&self.orders)
+        let mut above = [PollFd::new(&self.above, PollFlags::empty())];
+        let gone = poll(&mut above, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+        if gone { None } else { ordered(&self.orders) }
     }
 }
 
+/// What is in the pipe; none where nobody is left who could write there.
 fn ordered(orders: &OwnedFd) -> Option<Vec<i32>> {
     let mut bytes = [0; 64];
     match io::read(orders, &mut bytes) {
@@ -81,20 +111,21 @@ fn ordered(orders: &OwnedFd) -> Option<Vec<i32>> {
 ///
 /// - `EAGAIN`, `ENOMEM`: there can be no further process.
 /// - `EMFILE`: no descriptor is left.
-pub(crate) fn guarded(work: impl FnOnce(&Outside) -> u8) -> Result<u8> {
+pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
     let (blocked, signals) = process::hear_signals(&SIGNALS)?;
-    let (orders, to_guard) = answer(pipe_with(PipeFlags::CLOEXEC))?;
+    let (orders, to_guard) = answer(pipe_with(PIPE))?;
     let Some(guard) = process::fork()? else {
         drop((to_guard, signals));
-        process::end(guard(&orders, blocked, work));
+        process::end(guard(orders, blocked, work));
     };
     drop(orders);
     loop {
         let mut fds = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         let _ = poll(&mut fds, None);
-        while let Some(Heard { signal, by_terminal }) = process::next_signal(&signals) {
-            // What the terminal sends, it sends to the program too.
-            let twice = by_terminal && [libc::SIGINT, libc::SIGQUIT].contains(&signal);
+        while let Some(Heard { signal, by_terminal, sender }) = process::next_signal(&signals) {
+            // What the terminal sends, it sends to the program too; and what the program sends its group, it gets itself.
+            let twice = by_terminal && [libc::SIGINT, libc::SIGQUIT].contains(&signal)
+                || procfs::comes_of(sender, guard);
             if signal != libc::SIGCHLD && !twice {
                 // Who is gone is heard of next.
                 let _ = io::write(&to_guard, &[signal as u8]);
@@ -115,10 +146,12 @@ fn ended(child: u32) -> Option<i32> {
 }
 
 /// Makes the supervisor, and is there until nobody is left.
-fn guard(orders: &OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) -> u8) -> u8 {
+fn guard(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(Outside) -> u8) -> u8 {
+    let group = getpgrp();
+    let _ = setpgid(None, None);
     let made = answer(process::take_orphans()).and_then(|()| {
         let (_, children) = process::hear_signals(&[libc::SIGCHLD])?;
-        let (below, to_supervisor) = answer(pipe_with(PipeFlags::CLOEXEC))?;
+        let (below, to_supervisor) = answer(pipe_with(PIPE))?;
         Ok((children, below, to_supervisor, process::fork()?))
     });
     let (children, below, to_supervisor, supervisor) = match made {
@@ -127,7 +160,8 @@ fn guard(orders: &OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) 
         }
         Ok((children, below, to_supervisor, None)) => {
             drop((to_supervisor, children));
-            return supervise(below, blocked, work);
+            let _ = setpgid(None, Some(group));
+            return supervise([below, orders], blocked, work);
         }
         Err(errno) => return unusable(errno),
     };
@@ -144,7 +178,7 @@ fn guard(orders: &OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) 
             break status;
         }
         if told {
-            match ordered(orders) {
+            match ordered(&orders) {
                 Some(signals) => signals.iter().for_each(|&signal| {
                     let _ = io::write(&to_supervisor, &[signal as u8]);
                 }),
@@ -162,17 +196,23 @@ fn guard(orders: &OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) 
     process::end_as(status)
 }
 
-fn supervise(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(&Outside) -> u8) -> u8 {
+fn supervise(
+    [orders, above]: [OwnedFd; 2],
+    blocked: libc::sigset_t,
+    work: impl FnOnce(Outside) -> u8,
+) -> u8 {
+    let guard = parent_id();
     // Who loses its parent becomes a child of this process, which may read its memory then.
     let children = answer(process::take_orphans())
         .and_then(|()| process::hear_signals(&[libc::SIGCHLD]).map(|(_, children)| children));
     match children {
-        Ok(children) => work(&Outside { blocked, children, orders }),
+        Ok(children) => work(Outside { blocked, children, orders, above, guard }),
         Err(errno) => unusable(errno),
     }
 }
 
-fn unusable(errno: Errno) -> u8 {
+/// Says that nobody can supervise.
+pub(crate) fn unusable(errno: Errno) -> u8 {
     eprintln!("pathwalk: no process can be made to supervise: {errno}");
     crate::run::UNUSABLE
 }

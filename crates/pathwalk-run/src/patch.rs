@@ -6,33 +6,38 @@
 //!   execveat(N, "", …, AT_EMPTY_PATH) ──► passed on ──► a stop before the new program's first instruction
 //!      what runs is that very file, and its interpreter the one that was found, or the process is killed
 //!      it fails ──► close(N) ──► the thread sees the error
+//!   chdir("/b") ──► … ──► fchdir(N) ──► it stands in a cookie, or is killed ──► close(N) ──► the thread sees the answer
 //! ```
 //!
-//! Between the calls all its signals are blocked. The strings lie in its memory, where another thread could change them: so it
-//! is not what the call was given that is believed, but what came of it; and the thread sees no error by which the host would tell
-//! what it has by a path that was put there. Nobody traces it before and after.
+//! Between the calls all its signals are blocked; that its process is stopped meanwhile holds again when it is let go. Its memory and
+//! its descriptors are another thread's to change: so it is not what the call was given that is believed, but what came of it; and
+//! the thread sees no error of exec by which the host would tell what it has by a path that was put there. Nobody traces it before
+//! and after.
 //!
-//! Nothing is written where the thread may have something. The empty string is the end of the path that it gave; a script's further
-//! arguments are put into the stack of the new program, which nobody else has (`auxv`).
+//! Nothing is written into its memory. The empty string is the end of the path that it gave; a script's further arguments are put into
+//! the stack of the new program, which nobody else has (`auxv`).
 
 use crate::{
     auxv,
     cookies::{HostId, Known, of_thread},
     credentials::Ran,
     engine::{Caller, Engine, Reply},
-    mapped,
+    mapped, procfs,
     sys::{
-        answer, memory, process,
+        answer, process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
 use pathwalk::{AtFlags, Errno, Executable, Result};
 use rustix::fs;
-use std::{collections::HashMap, ffi::CString, os::fd::BorrowedFd, sync::Arc};
+use std::{
+    collections::HashMap,
+    ffi::CString,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
-/// What the x86-64 ABI lets a function use below its stack pointer.
-const RED_ZONE: u64 = 128;
 /// The length of the instruction that makes a call.
 const SYSCALL: u64 = 2;
 /// What the kernel answers itself where a call is to be made again: `ERESTARTSYS` and on.
@@ -44,35 +49,33 @@ pub(crate) enum Goal {
     Exec(HostId, Option<Executable>),
     /// The same of an interpreter that was run by itself: it opens this program, by this name.
     Load(HostId, Loaded),
-    /// The thread stands in this directory of the host.
-    Chdir(HostId),
+    /// The thread stands in a cookie.
+    Chdir,
 }
 
 impl Goal {
     fn nr(&self) -> u32 {
         let nr = match self {
             Self::Exec(..) | Self::Load(..) => libc::SYS_execveat,
-            Self::Chdir(_) => libc::SYS_chdir,
+            Self::Chdir => libc::SYS_fchdir,
         };
         nr as u32
     }
 }
 
-/// With what a call may fail that was put into registers, so that the thread sees it: with what the file or directory that was
-/// found is no cause of, and no other would be. Whether it is one that can be run was seen before.
-const EXEC_FAILS: [Errno; 6] =
-    [Errno::E2BIG, Errno::ENOMEM, Errno::EAGAIN, Errno::EFAULT, Errno::ETXTBSY, Errno::EMFILE];
-const CHDIR_FAILS: [Errno; 1] = [Errno::ENOMEM];
+/// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
+/// are the cause of was answered before; with another path, in another thread's hands, it would tell that the host has a file there.
+const EXEC_FAILS: [Errno; 4] = [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE];
 
 /// A thread whose registers were changed.
 struct Patch {
     goal: Goal,
-    /// What it got that it is not to keep where the call fails: the descriptor of the file, and which that is.
-    got: Option<(i32, HostId)>,
+    /// The call's arguments.
+    args: [u64; 6],
+    /// The descriptor that it got for the call, which it is not to keep, and of which file that is.
+    got: (i32, HostId),
     /// The new program's arguments in front of those that the thread gave from the second on.
     before_argv: Vec<CString>,
-    /// What was below its stack, where something is now.
-    below: Option<Below>,
     /// Who it is, where it has virtual credentials, when it runs the program.
     becomes: Option<Ran>,
     before: user_regs_struct,
@@ -86,14 +89,6 @@ struct Patch {
 pub(crate) struct Patches(HashMap<u32, Patch>);
 
 impl Patches {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn tids(&self) -> Vec<u32> {
-        self.0.keys().copied().collect()
-    }
-
     pub(crate) fn forget(&mut self, tid: u32) {
         self.0.remove(&tid);
     }
@@ -110,7 +105,7 @@ pub(crate) struct Loaded {
 
 /// What the interpreters that run have not opened yet, by process; and which file each interpreter is.
 #[derive(Default)]
-pub(crate) struct Loads(HashMap<u32, (HostId, Loaded)>);
+pub(crate) struct Loads(HashMap<u32, (OwnedFd, HostId, Loaded)>);
 
 /// So many are kept.
 const MOST_LOADS: usize = 256;
@@ -118,24 +113,27 @@ const MOST_LOADS: usize = 256;
 impl Loads {
     /// The program that a process opens by this name, if it runs an interpreter that has not opened it yet.
     pub(crate) fn take(&mut self, tid: u32, name: &[u8]) -> Option<Executable> {
-        let (interpreter, loaded) = self.0.get(&tid)?;
+        let (process, interpreter, loaded) = self.0.get(&tid)?;
         // The number may be another process's meanwhile.
-        if loaded.name != name || of_thread(tid, "exe") != Ok(*interpreter) {
+        let its_own = process::is_there(process) && of_thread(tid, "exe") == Ok(*interpreter);
+        if loaded.name != name || !its_own {
             return None;
         }
-        self.0.remove(&tid).map(|(_, loaded)| loaded.program)
+        self.0.remove(&tid).map(|(.., loaded)| loaded.program)
     }
 
-    fn runs(&mut self, process: u32, goal: Goal) {
-        match goal {
-            Goal::Load(interpreter, loaded) => {
-                if self.0.len() >= MOST_LOADS {
-                    self.0.retain(|tid, (id, _)| of_thread(*tid, "exe") == Ok(*id));
-                }
-                self.0.insert(process, (interpreter, loaded));
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left.
+    fn runs(&mut self, tid: u32, goal: Goal) -> Result<()> {
+        self.0.remove(&tid);
+        if let Goal::Load(interpreter, loaded) = goal {
+            if self.0.len() >= MOST_LOADS {
+                self.0.retain(|_, (process, ..)| process::is_there(process));
             }
-            _ => drop(self.0.remove(&process)),
+            self.0.insert(tid, (process::thread(tid)?, interpreter, loaded));
         }
+        Ok(())
     }
 }
 
@@ -176,17 +174,14 @@ impl Engine {
         let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
         answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
         let id = HostId::of_fd(file)?;
-        let listener = Arc::clone(&self.listener);
-        let number = || listener.add_fd(caller.id, file, true, false);
         let given = AtFlags::EMPTY_PATH.bits();
         let goal = match beside {
             Beside::Interpreter(interpreter) => Goal::Exec(id, interpreter),
             Beside::Program(loaded) => Goal::Load(id, loaded),
         };
-        self.patch(caller, goal, (known, becomes), number, |regs, number| {
-            (regs.rdi, regs.rsi, regs.rdx) = (number as u64, vectors.empty, vectors.argv);
-            (regs.r10, regs.r8) = (vectors.envp, given.into());
-            Ok(Put { got: Some((number as i32, id)), before_argv, below: None })
+        self.patch(caller, file, goal, (known, becomes, before_argv), |regs| {
+            (regs.rsi, regs.rdx, regs.r10) = (vectors.empty, vectors.argv, vectors.envp);
+            regs.r8 = given.into();
         })
     }
 
@@ -198,62 +193,53 @@ impl Engine {
     pub(crate) fn patch_chdir(
         &mut self,
         caller: &Caller,
-        (path, id, known): (CString, HostId, Arc<Known>),
+        cookie: BorrowedFd<'_>,
+        known: Arc<Known>,
     ) -> Result<Reply> {
-        self.patch(
-            caller,
-            Goal::Chdir(id),
-            (Some(known), None),
-            || Ok(0),
-            |regs, _| {
-                let below = Below::write(caller.tid, regs.rsp, path.as_bytes_with_nul())?;
-                regs.rdi = below.at;
-                Ok(Put { got: None, before_argv: Vec::new(), below: Some(below) })
-            },
-        )
+        self.patch(caller, cookie, Goal::Chdir, (Some(known), None, Vec::new()), |_| ())
     }
 
+    /// Gives the thread a descriptor, and has it make a call of which that is the first argument.
     fn patch(
         &mut self,
         caller: &Caller,
+        file: BorrowedFd<'_>,
         goal: Goal,
-        (known, becomes): (Option<Arc<Known>>, Option<Ran>),
-        number: impl FnOnce() -> Result<i64>,
-        change: impl FnOnce(&mut user_regs_struct, i64) -> Result<Put>,
+        (known, becomes, before_argv): (Option<Arc<Known>>, Option<Ran>, Vec<CString>),
+        change: impl FnOnce(&mut user_regs_struct),
     ) -> Result<Reply> {
         let tid = caller.tid;
+        let id = HostId::of_fd(file)?;
         ptrace::seize(tid)?;
-        let number = number();
-        ptrace::interrupt(tid)?;
+        let number = self.listener.add_fd(caller.id, file, true, false);
+        let _ = ptrace::interrupt(tid);
         let errno = number.as_ref().err().copied().unwrap_or(Errno::EINTR);
-        self.listener.send(caller.id, Err(errno))?;
+        let sent = self.listener.send(caller.id, Err(errno));
         if !self.wait_for(tid, Report::Stopped) {
             return Ok(Reply::Later);
         }
-        let changed = number.and_then(|number| {
+        // Who did not wait any more makes the call again, or is about to end.
+        let changed = sent.and(number).and_then(|number| {
             let before = ptrace::registers(tid)?;
             let mask = ptrace::signal_mask(tid)?;
             let mut regs = before;
-            let Put { got, before_argv, below } = change(&mut regs, number)?;
-            regs.rax = goal.nr().into();
+            (regs.rax, regs.rdi) = (goal.nr().into(), number as u64);
+            change(&mut regs);
             // It returns from no call that could be made again.
             regs.orig_rax = u64::MAX;
             regs.rip -= SYSCALL;
             ptrace::set_signal_mask(tid, u64::MAX)?;
             ptrace::set_registers(tid, regs)?;
-            Ok(Patch { goal, got, before_argv, below, becomes, before, mask, _known: known })
+            let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+            let got = (number as i32, id);
+            Ok(Patch { goal, args, got, before_argv, becomes, before, mask, _known: known })
         });
         match changed {
             Ok(patch) => {
                 self.patches.0.insert(tid, patch);
                 let _ = ptrace::cont(tid, 0);
             }
-            Err(errno) => {
-                // It sees what it was answered; now it is to be another errno.
-                let _ = ptrace::registers(tid).and_then(|mut regs| {
-                    regs.rax = i64::from(-errno.raw()).cast_unsigned();
-                    ptrace::set_registers(tid, regs)
-                });
+            Err(_) => {
                 let _ = ptrace::detach(tid);
             }
         }
@@ -262,35 +248,44 @@ impl Engine {
 
     /// Waits until a thread that is to report this does; whether it lives.
     fn wait_for(&mut self, tid: u32, awaited: Report) -> bool {
-        loop {
-            match ptrace::wait(Some(tid), true) {
-                Ok(Some((_, report))) if report == awaited => return true,
-                Ok(Some((_, Report::Gone(status)))) => {
-                    self.on_report(tid, Report::Gone(status));
+        while let Some((now, report)) = self.next_report() {
+            match report {
+                _ if now != tid => self.on_report(now, report),
+                _ if report == awaited => return true,
+                // To the call, whatever it stops for on the way.
+                Report::Stopped if awaited == Report::Call => drop(ptrace::cont_to_call(tid, 0)),
+                Report::Signal(signal) if awaited == Report::Call => {
+                    let _ = ptrace::cont_to_call(tid, signal);
+                }
+                Report::Gone(_) => {
+                    self.on_report(tid, report);
                     return false;
                 }
-                Ok(Some((_, report))) => self.on_report(tid, report),
-                Ok(None) | Err(_) => return false,
+                _ => self.on_report(tid, report),
             }
         }
+        false
     }
 
     /// Goes on with a call that was put into a thread's registers; whether this was one.
     pub(crate) fn continue_patch(&mut self, caller: &Caller, nr: u32) -> bool {
         let tid = caller.tid;
         let Some(patch) = self.patches.0.remove(&tid) else { return false };
-        if nr != patch.goal.nr() {
+        if nr != patch.goal.nr() || caller.args != patch.args {
             // Somebody changed the instruction under it.
             process::kill(tid, libc::SIGKILL);
             return true;
         }
+        // As which a thread reports that has ended the others.
+        let process = procfs::process_of_thread(tid).unwrap_or(tid);
         if ptrace::interrupt(tid).is_err() || self.listener.pass(caller.id).is_err() {
+            // It makes the call again, or is about to end.
+            self.patches.0.insert(tid, patch);
             return true;
         }
-        loop {
-            match ptrace::wait(None, true) {
-                // Another thread than the first of a process becomes the first.
-                Ok(Some((now, Report::Execed))) => {
+        while let Some((now, report)) = self.next_report() {
+            match report {
+                Report::Execed if now == process => {
                     self.cwds.moved();
                     let right = match &patch.goal {
                         Goal::Exec(id, interpreter) => {
@@ -301,27 +296,28 @@ impl Engine {
                             of_thread(now, "exe") == Ok(*id)
                                 && mapped::is_alone(now, None) == Ok(true)
                         }
-                        Goal::Chdir(_) => false,
+                        Goal::Chdir => false,
                     };
                     let put = auxv::arguments(now, &patch.before_argv);
                     let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
-                    self.loads.runs(now, patch.goal);
-                    settle(now, right && put.is_ok() && told.is_ok(), patch.mask);
+                    let loads = self.loads.runs(now, patch.goal);
+                    let right = right && put.and(told).and(loads).is_ok();
+                    settle(now, right, patch.mask);
                     return true;
                 }
-                Ok(Some((now, Report::Stopped))) if now == tid => {
+                Report::Stopped if now == tid => {
                     self.returned(tid, patch);
                     return true;
                 }
-                Ok(Some((now, report))) => {
+                _ => {
                     self.on_report(now, report);
-                    if now == tid && matches!(report, Report::Gone(_)) {
+                    if matches!(report, Report::Gone(_)) && [tid, process].contains(&now) {
                         return true;
                     }
                 }
-                Ok(None) | Err(_) => return true,
             }
         }
+        true
     }
 
     /// The thread runs another program, as somebody.
@@ -348,21 +344,18 @@ impl Engine {
             return;
         }
         self.cwds.moved();
-        let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
-        let fails = |with: &[Errno]| errno.is_some_and(|errno| with.contains(&errno));
         let mut right = match patch.goal {
-            Goal::Chdir(id) if answer == 0 => of_thread(tid, "cwd") == Ok(id),
-            Goal::Chdir(_) => fails(&CHDIR_FAILS),
-            Goal::Exec(..) | Goal::Load(..) => fails(&EXEC_FAILS),
+            Goal::Chdir => {
+                answer != 0 || of_thread(tid, "cwd").is_ok_and(|id| self.cookies.get(id).is_some())
+            }
+            Goal::Exec(..) | Goal::Load(..) => {
+                let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+                errno.is_some_and(|errno| EXEC_FAILS.contains(&errno))
+            }
         };
-        if let Some(below) = patch.below {
-            below.restore(tid);
-        }
-        if let Some((number, id)) = patch.got
-            && right
-        {
-            right = of_thread(tid, &format!("fd/{number}")) != Ok(id)
-                || self.close(tid, &patch.before, number);
+        let (number, id) = patch.got;
+        if right && of_thread(tid, &format!("fd/{number}")) == Ok(id) {
+            right = self.close(tid, &patch.before, number);
         }
         let mut regs = patch.before;
         regs.rax = answer.cast_unsigned();
@@ -379,50 +372,18 @@ impl Engine {
         regs.rip -= SYSCALL;
         // Into the call and out of it.
         ptrace::set_registers(tid, regs).is_ok()
-            && (0..2).all(|_| ptrace::cont_to_call(tid).is_ok() && self.wait_for(tid, Report::Call))
+            && (0..2)
+                .all(|_| ptrace::cont_to_call(tid, 0).is_ok() && self.wait_for(tid, Report::Call))
             && ptrace::registers(tid).is_ok_and(|regs| regs.rax == 0)
     }
 }
 
-/// Lets a stopped thread go, or kills it where something else came of its call than was to.
+/// Lets a stopped thread go, or kills it where something else came of its call than was to. Of who is gone the number may be
+/// another's.
 fn settle(tid: u32, right: bool, mask: u64) {
-    if !right {
+    let there = ptrace::set_signal_mask(tid, mask).is_ok();
+    if there && !right {
         process::kill(tid, libc::SIGKILL);
     }
-    let _ = ptrace::set_signal_mask(tid, mask);
     let _ = ptrace::detach(tid);
-}
-
-/// What was put into a thread beside its registers.
-struct Put {
-    got: Option<(i32, HostId)>,
-    before_argv: Vec<CString>,
-    below: Option<Below>,
-}
-
-/// What was below a thread's stack before something was written there.
-struct Below {
-    at: u64,
-    before: Vec<u8>,
-}
-
-impl Below {
-    /// Writes it out of the way of what a function may have there.
-    ///
-    /// # Errors
-    ///
-    /// - `EFAULT`: the stack has no room.
-    fn write(tid: u32, rsp: u64, bytes: &[u8]) -> Result<Self> {
-        let at = rsp.checked_sub(RED_ZONE + bytes.len() as u64).ok_or(Errno::EFAULT)? & !15;
-        let mut before = vec![0; bytes.len()];
-        // Where the stack has to grow for it there was nothing.
-        let _ = memory::read(tid, at, &mut before);
-        memory::write_stack(tid, at, bytes)?;
-        Ok(Self { at, before })
-    }
-
-    /// Who shares the memory may have something there that is not the thread's.
-    fn restore(&self, tid: u32) {
-        let _ = memory::write(tid, self.at, &self.before);
-    }
 }

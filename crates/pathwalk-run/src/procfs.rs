@@ -313,11 +313,16 @@ pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
 /// Whether a process or thread comes of this process. All orphans do: this process takes them.
 pub(crate) fn is_of_the_program(pid: u32) -> bool {
     let own = std::process::id();
+    pid != own && comes_of(pid, own)
+}
+
+/// Whether a process or thread is this one, or comes of it.
+pub(crate) fn comes_of(pid: u32, above: u32) -> bool {
     let mut at = pid;
     // Nobody is so deep.
     for _ in 0..100_000 {
-        if at == own {
-            return pid != own;
+        if at == above {
+            return true;
         }
         match status(at, "PPid:") {
             Some(above) if above > 0 => at = above,

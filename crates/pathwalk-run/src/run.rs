@@ -2,10 +2,10 @@
 
 use crate::{
     args::Args,
-    cookies::Cookies,
+    cookies::{Cookies, Known},
     engine::{self, Ended, Virtual},
     given::Given,
-    guard::{Outside, guarded},
+    guard::{self, Outside, guarded},
     procfs::Asker,
     spec::What,
     sys::{
@@ -22,7 +22,16 @@ use rustix::{
     fs,
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
-use std::{io::Write, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
+use std::{
+    io::Write,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+};
 
 /// The exit status where the tree could not be made.
 pub(crate) const UNUSABLE: u8 = 2;
@@ -45,10 +54,7 @@ pub fn run_in_memory(function: fn() -> u8) -> ExitCode {
 
 fn run_guarded(args: &Args, start: Start<'_>) -> ExitCode {
     let done = guarded(|outside| end(args, prepare_and_run(args, start, outside)));
-    ExitCode::from(done.unwrap_or_else(|errno| {
-        eprintln!("pathwalk: no process can be made to supervise: {errno}");
-        UNUSABLE
-    }))
+    ExitCode::from(done.unwrap_or_else(guard::unusable))
 }
 
 fn end(args: &Args, ended: Result<Ended, String>) -> u8 {
@@ -67,7 +73,7 @@ fn end(args: &Args, ended: Result<Ended, String>) -> u8 {
     }
 }
 
-fn prepare_and_run(args: &Args, start: Start<'_>, outside: &Outside) -> Result<Ended, String> {
+fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<Ended, String> {
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
@@ -89,10 +95,11 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: &Outside) -> Result<E
     let identity = if virtual_.is_some() { Identity::Virtual } else { Identity::Own };
     task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);
-    let (path, _id, _known) = begin_in(&task, &mut cookies, &cwd)?;
+    let (begins_in, _known) = begin_in(&task, &mut cookies, &cwd)?;
 
     let filter = program(calls(), identity);
-    let launch = Launch { start, cwd: &path, filter: &filter, nofile, blocked: outside.blocked };
+    let (cwd, blocked) = (begins_in.as_fd(), outside.blocked);
+    let launch = Launch { start, cwd, filter: &filter, nofile, blocked };
     let launched = process::launch(&launch).map_err(failed)?;
     // The library says which permissions a new file has, and the umask is the program's.
     rustix::process::umask(fs::Mode::empty());
@@ -110,10 +117,7 @@ fn begin_in(
     task: &pathwalk::Task,
     cookies: &mut Cookies,
     cwd: &Path,
-) -> Result<
-    (std::ffi::CString, crate::cookies::HostId, std::sync::Arc<crate::cookies::Known>),
-    String,
-> {
+) -> Result<(OwnedFd, Arc<Known>), String> {
     let said = |errno| format!("{} cannot be entered in the tree: {errno}", cwd.display());
     let directory = tree::begin_in(task, cwd.as_os_str().as_bytes()).map_err(said)?;
     cookies.directory(&directory).map_err(said)

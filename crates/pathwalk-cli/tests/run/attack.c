@@ -332,8 +332,7 @@ static void killed(char **args)
 	printf("%s %s\n", reached ? "REACHED" : "never", refused ? "refused" : "answered");
 }
 
-/* What is written below a thread's stack while it changes its directory is exchanged for another path: the error would tell what
- * the host has there. */
+/* What were written below a thread's stack while it changes its directory would be exchanged for another path. */
 static volatile char *volatile low;
 
 static void *exchanges(void *unused)
@@ -346,9 +345,9 @@ static void *exchanges(void *unused)
 	return NULL;
 }
 
-static void told(char **args)
+static void led(char **args)
 {
-	int told = 0, done = 0;
+	int out = 0, in = 0;
 	theirs = args[0];
 	for (int child = 0; child < 20; child++) {
 		int status;
@@ -359,7 +358,7 @@ static void told(char **args)
 			__asm__ volatile("mov %%rsp,%0" : "=r"(sp));
 			low = (char *)sp;
 			pthread_create(&thread, NULL, exchanges, NULL);
-			for (int round = 0; round < 300; round++) {
+			for (int round = 0; round < 100; round++) {
 				long answer;
 				__asm__ volatile("syscall" : "=a"(answer) : "a"(SYS_chdir), "D"("/usr") : "rcx", "r11", "memory");
 				if (answer)
@@ -368,10 +367,222 @@ static void told(char **args)
 			_exit(0);
 		}
 		waitpid(pid, &status, 0);
-		done |= WIFSIGNALED(status) || WEXITSTATUS(status) == 0;
-		told |= WIFEXITED(status) && WEXITSTATUS(status) != 0;
+		/* Who came to stand elsewhere is killed. */
+		in += status == 0;
+		out += status != 0;
 	}
-	printf("%s %s\n", done ? "tried" : "held", told ? "REACHED" : "never");
+	printf("in %d out %d\n", in, out);
+}
+
+/* Runs a program by a path that another thread makes longer, with arguments that are not there: whether the error tells that the
+ * longer one is there. */
+static volatile char longer[4096] = "/bin/true";
+
+static void *lengthens(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		longer[9] = '/';
+		for (volatile int wait = 300; wait > 0; wait--)
+			;
+		longer[9] = 0;
+		for (volatile int wait = 300; wait > 0; wait--)
+			;
+	}
+	return NULL;
+}
+
+static void told(char **args)
+{
+	int killed = 0, other = 0;
+	strcpy((char *)longer + 9, args[0]);
+	for (int child = 0; child < 8; child++) {
+		int status;
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t thread;
+			pthread_create(&thread, NULL, lengthens, NULL);
+			for (int round = 0; round < 60; round++) {
+				syscall(SYS_execve, longer, 1, NULL);
+				if (errno != EFAULT && errno != ENOTDIR && errno != ENOENT)
+					_exit(errno);
+			}
+			_exit(0);
+		}
+		waitpid(pid, &status, 0);
+		killed += WIFSIGNALED(status);
+		other += WIFEXITED(status) && WEXITSTATUS(status) != 0;
+	}
+	printf("killed %d other %d\n", killed, other);
+}
+
+/* More arguments than there is room for, one that is too long, and such that are not there. */
+static void too_much(char **args)
+{
+	static char text[(128 << 10) + 1];
+	static char *many[1 << 20], *one[] = {"true", text, NULL}, *wrong[] = {"true", (char *)8, NULL};
+	struct rlimit stack = {8 << 20, 8 << 20};
+	(void)args;
+	setrlimit(RLIMIT_STACK, &stack);
+	memset(text, 'x', 128 << 10);
+	execv("/bin/true", one);
+	said("long", name(-1));
+	text[1000] = 0;
+	for (int count = 0; count < 2100; count++)
+		many[count] = text;
+	execv("/bin/true", many);
+	said("many", name(-1));
+	text[0] = 0;
+	for (int count = 0; count < 800000; count++)
+		many[count] = text;
+	execv("/bin/true", many);
+	said("pointers", name(-1));
+	execv("/bin/true", wrong);
+	said("wrong", name(-1));
+	syscall(SYS_execve, "/bin/true", 8, NULL);
+	said("argv", name(-1));
+	syscall(SYS_execve, "/bin/true", NULL, 8);
+	said("envp", name(-1));
+	text[0] = 'x';
+	for (int count = 0; count < 2000; count++)
+		many[count] = text;
+	many[2000] = NULL;
+	pid_t child = fork();
+	int status;
+	if (child == 0) {
+		execve("/bin/true", many, NULL);
+		_exit(errno);
+	}
+	waitpid(child, &status, 0);
+	printf("enough %d\n", status);
+}
+
+/* Whether calls are answered: a child says so, or is killed when it waited for so long. */
+static int answered(void)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(5);
+		_exit(access("/etc/passwd", F_OK));
+	}
+	waitpid(child, &status, 0);
+	return status == 0;
+}
+
+/* A process that changes its directory is stopped at any moment, and goes on; and so is one that runs another program. */
+static volatile long in_memory;
+
+static void stopped(char **args)
+{
+	int status, held = 0, wrong = 0;
+	(void)args;
+	for (int round = 0; round < 25; round++) {
+		pid_t child = fork();
+		if (child == 0) {
+			register long count __asm__("rbx") = 0;
+			/* What ran twice, or was changed, is seen by this. */
+			while (count == in_memory && !chdir(count & 1 ? "/tmp" : "/")) {
+				count++, in_memory++;
+				__asm__ volatile("" :: "r"(count));
+			}
+			_exit(1);
+		}
+		for (int stop = 0; stop < 3; stop++) {
+			usleep(10000 + 37 * round);
+			kill(child, SIGSTOP);
+			waitpid(child, &status, WUNTRACED);
+			wrong += !WIFSTOPPED(status);
+			held += !answered();
+			kill(child, SIGCONT);
+		}
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+		wrong += status != SIGKILL;
+	}
+	for (int round = 0; round < 60; round++) {
+		int go[2];
+		char one;
+		if (pipe(go))
+			exit(1);
+		pid_t child = fork();
+		if (child == 0) {
+			if (read(go[0], &one, 1) == 1)
+				execl("/bin/true", "true", NULL);
+			_exit(errno);
+		}
+		write(go[1], "x", 1);
+		usleep(20 * round);
+		kill(child, SIGSTOP);
+		usleep(1000);
+		held += !answered();
+		kill(child, SIGCONT);
+		waitpid(child, &status, 0);
+		wrong += status != 0;
+		close(go[0]);
+		close(go[1]);
+	}
+	printf("held %d wrong %d\n", held, wrong);
+}
+
+/* A second thread runs a program that the kernel finds to be none when the others are gone. */
+static void *runs_bad(void *unused)
+{
+	(void)unused;
+	execl("./bad", "bad", NULL);
+	_exit(errno);
+}
+
+static void bad(char **args)
+{
+	int status, fd = open("bad", O_CREAT | O_WRONLY, 0755);
+	/* One segment, at an address of the kernel's. */
+	static const struct { char ident[16]; short type, machine; int version; long entry, phoff, shoff; int flags; short sizes[6];
+		int kind, rights; long offset, at, physical, size, memory, align; } elf = {
+		"\177ELF\2\1\1", 2, 62, 1, 0x400078, 64, 0, 0, {64, 56, 1, 0, 0, 0},
+		1, 5, 0, (long)0xffff800000000000, 0, 120, 120, 4096};
+	(void)args;
+	if (write(fd, &elf, sizeof elf) != sizeof elf || close(fd))
+		exit(1);
+	for (int thread = 0; thread < 2; thread++) {
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t other;
+			if (!thread)
+				runs_bad(NULL);
+			pthread_create(&other, NULL, runs_bad, NULL);
+			pthread_join(other, NULL);
+			_exit(1);
+		}
+		waitpid(child, &status, 0);
+		said(WIFSIGNALED(status) ? "killed" : "exited", answered() ? "on" : "held");
+	}
+}
+
+/* Runs a program while another thread is traced by somebody who does not wait for it. */
+static void *is_traced(void *unused)
+{
+	(void)unused;
+	ptrace(PTRACE_TRACEME, 0, 0, 0);
+	for (;;)
+		pause();
+}
+
+static void unheard(char **args)
+{
+	(void)args;
+	if (fork() == 0) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, is_traced, NULL);
+		usleep(50000);
+		execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	usleep(300000);
+	/* No other call is answered now. */
+	write(1, "runs on\n", 8);
+	for (;;)
+		pause();
 }
 
 /* A call with a stack pointer that points nowhere. */
@@ -571,7 +782,8 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"descriptors", descriptors}, {"memory", memory}, {"bomb", bomb}, {"i386", i386},
 	{"handle", handle}, {"by_handle", by_handle}, {"executes", executes},
 	{"reopened", reopened},
-	{"foreign", foreign}, {"told", told}, {"stackless", stackless},
+	{"foreign", foreign}, {"led", led}, {"told", told}, {"too_much", too_much}, {"stackless", stackless},
+	{"stopped", stopped}, {"bad", bad}, {"unheard", unheard},
 };
 
 int main(int count, char **args)

@@ -3,14 +3,14 @@
 //! Where that can be, the same attack is made without the tree first, and reaches it.
 
 use crate::common::{can_run, pathwalk_in, run, said, text};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
     os::unix::{
         fs::{PermissionsExt, symlink},
         net::{UnixDatagram, UnixListener},
-        process::ExitStatusExt,
+        process::{CommandExt, ExitStatusExt},
     },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
@@ -71,6 +71,37 @@ impl Attack {
     fn said(&self, args: &[&str]) -> String {
         said(self.here.path(), &[&["./attack"], args].concat())
     }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+        command.args(["run", "./attack"]).args(args).current_dir(self.here.path());
+        command
+    }
+}
+
+/// What a command says that must end by itself, and well.
+fn in_time(mut command: Command) -> String {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    assert_eq!(ended(&mut child), None);
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut out, &mut said).unwrap();
+    said
+}
+
+/// By which signal a process ended, if by one; it must end soon.
+fn ended(child: &mut Child) -> Option<i32> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.signal();
+        }
+        if since.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The same attack reaches the secret natively, and in the tree is answered so.
@@ -121,18 +152,59 @@ fn programs_whose_path_a_thread_rewrites_do_not_run() {
 }
 
 #[test]
-fn no_error_tells_what_the_host_has() {
+fn chdir_leads_nobody_elsewhere_for_a_moment() {
     let Some(attack) = Attack::new() else { return };
-    // There it is no directory, or not there at all.
-    for path in [attack.secret(), attack.outside("missing")] {
-        assert_eq!(attack.said(&["told", &path]), "tried never\n", "{path}");
+    let outside = attack.outside.path().display().to_string();
+    assert_eq!(attack.said(&["led", &outside]), "in 20 out 0\n");
+}
+
+#[test]
+fn no_error_of_exec_tells_what_the_host_has() {
+    let Some(attack) = Attack::new() else { return };
+    fs::copy("/bin/true", attack.outside("true")).unwrap();
+    for path in [attack.outside("true"), attack.outside("missing")] {
+        assert_eq!(attack.said(&["told", &path]), "killed 0 other 0\n", "{path}");
     }
+}
+
+#[test]
+fn arguments_that_are_too_many_or_nowhere_are_told_as_natively() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["too_much"]);
+    assert!(
+        native.starts_with("long E2BIG\nmany E2BIG\npointers E2BIG\nwrong EFAULT\n"),
+        "{native}"
+    );
+    assert_eq!(attack.said(&["too_much"]), native);
 }
 
 #[test]
 fn a_stack_that_is_nowhere_stops_nobody() {
     let Some(attack) = Attack::new() else { return };
-    assert_eq!(attack.said(&["stackless"]), "EFAULT\nEFAULT\nEFAULT\non\n");
+    let native = attack.natively(&["stackless"]);
+    assert_eq!(attack.said(&["stackless"]), native);
+}
+
+#[test]
+fn who_is_stopped_in_the_middle_of_a_call_holds_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(in_time(attack.command(&["stopped"])), "held 0 wrong 0\n");
+}
+
+#[test]
+fn a_program_that_the_kernel_ends_while_it_loads_it_holds_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["bad"]);
+    assert_eq!(native, "killed on\nkilled on\n");
+    assert_eq!(in_time(attack.command(&["bad"])), native);
+}
+
+#[test]
+fn who_waits_for_a_tracer_that_does_not_can_be_ended() {
+    let Some(attack) = Attack::new() else { return };
+    let (mut child, _out, [outer, ..]) = that_waits(attack.command(&["unheard"]));
+    signal(outer, Signal::TERM);
+    assert_eq!(ended(&mut child), Some(Signal::TERM.as_raw()));
 }
 
 /// The kernel looks for a program's interpreter by itself.
@@ -487,16 +559,26 @@ fn nobody_of_the_program_outlives_who_answers_or_who_started_it() {
         return;
     }
     // Two that left their parents, one of them its group and session too.
-    let script = "setsid sleep 4711 & (sleep 4711 &) ; echo runs on; read line";
-    for which in 0..3 {
+    let script = "setsid sleep 4711 & (sleep 4711 &) ; echo runs on; read line && kill -KILL 0";
+    for which in 0..6 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
         command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
+        command.process_group(0);
         let (mut child, mut out, processes) = that_waits(command);
         let program = fs::read_to_string(format!("/proc/{0}/task/{0}/children", processes[2]));
         let of_program: Vec<u32> =
             program.unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         assert!(of_program.len() > 1, "one came to the supervisor: {of_program:?}");
-        signal(processes[which], Signal::KILL);
+        match which {
+            3 => kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap(),
+            4 => drop(child.stdin.take().unwrap().write_all(b"\n")),
+            5 => {
+                // Who would kill them is held.
+                signal(processes[1], Signal::STOP);
+                signal(processes[0], Signal::KILL);
+            }
+            which => signal(processes[which], Signal::KILL),
+        }
         assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()), "{which}");
         // Its standard output is closed when nobody has it any more.
         assert_eq!(std::io::Read::read_to_string(&mut out, &mut String::new()).unwrap(), 0);
@@ -528,12 +610,90 @@ fn an_interrupt_that_somebody_sends_is_passed_on() {
     assert_eq!((&*said, child.wait().unwrap().code()), ("heard\n", Some(3)));
 }
 
+/// A script that says what it hears.
+const HEARS: &str = "trap 'echo hup' HUP; trap 'echo int' INT; trap 'echo term' TERM; setsid sleep 4711 & echo runs on
+while :; do sleep 0.01; done";
+
+fn a_while() {
+    thread::sleep(Duration::from_millis(300));
+}
+
 #[test]
-fn an_ignored_sigpipe_stays_ignored() {
+fn who_is_asked_to_end_again_ends_and_who_hears_another_signal_again_does_not() {
+    if !can_run(&["sleep", "setsid"]) {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "sh", "-c", HEARS]).current_dir(std::env::temp_dir());
+    let (mut child, out, [outer, ..]) = that_waits(command);
+    for sent in [Signal::HUP, Signal::HUP, Signal::INT, Signal::INT, Signal::TERM, Signal::TERM] {
+        signal(outer, sent);
+        a_while();
+    }
+    let said: Vec<String> = out.lines().map(|line| line.unwrap()).collect();
+    assert_eq!(said, ["hup", "hup", "int", "int", "term"]);
+    assert_eq!(ended(&mut child), Some(Signal::KILL.as_raw()));
+}
+
+#[test]
+fn a_signal_that_was_ignored_is_not_heard() {
+    if !can_run(&["sleep", "setsid"]) {
+        return;
+    }
+    let script = "trap '' HUP; exec \"$0\" run sh -c \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_pathwalk"), HEARS]).current_dir("/tmp");
+    let (mut child, mut out, [outer, ..]) = that_waits(command);
+    signal(outer, Signal::HUP);
+    a_while();
+    signal(outer, Signal::INT);
+    let mut said = String::new();
+    out.read_line(&mut said).unwrap();
+    assert_eq!(said, "int\n");
+    signal(outer, Signal::TERM);
+    a_while();
+    signal(outer, Signal::TERM);
+    assert_eq!(ended(&mut child), Some(Signal::KILL.as_raw()));
+}
+
+#[test]
+fn those_that_the_program_left_behind_can_be_ended() {
+    if !can_run(&["sleep", "setsid"]) {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let script = "setsid sleep 4711 & echo runs on";
+    command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
+    let (mut child, _out, [outer, ..]) = that_waits(command);
+    a_while();
+    signal(outer, Signal::TERM);
+    // The program itself ended well.
+    assert_eq!(ended(&mut child), None);
+}
+
+#[test]
+fn a_signal_that_the_program_sends_its_group_comes_once() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let code = "import os, signal, time
+heard = []
+signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
+for n in 1, 2:
+    os.kill(0, signal.SIGTERM)
+    for _ in range(10): time.sleep(0.05)
+    print(len(heard), flush=True)";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "python3", "-c", code]).current_dir("/tmp").process_group(0);
+    assert_eq!(in_time(command), "1\n2\n");
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
     if !can_run(&["grep"]) {
         return;
     }
-    for how in ["trap '' PIPE", ":"] {
+    for how in ["trap '' PIPE", "trap '' CHLD", ":"] {
         let script = format!("{how}; exec \"$@\"");
         let ignored = |words: &[&str]| {
             let all = [&["-c", &script, "sh"], words, &["grep", "SigIgn", "/proc/self/status"]];

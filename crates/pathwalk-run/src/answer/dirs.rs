@@ -10,7 +10,7 @@ use pathwalk::{
     abi::{AT_FDCWD, PATH_MAX},
 };
 use rustix::fs::{self, SeekFrom};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// More than that nobody is told at once.
 const LISTED_AT_ONCE: usize = 1 << 18;
@@ -42,7 +42,7 @@ fn not_ours(fd: &OwnedFd) -> Result<Errno> {
 }
 
 pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let cwd = engine.cwd(caller.tid)?;
+    let cwd = engine.cwd(caller)?;
     let mut path = vec![0; PATH_MAX];
     let at = At::Dir(&cwd.file);
     match engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path) {
@@ -72,8 +72,8 @@ pub(crate) fn chdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
     let file = engine.task.openat(base.at(), &path, flags, 0)?;
     may_enter(engine, &file)?;
-    let cookie = engine.cookies.directory(&file)?;
-    engine.patch_chdir(caller, cookie)
+    let (cookie, known) = engine.cookies.directory(&file)?;
+    engine.patch_chdir(caller, cookie.as_fd(), known)
 }
 
 /// The descriptor is a cookie, and the kernel makes it the current directory.

@@ -18,7 +18,10 @@ use crate::{
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::{Beside, Loaded, Vectors},
-    sys::{answer, memory, process::by_number},
+    sys::{
+        answer, memory,
+        process::{self, by_number},
+    },
 };
 use pathwalk::{
     At, AtFlags, Errno, Executable, Result,
@@ -33,6 +36,8 @@ use std::{
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
+/// So many bytes of arguments are read at once.
+const AT_ONCE: usize = 16 << 10;
 /// A script's interpreter may be a script: so many times.
 const LEVELS: usize = 5;
 /// `AT_EXECVE_CHECK`: whether the file could be run, and no more. An interpreter is not looked for.
@@ -127,7 +132,11 @@ fn exec_memory(
     vectors: Vectors,
 ) -> Result<Reply> {
     let stat = answer(fs::fstat(fd))?;
-    if !is_memory(fd, &stat)? || first_line(fd.as_fd())?.is_some() {
+    if !is_memory(fd, &stat)? {
+        return Err(Errno::EACCES);
+    }
+    fit(caller, vectors)?;
+    if first_line(fd.as_fd())?.is_some() {
         return Err(Errno::EACCES);
     }
     let interpreter = match interpreter(engine, caller, &read_elf(fd.as_fd())?)? {
@@ -150,6 +159,7 @@ fn exec(
     mut name: Vec<u8>,
     vectors: Vectors,
 ) -> Result<Reply> {
+    fit(caller, vectors)?;
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     for level in 0.. {
@@ -280,6 +290,80 @@ fn interpreter(
     engine.cookies.know(here, file.file());
     let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
     Ok(Some((file, if same { Where::Host } else { Where::Tree })))
+}
+
+/// Whether the kernel has room for the arguments and the environment, as it counts.
+///
+/// # Errors
+///
+/// - `EFAULT`: they are not all there.
+/// - `E2BIG`: there are more than a new stack holds, or a longer one.
+///
+/// Linux: `bprm_stack_limits`, `copy_strings`.
+fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
+    // Both end with NUL.
+    const LONGEST: usize = 128 << 10;
+    const NAME: usize = b"/dev/fd/2147483647\0".len();
+    let stack = process::stack_limit(caller.tid)?;
+    let room = (stack / 4).clamp(128 << 10, 6 << 20) as usize;
+    let argv = pointers(caller, vectors.argv, room)?;
+    let envp = pointers(caller, vectors.envp, room)?;
+    let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
+    let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
+    // Most lie one behind the other: what was read for one has the next ones in it.
+    let (mut from, mut read) = (0, Vec::new());
+    for mut at in envp.into_iter().chain(argv) {
+        let mut len = 0;
+        loop {
+            let skip = at.checked_sub(from).filter(|&skip| skip < read.len() as u64);
+            let Some(skip) = skip else {
+                read.resize(AT_ONCE, 0);
+                let got = memory::read(caller.tid, at, &mut read)?;
+                read.truncate(got);
+                from = at;
+                continue;
+            };
+            let rest = &read[skip as usize..];
+            let end = rest.iter().position(|&byte| byte == 0);
+            len += end.map_or(rest.len(), |end| end + 1);
+            if len > LONGEST {
+                return Err(Errno::E2BIG);
+            }
+            if end.is_some() {
+                break;
+            }
+            at = at.checked_add(rest.len() as u64).ok_or(Errno::EFAULT)?;
+        }
+        left = left.checked_sub(len).ok_or(Errno::E2BIG)?;
+    }
+    Ok(())
+}
+
+/// The addresses in an array that ends with NULL.
+///
+/// # Errors
+///
+/// - `EFAULT`: it is not all there.
+/// - `E2BIG`: they do not fit into so many bytes.
+fn pointers(caller: &Caller, mut at: u64, room: usize) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    while at != 0 && 8 * found.len() <= room {
+        let mut bytes = vec![0; AT_ONCE];
+        let read = memory::read(caller.tid, at, &mut bytes)?;
+        let words = bytes[..read].chunks_exact(8);
+        let whole = 8 * words.len() as u64;
+        let words = words.map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+        let before = found.len();
+        found.extend(words.take_while(|&word| word != 0));
+        if 8 * (found.len() - before) < whole as usize {
+            return Ok(found);
+        }
+        if whole == 0 {
+            return Err(Errno::EFAULT);
+        }
+        at = at.checked_add(whole).ok_or(Errno::EFAULT)?;
+    }
+    if at == 0 { Ok(found) } else { Err(Errno::E2BIG) }
 }
 
 fn first_argument(caller: &Caller, argv: u64) -> Result<Vec<u8>> {

@@ -14,33 +14,41 @@ use rustix::{
     process::{Pid, PidfdFlags, PidfdGetfdFlags, Rlimit, pidfd_getfd, pidfd_open},
 };
 use std::{
-    ffi::{CString, OsStr},
+    ffi::OsStr,
     fs::File,
     io::{Read, Write},
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-        unix::{ffi::OsStrExt, process::CommandExt},
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        unix::process::CommandExt,
     },
     process::Command,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Whether `SIGPIPE` was ignored when this process began. Rust's runtime has it ignored before `main`, and Rust's exec has it end
-/// the process again, whatever was before.
-static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Which signals were ignored when this process began: bit 0 is that of the first. Rust's runtime has `SIGPIPE` ignored before
+/// `main`, and Rust's exec has it end the process again, whatever was before.
+static IGNORED: AtomicU32 = AtomicU32::new(0);
 
-extern "C" fn look_at_pipe() {
-    // SAFETY: all fields are numbers, or a pointer to a function that may be none.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one `sigaction` there, and changes nothing.
-    unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
-    PIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Relaxed);
+extern "C" fn look_at_signals() {
+    for signal in 1..32 {
+        // SAFETY: all fields are numbers, or a pointer to a function that may be none.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes one `sigaction` there, and changes nothing.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+        if action.sa_sigaction == libc::SIG_IGN {
+            IGNORED.fetch_or(1 << (signal - 1), Relaxed);
+        }
+    }
 }
 
 // SAFETY: a program's start calls what is listed there, one after the other, in the one thread that there is.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = look_at_pipe;
+static AT_START: extern "C" fn() = look_at_signals;
+
+fn was_ignored(signal: i32) -> bool {
+    IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
+}
 
 /// What runs in the new process.
 #[derive(Clone, Copy)]
@@ -59,7 +67,7 @@ pub(crate) enum Start<'a> {
 pub(crate) struct Launch<'a> {
     pub(crate) start: Start<'a>,
     /// The directory of the host that it begins in.
-    pub(crate) cwd: &'a CString,
+    pub(crate) cwd: BorrowedFd<'a>,
     pub(crate) filter: &'a [libc::sock_filter],
     /// How many descriptors it may have.
     pub(crate) nofile: Rlimit,
@@ -151,10 +159,8 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
                 Start::Program { name, args, env } => {
                     let mut command = Command::new(name);
                     command.args(args).env_clear().envs(env.iter().cloned());
-                    if PIPE_WAS_IGNORED.load(Relaxed) {
-                        // SAFETY: what it does may be done after fork(2).
-                        unsafe { command.pre_exec(ignore_pipe) };
-                    }
+                    // SAFETY: what it does may be done after fork(2).
+                    unsafe { command.pre_exec(ignore_again) };
                     let error = command.exec();
                     say(&mut to_parent, errno_of(&error).raw(), 0);
                 }
@@ -174,14 +180,19 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-fn ignore_pipe() -> std::io::Result<()> {
-    // SAFETY: nothing is called by it.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+/// Ignores what was ignored, and is not here.
+fn ignore_again() -> std::io::Result<()> {
+    for signal in [libc::SIGPIPE, libc::SIGCHLD] {
+        if was_ignored(signal) {
+            // SAFETY: nothing is called by it.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+    }
     Ok(())
 }
 
 fn prepare(launch: &Launch<'_>) -> Result<()> {
-    answer(rustix::process::chdir(launch.cwd.as_c_str()))?;
+    answer(rustix::process::fchdir(launch.cwd))?;
     answer(rustix::process::setrlimit(rustix::process::Resource::Nofile, launch.nofile))?;
     // SAFETY: the kernel reads one set there, and writes nothing.
     unsafe {
@@ -193,7 +204,7 @@ fn prepare(launch: &Launch<'_>) -> Result<()> {
 }
 
 /// Blocks the signals that this process hears of by a descriptor from now on; returns what was blocked before, and the
-/// descriptor.
+/// descriptor. Those that were ignored stay so, but for `SIGCHLD`: who ignores that never hears how a child ended.
 ///
 /// # Errors
 ///
@@ -202,6 +213,12 @@ pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)>
     // SAFETY: a set is numbers, for which zero is a value.
     let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
     for &signal in signals {
+        if signal == libc::SIGCHLD {
+            // SAFETY: the default needs no handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        } else if was_ignored(signal) {
+            continue;
+        }
         // SAFETY: `set` is a set.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }
@@ -221,6 +238,8 @@ pub(crate) struct Heard {
     pub(crate) signal: i32,
     /// Nobody sent it but the kernel, as a terminal's keys have it do.
     pub(crate) by_terminal: bool,
+    /// The process that sent it.
+    pub(crate) sender: u32,
 }
 
 /// The next signal that was heard of, if there is one.
@@ -229,9 +248,10 @@ pub(crate) fn next_signal(fd: &OwnedFd) -> Option<Heard> {
     const KERNEL: i32 = 0x80;
     let mut info = [0; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(fd, &mut info).ok()?;
-    // Its number, an errno, how it was sent.
+    // Its number, an errno, how it was sent, and by whom.
     let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-    let heard = Heard { signal: word(0), by_terminal: word(8) == KERNEL };
+    let sender = word(12).cast_unsigned();
+    let heard = Heard { signal: word(0), by_terminal: word(8) == KERNEL, sender };
     (read == info.len()).then_some(heard)
 }
 
@@ -352,15 +372,6 @@ pub(crate) fn by_number(fd: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// A path with NUL at its end.
-///
-/// # Errors
-///
-/// - `ENOENT`: it has NUL in it.
-pub(crate) fn c_string(path: &OsStr) -> Result<CString> {
-    CString::new(path.as_bytes()).map_err(|_| Errno::ENOENT)
-}
-
 /// Has a descriptor closed by exec if it is a directory's.
 ///
 /// # Errors
@@ -368,12 +379,25 @@ pub(crate) fn c_string(path: &OsStr) -> Result<CString> {
 /// - `EBADF`: there is no such.
 pub(crate) fn close_if_directory(number: RawFd) -> Result<()> {
     // SAFETY: it is used for two calls, which answer `EBADF` where it was closed meanwhile.
-    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
     let stat = answer(rustix::fs::fstat(fd))?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory {
         answer(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC))?;
     }
     Ok(())
+}
+
+/// How large a thread's stack may become.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone.
+pub(crate) fn stack_limit(tid: u32) -> Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = std::ptr::null();
+    // SAFETY: the kernel writes one limit there, and sets none.
+    let done = unsafe { libc::prlimit(tid as i32, libc::RLIMIT_STACK, none, &raw mut limit) };
+    if done == 0 { Ok(limit.rlim_cur) } else { Err(last_errno()) }
 }
 
 /// Whether two threads share something.

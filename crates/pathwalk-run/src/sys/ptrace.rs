@@ -18,14 +18,12 @@ const CALL: i32 = libc::SIGTRAP | 0x80;
 /// Why a thread that is traced reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It stopped because it was told to.
+    /// It stopped because it was told to, or its process is: it goes on where it is told to, and stops again where it is let go.
     Stopped,
     /// It runs another program, of which no instruction ran yet.
     Execed,
     /// It is to get this signal.
     Signal(i32),
-    /// It is stopped, as its process is.
-    GroupStop,
     /// It is about to make a call, or made it.
     Call,
     /// It is gone, with this status.
@@ -70,13 +68,13 @@ pub(crate) fn cont(tid: u32, signal: i32) -> Result<()> {
     request(libc::PTRACE_CONT, tid, number(0), number(signal as usize)).map(drop)
 }
 
-/// Lets it go on to the beginning of its next call, or to the end of the one that it is in.
+/// Lets it go on, with a signal or 0, to the beginning of its next call, or to the end of the one that it is in.
 ///
 /// # Errors
 ///
 /// - `ESRCH`: it is gone, or not stopped.
-pub(crate) fn cont_to_call(tid: u32) -> Result<()> {
-    request(libc::PTRACE_SYSCALL, tid, number(0), number(0)).map(drop)
+pub(crate) fn cont_to_call(tid: u32, signal: i32) -> Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, number(0), number(signal as usize)).map(drop)
 }
 
 /// Lets it go on, and traces it no longer.
@@ -154,8 +152,7 @@ pub(crate) fn wait(tid: Option<u32>, wait: bool) -> Result<Option<(u32, Report)>
     let report = if libc::WIFSTOPPED(status) {
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {
-            EVENT_STOP if signal == libc::SIGTRAP => Report::Stopped,
-            EVENT_STOP => Report::GroupStop,
+            EVENT_STOP => Report::Stopped,
             libc::PTRACE_EVENT_EXEC => Report::Execed,
             _ if signal == CALL => Report::Call,
             _ => Report::Signal(signal),
