@@ -7,8 +7,8 @@
 //! A script's interpreter has further arguments in front of those that were given, and so has a loader. They are put here, not into
 //! the memory of who ran it, as nobody knows what it has where.
 //!
-//! The auxiliary vector the kernel has filled with whom it knows. It says too whether the program should trust its environment: one that has its owner's rights must not, and the dynamic
-//! loader acts on that before anything else.
+//! The auxiliary vector the kernel has filled with whom it knows. It says too whether the program should trust its environment: one
+//! that has its owner's rights must not, and the dynamic loader acts on that before anything else.
 //!
 //! Manual: getauxval(3).
 

@@ -24,6 +24,7 @@ use rustix::{
 };
 use std::{
     collections::{HashMap, HashSet},
+    ffi::CStr,
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStringExt,
@@ -126,6 +127,8 @@ const ATTEMPTS: u32 = 16;
 const NEW: Duration = Duration::from_secs(10);
 /// So many are kept without a look at what is still in use.
 const ENOUGH: usize = 512;
+/// So often it is looked for processes that are new.
+const LOOKS: usize = 100;
 
 impl Cookies {
     /// Makes the private directory.
@@ -134,37 +137,41 @@ impl Cookies {
     ///
     /// Those of making a directory in memory.
     pub(crate) fn new() -> Result<Self> {
-        let mut last = Err(Errno::ENOENT);
+        let mut last = Err(Errno::EEXIST);
         for base in bases() {
             tidy_up(&base);
             for attempt in 0..ATTEMPTS {
                 let path = base.join(name_of(std::process::id(), attempt));
-                match answer(fs::mkdir(&path, Mode::RWXU)) {
-                    Ok(()) => {
-                        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                        let room = answer(fs::open(&path, flags, Mode::empty()))?;
-                        let lock = lock(&path)?;
-                        let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                        answer(fs::openat(&room, MARKER, new, Mode::RUSR))?;
-                        return Ok(Self {
-                            room,
-                            lock,
-                            path,
-                            known: Arc::default(),
-                            places: HashMap::new(),
-                            next: 0,
-                            enough: ENOUGH,
-                        });
-                    }
-                    Err(Errno::EEXIST) => {}
+                match Self::new_in(path) {
+                    // Somebody else's, or somebody tidied it up.
+                    Err(Errno::EEXIST | Errno::EAGAIN | Errno::ENOENT) => {}
                     Err(errno) => {
                         last = Err(errno);
                         break;
                     }
+                    made => return made,
                 }
             }
         }
         last
+    }
+
+    fn new_in(path: PathBuf) -> Result<Self> {
+        answer(fs::mkdir(&path, Mode::RWXU))?;
+        let made = (|| {
+            let lock = lock(&path)?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let room = answer(fs::open(&path, flags, Mode::empty()))?;
+            let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            answer(fs::openat(&room, MARKER, new, Mode::RUSR))?;
+            Ok((room, lock))
+        })();
+        // Without the marker nobody would ever tidy it up.
+        let (room, lock) = made.inspect_err(|_| {
+            let _ = fs::rmdir(&path);
+        })?;
+        let (known, places) = (Arc::default(), HashMap::new());
+        Ok(Self { room, lock, path, known, places, next: 0, enough: ENOUGH })
     }
 
     /// What is known, to be shared.
@@ -290,10 +297,7 @@ impl Cookies {
 
     /// Forgets what no process has.
     pub(crate) fn sweep(&mut self) {
-        let mut used = HashSet::new();
-        for process in processes() {
-            in_use(&process, &mut used);
-        }
+        let Some(used) = used() else { return };
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
@@ -386,6 +390,7 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
             continue;
         }
         if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory {
+            remove_cores(room, name);
             // Only where it is empty.
             let _ = fs::unlinkat(room, name, AtFlags::REMOVEDIR);
         } else if stat.st_size == 0 {
@@ -401,6 +406,17 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
     answer(fs::rmdir(path))
 }
 
+/// Removes the files in a cookie: nobody but the kernel makes any there, where who stands in it ends with a core.
+fn remove_cores(room: &OwnedFd, cookie: &CStr) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(cookie) = fs::openat(room, cookie, flags, Mode::empty()) else { return };
+    for entry in fs::Dir::read_from(&cookie).into_iter().flatten().flatten() {
+        if entry.file_type() == fs::FileType::RegularFile {
+            let _ = fs::unlinkat(&cookie, entry.file_name(), AtFlags::empty());
+        }
+    }
+}
+
 /// Whether something is made by this name: a number, alone or behind a letter that no such number begins with.
 fn made_here(name: &str) -> bool {
     let number = name.strip_prefix(['p', 's']).unwrap_or(name);
@@ -409,7 +425,32 @@ fn made_here(name: &str) -> bool {
 
 /// The processes that come of this one, by their directories in `/proc`.
 fn processes() -> impl Iterator<Item = PathBuf> {
-    descendants().into_iter().map(|pid| Path::new("/proc").join(pid.to_string()))
+    descendants().into_iter().map(of_process)
+}
+
+fn of_process(pid: u32) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+/// What the processes have that come of this one; none where they are made as fast as they can be looked at.
+///
+/// Who is missing in a list that has nobody new in it was made while that was read, by somebody who was there before: he was
+/// looked at, and had then what the new one has.
+fn used() -> Option<HashSet<HostId>> {
+    let (mut looked_at, mut used) = (HashSet::new(), HashSet::new());
+    for _ in 0..LOOKS {
+        let mut none_new = true;
+        for pid in descendants() {
+            if looked_at.insert(pid) {
+                in_use(&of_process(pid), &mut used);
+                none_new = false;
+            }
+        }
+        if none_new {
+            return Some(used);
+        }
+    }
+    None
 }
 
 /// Whether a descriptor is one to write by, as its file in a `fdinfo` says.
@@ -517,6 +558,12 @@ mod tests {
         assert!(plain.exists() && unmarked.join("1").exists());
         assert!(!left.exists());
         assert!(other.join("thesis").exists() && other.join(MARKER).exists());
+        let cores = room(4, true, &[]);
+        std::fs::create_dir(cores.join("1")).expect("it is new");
+        std::fs::write(cores.join("1/core"), "not empty").expect("it is new");
+        old(&cores);
+        tidy_up(base.path());
+        assert!(!cores.exists());
         let full = room(3, true, &[]);
         std::fs::write(full.join("1"), "not empty").expect("it is new");
         old(&full);

@@ -5,11 +5,7 @@
 //! somebody moved, nothing is remembered while somebody is about to, and nothing of who is gone.
 
 use crate::{cookies::Known, sys::process};
-use std::{
-    collections::{HashMap, HashSet},
-    os::fd::OwnedFd,
-    sync::Arc,
-};
+use std::{collections::HashMap, os::fd::OwnedFd, sync::Arc};
 
 /// So many are remembered.
 const MOST: usize = 64;
@@ -18,8 +14,8 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     threads: HashMap<u32, (Arc<OwnedFd>, Arc<Known>)>,
-    /// Threads that the kernel lets move, whenever it gets to it.
-    moving: HashSet<u32>,
+    /// Threads that the kernel lets move, whenever it gets to it; of which there is no descriptor, those may for ever.
+    moving: HashMap<u32, Option<Arc<OwnedFd>>>,
 }
 
 impl Remembered {
@@ -31,6 +27,9 @@ impl Remembered {
 
     /// The kernel said that a thread stands there, of which this is a descriptor that was there before.
     pub(crate) fn stands(&mut self, tid: u32, thread: Arc<OwnedFd>, known: &Arc<Known>) {
+        // Who is gone does not move any more.
+        self.moving
+            .retain(|_, thread| thread.as_ref().is_none_or(|thread| process::is_there(thread)));
         if !self.moving.is_empty() {
             return;
         }
@@ -46,9 +45,9 @@ impl Remembered {
     }
 
     /// A thread is about to move.
-    pub(crate) fn moves(&mut self, tid: u32) {
+    pub(crate) fn moves(&mut self, tid: u32, thread: Option<Arc<OwnedFd>>) {
         self.threads.clear();
-        self.moving.insert(tid);
+        self.moving.insert(tid, thread);
     }
 
     /// A thread makes a call: where it was about to move it did.
@@ -64,6 +63,24 @@ mod tests {
     use super::*;
     use pathwalk::{At, Config, Cred, MemFs, OpenFlags, Vfs};
     use std::process::Command;
+
+    #[test]
+    fn who_is_gone_moves_no_more() {
+        let vfs = Vfs::new(Config::default(), MemFs::new()).expect("a tree");
+        let file = vfs.task(Cred::root()).openat(At::Cwd, b"/", OpenFlags::PATH, 0).expect("/");
+        let known = Arc::new(Known { file, path: false });
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let mut remembered = Remembered::default();
+        let thread = |pid| Arc::new(process::thread(pid).expect("it runs"));
+        let own = std::process::id();
+        remembered.moves(child.id(), Some(thread(child.id())));
+        remembered.stands(own, thread(own), &known);
+        assert!(remembered.get(own).is_none());
+        child.kill().expect("it runs");
+        child.wait().expect("it runs");
+        remembered.stands(own, thread(own), &known);
+        assert!(remembered.get(own).is_some());
+    }
 
     #[test]
     fn where_somebody_stood_who_is_gone_is_not_remembered() {

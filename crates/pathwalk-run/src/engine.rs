@@ -11,8 +11,8 @@
 //! Rules:
 //!
 //! 1. What an argument points to is read once, and never again.
-//! 2. The kernel goes on with a call only where its arguments are numbers, or where what came of it is looked at before the
-//!    program runs another instruction (`patch`).
+//! 2. The kernel goes on with a call only where its arguments are numbers whose meaning stays, or where what came of it is looked at
+//!    before the program runs another instruction (`patch`).
 //! 3. What may take long is done by a thread of its own; all else one after the other.
 //!
 //! Manual: seccomp_unotify(2).
@@ -592,7 +592,7 @@ impl Engine {
     /// # Errors
     ///
     /// As [`process::thread`].
-    fn thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
+    pub(crate) fn thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
         match self.pidfds.get(&tid) {
             Some(pidfd) if process::is_there(pidfd) => Ok(Arc::clone(pidfd)),
             _ => self.new_thread(tid),

@@ -65,14 +65,13 @@ pub(crate) fn children(process: u32, tid: u32) -> Vec<u32> {
     before
 }
 
-/// The processes that come of this one.
+/// The processes that come of this one. One that was made by another while they were listed may be missing.
 pub(crate) fn descendants() -> Vec<u32> {
     let mut found = Vec::new();
     let mut todo = vec![std::process::id()];
     while let Some(process) = todo.pop() {
         for thread in threads_of(process) {
-            let list = fs::read_to_string(format!("/proc/{process}/task/{thread}/children"));
-            let below = numbers(list.unwrap_or_default().split_ascii_whitespace());
+            let below = children(process, thread);
             found.extend_from_slice(&below);
             todo.extend(below);
         }

@@ -114,6 +114,18 @@ fn place_of_path(line: &[u8]) -> Option<(usize, HostId)> {
     Some((start, shown(fields)?.id()?))
 }
 
+/// Where a process may write, as its maps say.
+pub(crate) fn writable(maps: &str) -> Vec<(u64, u64)> {
+    let range = |line: &str| {
+        let (range, rights) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let bound = |text| u64::from_str_radix(text, 16).ok();
+        rights.as_bytes().get(1).filter(|&&byte| byte == b'w')?;
+        Some((bound(start)?, bound(end)?))
+    };
+    maps.lines().filter_map(range).collect()
+}
+
 fn read_maps(process: &str) -> Result<String> {
     std::fs::read(format!("/proc/{process}/maps"))
         .map(|text| String::from_utf8_lossy(&text).into_owned())

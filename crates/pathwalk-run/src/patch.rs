@@ -246,6 +246,27 @@ impl Engine {
         Ok(Reply::Later)
     }
 
+    /// Has the kernel do a call that names a thread by its number, and waits until it is done. Where that thread is gone by then,
+    /// and the call answers 0, the number was another's, and the caller is killed.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the caller is traced itself.
+    pub(crate) fn pass_about(&mut self, caller: &Caller, target: &OwnedFd) -> Result<Reply> {
+        let tid = caller.tid;
+        ptrace::seize(tid)?;
+        let _ = ptrace::interrupt(tid);
+        let passed = self.listener.pass(caller.id);
+        if self.wait_for(tid, Report::Stopped) {
+            let done = ptrace::registers(tid).is_ok_and(|regs| regs.rax == 0);
+            if passed.is_ok() && done && !process::is_there(target) {
+                process::kill(tid, libc::SIGKILL);
+            }
+            let _ = ptrace::detach(tid);
+        }
+        Ok(Reply::Later)
+    }
+
     /// Waits until a thread that is to report this does; whether it lives.
     fn wait_for(&mut self, tid: u32, awaited: Report) -> bool {
         while let Some((now, report)) = self.next_report() {

@@ -65,7 +65,7 @@ pub(crate) struct Thread {
 
 impl Thread {
     /// Whether the number is still its own.
-    fn is_there(&self, tid: u32) -> bool {
+    pub(crate) fn is_there(&self, tid: u32) -> bool {
         match &self.pidfd {
             Some(pidfd) => process::is_there(pidfd),
             None => begun(tid) == Some(self.begun),

@@ -27,17 +27,15 @@ use pathwalk::{
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
-    fs::{self, MemfdFlags, Mode, OFlags},
+    fs::{self, AtFlags, MemfdFlags, Mode, OFlags},
     io,
 };
 use std::{
     collections::HashMap,
     convert::Infallible,
+    ffi::CString,
     io::Read as _,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -54,8 +52,8 @@ const MOUNTS: [(&str, MountFormat); 2] =
 
 /// The files of a process that say what it has in its memory.
 const MAPS: [&str; 2] = ["maps", "smaps"];
-/// The links and files of a process that are for those alone who may trace it, whatever their modes say; and `fd/N`.
-const PRIVATE: [&str; 15] = [
+/// The links, files and directories of a process that are for those alone who may trace it, whatever their modes say; and `fd/N`.
+const PRIVATE: [&str; 16] = [
     "cwd",
     "exe",
     "root",
@@ -71,6 +69,7 @@ const PRIVATE: [&str; 15] = [
     "stack",
     "personality",
     "io",
+    "fdinfo",
 ];
 
 /// Whose call is being answered, and by which task of the library.
@@ -98,7 +97,9 @@ impl Asker {
 
     /// Who a thread is in the tree, if it is somebody else for the kernel.
     fn credentials(&self, tid: u32) -> Option<Arc<Person>> {
-        self.0.threads.lock().get(&tid).map(|thread| Arc::clone(&thread.person))
+        let threads = self.0.threads.lock();
+        let thread = threads.get(&tid).filter(|thread| thread.is_there(tid))?;
+        Some(Arc::clone(&thread.person))
     }
 
     /// Whether who asks may look into a thread's process, for all that it is in the tree.
@@ -200,8 +201,8 @@ impl ProcView {
     }
 
     /// The place that a link of a process stands for.
-    fn place<'v>(&self, inode: InodeRef<'v>, path: &str) -> Option<LinkTarget<'v>> {
-        let id = HostId::of(&fs::stat(format!("/proc/{path}")).ok()?);
+    fn place<'v>(&self, inode: InodeRef<'v>, on_host: &OnHost<'_>) -> Option<LinkTarget<'v>> {
+        let id = HostId::of(&on_host.stat(AtFlags::empty()).ok()?);
         let known = self.knowns.lock().get(&id).cloned()?;
         known.file.held_place(inode.vfs()).map(LinkTarget::Place)
     }
@@ -332,26 +333,60 @@ pub(crate) fn comes_of(pid: u32, above: u32) -> bool {
     false
 }
 
+/// A file below the host's `/proc`, as a name in a directory there.
+///
+/// Where it is about a process, that is the process's: it stays that one's when it is gone, and its number another's. What is asked by
+/// the number after this was made, is asked of this process, or nothing is found.
+pub(crate) struct OnHost<'p> {
+    dir: OwnedFd,
+    name: &'p str,
+}
+
+impl<'p> OnHost<'p> {
+    /// # Errors
+    ///
+    /// - `ENOENT`: there is no such process, or it is not the program's.
+    pub(crate) fn new(path: &'p str) -> Result<Self> {
+        let (top, rest) = path.split_once('/').unwrap_or((path, ""));
+        let process = number(top);
+        let (dir, name) = match process {
+            Some(pid) => (format!("/proc/{pid}"), rest),
+            None => ("/proc".to_owned(), path),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = answer(fs::open(dir, flags, Mode::empty()))?;
+        if process.is_some_and(|pid| !is_of_the_program(pid)) {
+            return Err(Errno::ENOENT);
+        }
+        Ok(Self { dir, name: if name.is_empty() { "." } else { name } })
+    }
+
+    fn stat(&self, flags: AtFlags) -> Result<fs::Stat> {
+        answer(fs::statat(&self.dir, self.name, flags))
+    }
+
+    fn link(&self) -> Result<Vec<u8>> {
+        answer(fs::readlinkat(&self.dir, self.name, Vec::new())).map(CString::into_bytes)
+    }
+
+    pub(crate) fn open(&self, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        answer(fs::openat(&self.dir, self.name, flags, Mode::empty()))
+    }
+}
+
 /// What the file of a path is; none where it is not there for the program.
 fn look(path: &str) -> Option<Attr> {
-    let top = path.split('/').next().unwrap_or(path);
-    if let Some(pid) = number(top)
-        && !is_of_the_program(pid)
-    {
-        return None;
-    }
     if let Some((pid, fd)) = hidden(path) {
-        if !is_of_the_program(pid) {
-            return None;
-        }
-        let attr = attr(&fs::stat(format!("/proc/{pid}/fd/{fd}")).ok()?);
+        let link = format!("{pid}/fd/{fd}");
+        let attr = attr(&OnHost::new(&link).ok()?.stat(AtFlags::empty()).ok()?);
         // A directory of the host that was handed in is closed by this way too.
         return (attr.file_type() != FileType::Directory).then_some(attr);
     }
     if path.starts_with('.') {
         return None;
     }
-    fs::lstat(format!("/proc/{path}")).ok().map(|stat| attr(&stat))
+    OnHost::new(path).ok()?.stat(AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| attr(&stat))
 }
 
 fn attr(stat: &fs::Stat) -> Attr {
@@ -377,10 +412,8 @@ fn attr(stat: &fs::Stat) -> Attr {
 pub(crate) fn shown(body: Vec<u8>) -> Vec<u8> {
     let name = body.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let Some((pid, fd)) = std::str::from_utf8(name).ok().and_then(hidden) else { return body };
-    match fs::readlink(format!("/proc/{pid}/fd/{fd}"), Vec::new()) {
-        Ok(text) => text.into_bytes(),
-        Err(_) => body,
-    }
+    let link = format!("{pid}/fd/{fd}");
+    OnHost::new(&link).and_then(|link| link.link()).unwrap_or(body)
 }
 
 impl FileSystem for ProcView {
@@ -450,6 +483,7 @@ impl FileSystem for ProcView {
             _ => {}
         }
         let name = path.rsplit('/').next().unwrap_or_default();
+        let on_host = OnHost::new(&path)?;
         if process_of(&path).is_some() {
             if (PRIVATE.contains(&name) || descriptor(&path).is_some())
                 && let Some(tid) = thread_of(&path)
@@ -460,32 +494,36 @@ impl FileSystem for ProcView {
                 return body("/".to_owned());
             }
             if let Some((pid, fd)) = descriptor(&path) {
-                if let Some(place) = self.place(inode, &path) {
+                if let Some(place) = self.place(inode, &on_host) {
                     return Ok(place);
                 }
                 let up = "../".repeat(path.matches('/').count());
                 return body(format!("{up}{HIDDEN}{pid}-{fd}"));
             }
             if name == "cwd" || name == "exe" {
-                return self.place(inode, &path).ok_or(Errno::ENOENT);
+                return self.place(inode, &on_host).ok_or(Errno::ENOENT);
             }
         }
-        let text = answer(fs::readlink(format!("/proc/{path}"), Vec::new()))?;
-        Ok(LinkTarget::Body(text.into_bytes()))
+        on_host.link().map(LinkTarget::Body)
     }
 
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
         let path = self.path(inode)?;
         let access = OFlags::from_bits_retain((flags & OpenFlags::ACCMODE).bits() as u32);
-        let plain = OFlags::CLOEXEC | OFlags::NOCTTY;
-        let open = |path: String, flags| answer(fs::open(path, flags, Mode::empty()));
-        if inode.attr().file_type() == FileType::Directory {
-            let fd = open(format!("/proc/{path}"), plain | OFlags::DIRECTORY)?;
-            return Ok(Some(Box::new(Opened { fd, entries: Some(entries(&path)?) })));
-        }
         if let Some((pid, fd)) = hidden(&path) {
             let fd = self.reopened(pid, fd, access)?;
             return Ok(Some(Box::new(Opened { fd, entries: None })));
+        }
+        let on_host = OnHost::new(&path)?;
+        if path.split('/').any(|name| PRIVATE.contains(&name))
+            && let Some(tid) = thread_of(&path)
+        {
+            self.asker.may_access(tid)?;
+        }
+        if inode.attr().file_type() == FileType::Directory {
+            let fd = on_host.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let entries = Some(entries(&fd, path.is_empty())?);
+            return Ok(Some(Box::new(Opened { fd, entries })));
         }
         let process = process_of(&path);
         // What is no process's is the machine's.
@@ -493,11 +531,6 @@ impl FileSystem for ProcView {
             return Err(Errno::EACCES);
         }
         let name = path.rsplit('/').next().unwrap_or_default();
-        if PRIVATE.contains(&name)
-            && let Some(tid) = thread_of(&path)
-        {
-            self.asker.may_access(tid)?;
-        }
         let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
         let fd = match mounts {
             Some((_, format)) => {
@@ -506,7 +539,7 @@ impl FileSystem for ProcView {
                 text_file(&text.ok_or(Errno::ENOENT)?)?
             }
             None => {
-                let host = open(format!("/proc/{path}"), access | plain | OFlags::NOFOLLOW)?;
+                let host = on_host.open(access)?;
                 if process.is_some() && MAPS.contains(&name) {
                     let fd = text_file(&self.maps(host, inode.vfs())?)?;
                     return Ok(Some(Box::new(Opened { fd, entries: None })));
@@ -583,23 +616,20 @@ fn text_file(text: &[u8]) -> Result<OwnedFd> {
 }
 
 /// The names in a directory; at the top no other processes'.
-fn entries(path: &str) -> Result<Vec<(u64, FileType, Vec<u8>)>> {
+fn entries(dir: &OwnedFd, top: bool) -> Result<Vec<(u64, FileType, Vec<u8>)>> {
     let mut found = Vec::new();
-    let list = std::fs::read_dir(format!("/proc/{path}")).map_err(|error| errno_of(&error))?;
-    for entry in list.flatten() {
-        let name = entry.file_name();
-        let pid = if path.is_empty() { name.to_str().and_then(number) } else { None };
-        if pid.is_some_and(|pid| !is_of_the_program(pid)) {
+    for entry in answer(fs::Dir::read_from(dir))?.flatten() {
+        let name = entry.file_name().to_bytes();
+        let pid = std::str::from_utf8(name).ok().filter(|_| top).and_then(number);
+        if [&b"."[..], b".."].contains(&name) || pid.is_some_and(|pid| !is_of_the_program(pid)) {
             continue;
         }
-        let Ok(kind) = entry.file_type() else { continue };
-        let kind = match (kind.is_dir(), kind.is_symlink()) {
-            (true, _) => FileType::Directory,
-            (_, true) => FileType::Symlink,
+        let kind = match entry.file_type() {
+            fs::FileType::Directory => FileType::Directory,
+            fs::FileType::Symlink => FileType::Symlink,
             _ => FileType::Regular,
         };
-        let ino = std::os::unix::fs::DirEntryExt::ino(&entry);
-        found.push((ino, kind, name.as_bytes().to_vec()));
+        found.push((entry.ino(), kind, name.to_vec()));
     }
     Ok(found)
 }

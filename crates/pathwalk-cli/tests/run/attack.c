@@ -1,6 +1,7 @@
 /* Tries to reach what it was not given. Each try is a word; what came of it is one line. */
 #include "attack.h"
 #include <linux/openat2.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -207,7 +208,17 @@ static void calls(char **args)
 	printf("chroot %s\n", name(chroot("/tmp")));
 	printf("unshare %s\n", name(unshare(CLONE_NEWUSER | CLONE_NEWNS)));
 	printf("clone %s\n", name(syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0)));
+	/* Its flags lie in memory. */
+	unsigned long how[11] = {CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, SIGCHLD};
+	long child = syscall(435, how, sizeof how);
+	if (child == 0)
+		_exit(0);
+	printf("clone3 %s\n", name(child));
 	printf("fanotify_init %s\n", name(syscall(SYS_fanotify_init, 0, 0)));
+	printf("userfaultfd %s\n", name(syscall(SYS_userfaultfd, O_CLOEXEC)));
+	printf("userfaultfd of a device %s\n", name(ioctl(0, 0xaa00, 0)));
+	struct perf_event_attr event = {.type = PERF_TYPE_SOFTWARE, .size = sizeof event, .exclude_kernel = 1};
+	printf("perf_event_open %s\n", name(syscall(SYS_perf_event_open, &event, getppid(), -1, -1, 0)));
 	printf("unknown %s\n", name(syscall(470)));
 	printf("x32 %s\n", name(syscall(0x40000000 | SYS_open, args[0], O_RDONLY)));
 	snprintf(text, sizeof text, "/proc/self/root%s", args[0]);
@@ -568,6 +579,239 @@ static void *is_traced(void *unused)
 		pause();
 }
 
+/* The memory of a child, read and written; and attaching to it. */
+static void vm(const char *what, pid_t pid, char *local, size_t len, char *remote, size_t there, long flags, int write)
+{
+	struct iovec here[2] = {{local, len / 2}, {local + len / 2, len - len / 2}}, other[2] = {{remote, there / 3}, {remote + there / 3, there - there / 3}};
+	errno = 0;
+	long done = syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv, pid, here, 2, other, 2, flags);
+	printf("%s %ld %s\n", what, done, done < 0 ? strerrorname_np(errno) : "");
+}
+
+static void others(char **args)
+{
+	char *room = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), own[20000], back[20000];
+	int status, go[2];
+	char one;
+	(void)args;
+	memset(room, 'r', 8 * 4096);
+	memset(own, 'o', sizeof own);
+	mprotect(room + 5 * 4096, 4096, PROT_READ);
+	munmap(room + 7 * 4096, 4096);
+	if (pipe(go))
+		exit(1);
+	pid_t child = fork();
+	if (child == 0) {
+		close(go[1]);
+		_exit(read(go[0], &one, 1));
+	}
+	vm("read", child, own, sizeof own, room + 17, sizeof own, 0, 0);
+	printf("%c%c%c\n", own[0], own[9999], own[19999]);
+	memset(own, 'w', sizeof own);
+	vm("written", child, own, 15000, room + 100, 15000, 0, 1);
+	vm("read back", child, back, 15000, room + 100, 15000, 0, 0);
+	printf("%d\n", memcmp(own, back, 15000));
+	vm("shorter", child, own, 100, room, 50, 0, 0);
+	vm("longer", child, own, 50, room, 100, 0, 1);
+	vm("to its end", child, own, sizeof own, room + 4 * 4096, sizeof own, 0, 0);
+	vm("where it may write", child, own, sizeof own, room + 4 * 4096, sizeof own, 0, 1);
+	vm("where it may not", child, own, 10, room + 5 * 4096, 10, 0, 1);
+	vm("nowhere", child, own, 10, (char *)8, 10, 0, 0);
+	vm("nowhere", child, own, 10, (char *)8, 10, 0, 1);
+	vm("to nowhere", child, (char *)8, 10, room, 10, 0, 0);
+	vm("from nowhere", child, (char *)8, 10, room, 10, 0, 1);
+	vm("nothing", child, own, 0, (char *)8, 10, 0, 0);
+	vm("of nothing", child, own, 10, (char *)8, 0, 0, 1);
+	vm("flags", child, own, 10, room, 10, 1, 0);
+	vm("its own", getpid(), own, 10, room, 10, 0, 0);
+	vm("nobody", 0x3fffffff, own, 10, room, 10, 0, 0);
+	vm("nobody", 0x3fffffff, own, 10, room, 10, 0, 1);
+	vm("negative", -5, own, 10, room, 10, 0, 1);
+	printf("too many %s\n", name(syscall(SYS_process_vm_readv, child, NULL, 1025, NULL, 0, 0)));
+	printf("pieces nowhere %s\n", name(syscall(SYS_process_vm_readv, child, 8, 1, NULL, 0, 0)));
+	printf("attach nobody %s\n", name(ptrace(PTRACE_ATTACH, 0x3fffffff, 0, 0)));
+	printf("attach %s\n", name(ptrace(PTRACE_ATTACH, child, 0, 0)));
+	printf("waits %d\n", waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+	printf("again %s\n", name(ptrace(PTRACE_SEIZE, child, 0, 0)));
+	printf("detach %s\n", name(ptrace(PTRACE_DETACH, child, 0, 0)));
+	printf("seize %s\n", name(ptrace(PTRACE_SEIZE, child, 0, 0)));
+	printf("detach %s\n", name(ptrace(PTRACE_DETACH, child, 0, 0)));
+	close(go[1]);
+	waitpid(child, &status, 0);
+	printf("ends %d\n", status);
+}
+
+/* A thread that comes to its turn late reaches into a process of its user's that runs a set-id program before. */
+static volatile int word = 1, begun, hogged;
+static pid_t target;
+
+static void here_alone(void)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof set, &set);
+}
+
+static void *reaches(void *how)
+{
+	struct sched_param none = {0};
+	int written = 2;
+	struct iovec from = {&written, sizeof written}, to = {(void *)&word, sizeof word};
+	while (!begun)
+		usleep(500);
+	sched_setscheduler(0, SCHED_IDLE, &none);
+	if (!strcmp(how, "write"))
+		process_vm_writev(target, &from, 1, &to, 1, 0);
+	else
+		ptrace(PTRACE_SEIZE, target, 0, 0);
+	/* Who traces goes on for as long as it is there. */
+	for (;;)
+		pause();
+}
+
+static void *hogs(void *unused)
+{
+	while (!hogged)
+		usleep(500);
+	while (!ends)
+		;
+	return unused;
+}
+
+static void late(char **args)
+{
+	int go[2], status;
+	char one;
+	pthread_t thread;
+	pid_t supervisor = getppid();
+	if (system("cp attack /tmp/victim && chmod 4755 /tmp/victim") || pipe(go))
+		exit(1);
+	if (setresuid(33, 33, 33))
+		exit(2);
+	here_alone();
+	target = fork();
+	if (target == 0) {
+		if (access("/", F_OK) || read(go[0], &one, 1) != 1)
+			_exit(1);
+		execl("/tmp/victim", "victim", "victim", NULL);
+		said("not run", strerrorname_np(errno));
+		_exit(0);
+	}
+	pthread_create(&thread, NULL, reaches, args[0]);
+	for (int hog = 0; hog < 6; hog++)
+		pthread_create(&(pthread_t){0}, NULL, hogs, NULL);
+	usleep(50000);
+	kill(supervisor, SIGSTOP);
+	usleep(5000);
+	begun = 1;
+	usleep(20000);
+	hogged = 1;
+	usleep(5000);
+	write(go[1], "x", 1);
+	usleep(20000);
+	kill(supervisor, SIGCONT);
+	usleep(200000);
+	ends = 1;
+	waitpid(target, &status, __WALL);
+}
+
+static void victim(char **args)
+{
+	char line[128];
+	int traced = 0, tracer;
+	(void)args;
+	usleep(500000);
+	FILE *status = fopen("/proc/self/status", "r");
+	while (fgets(line, sizeof line, status))
+		traced |= sscanf(line, "TracerPid: %d", &tracer) == 1 && tracer;
+	printf("victim %d %s\n", geteuid(), traced ? "TRACED" : word != 1 ? "WRITTEN" : "untouched");
+}
+
+/* A process of another user's gets the number of one that is gone and was the asker's: what it has is closed. */
+static void reused(char **args)
+{
+	char file[64], line[16];
+	int told[2], go[2], opened;
+	pid_t number, user, child = 0;
+	(void)args;
+	if (pipe(told) || pipe(go))
+		exit(1);
+	user = fork();
+	if (user == 0) {
+		if (setresuid(33, 33, 33))
+			_exit(1);
+		pid_t own = fork();
+		if (own == 0)
+			_exit(access("/", F_OK));
+		waitpid(own, NULL, 0);
+		write(told[1], &own, sizeof own);
+		read(go[0], line, 1);
+		snprintf(file, sizeof file, "/proc/%d/mem", own);
+		opened = open(file, O_RDONLY);
+		write(told[1], &opened, sizeof opened);
+		_exit(0);
+	}
+	read(told[0], &number, sizeof number);
+	for (int round = 0; round < 200 && child != number; round++) {
+		printf("%d\n", number);
+		fflush(stdout);
+		if (!fgets(line, sizeof line, stdin))
+			exit(1);
+		child = fork();
+		if (child == 0)
+			for (;;)
+				pause();
+		if (child != number) {
+			kill(child, SIGKILL);
+			waitpid(child, NULL, 0);
+		}
+	}
+	write(go[1], "x", 1);
+	read(told[0], &opened, sizeof opened);
+	puts(child != number ? "another" : opened >= 0 ? "REACHED" : "never");
+	fflush(stdout);
+	kill(child, SIGKILL);
+}
+
+/* A place that is handed on from child to child, who live for a moment, while much else is opened. */
+static void handed_on(char **args)
+{
+	char file[64];
+	time_t end = time(NULL) + 4;
+	int told[2], lost = 0;
+	(void)args;
+	mkdir("/tmp/place", 0755);
+	close(open("/tmp/place/here", O_CREAT | O_WRONLY, 0644));
+	mkdir("/tmp/many", 0755);
+	for (int made = 0; made < 700; made++) {
+		snprintf(file, sizeof file, "/tmp/many/%d", made);
+		close(open(file, O_CREAT | O_WRONLY, 0644));
+	}
+	if (pipe(told))
+		exit(1);
+	if (fork() == 0) {
+		chdir("/tmp/place");
+		for (int child = 0; time(NULL) <= end; child++) {
+			if (fork())
+				_exit(0);
+			if (child % 15 == 14 && access("here", F_OK)) {
+				write(told[1], "x", 1);
+				_exit(0);
+			}
+		}
+		_exit(0);
+	}
+	close(told[1]);
+	while (time(NULL) < end)
+		for (int which = 0; which < 700; which++) {
+			snprintf(file, sizeof file, "/tmp/many/%d", which);
+			close(open(file, O_PATH));
+		}
+	lost = read(told[0], file, 1) == 1;
+	puts(lost ? "lost" : "kept");
+}
+
 static void unheard(char **args)
 {
 	(void)args;
@@ -783,7 +1027,8 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"handle", handle}, {"by_handle", by_handle}, {"executes", executes},
 	{"reopened", reopened},
 	{"foreign", foreign}, {"led", led}, {"told", told}, {"too_much", too_much}, {"stackless", stackless},
-	{"stopped", stopped}, {"bad", bad}, {"unheard", unheard},
+	{"stopped", stopped}, {"bad", bad}, {"unheard", unheard}, {"others", others}, {"reused", reused},
+	{"handed_on", handed_on}, {"late", late}, {"victim", victim},
 };
 
 int main(int count, char **args)

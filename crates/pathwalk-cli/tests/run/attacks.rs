@@ -269,7 +269,11 @@ pivot_root EPERM
 chroot EPERM
 unshare EPERM
 clone EPERM
+clone3 ENOSYS
 fanotify_init EPERM
+userfaultfd EPERM
+userfaultfd of a device EPERM
+perf_event_open EACCES
 unknown ENOSYS
 x32 ENOSYS
 own root ENOENT
@@ -304,7 +308,11 @@ pivot_root EINVAL
 chroot REACHED
 unshare EPERM
 clone EPERM
+clone3 ENOSYS
 fanotify_init EPERM
+userfaultfd EPERM
+userfaultfd of a device EPERM
+perf_event_open EACCES
 unknown ENOSYS
 x32 ENOSYS
 own root ENOENT
@@ -365,16 +373,64 @@ cwd ENOENT
 task ENOENT
 ns/mnt ENOENT
 mem written ENOENT
-seize EPERM
-attach EPERM
-process_vm_readv EPERM
-process_vm_writev EPERM
+seize ESRCH
+attach ESRCH
+process_vm_readv ESRCH
+process_vm_writev ESRCH
 pidfd_getfd EPERM
 setns EPERM
 process_madvise EPERM
 kcmp EPERM
 ";
     assert_eq!(attack.said(&["supervisor"]), want);
+}
+
+#[test]
+fn the_memory_of_a_child_is_copied_as_natively() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["others"]);
+    assert!(native.contains("\nwhere it may write 4096 \n"), "{native}");
+    assert!(native.ends_with("seize REACHED\ndetach ESRCH\nends 0\n"), "{native}");
+    assert_eq!(in_time(attack.command(&["others"])), native);
+}
+
+#[test]
+fn who_reaches_into_a_process_late_reaches_no_set_id_program() {
+    let Some(attack) = Attack::new() else { return };
+    let late = |how| said(attack.here.path(), &["--uid", "0", "./attack", "late", how]);
+    assert_eq!(late("write"), "victim 0 untouched\n");
+    assert_eq!(late("seize"), "not run EPERM\n");
+}
+
+#[test]
+fn a_number_that_was_the_asker_s_own_leads_to_nobody_else() {
+    let Some(attack) = Attack::new() else { return };
+    // The next process gets the number after this one.
+    let last = "/proc/sys/kernel/ns_last_pid";
+    let Ok(now) = fs::read_to_string(last) else { return };
+    if fs::write(last, now).is_err() {
+        eprintln!("left out: only root says which number is next");
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "--uid", "0", "./attack", "reused"]).current_dir(attack.here.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        said = line.unwrap();
+        let Ok(number) = said.parse::<u32>() else { break };
+        fs::write(last, (number - 1).to_string()).unwrap();
+        to.write_all(b"\n").unwrap();
+    }
+    child.wait().unwrap();
+    assert_eq!(said, "never");
+}
+
+#[test]
+fn a_place_that_is_handed_on_is_not_forgotten() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(attack.said(&["handed_on"]), "kept\n");
 }
 
 #[test]
@@ -721,7 +777,7 @@ fn a_child_from_before_is_out_of_reach() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let want = "mem ENOENT\nstatus ENOENT\nattach EPERM\nprocess_vm_readv EPERM\n";
+    let want = "mem ENOENT\nstatus ENOENT\nattach ESRCH\nprocess_vm_readv ESRCH\n";
     assert_eq!(text(&output.stdout), want, "{}", text(&output.stderr));
 }
 

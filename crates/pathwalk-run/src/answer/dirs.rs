@@ -85,7 +85,8 @@ pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
                 return Err(Errno::ENOTDIR);
             }
             may_enter(engine, &known.file)?;
-            engine.cwds.moves(caller.tid);
+            let thread = engine.thread(caller.tid).ok();
+            engine.cwds.moves(caller.tid, thread);
             Ok(Reply::Pass)
         }
         Descriptor::Foreign(fd) => Err(not_ours(&fd)?),

@@ -66,8 +66,9 @@ const SETTING: &[u32] = &[
     0xc018_5879,
     0x4100_9432,
 ];
-/// What types on a terminal as if its user did, also beyond the program's end: `TIOCSTI`, `TIOCLINUX`.
-const TYPING: &[u32] = &[0x5412, 0x541c];
+/// What reaches beyond the program: types on a terminal as if its user did (`TIOCSTI`, `TIOCLINUX`), or makes memory that the
+/// supervisor would wait for when it reads there, as the call userfaultfd does (`USERFAULTFD_IOC_NEW`).
+const REACHING: &[u32] = &[0x5412, 0x541c, 0xaa00];
 /// What has the kernel wait for the program, up to three quarters of a minute, before it lets another process open a file: here
 /// that would be the supervisor.
 const F_SETLEASE: u32 = 1024;
@@ -90,7 +91,7 @@ pub(super) const CALLS: &[Call] = &[
     call(13, "rt_sigaction", Kernel, Pass),
     call(14, "rt_sigprocmask", Kernel, Pass),
     call(15, "rt_sigreturn", Kernel, Pass),
-    call(16, "ioctl", Descriptors, RefuseIf(&[(Is(1, SETTING), Errno::EOPNOTSUPP), (Is(1, TYPING), Errno::EPERM)])),
+    call(16, "ioctl", Descriptors, RefuseIf(&[(Is(1, SETTING), Errno::EOPNOTSUPP), (Is(1, REACHING), Errno::EPERM)])),
     call(17, "pread64", Kernel, Pass),
     call(18, "pwrite64", Kernel, Pass),
     call(19, "readv", Kernel, Pass),
@@ -374,7 +375,7 @@ pub(super) const CALLS: &[Call] = &[
     call(295, "preadv", Kernel, Pass),
     call(296, "pwritev", Kernel, Pass),
     call(297, "rt_tgsigqueueinfo", Kernel, Pass),
-    call(298, "perf_event_open", Kernel, Pass),
+    call_of_users(298, "perf_event_open", Tasks, [RefuseIf(&[(NotZero(1), Errno::EACCES)]), Refuse(Errno::EACCES)]),
     call(299, "recvmmsg", Kernel, Pass),
     call(300, "fanotify_init", Watches, Refuse(Errno::EPERM)),
     call(301, "fanotify_mark", Watches, Refuse(Errno::EPERM)),
@@ -386,8 +387,8 @@ pub(super) const CALLS: &[Call] = &[
     call(307, "sendmmsg", Sockets, Answer(message::sendmmsg)),
     call(308, "setns", Tasks, Refuse(Errno::EPERM)),
     call(309, "getcpu", Kernel, Pass),
-    call(310, "process_vm_readv", Tasks, Answer(tasks::by_pid)),
-    call(311, "process_vm_writev", Tasks, Answer(tasks::by_pid)),
+    call(310, "process_vm_readv", Tasks, Answer(tasks::process_vm_readv)),
+    call(311, "process_vm_writev", Tasks, Answer(tasks::process_vm_writev)),
     call(312, "kcmp", Tasks, Refuse(Errno::EPERM)),
     call(313, "finit_module", Others, Refuse(Errno::EPERM)),
     call(314, "sched_setattr", Kernel, Pass),
@@ -399,7 +400,7 @@ pub(super) const CALLS: &[Call] = &[
     call(320, "kexec_file_load", Others, Refuse(Errno::EPERM)),
     call(321, "bpf", Others, Refuse(Errno::EPERM)),
     call(322, "execveat", Exec, Answer(exec::execveat)),
-    call(323, "userfaultfd", Kernel, Pass),
+    call(323, "userfaultfd", Others, Refuse(Errno::EPERM)),
     call(324, "membarrier", Kernel, Pass),
     call(325, "mlock2", Kernel, Pass),
     call(326, "copy_file_range", Kernel, Pass),
@@ -423,7 +424,7 @@ pub(super) const CALLS: &[Call] = &[
     call_of_users(432, "fsmount", Mounts, [Refuse(Errno::EPERM), Refuse(Errno::ENOSYS)]),
     call_of_users(433, "fspick", Mounts, [Refuse(Errno::EPERM), Refuse(Errno::ENOSYS)]),
     call(434, "pidfd_open", Kernel, Pass),
-    call_of_users(435, "clone3", Tasks, [Pass, Refuse(Errno::ENOSYS)]),
+    call(435, "clone3", Tasks, Refuse(Errno::ENOSYS)),
     call(436, "close_range", Kernel, Pass),
     call(437, "openat2", Open, Answer(open::openat2)),
     call(438, "pidfd_getfd", Tasks, Refuse(Errno::EPERM)),

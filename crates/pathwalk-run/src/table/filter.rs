@@ -135,8 +135,8 @@ mod tests {
                     Handling::AnswerIf(..) | Handling::RefuseIf(..) => SECCOMP_RET_ALLOW,
                 };
                 // No argument is such as is asked for.
-                let args = [0x7fff_0000; 6].map(|arg| if call.name == "sendto" { 0 } else { arg });
-                let args = if matches!(call.name, "unshare" | "clone") { [0; 6] } else { args };
+                let nothing = ["sendto", "unshare", "clone", "perf_event_open"];
+                let args = [if nothing.contains(&call.name) { 0 } else { 0x7fff_0000 }; 6];
                 assert_eq!(run(&program, X86_64, call.nr, args), want, "{}", call.name);
             }
         }
@@ -169,6 +169,9 @@ mod tests {
             assert_eq!(run(libc::SYS_ioctl, [0, typing, 0, 0, 0, 0]), errno(Errno::EPERM));
         }
         assert_eq!(run(libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), SECCOMP_RET_ALLOW);
+        let perf = |pid| [1, pid, u64::MAX, u64::MAX, 0, 0];
+        assert_eq!(run(libc::SYS_perf_event_open, perf(7)), errno(Errno::EACCES));
+        assert_eq!(run(libc::SYS_perf_event_open, perf(0)), SECCOMP_RET_ALLOW);
         let lease = |command: i32| [0, command as u64, libc::F_RDLCK as u64, 0, 0, 0];
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_SETLEASE)), errno(Errno::EINVAL));
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_GETLEASE)), SECCOMP_RET_ALLOW);
