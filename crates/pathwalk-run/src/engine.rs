@@ -199,8 +199,7 @@ const STRANGERS: usize = 1024;
 
 impl Engine {
     pub(crate) fn new(
-        program: u32,
-        listener: Listener,
+        (program, listener): (u32, Listener),
         task: Task,
         virtual_: Option<Virtual>,
         cookies: Cookies,
@@ -671,7 +670,7 @@ pub(crate) fn serve(
     outside: Outside,
 ) -> (Ended, Trace) {
     let Launched { pid, listener, failure } = launched;
-    let mut engine = Engine::new(pid, listener, task, virtual_, cookies, asker, trace, outside);
+    let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, trace, outside);
     for number in 0..3 {
         // The program has the same, where they are open.
         if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {

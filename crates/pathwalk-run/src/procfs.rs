@@ -690,6 +690,41 @@ mod tests {
     }
 
     #[test]
+    fn what_was_a_process_s_stays_that_one_s() {
+        use std::process::{Child, Command};
+        let sleeper = || Command::new("sleep").arg("60").spawn().expect("sleep");
+        let end = |mut child: Child| {
+            child.kill().expect("it runs");
+            child.wait().expect("it runs");
+        };
+        let first = sleeper();
+        let number = first.id();
+        let path = format!("{number}/environ");
+        let file = OnHost::new(&path).expect("it is there");
+        assert!(file.open(OFlags::RDONLY).is_ok());
+        end(first);
+        assert!(OnHost::new(&path).is_err() && file.open(OFlags::RDONLY).is_err());
+        // Root says which number is next.
+        for _ in 0..100 {
+            let last = format!("{}", number - 1);
+            if std::fs::write("/proc/sys/kernel/ns_last_pid", last).is_err() {
+                eprintln!("left out: no number can be given again");
+                return;
+            }
+            let next = sleeper();
+            let same = next.id() == number;
+            let found = OnHost::new(&path).is_ok();
+            let opened = file.open(OFlags::RDONLY).is_ok();
+            end(next);
+            if same {
+                assert!(found && !opened);
+                return;
+            }
+        }
+        panic!("another process always had the number first");
+    }
+
+    #[test]
     fn this_process_and_those_above_are_not_of_the_program() {
         assert!(!is_of_the_program(std::process::id()));
         assert!(!is_of_the_program(1));
