@@ -159,11 +159,12 @@ while ! grep -q sleep /proc/$p/comm; do :; done
 for id in 33 34 0; do
     for link in exe cwd root fd/0; do as $id readlink /proc/$p/$link >/dev/null && echo $id $link; done
     for file in maps smaps environ .; do as $id head -c 1 /proc/$p/$file >/dev/null 2>&1 && echo $id $file; done
+    as $id cut -d ' ' -f 26-30,45-52 /proc/$p/stat | grep -q '^1 1 0 0 0 0 0 0 0 0 0 0 0$' || echo $id stat
     as $id ls /proc/$p/fdinfo >/dev/null 2>&1 && echo $id fdinfo
 done
 kill $p
 "#;
-    let all = "exe cwd root fd/0 maps smaps environ fdinfo";
+    let all = "exe cwd root fd/0 maps smaps environ stat fdinfo";
     let want: Vec<String> = ["33", "0"]
         .iter()
         .flat_map(|id| all.split(' ').map(move |what| format!("{id} {what}")))
