@@ -657,9 +657,7 @@ fn an_interrupt_that_somebody_sends_is_passed_on() {
         return;
     }
     let script = "trap 'echo heard; exit 3' INT; echo runs on; while :; do sleep 0.01; done";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-    command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
-    let (mut child, mut out, [outer, ..]) = that_waits(command);
+    let (mut child, mut out, [outer, ..]) = that_waits(hearing(&["sh", "-c", script]));
     signal(outer, Signal::INT);
     let mut said = String::new();
     out.read_line(&mut said).unwrap();
@@ -670,6 +668,14 @@ fn an_interrupt_that_somebody_sends_is_passed_on() {
 const HEARS: &str = "trap 'echo hup' HUP; trap 'echo int' INT; trap 'echo term' TERM; setsid sleep 4711 & echo runs on
 while :; do sleep 0.01; done";
 
+/// `pathwalk run`, with no signal ignored, as what runs the tests may have some.
+fn hearing(args: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_pathwalk"), "run"]);
+    command.args(args).current_dir("/tmp");
+    command
+}
+
 fn a_while() {
     thread::sleep(Duration::from_millis(300));
 }
@@ -679,9 +685,7 @@ fn who_is_asked_to_end_again_ends_and_who_hears_another_signal_again_does_not() 
     if !can_run(&["sleep", "setsid"]) {
         return;
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-    command.args(["run", "sh", "-c", HEARS]).current_dir(std::env::temp_dir());
-    let (mut child, out, [outer, ..]) = that_waits(command);
+    let (mut child, out, [outer, ..]) = that_waits(hearing(&["sh", "-c", HEARS]));
     for sent in [Signal::HUP, Signal::HUP, Signal::INT, Signal::INT, Signal::TERM, Signal::TERM] {
         signal(outer, sent);
         a_while();
@@ -697,8 +701,17 @@ fn a_signal_that_was_ignored_is_not_heard() {
         return;
     }
     let script = "trap '' HUP; exec \"$0\" run sh -c \"$1\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_pathwalk"), HEARS]).current_dir("/tmp");
+    let mut command = Command::new("env");
+    command
+        .args([
+            "--default-signal=INT,TERM",
+            "sh",
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_pathwalk"),
+            HEARS,
+        ])
+        .current_dir("/tmp");
     let (mut child, mut out, [outer, ..]) = that_waits(command);
     signal(outer, Signal::HUP);
     a_while();
@@ -717,10 +730,8 @@ fn those_that_the_program_left_behind_can_be_ended() {
     if !can_run(&["sleep", "setsid"]) {
         return;
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
     let script = "setsid sleep 4711 & echo runs on";
-    command.args(["run", "sh", "-c", script]).current_dir(std::env::temp_dir());
-    let (mut child, _out, [outer, ..]) = that_waits(command);
+    let (mut child, _out, [outer, ..]) = that_waits(hearing(&["sh", "-c", script]));
     a_while();
     signal(outer, Signal::TERM);
     // The program itself ended well.
