@@ -1,6 +1,7 @@
 //! A directory of the host that is pathwalk's root for a run, and goes with it.
 
 use crate::kernel::sys::{Arg, syscall};
+use pathwalk::Coherence;
 use std::{
     fs::{self, File, Permissions},
     io,
@@ -11,6 +12,37 @@ use std::{
     path::Path,
 };
 use tempfile::TempDir;
+
+/// Whether others may change the directory, as pathwalk is to look at it; nobody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnHost {
+    /// Cached names are true
+    Exclusive,
+    /// Cached names are asked about at each use
+    Strict,
+    /// Cached names are true until the host tells of a change
+    Watched,
+}
+
+impl OnHost {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Strict => "strict",
+            Self::Watched => "watched",
+        }
+    }
+}
+
+impl From<OnHost> for Coherence {
+    fn from(how: OnHost) -> Self {
+        match how {
+            OnHost::Exclusive => Self::Exclusive,
+            OnHost::Strict => Self::Strict,
+            OnHost::Watched => Self::Watched,
+        }
+    }
+}
 
 /// ioctl_iflags(2)
 const FS_IOC_SETFLAGS: i64 = 0x4008_6602;

@@ -58,6 +58,7 @@ mod kernel;
 mod error;
 
 pub use error::Error;
+pub use host_dir::OnHost;
 pub use process::{SUBJECT, subject};
 pub use run::{Args, Report, check, run, tables};
 pub use subject::Engine;

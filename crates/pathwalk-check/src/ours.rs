@@ -4,7 +4,7 @@ use crate::{
     answer::{Raw, Said},
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, Len, MakesQueue, Octal, Queue, Slot, Text, When, Where},
-    host_dir::HostDir,
+    host_dir::{HostDir, OnHost},
     kernel::{Powers, by_pages, powers},
     normal::{
         Known, Pace,
@@ -14,10 +14,10 @@ use crate::{
     subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
-    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, Inotify,
-    InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, MemFs, MountAttr, MountAttrFlags,
-    MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask, StatxMask, Task,
-    Timespec, Vfs,
+    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions,
+    Inotify, InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, MemFs, MountAttr,
+    MountAttrFlags, MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask,
+    StatxMask, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -41,9 +41,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// Makes a machine that is set as the running kernel is.
     pub(crate) fn new(settings: Settings) -> Self {
-        let below = settings.on_host.then(HostDir::make);
+        let below = settings.on_host.map(|coherence| (HostDir::make(), coherence));
         let root: Arc<dyn FileSystem> = match &below {
-            Some(dir) => HostFs::new(dir.path()).expect("a directory can be had"),
+            Some((dir, coherence)) => {
+                let options = HostOptions { coherence: (*coherence).into(), ..Default::default() };
+                HostFs::with_options(dir.path(), options).expect("a directory can be had")
+            }
             None => MemFs::new(),
         };
         let vfs = Vfs::new(settings.config(), root).expect("a machine fits");
@@ -64,7 +67,15 @@ impl Ours {
         });
         let (slots, queues, known) = Default::default();
         let tasks = tasks.into();
-        Self { tasks, _process: process, slots, files, queues, known, _below: below }
+        Self {
+            tasks,
+            _process: process,
+            slots,
+            files,
+            queues,
+            known,
+            _below: below.map(|(dir, _)| dir),
+        }
     }
 
     fn is_empty(&self, Slot(slot): Slot) -> bool {
@@ -513,8 +524,8 @@ pub(crate) struct Settings {
     pub(crate) inotify: InotifyLimits,
     /// Whether root may write files without their set-id bits being taken: not in a user namespace.
     pub(crate) keeps_set_ids: bool,
-    /// Whether pathwalk's root is a directory of the host, on a tmpfs, and not a file system in memory.
-    pub(crate) on_host: bool,
+    /// How pathwalk's root, a directory of the host on a tmpfs, is looked at; none where it is a file system in memory.
+    pub(crate) on_host: Option<OnHost>,
     /// Who stands for pathwalk.
     pub(crate) engine: Engine,
 }
@@ -532,7 +543,7 @@ impl Settings {
             max_user_watches: 65_536,
         },
         keeps_set_ids: true,
-        on_host: false,
+        on_host: None,
         engine: Engine::Library,
     };
 
@@ -605,7 +616,7 @@ impl Settings {
                 max_user_watches: number("inotify/max_user_watches"),
             },
             keeps_set_ids: powers() == Powers::Root,
-            on_host: false,
+            on_host: None,
             engine: Engine::Library,
         }
     }

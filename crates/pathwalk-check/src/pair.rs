@@ -45,7 +45,7 @@ impl Pair {
     pub(crate) fn new(nursery: &Nursery, settings: Settings, pace: Pace) -> Self {
         Self {
             pace,
-            both_stamped: settings.on_host || settings.engine == Engine::Notify,
+            both_stamped: settings.on_host.is_some() || settings.engine == Engine::Notify,
             kernel: Watched::on(nursery.ground(), settings.engine, Kernel::new(nursery)),
             ours: Watched::on(nursery.ground(), settings.engine, Either::new(settings)),
             engine: settings.engine,

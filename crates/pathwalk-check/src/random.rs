@@ -8,6 +8,7 @@ use crate::{
     call::Step,
     coverage::Coverage,
     generate::Generator,
+    host_dir::OnHost,
     kernel::{Ground, Nursery, Sysctls, powers},
     normal::{Pace, ground::is_known_of_host, notify::is_left_out},
     ours::Settings,
@@ -50,8 +51,8 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     /// On what the kernel makes them.
     pub(crate) ground: Ground,
-    /// Whether pathwalk makes them in a directory of the host.
-    pub(crate) on_host: bool,
+    /// How pathwalk looks at the directory of the host in which it makes them, if it does.
+    pub(crate) on_host: Option<OnHost>,
     /// Who stands for pathwalk.
     pub(crate) engine: Engine,
     /// Whether the machine is set for them to each combination of `fs.protected_*` in turn.
@@ -168,7 +169,7 @@ impl Plan {
                     .run(run.calls)
                     .into_iter()
                     .filter(|step| self.ground.knows(&step.call))
-                    .filter(|step| !self.on_host || is_known_of_host(&step.call))
+                    .filter(|step| self.on_host.is_none() || is_known_of_host(&step.call))
                     .filter(|step| self.engine == Engine::Library || !is_left_out(step))
                     .filter_map(|step| powers().step(step))
                     .collect();

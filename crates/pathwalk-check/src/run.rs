@@ -2,6 +2,7 @@
 
 use crate::{
     Error,
+    host_dir::OnHost,
     kernel::{Ground, NOT_OF_ONE_USER, Nursery, Powers, powers},
     linux_md::write_linux_md,
     process::Process,
@@ -51,7 +52,7 @@ Examples:
   pathwalk check --worlds --slice 3/100             every path in a hundredth of all small trees
   pathwalk check --races                            what two or three tasks see at the same time
   pathwalk check --ext4 --seed 3                    … where the kernel makes them on an ext4
-  pathwalk check --hostfs                           … where pathwalk makes them in a directory of the host
+  pathwalk check --hostfs=strict                    … where pathwalk makes them in a directory of the host
   pathwalk check --engine notify                    … where a process under pathwalk run makes them
   pathwalk check --scenario found.scn               one table
   pathwalk check --scenario new.scn --record        write the kernel's answers into it
@@ -112,8 +113,8 @@ pub struct Args {
     pub ext4: bool,
 
     /// Draw the calls with a directory of the host as pathwalk's root, in /dev/shm; and hold no tables
-    #[arg(long, conflicts_with_all = ["scenario", "ext4"])]
-    pub hostfs: bool,
+    #[arg(long, value_name = "COHERENCE", num_args = 0..=1, require_equals = true, default_missing_value = "exclusive", conflicts_with_all = ["scenario", "ext4"])]
+    pub hostfs: Option<OnHost>,
 
     /// Race so many short scripts of two or three tasks
     ///
@@ -275,7 +276,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         });
     }
     let mut held = Held { sets: args.sysctls, engine: args.engine, ..Held::default() };
-    if args.draws() && !args.ext4 && !args.hostfs {
+    if args.draws() && !args.ext4 && args.hostfs.is_none() {
         for (name, text) in tables() {
             held.hold(name, text, nursery.as_ref())?;
         }
@@ -292,7 +293,7 @@ pub fn check(args: &Args) -> Result<Report, Error> {
         notes.push(format!("{left_out} scenarios are not for a process under pathwalk run, or for other fs.protected_*: see docs/run.md"));
     }
     let mut seeds = String::new();
-    let host_refused = args.hostfs && powers() != Powers::Root;
+    let host_refused = args.hostfs.is_some() && powers() != Powers::Root;
     if host_refused {
         notes
             .push("only root can give files of the host to all of the tasks: none is drawn".into());
@@ -333,7 +334,7 @@ impl Args {
     fn may_notify(&self, notes: &mut Vec<String>) -> Result<bool, Error> {
         let others = [
             (self.ext4, "--ext4"),
-            (self.hostfs, "--hostfs"),
+            (self.hostfs.is_some(), "--hostfs"),
             (self.worlds, "--worlds"),
             (self.races.is_some(), "--races"),
             (self.sysctls, "--sysctls"),
@@ -397,8 +398,9 @@ impl Args {
             said.push_str(" on ext4");
         }
         let (ops, on_host) = (self.ops.unwrap_or(200_000), self.hostfs);
-        if on_host {
-            said.push_str(" on hostfs");
+        if let Some(coherence) = on_host {
+            said.push_str(" on a hostfs that is ");
+            said.push_str(coherence.name());
         }
         // Only root may set the machine.
         let sysctls = self.sysctls && powers() == Powers::Root;

@@ -548,8 +548,8 @@ fn hold(vfs: &Vfs, (mnt, dentry): (MountId, DentryId)) -> (MountId, DentryId) {
 }
 
 impl FsStruct {
-    /// Gives both places back.
-    fn leave(&self) {
+    /// Gives both places back, the last thing that is done with it.
+    fn leave(&mut self) {
         let _work = self.vfs.task_work();
         for cells in [&self.root, &self.cwd] {
             let (mnt, dentry) = cells.get();
@@ -573,8 +573,10 @@ impl Drop for Task {
     /// Linux: `exit_fs`, `exit_task_namespaces`.
     fn drop(&mut self) {
         let _work = self.anchor.vfs.task_work();
-        if Arc::strong_count(&self.fs) == 1 {
-            self.fs.leave();
+        // Nobody comes to it by the table any more; who did, and who shares it, gives the places back when he is the last.
+        self.registered.forget_fs();
+        if let Some(fs) = Arc::get_mut(&mut self.fs) {
+            fs.leave();
         }
         self.ns.leave();
     }

@@ -207,6 +207,13 @@ impl Registered {
     }
 }
 
+impl Registered {
+    /// Shows no root and no current directory of the task any more.
+    pub(crate) fn forget_fs(&self) {
+        self.info.seen.lock().fs = Weak::new();
+    }
+}
+
 impl Drop for Registered {
     fn drop(&mut self) {
         let mut numbers = self.vfs.tasks.0.lock();

@@ -107,6 +107,10 @@ impl Shared {
         names: &[&[u8]],
         cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
+        debug_assert!(
+            self.host.goes_up() || names.iter().all(|name| !name.contains(&b'/')),
+            "only openat2 walks a path"
+        );
         let parent = self.reach(dir)?;
         let last = match cached {
             Some(inode) => Some((inode, self.node(inode)?)),

@@ -1,7 +1,7 @@
 //! The calls to the host: all of them, each counted.
 //!
 //! Invariant: no call is given a path that the host walks on its own account. A path is one name below a directory that
-//! is held by its descriptor and is not followed where it is a symlink; or a run of names that [`Host::open_below`] walks,
+//! is held by its descriptor and is not followed where it is a symlink; or a run of names, or a path, that [`Host::open_below`] walks,
 //! which leaves nothing; or the number of a descriptor of our own in /proc.
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
@@ -95,7 +95,8 @@ impl Host {
         self.call(|| fs::open(path, flags, Mode::empty()))
     }
 
-    /// Holds what a run of names leads to, none of which may be a symlink but the last; `..` only if [`Host::goes_up`].
+    /// Holds what a run of names leads to, none of which may be a symlink but the last; `..`, and paths among the names, only if
+    /// [`Host::goes_up`].
     ///
     /// # Errors
     ///

@@ -203,6 +203,14 @@ fn a_path_that_was_walked_before_is_asked_about_whole() {
         ["2/../1/./low from 0 to 1100", "2/../1/./3/4/6 from 0 to 1346"]
     );
     assert_eq!(fs.paths_of(stat("/1/low")), [both[0], "1/3/4 from 0 to 134"]);
+    // Above the root there is nothing to be asked about.
+    assert_eq!(fs.paths_of(stat("/../1/3")), Vec::<String>::new());
+    assert_eq!(fs.paths_of(stat("/1/../../1/low")), Vec::<String>::new());
+    let is_link = || {
+        let mode = task.lstat("/1/low").unwrap().st_mode;
+        assert_eq!(FileType::from_mode(mode), Some(FileType::Symlink), "it is not followed");
+    };
+    assert_eq!(fs.paths_of(is_link), Vec::<String>::new());
     assert_eq!(fs.paths_of(absent("/1/low/none")), [both[0], "1/3/4/none from 0 to nothing"]);
     let open = || assert!(task.open("/1/3/4", OpenFlags::DIRECTORY, 0).is_ok());
     assert_eq!(fs.paths_of(open), ["1/3/4 from 0 to 134"]);

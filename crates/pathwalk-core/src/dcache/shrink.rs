@@ -91,7 +91,7 @@ impl Vfs {
         let turn = self.dentries.high_water() + self.dentries.high_water() / AHEAD + 1;
         let mut left = if clock.futile.get() == FUTILE { BATCH.min(turn) } else { turn };
         clock.futile.set(if left == turn { TURNING } else { FUTILE });
-        // From here on no count is kept: see `dput_keeping`.
+        // From here on none is kept, mostly: see `dput_keeping`.
         self.call_in_all();
         while left != 0 {
             let (steps, dropped) = self.turn(BATCH, left);
@@ -109,6 +109,8 @@ impl Vfs {
         if clock.futile.get() == TURNING {
             clock.futile.set(FUTILE);
         }
+        // Somebody who had found room meanwhile let counts be kept again.
+        self.call_in_all();
         f()
     }
 
@@ -239,7 +241,8 @@ impl Vfs {
         }
     }
 
-    /// Drops one name below a directory that is gone, if nobody holds it but threads that only keep a count of it.
+    /// Drops one name below a directory that is gone, if nobody holds it but threads that only keep a count of it. Who has it open
+    /// may keep a count after this, and the directory by it, until room is made.
     fn evict_for_good(&self, id: DentryId) {
         if self.dentry(id).lockref.count() != 0 && !self.dentry(id).is(DIRECTORY) {
             self.call_in(id);

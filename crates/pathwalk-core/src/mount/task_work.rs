@@ -129,7 +129,15 @@ impl Vfs {
     pub(crate) fn outlast(&self, f: impl FnOnce()) -> Option<TaskWork<'_>> {
         let panic = panic::catch_unwind(AssertUnwindSafe(f)).err()?;
         let work = self.task_work();
-        slowly(|_, pending| pending.panic = pending.panic.take().or(Some(panic)));
+        let later = slowly(|_, pending| match pending.panic {
+            Some(_) => Some(panic),
+            None => {
+                pending.panic = Some(panic);
+                None
+            }
+        });
+        // What it says may be something that calls us when it is dropped.
+        drop(later);
         Some(work)
     }
 

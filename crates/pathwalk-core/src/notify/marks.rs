@@ -331,16 +331,17 @@ impl Vfs {
     }
 
     /// Does what could not be done under the lock. Who is woken may wait for an unmount, which waits for the inodes: they come
-    /// first. A file system that panics keeps nobody waiting.
+    /// first. Who panics, a file system or who is woken, keeps nobody waiting.
     fn finish(&self, after: After) {
         // A file system that hears that an inode goes may let go of its last mount, and an unmount waits for the inode.
-        let _work = (!after.released.is_empty()).then(|| self.task_work());
+        let any = !after.released.is_empty() || !after.woken.is_empty();
+        let _work = any.then(|| self.task_work());
         for Released { inode, sb } in after.released {
             self.iput(inode);
             self.notify.lock().marks.gave_back(sb);
         }
         for waker in after.woken {
-            waker.wake();
+            drop(self.outlast(|| waker.wake()));
         }
     }
 }

@@ -45,7 +45,6 @@ impl<'v> Counts<'v> {
 
 impl Drop for Counts<'_> {
     fn drop(&mut self) {
-        let _work = self.mnt.map(|_| self.vfs.task_work());
         self.vfs.dput(self.dentry);
         if let Some(mnt) = self.mnt {
             self.vfs.mntput(mnt);

@@ -75,10 +75,11 @@ impl<'a, const RCU: bool> End<'a, RCU> {
 }
 
 impl<'a> End<'a, false> {
-    /// The end of a walk that was not walked, as its file system said of all of it that it leads there.
-    pub(crate) fn asked(request: &Request<'a>, held: &HeldPath<'a>) -> Self {
+    /// The end of a walk that was not walked, as its file system said of all of it that it leads there; and whether that brought
+    /// the attributes up to date.
+    pub(crate) fn asked(request: &Request<'a>, held: &HeldPath<'a>, fresh: bool) -> Self {
         let at = request.vfs.sample(held.mnt(), held.dentry());
-        Self { fresh: true, ..Self::new(request.vfs, request.asker.subject(), at, None) }
+        Self { fresh, ..Self::new(request.vfs, request.asker.subject(), at, None) }
     }
 }
 

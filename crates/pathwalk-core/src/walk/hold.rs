@@ -21,7 +21,7 @@ use crate::{
         lookup::{Seen, Tables},
         reserve::LookedUp,
     },
-    mount::MountId,
+    mount::{MountId, task_work::TaskWork},
     name::{Bytes, Component},
     task::FsStruct,
     vfs::Vfs,
@@ -71,6 +71,8 @@ pub(crate) struct Ref<'a> {
     root: Option<(MountId, DentryId)>,
     /// Children on the way of which the file system has said that their names hold.
     pub(super) ahead: Ahead,
+    /// What the walk lets go of goes behind it, and a panic in that goes on there. The last of all.
+    _work: TaskWork<'a>,
 }
 
 impl Vfs {
@@ -95,8 +97,8 @@ impl Vfs {
         Seen { id, seq, flags: dentry.flags.get() & !REVALIDATE }
     }
 
+    /// By a walk that holds, which is a [`TaskWork`].
     fn put_both(&self, (mnt, dentry): (MountId, DentryId)) {
-        let _work = self.task_work();
         self.dput(dentry);
         self.mntput(mnt);
     }
@@ -199,6 +201,7 @@ impl<'a> Hold<'a> for Ref<'a> {
     const RCU: bool = false;
 
     fn start(vfs: &'a Vfs, fs: &FsStruct, start: Start, keep: bool) -> (Place, Self) {
+        let work = vfs.task_work();
         let at = match start {
             Start::Root => fs.hold_root(vfs),
             Start::Cwd => fs.hold_cwd(vfs),
@@ -211,7 +214,7 @@ impl<'a> Hold<'a> for Ref<'a> {
             vfs.hold_both(at);
             at
         });
-        (vfs.sample(at.0, at.1), Self { vfs, at, root, ahead: Ahead::default() })
+        (vfs.sample(at.0, at.1), Self { vfs, at, root, ahead: Ahead::default(), _work: work })
     }
 
     fn lookup<O: Observer>(
@@ -269,7 +272,6 @@ impl<'a> Hold<'a> for Ref<'a> {
 
 impl Drop for Ref<'_> {
     fn drop(&mut self) {
-        let _work = self.vfs.task_work();
         self.ahead.clear(self.vfs);
         self.vfs.put_both(self.at);
         if let Some(root) = self.root {
@@ -368,7 +370,8 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             },
             None => None,
         };
-        let hold = Ref { vfs, at: at.into_raw(), root, ahead: Ahead::default() };
+        let (at, _work) = (at.into_raw(), vfs.task_work());
+        let hold = Ref { vfs, at, root, ahead: Ahead::default(), _work };
         Ok(Walk {
             vfs,
             fs: self.fs,

@@ -39,9 +39,9 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall(vfs, root, request.asker, request.path) {
-            Some(known) if known.asks => return lookup_asking(request, known, terminal),
             // It was made following the last symlink, too.
             Some(known) if known.link && !follow => {}
+            Some(known) if known.asks => return lookup_asking(request, known, terminal),
             Some(known) => {
                 if let Some(out) = terminal.exists()
                     && !request.flags.contains(Lookup::DIRECTORY)
@@ -76,15 +76,17 @@ fn lookup_asking<'a, T: Terminal<'a>>(
 ) -> Result<T::Out> {
     match known.ask(&request, request.path) {
         Said::Absent => return Err(Errno::ENOENT),
-        Said::Leads(held) if held.is_directory() || !request.flags.contains(Lookup::DIRECTORY) => {
-            match terminal.finish(&End::asked(&request, &held)) {
+        Said::Leads(held, fresh)
+            if held.is_directory() || !request.flags.contains(Lookup::DIRECTORY) =>
+        {
+            match terminal.finish(&End::asked(&request, &held, fresh)) {
                 Ok(out) => return Ok(out),
                 // It is walked after all, and asked anew.
                 Err(Stop::Errno(Errno::ESTALE) | Stop::Leave(_)) => {}
                 Err(Stop::Errno(errno)) => return Err(errno),
             }
         }
-        Said::Leads(_) | Said::Walk => {}
+        Said::Leads(..) | Said::Walk => {}
     }
     lookup_walking(request, terminal)
 }
@@ -294,18 +296,17 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
     if known.absent && !known.asks {
         return Err(Errno::ENOENT);
     }
-    let at = known.place(vfs);
     let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
-    let everyone = at.flags & (DIRECTORY | SEARCH_ALL) == DIRECTORY | SEARCH_ALL;
-    let searches = everyone || Runner::may_search(vfs, request.asker, at);
-    if last.kind() != Kind::Norm || !searches {
+    if last.kind() != Kind::Norm {
         return Ok(Remembered::Other);
     }
-    let text = LastText::Path(path);
-    Ok(match keep_known(request, &known, directory)? {
-        Some(dir) => Remembered::Parent(Parent { dir, last, text, anew: false }),
-        None => Remembered::Other,
-    })
+    let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
+    let at = known.place(vfs);
+    let everyone = at.flags & (DIRECTORY | SEARCH_ALL) == DIRECTORY | SEARCH_ALL;
+    if !everyone && !Runner::may_search(vfs, request.asker, at) {
+        return Ok(Remembered::Other);
+    }
+    Ok(Remembered::Parent(Parent { dir, last, text: LastText::Path(path), anew: false }))
 }
 
 /// Keeps the place that is known of a text, if its file system says that it still is so, or wants not to be asked.
@@ -323,7 +324,7 @@ fn keep_known<'a>(
         return Ok(request.vfs.legitimize(&known.place(request.vfs)));
     }
     match known.ask(request, text) {
-        Said::Leads(held) => Ok(Some(held)),
+        Said::Leads(held, _) => Ok(Some(held)),
         Said::Absent => Err(Errno::ENOENT),
         Said::Walk => Ok(None),
     }

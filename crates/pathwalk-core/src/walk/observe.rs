@@ -177,9 +177,11 @@ pub trait Observer {
     /// asks itself.
     const ASKS: bool = true;
 
-    /// Whether a walk that holds nothing believes cached names of which a file system wants to be asked: who listens asks
-    /// afterwards, about all of them.
-    const BELIEVES: bool = false;
+    /// Whether a walk that holds nothing believes a cached name of which its file system wants to be asked.
+    #[inline(always)]
+    fn believes(&self, _at: Spot<'_>) -> bool {
+        false
+    }
 }
 
 /// A place that an observer is told of.

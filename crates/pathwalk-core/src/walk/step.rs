@@ -24,13 +24,14 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if H::RCU && child.flags & (IN_LOOKUP | HASHED) != HASHED {
             return Err(Stop::Leave(Left::NotCached));
         }
-        if H::RCU && !O::BELIEVES && child.flags & REVALIDATE != 0 {
+        let place = self.child_place(&child);
+        let to_ask = H::RCU && child.flags & REVALIDATE != 0;
+        if to_ask && !self.observer.believes(Spot { vfs: self.vfs, place: &place }) {
             return Err(Stop::Leave(Left::Revalidate));
         }
         if child.flags & AGED != 0 {
             self.vfs.d_used(child.id);
         }
-        let place = self.child_place(&child);
         if child.flags & NEGATIVE != 0 {
             let checked = self.check_child(&place);
             H::put_child(self.vfs, child.id);

@@ -1,7 +1,10 @@
 //! What another process changes: when it is seen.
 
 use crate::common::Ground;
-use pathwalk_abi::{AccessMode, AtFlags, Errno, OpenFlags};
+use pathwalk_abi::{
+    AccessMode, AtFlags, Errno, OpenFlags,
+    mode::{S_IFDIR, S_IFLNK, S_IFMT},
+};
 use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostOptions};
 use std::{fmt::Debug, fs, os::unix::fs::symlink, process::Command};
@@ -173,6 +176,29 @@ fn strict_asks_about_a_remembered_path_at_once() {
     assert_eq!(thrice(look), Ok(()));
     task.chmod("/a/b/c", 0o700).unwrap();
     assert_eq!(thrice(look), Err(Errno::EACCES));
+}
+
+#[test]
+fn a_remembered_symlink_is_what_is_not_followed() {
+    each(|ground| {
+        let task = &ground.task;
+        for (name, body) in [("c", "a/b/c"), ("nowhere", "a/none"), ("top", "/")] {
+            symlink(body, ground.host(name)).unwrap();
+            let path = &format!("/{name}");
+            let followed = thrice(|| task.stat(path).map(|stat| stat.st_mode & S_IFMT));
+            let there = if name == "nowhere" { Err(Errno::ENOENT) } else { Ok(S_IFDIR) };
+            assert_eq!(followed, there, "{name}");
+            let mode = thrice(|| task.lstat(path).map(|stat| stat.st_mode & S_IFMT));
+            assert_eq!(mode, Ok(S_IFLNK), "{name}");
+            let read = thrice(|| task.readlinkat(At::Cwd, path, &mut [0; 64]));
+            assert_eq!(read, Ok(body.len()), "{name}");
+            let opens = || task.open(path, OpenFlags::NOFOLLOW, 0).map(drop);
+            assert_eq!(thrice(opens), Err(Errno::ELOOP), "{name}");
+        }
+        elsewhere(ground, "chmod 711 .");
+        let mode = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_mode & 0o777));
+        assert_eq!(mode("/top"), Ok(0o711), "the root is told about as it is");
+    });
 }
 
 #[test]

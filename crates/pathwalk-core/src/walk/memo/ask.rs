@@ -20,19 +20,21 @@ use super::{
 };
 use crate::{
     dcache::{DentryId, REVALIDATE},
-    fs::Features,
     inode::{InodeId, InodeRef},
     mount::MountId,
     vfs::Vfs,
 };
 use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// What a file system is to be asked.
 pub(super) struct Questions {
     links: Box<[Question]>,
     /// The names that lead to the end, from the root of its mount on.
     last: Box<[u8]>,
+    /// They were answered as before, once at least.
+    held: Cell<bool>,
     _bytes: Budgeted,
 }
 
@@ -44,8 +46,8 @@ struct Question {
 
 /// What a file system says of a path that was walked before.
 pub(crate) enum Said<'a> {
-    /// It leads where it led; that is held, and its attributes are those of now.
-    Leads(HeldPath<'a>),
+    /// It leads where it led; that is held. Whether its attributes are those of now.
+    Leads(HeldPath<'a>, bool),
     /// It leads to no file, as before.
     Absent,
     /// That is not to be believed any more: the path is to be walked.
@@ -66,10 +68,12 @@ impl Known {
         };
         lock_order::assert_none_held();
         if !questions.hold(&held, self.absent) {
-            thread::strike(vfs, text);
+            thread::forget(vfs, text, questions.held.get());
             return Said::Walk;
         }
-        if self.absent { Said::Absent } else { Said::Leads(held) }
+        questions.held.set(true);
+        // The root of the mount was not asked about.
+        if self.absent { Said::Absent } else { Said::Leads(held, !questions.last.is_empty()) }
     }
 }
 
@@ -97,6 +101,19 @@ impl Questions {
 /// The inode of a dentry that is counted.
 fn inode_of(vfs: &Vfs, dentry: DentryId) -> InodeRef<'_> {
     vfs.inode_ref(InodeId(vfs.dentry(dentry).inode.get()))
+}
+
+/// Whether the names lead above where they begin, where a walk at its root stays: no file system is asked about that.
+fn leads_above(names: &[u8]) -> bool {
+    let mut depth = 0;
+    names.split(|&byte| byte == b'/').any(|name| {
+        depth += match name {
+            b"." | b"" => 0,
+            b".." => -1,
+            _ => 1,
+        };
+        depth < 0
+    })
 }
 
 /// The questions about a walk, gathered while it is walked once more.
@@ -139,7 +156,7 @@ impl Gathered {
     /// What it came to is a symlink, which it follows.
     pub(super) fn link(&mut self, at: &Place) {
         if at.flags & REVALIDATE != 0 {
-            self.broken |= !self.from_root;
+            self.broken |= !self.from_root || leads_above(&self.names);
             self.links.push(Question { names: (&*self.names).into(), link: (at.dentry, at.seq) });
         }
         let dir = self.names.iter().rposition(|&byte| byte == b'/');
@@ -150,18 +167,12 @@ impl Gathered {
     ///
     /// # Errors
     ///
-    /// The file system cannot be asked so, or there is no room for the questions.
-    pub(super) fn questions(
-        self,
-        request: &Request<'_>,
-        at: &Place,
-    ) -> Result<Option<Questions>, ()> {
+    /// It cannot be asked so, or there is no room for the questions.
+    pub(super) fn questions(self, budget: u64) -> Result<Option<Questions>, ()> {
         if !self.asks {
             return Ok(None);
         }
-        let vfs = request.vfs;
-        let sb = vfs.superblock(vfs.dentry(at.dentry).sb.get()).ok_or(())?;
-        if self.broken || !self.from_root || !sb.features.contains(Features::REVALIDATE_PATH) {
+        if self.broken || !self.from_root || leads_above(&self.names) {
             return Err(());
         }
         let each = |question: &Question| size_of::<Question>() + question.names.len();
@@ -170,7 +181,8 @@ impl Gathered {
         Ok(Some(Questions {
             links: self.links.into(),
             last: self.names.into_vec().into(),
-            _bytes: Budgeted::new(bytes, vfs.config.memo_bytes).ok_or(())?,
+            held: Cell::new(false),
+            _bytes: Budgeted::new(bytes, budget).ok_or(())?,
         }))
     }
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     cred::{Asker, Identity, Subject},
     dcache::{AUTOMOUNT, DentryId, SEARCH_ALL, TRANSIT},
+    fs::Features,
     inode::InodeId,
     mount::MountId,
     perm::Rule,
@@ -77,7 +78,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     if noter.broken || noter.absent != absent {
         return None;
     }
-    let questions = noter.questions.questions(&request, &at).ok()?;
+    let questions = noter.questions.questions(request.vfs.config.memo_bytes).ok()?;
     let known = Known {
         mnt: (at.mnt, at.mnt_seq),
         at: (at.dentry, at.seq),
@@ -235,7 +236,12 @@ impl Noter<'_> {
 impl Observer for &mut Noter<'_> {
     const LISTENS: bool = true;
     const ASKS: bool = false;
-    const BELIEVES: bool = true;
+
+    /// They are asked about afterwards, if the file system can be asked about all at once.
+    fn believes(&self, at: Spot<'_>) -> bool {
+        let sb = at.vfs.superblock(at.vfs.dentry(at.place.dentry).sb.get());
+        sb.is_some_and(|sb| sb.features.contains(Features::REVALIDATE_PATH))
+    }
 
     fn begin(&mut self, at: Spot<'_>) {
         let at_root = at.vfs.mount_slot(at.place.mnt).root() == at.place.dentry;

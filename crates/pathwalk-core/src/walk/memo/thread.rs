@@ -248,16 +248,16 @@ pub(super) fn questions(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Questio
     questions
 }
 
-/// Forgets the memo of a text, which is of no use.
-pub(super) fn strike(vfs: &Vfs, text: &[u8]) {
-    let hash = key(vfs, text);
+/// Forgets the memo of a text, which does not hold by what a file system says; and whether it ever did.
+pub(super) fn forget(vfs: &Vfs, text: &[u8], held: bool) {
+    let key = key(vfs, text);
     if let Some(mut memos) = take() {
-        memos.forget(hash);
+        memos.forget(key);
         put(memos);
     }
     NOTES.with(|notes| {
         if let Ok(mut notes) = notes.try_borrow_mut() {
-            notes.strike(hash);
+            if held { notes.held(key) } else { notes.strike(key) }
         }
     });
 }
@@ -369,7 +369,7 @@ impl Notes {
     pub(super) fn meet(&mut self, hash: u64, held: Option<bool>) -> bool {
         let Some(met) = self.of(hash) else { return false };
         match held {
-            Some(true) => (met.left, met.strikes) = (0, 0),
+            Some(true) => met.held(),
             Some(false) => met.strike(),
             None => {}
         }
@@ -382,6 +382,13 @@ impl Notes {
     pub(super) fn strike(&mut self, hash: u64) {
         if let Some(met) = self.of(hash) {
             met.strike();
+        }
+    }
+
+    /// The text was remembered, and that held.
+    fn held(&mut self, hash: u64) {
+        if let Some(met) = self.of(hash) {
+            met.held();
         }
     }
 
@@ -401,6 +408,10 @@ impl Notes {
 }
 
 impl Met {
+    fn held(&mut self) {
+        (self.left, self.strikes) = (0, 0);
+    }
+
     fn strike(&mut self) {
         self.strikes = (self.strikes + 1).min(10);
         self.left = (1 << self.strikes) - 1;
