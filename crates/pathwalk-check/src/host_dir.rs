@@ -13,15 +13,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Whether others may change the directory, as pathwalk is to look at it; nobody does.
+/// Whether others may change the directory, as pathwalk is to look at it; nobody does. One that is watched takes a queue of the
+/// kernel's, of which a user has so many, and the calls that are compared would find one less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnHost {
     /// Cached names are true
     Exclusive,
     /// Cached names are asked about at each use
     Strict,
-    /// Cached names are true until the host tells of a change
-    Watched,
 }
 
 impl OnHost {
@@ -29,7 +28,6 @@ impl OnHost {
         match self {
             Self::Exclusive => "exclusive",
             Self::Strict => "strict",
-            Self::Watched => "watched",
         }
     }
 }
@@ -39,7 +37,6 @@ impl From<OnHost> for Coherence {
         match how {
             OnHost::Exclusive => Self::Exclusive,
             OnHost::Strict => Self::Strict,
-            OnHost::Watched => Self::Watched,
         }
     }
 }
