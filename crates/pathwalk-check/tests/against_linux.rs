@@ -1,6 +1,6 @@
 //! The tables and random calls, in every test run.
 
-use pathwalk_check::{Args, check};
+use pathwalk_check::{Args, OnHost, check};
 
 /// Calls from fixed seeds and a fresh one; `pathwalk check` draws more.
 const OPS: u64 = 30_000;
@@ -29,14 +29,16 @@ fn calls_on_ext4_agree() {
 /// A directory of the host as pathwalk's root: the kernel on both sides, with everything of pathwalk between.
 #[test]
 fn calls_on_a_directory_of_the_host_agree() {
-    let args = Args { hostfs: true, ops: Some(10_000), ..Args::default() };
-    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.agrees(), "{report}");
-    report
-        .notes()
-        .filter(|note| note.contains("host"))
-        .for_each(|note| println!("SKIPPED: {note}"));
-    println!("{report}");
+    for coherence in [OnHost::Exclusive, OnHost::Strict] {
+        let args = Args { hostfs: Some(coherence), ops: Some(5_000), ..Args::default() };
+        let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
+        assert!(report.agrees(), "{report}");
+        report
+            .notes()
+            .filter(|note| note.contains("host"))
+            .for_each(|note| println!("SKIPPED: {note}"));
+        println!("{report}");
+    }
 }
 
 /// A few small worlds; `pathwalk check --worlds` asks all of them.
