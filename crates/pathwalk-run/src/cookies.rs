@@ -25,6 +25,7 @@ use rustix::{
 use std::{
     collections::{HashMap, HashSet},
     ffi::CStr,
+    hash::{BuildHasher, Hasher, RandomState},
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStringExt,
@@ -140,8 +141,10 @@ impl Cookies {
         let mut last = Err(Errno::EEXIST);
         for base in bases() {
             tidy_up(&base);
-            for attempt in 0..ATTEMPTS {
-                let path = base.join(name_of(std::process::id(), attempt));
+            for _ in 0..ATTEMPTS {
+                // Nobody else makes them all before.
+                let number = RandomState::new().build_hasher().finish();
+                let path = base.join(name_of(std::process::id(), number));
                 match Self::new_in(path) {
                     // Somebody else's, or somebody tidied it up.
                     Err(Errno::EEXIST | Errno::EAGAIN | Errno::ENOENT) => {}
@@ -320,14 +323,14 @@ impl Drop for Cookies {
 }
 
 /// The name of a private directory, and whose it is by that.
-fn name_of(process: u32, attempt: u32) -> String {
-    format!("pathwalk-{process}-{attempt}")
+fn name_of(process: u32, number: u64) -> String {
+    format!("pathwalk-{process}-{number:x}")
 }
 
 fn process_of(name: &str) -> Option<u32> {
-    let (process, attempt) = name.strip_prefix("pathwalk-")?.split_once('-')?;
-    let (process, attempt) = (process.parse().ok()?, attempt.parse().ok()?);
-    (name == name_of(process, attempt) && attempt < ATTEMPTS).then_some(process)
+    let (process, number) = name.strip_prefix("pathwalk-")?.split_once('-')?;
+    let (process, number) = (process.parse().ok()?, u64::from_str_radix(number, 16).ok()?);
+    (name == name_of(process, number)).then_some(process)
 }
 
 /// Takes the lock of a private directory, unless somebody has it.
@@ -345,10 +348,11 @@ fn bases() -> [PathBuf; 2] {
 
 /// Removes the private directories of a supervisor that was killed.
 pub(crate) fn tidy_up_after(process: u32) {
-    for path in
-        bases().iter().flat_map(|base| (0..ATTEMPTS).map(|n| base.join(name_of(process, n))))
-    {
-        let _ = lock(&path).and_then(|room| remove(&room, &path));
+    for path in bases().iter().flat_map(|base| entries(base)) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.and_then(process_of) == Some(process) {
+            let _ = lock(&path).and_then(|room| remove(&room, &path));
+        }
     }
 }
 
@@ -506,8 +510,10 @@ mod tests {
     fn only_names_that_are_made_here_are_known() {
         for (name, process) in [
             ("pathwalk-12-0", Some(12)),
-            ("pathwalk-12-15", Some(12)),
-            ("pathwalk-12-16", None),
+            ("pathwalk-12-1f", Some(12)),
+            ("pathwalk-12-ffffffffffffffff", Some(12)),
+            ("pathwalk-12-10000000000000000", None),
+            ("pathwalk-12-0f", None),
             ("pathwalk-012-0", None),
             ("pathwalk-12-0.bak", None),
             ("pathwalk-12", None),
@@ -530,6 +536,21 @@ mod tests {
     }
 
     #[test]
+    fn nobody_knows_the_name_before() {
+        let (one, other) = (Cookies::new().expect("it can"), Cookies::new().expect("it can"));
+        let own = std::process::id();
+        let guessed: Vec<_> = (0..64).map(|number| name_of(own, number)).collect();
+        for cookies in [&one, &other] {
+            let name = cookies.path.file_name().and_then(|name| name.to_str()).expect("a name");
+            assert!(process_of(name) == Some(own) && !guessed.iter().any(|guess| guess == name));
+        }
+        assert_ne!(one.path, other.path);
+        let paths = [one.path.clone(), other.path.clone()];
+        drop((one, other));
+        assert!(!paths.iter().any(|path| path.exists()));
+    }
+
+    #[test]
     fn what_was_not_made_here_stays() {
         let base = tempfile::tempdir().expect("a directory");
         // No process has this number.
@@ -538,7 +559,7 @@ mod tests {
             let dir = std::fs::File::open(path).expect("it is there");
             dir.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("it is ours");
         };
-        let room = |attempt: u32, marked: bool, with: &[&str]| {
+        let room = |attempt: u64, marked: bool, with: &[&str]| {
             let path = base.path().join(name_of(number, attempt));
             std::fs::create_dir(&path).expect("it is new");
             with.iter().for_each(|name| std::fs::write(path.join(name), "").expect("it is new"));
