@@ -77,9 +77,13 @@ fn link_at(
     [old, new]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let (old, new) = (any_path(caller, old, flags)?, any_path(caller, new, NONE)?);
-    // Who opened the directory that a path begins in is asked of a descriptor only, and the library is given one.
-    let cwd = old_dir == AT_FDCWD && !old.is_empty();
+    let (mut old, new) = (any_path(caller, old, flags)?, any_path(caller, new, NONE)?);
+    // Who opened the directory that a path begins in is asked of a descriptor only, and the library is given one. No directory
+    // gets a second name, so it does not matter that the current one must be searched to come to its dot.
+    let cwd = old_dir == AT_FDCWD;
+    if cwd && old.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
+        old = b".".to_vec();
+    }
     let flags = if cwd { flags - AtFlags::EMPTY_PATH } else { flags };
     let old_base = base_of(engine, caller, old_dir, &old, flags)?;
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
