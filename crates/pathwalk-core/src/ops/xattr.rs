@@ -261,7 +261,7 @@ impl Task {
         known(at_flags)?;
         let (dir, path) = (dir.into(), path.as_ref());
         let names = retry_estale(|reval| {
-            must_have_file(dir, path, at_flags)?;
+            self.must_have_file(dir, path, at_flags)?;
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
             self.names_of(&held)
         })?;
@@ -319,7 +319,7 @@ impl Task {
         let name = checked(name.as_ref())?;
         let (dir, path) = (dir.into(), path.as_ref());
         retry_estale(|reval| {
-            must_have_file(dir, path, at_flags)?;
+            self.must_have_file(dir, path, at_flags)?;
             let held = self.xattr_place(dir, path, lookup_flags(at_flags) | reval)?;
             let _writing = held.want_write()?;
             match acl_kind(name).filter(|_| has_acls(&held)) {
@@ -501,14 +501,21 @@ fn known(flags: AtFlags) -> Result<()> {
     only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)
 }
 
-/// Refuses the current directory by an empty path, which setxattrat and getxattrat take.
-///
-/// # Errors
-///
-/// `EBADF`: it is that.
-fn must_have_file(dir: At<'_>, path: &[u8], flags: AtFlags) -> Result<()> {
-    let empty = path.is_empty() && flags.contains(AtFlags::EMPTY_PATH);
-    if empty && dir.dir().is_none() { Err(Errno::EBADF) } else { Ok(()) }
+impl Task {
+    /// Refuses the current directory by an empty path, which setxattrat and getxattrat take.
+    ///
+    /// # Errors
+    ///
+    /// - `EINVAL`: the bounds are none.
+    /// - `EBADF`: it is that.
+    fn must_have_file(&self, dir: At<'_>, path: &[u8], flags: AtFlags) -> Result<()> {
+        let empty = path.is_empty() && flags.contains(AtFlags::EMPTY_PATH);
+        if empty && dir.dir().is_none() {
+            self.request(dir, path, lookup_flags(flags))?;
+            return Err(Errno::EBADF);
+        }
+        Ok(())
+    }
 }
 
 /// The name, if it can be one.
