@@ -9,6 +9,7 @@ use crate::{
     normal::{
         Known, Normal, Pace,
         notify::{is_left_out, is_on_path_alone},
+        spared::is_not_glanced_behind,
     },
     ours::{Ours, Settings},
     process::Process,
@@ -68,8 +69,9 @@ impl Pair {
         let each = glance.unwrap_or(steps.len()).max(1);
         for part in steps.chunks(each) {
             let last = answers.len() + part.len() == steps.len();
+            let looks = !last && !part.last().is_some_and(is_not_glanced_behind);
             let found = self.compare(part, &mut answers);
-            let found = found.or_else(|| if last { None } else { self.glance() });
+            let found = found.or_else(|| if looks { self.glance() } else { None });
             if let Some(difference) = found {
                 let made = answers.len();
                 return (answers, Some(Difference { made, ..difference }));

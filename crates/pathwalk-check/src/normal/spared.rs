@@ -73,6 +73,12 @@ pub(crate) fn is_asked_again<F>(marked: Option<&Step>, step: &Step, said: &Said<
     marked == Some(step) && marks(&step.call, said)
 }
 
+/// Whether the judge does not glance behind a step: a mount may be to go at the next, and to look is to use it for the kernel
+/// alone, as the tables know.
+pub(crate) fn is_not_glanced_behind(step: &Step) -> bool {
+    matches!(step.call, Call::Umount2 { flags, .. } if flags.contains(UmountFlags::EXPIRE))
+}
+
 /// Whether a mount is to go if nobody uses it until the same is called again.
 pub(crate) fn marks<F>(call: &Call, said: &Said<F>) -> bool {
     matches!(call, Call::Umount2 { flags, .. } if flags.contains(UmountFlags::EXPIRE))
