@@ -8,6 +8,7 @@
 //! - [`acl`]: an ACL that comes or goes is seen by the next lookup, also by one that is remembered.
 //! - [`private`]: what only some may search is remembered for them.
 //! - [`mounted`]: what lies in mounts is remembered while they stay.
+//! - [`long`]: what lies far away is remembered as long as nothing on the way changes.
 //! - [`budgets`]: every cache is bounded.
 //!
 //! Those about file systems stand in `fs_contract.rs`, those about bad input in `bad_input.rs`.
@@ -28,6 +29,8 @@ mod current;
 mod acl;
 
 mod private;
+
+mod long;
 
 mod mounted;
 

@@ -20,7 +20,7 @@ fn machine(config: Config) -> Arc<Vfs> {
 }
 
 /// The time is what the tests say it is; every look at it is a second later.
-fn ticking() -> Timespec {
+pub(super) fn ticking() -> Timespec {
     static NOW: AtomicI64 = AtomicI64::new(1_000_000);
     Timespec { sec: NOW.fetch_add(1, Relaxed), nsec: 0 }
 }
@@ -154,11 +154,12 @@ fn long_and_short_texts_are_told_apart() {
     let vfs = machine(Config::default());
     let task = vfs.task(Cred::root());
     let name = |len: usize| "n".repeat(len);
-    for len in 1..=130 {
+    let lens = || (1..=130).chain([200, 255]);
+    for len in lens() {
         task.open(format!("/{}", name(len)), OpenFlags::CREAT, 0o644).unwrap();
     }
     for _ in 0..4 {
-        for len in 1..=130 {
+        for len in lens() {
             assert_eq!(task.stat(format!("/{}", name(len))).map(drop), Ok(()), "{len}");
             for at in [0, len / 2, len - 1] {
                 let mut other = name(len).into_bytes();

@@ -15,8 +15,7 @@
 
 use super::{
     super::{HeldPath, Place, Request, counts::Counts, observe::Left, tally},
-    Known, Step,
-    thread::{self, Budgeted},
+    Known, Step, thread,
 };
 use crate::{
     dcache::{DentryId, REVALIDATE},
@@ -35,7 +34,6 @@ pub(super) struct Questions {
     last: Box<[u8]>,
     /// They were answered as before, once at least.
     held: Cell<bool>,
-    _bytes: Budgeted,
 }
 
 /// Whether these names, from the root of the mount on, lead to that symlink.
@@ -63,7 +61,8 @@ impl Known {
         tally::note(Left::Revalidate);
         // Of what is absent, this is the last directory; by it the mount is held, and by that its root.
         let Some(held) = vfs.legitimize(&self.place(vfs)) else { return Said::Walk };
-        let Some(questions) = thread::questions(vfs, request.fs.peek_root(), text) else {
+        let beyond = thread::beyond(vfs, request.fs.peek_root(), text);
+        let Some(questions) = beyond.as_ref().and_then(|beyond| beyond.questions.as_ref()) else {
             return Said::Walk;
         };
         lock_order::assert_none_held();
@@ -78,6 +77,12 @@ impl Known {
 }
 
 impl Questions {
+    /// The bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        let each = |question: &Question| size_of::<Question>() + question.names.len();
+        self.last.len() + self.links.iter().map(each).sum::<usize>()
+    }
+
     /// Whether all are answered as before.
     fn hold(&self, held: &HeldPath<'_>, absent: bool) -> bool {
         let (vfs, sb) = (held.vfs(), held.sb());
@@ -167,22 +172,18 @@ impl Gathered {
     ///
     /// # Errors
     ///
-    /// It cannot be asked so, or there is no room for the questions.
-    pub(super) fn questions(self, budget: u64) -> Result<Option<Questions>, ()> {
+    /// It cannot be asked so.
+    pub(super) fn questions(self) -> Result<Option<Questions>, ()> {
         if !self.asks {
             return Ok(None);
         }
         if self.broken || !self.from_root || leads_above(&self.names) {
             return Err(());
         }
-        let each = |question: &Question| size_of::<Question>() + question.names.len();
-        let bytes = self.names.len() + self.links.iter().map(each).sum::<usize>();
-        let bytes = size_of::<Questions>() + bytes;
         Ok(Some(Questions {
             links: self.links.into(),
             last: self.names.into_vec().into(),
             held: Cell::new(false),
-            _bytes: Budgeted::new(bytes, budget).ok_or(())?,
         }))
     }
 }

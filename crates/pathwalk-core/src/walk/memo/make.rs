@@ -11,9 +11,11 @@ use super::{
         road,
         text::Text,
     },
-    FEW, INODES, Known, MOUNTS, Memo, NO_INODE, NO_MOUNT, NO_STEP, STEPS, Step,
+    Beyond, FEW, INODES, Known, MOST, MOUNTS, Matters, Memo, STEPS, Step,
     ask::Gathered,
-    both, key, text as memo_text,
+    beyond::Rest,
+    both, key,
+    text::{self as memo_text, LONG},
     thread::{self, Memos, NOTES, Nothing},
 };
 use crate::{
@@ -26,6 +28,7 @@ use crate::{
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
+use smallvec::{Array, SmallVec};
 use std::rc::Rc;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
@@ -78,7 +81,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     if noter.broken || noter.absent != absent {
         return None;
     }
-    let questions = noter.questions.questions(request.vfs.config.memo_bytes).ok()?;
+    let questions = noter.questions.questions().ok()?;
     let known = Known {
         mnt: (at.mnt, at.mnt_seq),
         at: (at.dentry, at.seq),
@@ -88,25 +91,42 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         canonical: noter.links == 0 && memo_text::is_canonical(text),
         asks: questions.is_some(),
     };
+    let (kept, rest) = text.split_at(text.len().min(LONG));
+    let (steps, dentries) = noter.steps.split_at(noter.steps.len().min(STEPS));
+    let (inodes, more_inodes) = noter.inodes.split_at(noter.inodes.len().min(INODES));
+    let (mounts, more_mounts) = noter.mounts.split_at(noter.mounts.len().min(MOUNTS));
+    let rest = Rest {
+        text: rest.into(),
+        dentries: dentries.into(),
+        inodes: more_inodes.into(),
+        mounts: more_mounts.into(),
+    };
+    let matters = if !(inodes.is_empty() && mounts.is_empty()) || rest.matters() {
+        Matters::All
+    } else if steps.len() > FEW {
+        Matters::Steps
+    } else {
+        Matters::Nothing
+    };
+    let beyond = Beyond::of(rest, questions, request.vfs.config.memo_bytes).ok()?;
     let mut memo = Memo {
         root: both((root.mnt, root.dentry)),
         known,
         children: noter.children,
         vfs: request.vfs.number,
-        len: u8::try_from(text.len()).ok()?,
-        long: noter.len > FEW,
-        more_matters: noter.inodes_len > 0 || noter.mounts != [NO_MOUNT; MOUNTS],
+        len: u16::try_from(text.len()).ok()?,
+        matters,
         until: noter.until,
-        inodes: noter.inodes,
-        mounts: noter.mounts,
         who: if noter.theirs { request.asker.identity() } else { Identity::NONE },
-        questions: questions.map(Rc::new),
+        beyond: beyond.map(Rc::new),
         ..Memo::none()
     };
-    memo.text.get_mut(..text.len())?.copy_from_slice(text);
-    let (few, more) = noter.steps.split_at(FEW);
-    memo.few.copy_from_slice(few);
-    memo.more.copy_from_slice(more);
+    memo.text[..kept.len()].copy_from_slice(kept);
+    let (few, more) = steps.split_at(steps.len().min(FEW));
+    memo.few[..few.len()].copy_from_slice(few);
+    memo.more[..more.len()].copy_from_slice(more);
+    memo.inodes[..inodes.len()].copy_from_slice(inodes);
+    memo.mounts[..mounts.len()].copy_from_slice(mounts);
     Some(memo)
 }
 
@@ -125,12 +145,9 @@ impl<'a> Terminal<'a> for Arrive {
 /// Notes what a walk reads.
 struct Noter<'a> {
     who: Subject<'a>,
-    /// Filled up with steps that always hold.
-    steps: [Step<DentryId>; STEPS],
-    len: usize,
-    inodes: [Step<InodeId>; INODES],
-    inodes_len: usize,
-    mounts: [Step<MountId>; MOUNTS],
+    steps: SmallVec<[Step<DentryId>; STEPS]>,
+    inodes: SmallVec<[Step<InodeId>; INODES]>,
+    mounts: SmallVec<[Step<MountId>; MOUNTS]>,
     links: u32,
     children: Step<DentryId>,
     until: i64,
@@ -147,13 +164,11 @@ impl<'a> Noter<'a> {
     fn of(asker: Asker<'a>) -> Self {
         Self {
             who: asker.subject(),
-            steps: [NO_STEP; STEPS],
-            len: 0,
-            inodes: [NO_INODE; INODES],
-            inodes_len: 0,
-            mounts: [NO_MOUNT; MOUNTS],
+            steps: SmallVec::new(),
+            inodes: SmallVec::new(),
+            mounts: SmallVec::new(),
             links: 0,
-            children: NO_STEP,
+            children: super::NO_STEP,
             until: i64::MAX,
             link: false,
             absent: false,
@@ -164,30 +179,28 @@ impl<'a> Noter<'a> {
     }
 }
 
+/// Notes a step, if it is not noted yet; whether there is room for it.
+fn note<T: PartialEq, const N: usize>(steps: &mut SmallVec<[T; N]>, step: T) -> bool
+where
+    [T; N]: Array<Item = T>,
+{
+    if !steps.contains(&step) {
+        if steps.len() == MOST {
+            return false;
+        }
+        steps.push(step);
+    }
+    true
+}
+
 impl Noter<'_> {
     fn step(&mut self, step: Step<DentryId>) {
-        if self.steps[..self.len].contains(&step) {
-            return;
-        }
-        match self.steps.get_mut(self.len) {
-            Some(free) => {
-                *free = step;
-                self.len += 1;
-            }
-            None => self.broken = true,
-        }
+        self.broken |= !note(&mut self.steps, step);
     }
 
     /// Notes the mount of a place.
     fn mount(&mut self, at: &Place) {
-        let step = (at.mnt, at.mnt_seq);
-        if self.mounts.contains(&step) {
-            return;
-        }
-        match self.mounts.iter_mut().find(|free| **free == NO_MOUNT) {
-            Some(free) => *free = step,
-            None => self.broken = true,
-        }
+        self.broken |= !note(&mut self.mounts, (at.mnt, at.mnt_seq));
     }
 
     /// Notes an inode, and what is read of it under its count.
@@ -201,12 +214,7 @@ impl Noter<'_> {
         let inode = vfs.inode(id);
         let seq = inode.seq.sample();
         let read = read(self, id)?;
-        if self.inodes.contains(&(id, seq)) {
-            return inode.seq.unchanged(seq).then_some(read);
-        }
-        *self.inodes.get_mut(self.inodes_len)? = (id, seq);
-        self.inodes_len += 1;
-        inode.seq.unchanged(seq).then_some(read)
+        (note(&mut self.inodes, (id, seq)) && inode.seq.unchanged(seq)).then_some(read)
     }
 
     /// Notes the inode of a symlink, and until when its use needs no note.

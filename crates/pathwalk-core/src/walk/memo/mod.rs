@@ -30,6 +30,8 @@
 
 mod ask;
 
+mod beyond;
+
 mod make;
 
 mod text;
@@ -49,21 +51,23 @@ use crate::{
     mount::MountId,
     vfs::Vfs,
 };
-use ask::Questions;
+use beyond::Beyond;
 use pathwalk_sync::Sample;
 use std::{cell::Cell, rc::Rc};
 use text::{LONG, SHORT};
 
 /// So many dentries are looked at first; most walks have no more.
 const FEW: usize = 8;
-/// The most dentries on the way.
+/// So many are in the memo itself, …
 const STEPS: usize = FEW + 7;
-/// The most inodes on the way that matter: symlinks, and directories that only some may search.
+/// … so many inodes that matter, which are symlinks, and directories that only some may search, …
 const INODES: usize = 7;
-/// The most mounts on the way, where there are others than the root's.
+/// … and so many mounts, where there are others than the root's. What is more lies [beyond](Beyond).
 const MOUNTS: usize = 3;
+/// The most of each.
+const MOST: usize = 256;
 /// The longest text that is remembered.
-pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { LONG };
+pub(crate) const LONGEST: usize = if cfg!(pathwalk_ablate = "memo") { 0 } else { 1024 };
 
 /// Where walks begin: the root's mount, and its dentry.
 pub(crate) type Root = (MountId, DentryId);
@@ -136,18 +140,15 @@ struct Memo {
     children: Step<DentryId>,
     /// The machine's number; 0 where there is no memo.
     vfs: u32,
-    len: u8,
-    /// There are more than few steps.
-    long: bool,
-    /// More matters than dentries and the mount at the end.
-    more_matters: bool,
+    len: u16,
+    matters: Matters,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
     until: i64,
     /// The dentries on the way, filled up with steps that always hold.
     few: [Step<DentryId>; FEW],
-    /// The text, filled up with zeroes.
+    /// The text, or its beginning, filled up with zeroes.
     text: [u8; LONG],
     more: [Step<DentryId>; STEPS - FEW],
     /// The inodes that matter, filled up likewise.
@@ -156,8 +157,19 @@ struct Memo {
     mounts: [Step<MountId>; MOUNTS],
     /// Whose walk it was, if a directory was searched that not everyone may.
     who: Identity,
-    /// What a file system is to be asked.
-    questions: Option<Rc<Questions>>,
+    /// What there is no room for, and what a file system is to be asked.
+    beyond: Option<Rc<Beyond>>,
+}
+
+/// What matters of a memo beside few steps and the mount at the end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Matters {
+    Nothing,
+    /// More dentries.
+    Steps,
+    /// Also mounts, inodes, who asks, or more than the memo has room for.
+    All,
 }
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
@@ -212,8 +224,7 @@ impl Memo {
             children: NO_STEP,
             vfs: 0,
             len: 0,
-            long: false,
-            more_matters: false,
+            matters: Matters::Nothing,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
@@ -222,7 +233,7 @@ impl Memo {
             inodes: [NO_INODE; INODES],
             mounts: [NO_MOUNT; MOUNTS],
             who: Identity::NONE,
-            questions: None,
+            beyond: None,
         }
     }
 
@@ -232,6 +243,14 @@ impl Memo {
             && self.vfs == vfs.number
             && self.root == both(root)
             && text::same(&self.text, text)
+            && (text.len() <= LONG || self.goes_on_with(&text[LONG..]))
+    }
+
+    /// Whether the text behind what is here is that.
+    #[cold]
+    #[inline(never)]
+    fn goes_on_with(&self, text: &[u8]) -> bool {
+        self.beyond.as_ref().is_some_and(|beyond| beyond.text() == text)
     }
 
     /// Whether nothing moved since.
@@ -243,16 +262,18 @@ impl Memo {
         self.few.iter().all(holds)
             && dentries.get(directory.0).children_seq.is(children)
             && vfs.mount_slot(mnt).seq.is(mnt_seq)
-            && (!self.long || self.more.iter().all(holds))
-            && (!self.more_matters || self.rest_holds(vfs, asker))
+            && (self.matters == Matters::Nothing
+                || self.more.iter().all(holds)
+                    && (self.matters == Matters::Steps || self.rest_holds(vfs, asker)))
     }
 
     /// Whether the mounts on the way are where they were, and the inodes that matter what they were: the symlinks, whose use
-    /// needs no note, and the directories that who asks may search. Out of line: it asks the clock.
+    /// needs no note, and the directories that who asks may search; and what lies beyond. Out of line: it asks the clock.
     #[inline(never)]
     fn rest_holds(&self, vfs: &Vfs, asker: Asker<'_>) -> bool {
         self.mounts.iter().all(|&(id, seq)| vfs.mount_slot(id).seq.is(seq))
             && self.inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
+            && self.beyond.as_ref().is_none_or(|beyond| beyond.holds(vfs))
             && (self.until == i64::MAX || without(|| vfs.now_seconds()) < self.until)
             && (self.who == Identity::NONE
                 || self.who == asker.identity() && !vfs.security.asks_in_walks())

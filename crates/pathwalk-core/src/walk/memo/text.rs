@@ -1,7 +1,8 @@
 //! The text of a path, to be hashed and compared in few instructions.
 //!
 //! How many are made does not depend on the text, as the end of a loop is hard to predict: a text is looked at in four
-//! chunks, which overlap if it is short, and a long one in three more.
+//! chunks, which overlap if it is short, and a long one in three more. Of one that is longer still, which is rare, the rest is
+//! looked at in a loop, out of line.
 
 use crate::name::{fold, padded};
 
@@ -9,7 +10,7 @@ use crate::name::{fold, padded};
 const CHUNK: usize = 16;
 /// So many bytes are in the chunks that are looked at first; most texts are no longer.
 pub(super) const SHORT: usize = 4 * CHUNK;
-/// The longest text that is remembered.
+/// So many are in those and the next; of a longer text the rest is kept elsewhere.
 pub(super) const LONG: usize = SHORT + 3 * CHUNK;
 
 /// Whether a text can be remembered: it is not longer than that, and does not end in a slash.
@@ -71,17 +72,18 @@ fn chunk(text: &[u8], start: usize) -> u128 {
     chunk.map_or(0, |chunk| u128::from_le_bytes(*chunk))
 }
 
-/// Whether `text` is what `own` begins with, which goes on with zeroes; the lengths are compared elsewhere. In registers:
-/// the comparison of arrays is a call.
+/// Whether `text`, or as much of it as `own` has room for, is what `own` begins with, which goes on with zeroes; the lengths are
+/// compared elsewhere. In registers: the comparison of arrays is a call.
 #[inline(always)]
 pub(super) fn same(own: &[u8; LONG], text: &[u8]) -> bool {
+    let text = text.get(..LONG).unwrap_or(text);
     let len = text.len();
     if len < CHUNK {
         tiny(own.get(..len).unwrap_or_default()) == tiny(text)
     } else if len <= SHORT {
         alike(own, text, starts(len))
     } else {
-        len <= LONG && alike(own, text, starts(len)) && alike(own, text, starts_between(len))
+        alike(own, text, starts(len)) && alike(own, text, starts_between(len))
     }
 }
 
@@ -112,6 +114,9 @@ pub(super) fn hash(text: &[u8]) -> u64 {
     if len < CHUNK {
         return mix(len as u64, halves(tiny(text)));
     }
+    if len > LONG {
+        return hash_longer(text);
+    }
     let at = |start| halves(chunk(text, start));
     let [a, b, c, d] = starts(len);
     let first = mix(len as u64, add(at(a), add(at(b), add(at(c), at(d)))));
@@ -120,6 +125,18 @@ pub(super) fn hash(text: &[u8]) -> u64 {
     }
     let [a, b, c] = starts_between(len);
     mix(first, add(at(a), add(at(b), at(c))))
+}
+
+/// The hash of a text that is longer than a long one: of its first part, and of all chunks behind that, of which the last two
+/// overlap.
+#[cold]
+#[inline(never)]
+fn hash_longer(text: &[u8]) -> u64 {
+    let (first, rest) = text.split_at(LONG.min(text.len()));
+    let last = text.len() - CHUNK;
+    let starts = (0..rest.len()).step_by(CHUNK).map(|at| (LONG + at).min(last));
+    let mixed = starts.fold(hash(first), |sum, at| mix(sum, halves(chunk(text, at))));
+    mix(text.len() as u64, (mixed, 0))
 }
 
 type Halves = (u64, u64);
@@ -148,15 +165,16 @@ mod tests {
     /// Texts of all lengths, each one also with each of its bytes changed.
     #[test]
     fn every_byte_of_a_text_counts() {
-        for len in 1..=LONG {
+        for len in 1..=3 * LONG {
             let text: Vec<u8> = (0..len).map(|at| b'a' + (at % 23) as u8).collect();
             let mut own = [0; LONG];
-            own[..len].copy_from_slice(&text);
+            let kept = len.min(LONG);
+            own[..kept].copy_from_slice(&text[..kept]);
             assert!(same(&own, &text), "{len}");
             for at in 0..len {
                 let mut other = text.clone();
                 other[at] ^= 1;
-                assert!(!same(&own, &other), "byte {at} of {len} is compared");
+                assert_eq!(same(&own, &other), at >= LONG, "byte {at} of {len} is compared");
                 assert_ne!(hash(&text), hash(&other), "byte {at} of {len} is hashed");
             }
         }

@@ -1,6 +1,6 @@
 //! What a thread keeps: its memos, in sets by their texts' hashes, and which texts it met.
 
-use super::{Memo, Root, ask::Questions, key};
+use super::{Beyond, Memo, Root, key};
 use crate::vfs::Vfs;
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell64, seq::era};
@@ -239,13 +239,13 @@ impl Memos {
     }
 }
 
-/// What is to be asked about a text that is remembered.
-pub(super) fn questions(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Questions>> {
+/// What lies beyond the memo of a text that is remembered.
+pub(super) fn beyond(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Beyond>> {
     let memos = take()?;
     let found = memos.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
-    let questions = found.and_then(|(_, memo)| memo.questions.clone());
+    let beyond = found.and_then(|(_, memo)| memo.beyond.clone());
     put(memos);
-    questions
+    beyond
 }
 
 /// Forgets the memo of a text, which does not hold by what a file system says; and whether it ever did.

@@ -1,0 +1,69 @@
+//! What a memo has no room for: it is made for most paths, and few have more.
+
+use super::{DentryId, InodeId, MountId, Step, ask::Questions, thread::Budgeted};
+use crate::vfs::Vfs;
+
+/// The rest of a memo.
+pub(super) struct Beyond {
+    pub(super) rest: Rest,
+    /// What a file system is to be asked.
+    pub(super) questions: Option<Questions>,
+    _bytes: Budgeted,
+}
+
+/// What there is no room for, and what must hold too.
+#[derive(Default)]
+pub(super) struct Rest {
+    pub(super) text: Box<[u8]>,
+    pub(super) dentries: Box<[Step<DentryId>]>,
+    pub(super) inodes: Box<[Step<InodeId>]>,
+    pub(super) mounts: Box<[Step<MountId>]>,
+}
+
+impl Rest {
+    /// Whether there is something that must hold.
+    pub(super) fn matters(&self) -> bool {
+        !(self.dentries.is_empty() && self.inodes.is_empty() && self.mounts.is_empty())
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.text)
+            + size_of_val(&*self.dentries)
+            + size_of_val(&*self.inodes)
+            + size_of_val(&*self.mounts)
+    }
+}
+
+impl Beyond {
+    /// Keeps that, or nothing where there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for it in the budget.
+    pub(super) fn of(
+        rest: Rest,
+        questions: Option<Questions>,
+        budget: u64,
+    ) -> Result<Option<Self>, ()> {
+        let asked = questions.as_ref().map_or(0, Questions::bytes);
+        let bytes = rest.bytes() + asked;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let bytes = Budgeted::new(size_of::<Self>() + bytes, budget).ok_or(())?;
+        Ok(Some(Self { rest, questions, _bytes: bytes }))
+    }
+
+    /// The text behind what is in the memo.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.rest.text
+    }
+
+    /// Whether nothing of it moved.
+    pub(super) fn holds(&self, vfs: &Vfs) -> bool {
+        let Rest { dentries, inodes, mounts, .. } = &self.rest;
+        dentries.iter().all(|&(id, seq)| vfs.dentry(id).seq.is(seq))
+            && inodes.iter().all(|&(id, seq)| vfs.inode(id).seq.is(seq))
+            && mounts.iter().all(|&(id, seq)| vfs.mount_slot(id).seq.is(seq))
+    }
+}
