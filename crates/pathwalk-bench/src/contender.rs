@@ -102,6 +102,10 @@ pub trait Worker {
 
     fn mkdir(&mut self, path: &CStr, mode: u32) -> Result<(), Errno>;
     fn symlink(&mut self, target: &CStr, path: &CStr) -> Result<(), Errno>;
+    fn mkdirat(&mut self, dir: &Self::File, name: &CStr, mode: u32) -> Result<(), Errno>;
+    fn symlinkat(&mut self, target: &CStr, dir: &Self::File, name: &CStr) -> Result<(), Errno>;
+    /// `mknodat(dir, name, mode, 0)`: a regular file.
+    fn mknodat(&mut self, dir: &Self::File, name: &CStr, mode: u32) -> Result<(), Errno>;
     fn rmdir(&mut self, path: &CStr) -> Result<(), Errno>;
     fn unlink(&mut self, path: &CStr) -> Result<(), Errno>;
     fn rename(&mut self, old: &CStr, new: &CStr) -> Result<(), Errno>;

@@ -71,6 +71,18 @@ impl Worker for Floor {
         self.stat(name)
     }
 
+    fn mkdirat(&mut self, _dir: &(), name: &CStr, mode: u32) -> Result<(), Errno> {
+        self.mkdir(name, mode)
+    }
+
+    fn symlinkat(&mut self, target: &CStr, _dir: &(), name: &CStr) -> Result<(), Errno> {
+        self.symlink(target, name)
+    }
+
+    fn mknodat(&mut self, _dir: &(), name: &CStr, mode: u32) -> Result<(), Errno> {
+        self.mkdir(name, mode)
+    }
+
     fn getdents(&mut self, _dir: &(), _buf: &mut [u8]) -> Result<usize, Errno> {
         Ok(0)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pathwalk::explain::ExplainHow;
 use pathwalk::{
-    AccessMode, AtFlags, Coherence, Config, Cred, Errno, File, FileType, HostFs, HostOptions,
+    AccessMode, AtFlags, Coherence, Config, Cred, Dev, Errno, File, FileType, HostFs, HostOptions,
     MemFs, MountFlags, OpenFlags, Stat, Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
 };
 
@@ -184,6 +184,21 @@ impl Worker for Task {
     fn statx_at(&mut self, dir: &File, name: &CStr) -> Result<Look, Errno> {
         let (flags, all) = (AtFlags::SYMLINK_NOFOLLOW, StatxMask::BASIC_STATS);
         Task::statx(self, dir, name.to_bytes(), flags, all).map(look_x)
+    }
+
+    #[inline]
+    fn mkdirat(&mut self, dir: &File, name: &CStr, mode: u32) -> Result<(), Errno> {
+        Task::mkdirat(self, dir, name.to_bytes(), mode)
+    }
+
+    #[inline]
+    fn symlinkat(&mut self, target: &CStr, dir: &File, name: &CStr) -> Result<(), Errno> {
+        Task::symlinkat(self, target.to_bytes(), dir, name.to_bytes())
+    }
+
+    #[inline]
+    fn mknodat(&mut self, dir: &File, name: &CStr, mode: u32) -> Result<(), Errno> {
+        Task::mknodat(self, dir, name.to_bytes(), mode, Dev::default())
     }
 
     #[inline]

@@ -171,6 +171,21 @@ impl<W: Worker> Worker for Recorder<'_, W> {
         self.note("statx", &dir.join(name), result, word)
     }
 
+    fn mkdirat(&mut self, dir: &Self::File, name: &CStr, mode: u32) -> Result<(), Errno> {
+        let result = self.worker.mkdirat(&dir.file, name, mode);
+        self.note("mkdirat", &dir.join(name), result, |()| 0)
+    }
+
+    fn symlinkat(&mut self, target: &CStr, dir: &Self::File, name: &CStr) -> Result<(), Errno> {
+        let result = self.worker.symlinkat(target, &dir.file, name);
+        self.note("symlinkat", &dir.join(name), result, |()| 0)
+    }
+
+    fn mknodat(&mut self, dir: &Self::File, name: &CStr, mode: u32) -> Result<(), Errno> {
+        let result = self.worker.mknodat(&dir.file, name, mode);
+        self.note("mknodat", &dir.join(name), result, |()| 0)
+    }
+
     /// Noted when the end is reached: how much comes at once is anybody's.
     fn getdents(&mut self, dir: &Self::File, buf: &mut [u8]) -> Result<usize, Errno> {
         let result = self.worker.getdents(&dir.file, buf);

@@ -92,8 +92,12 @@ impl Tree {
             Error::doing(format_args!("making {}", String::from_utf8_lossy(&entry.path)), errno)
         };
         let mut text = Vec::new();
-        for entry in &self.entries {
-            entry.load(worker, &mut text).map_err(|errno| failed(entry, errno))?;
+        // Mostly the next file is in the directory of the last one.
+        let mut dir = None;
+        for entry in self.entries.iter().filter(|entry| entry.path != b"/") {
+            let dir = enter(worker, &mut dir, parent(&entry.path), &mut text);
+            dir.and_then(|dir| entry.make(worker, dir, &mut text))
+                .map_err(|errno| failed(entry, errno))?;
         }
         // Last, and what is deepest first: a mode may forbid its owner to go on.
         for entry in self.entries.iter().rev().filter(|entry| entry.is_closed()) {
@@ -103,6 +107,21 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// The directory at `path`, opened if it is not the one that was opened last.
+fn enter<'d, 'p, W: Worker>(
+    worker: &mut W,
+    last: &'d mut Option<(&'p [u8], W::File)>,
+    path: &'p [u8],
+    text: &mut Vec<u8>,
+) -> Result<&'d W::File, Errno> {
+    if last.as_ref().is_none_or(|(last, _)| *last != path) {
+        let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
+        *last = Some((path, worker.open(c_string(path, text), flags, 0)?));
+    }
+    let (_, dir) = last.as_ref().expect("it was opened");
+    Ok(dir)
 }
 
 /// A path as the calls take it, written into a buffer.
@@ -120,18 +139,25 @@ impl Entry {
         self.kind == FileType::Directory && (self.path == b"/" || self.mode & 0o6300 != 0o300)
     }
 
-    fn load<W: Worker>(&self, worker: &mut W, text: &mut Vec<u8>) -> Result<(), Errno> {
-        if self.path == b"/" {
-            return Ok(());
-        }
-        let path = c_string(&self.path, text);
+    /// The last name of the path.
+    fn name(&self) -> &[u8] {
+        self.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
+    /// Makes the file in its directory.
+    fn make<W: Worker>(
+        &self,
+        worker: &mut W,
+        dir: &W::File,
+        text: &mut Vec<u8>,
+    ) -> Result<(), Errno> {
+        let name = c_string(self.name(), text);
         match self.kind {
-            FileType::Directory => worker.mkdir(path, self.mode | 0o300),
-            FileType::Symlink => worker.symlink(c_string(&self.target, &mut Vec::new()), path),
-            _ => {
-                let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::WRONLY;
-                worker.open(path, flags, self.mode).map(drop)
+            FileType::Directory => worker.mkdirat(dir, name, self.mode | 0o300),
+            FileType::Symlink => {
+                worker.symlinkat(c_string(&self.target, &mut Vec::new()), dir, name)
             }
+            _ => worker.mknodat(dir, name, self.mode),
         }
     }
 

@@ -115,6 +115,9 @@ impl Worker for ParrotWorker {
         getdents(&(), &mut [u8]) -> usize;
         mkdir(&CStr, u32) -> ();
         symlink(&CStr, &CStr) -> ();
+        mkdirat(&(), &CStr, u32) -> ();
+        symlinkat(&CStr, &(), &CStr) -> ();
+        mknodat(&(), &CStr, u32) -> ();
         rmdir(&CStr) -> ();
         unlink(&CStr) -> ();
         rename(&CStr, &CStr) -> ();

@@ -34,6 +34,15 @@ impl KernelWorker {
         }
     }
 
+    /// Makes a symlink; an absolute target begins where paths begin.
+    fn symlink_in(&self, target: &CStr, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        if target.to_bytes().starts_with(b"/") {
+            rustix::fs::symlinkat(self.long(target), dir, name).map_err(errno)
+        } else {
+            rustix::fs::symlinkat(target, dir, name).map_err(errno)
+        }
+    }
+
     /// The same with an absolute path, for calls that take no directory.
     fn long(&self, path: &CStr) -> CString {
         let long = [self.place.prefix(), path.to_bytes()].concat();
@@ -150,11 +159,22 @@ impl Worker for KernelWorker {
 
     fn symlink(&mut self, target: &CStr, path: &CStr) -> Result<(), Errno> {
         let (at, path) = self.at(path);
-        if target.to_bytes().starts_with(b"/") {
-            rustix::fs::symlinkat(self.long(target), at, path).map_err(errno)
-        } else {
-            rustix::fs::symlinkat(target, at, path).map_err(errno)
-        }
+        self.symlink_in(target, at, path)
+    }
+
+    #[inline]
+    fn mkdirat(&mut self, dir: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
+        rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode)).map_err(errno)
+    }
+
+    fn symlinkat(&mut self, target: &CStr, dir: &OwnedFd, name: &CStr) -> Result<(), Errno> {
+        self.symlink_in(target, dir.as_fd(), name)
+    }
+
+    #[inline]
+    fn mknodat(&mut self, dir: &OwnedFd, name: &CStr, mode: u32) -> Result<(), Errno> {
+        let mode = Mode::from_raw_mode(mode);
+        rustix::fs::mknodat(dir, name, rustix::fs::FileType::RegularFile, mode, 0).map_err(errno)
     }
 
     #[inline]
