@@ -34,6 +34,10 @@ pub(crate) struct Options {
     /// Measures in fewer rounds: a first look, not a figure to publish.
     #[arg(long)]
     quick: bool,
+
+    /// Writes samples, table and drawing into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// Builds every variant, then lets the plain one measure itself against the others.
@@ -83,6 +87,9 @@ fn bench_arguments(contenders: &[(&str, PathBuf)], options: &Options) -> Vec<OsS
     if options.quick {
         arguments.push("--quick".into());
     }
+    if let Some(dir) = &options.out {
+        arguments.extend(["--out".into(), dir.into()]);
+    }
     for (switch, binary) in contenders {
         arguments.push("--contender".into());
         let mut contender = OsString::from(format!("without-{switch}="));
@@ -117,18 +124,23 @@ mod tests {
     fn every_variant_is_a_contender() {
         let contenders = [("step_into", "a/pathwalk".into()), ("statx", "b c/pathwalk".into())];
         assert_eq!(
-            bench_arguments(&contenders, &Options { bench: "statx".into(), quick: true }),
+            bench_arguments(
+                &contenders,
+                &Options { bench: "statx".into(), quick: true, out: Some("dir".into()) }
+            ),
             [
                 "bench",
                 "statx",
                 "--quick",
+                "--out",
+                "dir",
                 "--contender",
                 "without-step_into=a/pathwalk",
                 "--contender",
                 "without-statx=b c/pathwalk"
             ]
         );
-        let usual = Options { bench: "gcc-205".into(), quick: false };
+        let usual = Options { bench: "gcc-205".into(), quick: false, out: None };
         assert_eq!(bench_arguments(&[], &usual), ["bench", "gcc-205"]);
     }
 

@@ -4,6 +4,9 @@
 //!   <!-- results: scale -->     what stands between the two lines is
 //!   …                           results/DATE-MACHINE/summary/scale.md
 //!   <!-- end -->
+//!
+//!   <!-- results: ablated/scale -->
+//!   …                           results/DATE-MACHINE/ablated/summary/scale.md
 //! ```
 
 use std::error::Error;
@@ -24,9 +27,11 @@ pub(crate) fn run(root: &Path, dir: &Path) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// The summaries in a folder of results, by name.
-fn summaries(dir: &Path) -> impl Fn(&str) -> Option<String> {
-    let dir = dir.join("summary");
-    move |name| fs::read_to_string(dir.join(format!("{name}.md"))).ok()
+fn summaries(dir: &Path) -> impl Fn(&str) -> Option<String> + use<'_> {
+    move |name| {
+        let (part, name) = name.rsplit_once('/').unwrap_or(("", name));
+        fs::read_to_string(dir.join(part).join("summary").join(format!("{name}.md"))).ok()
+    }
 }
 
 /// The page with each block replaced by the summary of its name.

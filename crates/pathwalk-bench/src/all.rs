@@ -82,15 +82,19 @@ fn slug(text: &str) -> String {
 }
 
 fn write(outcome: &Outcome, dir: &Path) -> Result<(), Error> {
-    let failed = |cause| Error::doing(format_args!("writing to {}", dir.display()), cause);
-    for (folder, ending, text) in
-        [("raw", "csv", raw(outcome)), ("summary", "md", summary(outcome))]
-    {
-        fs::create_dir_all(dir.join(folder)).map_err(failed)?;
-        let file = dir.join(folder).join(format!("{}.{ending}", outcome.name));
-        fs::write(file, text).map_err(failed)?;
-    }
+    let summary = summary(outcome.name, outcome.about, &outcome.markdown());
+    write_texts(dir, outcome.name, &raw(outcome), &summary)?;
     plot::draw(outcome, &dir.join("plots"))
+}
+
+/// Writes the samples of a benchmark and its summary.
+pub(crate) fn write_texts(dir: &Path, name: &str, raw: &str, summary: &str) -> Result<(), Error> {
+    let failed = |cause| Error::doing(format_args!("writing to {}", dir.display()), cause);
+    for (folder, ending, text) in [("raw", "csv", raw), ("summary", "md", summary)] {
+        fs::create_dir_all(dir.join(folder)).map_err(failed)?;
+        fs::write(dir.join(folder).join(format!("{name}.{ending}")), text).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn raw(outcome: &Outcome) -> String {
@@ -106,15 +110,11 @@ fn raw(outcome: &Outcome) -> String {
     text
 }
 
-fn summary(outcome: &Outcome) -> String {
+/// What was measured, where and when, and what came of it.
+pub(crate) fn summary(name: &str, about: &str, table: &str) -> String {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let (machine, cores) = (machine(), thread::available_parallelism().map_or(1, usize::from));
-    format!(
-        "{}: {}. {machine}, {cores} cores, {date}.\n\n{}",
-        outcome.name,
-        outcome.about,
-        outcome.markdown()
-    )
+    format!("{name}: {about}. {machine}, {cores} cores, {date}.\n\n{table}")
 }
 
 #[cfg(test)]

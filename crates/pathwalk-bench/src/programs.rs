@@ -4,8 +4,9 @@
 //! All take turns. What each prints must be what it prints natively; else there is no figure.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -13,6 +14,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::Error;
+use crate::all;
 use crate::args::Args;
 use crate::report::{machine, table};
 use crate::stats::Summary;
@@ -90,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let names = std::iter::once("work").chain(ways.iter().map(|way| way.0));
     let names: Vec<String> = names.map(str::to_owned).collect();
     let mut shown = table(&names, &[0]);
+    let mut raw = String::from("bench,case,subject,sample,ms\n");
     for (case, program, script) in WORK {
         if !is_installed(program) {
             eprintln!("pathwalk bench: {program} is not installed: {case} is left out");
@@ -122,6 +125,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
                 cells.push("wrong".into());
                 continue;
             };
+            for (number, ms) in times[name].iter().enumerate() {
+                let _ = writeln!(raw, "{NAME},\"{case}\",{name},{number},{ms:.3}");
+            }
             let ratio = native.map_or(f64::NAN, |native| sum.median / native.median);
             if args.json {
                 let Summary { median: ms, spread } = sum;
@@ -139,14 +145,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         }
         shown.add_row(cells);
     }
+    let times = format!(
+        "Medians of {rounds}, in turns; times over native, and half of the samples lie within ±."
+    );
     if !args.json {
-        writeln!(out, "{}\n\n{shown}", machine()).map_err(unprintable)?;
-        let times = format!(
-            "Medians of {rounds}, in turns; times over native, and half of the samples lie within ±."
-        );
-        writeln!(out, "\n{times}").map_err(unprintable)?;
+        writeln!(out, "{}\n\n{shown}\n\n{times}", machine()).map_err(unprintable)?;
     }
-    Ok(())
+    match &args.out {
+        Some(dir) => {
+            let summary = all::summary(NAME, ABOUT, &format!("{shown}\n\n{times}\n"));
+            all::write_texts(dir, NAME, &raw, &summary)
+        }
+        None => Ok(()),
+    }
 }
 
 fn summary(times: &BTreeMap<&str, Vec<f64>>, name: &str) -> Option<Summary> {

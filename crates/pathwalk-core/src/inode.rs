@@ -325,6 +325,12 @@ impl Inode {
         self.special.set(dentry);
     }
 
+    /// What a listing tells of it.
+    #[inline]
+    pub(crate) fn number_and_type(&self) -> (u64, FileType) {
+        (self.ino.get(), self.file_type().unwrap_or(FileType::Regular))
+    }
+
     /// The type, which never changes.
     pub(crate) fn file_type(&self) -> Option<FileType> {
         FileType::from_mode(self.mode.get())

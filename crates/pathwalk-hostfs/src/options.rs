@@ -14,7 +14,8 @@ pub enum Coherence {
     /// the host, is noticed then.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
-    /// is written through memory maps, and not what other machines do on a network file system. Names that nobody touched
+    /// is written through memory maps, not what other machines do on a network file system, and of a file that they give one
+    /// more name neither that it has one nor what they do by it. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched, as there are too many, is [`Strict`](Self::Strict).
     Watched,

@@ -4,8 +4,8 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    Attr, Cred, Errno, File, InodeRef, InotifyFlags, InotifyMask, MemFs, MountFlags, OpenFlags,
-    Result, Subject, Task, Timespec, UmountFlags, Vfs,
+    Attr, Cred, Errno, File, FileType, InodeRef, InotifyFlags, InotifyMask, MemFs, MountFlags,
+    OpenFlags, Result, Subject, Task, Timespec, UmountFlags, Vfs,
     abi::mode::{S_IFDIR, S_IFREG},
     fs::{Features, FileSystem, Found, OpenHandle},
 };
@@ -229,4 +229,31 @@ fn what_a_task_had_goes_when_all_was_given_back() {
     assert_eq!(unmounted(), Vec::<&str>::new());
     drop(child);
     assert_eq!(unmounted(), ["/own", "/other"]);
+}
+
+/// What a walk lets go of may panic when the answer is there already: nobody else gives that back.
+#[test]
+fn a_walk_whose_end_panics_keeps_nothing() {
+    watched(|| {
+        let task = machine();
+        let fs = SampleFs::new(Features::REVALIDATE);
+        fs.appear("f", FileType::Regular, 0o644, "");
+        task.mkdir("/m", 0o755).unwrap();
+        task.mount(Arc::clone(&fs) as _, "/m", MountFlags::empty()).unwrap();
+        for flags in [OpenFlags::PATH, OpenFlags::RDONLY, OpenFlags::CREAT] {
+            task.stat("/m/f").unwrap();
+            let before = task.vfs().usage().dentries;
+            fs.vanish("f");
+            fs.appear("f", FileType::Regular, 0o644, "");
+            fs.valid.store(false, Relaxed);
+            fs.evict_panics.store(true, Relaxed);
+            let open = || task.open("/m/f", flags, 0o644).map(drop);
+            assert!(catch_unwind(AssertUnwindSafe(open)).is_err(), "the one before goes");
+            fs.evict_panics.store(false, Relaxed);
+            fs.valid.store(true, Relaxed);
+            task.stat("/m/f").unwrap();
+            assert_eq!(task.vfs().usage().dentries, before, "{flags:?}");
+        }
+        assert_eq!(task.umount2("/m", UmountFlags::empty()), Ok(()), "nobody has anything of it");
+    });
 }

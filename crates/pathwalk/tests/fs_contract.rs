@@ -330,6 +330,11 @@ fn permission_is_the_file_systems_to_decide_unless_it_opts_out() {
             assert!(asked(&fs.calls.permission) > 0, "{features:?}");
             assert_eq!(user.access("/open/file", AccessMode::R_OK), Ok(()));
             assert!(asked(&fs.calls.permission) > 0, "{features:?}: access asks about the file");
+            // It may hide it from some: walked, walked to be remembered, and remembered.
+            for _ in 0..4 {
+                assert_eq!(user.access("/open/file", AccessMode::empty()), Ok(()));
+                assert!(asked(&fs.calls.permission) > 0, "{features:?}: also whether it is there");
+            }
         }
         // And a chmod is felt at once.
         assert_eq!(task.chmod("/open", 0o700), Ok(()));

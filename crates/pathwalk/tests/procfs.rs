@@ -1,7 +1,8 @@
 //! What a procfs says of the mounts, of a task that forks and of its threads.
 
 use pathwalk::{
-    Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs, mountinfo,
+    AccessMode, Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs,
+    mountinfo,
 };
 use std::sync::Arc;
 
@@ -81,4 +82,16 @@ fn a_fork_has_a_table_of_its_own_and_a_thread_shares_it() {
     assert_eq!(link(&thread, "/proc/self"), Ok(task.number().to_string()));
     let status = read(&task, &format!("/proc/{}/status", child.number())).unwrap();
     assert!(status.contains(&format!("\nPPid:\t{}\n", task.number())), "{status}");
+}
+
+/// What may not be looked into by somebody is not there for him, whatever he asks for: as in Linux, walked or remembered.
+#[test]
+fn whether_somebody_elses_files_are_there_is_not_told() {
+    let task = machine();
+    let user = task.vfs().task(Cred::user(1000, 1000));
+    let path = format!("/proc/{}/fdinfo", task.number());
+    for _ in 0..5 {
+        assert_eq!(task.access(&path, AccessMode::empty()), Ok(()));
+        assert_eq!(user.access(&path, AccessMode::empty()), Err(Errno::EACCES));
+    }
 }

@@ -189,6 +189,9 @@ pub(crate) const IDMAPPED: u32 = 1 << 30;
 /// In a mount's block size: its files have no flags, see [`FileSystem::inode_flags`](crate::fs::FileSystem::inode_flags).
 pub(crate) const FLAGLESS: u32 = 1 << 29;
 
+/// In a mount's block size: [`Features::PERMISSION`](crate::fs::Features::PERMISSION).
+pub(crate) const DECIDES: u32 = 1 << 28;
+
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)
 }
@@ -216,6 +219,12 @@ impl Mount {
     /// Whether the mount shows only a part of its file system.
     pub(crate) fn is_partial(&self) -> bool {
         self.root.get() != self.sb_root.get()
+    }
+
+    /// Whether its file system decides permission itself.
+    #[inline(always)]
+    pub(crate) fn decides(&self) -> bool {
+        self.blksize.get() & DECIDES != 0
     }
 }
 

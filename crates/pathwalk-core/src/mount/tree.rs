@@ -14,8 +14,8 @@
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
 use super::{
-    COARSE_TIMES, FLAGLESS, MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups,
-    umount::Unused,
+    COARSE_TIMES, DECIDES, FLAGLESS, MntFlags, MountId, NsId, ids::Ids, mount_hash,
+    propagate::Groups, umount::Unused,
 };
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
@@ -211,9 +211,12 @@ impl<'v> TreeGuard<'v> {
     pub(super) fn alloc(&mut self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
         let vfs = self.vfs;
         let superblock = vfs.superblock(sb).ok_or(Errno::ENODEV)?;
-        let coarse = superblock.fs.features().contains(Features::COARSE_TIMES);
-        let flagless = superblock.fs.inode_flags().is_none();
-        let like = [(coarse, COARSE_TIMES), (flagless, FLAGLESS)];
+        let features = superblock.fs.features();
+        let like = [
+            (features.contains(Features::COARSE_TIMES), COARSE_TIMES),
+            (superblock.fs.inode_flags().is_none(), FLAGLESS),
+            (features.contains(Features::PERMISSION), DECIDES),
+        ];
         let like = like.into_iter().filter_map(|(is, bit)| is.then_some(bit));
         let blksize = like.fold(superblock.fs.blksize(), |size, bit| size | bit);
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;

@@ -102,7 +102,8 @@ impl<'a, const AT: bool> Terminal<'a> for MayAccess<AT> {
 
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
-        if self.0.is_empty() && (RCU || !end.vfs.security.asks_in_walks()) {
+        // Whether it is there: of that nobody is asked but who decides himself, or listens.
+        if self.0.is_empty() && !end.decides() && (RCU || !end.vfs.security.asks_in_walks()) {
             return end.check();
         }
         self.ask(end)

@@ -20,7 +20,7 @@ impl Task {
     /// end. getdents64(2)
     ///
     /// The position counts in the directory's own cookies: whatever else comes and goes, an entry that is there all the
-    /// time is listed once.
+    /// time is listed once. What lies behind the bytes that are returned may be overwritten.
     ///
     /// # Errors
     ///
@@ -184,19 +184,28 @@ struct Dirents<'b> {
 impl Dirents<'_> {
     /// Writes one entry; false where there is no room for it.
     fn push(&mut self, ino: u64, next: u64, kind: FileType, name: &[u8]) -> bool {
-        let len = dirent::reclen(name.len());
-        let Some(entry) = self.buf.get_mut(self.used..self.used + len) else {
+        let Some(room) = self.begin(ino, next, kind, name.len()) else { return false };
+        room[..name.len()].copy_from_slice(name);
+        true
+    }
+
+    /// Begins an entry whose name has so many bytes; it is to be written to where the rest of the buffer begins, if there is room
+    /// for it. Behind it there may be zeroes only.
+    #[inline]
+    fn begin(&mut self, ino: u64, next: u64, kind: FileType, name_len: usize) -> Option<&mut [u8]> {
+        let len = dirent::reclen(name_len);
+        let Some(entry) = self.buf.get_mut(self.used..).filter(|rest| rest.len() >= len) else {
             self.full = true;
-            return false;
+            return None;
         };
-        entry.fill(0);
+        self.used += len;
+        // No more than the last eight bytes lie behind the name.
+        entry[len - dirent::ALIGN..][..dirent::ALIGN].fill(0);
         entry[dirent::D_INO..][..8].copy_from_slice(&ino.to_ne_bytes());
         entry[dirent::D_OFF..][..8].copy_from_slice(&next.to_ne_bytes());
         entry[dirent::D_RECLEN..][..2].copy_from_slice(&(len as u16).to_ne_bytes());
         entry[dirent::D_TYPE] = kind.to_dt();
-        entry[dirent::D_NAME..][..name.len()].copy_from_slice(name);
-        self.used += len;
-        true
+        entry.get_mut(dirent::D_NAME..)
     }
 }
 
@@ -236,20 +245,16 @@ impl Vfs {
         }
         let directory = self.dentry(id);
         let _guard = directory.lockref.lock(lock::DENTRY);
-        let mut name = Vec::new();
         let mut at = self.resume(id, position);
         while at != DentryId::NONE {
             let dentry = self.dentry(at);
             let inode = InodeId(dentry.inode.get());
             let next = DentryId(dentry.next_sibling.get());
             if !dentry.is(NEGATIVE) && inode != InodeId::NONE {
-                name.clear();
-                self.copy_name(dentry, &mut name);
-                let attr = self.inode(inode).attr();
+                let (ino, kind) = self.inode(inode).number_and_type();
                 let cookie = dentry.cookie.get();
-                if !out.push(attr.ino, cookie, attr.file_type(), &name) {
-                    return;
-                }
+                let Some(room) = out.begin(ino, cookie, kind, dentry.name_len()) else { return };
+                self.copy_name_to(dentry, room);
                 *position = Position { offset: cookie, hint: at };
             }
             at = next;

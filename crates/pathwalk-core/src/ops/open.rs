@@ -74,7 +74,7 @@ impl Task {
     ///   [`Task::linkat`], unless `O_EXCL` is given.
     /// - `EISDIR`: to be made, and the path ends in a slash.
     /// - `EEXIST`: `O_EXCL`, and the name is there.
-    /// - to be made: as [`Task::mkdirat`], the directory's permission before `EROFS`.
+    /// - to be made: as [`Task::mkdirat`].
     /// - `EISDIR`: `O_CREAT`, and it is a directory.
     /// - `EACCES`: `O_CREAT`, and it is somebody else's in a sticky directory: see [`Config`](crate::Config).
     /// - `ENOTDIR`: `O_DIRECTORY`, and it is none.
@@ -293,7 +293,10 @@ impl Task {
         vfs.make(parent, &name, &make, umask, &who)?;
         let dentry = name.hold();
         vfs.mntget(parent.dir.mnt());
-        Ok(Some(HeldPath::new(vfs, parent.dir.mnt(), dentry)))
+        let held = HeldPath::new(vfs, parent.dir.mnt(), dentry);
+        // Before the answer is the caller's: what panics when the name is given up would take the counts along.
+        drop(name);
+        Ok(Some(held))
     }
 
     /// Opens what was found or made.
@@ -516,6 +519,7 @@ impl<'a> Job<'a> for CreateJob {
         walk: &mut Walk<'a, H, O>,
         text: &mut Text<'a>,
     ) -> Result<Opened<'a>, Stop> {
+        walk.flags |= Lookup::PARENT;
         loop {
             let last = walk.walk_to_last(text)?;
             if last.kind() != Kind::Norm {
@@ -525,6 +529,7 @@ impl<'a> Job<'a> for CreateJob {
                 break;
             }
             if last.trailing_slash {
+                walk.check_at()?;
                 return Err(Errno::EISDIR.into());
             }
             // Finding the child shows that this was the directory.

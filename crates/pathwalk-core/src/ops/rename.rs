@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use pathwalk_abi::{Dev, Errno, FileType, RenameFlags, Result};
-use pathwalk_sync::lock_order;
+use pathwalk_sync::{Blob, lock_order};
 
 impl Task {
     /// `rename(old, new)`: gives a file another name; what had that name loses it. rename(2)
@@ -105,6 +105,41 @@ impl Task {
     }
 }
 
+/// What is left behind, where a name is renamed away and others are to see that it is gone.
+const WHITEOUT: Make<'static> =
+    Make { file_type: FileType::CharDevice, mode: 0, rdev: Dev::new(0, 0), body: b"" };
+
+/// A name that has no room in a dentry, kept until a dentry has it.
+struct LongName<'v> {
+    vfs: &'v Vfs,
+    blob: Blob,
+}
+
+impl<'v> LongName<'v> {
+    /// Keeps a name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the names' memory is used up, and nothing could be evicted.
+    fn new(vfs: &'v Vfs, name: &[u8]) -> Result<Self> {
+        let blob = vfs.with_room(|| vfs.names.store(name)).ok_or(Errno::ENOMEM)?;
+        Ok(Self { vfs, blob })
+    }
+
+    /// Hands it over.
+    fn into_raw(self) -> Blob {
+        let blob = self.blob;
+        std::mem::forget(self);
+        blob
+    }
+}
+
+impl Drop for LongName<'_> {
+    fn drop(&mut self) {
+        self.vfs.names.free(self.blob);
+    }
+}
+
 impl Vfs {
     /// Renames between two directories that the caller holds.
     ///
@@ -143,6 +178,12 @@ impl Vfs {
         }
         let across = old.dir.dentry() != new.dir.dentry();
         let sb = old.dir.sb();
+        // Room first: what the file system did must find its place. And before the lock: to make room, others may be asked to
+        // let go of what they have.
+        let long = new.last.len > INLINE_LEN && !exchange && target.is_some();
+        let long_name = long.then(|| LongName::new(self, new.name()));
+        let whiteout = (flags.contains(RenameFlags::WHITEOUT) && target.is_some())
+            .then(|| self.room_for_whiteout(old, task));
         let mut held = (across && (is_directory || onto_directory)).then(|| sb.lock_rename());
         // Without that lock neither can lie above the other's directory: it is no directory, or lies in that one.
         if let Some(held) = &held {
@@ -193,12 +234,8 @@ impl Vfs {
         if self.is_local_mountpoint(source.id, ns) || self.is_local_mountpoint(target.id, ns) {
             return Err(Errno::EBUSY);
         }
-        // Room first: what the file system did must find its place.
-        let blob = if new.last.len > INLINE_LEN && !exchange {
-            Some(self.with_room(|| self.names.store(new.name())).ok_or(Errno::ENOMEM)?)
-        } else {
-            None
-        };
+        let long_name = long_name.transpose()?;
+        let whiteout = whiteout.transpose()?;
         let rename = Rename {
             old_dir: old.dir.inode_ref(),
             old_name: old.name(),
@@ -211,22 +248,18 @@ impl Vfs {
         if held.is_none() {
             lock_order::assert_none_held();
         }
-        let left = if exchange {
-            sb.fs.exchange(&rename).map(|()| None)
-        } else if flags.contains(RenameFlags::WHITEOUT) {
-            self.rename_whiteout(old, &rename, task).map(Some)
+        let mut left = None;
+        if exchange {
+            sb.fs.exchange(&rename)?;
+        } else if let Some((making, dentry)) = whiteout {
+            let found = sb.fs.rename_whiteout(&rename, &making.new_inode())?;
+            let inode = making.made(&sb, &found, dentry.dentry());
+            self.d_instantiate(dentry.dentry(), inode, sb.kind);
+            left = Some(dentry.into_raw());
         } else {
-            sb.fs.rename(&rename).map(|()| None)
-        };
-        let left = match left {
-            Ok(left) => left,
-            Err(errno) => {
-                if let Some(blob) = blob {
-                    self.names.free(blob);
-                }
-                return Err(errno);
-            }
-        };
+            sb.fs.rename(&rename)?;
+        }
+        let blob = long_name.map(LongName::into_raw);
         if across && held.is_none() {
             held = Some(sb.lock_rename());
         }
@@ -257,29 +290,21 @@ impl Vfs {
         Ok(())
     }
 
-    /// Has the file system rename and leave a whiteout, and makes a dentry for that, which no name leads to yet.
+    /// What a whiteout needs that is left behind: a place for its inode, and a dentry, which no name leads to yet.
     ///
     /// # Errors
     ///
     /// - `ENOMEM`: the tables are full, and nothing could be evicted.
-    /// - whatever the file system answers.
-    fn rename_whiteout(
+    /// - whatever the file system answers about ACLs.
+    fn room_for_whiteout(
         &self,
         old: &Parent<'_>,
-        rename: &Rename<'_>,
         task: &Task,
-    ) -> Result<DentryId> {
-        let make =
-            Make { file_type: FileType::CharDevice, mode: 0, rdev: Dev::default(), body: b"" };
-        let making =
-            Making::new(self, old.dir.inode(), &make, 0, &old.dir.seen_by(task.cred.subject()))?;
-        let sb = old.dir.sb();
+    ) -> Result<(Making<'_, 'static>, Counts<'_>)> {
+        let who = old.dir.seen_by(task.cred.subject());
+        let making = Making::new(self, old.dir.inode(), &WHITEOUT, 0, &who)?;
         let left = self.dentry_alloc(old.dir.dentry(), old.text(), &old.last)?;
-        let left = Counts::of_child(self, left);
-        let found = sb.fs.rename_whiteout(rename, &making.new_inode())?;
-        let inode = making.made(&sb, &found, left.dentry());
-        self.d_instantiate(left.dentry(), inode, sb.kind);
-        Ok(left.into_raw())
+        Ok((making, Counts::of_child(self, left)))
     }
 
     /// Reserves both names, in the order that all renames keep; one reservation where they are the same. File systems are

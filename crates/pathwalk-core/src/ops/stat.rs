@@ -7,7 +7,7 @@ use crate::{
     dcache::{AUTOMOUNT, DentryId},
     file::File,
     inode::{Attr, InodeId},
-    mount::{COARSE_TIMES, FLAGLESS, IDMAPPED, MntFlags, Mount, MountId},
+    mount::{COARSE_TIMES, DECIDES, FLAGLESS, IDMAPPED, MntFlags, Mount, MountId},
     security::{Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
@@ -47,7 +47,7 @@ impl MountStat {
             id: mount.unique_id.get(),
             mnt_id: mount.mnt_id.get(),
             dev: Dev::from_u32(mount.dev.get()),
-            blksize: blksize & !(COARSE_TIMES | IDMAPPED | FLAGLESS),
+            blksize: blksize & !(COARSE_TIMES | IDMAPPED | FLAGLESS | DECIDES),
             coarse: blksize & COARSE_TIMES != 0,
             idmapped: blksize & IDMAPPED != 0,
             flagless: blksize & FLAGLESS != 0,
@@ -113,14 +113,12 @@ impl Task {
             return Err(Errno::EINVAL);
         }
         let (dir, path) = (dir.into(), path.as_ref());
-        let mut buf = Statx::ZERO;
         if path.is_empty()
             && self.is_by_handle(flags)
             && let At::Dir(file) = dir
         {
             self.may_getattr(file)?;
-            file.getattr(|attr, mount| fill_statx(&mut buf, attr, mount, mask));
-            return Ok(buf);
+            return Ok(file.getattr(|attr, mount| fill_statx(attr, mount, mask)));
         }
         const KNOWN: AtFlags = SYNC
             .union(AtFlags::SYMLINK_NOFOLLOW)
@@ -129,7 +127,8 @@ impl Task {
         only(flags, KNOWN)?;
         let mut lookup = lookup_flags(flags);
         lookup.set(Lookup::AUTOMOUNT, !flags.contains(AtFlags::NO_AUTOMOUNT));
-        self.getattr(dir, path, lookup, |attr, mount| fill_statx(&mut buf, attr, mount, mask))?;
+        let mut buf = Statx::ZERO;
+        self.getattr(dir, path, lookup, |attr, mount| buf = fill_statx(attr, mount, mask))?;
         Ok(buf)
     }
 
@@ -325,18 +324,18 @@ impl Vfs {
     }
 }
 
-/// Fills the zeroed struct in one piece.
+/// Fills the zeroed struct in one piece, where it is wanted.
 #[cfg(not(pathwalk_ablate = "statx"))]
-#[inline]
-fn fill_statx(buf: &mut Statx, attr: &Attr, mount: &MountStat, mask: StatxMask) {
-    *buf = statx_of(attr, mount, mask);
+#[inline(always)]
+fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+    statx_of(attr, mount, mask)
 }
 
 /// Fills field by field through memory, as it was done before: each store is a copy of its own.
 #[cfg(pathwalk_ablate = "statx")]
 #[inline(never)]
-fn fill_statx(buf: &mut Statx, attr: &Attr, mount: &MountStat, mask: StatxMask) {
-    let from = statx_of(attr, mount, mask);
+fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+    let (from, mut buf) = (statx_of(attr, mount, mask), Statx::ZERO);
     macro_rules! put {
         ($($field:ident)*) => {$(
             *std::hint::black_box(&mut buf.$field) = *std::hint::black_box(&from.$field);
@@ -345,6 +344,7 @@ fn fill_statx(buf: &mut Statx, attr: &Attr, mount: &MountStat, mask: StatxMask) 
     put!(stx_mask stx_blksize stx_attributes stx_nlink stx_uid stx_gid stx_mode stx_ino stx_size stx_blocks
         stx_attributes_mask stx_atime stx_btime stx_ctime stx_mtime stx_rdev_major stx_rdev_minor stx_dev_major
         stx_dev_minor stx_mnt_id);
+    buf
 }
 
 #[inline(always)]

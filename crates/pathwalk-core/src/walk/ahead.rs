@@ -7,8 +7,14 @@
 //!          the walk asks about all four here
 //! ```
 //!
-//! Invariant: what is ahead is counted, and is taken in its order only by the walk that asked. A walk that comes to another
-//! dentry than the next one forgets all of it.
+//! A file system says of a run whether it leads where it led: where it ends is what was seen, and what lies between may be
+//! another directory by now, in which the same file is. So nothing but the end of a run is used:
+//! 1. A run ends in front of a symlink, whose body begins in its directory; in front of the last name, if the call is about its
+//!    directory; and it does not end by going up.
+//! 2. A walk that goes up from the end of a run to where nothing was asked about alone begins anew, and so does one that
+//!    comes to another dentry than the next one. It asks about each name alone then.
+//!
+//! Invariant: what is ahead is counted, and is taken in its order only by the walk that asked.
 //!
 //! Linux has no such thing: there each name is a round trip of its own, or none where it is believed for a while.
 
@@ -26,34 +32,63 @@ use crate::{
     name::{Bytes, Component, Kind, scan},
     vfs::Vfs,
 };
+use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
 
 /// So many names are asked about at a time.
 const MOST: usize = 32;
 
-/// Dentries that come next, counted; the next one is the last.
+/// What was said of the names on the way.
 #[derive(Default)]
-pub(crate) struct Ahead(SmallVec<[DentryId; 8]>);
+pub(crate) struct Ahead {
+    /// Dentries that come next, counted; the next one is the last.
+    next: SmallVec<[DentryId; 8]>,
+    /// So many directories above are known to be those of the path, since a run ended, where it is 0; none if there was no run:
+    /// then all are.
+    known_above: Option<i32>,
+}
 
 impl Ahead {
     /// Whether this is what comes next; the caller has a count of it of its own.
-    pub(super) fn is_next(&mut self, vfs: &Vfs, id: DentryId) -> bool {
-        match self.0.pop() {
-            None => false,
-            Some(next) => {
-                vfs.dput(next);
-                if next != id {
-                    self.clear(vfs);
-                }
-                next == id
+    ///
+    /// # Errors
+    ///
+    /// `ESTALE`: something else does, so it is not known where the walk is.
+    pub(super) fn is_next(&mut self, vfs: &Vfs, id: Option<DentryId>) -> Result<bool> {
+        let Some(next) = self.next.pop() else { return Ok(false) };
+        vfs.dput(next);
+        if Some(next) == id { Ok(true) } else { Err(Errno::ESTALE) }
+    }
+
+    /// The walk goes up.
+    ///
+    /// # Errors
+    ///
+    /// `ESTALE`: it is not known what lies there.
+    pub(super) fn go_up(&mut self) -> Result<()> {
+        match &mut self.known_above {
+            Some(..=0) if self.next.is_empty() => Err(Errno::ESTALE),
+            Some(above) if self.next.is_empty() => {
+                *above -= 1;
+                Ok(())
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// The walk goes down.
+    pub(super) fn go_down(&mut self) {
+        if let Some(above) = &mut self.known_above
+            && self.next.is_empty()
+        {
+            *above += 1;
         }
     }
 
     /// Forgets what comes next.
     pub(super) fn clear(&mut self, vfs: &Vfs) {
-        for id in self.0.drain(..) {
+        for id in self.next.drain(..) {
             vfs.dput(id);
         }
     }
@@ -89,10 +124,14 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             let name = scan(text, pos, self.tables.secret);
             match name.kind() {
                 Kind::Norm if !name.too_long() => {
+                    let is_last = skip_slashes(text.text, pos + name.len) == text.text.len();
+                    if is_last && self.flags.contains(Lookup::PARENT) {
+                        break;
+                    }
                     let seen = lookup_held(vfs, self.tables, at, text, &name);
                     let Some(seen) = seen else { break };
                     let counts = Counts::of_child(vfs, seen.id);
-                    if seen.flags & REVALIDATE == 0 {
+                    if seen.flags & (REVALIDATE | SYMLINK) != REVALIDATE {
                         break;
                     }
                     above.push((at, flags));
@@ -109,8 +148,16 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             }
             pos += name.len;
         }
-        // To go up last is no question.
-        while run.last().is_some_and(|(_, id, _)| *id == DentryId::NONE) {
+        // To go up last is no question, and where it leads is to be an end.
+        let mut up = 0;
+        while let Some((_, id, _)) = run.last()
+            && (up > 0 || *id == DentryId::NONE)
+        {
+            if *id == DentryId::NONE {
+                up += 1;
+            } else {
+                up -= 1;
+            }
             run.pop();
         }
         let names: SmallVec<[CachedName<'_>; 8]> = run
@@ -136,7 +183,12 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         drop(names);
         run.truncate(known);
         let counted = run.into_iter().rev().filter_map(|(counts, ..)| counts);
-        self.hold.ahead.0.extend(counted.map(Counts::into_raw));
+        let ahead = &mut self.hold.ahead;
+        ahead.next.extend(counted.map(Counts::into_raw));
+        if known > 1 {
+            // With the step to its end it is 0.
+            ahead.known_above = Some(-1);
+        }
         known != 0
     }
 

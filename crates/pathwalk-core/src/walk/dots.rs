@@ -23,6 +23,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Ok(());
         }
         let root = self.load_root();
+        if !self.at.is_same(&root) {
+            H::go_up(self)?;
+        }
         let parent =
             if H::RCU { self.follow_dotdot_rcu(&root)? } else { self.follow_dotdot_ref(&root)? };
         // What is mounted on the parent covers it; nothing else can be there.

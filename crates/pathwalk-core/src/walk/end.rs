@@ -47,6 +47,12 @@ impl<'a, const RCU: bool> End<'a, RCU> {
         self.vfs.mount_slot(self.at.mnt)
     }
 
+    /// Whether the file system decides permission itself; a guess until the place is checked.
+    #[inline(always)]
+    pub(crate) fn decides(&self) -> bool {
+        self.mount().decides()
+    }
+
     /// Checks that the place and its mount are still what they were when they were read.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Stop> {

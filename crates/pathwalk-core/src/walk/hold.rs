@@ -58,6 +58,13 @@ pub(crate) trait Hold<'a>: Sized {
 
     /// The place of the root that `..` stops at, held.
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place;
+
+    /// Asks whether what lies above the place is what the path went through.
+    ///
+    /// # Errors
+    ///
+    /// `ESTALE`: nobody was asked about that.
+    fn go_up<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Result<(), Errno>;
 }
 
 /// Holds nothing.
@@ -158,6 +165,10 @@ impl<'a> Hold<'a> for Rcu {
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
         walk.fs.sample_root(walk.vfs)
     }
+
+    fn go_up<O: Observer>(_walk: &mut Walk<'a, Self, O>) -> Result<(), Errno> {
+        Ok(())
+    }
 }
 
 /// Searches once more: somebody who changes another place may have led the first search into another chain, by using a
@@ -226,11 +237,19 @@ impl<'a> Hold<'a> for Ref<'a> {
         let (dir, inode) = (walk.at.dentry, walk.inode());
         let query =
             Query { dir, inode, text: text.text, name, anew: walk.flags.contains(Lookup::REVAL) };
-        match lookup_fast(walk, text, name) {
-            Some(seen) if seen.flags & REVALIDATE == 0 => Ok(seen),
-            Some(seen) if walk.hold.ahead.is_next(vfs, seen.id) => Ok(vfs.seen_now(seen.id)),
-            Some(seen) => {
-                let child = Counts::of_child(vfs, seen.id);
+        let seen = lookup_fast(walk, text, name);
+        let child = seen.map(|seen| Counts::of_child(vfs, seen.id));
+        if walk.hold.ahead.is_next(vfs, seen.map(|seen| seen.id))?
+            && let Some(child) = child
+        {
+            return Ok(vfs.seen_now(child.into_raw()));
+        }
+        match seen.zip(child) {
+            Some((seen, child)) if seen.flags & REVALIDATE == 0 => {
+                child.into_raw();
+                Ok(seen)
+            }
+            Some((seen, child)) => {
                 if !query.anew && walk.ask_ahead(text, name, &seen) {
                     return Ok(vfs.seen_now(child.into_raw()));
                 }
@@ -242,6 +261,9 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
         let (mnt, dentry) = walk.hold.at;
+        if walk.vfs.dentry(to.dentry).parent.get() == dentry.0 {
+            walk.hold.ahead.go_down();
+        }
         walk.hold.at = (to.mnt, to.dentry);
         walk.at = to;
         if mnt == to.mnt {
@@ -267,6 +289,10 @@ impl<'a> Hold<'a> for Ref<'a> {
         let root = walk.fs.hold_root(walk.vfs);
         walk.hold.root = Some(root);
         walk.vfs.sample(root.0, root.1)
+    }
+
+    fn go_up<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Result<(), Errno> {
+        walk.hold.ahead.go_up()
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
-    /// The answer if it is the same for whatever is there.
+    /// The answer if it is the same for whatever is there, where the file system does not decide permission itself.
     #[inline(always)]
     fn exists(&self) -> Option<Self::Out> {
         None
@@ -212,6 +212,7 @@ impl<'a> Job<'a> for ParentJob {
         walk: &mut Walk<'a, H, O>,
         text: &mut Text<'a>,
     ) -> Result<Parent<'a>, Stop> {
+        walk.flags |= Lookup::PARENT;
         let last = walk.walk_to_last(text)?;
         walk.complete_parent()?;
         let dir = H::finish(walk, &mut Keep)?;

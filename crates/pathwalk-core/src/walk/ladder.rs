@@ -104,10 +104,14 @@ fn climb_on<'a, J: Job<'a>, O: Observer>(
             tally::note(why);
             walk.observer.left_rcu(why);
             match walk.try_to_unlazy() {
-                Ok(mut walk) => match decided(job.run(&mut walk, &mut text)) {
-                    Ok(out) => return Ok(out),
-                    Err(errno) => (errno, walk.observer),
-                },
+                Ok(mut walk) => {
+                    let answer = decided(job.run(&mut walk, &mut text));
+                    let observer = walk.end();
+                    match answer {
+                        Ok(out) => return Ok(out),
+                        Err(errno) => (errno, observer),
+                    }
+                }
                 Err(failed) => failed,
             }
         }
@@ -137,7 +141,18 @@ fn rung<'a, J: Job<'a>, O: Observer>(
     let mut text = Text::new(request.path);
     let mut walk = Walk::<Ref<'a>, O>::path_init(&request, observer).map_err(|(errno, _)| errno)?;
     let answer = decided(job.run(&mut walk, &mut text));
-    Ok((answer, walk.observer))
+    let observer = walk.end();
+    Ok((answer, observer))
+}
+
+impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
+    /// Gives back what the walk holds. A panic of what goes then goes on here, where the answer is still this function's caller's to
+    /// drop: what is being returned is dropped by nobody.
+    fn end(self) -> O {
+        let Self { observer, hold, .. } = self;
+        drop(hold);
+        observer
+    }
 }
 
 /// A walk that holds decides everything.

@@ -87,7 +87,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     ) -> Result<(), Stop> {
         let vfs = self.vfs;
         self.point()?;
-        self.may_follow_one_more()?;
+        if let Err(errno) = self.may_follow_one_more() {
+            self.check_link(link)?;
+            return Err(errno.into());
+        }
         if !H::RCU {
             self.count_link();
         }

@@ -43,13 +43,14 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
             Some(known) if known.link && !follow => {}
             Some(known) if known.asks => return lookup_asking(request, known, terminal),
             Some(known) => {
-                if let Some(out) = terminal.exists()
-                    && !request.flags.contains(Lookup::DIRECTORY)
-                {
-                    return if known.absent { Err(Errno::ENOENT) } else { Ok(out) };
-                }
                 if known.absent {
                     return Err(Errno::ENOENT);
+                }
+                if !known.decides
+                    && !request.flags.contains(Lookup::DIRECTORY)
+                    && let Some(out) = terminal.exists()
+                {
+                    return Ok(out);
                 }
                 let at = known.place(vfs);
                 // Nobody wants the root, but the way of before.

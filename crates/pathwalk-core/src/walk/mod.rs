@@ -114,6 +114,8 @@ bitflags! {
         const LAST = 1 << 11;
         /// A file system failed to say of a run of names whether they hold: each is asked about alone; the walk's own.
         const ALONE = 1 << 12;
+        /// The last name is not walked: the call is about its directory; the walk's own.
+        const PARENT = 1 << 13;
         /// A test says by which road: see [`road`].
         const FORCED = 1 << 31;
     }

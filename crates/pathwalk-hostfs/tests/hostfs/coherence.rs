@@ -7,7 +7,12 @@ use pathwalk_abi::{
 };
 use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostOptions};
-use std::{fmt::Debug, fs, os::unix::fs::symlink, process::Command};
+use std::{
+    fmt::Debug,
+    fs,
+    os::unix::fs::{MetadataExt, symlink},
+    process::Command,
+};
 
 fn ground(coherence: Coherence) -> Ground {
     let options = HostOptions { coherence, ..HostOptions::default() };
@@ -253,4 +258,24 @@ fn exclusive_believes_what_it_has_seen() {
     native.set_len(50).unwrap();
     let by_name = task.fstatat(At::Cwd, "/a/b/c/file", AtFlags::empty()).unwrap();
     assert_eq!(by_name.st_size, 50);
+}
+
+/// The file system is asked about a directory, and says that not everyone may search it any more: that is the answer of this call.
+#[test]
+fn what_is_heard_of_a_directory_is_the_answer_of_the_call_that_heard_it() {
+    let ground = ground(Coherence::Strict);
+    if ground.host("").metadata().unwrap().uid() != 0 {
+        eprintln!("not tried: only root has directories that somebody else may not search");
+        return;
+    }
+    elsewhere(&ground, "chmod 755 .; mkdir d; ln -s d/. dl; ln -s d/.. du");
+    let mut user = ground.task.fork();
+    user.set_cred(Cred::user(1000, 1000));
+    let look = |path: &str| user.stat(path).map(drop);
+    for path in ["/d/.", "/dl", "/d/..", "/du"] {
+        elsewhere(&ground, "chmod 755 d");
+        (0..6).for_each(|_| assert_eq!(look(path), Ok(()), "{path}"));
+        elsewhere(&ground, "chmod 700 d");
+        (0..3).for_each(|_| assert_eq!(look(path), Err(Errno::EACCES), "{path}"));
+    }
 }

@@ -10,6 +10,8 @@ mod calls;
 
 mod coherence;
 
+mod elsewhere;
+
 mod bounds;
 
 mod escape;

@@ -71,6 +71,10 @@ impl Known {
             return Said::Walk;
         }
         questions.held.set(true);
+        // What was brought up to date meanwhile may be what the memo rests on.
+        if !thread::still_holds(request, text) {
+            return Said::Walk;
+        }
         // The root of the mount was not asked about.
         if self.absent { Said::Absent } else { Said::Leads(held, !questions.last.is_empty()) }
     }
@@ -119,6 +123,11 @@ fn leads_above(names: &[u8]) -> bool {
         };
         depth < 0
     })
+}
+
+/// Whether the names end by going up: whether the last directory may be searched is told by nobody who is asked about its parent.
+fn ends_above(names: &[u8]) -> bool {
+    names.rsplit(|&byte| byte == b'/').find(|&name| name != b".") == Some(b"..")
 }
 
 /// The questions about a walk, gathered while it is walked once more.
@@ -177,7 +186,7 @@ impl Gathered {
         if !self.asks {
             return Ok(None);
         }
-        if self.broken || !self.from_root || leads_above(&self.names) {
+        if self.broken || !self.from_root || leads_above(&self.names) || ends_above(&self.names) {
             return Err(());
         }
         Ok(Some(Questions {

@@ -90,6 +90,7 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         link: noter.link,
         canonical: noter.links == 0 && memo_text::is_canonical(text),
         asks: questions.is_some(),
+        decides: request.vfs.mount_slot(at.mnt).decides(),
     };
     let (kept, rest) = text.split_at(text.len().min(LONG));
     let (steps, dentries) = noter.steps.split_at(noter.steps.len().min(STEPS));

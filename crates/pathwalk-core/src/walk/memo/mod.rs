@@ -92,6 +92,8 @@ pub(crate) struct Known {
     pub(crate) canonical: bool,
     /// A file system is to be asked whether it still is so: see [`Known::ask`].
     pub(crate) asks: bool,
+    /// The file system at the end decides permission itself.
+    pub(crate) decides: bool,
 }
 
 impl Known {
@@ -103,6 +105,7 @@ impl Known {
         link: false,
         canonical: false,
         asks: false,
+        decides: false,
     };
 
     /// The place, unless a name is absent.

@@ -1,6 +1,6 @@
 //! What a thread keeps: its memos, in sets by their texts' hashes, and which texts it met.
 
-use super::{Beyond, Memo, Root, key};
+use super::{super::Request, Beyond, Memo, Root, key};
 use crate::vfs::Vfs;
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell64, seq::era};
@@ -246,6 +246,16 @@ pub(super) fn beyond(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Beyond>> {
     let beyond = found.and_then(|(_, memo)| memo.beyond.clone());
     put(memos);
     beyond
+}
+
+/// Whether what is remembered of `text`, with which the request's path begins, holds still.
+pub(super) fn still_holds(request: &Request<'_>, text: &[u8]) -> bool {
+    let (vfs, root) = (request.vfs, request.fs.peek_root());
+    let Some(memos) = take() else { return false };
+    let found = memos.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
+    let holds = found.is_some_and(|(_, memo)| memo.holds(vfs, request.asker));
+    put(memos);
+    holds
 }
 
 /// Forgets the memo of a text, which does not hold by what a file system says; and whether it ever did.
