@@ -245,8 +245,7 @@ impl Memo {
         usize::from(self.len) == text.len()
             && self.vfs == vfs.number
             && self.root == both(root)
-            && text::same(&self.text, text)
-            && (text.len() <= LONG || self.goes_on_with(&text[LONG..]))
+            && text::same(&self.text, text, |rest| self.goes_on_with(rest))
     }
 
     /// Whether the text behind what is here is that.

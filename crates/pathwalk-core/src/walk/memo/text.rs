@@ -72,18 +72,23 @@ fn chunk(text: &[u8], start: usize) -> u128 {
     chunk.map_or(0, |chunk| u128::from_le_bytes(*chunk))
 }
 
-/// Whether `text`, or as much of it as `own` has room for, is what `own` begins with, which goes on with zeroes; the lengths are
-/// compared elsewhere. In registers: the comparison of arrays is a call.
+/// Whether `text` is what `own` begins with, which goes on with zeroes; the lengths are compared elsewhere. In registers: the
+/// comparison of arrays is a call. Whether a text for which there is no room in `own` goes on so, is asked.
 #[inline(always)]
-pub(super) fn same(own: &[u8; LONG], text: &[u8]) -> bool {
-    let text = text.get(..LONG).unwrap_or(text);
+pub(super) fn same(
+    own: &[u8; LONG],
+    text: &[u8],
+    goes_on_with: impl FnOnce(&[u8]) -> bool,
+) -> bool {
     let len = text.len();
     if len < CHUNK {
         tiny(own.get(..len).unwrap_or_default()) == tiny(text)
     } else if len <= SHORT {
         alike(own, text, starts(len))
-    } else {
+    } else if len <= LONG {
         alike(own, text, starts(len)) && alike(own, text, starts_between(len))
+    } else {
+        text.split_at_checked(LONG).is_some_and(|(begin, rest)| begin == own && goes_on_with(rest))
     }
 }
 
@@ -170,11 +175,12 @@ mod tests {
             let mut own = [0; LONG];
             let kept = len.min(LONG);
             own[..kept].copy_from_slice(&text[..kept]);
-            assert!(same(&own, &text), "{len}");
+            let same = |text: &[u8]| same(&own, text, |_| true);
+            assert!(same(&text), "{len}");
             for at in 0..len {
                 let mut other = text.clone();
                 other[at] ^= 1;
-                assert_eq!(same(&own, &other), at >= LONG, "byte {at} of {len} is compared");
+                assert_eq!(same(&other), at >= LONG, "byte {at} of {len} is compared");
                 assert_ne!(hash(&text), hash(&other), "byte {at} of {len} is hashed");
             }
         }
