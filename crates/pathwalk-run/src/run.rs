@@ -17,7 +17,7 @@ use crate::{
     tree::{self, Owner},
 };
 use clap::Parser;
-use pathwalk::Errno;
+use pathwalk::{CapSet, Errno};
 use rustix::{
     fs,
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -92,7 +92,12 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
         Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })
     });
     let virtual_ = virtual_.transpose().map_err(said("mounts"))?;
-    let identity = if virtual_.is_some() { Identity::Virtual } else { Identity::Own };
+    let watches = tree::capabilities("CapPrm:").intersects(CapSet::PERFMON | CapSet::SYS_ADMIN);
+    let identity = match virtual_ {
+        Some(_) => Identity::Virtual,
+        None if watches => Identity::Privileged,
+        None => Identity::Own,
+    };
     task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);
     let (begins_in, _known) = begin_in(&task, &mut cookies, &cwd)?;

@@ -291,16 +291,21 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 /// The credentials of this process, as the program asks with them. Of the capabilities those are left out that change what
 /// the tree is made of, or reach around it.
 fn credentials() -> Cred {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
     let without = CapSet::SYS_ADMIN | CapSet::SYS_CHROOT | CapSet::MKNOD | CapSet::SYS_PTRACE;
-    let caps = CapSet::from_bits_truncate(bits) - without;
+    let caps = capabilities("CapEff:") - without;
     let groups = answer(rustix::process::getgroups()).unwrap_or_default();
     let groups: Vec<u32> = groups.into_iter().map(|group| group.as_raw()).collect();
     let uid = rustix::process::getuid().as_raw();
     let gid = rustix::process::getgid().as_raw();
     Cred::user(uid, gid).with_groups(&groups).with_caps(caps)
+}
+
+/// A set of capabilities of this process, as its status names it.
+pub(crate) fn capabilities(set: &str) -> CapSet {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(set));
+    let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    CapSet::from_bits_truncate(bits)
 }
 
 /// The directory that the program begins in.

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn each_call_gets_what_the_table_says() {
-        for identity in [Identity::Own, Identity::Virtual] {
+        for identity in [Identity::Own, Identity::Privileged, Identity::Virtual] {
             let program = program(calls(), identity);
             for call in calls() {
                 let want = match call.handling(identity) {
@@ -135,7 +135,14 @@ mod tests {
                     Handling::AnswerIf(..) | Handling::RefuseIf(..) => SECCOMP_RET_ALLOW,
                 };
                 // No argument is such as is asked for.
-                let nothing = ["sendto", "unshare", "clone", "perf_event_open"];
+                let nothing = [
+                    "sendto",
+                    "unshare",
+                    "clone",
+                    "perf_event_open",
+                    "prlimit64",
+                    "get_robust_list",
+                ];
                 let args = [if nothing.contains(&call.name) { 0 } else { 0x7fff_0000 }; 6];
                 assert_eq!(run(&program, X86_64, call.nr, args), want, "{}", call.name);
             }
@@ -172,6 +179,10 @@ mod tests {
         let perf = |pid| [1, pid, u64::MAX, u64::MAX, 0, 0];
         assert_eq!(run(libc::SYS_perf_event_open, perf(7)), errno(Errno::EACCES));
         assert_eq!(run(libc::SYS_perf_event_open, perf(0)), SECCOMP_RET_ALLOW);
+        let privileged = super::program(calls(), Identity::Privileged);
+        let nr = libc::SYS_perf_event_open as u32;
+        let perf = [0, 7].map(|pid| self::run(&privileged, X86_64, nr, perf(pid)));
+        assert_eq!(perf, [errno(Errno::EACCES); 2]);
         let lease = |command: i32| [0, command as u64, libc::F_RDLCK as u64, 0, 0, 0];
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_SETLEASE)), errno(Errno::EINVAL));
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_GETLEASE)), SECCOMP_RET_ALLOW);

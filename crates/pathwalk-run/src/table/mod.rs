@@ -30,6 +30,10 @@ impl Call {
     pub(crate) fn handling(&self, identity: Identity) -> Handling {
         match (identity, self.with_virtual) {
             (Identity::Virtual, Some(handling)) => handling,
+            // What it looks up a path for is in memory, where no filter sees it.
+            (Identity::Privileged, _) if i64::from(self.nr) == libc::SYS_perf_event_open => {
+                Handling::Refuse(Errno::EACCES)
+            }
             _ => self.handling,
         }
     }
@@ -45,6 +49,8 @@ impl Call {
 pub(crate) enum Identity {
     /// Who started it, for the kernel and in the tree.
     Own,
+    /// The same, and the kernel lets it watch programs that it names by a path.
+    Privileged,
     /// In the tree somebody whom the kernel does not know.
     Virtual,
 }
