@@ -274,6 +274,26 @@ fn signals_are_passed_on_to_the_program() {
 }
 
 #[test]
+fn who_waited_for_a_fifo_and_was_killed_takes_nothing() {
+    if !can_run(&["timeout", "mkfifo"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let (reads, writes) = ("timeout 5 cat fifo", "timeout 5 sh -c 'echo data > fifo'");
+    for dir in ["/tmp", "."] {
+        for (killed, first, then) in [
+            ("timeout 0.3 cat fifo", writes, reads),
+            ("timeout 0.3 sh -c 'echo lost > fifo'", reads, writes),
+        ] {
+            let script = format!(
+                "cd {dir}; mkfifo fifo; {killed}\n(sleep 0.6; {then}) & {first}; wait; rm fifo"
+            );
+            assert_eq!(said(here.path(), &["sh", "-c", &script]), "data\n", "{script}");
+        }
+    }
+}
+
+#[test]
 fn what_is_in_memory_is_shown_by_its_path_in_the_tree() {
     if !can_run(&["python3"]) {
         return;

@@ -1,6 +1,6 @@
 //! open, openat, openat2, creat.
 
-use super::{any_path, base_of, done, later};
+use super::{any_path, as_long_as_it_waits, base_of, done, later};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Caller, Cloexec, Engine, Reply, install},
@@ -168,9 +168,10 @@ fn opened_fifo(
         return Ok(Reply::Install(open()?, cloexec));
     }
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
+    let thread = engine.thread(caller.tid).ok();
     later(move || {
         // Who does not wait any more needs no answer.
-        let _ = match open() {
+        let _ = match as_long_as_it_waits((&listener, id), thread.as_deref(), open) {
             Ok(fd) => install(&listener, id, fd.as_fd(), cloexec),
             Err(errno) => listener.send(id, Err(errno)),
         };

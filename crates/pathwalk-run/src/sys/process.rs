@@ -7,7 +7,7 @@
     reason = "making processes and hearing of signals takes calls that rustix leaves unsafe or has not"
 )]
 
-use super::{answer, errno_of, last_errno, seccomp};
+use super::{answer, checked, errno_of, last_errno, seccomp};
 use pathwalk::{Errno, Result};
 use rustix::{
     pipe::{PipeFlags, pipe_with},
@@ -307,6 +307,30 @@ pub(crate) fn kill_thread(tid: u32, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
 }
 
+/// Has [`interrupt`] end what this thread waits for with `EINTR`, from now on.
+pub(crate) fn be_interruptible() {
+    extern "C" fn nothing(_: i32) {}
+    let signal = libc::SIGRTMIN();
+    // SAFETY: all fields are numbers, for which zero is a value, or a pointer to a function that may be none.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
+    // SAFETY: the handler does nothing.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    // SAFETY: a set is numbers, for which zero is a value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a set.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    // SAFETY: the kernel reads one set there, and writes nothing.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Has a thread of this process not wait any more.
+pub(crate) fn interrupt(tid: u32) {
+    let signal = libc::SIGRTMIN();
+    // SAFETY: the arguments are numbers.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, signal) };
+}
+
 /// Ends this process as the program ended: by this signal, without a core of its own.
 pub(crate) fn end_by(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -398,6 +422,33 @@ pub(crate) fn stack_limit(tid: u32) -> Result<u64> {
     // SAFETY: the kernel writes one limit there, and sets none.
     let done = unsafe { libc::prlimit(tid as i32, libc::RLIMIT_STACK, none, &raw mut limit) };
     if done == 0 { Ok(limit.rlim_cur) } else { Err(last_errno()) }
+}
+
+/// A limit of a process, soft and hard as `struct rlimit64` has them, and sets it to another one.
+///
+/// # Errors
+///
+/// Those of prlimit(2).
+pub(crate) fn limit(tid: u32, which: u32, new: Option<u128>) -> Result<u128> {
+    let mut old = 0_u128;
+    let new_ptr = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let old_ptr = &raw mut old;
+    // SAFETY: the kernel reads 16 bytes, if any, and writes 16 to where there are so many.
+    checked(unsafe { libc::syscall(libc::SYS_prlimit64, tid, which, new_ptr, old_ptr) })?;
+    Ok(old)
+}
+
+/// Where a thread has its list of robust futexes, and its length.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone.
+pub(crate) fn robust_list(tid: u32) -> Result<(u64, u64)> {
+    let (mut head, mut len) = (0_u64, 0_u64);
+    let (head_ptr, len_ptr) = (&raw mut head, &raw mut len);
+    // SAFETY: the kernel writes two words, to where they are.
+    checked(unsafe { libc::syscall(libc::SYS_get_robust_list, tid, head_ptr, len_ptr) })?;
+    Ok((head, len))
 }
 
 /// Whether two threads share something.
