@@ -84,7 +84,7 @@ pub(crate) fn arguments(tid: u32, before: &[CString]) -> Result<()> {
 ///
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
-pub(crate) fn tell(tid: u32, Ran { who, secure }: &Ran) -> Result<()> {
+pub(crate) fn tell(tid: u32, Ran { who, secure, .. }: &Ran) -> Result<()> {
     let mut words = Words { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 };
     let arguments = words.next()?.1;
     for _ in 0..=arguments {

@@ -355,10 +355,18 @@ impl Credentials {
         self.securebits & KEEP_CAPS != 0
     }
 
-    /// After the execution of a file of this mode and these owners; on a mount without `nosuid` if `suid` says so.
+    /// After the execution of a file of this mode and these owners; on a mount without `nosuid` if `suid` says so. Whether another
+    /// process shares root and current directory is asked where it matters: who does is not to lead a program that has more than itself.
     ///
-    /// Linux: `bprm_fill_uid`, `cap_bprm_creds_from_file`.
-    pub(crate) fn after_exec(&self, mode: u32, uid: u32, gid: u32, suid: bool) -> Ran {
+    /// Linux: `check_unsafe_exec`, `bprm_fill_uid`, `cap_bprm_creds_from_file`.
+    pub(crate) fn after_exec(
+        &self,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        suid: bool,
+        shared: impl FnOnce() -> bool,
+    ) -> Ran {
         const BOTH: u32 = libc::S_ISGID | libc::S_IXGRP;
         let mut new = self.clone();
         if suid && !self.no_new_privs && uid != NOBODY && gid != NOBODY {
@@ -375,8 +383,12 @@ impl Credentials {
         let root = roots && (user.real == 0 || user.effective == 0);
         let all = roots && user.effective == 0;
         new.permitted = if root { new.bounding | new.inheritable } else { CapSet::empty() };
-        if self.no_new_privs && (becomes || !self.permitted.contains(new.permitted)) {
-            (user.effective, group.effective) = (user.real, group.real);
+        let more = becomes || !self.permitted.contains(new.permitted);
+        let gains = more && !self.no_new_privs && !shared();
+        if more && !gains {
+            if self.no_new_privs || !self.has(CapSet::SETUID) {
+                (user.effective, group.effective) = (user.real, group.real);
+            }
             new.permitted &= self.permitted;
         }
         (user.saved, user.fs) = (user.effective, user.effective);
@@ -391,7 +403,7 @@ impl Credentials {
             || new.user.effective != self.user.real
             || new.group.effective != self.group.real
             || new.user.real != 0 && (all || !new.ambient.contains(new.permitted));
-        Ran { who: new, secure }
+        Ran { who: new, secure, gains }
     }
 
     /// Whether who has these may look into a process of somebody, or trace it; by the ids that files are opened with, or by the real
@@ -408,6 +420,15 @@ impl Credentials {
         same && caps.contains(target.permitted) || self.has(CapSet::SYS_PTRACE)
     }
 
+    /// Whether who has these may set the limits of a process of somebody.
+    ///
+    /// Linux: `check_prlimit_permission`.
+    pub(crate) fn may_limit(&self, target: &Self) -> bool {
+        let all = |ids: Ids, id: u32| [ids.real, ids.effective, ids.saved] == [id; 3];
+        let same = all(target.user, self.user.real) && all(target.group, self.group.real);
+        same || self.has(CapSet::SYS_RESOURCE)
+    }
+
     /// Whether it is one of the groups for which permission is checked.
     fn is_in(&self, group: u32) -> bool {
         self.group.fs == group || self.groups.contains(&group)
@@ -420,6 +441,8 @@ pub(crate) struct Ran {
     pub(crate) who: Credentials,
     /// Whether the program must not trust who ran it: `AT_SECURE`.
     pub(crate) secure: bool,
+    /// Whether it has what it had not.
+    pub(crate) gains: bool,
 }
 
 /// The capability of a number.
@@ -458,7 +481,7 @@ mod tests {
         for by in [By::Fs, By::Real] {
             assert!(one.may_access(&one, by) && root.may_access(&one, by));
             assert!(!one.may_access(&other, by) && !one.may_access(&root, by));
-            let set_id = one.after_exec(0o104_755, 0, 0, true).who;
+            let set_id = one.after_exec(0o104_755, 0, 0, true, || false).who;
             assert!(!one.may_access(&set_id, by));
             let none = CapSet::empty();
             let less = root.set_caps(none, none, none).expect("less than it has");
@@ -490,34 +513,50 @@ mod tests {
         let user = user.set_caps(one, one, one).expect("they are permitted");
         assert_eq!(user.set_caps(CapSet::FULL, one, one), Err(Errno::EPERM));
         let ambient = user.set_ambient(0, true).expect("permitted and inheritable");
-        let ran = ambient.after_exec(0o100_755, 0, 0, true);
+        let ran = ambient.after_exec(0o100_755, 0, 0, true, || false);
         assert_eq!((ran.who.effective, ran.who.permitted), (one, one));
         assert!(!ran.secure && !ran.who.keeps_caps());
-        assert_eq!(user.after_exec(0o100_755, 0, 0, true).who.permitted, CapSet::empty());
+        assert_eq!(user.after_exec(0o100_755, 0, 0, true, || false).who.permitted, CapSet::empty());
     }
 
     #[test]
     fn a_set_user_id_program_has_its_owner() {
         let user = Credentials::new(33, 33, &[]);
-        let ran = user.after_exec(0o104_755, 0, 0, true);
+        let ran = user.after_exec(0o104_755, 0, 0, true, || false);
         assert_eq!(ran.who.user, ids(33, 0, 0, 0));
         assert_eq!(ran.who.effective, CapSet::FULL);
         assert!(ran.secure);
-        let group = user.after_exec(0o102_755, 0, 7, true).who;
+        let group = user.after_exec(0o102_755, 0, 7, true, || false).who;
         assert_eq!(group.group, ids(33, 7, 7, 7));
         assert_eq!(group.effective, CapSet::empty());
-        let same = |who: &Credentials| Ran { who: who.clone(), secure: false };
-        assert_eq!(user.after_exec(0o102_745, 0, 7, true), same(&user));
-        assert_eq!(user.after_exec(0o104_755, 0, 0, false), same(&user));
-        assert_eq!(user.after_exec(0o104_755, NOBODY, 0, true), same(&user));
+        let same = |who: &Credentials| Ran { who: who.clone(), secure: false, gains: false };
+        assert_eq!(user.after_exec(0o102_745, 0, 7, true, || false), same(&user));
+        assert_eq!(user.after_exec(0o104_755, 0, 0, false, || false), same(&user));
+        assert_eq!(user.after_exec(0o104_755, NOBODY, 0, true, || false), same(&user));
         let refuses = Credentials { no_new_privs: true, ..user };
-        assert_eq!(refuses.after_exec(0o104_755, 0, 0, true), same(&refuses));
+        assert_eq!(refuses.after_exec(0o104_755, 0, 0, true, || false), same(&refuses));
+        // Nor does who shares its current directory, unless it may become anybody.
+        let shared = user_of(33).after_exec(0o104_755, 0, 0, true, || true);
+        assert_eq!(shared, Ran { who: user_of(33), secure: true, gains: false });
+        let may = user_of(33).with(CapSet::SETUID);
+        let shared = may.after_exec(0o104_755, 5, 0, true, || true);
+        assert_eq!((shared.who.user, shared.gains), (ids(33, 5, 5, 5), false));
         // Not what it gave away either.
         let (none, root) = (CapSet::empty(), Credentials::new(0, 0, &[]));
         let less = root.set_caps(none, none, none).expect("less than it has");
-        assert_eq!(less.after_exec(0o100_755, 0, 0, true).who.permitted, CapSet::FULL);
+        assert_eq!(less.after_exec(0o100_755, 0, 0, true, || false).who.permitted, CapSet::FULL);
         let refuses = Credentials { no_new_privs: true, ..less };
-        assert_eq!(refuses.after_exec(0o100_755, 0, 0, true).who.permitted, none);
+        assert_eq!(refuses.after_exec(0o100_755, 0, 0, true, || false).who.permitted, none);
+    }
+
+    fn user_of(id: u32) -> Credentials {
+        Credentials::new(id, id, &[])
+    }
+
+    impl Credentials {
+        fn with(self, caps: CapSet) -> Self {
+            Self { effective: caps, permitted: caps, ..self }
+        }
     }
 
     #[test]
@@ -528,7 +567,7 @@ mod tests {
         assert_eq!(locked.set_keep_caps(0), Err(Errno::EPERM));
         assert_eq!(root.set_securebits(1 << 12), Err(Errno::EPERM));
         let bound = root.drop_bounding(21).expect("it may");
-        assert!(!bound.after_exec(0o100_755, 0, 0, true).who.has(CapSet::SYS_ADMIN));
+        assert!(!bound.after_exec(0o100_755, 0, 0, true, || false).who.has(CapSet::SYS_ADMIN));
         assert_eq!(root.drop_bounding(64), Err(Errno::EINVAL));
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! Manual: proc_pid_stat(5), proc_tid_children(5).
 
+use crate::sys::{
+    errno_of,
+    process::{Shares, shares_place},
+};
+use pathwalk::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
@@ -19,7 +24,10 @@ pub(crate) struct Facts {
 
 /// What there is to tell; nothing where there is no such thread, or it is ending, or was not waited for.
 pub(crate) fn facts(tid: u32) -> Option<Facts> {
-    let text = fs::read(format!("/proc/{tid}/stat")).ok()?;
+    facts_in(&fs::read(format!("/proc/{tid}/stat")).ok()?)
+}
+
+fn facts_in(text: &[u8]) -> Option<Facts> {
     // The name before it may have blanks and parentheses in it.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
@@ -33,6 +41,14 @@ pub(crate) fn facts(tid: u32) -> Option<Facts> {
     }
     let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
     Some(Facts { begun, stack })
+}
+
+/// Whether there is no such thread, or it is ending; not where that cannot be asked.
+pub(crate) fn is_ending(tid: u32) -> bool {
+    match fs::read(format!("/proc/{tid}/stat")) {
+        Ok(text) => facts_in(&text).is_none(),
+        Err(error) => [Errno::ENOENT, Errno::ESRCH].contains(&errno_of(&error)),
+    }
 }
 
 /// When a thread began, if it is there and not ending.
@@ -84,6 +100,17 @@ pub(crate) fn threads_of(process: u32) -> Vec<u32> {
     let list = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let names: Vec<_> = list.map(|entry| entry.file_name()).collect();
     numbers(names.iter().filter_map(|name| name.to_str()))
+}
+
+/// Whether a thread of another process has the root and current directory of this one: what one of them changes, both have.
+pub(crate) fn shares_place_with_others(tid: u32, process: u32) -> bool {
+    let shares = |other| match shares_place(tid, other) {
+        Shares::Yes => true,
+        Shares::No => false,
+        Shares::Unknown => !is_ending(other),
+    };
+    let others = descendants().into_iter().filter(|&other| other != process);
+    others.flat_map(threads_of).any(shares)
 }
 
 fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<u32> {

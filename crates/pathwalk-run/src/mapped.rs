@@ -114,16 +114,23 @@ fn place_of_path(line: &[u8]) -> Option<(usize, HostId)> {
     Some((start, shown(fields)?.id()?))
 }
 
-/// Where a process may write, as its maps say.
-pub(crate) fn writable(maps: &str) -> Vec<(u64, u64)> {
+/// Where a process has a right, `r` or `w`, as its maps say; what lies side by side is one.
+pub(crate) fn with_right(maps: &str, right: char) -> Vec<(u64, u64)> {
     let range = |line: &str| {
         let (range, rights) = line.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
         let bound = |text| u64::from_str_radix(text, 16).ok();
-        rights.as_bytes().get(1).filter(|&&byte| byte == b'w')?;
+        rights.get(..2).filter(|rights| rights.contains(right))?;
         Some((bound(start)?, bound(end)?))
     };
-    maps.lines().filter_map(range).collect()
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in maps.lines().filter_map(range) {
+        match ranges.last_mut() {
+            Some((_, before)) if *before == start => *before = end,
+            _ => ranges.push((start, end)),
+        }
+    }
+    ranges
 }
 
 fn read_maps(process: &str) -> Result<String> {
@@ -186,6 +193,18 @@ Rss:                   4 kB
 7f0000002000-7f0000003000 r--s 00000000 00:01 7                          /tmp/f
 ";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn rights_are_told_by_range() {
+        let maps = "\
+1000-2000 r--p 00000000 08:01 1234                       /usr/bin/a
+2000-3000 rw-p 00002000 08:01 1234                       /usr/bin/a
+3000-4000 ---p 00000000 00:00 0
+4000-5000 rw-p 00000000 00:00 0                          [stack]
+";
+        assert_eq!(with_right(maps, 'r'), [(0x1000, 0x3000), (0x4000, 0x5000)]);
+        assert_eq!(with_right(maps, 'w'), [(0x2000, 0x3000), (0x4000, 0x5000)]);
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! Of which of several makers in a process a new thread is cannot be told either: the latest is believed, as they share memory.
 
 use crate::{
-    credentials::Credentials,
+    credentials::{By, Credentials},
     kin::{Facts, begun, children, facts, threads_of, ticks},
     procfs::status,
     sys::process::{self, Shares},
@@ -61,9 +61,17 @@ pub(crate) struct Thread {
     /// When it began, in the kernel's ticks.
     begun: u64,
     pidfd: Option<Arc<OwnedFd>>,
+    /// Of a process: who it is when one of its threads, which is in the middle of exec, runs the program.
+    becomes: Vec<(u32, Credentials)>,
 }
 
 impl Thread {
+    /// Whether somebody may look into it, who it is and who it is about to be: what is looked at may be the one or the other.
+    pub(crate) fn is_open_to(&self, who: &Credentials, by: By) -> bool {
+        let becomes = self.becomes.iter().map(|(_, becomes)| becomes);
+        std::iter::once(&self.person.credentials).chain(becomes).all(|is| who.may_access(is, by))
+    }
+
     /// Whether the number is still its own.
     pub(crate) fn is_there(&self, tid: u32) -> bool {
         match &self.pidfd {
@@ -189,6 +197,48 @@ impl People {
         self.first_sight(tid).ok_or(Errno::EPERM)
     }
 
+    /// Whether a thread's process is open to somebody.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: it is not, or the thread is nobody.
+    pub(crate) fn is_open(&mut self, tid: u32, to: &Credentials) -> Result<()> {
+        self.is(tid)?;
+        let open = self.known(tid).is_some_and(|thread| thread.is_open_to(to, By::Real));
+        if open { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// Whether somebody may set the limits of a thread's process.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: he may not, or the thread is nobody.
+    pub(crate) fn limits_are_open(&mut self, tid: u32, to: &Credentials) -> Result<()> {
+        self.is(tid)?;
+        let open = self.known(tid).is_some_and(|thread| {
+            let may = |is: &Credentials| to.may_limit(is);
+            may(&thread.person.credentials) && thread.becomes.iter().all(|(_, is)| may(is))
+        });
+        if open { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// The kernel may run another program from now on, by which the process of a thread becomes somebody. The thread gets the number
+    /// of the process then.
+    pub(crate) fn runs(&mut self, tid: u32, process: u32, becomes: &Credentials) {
+        // It has no credentials of its own where it is nobody, and nobody may look into it.
+        let _ = self.is(process);
+        if let Some(thread) = self.threads.lock().get_mut(&process) {
+            thread.becomes.push((tid, becomes.clone()));
+        }
+    }
+
+    /// It did, or it does not.
+    pub(crate) fn runs_no_more(&mut self, tid: u32, process: u32) {
+        if let Some(thread) = self.threads.lock().get_mut(&process) {
+            thread.becomes.retain(|(other, _)| *other != tid);
+        }
+    }
+
     /// The thread is about to make another one.
     ///
     /// # Errors
@@ -312,6 +362,17 @@ impl People {
         self.note(process, process, &person);
     }
 
+    /// All threads of a process that have what one of them has: nothing new by what they run.
+    pub(crate) fn none_new_privs(&mut self, tid: u32) {
+        let Some(process) = self.known(tid).map(|thread| thread.process) else { return };
+        for thread in threads_of(process) {
+            if let Ok(person) = self.is(thread) {
+                let credentials = person.credentials.clone();
+                self.become_(thread, Credentials { no_new_privs: true, ..credentials });
+            }
+        }
+    }
+
     /// Gives a thread, and all that share root and current directory with it, the root that a task has.
     pub(crate) fn change_root(&mut self, tid: u32, rooted: Task) {
         let Some(thread) = self.known(tid) else { return };
@@ -370,7 +431,7 @@ impl People {
         // Who is gone calls no more.
         let Some(begun) = begun(tid) else { return };
         let person = Arc::clone(person);
-        let thread = Thread { person, process, begun, pidfd };
+        let thread = Thread { person, process, begun, pidfd, becomes: Vec::new() };
         self.threads.lock().insert(tid, thread);
     }
 

@@ -17,7 +17,7 @@ use crate::{
     cookies::{HostId, Knowns},
     credentials::{By, Credentials, Ids},
     mapped,
-    people::{Person, Threads},
+    people::{Person, Thread, Threads},
     sys::{answer, errno_of, process},
 };
 use parking_lot::Mutex;
@@ -97,9 +97,11 @@ impl Asker {
 
     /// Who a thread is in the tree, if it is somebody else for the kernel.
     fn credentials(&self, tid: u32) -> Option<Arc<Person>> {
-        let threads = self.0.threads.lock();
-        let thread = threads.get(&tid).filter(|thread| thread.is_there(tid))?;
-        Some(Arc::clone(&thread.person))
+        self.thread(tid).map(|thread| thread.person)
+    }
+
+    fn thread(&self, tid: u32) -> Option<Thread> {
+        self.0.threads.lock().get(&tid).filter(|thread| thread.is_there(tid)).cloned()
     }
 
     /// Whether who asks may look into a thread's process, for all that it is in the tree.
@@ -116,8 +118,8 @@ impl Asker {
         // Of whom nothing was heard yet has what his maker has.
         let mut at = Some(target);
         while let Some(tid) = at.filter(|&tid| is_of_the_program(tid)) {
-            if let Some(target) = self.credentials(tid) {
-                let may = person.credentials.may_access(&target.credentials, By::Fs);
+            if let Some(target) = self.thread(tid) {
+                let may = target.is_open_to(&person.credentials, By::Fs);
                 return if may { Ok(()) } else { Err(Errno::EACCES) };
             }
             at = match process_of_thread(tid) {

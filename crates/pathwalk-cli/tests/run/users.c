@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -156,6 +159,74 @@ static void *makes(void *unused)
 	return unused;
 }
 
+/* A filter that allows all. */
+static struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+static struct sock_fprog filter = {1, all};
+
+static void *filters_all(void *unused)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
+	return unused;
+}
+
+/* Asks about a program that runs. */
+static void into(char *program)
+{
+	struct rlimit limit = {1000, 1000}, old;
+	void *head;
+	size_t len;
+	char line[64];
+	int out[2];
+	if (pipe(out) < 0)
+		exit(1);
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(out[1], 1);
+		execl(program, program, "ids", "wait", NULL);
+		exit(1);
+	}
+	if (read(out[0], line, sizeof line) <= 0)
+		exit(1);
+	said("its limit", prlimit(child, RLIMIT_NOFILE, NULL, &old));
+	said("limit", prlimit(child, RLIMIT_NOFILE, &limit, &old));
+	said("own limit", prlimit(getpid(), RLIMIT_CORE, NULL, &old));
+	said("robust", syscall(SYS_get_robust_list, child, &head, &len));
+	said("nobody", prlimit(1, RLIMIT_NOFILE, NULL, &old));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* What a directory has that may be entered and not be listed, by the descriptor by which it is entered. */
+static volatile int grabbed = -1, entered;
+
+static void *grabs(void *number)
+{
+	while (!entered && grabbed < 0)
+		grabbed = fcntl((int)(long)number, F_DUPFD, 100);
+	return NULL;
+}
+
+static void lists(const char *dir)
+{
+	char text[1000];
+	long number = dup(0);
+	close(number);
+	for (int round = 0; round < 200 && grabbed < 0; round++) {
+		pthread_t thread;
+		entered = 0;
+		pthread_create(&thread, NULL, grabs, (void *)number);
+		usleep(1000);
+		if (chdir(dir))
+			exit(1);
+		entered = 1;
+		pthread_join(thread, NULL);
+		if (chdir("/"))
+			exit(1);
+	}
+	said(grabbed < 0 ? "not grabbed" : "lists", syscall(SYS_getdents64, grabbed, text, sizeof text));
+}
+
 static void go(void)
 {
 	char cwd[4096];
@@ -210,10 +281,30 @@ static void go(void)
 		else if (!strcmp(what, "newprivs")) {
 			printf("%d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
 			said(what, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-		} else if (!strcmp(what, "secure"))
+		} else if (!strcmp(what, "filter")) {
+			said(what, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+			said("seccomp", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
+		} else if (!strcmp(what, "tsync")) {
+			pthread_t thread;
+			pthread_create(&thread, NULL, filters_all, NULL);
+			pthread_join(thread, NULL);
+			printf("%d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+		} else if (!strcmp(what, "into"))
+			into(next());
+		else if (!strcmp(what, "lists"))
+			lists(next());
+		else if (!strcmp(what, "wait"))
+			pause();
+		else if (!strcmp(what, "secure"))
 			printf("secure %lu as %lu %lu\n", getauxval(AT_SECURE), getauxval(AT_UID), getauxval(AT_EUID));
 		else if (!strcmp(what, "fork")) { /* the rest is the child's */
 			pid_t child = fork();
+			if (child) {
+				waitpid(child, NULL, 0);
+				return;
+			}
+		} else if (!strcmp(what, "shares")) { /* the rest is a child's with the same current directory */
+			pid_t child = syscall(SYS_clone, CLONE_FS | SIGCHLD, 0, 0, 0, 0);
 			if (child) {
 				waitpid(child, NULL, 0);
 				return;

@@ -225,11 +225,48 @@ fn set_id_bits_give_virtual_credentials() {
     let go = "exec $p setgid 33 setuid 33 makes /tmp/p tell ids";
     let made = "setgid yes\nsetuid yes\nchild 33 33 33\n33 0 0, 33 33 33,\n";
     users.script(&ROOT, &format!("{make} {go}"), made);
+    // Nor has it any of that where who ran it could move its current directory.
+    let go = "exec $p setgid 33 setuid 33 shares exec /tmp/p ids";
+    let shared = "setgid yes\nsetuid yes\n33 33 33, 33 33 33,\n";
+    users.script(&ROOT, &format!("{make} {go}"), shared);
     // Without virtual credentials they give nothing.
     let native = rustix::process::getuid().as_raw();
     let out =
         said(users.here.path(), &["sh", "-c", &format!("p=./dynamic; {make} exec /tmp/p ids")]);
     assert!(out.starts_with(&format!("{native} {native} ")), "{out}");
+}
+
+#[test]
+fn a_program_of_somebody_else_s_is_closed_to_who_ran_it() {
+    let Some(users) = Users::new() else { return };
+    let go = "exec $p setgid 33 setuid 33 into";
+    let answers = |answer: &str| {
+        format!(
+            "setgid yes\nsetuid yes\nits limit {answer}\nlimit {answer}\nown limit yes\n\
+             robust {answer}\nnobody ESRCH\n"
+        )
+    };
+    users.script(&ROOT, &format!("cp $p /tmp/p; {go} /tmp/p"), &answers("yes"));
+    let make = "cp $p /tmp/p; chmod 4755 /tmp/p;";
+    users.script(&ROOT, &format!("{make} {go} /tmp/p"), &answers("EPERM"));
+}
+
+#[test]
+fn a_filter_of_ones_own_is_for_who_gave_up_what_programs_give() {
+    let Some(users) = Users::new() else { return };
+    users.say(&ROOT, "filter", "filter yes\nseccomp yes\n");
+    let want =
+        "setuid yes\nfilter EACCES\nseccomp EACCES\n0\nnewprivs yes\nfilter yes\nseccomp yes\n";
+    users.say(&ROOT, "setuid 33 filter newprivs filter", want);
+    users.say(&ROOT, "setuid 33 tsync filter", "setuid yes\n1\nfilter yes\nseccomp yes\n");
+}
+
+#[test]
+fn who_may_enter_a_directory_does_not_list_it() {
+    let Some(users) = Users::new() else { return };
+    let make = "mkdir -m 711 /tmp/d; touch /tmp/d/secret; ls /tmp/d";
+    let want = "secret\nsetgid yes\nsetuid yes\nlists EBADF\n";
+    users.script(&ROOT, &format!("{make}; exec $p setgid 33 setuid 33 lists /tmp/d"), want);
 }
 
 /// Its interpreter is run, which opens the program by its path.

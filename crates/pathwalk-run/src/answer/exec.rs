@@ -17,7 +17,9 @@ use crate::{
     credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
+    kin,
     patch::{Beside, Loaded, Vectors},
+    procfs,
     sys::{
         answer, memory,
         process::{self, by_number},
@@ -29,6 +31,7 @@ use pathwalk::{
 };
 use rustix::{fs, io};
 use std::{
+    collections::{HashMap, hash_map::Entry},
     ffi::CString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -36,8 +39,10 @@ use std::{
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
-/// So many bytes of arguments are read at once.
+/// So many bytes of an array of pointers are read at once.
 const AT_ONCE: usize = 16 << 10;
+/// So many pages of arguments are kept.
+const PAGES: usize = 1024;
 /// A script's interpreter may be a script: so many times.
 const LEVELS: usize = 5;
 /// `AT_EXECVE_CHECK`: whether the file could be run, and no more. An interpreter is not looked for.
@@ -144,7 +149,10 @@ fn exec_memory(
         hosts => hosts.map(|(interpreter, _)| interpreter),
     };
     let becomes = match &mut engine.people {
-        Some(people) => Some(people.who(caller.tid)?.credentials.after_exec(0, 0, 0, false)),
+        Some(people) => {
+            let own = &people.who(caller.tid)?.credentials;
+            Some(own.after_exec(0, 0, 0, false, || shares_place(caller)))
+        }
         None => None,
     };
     let beside = Beside::Interpreter(interpreter);
@@ -211,7 +219,14 @@ fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Op
     let stat = engine.task.fstat(file.file())?;
     let flags = StatfsFlags::from_bits_retain(engine.task.fstatfs(file.file())?.f_flags as u64);
     let suid = !flags.contains(StatfsFlags::NOSUID);
-    Ok(Some(who.credentials.after_exec(stat.st_mode, stat.st_uid, stat.st_gid, suid)))
+    let (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
+    Ok(Some(who.credentials.after_exec(mode, uid, gid, suid, || shares_place(caller))))
+}
+
+/// Whether another process moves the current directory of the caller's when it moves its own.
+fn shares_place(caller: &Caller) -> bool {
+    let process = procfs::process_of_thread(caller.tid).unwrap_or(caller.tid);
+    kin::shares_place_with_others(caller.tid, process)
 }
 
 /// Runs a file.
@@ -310,20 +325,11 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
     let envp = pointers(caller, vectors.envp, room)?;
     let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
     let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
-    // Most lie one behind the other: what was read for one has the next ones in it.
-    let (mut from, mut read) = (0, Vec::new());
+    let mut pages = Pages(HashMap::new());
     for mut at in envp.into_iter().chain(argv) {
         let mut len = 0;
         loop {
-            let skip = at.checked_sub(from).filter(|&skip| skip < read.len() as u64);
-            let Some(skip) = skip else {
-                read.resize(AT_ONCE, 0);
-                let got = memory::read(caller.tid, at, &mut read)?;
-                read.truncate(got);
-                from = at;
-                continue;
-            };
-            let rest = &read[skip as usize..];
+            let rest = pages.rest(caller, at)?;
             let end = rest.iter().position(|&byte| byte == 0);
             len += end.map_or(rest.len(), |end| end + 1);
             if len > LONGEST {
@@ -337,6 +343,33 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
         left = left.checked_sub(len).ok_or(Errno::E2BIG)?;
     }
     Ok(())
+}
+
+/// The pages in which strings lie, each read once: many strings may lie in few of them, in any order.
+struct Pages(HashMap<u64, Vec<u8>>);
+
+impl Pages {
+    /// The bytes from an address on to the end of its page.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there are none.
+    fn rest(&mut self, caller: &Caller, at: u64) -> Result<&[u8]> {
+        const PAGE: u64 = 4096;
+        if self.0.len() >= PAGES {
+            self.0.clear();
+        }
+        let page = match self.0.entry(at / PAGE) {
+            Entry::Occupied(page) => page.into_mut(),
+            Entry::Vacant(new) => {
+                let mut bytes = vec![0; PAGE as usize];
+                let read = memory::read(caller.tid, at / PAGE * PAGE, &mut bytes)?;
+                bytes.truncate(read);
+                new.insert(bytes)
+            }
+        };
+        page.get((at % PAGE) as usize..).filter(|rest| !rest.is_empty()).ok_or(Errno::EFAULT)
+    }
 }
 
 /// The addresses in an array that ends with NULL.

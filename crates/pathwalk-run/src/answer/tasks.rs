@@ -1,11 +1,11 @@
 //! Calls about other processes: those of the program are its own, all others are not there.
 //!
 //! Such a call names a process by a number. The number may be another one's when the kernel gets to the call, and the process may
-//! have become somebody else: so the call is made here, of what was looked at, or it is waited for until it is done. Nobody runs
-//! another program meanwhile, as that is answered here too.
+//! have become somebody else: so the call is made here, of what was looked at, or it is waited for until it is done. Nobody begins to run
+//! another program meanwhile, as that is answered here too; and who is about to is asked for as who it is and who it will be.
 
+use super::later;
 use crate::{
-    credentials::By,
     engine::{Caller, Engine, Reply},
     mapped,
     procfs::{self, OnHost},
@@ -17,12 +17,15 @@ use std::{
     fs::File,
     io::Read,
     os::{fd::OwnedFd, unix::fs::FileExt},
+    sync::Arc,
 };
 
 /// `UIO_MAXIOV`
 const MOST_PIECES: u64 = 1024;
 /// So much is copied at once.
 const AT_ONCE: u64 = 256 << 10;
+/// So much one call copies at most.
+const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
 /// Its memory must stay readable for the supervisor, so it is only said.
 pub(crate) fn set_dumpable(_: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -37,15 +40,72 @@ pub(crate) fn ptrace(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     engine.pass_about(caller, &target)
 }
 
+/// The address of the list of robust futexes of a thread, of what size it is.
+pub(crate) fn get_robust_list(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let pid = caller.word(0);
+    let target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
+    may_access(engine, caller, pid)?;
+    let (head, len) = process::robust_list(pid)?;
+    if !process::is_there(&target) {
+        return Err(Errno::ESRCH);
+    }
+    caller.put(2, &len.to_ne_bytes())?;
+    caller.put(1, &head.to_ne_bytes())?;
+    Ok(Reply::Value(0))
+}
+
+/// Another process's limits are for who has the same ids, or `CAP_SYS_RESOURCE`. The kernel, to which they are all one, does the rest.
+///
+/// # Errors
+///
+/// - `EFAULT`: the new limit is not there.
+/// - `ESRCH`: there is no such process of the program's.
+/// - `EPERM`: it is closed to the caller; or the kernel's user may not raise the limit.
+/// - `EINVAL`: there is no such limit, or it is larger than the largest.
+/// - `EFAULT`: there is no room for the old limit, and the new one is set.
+///
+/// Linux: `check_prlimit_permission`.
+pub(crate) fn prlimit64(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let [_, _, new, old, ..] = caller.args;
+    let new = match new {
+        0 => None,
+        at => Some(memory::read_exact(caller.tid, at).map(u128::from_ne_bytes)?),
+    };
+    let pid = caller.word(0);
+    let _target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
+    if !procfs::is_of_the_program(pid) {
+        return Err(Errno::ESRCH);
+    }
+    if let Some(people) = &mut engine.people
+        && pid != caller.tid
+    {
+        let own = people.who(caller.tid)?;
+        people.limits_are_open(pid, &own.credentials)?;
+    }
+    engine.still_waits(caller)?;
+    let before = process::limit(pid, caller.word(1), new)?;
+    if old != 0 {
+        caller.put(3, &before.to_ne_bytes())?;
+    }
+    Ok(Reply::Value(0))
+}
+
 pub(crate) fn process_vm_readv(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    process_vm(engine, caller, Memory::to_read)
+    process_vm(engine, caller, Direction::Read)
 }
 
 pub(crate) fn process_vm_writev(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    process_vm(engine, caller, Memory::to_write)
+    process_vm(engine, caller, Direction::Write)
 }
 
-/// Copies between the caller's memory and that of a process, which is opened before it is looked who that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Read,
+    Write,
+}
+
+/// Copies between the caller's memory and that of a process, which is opened before it is looked who that is. Much is copied by a
+/// thread of its own.
 ///
 /// # Errors
 ///
@@ -53,41 +113,51 @@ pub(crate) fn process_vm_writev(engine: &mut Engine, caller: &Caller) -> Result<
 /// - `EFAULT`: the pieces are not there, or not what the first of them are.
 /// - `ESRCH`: there is no such process of the program's.
 /// - `EPERM`: it is closed to the caller.
-fn process_vm(
-    engine: &mut Engine,
-    caller: &Caller,
-    open: impl FnOnce(u32) -> Result<Memory>,
-) -> Result<Reply> {
+fn process_vm(engine: &mut Engine, caller: &Caller, direction: Direction) -> Result<Reply> {
     let [_, local, local_count, remote, remote_count, flags] = caller.args;
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
     let mut local = pieces(caller, local, local_count)?;
+    limit_to(MAX_RW_COUNT, &mut local);
     if local.is_empty() {
         return Ok(Reply::Value(0));
     }
-    let mut remote = pieces(caller, remote, remote_count)?;
+    let remote = pieces(caller, remote, remote_count)?;
     if remote.is_empty() {
         return Ok(Reply::Value(0));
     }
     let pid = caller.word(0);
-    let memory = open(pid)?;
+    let sum =
+        |pieces: &[(u64, u64)]| pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.1));
+    let much = sum(&local).min(sum(&remote)) > AT_ONCE;
+    let there = match direction {
+        Direction::Read if !much => Memory::by_number(pid)?,
+        _ => Memory::opened(pid)?,
+    };
     may_access(engine, caller, pid)?;
+    let here = if much { Memory::opened(caller.tid)? } else { Memory::ByNumber(caller.tid, None) };
     engine.still_waits(caller)?;
-    let mut done = 0;
-    while let (Some((here, room)), Some((there, len))) = (local.last_mut(), remote.last_mut()) {
-        let copied = match memory.copy(caller, *here, *there, (*room).min(*len).min(AT_ONCE)) {
-            Ok(copied) => copied,
-            Err(_) if done > 0 => break,
-            Err(errno) => return Err(errno),
-        };
-        done += copied;
-        (*here, *room) = (*here + copied, *room - copied);
-        (*there, *len) = (*there + copied, *len - copied);
-        local.pop_if(|(_, left)| *left == 0);
-        remote.pop_if(|(_, left)| *left == 0);
+    let copy = Copy { direction, here, there };
+    if !much {
+        return copy.all(local, remote, || true).map(Reply::Value);
     }
-    Ok(Reply::Value(done as i64))
+    let (listener, id) = (Arc::clone(&engine.listener), caller.id);
+    later(move || {
+        // Who does not wait any more needs no answer.
+        let copied = copy.all(local, remote, || listener.is_valid(id));
+        let _ = listener.send(id, copied);
+    })
+}
+
+/// Leaves out what is beyond so many bytes of pieces, of which the last comes first.
+fn limit_to(most: u64, pieces: &mut Vec<(u64, u64)>) {
+    let mut left = most;
+    for (_, len) in pieces.iter_mut().rev() {
+        *len = left.min(*len);
+        left -= *len;
+    }
+    pieces.retain(|(_, len)| *len > 0);
 }
 
 /// The pieces of an array of `struct iovec` that are not empty, the last first.
@@ -116,18 +186,19 @@ fn pieces(caller: &Caller, at: u64, count: u64) -> Result<Vec<(u64, u64)>> {
 
 /// The memory of a process.
 enum Memory {
-    /// By its number, as long as this says that it is there.
-    Read(u32, OwnedFd),
-    /// Itself, and where the process might write.
-    Write(File, Vec<(u64, u64)>),
+    /// By its number, as long as this says that it is there; or that of who waits meanwhile.
+    ByNumber(u32, Option<OwnedFd>),
+    /// Itself, whatever program the process runs by then, and its maps.
+    Opened(File, String),
 }
 
 impl Memory {
-    fn to_read(pid: u32) -> Result<Self> {
-        process::thread(pid).map(|target| Self::Read(pid, target)).map_err(|_| Errno::ESRCH)
+    fn by_number(pid: u32) -> Result<Self> {
+        let target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
+        Ok(Self::ByNumber(pid, Some(target)))
     }
 
-    fn to_write(pid: u32) -> Result<Self> {
+    fn opened(pid: u32) -> Result<Self> {
         let open = |name: &str, flags| {
             let file = OnHost::new(&format!("{pid}/{name}")).and_then(|file| file.open(flags));
             file.map(File::from).map_err(|errno| match errno {
@@ -136,37 +207,132 @@ impl Memory {
                 errno => errno,
             })
         };
-        let memory = open("mem", OFlags::WRONLY)?;
+        let memory = open("mem", OFlags::RDWR)?;
         let mut maps = Vec::new();
         open("maps", OFlags::RDONLY)?.read_to_end(&mut maps).map_err(|_| Errno::ESRCH)?;
-        Ok(Self::Write(memory, mapped::writable(&String::from_utf8_lossy(&maps))))
+        Ok(Self::Opened(memory, String::from_utf8_lossy(&maps).into_owned()))
     }
+}
 
-    /// Copies so many bytes between here, in the caller's memory, and there, or fewer.
+/// A copying between the caller's memory, here, and that of another process.
+struct Copy {
+    direction: Direction,
+    here: Memory,
+    there: Memory,
+}
+
+impl Copy {
+    /// Copies as much as there is, and says how much; no more when nobody waits.
     ///
     /// # Errors
     ///
-    /// - `EFAULT`: nothing is in one of the places.
+    /// - `EFAULT`: nothing is in the first of the places.
     /// - `ESRCH`: the process is gone.
-    fn copy(&self, caller: &Caller, here: u64, there: u64, len: u64) -> Result<u64> {
-        let mut bytes = vec![0; len as usize];
-        match self {
-            Self::Read(pid, target) => {
-                let read = memory::read(*pid, there, &mut bytes)?;
-                if !process::is_there(target) {
+    fn all(
+        self,
+        mut local: Vec<(u64, u64)>,
+        mut remote: Vec<(u64, u64)>,
+        waits: impl Fn() -> bool,
+    ) -> Result<i64> {
+        let (mut from, mut to) = match self.direction {
+            Direction::Read => (Place::new(self.there, 'r'), Place::new(self.here, 'w')),
+            Direction::Write => (Place::new(self.here, 'r'), Place::new(self.there, 'w')),
+        };
+        let mut bytes = vec![0; AT_ONCE as usize];
+        let mut done = 0;
+        while let (Some((here, room)), Some((there, len))) = (local.last_mut(), remote.last_mut())
+            && waits()
+        {
+            let bytes = &mut bytes[..(*room).min(*len).min(AT_ONCE) as usize];
+            let (source, target) = match self.direction {
+                Direction::Read => (*there, *here),
+                Direction::Write => (*here, *there),
+            };
+            let copied = from.read(source, bytes).and_then(|read| to.write(target, &bytes[..read]));
+            let copied = match copied {
+                Ok(copied) => copied as u64,
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            };
+            done += copied;
+            (*here, *room) = (*here + copied, *room - copied);
+            (*there, *len) = (*there + copied, *len - copied);
+            local.pop_if(|(_, left)| *left == 0);
+            remote.pop_if(|(_, left)| *left == 0);
+        }
+        Ok(done as i64)
+    }
+}
+
+/// The memory of a process, for one of the two.
+struct Place {
+    memory: Memory,
+    /// What the process itself may do so with: the file gives more.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Place {
+    fn new(memory: Memory, right: char) -> Self {
+        let ranges = match &memory {
+            Memory::ByNumber(..) => Vec::new(),
+            Memory::Opened(_, maps) => mapped::with_right(maps, right),
+        };
+        Self { memory, ranges }
+    }
+
+    /// How many bytes there are from an address on, without a gap.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there are none.
+    fn room(&self, at: u64) -> Result<u64> {
+        let after = self.ranges.partition_point(|(_, end)| *end <= at);
+        match self.ranges.get(after) {
+            Some((start, end)) if *start <= at => Ok(end - at),
+            _ => Err(Errno::EFAULT),
+        }
+    }
+
+    /// Reads as many bytes as there are.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there are none.
+    /// - `ESRCH`: the process is gone.
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<usize> {
+        match &self.memory {
+            Memory::ByNumber(pid, target) => {
+                let read = memory::read(*pid, at, bytes)?;
+                if target.as_ref().is_some_and(|target| !process::is_there(target)) {
                     return Err(Errno::ESRCH);
                 }
-                memory::write(caller.tid, here, &bytes[..read])?;
-                Ok(read as u64)
+                Ok(read)
             }
-            Self::Write(target, maps) => {
-                // The file takes what the process itself may not write too.
-                let map = maps.iter().find(|(start, end)| (*start..*end).contains(&there));
-                let room = map.ok_or(Errno::EFAULT)?.1 - there;
-                bytes.truncate(room.min(len) as usize);
-                let read = memory::read(caller.tid, here, &mut bytes)?;
-                target.write_all_at(&bytes[..read], there).map_err(|_| Errno::EFAULT)?;
-                Ok(read as u64)
+            Memory::Opened(file, _) => {
+                let len = self.room(at)?.min(bytes.len() as u64) as usize;
+                match file.read_at(&mut bytes[..len], at) {
+                    Ok(read) if read > 0 => Ok(read),
+                    _ => Err(Errno::EFAULT),
+                }
+            }
+        }
+    }
+
+    /// Writes as many bytes as there is room for.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: there is none.
+    /// - `ESRCH`: the process is gone.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<usize> {
+        match &self.memory {
+            Memory::ByNumber(pid, _) => memory::write(*pid, at, bytes).map(|()| bytes.len()),
+            Memory::Opened(file, _) => {
+                let len = self.room(at)?.min(bytes.len() as u64) as usize;
+                match file.write_at(&bytes[..len], at) {
+                    Ok(written) if written > 0 => Ok(written),
+                    _ => Err(Errno::EFAULT),
+                }
             }
         }
     }
@@ -186,10 +352,8 @@ fn may_access(engine: &mut Engine, caller: &Caller, pid: u32) -> Result<()> {
     if let Some(people) = &mut engine.people
         && !same()
     {
-        let (own, target) = (people.who(caller.tid)?, people.is(pid)?);
-        if !own.credentials.may_access(&target.credentials, By::Real) {
-            return Err(Errno::EPERM);
-        }
+        let own = people.who(caller.tid)?;
+        people.is_open(pid, &own.credentials)?;
     }
     Ok(())
 }

@@ -226,6 +226,41 @@ fn words(caller: &Caller, at: u64, count: usize) -> Result<Vec<u32>> {
     Ok(bytes.chunks_exact(4).map(word).collect())
 }
 
+/// `SECCOMP_SET_MODE_FILTER`
+pub(crate) fn seccomp(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let flags = u64::from(caller.word(1));
+    filter(engine, caller, flags & libc::SECCOMP_FILTER_FLAG_TSYNC != 0)
+}
+
+/// A filter of the program's own. For the kernel it gives up all that it could get by running other programs; in the tree it must
+/// have, or be root: what a filter makes of its calls a set-id program is not prepared for.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none.
+/// - `EINVAL`: it is empty, or too long.
+/// - `EACCES`: the caller has neither said so nor `CAP_SYS_ADMIN`.
+///
+/// Linux: `seccomp_prepare_filter`.
+fn filter(engine: &mut Engine, caller: &Caller, for_all: bool) -> Result<Reply> {
+    let program: [u8; 16] = memory::read_exact(caller.tid, caller.args[2])?;
+    let len = i32::from(u16::from_ne_bytes([program[0], program[1]]));
+    if !(1..=libc::BPF_MAXINSNS).contains(&len) {
+        return Err(Errno::EINVAL);
+    }
+    let own = own(engine, caller)?;
+    if !own.no_new_privs && !own.has(CapSet::SYS_ADMIN) {
+        return Err(Errno::EACCES);
+    }
+    if let Some(people) = &mut engine.people
+        && for_all
+        && own.no_new_privs
+    {
+        people.none_new_privs(caller.tid);
+    }
+    Ok(Reply::Pass)
+}
+
 /// Those of its options that are about credentials, and `PR_SET_DUMPABLE`.
 pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let old = own(engine, caller)?;
@@ -259,6 +294,10 @@ pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             }
             return Ok(Reply::Pass);
         }
+        libc::PR_SET_SECCOMP if two == u64::from(libc::SECCOMP_MODE_FILTER) => {
+            return filter(engine, caller, false);
+        }
+        libc::PR_SET_SECCOMP => return Ok(Reply::Pass),
         // It would hide which program it is.
         libc::PR_SET_MM => return Err(Errno::EPERM),
         libc::PR_SET_DUMPABLE => return tasks::set_dumpable(engine, caller),

@@ -18,7 +18,7 @@ use crate::answer::{
 };
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
-    CLONE_NEWUTS,
+    CLONE_NEWUTS, SECCOMP_SET_MODE_FILTER,
 };
 use pathwalk::Errno;
 
@@ -37,6 +37,7 @@ const PRCTL: &[u32] = &[
     libc::PR_CAP_AMBIENT as u32,
     libc::PR_SET_CHILD_SUBREAPER as u32,
     libc::PR_SET_MM as u32,
+    libc::PR_SET_SECCOMP as u32,
 ];
 const PTRACE_ATTACH: u32 = libc::PTRACE_ATTACH;
 const PTRACE_SEIZE: u32 = libc::PTRACE_SEIZE;
@@ -351,7 +352,7 @@ pub(super) const CALLS: &[Call] = &[
     call(271, "ppoll", Kernel, Pass),
     call(272, "unshare", Tasks, RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)])),
     call(273, "set_robust_list", Kernel, Pass),
-    call(274, "get_robust_list", Kernel, Pass),
+    call_of_users(274, "get_robust_list", Tasks, [Pass, AnswerIf(NotZero(0), tasks::get_robust_list)]),
     call(275, "splice", Kernel, Pass),
     call(276, "tee", Kernel, Pass),
     call(277, "sync_file_range", Kernel, Pass),
@@ -379,7 +380,7 @@ pub(super) const CALLS: &[Call] = &[
     call(299, "recvmmsg", Kernel, Pass),
     call(300, "fanotify_init", Watches, Refuse(Errno::EPERM)),
     call(301, "fanotify_mark", Watches, Refuse(Errno::EPERM)),
-    call(302, "prlimit64", Kernel, Pass),
+    call_of_users(302, "prlimit64", Tasks, [Pass, AnswerIf(NotZero(0), tasks::prlimit64)]),
     call(303, "name_to_handle_at", Handles, Refuse(Errno::EOPNOTSUPP)),
     call(304, "open_by_handle_at", Handles, Refuse(Errno::EPERM)),
     call(305, "clock_adjtime", Kernel, Pass),
@@ -394,7 +395,7 @@ pub(super) const CALLS: &[Call] = &[
     call(314, "sched_setattr", Kernel, Pass),
     call(315, "sched_getattr", Kernel, Pass),
     call(316, "renameat2", Names, Answer(names::renameat2)),
-    call(317, "seccomp", Kernel, Pass),
+    call_of_users(317, "seccomp", Tasks, [Pass, AnswerIf(Is(0, &[SECCOMP_SET_MODE_FILTER]), users::seccomp)]),
     call(318, "getrandom", Kernel, Pass),
     call(319, "memfd_create", Kernel, Pass),
     call(320, "kexec_file_load", Others, Refuse(Errno::EPERM)),
