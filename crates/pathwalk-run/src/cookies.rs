@@ -84,9 +84,9 @@ struct Cookie {
 /// What a cookie stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// A directory that is open, or somebody's current one.
+    /// A directory that is open.
     Directory,
-    /// A directory that was opened with `O_PATH`.
+    /// A directory that was opened with `O_PATH`, or is somebody's current one: who enters it need not be one who may list it.
     DirectoryPath,
     /// Any other file that was opened with `O_PATH`.
     Path,
@@ -231,7 +231,7 @@ impl Cookies {
     ///
     /// As [`Cookies::open`].
     pub(crate) fn directory(&mut self, file: &File) -> Result<(OwnedFd, Arc<Known>)> {
-        let cookie = self.open(file, Kind::Directory)?;
+        let cookie = self.open(&file.place_alone(), Kind::DirectoryPath)?;
         let known = self.get(HostId::of_fd(&cookie)?).ok_or(Errno::ENOENT)?;
         Ok((cookie, known))
     }

@@ -26,6 +26,7 @@ use crate::{
     guard::{self, Outside},
     patch::{Loads, Patches},
     people::People,
+    room::Room,
     sys::{
         memory,
         process::{self, Launched},
@@ -37,7 +38,7 @@ use crate::{
 };
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs,
 };
 use std::{
@@ -171,6 +172,9 @@ pub(crate) struct Engine {
     program: u32,
     asked: Option<Instant>,
     ended: Option<Ended>,
+    /// Calls that are answered when another thread's exec is over.
+    postponed: Vec<Notification>,
+    room: Room,
 }
 
 /// How the program ended.
@@ -232,6 +236,8 @@ impl Engine {
             program,
             asked: None,
             ended: None,
+            postponed: Vec::new(),
+            room: Room::default(),
         }
     }
 
@@ -260,11 +266,16 @@ impl Engine {
             if !orders.is_empty() || !above.is_empty() {
                 self.hear();
             }
+            for call in std::mem::take(&mut self.postponed) {
+                if self.listener.is_valid(call.id) {
+                    self.answer(&call);
+                }
+            }
         }
         while self.ended.is_none()
-            && let Some((tid, report)) = self.next_report()
+            && let Ok(report) = self.next_report(None)
         {
-            self.on_report(tid, report);
+            report.into_iter().for_each(|(tid, report)| self.on_report(tid, report));
         }
         let mut said = [0; 8];
         if failure.read_exact(&mut said).is_ok() {
@@ -315,16 +326,25 @@ impl Engine {
         }
     }
 
-    /// Waits until somebody reports, and passes signals on meanwhile; none where nobody is left.
-    pub(crate) fn next_report(&mut self) -> Option<(u32, Report)> {
+    /// Waits until somebody reports, for so long at most, and passes signals on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// - `ECHILD`: nobody is left.
+    pub(crate) fn next_report(&mut self, most: Option<Duration>) -> Result<Option<(u32, Report)>> {
         loop {
             self.outside.look_at_children();
-            match ptrace::wait(None, false) {
-                Ok(None) => {}
-                reported => return reported.ok().flatten(),
+            let report = ptrace::wait(None, false)?;
+            if report.is_some() {
+                return Ok(report);
             }
+            let most = most.map(|most| Timespec {
+                tv_sec: most.as_secs() as i64,
+                tv_nsec: most.subsec_nanos().into(),
+            });
             let mut fds = self.outside.fds();
-            let [_, orders, above] = match poll(&mut fds, None) {
+            let [_, orders, above] = match poll(&mut fds, most.as_ref()) {
+                Ok(0) => return Ok(None),
                 Ok(_) => fds.map(|fd| fd.revents()),
                 Err(_) => continue,
             };
@@ -336,9 +356,11 @@ impl Engine {
 
     /// What becomes of a thread that reports when nobody waited for it.
     pub(crate) fn on_report(&mut self, tid: u32, report: Report) {
+        if self.hear_of_patch(tid, report) {
+            return;
+        }
         match report {
             Report::Gone(status) => {
-                self.patches.forget(tid);
                 if tid == self.program {
                     self.ended.get_or_insert(how(status));
                 }
@@ -353,6 +375,10 @@ impl Engine {
     }
 
     fn answer(&mut self, call: &Notification) {
+        if self.patches.has_to_wait(call.tid, call.nr) {
+            self.postponed.push(*call);
+            return;
+        }
         let caller = Caller {
             id: call.id,
             tid: call.tid,
@@ -360,7 +386,6 @@ impl Engine {
             paths: RefCell::default(),
             walked: RefCell::default(),
         };
-        self.cwds.calls(call.tid);
         if self.continue_patch(&caller, call.nr) {
             return;
         }
@@ -385,6 +410,9 @@ impl Engine {
                 return;
             }
         };
+        if self.room.is_needed(self.listener.fd()) {
+            self.sweep();
+        }
         self.cookies.make_room();
         self.asker.set(call.tid);
         if let Some(people) = &mut self.people {
@@ -404,18 +432,23 @@ impl Engine {
             self.task = Arc::clone(&person.task);
         }
         let began = self.trace.begin();
-        let mut reply = handler(self, &caller);
-        if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
-            // What nobody has any more may hold the descriptors that are missing here.
-            self.cookies.sweep();
-            self.pidfds.clear();
-            if let Some(people) = &mut self.people {
-                people.sweep();
-            }
-            reply = handler(self, &caller);
-        }
+        let reply = handler(self, &caller);
         self.trace.end(&self.task, began, entry, &caller, &reply);
+        if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
+            self.room.missed();
+        }
         self.reply(call.id, reply);
+    }
+
+    /// Closes what is open for what nobody has any more.
+    fn sweep(&mut self) {
+        let since = Instant::now();
+        self.cookies.sweep();
+        self.pidfds.clear();
+        if let Some(people) = &mut self.people {
+            people.sweep();
+        }
+        self.room.swept(since);
     }
 
     /// Who does not wait any more needs no answer.

@@ -28,6 +28,8 @@ mod table;
 
 mod engine;
 
+mod room;
+
 mod answer;
 
 mod patch;

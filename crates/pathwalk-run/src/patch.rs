@@ -14,6 +14,18 @@
 //! the thread sees no error of exec by which the host would tell what it has by a path that was put there. Nobody traces it before
 //! and after.
 //!
+//! How long it takes from one step to the next is the program's to say: it may change the instruction under the thread, and exec waits
+//! until the process's other threads are gone, for which their tracer has to wait. So nobody waits for it here, but for what the
+//! kernel does without anybody's help:
+//!
+//! 1. The stop after the answer `EINTR`.
+//! 2. What came of `fchdir`. A directory that is none of the tree's is nobody's for longer than it takes to look: who stands there,
+//!    whether it made the call or shares its current directory with who did, is killed before another call is answered.
+//!
+//! While a thread is in exec, other calls are answered. The kernel attaches to no thread of its process then: a call of another of its
+//! threads that is made in this way is answered when that is over. Who looks into the process must be one to whom it is open before and
+//! after (`people`).
+//!
 //! Nothing is written into its memory. The empty string is the end of the path that it gave; a script's further arguments are put into
 //! the stack of the new program, which nobody else has (`auxv`).
 
@@ -22,7 +34,7 @@ use crate::{
     cookies::{HostId, Known, of_thread},
     credentials::Ran,
     engine::{Caller, Engine, Reply},
-    mapped, procfs,
+    kin, mapped, procfs,
     sys::{
         answer, process,
         ptrace::{self, Report},
@@ -36,10 +48,14 @@ use std::{
     ffi::CString,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
 /// The length of the instruction that makes a call.
 const SYSCALL: u64 = 2;
+/// After so long it is looked whether who is waited for is still there: that it ended is told late where others have to be waited for
+/// first.
+const LOOK: Duration = Duration::from_millis(20);
 /// What the kernel answers itself where a call is to be made again: `ERESTARTSYS` and on.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
@@ -65,11 +81,40 @@ impl Goal {
 
 /// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
 /// are the cause of was answered before; with another path, in another thread's hands, it would tell that the host has a file there.
-const EXEC_FAILS: [Errno; 4] = [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE];
+/// `EBADF` tells that another thread closed the descriptor, again and again.
+const EXEC_FAILS: [Errno; 5] =
+    [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
+
+/// Calls of which a thread is seized.
+const SEIZING: [i64; 5] =
+    [libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_execve, libc::SYS_execveat, libc::SYS_ptrace];
+
+/// A call for which the thread got a descriptor that another thread closed is made again, so often.
+const MOST_TRIES: u32 = 1000;
+
+/// How far a thread is whose registers were changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is about to make the call.
+    Before,
+    /// The kernel does the call; as this process a thread reports that has ended the others.
+    Called(u32),
+    /// The call answered this, and the thread closes the descriptor that it got: is about to, or does.
+    Closes(i64, Close),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Close {
+    Before,
+    Called,
+}
 
 /// A thread whose registers were changed.
 struct Patch {
     goal: Goal,
+    stage: Stage,
+    /// How often the descriptor was closed before.
+    tries: u32,
     /// The call's arguments.
     args: [u64; 6],
     /// The descriptor that it got for the call, which it is not to keep, and of which file that is.
@@ -86,11 +131,36 @@ struct Patch {
 
 /// All such threads.
 #[derive(Default)]
-pub(crate) struct Patches(HashMap<u32, Patch>);
+pub(crate) struct Patches {
+    threads: HashMap<u32, Patch>,
+    /// Those that make their call again, and for the how manieth time.
+    again: HashMap<u32, u32>,
+}
 
 impl Patches {
-    pub(crate) fn forget(&mut self, tid: u32) {
-        self.0.remove(&tid);
+    fn forget(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+        self.again.remove(&tid);
+    }
+
+    fn stage(&self, tid: u32) -> Option<Stage> {
+        self.threads.get(&tid).map(|patch| patch.stage)
+    }
+
+    /// Whether a thread is in the middle of exec, and this is a call of another one of its process of which that is seized. The kernel
+    /// would have it wait until the exec is over.
+    pub(crate) fn has_to_wait(&self, tid: u32, nr: u32) -> bool {
+        let execs = |(other, patch): (&u32, &Patch)| match (patch.stage, &patch.goal) {
+            (Stage::Called(process), Goal::Exec(..) | Goal::Load(..)) if *other != tid => {
+                Some(process)
+            }
+            _ => None,
+        };
+        let mut processes = self.threads.iter().filter_map(execs).peekable();
+        SEIZING.contains(&nr.into()) && processes.peek().is_some() && {
+            let process = procfs::process_of_thread(tid);
+            processes.any(|other| Some(other) == process)
+        }
     }
 }
 
@@ -215,7 +285,7 @@ impl Engine {
         let _ = ptrace::interrupt(tid);
         let errno = number.as_ref().err().copied().unwrap_or(Errno::EINTR);
         let sent = self.listener.send(caller.id, Err(errno));
-        if !self.wait_for(tid, Report::Stopped) {
+        if !self.wait_for_stop(tid) {
             return Ok(Reply::Later);
         }
         // Who did not wait any more makes the call again, or is about to end.
@@ -232,11 +302,24 @@ impl Engine {
             ptrace::set_registers(tid, regs)?;
             let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
             let got = (number as i32, id);
-            Ok(Patch { goal, args, got, before_argv, becomes, before, mask, _known: known })
+            let stage = Stage::Before;
+            let tries = self.patches.again.remove(&tid).unwrap_or(0);
+            Ok(Patch {
+                goal,
+                stage,
+                tries,
+                args,
+                got,
+                before_argv,
+                becomes,
+                before,
+                mask,
+                _known: known,
+            })
         });
         match changed {
             Ok(patch) => {
-                self.patches.0.insert(tid, patch);
+                self.patches.threads.insert(tid, patch);
                 let _ = ptrace::cont(tid, 0);
             }
             Err(_) => {
@@ -257,7 +340,7 @@ impl Engine {
         ptrace::seize(tid)?;
         let _ = ptrace::interrupt(tid);
         let passed = self.listener.pass(caller.id);
-        if self.wait_for(tid, Report::Stopped) {
+        if self.wait_for_stop(tid) {
             let done = ptrace::registers(tid).is_ok_and(|regs| regs.rax == 0);
             if passed.is_ok() && done && !process::is_there(target) {
                 process::kill(tid, libc::SIGKILL);
@@ -267,82 +350,127 @@ impl Engine {
         Ok(Reply::Later)
     }
 
-    /// Waits until a thread that is to report this does; whether it lives.
-    fn wait_for(&mut self, tid: u32, awaited: Report) -> bool {
-        while let Some((now, report)) = self.next_report() {
-            match report {
-                _ if now != tid => self.on_report(now, report),
-                _ if report == awaited => return true,
-                // To the call, whatever it stops for on the way.
-                Report::Stopped if awaited == Report::Call => drop(ptrace::cont_to_call(tid, 0)),
-                Report::Signal(signal) if awaited == Report::Call => {
-                    let _ = ptrace::cont_to_call(tid, signal);
+    /// Waits until a thread stops that is about to; whether it does. It may end, or another thread that runs a program get its number.
+    fn wait_for_stop(&mut self, tid: u32) -> bool {
+        loop {
+            match self.next_report(Some(LOOK)) {
+                Ok(Some((now, Report::Stopped))) if now == tid => return true,
+                Ok(Some((now, report))) => {
+                    self.on_report(now, report);
+                    if now == tid && matches!(report, Report::Gone(_) | Report::Execed) {
+                        return false;
+                    }
                 }
-                Report::Gone(_) => {
-                    self.on_report(tid, report);
-                    return false;
-                }
-                _ => self.on_report(tid, report),
+                Ok(None) if !kin::is_ending(tid) => {}
+                Ok(None) | Err(_) => return false,
             }
         }
-        false
     }
 
     /// Goes on with a call that was put into a thread's registers; whether this was one.
     pub(crate) fn continue_patch(&mut self, caller: &Caller, nr: u32) -> bool {
         let tid = caller.tid;
-        let Some(patch) = self.patches.0.remove(&tid) else { return false };
-        if nr != patch.goal.nr() || caller.args != patch.args {
+        let Some(patch) = self.patches.threads.get_mut(&tid) else { return false };
+        if patch.stage != Stage::Before || nr != patch.goal.nr() || caller.args != patch.args {
             // Somebody changed the instruction under it.
             process::kill(tid, libc::SIGKILL);
             return true;
         }
-        // As which a thread reports that has ended the others.
         let process = procfs::process_of_thread(tid).unwrap_or(tid);
-        if ptrace::interrupt(tid).is_err() || self.listener.pass(caller.id).is_err() {
-            // It makes the call again, or is about to end.
-            self.patches.0.insert(tid, patch);
+        if ptrace::interrupt(tid).is_err() {
+            // It is about to end.
             return true;
         }
-        while let Some((now, report)) = self.next_report() {
-            match report {
-                Report::Execed if now == process => {
-                    self.cwds.moved();
-                    let right = match &patch.goal {
-                        Goal::Exec(id, interpreter) => {
-                            of_thread(now, "exe") == Ok(*id)
-                                && mapped::is_alone(now, interpreter.as_ref()) == Ok(true)
-                        }
-                        Goal::Load(id, _) => {
-                            of_thread(now, "exe") == Ok(*id)
-                                && mapped::is_alone(now, None) == Ok(true)
-                        }
-                        Goal::Chdir => false,
-                    };
-                    let put = auxv::arguments(now, &patch.before_argv);
-                    let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, now, who));
-                    let loads = self.loads.runs(now, patch.goal);
-                    let right = right && put.and(told).and(loads).is_ok();
-                    settle(now, right, patch.mask);
-                    return true;
-                }
-                Report::Stopped if now == tid => {
-                    self.returned(tid, patch);
-                    return true;
-                }
-                _ => {
-                    self.on_report(now, report);
-                    if matches!(report, Report::Gone(_)) && [tid, process].contains(&now) {
-                        return true;
-                    }
-                }
+        patch.stage = Stage::Called(process);
+        let moves = matches!(patch.goal, Goal::Chdir);
+        if let (Some(people), Some(becomes)) = (&mut self.people, &patch.becomes) {
+            people.runs(tid, process, &becomes.who);
+        }
+        if self.listener.pass(caller.id).is_err() {
+            // It makes the call again, or is about to end.
+            patch.stage = Stage::Before;
+            self.runs_no_more(tid, process);
+        } else if moves {
+            if self.wait_for_stop(tid) {
+                self.returned(tid, process);
+            } else {
+                self.patches.forget(tid);
+                self.cwds.moved();
+                self.end_strangers();
             }
         }
         true
     }
 
+    fn runs_no_more(&mut self, tid: u32, process: u32) {
+        if let Some(people) = &mut self.people {
+            people.runs_no_more(tid, process);
+        }
+    }
+
+    /// Hears of a thread; whether it is one whose registers were changed, or was.
+    pub(crate) fn hear_of_patch(&mut self, tid: u32, report: Report) -> bool {
+        match (self.patches.stage(tid), report) {
+            (_, Report::Execed) => self.execed(tid),
+            (stage, Report::Gone(_)) => {
+                if let Some(Stage::Called(process)) = stage {
+                    self.runs_no_more(tid, process);
+                }
+                self.patches.forget(tid);
+                return false;
+            }
+            (Some(Stage::Called(process)), Report::Stopped) => self.returned(tid, process),
+            (Some(Stage::Closes(answer, close)), report) => match (report, close) {
+                (Report::Call, Close::Before) => self.about_to_close(tid, answer),
+                (Report::Call, Close::Called) => self.closed(tid, answer),
+                (Report::Signal(signal), _) => drop(ptrace::cont_to_call(tid, signal)),
+                _ => drop(ptrace::cont_to_call(tid, 0)),
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    /// The process of this number runs another program, of which no instruction ran yet, and has no other thread.
+    fn execed(&mut self, process: u32) {
+        let former = ptrace::former_number(process);
+        let patch = former.ok().and_then(|tid| Some((tid, self.patches.threads.remove(&tid)?)));
+        // Whatever the thread was about that had the number is over.
+        self.patches.forget(process);
+        self.cwds.moved();
+        let Some((tid, patch)) = patch else {
+            // Nobody found that program.
+            process::kill(process, libc::SIGKILL);
+            let _ = ptrace::detach(process);
+            return;
+        };
+        self.runs_no_more(tid, process);
+        let right = match &patch.goal {
+            Goal::Exec(id, interpreter) => {
+                of_thread(process, "exe") == Ok(*id)
+                    && mapped::is_alone(process, interpreter.as_ref()) == Ok(true)
+            }
+            Goal::Load(id, _) => {
+                of_thread(process, "exe") == Ok(*id) && mapped::is_alone(process, None) == Ok(true)
+            }
+            Goal::Chdir => false,
+        };
+        let put = auxv::arguments(process, &patch.before_argv);
+        let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, process, who));
+        let loads = self.loads.runs(process, patch.goal);
+        settle(process, right && put.and(told).and(loads).is_ok(), patch.mask);
+    }
+
     /// The thread runs another program, as somebody.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: it gets what it had not, and somebody moves its current directory who began to share it meanwhile. Linux lets nobody
+    ///   begin in the middle of exec.
     fn ran(&mut self, tid: u32, process: u32, ran: Ran) -> Result<()> {
+        if ran.gains && kin::shares_place_with_others(process, process) {
+            return Err(Errno::EPERM);
+        }
         auxv::tell(process, &ran)?;
         if let Some(people) = &mut self.people {
             people.ran(tid, process, ran.who);
@@ -351,52 +479,123 @@ impl Engine {
     }
 
     /// The call returned: the thread sees its answer, and nothing else of it.
-    fn returned(&mut self, tid: u32, patch: Patch) {
-        let Ok(regs) = ptrace::registers(tid) else { return };
+    fn returned(&mut self, tid: u32, process: u32) {
+        let Some(mut patch) = self.patches.threads.remove(&tid) else { return };
+        self.runs_no_more(tid, process);
+        self.cwds.moved();
+        let Ok(regs) = ptrace::registers(tid) else {
+            // It is killed, wherever it stands.
+            if matches!(patch.goal, Goal::Chdir) {
+                self.end_strangers();
+            }
+            return;
+        };
         let answer = regs.rax.cast_signed();
         if RESTARTS.contains(&answer) {
             let mut again = regs;
             again.rax = patch.goal.nr().into();
             again.rip -= SYSCALL;
             again.orig_rax = u64::MAX;
-            let set = ptrace::set_registers(tid, again);
-            self.patches.0.insert(tid, patch);
-            let _ = set.and_then(|()| ptrace::cont(tid, 0));
+            patch.stage = Stage::Before;
+            self.patches.threads.insert(tid, patch);
+            let _ = ptrace::set_registers(tid, again).and_then(|()| ptrace::cont(tid, 0));
             return;
         }
-        self.cwds.moved();
-        let mut right = match patch.goal {
-            Goal::Chdir => {
-                answer != 0 || of_thread(tid, "cwd").is_ok_and(|id| self.cookies.get(id).is_some())
-            }
+        if answer == -i64::from(libc::EBADF) && patch.tries < MOST_TRIES {
+            let mut again = patch.before;
+            again.rax = again.orig_rax;
+            again.rip -= SYSCALL;
+            again.orig_rax = u64::MAX;
+            self.patches.again.insert(tid, patch.tries + 1);
+            let _ = ptrace::set_registers(tid, again);
+            settle(tid, true, patch.mask);
+            return;
+        }
+        let right = match patch.goal {
+            Goal::Chdir => answer != 0 || self.stands_in_the_tree(tid) == Ok(true),
             Goal::Exec(..) | Goal::Load(..) => {
                 let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
                 errno.is_some_and(|errno| EXEC_FAILS.contains(&errno))
             }
         };
+        if !right {
+            settle(tid, false, patch.mask);
+            if matches!(patch.goal, Goal::Chdir) {
+                self.end_strangers();
+            }
+            return;
+        }
         let (number, id) = patch.got;
-        if right && of_thread(tid, &format!("fd/{number}")) == Ok(id) {
-            right = self.close(tid, &patch.before, number);
+        if of_thread(tid, &format!("fd/{number}")) != Ok(id) {
+            show(tid, &patch, answer);
+            return;
         }
         let mut regs = patch.before;
-        regs.rax = answer.cast_unsigned();
-        regs.orig_rax = u64::MAX;
-        let _ = ptrace::set_registers(tid, regs);
-        settle(tid, right, patch.mask);
-    }
-
-    /// Has a stopped thread close a descriptor; whether it did.
-    fn close(&mut self, tid: u32, before: &user_regs_struct, number: i32) -> bool {
-        let mut regs = *before;
         (regs.rax, regs.rdi) = (libc::SYS_close as u64, number as u64);
         regs.orig_rax = u64::MAX;
         regs.rip -= SYSCALL;
-        // Into the call and out of it.
-        ptrace::set_registers(tid, regs).is_ok()
-            && (0..2)
-                .all(|_| ptrace::cont_to_call(tid, 0).is_ok() && self.wait_for(tid, Report::Call))
-            && ptrace::registers(tid).is_ok_and(|regs| regs.rax == 0)
+        patch.stage = Stage::Closes(answer, Close::Before);
+        self.patches.threads.insert(tid, patch);
+        let _ = ptrace::set_registers(tid, regs).and_then(|()| ptrace::cont_to_call(tid, 0));
     }
+
+    /// A thread that is to close a descriptor is about to make a call.
+    fn about_to_close(&mut self, tid: u32, answer: i64) {
+        let Some(patch) = self.patches.threads.get_mut(&tid) else { return };
+        let Ok(regs) = ptrace::registers(tid) else { return };
+        if (regs.orig_rax, regs.rdi) == (libc::SYS_close as u64, patch.got.0 as u64) {
+            patch.stage = Stage::Closes(answer, Close::Called);
+            let _ = ptrace::cont_to_call(tid, 0);
+            return;
+        }
+        // Somebody changed the instruction under it.
+        let mask = patch.mask;
+        self.patches.forget(tid);
+        settle(tid, false, mask);
+    }
+
+    /// The descriptor is closed, by this thread, or by another one before.
+    fn closed(&mut self, tid: u32, answer: i64) {
+        if let Some(patch) = self.patches.threads.remove(&tid) {
+            show(tid, &patch, answer);
+        }
+    }
+
+    /// Kills all who stand in a directory that is none of the tree's, until none does.
+    fn end_strangers(&self) {
+        loop {
+            let mut found = false;
+            for process in kin::descendants() {
+                for thread in kin::threads_of(process) {
+                    // Who has ended stands nowhere.
+                    if self.stands_in_the_tree(thread) == Ok(false) {
+                        process::kill(process, libc::SIGKILL);
+                        found = true;
+                    }
+                }
+            }
+            if !found {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// # Errors
+    ///
+    /// - `ENOENT`: the thread is gone.
+    fn stands_in_the_tree(&self, tid: u32) -> Result<bool> {
+        of_thread(tid, "cwd").map(|id| self.cookies.get(id).is_some())
+    }
+}
+
+/// Lets a stopped thread see an answer, as if nothing else had been.
+fn show(tid: u32, patch: &Patch, answer: i64) {
+    let mut regs = patch.before;
+    regs.rax = answer.cast_unsigned();
+    regs.orig_rax = u64::MAX;
+    let _ = ptrace::set_registers(tid, regs);
+    settle(tid, true, patch.mask);
 }
 
 /// Lets a stopped thread go, or kills it where something else came of its call than was to. Of who is gone the number may be

@@ -823,10 +823,226 @@ static void unheard(char **args)
 		_exit(1);
 	}
 	usleep(300000);
-	/* No other call is answered now. */
-	write(1, "runs on\n", 8);
+	/* The other calls are answered. */
+	write(1, access("/etc/passwd", F_OK) ? "refused\n" : "runs on\n", 8);
 	for (;;)
 		pause();
+}
+
+/* A tracer that asks for paths, and now and then whether who it traces did something, while another thread of that process runs a
+ * program. */
+static void *waits(void *to)
+{
+	pid_t own = gettid();
+	write(*(int *)to, &own, sizeof own);
+	for (;;)
+		pause();
+}
+
+static void reaps(char **args)
+{
+	int to[2], answers = 0, status, thread;
+	(void)args;
+	if (pipe(to))
+		exit(1);
+	pid_t child = fork();
+	if (child == 0) {
+		pthread_t other;
+		pthread_create(&other, NULL, waits, &to[1]);
+		usleep(200000);
+		execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	if (read(to[0], &thread, sizeof thread) != sizeof thread || ptrace(PTRACE_SEIZE, thread, 0, 0))
+		exit(2);
+	for (;;) {
+		answers += access("/etc/passwd", F_OK) == 0;
+		pid_t pid = waitpid(-1, &status, __WALL | WNOHANG);
+		if (pid == child)
+			break;
+		/* It waits for a while with that. */
+		if (answers < 30)
+			usleep(20000);
+	}
+	printf("%d %s\n", status, answers > 10 ? "answered" : "held");
+}
+
+/* A call of a thread's whose instruction another thread changes. */
+static unsigned char *code;
+static volatile int walks, walker;
+
+static void *walks_on(void *unused)
+{
+	long (*call)(long, const char *) = (void *)code;
+	walker = gettid();
+	while (!walks)
+		;
+	while (walks == 1)
+		call(SYS_chdir, "/usr");
+	return unused;
+}
+
+static void write_code(void)
+{
+	/* mov %rdi,%rax; mov %rsi,%rdi; syscall; ret */
+	static const unsigned char bytes[] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x0f, 0x05, 0xc3};
+	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(code, bytes, sizeof bytes);
+}
+
+static void instruction(char **args)
+{
+	int held = 0, wrong = 0, status;
+	(void)args;
+	write_code();
+	for (int round = 0; round < 12; round++) {
+		int to[2], back[2];
+		char one;
+		if (pipe(to) || pipe(back))
+			exit(1);
+		pid_t child = fork();
+		if (child == 0) {
+			char path[64], text[64];
+			pthread_t thread;
+			volatile unsigned short *syscall_at = (void *)(code + 6);
+			pthread_create(&thread, NULL, walks_on, NULL);
+			while (!walker)
+				;
+			snprintf(path, sizeof path, "/proc/self/task/%d/syscall", walker);
+			int fd = open(path, O_RDONLY);
+			walks = 1;
+			/* It is in fchdir, after which it is to do something else. */
+			while (pread(fd, text, sizeof text, 0) < 3 || memcmp(text, "81 ", 3))
+				;
+			*syscall_at = 0xfeeb; /* for ever */
+			write(to[1], "x", 1);
+			read(back[0], &one, 1);
+			walks = 2;
+			*syscall_at = 0x050f;
+			pthread_join(thread, NULL);
+			_exit(0);
+		}
+		wrong += read(to[0], &one, 1) != 1;
+		usleep(20000);
+		held += !answered();
+		if (round % 2)
+			kill(child, SIGKILL);
+		write(back[1], "x", 1);
+		waitpid(child, &status, 0);
+		wrong += status != (round % 2 ? SIGKILL : 0);
+		close(to[0]), close(to[1]), close(back[0]), close(back[1]);
+	}
+	printf("held %d wrong %d\n", held, wrong);
+}
+
+/* A process's first thread is in the middle of chdir for ever when another one runs a program. */
+static int next_fd;
+
+static void *runs_meanwhile(void *unused)
+{
+	walks = 1;
+	while (fcntl(next_fd, F_GETFD) < 0)
+		;
+	*(volatile unsigned short *)(code + 6) = 0xfeeb;
+	usleep(50000);
+	if (fcntl(next_fd, F_GETFD) < 0)
+		_exit(3);
+	execl("/bin/sh", "sh", "-c", "cd /usr && test -e /etc/passwd && exit 4", NULL);
+	return unused;
+}
+
+static void meanwhile(char **args)
+{
+	int killed = 0, ran = 0, status;
+	(void)args;
+	write_code();
+	for (int round = 0; round < 40 && ran + killed < 3; round++) {
+		pid_t child = fork();
+		if (child == 0) {
+			long (*call)(long, const char *) = (void *)code;
+			pthread_t thread;
+			next_fd = dup(0);
+			close(next_fd);
+			pthread_create(&thread, NULL, runs_meanwhile, NULL);
+			while (!walks)
+				;
+			usleep(1000);
+			call(SYS_chdir, "/usr");
+			_exit(3);
+		}
+		waitpid(child, &status, 0);
+		killed += WIFSIGNALED(status);
+		ran += WIFEXITED(status) && WEXITSTATUS(status) == 4;
+	}
+	printf("killed %d\n", killed);
+}
+
+/* A thread closes what it does not know while another one changes its directory, or runs a program. */
+static void *closes(void *unused)
+{
+	(void)unused;
+	while (!ends)
+		for (int fd = 3; fd < 64; fd++)
+			close(fd);
+	return NULL;
+}
+
+static void closed(char **args)
+{
+	int killed = 0, other = 0;
+	(void)args;
+	for (int round = 0; round < 60; round++) {
+		int status;
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t thread;
+			pthread_create(&thread, NULL, closes, NULL);
+			usleep(300);
+			for (int step = 0; round < 10 && step < 100; step++)
+				if (chdir(step & 1 ? "/usr" : "/etc"))
+					_exit(errno);
+			execl("/bin/true", "true", NULL);
+			_exit(errno);
+		}
+		waitpid(child, &status, 0);
+		killed += WIFSIGNALED(status);
+		other += WIFEXITED(status) && WEXITSTATUS(status) != 0;
+	}
+	printf("killed %d other %d\n", killed, other);
+}
+
+/* Copies more than one call copies, while another process asks for paths. */
+static void copies(char **args)
+{
+	enum { PIECE = 64 << 20, PIECES = 64 };
+	struct iovec here[PIECES], there[PIECES];
+	volatile int *seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char *from = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *to = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)args;
+	for (int piece = 0; piece < PIECES; piece++) {
+		here[piece] = (struct iovec){to, PIECE};
+		there[piece] = (struct iovec){from, PIECE};
+	}
+	memset(from, 'x', PIECE);
+	pid_t child = fork();
+	if (child == 0)
+		for (;;)
+			seen[0] += access("/etc/passwd", F_OK) == 0;
+	while (!seen[0])
+		;
+	int before = seen[0];
+	ssize_t copied = process_vm_readv(getpid(), here, PIECES, there, PIECES, 0);
+	int answers = seen[0] - before;
+	printf("%zd %d %s\n", copied, to[0] == 'x' && to[PIECE - 1] == 'x', answers >= 10 ? "answered" : "held");
+	kill(child, SIGKILL);
+}
+
+/* An event of the program at a path: whether the error tells that it is there. */
+static void watched(char **args)
+{
+	struct perf_event_attr event = {.type = 8, .size = sizeof event, .config1 = (unsigned long)args[0]};
+	puts(name(syscall(SYS_perf_event_open, &event, 0, -1, -1, 0)));
 }
 
 /* A call with a stack pointer that points nowhere. */
@@ -904,7 +1120,7 @@ static void memory(char **args)
 	int made = 0, fd, error = 0, reached;
 	for (; made < 3000 && !error; made++) {
 		snprintf(file, sizeof file, "/tmp/%d", made);
-		fd = open(file, O_CREAT | O_WRONLY, 0600);
+		fd = open(file, O_CREAT | O_EXCL | O_WRONLY, 0600);
 		if (fd < 0 || write(fd, "x", 1) != 1)
 			error = errno;
 		close(fd);
@@ -1028,7 +1244,8 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"reopened", reopened},
 	{"foreign", foreign}, {"led", led}, {"told", told}, {"too_much", too_much}, {"stackless", stackless},
 	{"stopped", stopped}, {"bad", bad}, {"unheard", unheard}, {"others", others}, {"reused", reused},
-	{"handed_on", handed_on}, {"late", late}, {"victim", victim},
+	{"handed_on", handed_on}, {"late", late}, {"victim", victim}, {"reaps", reaps}, {"instruction", instruction},
+	{"meanwhile", meanwhile}, {"closed", closed}, {"copies", copies}, {"watched", watched},
 };
 
 int main(int count, char **args)

@@ -207,6 +207,49 @@ fn who_waits_for_a_tracer_that_does_not_can_be_ended() {
     assert_eq!(ended(&mut child), Some(Signal::TERM.as_raw()));
 }
 
+#[test]
+fn who_traces_somebody_that_runs_a_program_is_answered() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["reaps"]);
+    assert_eq!(native, "0 answered\n");
+    assert_eq!(in_time(attack.command(&["reaps"])), native);
+}
+
+#[test]
+fn whose_instruction_is_changed_in_the_middle_of_a_call_holds_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(in_time(attack.command(&["instruction"])), "held 0 wrong 0\n");
+}
+
+#[test]
+fn who_runs_a_program_while_another_thread_is_in_the_middle_of_a_call_is_not_taken_for_that() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(in_time(attack.command(&["meanwhile"])), "killed 0\n");
+}
+
+#[test]
+fn who_closes_descriptors_of_others_kills_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    assert_eq!(in_time(attack.command(&["closed"])), "killed 0 other 0\n");
+}
+
+#[test]
+fn who_copies_much_holds_nobody() {
+    let Some(attack) = Attack::new() else { return };
+    let native = attack.natively(&["copies"]);
+    assert_eq!(native, "2147479552 1 answered\n");
+    assert_eq!(in_time(attack.command(&["copies"])), native);
+}
+
+/// Natively root is told.
+#[test]
+fn no_event_tells_what_the_host_has() {
+    let Some(attack) = Attack::new() else { return };
+    for path in [attack.secret(), attack.outside("missing")] {
+        assert_eq!(attack.said(&["watched", &path]), "EACCES\n", "{path}");
+    }
+}
+
 /// The kernel looks for a program's interpreter by itself.
 #[test]
 fn an_interpreter_that_is_swapped_in_does_not_run() {

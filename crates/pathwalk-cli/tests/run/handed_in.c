@@ -3,8 +3,10 @@
  *   handed_in send PATH PROGRAM…     sends a descriptor of PATH into a socket, and runs the program with the other end
  *   handed_in inherit PATH PROGRAM…  runs the program with a descriptor of PATH, opened with O_PATH
  *   handed_in receive | inherited    what the program does
+ *   handed_in races                  the same with the number of another directory, for a moment
  */
 #include "attack.h"
+#include <pthread.h>
 
 enum { SOCKET = 8, INHERITED = 9 };
 
@@ -97,6 +99,82 @@ static void use_file(int fd)
 	said("execveat", name(syscall(SYS_execveat, fd, "", (char *[]){"program", NULL}, NULL, AT_EMPTY_PATH)));
 }
 
+/* The tree's own directory and the host's, under one number by turns. */
+static int theirs, own, swapped;
+
+static void *swaps(void *unused)
+{
+	for (;;) {
+		dup2(theirs, swapped);
+		dup2(own, swapped);
+	}
+	return unused;
+}
+
+static int stands_elsewhere(void)
+{
+	char text[4096];
+	return !getcwd(text, sizeof text) && errno == EACCES;
+}
+
+static void races_fchdir(void)
+{
+	pthread_t thread;
+	own = open("/usr", O_RDONLY | O_DIRECTORY);
+	swapped = dup(own);
+	pthread_create(&thread, NULL, swaps, NULL);
+	for (int round = 0; round < 1000; round++)
+		if (!fchdir(swapped) && stands_elsewhere())
+			_exit(77);
+}
+
+/* Who shares the current directory with who makes the call, and its descriptors too. */
+static volatile int begun;
+static char stack[1 << 16];
+
+static int changes(void *unused)
+{
+	(void)unused;
+	while (!begun)
+		;
+	chdir("/usr");
+	return 0;
+}
+
+static void races_chdir(void)
+{
+	int next = dup(0), status;
+	close(next);
+	for (int round = 0; round < 300; round++) {
+		begun = 0;
+		pid_t child = clone(changes, stack + sizeof stack, CLONE_FS | CLONE_FILES | CLONE_VM | SIGCHLD, NULL);
+		begun = 1;
+		while (fcntl(next, F_GETFD) < 0 && child > 0)
+			if (waitpid(child, &status, WNOHANG) == child)
+				child = 0;
+		if (child > 0) {
+			dup2(theirs, next);
+			waitpid(child, &status, 0);
+		}
+		close(next);
+		if (stands_elsewhere())
+			_exit(77);
+		chdir("/");
+	}
+}
+
+static void races(const char *what, void (*race)(void))
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		race();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	said(what, WIFEXITED(status) && WEXITSTATUS(status) == 77 ? "REACHED" : "never");
+}
+
 int main(int count, char **args)
 {
 	const char *what = count > 1 ? args[1] : "";
@@ -114,6 +192,11 @@ int main(int count, char **args)
 			use_directory(fd);
 		else
 			use_file(fd);
+		return 0;
+	} else if (!strcmp(what, "races")) {
+		theirs = receive();
+		races("fchdir", races_fchdir);
+		races("chdir", races_chdir);
 		return 0;
 	} else if (!strcmp(what, "inherited")) {
 		use_directory(INHERITED);

@@ -97,3 +97,12 @@ fn a_file_that_is_sent_is_no_way_to_another() {
     let tried = tries(&attack, "send", &attack.outside("program"), "receive", true);
     assert_eq!(tried["execveat"], "EACCES");
 }
+
+#[test]
+fn a_directory_under_the_number_of_another_one_is_nobody_s_current_one() {
+    let Some(attack) = Attack::of("handed_in") else { return };
+    let outside = attack.outside.path().display().to_string();
+    let tried = tries(&attack, "send", &outside, "races", true);
+    let want = ["chdir", "fchdir"].map(|how| (how.to_owned(), "never".to_owned()));
+    assert_eq!(tried, BTreeMap::from(want));
+}

@@ -71,12 +71,10 @@ pub(crate) fn chdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
     let file = engine.task.openat(base.at(), &path, flags, 0)?;
-    may_enter(engine, &file)?;
-    let (cookie, known) = engine.cookies.directory(&file)?;
-    engine.patch_chdir(caller, cookie.as_fd(), known)
+    enter(engine, caller, &file)
 }
 
-/// The descriptor is a cookie, and the kernel makes it the current directory.
+/// The descriptor itself may be another file's by the time the kernel gets to it.
 pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     match engine.descriptor(caller, caller.fd(0))? {
         Descriptor::Ours(known, fd) => {
@@ -84,13 +82,16 @@ pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::Directory {
                 return Err(Errno::ENOTDIR);
             }
-            may_enter(engine, &known.file)?;
-            let thread = engine.thread(caller.tid).ok();
-            engine.cwds.moves(caller.tid, thread);
-            Ok(Reply::Pass)
+            enter(engine, caller, &known.file)
         }
         Descriptor::Foreign(fd) => Err(not_ours(&fd)?),
     }
+}
+
+fn enter(engine: &mut Engine, caller: &Caller, directory: &File) -> Result<Reply> {
+    may_enter(engine, directory)?;
+    let (cookie, known) = engine.cookies.directory(directory)?;
+    engine.patch_chdir(caller, cookie.as_fd(), known)
 }
 
 fn may_enter(engine: &Engine, directory: &File) -> Result<()> {

@@ -86,6 +86,17 @@ pub(crate) fn detach(tid: u32) -> Result<()> {
     request(libc::PTRACE_DETACH, tid, number(0), number(0)).map(drop)
 }
 
+/// The number that a thread had before it ran another program.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone, or not stopped.
+pub(crate) fn former_number(tid: u32) -> Result<u32> {
+    let mut message: libc::c_ulong = 0;
+    request(libc::PTRACE_GETEVENTMSG, tid, number(0), (&raw mut message).cast())?;
+    Ok(message as u32)
+}
+
 /// The registers of a stopped thread.
 ///
 /// # Errors
