@@ -234,9 +234,11 @@ impl Task {
         {
             return self.do_open(held, op, Origin::Found(Some(directory)));
         }
-        if let Remembered::Parent(parent) = remembered_parent(&request)?
-            && let Absent::Sure | Absent::Unsure =
-                vfs.d_lookup_hint(parent.dir.dentry(), parent.text(), &parent.last)
+        // What seems to be there is looked up; a guess, and no more is made of it.
+        let is_there = |dir, last: &Component| {
+            matches!(vfs.d_lookup_hint(dir, request.path, last), Absent::Found(_))
+        };
+        if let Remembered::Parent(parent) = remembered_parent(&request, is_there)?
             && let Some(held) = self.lookup_open(&parent, op)?
         {
             return self.do_open(held, op, Origin::Made);

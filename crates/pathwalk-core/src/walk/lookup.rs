@@ -22,8 +22,8 @@ use super::{
     text::LastText,
 };
 use crate::{
-    dcache::{DIRECTORY, SEARCH_ALL},
-    name::{Bytes, Kind, scan},
+    dcache::{DIRECTORY, DentryId, SEARCH_ALL},
+    name::{Bytes, Component, Kind, scan},
 };
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Sample;
@@ -274,12 +274,16 @@ pub(crate) enum Remembered<'a> {
     Other,
 }
 
-/// The directory of the last name, kept, if this thread walked there before and the asker may search it.
+/// The directory of the last name, kept, if this thread walked there before and the asker may search it; unless `leave` says of the
+/// two, before anything is counted, that it is not wanted.
 ///
 /// # Errors
 ///
 /// - `ENOENT`: it is remembered that there is no such directory.
-pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<'a>> {
+pub(crate) fn remembered_parent<'a>(
+    request: &Request<'a>,
+    leave: impl FnOnce(DentryId, &Component) -> bool,
+) -> Result<Remembered<'a>> {
     let (vfs, path) = (request.vfs, request.path);
     let plain = Lookup::EXPRESS.contains(request.flags)
         && path.first() == Some(&b'/')
@@ -299,6 +303,9 @@ pub(crate) fn remembered_parent<'a>(request: &Request<'a>) -> Result<Remembered<
     }
     let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
     if last.kind() != Kind::Norm {
+        return Ok(Remembered::Other);
+    }
+    if leave(known.place(vfs).dentry, &last) {
         return Ok(Remembered::Other);
     }
     let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
@@ -369,7 +376,7 @@ pub(crate) fn parent_beside<'p, 'a: 'p>(
 
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
-    match remembered_parent(request)? {
+    match remembered_parent(request, |_, _| false)? {
         Remembered::Parent(parent) => Ok(parent),
         Remembered::Nothing => climb_from(request, (), &mut ParentJob, None),
         Remembered::Other => climb_to_last(request, &mut ParentJob),
