@@ -1,12 +1,14 @@
-//! A cached lookup stores nothing that another thread reads: each store of a run is looked at, under valgrind.
+//! A cached lookup stores nothing that another thread reads, and an opening nothing to the root or to a mountpoint: each store of a
+//! run is looked at, under valgrind.
 //!
-//! The test runs this program once more with `ROUNDS` set. That run says what is its own: its stack, and what the thread
+//! Each test runs this program once more with `ROUNDS` set. That run says what is its own: its stack, and what the thread
 //! remembers; and the address of `MARK`. It waits for a line; then it looks up, between two stores to `MARK`. Whatever is
 //! stored elsewhere meanwhile, in the tables or on the heap, is one store too many.
 
 mod common;
 
 use common::lookups::World;
+use pathwalk::{Config, Cred, MemFs, MountFlags, OpenFlags, Vfs};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
@@ -23,17 +25,30 @@ struct Stores {
     elsewhere: BTreeMap<u64, u64>,
     all: u64,
     calls: u64,
+    /// Where nothing is to be stored.
+    watched: Vec<Range<u64>>,
+}
+
+impl Stores {
+    /// How many stores there were where nothing is to be stored, by line of the cache.
+    fn to_watched(&self) -> u64 {
+        let line = |at: u64| at / 64;
+        let watches = |at| {
+            self.watched.iter().any(|of| (line(of.start)..=line(of.end - 1)).contains(&line(at)))
+        };
+        self.elsewhere.iter().filter(|&(&at, _)| watches(at)).map(|(_, count)| count).sum()
+    }
 }
 
 fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap()
 }
 
-/// Runs lookups under valgrind and sorts their stores; none where there is no valgrind.
-fn run(rounds: &str) -> Option<Stores> {
+/// Runs a test's calls under valgrind and sorts their stores; none where there is no valgrind.
+fn run(test: &str, rounds: &str) -> Option<Stores> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=lackey", "--trace-mem=yes"]).arg(std::env::current_exe().unwrap());
-    valgrind.args(["--exact", "a_cached_lookup_stores_to_its_own_memory_alone", "--nocapture"]);
+    valgrind.args(["--exact", test, "--nocapture"]);
     valgrind.env(ROUNDS, rounds);
     valgrind.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = valgrind.spawn().ok()?;
@@ -41,11 +56,12 @@ fn run(rounds: &str) -> Option<Stores> {
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     std::thread::scope(|scope| {
         let stores = scope.spawn(|| sort(trace, &where_to_look));
-        let mut own = Vec::new();
+        let (mut own, mut watched) = (Vec::new(), Vec::new());
         let mark = loop {
             let line = said.next().expect("it says where to look");
             match line.split(' ').collect::<Vec<&str>>()[..] {
                 ["own", start, end] => own.push(hex(start)..hex(end)),
+                ["watched", start, end] => watched.push(hex(start)..hex(end)),
                 ["mark", at] => break hex(at),
                 _ => {}
             }
@@ -57,14 +73,14 @@ fn run(rounds: &str) -> Option<Stores> {
         let calls = calls.expect("it says how many calls it made");
         said.for_each(drop);
         assert!(child.wait().unwrap().success());
-        Some(Stores { calls, ..stores.join().unwrap() })
+        Some(Stores { calls, watched, ..stores.join().unwrap() })
     })
 }
 
 /// Reads the trace: ` S 1ffefffe10,8` is a store, ` M 1ffefffe10,4` a change.
 fn sort(trace: impl Read, where_to_look: &OnceLock<(Vec<Range<u64>>, u64)>) -> Stores {
     let mut marks = 0;
-    let mut stores = Stores { elsewhere: BTreeMap::new(), all: 0, calls: 0 };
+    let mut stores = Stores { elsewhere: BTreeMap::new(), all: 0, calls: 0, watched: Vec::new() };
     for line in BufReader::new(trace).split(b'\n') {
         let line = line.unwrap();
         let (Some((own, mark)), [b' ', b'S' | b'M', ..]) = (where_to_look.get(), &line[..]) else {
@@ -92,22 +108,65 @@ fn look_up(rounds: &str) {
     // What is met the second time is remembered, in memory that is taken then.
     let warm: usize = (0..2).map(|_| world.round(&world.task)).sum();
     assert!(warm > 0);
+    marked(&[], || match rounds.parse::<usize>() {
+        Ok(rounds) => (0..rounds).map(|_| world.round(&world.task)).sum(),
+        Err(_) => root.chmod("/mnt/upper", 0o600).map(|()| 1).unwrap(),
+    });
+}
+
+/// Says where to look, makes calls between the marks, and says how many.
+fn marked(watched: &[Range<usize>], calls: impl FnOnce() -> usize) {
     println!();
-    let here = std::ptr::from_ref(&world).addr();
+    let here = std::ptr::from_ref(&watched).addr();
     let mut own = pathwalk::memo_ranges();
     own.push(here - STACK..here + STACK);
-    for range in own {
-        println!("own {:x} {:x}", range.start, range.end);
+    for (what, ranges) in [("own", &own[..]), ("watched", watched)] {
+        for range in ranges {
+            println!("{what} {:x} {:x}", range.start, range.end);
+        }
     }
     println!("mark {:x}", MARK.as_ptr().addr());
     std::io::stdin().read_line(&mut String::new()).unwrap();
     MARK.store(1, Relaxed);
-    let calls: usize = match rounds.parse::<usize>() {
-        Ok(rounds) => (0..rounds).map(|_| world.round(&world.task)).sum(),
-        Err(_) => root.chmod("/mnt/upper", 0o600).map(|()| 1).unwrap(),
-    };
+    let calls = calls();
     MARK.store(2, Relaxed);
     println!("calls {calls}");
+}
+
+/// What valgrind runs: files that are there, and others that are not, are opened with `O_CREAT` in several mounts under one root.
+fn open_in_mounts(rounds: &str) {
+    const MOUNTS: usize = 8;
+    let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+    for number in 0..MOUNTS {
+        let mountpoint = format!("/m{number}");
+        task.mkdir(&mountpoint, 0o755).unwrap();
+        task.mount(MemFs::new(), &mountpoint, MountFlags::empty()).unwrap();
+        task.creat(format!("{mountpoint}/file"), 0o644).unwrap();
+    }
+    let open = |path: &str| {
+        task.open(path, OpenFlags::CREAT | OpenFlags::WRONLY, 0o644).map(drop).unwrap();
+    };
+    let round = || {
+        for number in 0..MOUNTS {
+            open(&format!("/m{number}/file"));
+            open(&format!("/m{number}/new"));
+            task.unlink(format!("/m{number}/new")).unwrap();
+        }
+        3 * MOUNTS
+    };
+    (0..3).for_each(|_| _ = round());
+    let mut watched = task.addresses("/").unwrap();
+    for number in 0..MOUNTS {
+        // The mount, then its root, in which files are made; then what it covers.
+        let all = task.addresses(format!("/m{number}")).unwrap();
+        watched.extend(
+            all.into_iter().enumerate().filter(|(at, _)| ![1, 2].contains(at)).map(|it| it.1),
+        );
+    }
+    marked(&watched, || match rounds.parse::<usize>() {
+        Ok(rounds) => (0..rounds).map(|_| round()).sum(),
+        Err(_) => task.chmod("/", 0o700).map(|()| 1).unwrap(),
+    });
 }
 
 const ROUNDS: &str = "PATHWALK_ROUNDS";
@@ -123,12 +182,30 @@ fn a_cached_lookup_stores_to_its_own_memory_alone() {
     if let Ok(rounds) = std::env::var(ROUNDS) {
         return look_up(&rounds);
     }
-    let Some(quiet) = run("1") else {
+    const THIS: &str = "a_cached_lookup_stores_to_its_own_memory_alone";
+    let Some(quiet) = run(THIS, "1") else {
         println!("skipped: there is no valgrind");
         return;
     };
     assert!(quiet.calls > 300 && quiet.all > 10 * quiet.calls, "the stack is written");
     assert_eq!(quiet.elsewhere, BTreeMap::new());
     // What changes something is seen.
-    assert!(!run("chmod").unwrap().elsewhere.is_empty());
+    assert!(!run(THIS, "chmod").unwrap().elsewhere.is_empty());
+}
+
+#[test]
+fn opening_in_many_mounts_stores_nothing_to_the_root_or_the_mountpoints() {
+    if let Ok(rounds) = std::env::var(ROUNDS) {
+        return open_in_mounts(&rounds);
+    }
+    const THIS: &str = "opening_in_many_mounts_stores_nothing_to_the_root_or_the_mountpoints";
+    let Some(opened) = run(THIS, "5") else {
+        println!("skipped: there is no valgrind");
+        return;
+    };
+    assert!(opened.watched.len() > 30 && opened.calls == 120);
+    assert!(!opened.elsewhere.is_empty(), "what is opened is counted");
+    assert_eq!(opened.to_watched(), 0);
+    // What changes the root is seen.
+    assert!(run(THIS, "chmod").unwrap().to_watched() > 0);
 }

@@ -40,6 +40,8 @@ pub(crate) mod mount_setattr;
 
 pub mod explain;
 
+mod addresses;
+
 use crate::walk::Lookup;
 use pathwalk_abi::{AtFlags, Errno, ResolveFlags, Result};
 
