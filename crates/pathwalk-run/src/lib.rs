@@ -3,7 +3,7 @@
 //! ```text
 //!   guard       who is the program's and who is not; that nobody stays behind           guard
 //!   launch      a process with a filter: its path calls wait for an answer        sys::process, table
-//!   engine      receives them, copies what they point to, answers                 engine, answer/*
+//!   engine      receives them, copies what they point to, answers                 engine, room, answer/*
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
 //!   cookies     what a descriptor of the host stands for in the tree              cookies
 //!   patch       what only the thread itself can do: exec, chdir                   patch, auxv

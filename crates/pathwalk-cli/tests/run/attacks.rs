@@ -216,6 +216,18 @@ fn who_traces_somebody_that_runs_a_program_is_answered() {
 }
 
 #[test]
+fn who_looks_into_a_process_in_the_middle_of_exec_sees_no_set_id_program() {
+    let Some(attack) = Attack::new() else { return };
+    let script = "cp attack /tmp/p; chmod 4755 /tmp/p; exec ./attack into /tmp/p";
+    let want = "before REACHED REACHED REACHED
+while EPERM EACCES EACCES EPERM
+heard 1
+after EPERM EACCES EACCES EPERM
+";
+    assert_eq!(said(attack.here.path(), &["--uid", "0", "sh", "-c", script]), want);
+}
+
+#[test]
 fn whose_instruction_is_changed_in_the_middle_of_a_call_holds_nobody() {
     let Some(attack) = Attack::new() else { return };
     assert_eq!(in_time(attack.command(&["instruction"])), "held 0 wrong 0\n");

@@ -212,7 +212,7 @@ static void lists(const char *dir)
 	char text[1000];
 	long number = dup(0);
 	close(number);
-	for (int round = 0; round < 200 && grabbed < 0; round++) {
+	for (int round = 0; round < 2000 && grabbed < 0; round++) {
 		pthread_t thread;
 		entered = 0;
 		pthread_create(&thread, NULL, grabs, (void *)number);
