@@ -90,7 +90,7 @@ const SEIZING: [i64; 5] =
     [libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_execve, libc::SYS_execveat, libc::SYS_ptrace];
 
 /// A call for which the thread got a descriptor that another thread closed is made again, so often.
-const MOST_TRIES: u32 = 1000;
+const MOST_TRIES: u32 = 10_000;
 
 /// How far a thread is whose registers were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
