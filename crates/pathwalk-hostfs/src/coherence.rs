@@ -132,7 +132,7 @@ impl Shared {
             return Ok(false);
         }
         // Who asks for a name mostly asks about what it stands for next.
-        self.pool.lock().put(node.id, &Arc::new(found));
+        self.keep_at_hand(&node, &Arc::new(found));
         Ok(true)
     }
 

@@ -48,6 +48,12 @@ impl Ident {
             kind: FileType::from_mode(stat.stx_mode.into()).unwrap_or(FileType::Regular),
         }
     }
+
+    /// Whether another file may be this one by all that is told of it: so it is with terminals, of which each has the number and the
+    /// name of one that is gone. A descriptor of that leads to none.
+    pub(crate) fn may_come_again(&self) -> bool {
+        self.kind == FileType::CharDevice && self.birth == (0, 0)
+    }
 }
 
 /// A file of the host that the cache was told of.

@@ -54,11 +54,18 @@ impl Shared {
             let found = self.host.statx(fd.as_fd(), b"")?;
             if Ident::of(&found) == node.ident {
                 let fd = Arc::new(fd);
-                self.pool.lock().put(node.id, &fd);
+                self.keep_at_hand(node, &fd);
                 return Ok(fd);
             }
         }
         Err(Errno::ESTALE)
+    }
+
+    /// Holds a descriptor of a node from now on, if by that it is always reached.
+    pub(crate) fn keep_at_hand(&self, node: &Node, fd: &Arc<OwnedFd>) {
+        if !node.ident.may_come_again() {
+            self.pool.lock().put(node.id, fd);
+        }
     }
 
     /// The descriptor of a node, if one is held.
