@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Runs a script in a directory of its own, natively and in the tree.
-fn same(programs: &[&str], script: &str) {
+pub(crate) fn same(programs: &[&str], script: &str) {
     if !can_run(programs) {
         return;
     }
@@ -99,6 +99,41 @@ fn find_finds() {
     same(
         &["find"],
         "find /usr/include -name 'std*.h' | sort | head -50; find /etc -maxdepth 1 -type d | sort",
+    );
+}
+
+#[test]
+fn a_local_socket_is_found_by_each_of_its_names() {
+    same(
+        &["python3"],
+        "python3 -c 'import os, socket
+for base in \".\", \"/tmp\":
+    a, b, c = (base + \"/\" + name for name in \"abc\")
+    server = socket.socket(socket.AF_UNIX); server.bind(a); server.listen()
+    other = socket.socket(socket.AF_UNIX); other.bind(base + \"/other\")
+    def reach(path):
+        client = socket.socket(socket.AF_UNIX); client.connect(path)
+        return os.path.basename(client.getpeername())
+    os.link(a, b); print(reach(a), reach(b)); os.unlink(a); print(reach(b)); os.rename(b, c); print(reach(c))
+    last = socket.socket(socket.AF_UNIX); last.bind(b); print(reach(c))
+    for name in b, c, base + \"/other\": os.unlink(name)'",
+    );
+}
+
+#[test]
+fn a_watch_does_not_see_itself_being_made() {
+    same(
+        &["python3"],
+        "echo x > file; mkdir dir; echo x > /tmp/$$; python3 -c 'import ctypes, os, struct, time
+libc = ctypes.CDLL(None); queue = libc.inotify_init1(os.O_NONBLOCK)
+for path in b\"file\", b\"dir\", b\"/tmp/'$$'\":
+    print(libc.inotify_add_watch(queue, path, 0xfff) > 0)
+    try: print(os.read(queue, 4096))
+    except BlockingIOError: print(\"nothing yet\")
+    if path != b\"dir\":
+        os.close(os.open(path, os.O_RDONLY)); time.sleep(0.2); data = os.read(queue, 4096)
+        print([hex(struct.unpack_from(\"iI\", data, at)[1]) for at in range(0, len(data), 16)])
+'; rm /tmp/$$",
     );
 }
 

@@ -57,8 +57,8 @@ fn address(caller: &Caller, at: usize, len: usize) -> Result<Vec<u8>> {
 /// Sockets that were given names in the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    /// By place: the address on the host, in the private directory.
-    bound: HashMap<u64, Bound>,
+    /// By device and number: the address on the host, in the private directory. A file may have many names.
+    bound: HashMap<(u64, u64), Bound>,
     next: u64,
 }
 
@@ -93,10 +93,11 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
         Ok(()) | Err(Errno::EROFS) => {}
         Err(errno) => return Err(errno),
     }
-    if FileType::from_mode(engine.task.fstat(&file)?.st_mode) != Some(FileType::Socket) {
+    let stat = engine.task.fstat(&file)?;
+    if FileType::from_mode(stat.st_mode) != Some(FileType::Socket) {
         return Err(Errno::ECONNREFUSED);
     }
-    if let Some(bound) = engine.sockets.bound.get(&file.place_id()) {
+    if let Some(bound) = engine.sockets.bound.get(&(stat.st_dev, stat.st_ino)) {
         return Ok(Place(local(&bound.host), None));
     }
     let host = file.host_place()?.ok_or(Errno::ECONNREFUSED)?;
@@ -144,13 +145,14 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let bound = engine.task.openat(base.at(), &path, flags, 0).and_then(|file| {
         engine.sockets.next += 1;
         let host = engine.cookies.socket(engine.sockets.next);
+        let stat = engine.task.fstat(&file)?;
         socket::bind(&fd, &local(&host))?;
-        Ok(Bound { file, name: path.clone(), host })
+        Ok(((stat.st_dev, stat.st_ino), Bound { file, name: path.clone(), host }))
     });
     match bound {
-        Ok(bound) => {
+        Ok((id, bound)) => {
             engine.sockets.forget_nameless(&engine.task);
-            engine.sockets.bound.insert(bound.file.place_id(), bound);
+            engine.sockets.bound.insert(id, bound);
             Ok(Reply::Value(0))
         }
         Err(errno) => {

@@ -6,7 +6,10 @@ use crate::{
     sys::{answer, process::by_number},
 };
 use pathwalk::{AccessMode, At, AtFlags, Errno, OpenFlags, Result, abi::AT_FDCWD};
-use rustix::fs::inotify::{self, WatchFlags};
+use rustix::fs::{
+    self, Mode, OFlags,
+    inotify::{self, WatchFlags},
+};
 
 /// The watch is added to the same open inotify, so its events are read from there, as ever. What is in memory alone cannot be
 /// watched: then it is as if the user had no watch left.
@@ -24,8 +27,15 @@ pub(crate) fn inotify_add_watch(engine: &mut Engine, caller: &Caller) -> Result<
     let place = engine.task.openat(base.at(), &path, flags, 0)?;
     let read = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
     engine.task.faccessat2(At::Dir(&place), b"", AccessMode::R_OK, read)?;
-    let file = engine.task.openat(base.at(), &path, flags - OpenFlags::PATH, 0)?;
-    let host = file.host_fd().ok_or(Errno::ENOSPC)?;
+    let host = match place.host_place()? {
+        Some(host) => host,
+        // Who opens it and closes it is seen by who watches it.
+        None => {
+            let file = engine.task.openat(base.at(), &path, flags - OpenFlags::PATH, 0)?;
+            let host = file.host_fd().ok_or(Errno::ENOSPC)?;
+            answer(fs::open(by_number(&host), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?
+        }
+    };
     let watched = inotify::add_watch(&queue, by_number(&host), mask - WatchFlags::DONT_FOLLOW);
     match answer(watched) {
         Ok(number) => Ok(Reply::Value(number.into())),
