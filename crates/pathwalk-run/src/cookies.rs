@@ -288,6 +288,12 @@ impl Cookies {
         written
     }
 
+    /// The files that are known and have this inode number.
+    pub(crate) fn with_number(&self, ino: u64) -> Vec<HostId> {
+        let known = self.known.lock();
+        known.iter().filter(|(_, known)| known.file.ino() == ino).map(|(id, _)| *id).collect()
+    }
+
     /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
     /// unless somebody here holds it.
     pub(crate) fn make_room(&mut self) {

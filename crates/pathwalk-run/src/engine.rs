@@ -22,8 +22,10 @@ use crate::{
     cookies::{Cookies, HostId, Known, of_thread},
     credentials::Credentials,
     cwd::Remembered,
+    errand::Errands,
     given::Given,
     guard::{self, Outside},
+    nameless::Nameless,
     patch::{Loads, Patches},
     people::People,
     room::Room,
@@ -165,6 +167,8 @@ pub(crate) struct Engine {
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
     pidfds: HashMap<u32, Arc<OwnedFd>>,
+    pub(crate) nameless: Nameless,
+    pub(crate) errands: Errands,
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
     outside: Outside,
@@ -231,6 +235,8 @@ impl Engine {
             asker,
             trace,
             pidfds: HashMap::new(),
+            nameless: Nameless::default(),
+            errands: Errands::default(),
             strangers: HashSet::new(),
             outside,
             program,
@@ -356,7 +362,7 @@ impl Engine {
 
     /// What becomes of a thread that reports when nobody waited for it.
     pub(crate) fn on_report(&mut self, tid: u32, report: Report) {
-        if self.hear_of_patch(tid, report) {
+        if self.hear_of_errand(tid, report) || self.hear_of_patch(tid, report) {
             return;
         }
         match report {
@@ -414,6 +420,7 @@ impl Engine {
             self.sweep();
         }
         self.cookies.make_room();
+        self.let_go();
         self.asker.set(call.tid);
         if let Some(people) = &mut self.people {
             let person = match people.who(call.tid) {
@@ -596,6 +603,11 @@ impl Engine {
             return None;
         };
         Some(self.cookies.know(id, &place))
+    }
+
+    /// Notes what an open file of the host stands for; not of what was opened by the link of a descriptor that leads to no place.
+    pub(crate) fn know(&mut self, id: HostId, file: &File) -> Option<Arc<Known>> {
+        if self.asker.is_stranger(id) { None } else { Some(self.cookies.know(id, file)) }
     }
 
     /// The open file of a descriptor of the thread's.

@@ -5,8 +5,8 @@
 //!   launch      a process with a filter: its path calls wait for an answer        sys::process, table
 //!   engine      receives them, copies what they point to, answers                 engine, room, answer/*
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
-//!   cookies     what a descriptor of the host stands for in the tree              cookies
-//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv
+//!   cookies     what a descriptor of the host stands for in the tree              cookies, nameless
+//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv, errand, tty
 //!   people      who the threads are, with credentials that the kernel has not     people, kin, credentials, given
 //! ```
 //!
@@ -46,13 +46,21 @@ mod given;
 
 mod cookies;
 
+mod nameless;
+
 mod cwd;
+
+mod errand;
+
+mod tty;
 
 mod elf;
 
 mod mapped;
 
 mod procfs;
+
+mod hidden;
 
 mod trace;
 

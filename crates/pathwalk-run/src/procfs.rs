@@ -5,17 +5,20 @@
 //!   PID/                         the program's processes; no others are there
 //!     cwd, exe, fd/N             the place in the tree that they stand for
 //!     root                       the tree's root
-//!     mountinfo, mounts          the tree's mounts
+//!     mountinfo, mounts,
+//!     mountstats                 the tree's mounts
 //!     maps, smaps                the host's, with the tree's paths
 //!     all else                   the host's file, opened there
 //! ```
 //!
 //! A descriptor that is no file of the tree, as a pipe or a terminal, has no place there: its link leads to a file at the top
-//! that is not listed, `.fd-PID-N`, which is opened as the host opens `/proc/PID/fd/N`.
+//! that is not listed, `.fd-PID-N`, which is opened as the host opens `/proc/PID/fd/N`. So it is with a namespace, `ns/NAME`:
+//! `.ns-PID-NAME`. What is opened so stays no file of the tree.
 
 use crate::{
     cookies::{HostId, Knowns},
     credentials::{By, Credentials, Ids},
+    hidden::{Hidden, number},
     mapped,
     people::{Person, Thread, Threads},
     sys::{answer, errno_of, process},
@@ -29,6 +32,7 @@ use pathwalk::{
 use rustix::{
     fs::{self, AtFlags, MemfdFlags, Mode, OFlags},
     io,
+    process::geteuid,
 };
 use std::{
     collections::HashMap,
@@ -44,11 +48,14 @@ use std::{
 
 /// `PROC_SUPER_MAGIC`
 const MAGIC: u64 = 0x9fa0;
-/// Begins the names that stand for descriptors.
-const HIDDEN: &str = ".fd-";
-/// The files of a process that say what is mounted.
+/// `PIPEFS_MAGIC`
+const PIPES: i64 = 0x5049_5045;
+/// The files of a process that say what is mounted; and one more, that is made of the second.
 const MOUNTS: [(&str, MountFormat); 2] =
     [("mountinfo", MountFormat::MountInfo), ("mounts", MountFormat::Mounts)];
+const MOUNT_STATS: &str = "mountstats";
+/// Behind all names in a directory come the numbers, each at a position of its own: who comes and goes moves no other.
+const FIRST_NUMBER: u64 = 1 << 16;
 
 /// The files of a process that say what it has in its memory.
 const MAPS: [&str; 2] = ["maps", "smaps"];
@@ -82,12 +89,20 @@ struct Asked {
     task: AtomicU32,
     /// Those that have virtual credentials.
     threads: Threads,
+    /// What was opened for the call and is no file of the tree.
+    strangers: Mutex<Vec<HostId>>,
 }
 
 impl Asker {
     /// A call of this thread is answered from now on.
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
+        self.0.strangers.lock().clear();
+    }
+
+    /// Whether this was opened for the call by a name that nobody sees, and has no place by that.
+    pub(crate) fn is_stranger(&self, id: HostId) -> bool {
+        self.0.strangers.lock().contains(&id)
     }
 
     /// Threads that have virtual credentials, and who they are.
@@ -189,7 +204,10 @@ impl ProcView {
     /// What the file of a path is: a process's belongs to who it is in the tree.
     fn look(&self, path: &str) -> Option<Attr> {
         let mut attr = look(path)?;
-        if let Some(person) = thread_of(path).and_then(|tid| self.asker.credentials(tid)) {
+        // A pipe that it made itself belongs to who started this, for the host.
+        let hidden = Hidden::of(path).filter(|_| attr.uid == geteuid().as_raw());
+        let tid = hidden.map_or_else(|| thread_of(path), |hidden| Some(hidden.tid()));
+        if let Some(person) = tid.and_then(|tid| self.asker.credentials(tid)) {
             attr.uid = person.credentials.user.effective;
             attr.gid = person.credentials.group.effective;
         }
@@ -219,7 +237,7 @@ impl ProcView {
     ///
     /// - `ENOENT`: there is no such descriptor.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that.
+    /// - `EACCES`: it is a directory of the host, or not open for that. A pipe has two ends, and each is opened for all.
     fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {
@@ -237,14 +255,39 @@ impl ProcView {
         }
         let kind = fs::FileType::from_raw_mode(stat.st_mode);
         let has = answer(fs::fcntl_getfl(&pinned))? & OFlags::RWMODE;
-        if kind == fs::FileType::Directory || has != OFlags::RDWR && has != access {
+        let fifo = kind == fs::FileType::Fifo;
+        let pipe = fifo && answer(fs::fstatfs(&pinned))?.f_type == PIPES;
+        let may = pipe || has == OFlags::RDWR || has == access & OFlags::RWMODE;
+        if kind == fs::FileType::Directory || !may {
             return Err(Errno::EACCES);
         }
         // That of a fifo waits for the other end, which is somebody else's to do.
-        let fifo = kind == fs::FileType::Fifo;
         let flags = if fifo { OFlags::PATH } else { access };
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         answer(fs::open(process::by_number(&pinned), flags, Mode::empty()))
+    }
+
+    /// Opens what is behind a hidden file.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`ProcView::reopened`]; `EACCES`: the process is closed to who asks.
+    fn open_hidden(&self, hidden: &Hidden, access: OFlags) -> Result<OwnedFd> {
+        match hidden {
+            Hidden::Descriptor(tid, number) => self.reopened(*tid, *number, access),
+            Hidden::Namespace(tid, _) => {
+                let link = hidden.link();
+                let on_host = OnHost::new(&link)?;
+                self.asker.may_access(*tid)?;
+                on_host.open_behind(access)
+            }
+        }
+    }
+
+    /// What is mounted, as who asks sees it.
+    fn mounts(&self, vfs: &Vfs, format: MountFormat) -> Result<Vec<u8>> {
+        let task = vfs.task_info(self.asker.0.task.load(Relaxed));
+        task.and_then(|task| task.mounts(vfs, format)).ok_or(Errno::ENOENT)
     }
 
     /// What a process has in its memory, by the paths that who asks sees.
@@ -265,12 +308,6 @@ fn below(dir: &str, name: &[u8]) -> Option<String> {
     Some(if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") })
 }
 
-/// A number as the kernel writes it in `/proc`.
-fn number(name: &str) -> Option<u32> {
-    let canonical = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
-    if canonical { name.parse().ok() } else { None }
-}
-
 /// The process that a path is about.
 fn process_of(path: &str) -> Option<u32> {
     number(path.split('/').next().unwrap_or(path))
@@ -283,21 +320,6 @@ fn thread_of(path: &str) -> Option<u32> {
     match (parts.next(), parts.next()) {
         (Some("task"), Some(thread)) => number(thread),
         _ => Some(process),
-    }
-}
-
-/// Process and number of a descriptor's hidden file.
-fn hidden(path: &str) -> Option<(u32, u32)> {
-    let (pid, fd) = path.strip_prefix(HIDDEN)?.split_once('-')?;
-    Some((number(pid)?, fd.parse().ok()?))
-}
-
-/// The descriptor that a path is the link of: `PID/fd/N`, `PID/task/TID/fd/N`.
-fn descriptor(path: &str) -> Option<(u32, u32)> {
-    let parts: Vec<&str> = path.split('/').collect();
-    match parts[..] {
-        [pid, "fd", fd] | [_, "task", pid, "fd", fd] => Some((number(pid)?, fd.parse().ok()?)),
-        _ => None,
     }
 }
 
@@ -375,13 +397,17 @@ impl<'p> OnHost<'p> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
         answer(fs::openat(&self.dir, self.name, flags, Mode::empty()))
     }
+
+    /// Opens what the link leads to.
+    fn open_behind(&self, access: OFlags) -> Result<OwnedFd> {
+        answer(fs::openat(&self.dir, self.name, access | OFlags::CLOEXEC, Mode::empty()))
+    }
 }
 
 /// What the file of a path is; none where it is not there for the program.
 fn look(path: &str) -> Option<Attr> {
-    if let Some((pid, fd)) = hidden(path) {
-        let link = format!("{pid}/fd/{fd}");
-        let attr = attr(&OnHost::new(&link).ok()?.stat(AtFlags::empty()).ok()?);
+    if let Some(hidden) = Hidden::of(path) {
+        let attr = attr(&OnHost::new(&hidden.link()).ok()?.stat(AtFlags::empty()).ok()?);
         // A directory of the host that was handed in is closed by this way too.
         return (attr.file_type() != FileType::Directory).then_some(attr);
     }
@@ -413,9 +439,8 @@ fn attr(stat: &fs::Stat) -> Attr {
 /// What readlink(2) says of a link: that of a hidden file is the host's text.
 pub(crate) fn shown(body: Vec<u8>) -> Vec<u8> {
     let name = body.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let Some((pid, fd)) = std::str::from_utf8(name).ok().and_then(hidden) else { return body };
-    let link = format!("{pid}/fd/{fd}");
-    OnHost::new(&link).and_then(|link| link.link()).unwrap_or(body)
+    let Some(hidden) = std::str::from_utf8(name).ok().and_then(Hidden::of) else { return body };
+    OnHost::new(&hidden.link()).and_then(|link| link.link()).unwrap_or(body)
 }
 
 impl FileSystem for ProcView {
@@ -487,7 +512,8 @@ impl FileSystem for ProcView {
         let name = path.rsplit('/').next().unwrap_or_default();
         let on_host = OnHost::new(&path)?;
         if process_of(&path).is_some() {
-            if (PRIVATE.contains(&name) || descriptor(&path).is_some())
+            let hidden = Hidden::by_link(&path);
+            if (PRIVATE.contains(&name) || hidden.is_some())
                 && let Some(tid) = thread_of(&path)
             {
                 self.asker.may_access(tid)?;
@@ -495,12 +521,12 @@ impl FileSystem for ProcView {
             if name == "root" {
                 return body("/".to_owned());
             }
-            if let Some((pid, fd)) = descriptor(&path) {
+            if let Some(hidden) = hidden {
                 if let Some(place) = self.place(inode, &on_host) {
                     return Ok(place);
                 }
                 let up = "../".repeat(path.matches('/').count());
-                return body(format!("{up}{HIDDEN}{pid}-{fd}"));
+                return body(format!("{up}{}", hidden.name()));
             }
             if name == "cwd" || name == "exe" {
                 return self.place(inode, &on_host).ok_or(Errno::ENOENT);
@@ -512,9 +538,11 @@ impl FileSystem for ProcView {
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
         let path = self.path(inode)?;
         let access = OFlags::from_bits_retain((flags & OpenFlags::ACCMODE).bits() as u32);
-        if let Some((pid, fd)) = hidden(&path) {
-            let fd = self.reopened(pid, fd, access)?;
-            return Ok(Some(Box::new(Opened { fd, entries: None })));
+        if let Some(hidden) = Hidden::of(&path) {
+            let append = OFlags::from_bits_retain((flags & OpenFlags::APPEND).bits() as u32);
+            let fd = self.open_hidden(&hidden, access | append)?;
+            self.asker.0.strangers.lock().push(HostId::of_fd(&fd)?);
+            return Ok(Some(Box::new(Opened::file(fd))));
         }
         let on_host = OnHost::new(&path)?;
         if path.split('/').any(|name| PRIVATE.contains(&name))
@@ -524,8 +552,7 @@ impl FileSystem for ProcView {
         }
         if inode.attr().file_type() == FileType::Directory {
             let fd = on_host.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let entries = Some(entries(&fd, path.is_empty())?);
-            return Ok(Some(Box::new(Opened { fd, entries })));
+            return Ok(Some(Box::new(Opened::directory(fd, path.is_empty()))));
         }
         let process = process_of(&path);
         // What is no process's is the machine's.
@@ -535,23 +562,22 @@ impl FileSystem for ProcView {
         let name = path.rsplit('/').next().unwrap_or_default();
         let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
         let fd = match mounts {
-            Some((_, format)) => {
-                let task = inode.vfs().task_info(self.asker.0.task.load(Relaxed));
-                let text = task.and_then(|task| task.mounts(inode.vfs(), *format));
-                text_file(&text.ok_or(Errno::ENOENT)?)?
+            Some((_, format)) => text_file(&self.mounts(inode.vfs(), *format)?)?,
+            None if process.is_some() && name == MOUNT_STATS => {
+                text_file(&mount_stats(&self.mounts(inode.vfs(), MountFormat::Mounts)?))?
             }
             None => {
                 let host = on_host.open(access)?;
                 if process.is_some() && MAPS.contains(&name) {
                     let fd = text_file(&self.maps(host, inode.vfs())?)?;
-                    return Ok(Some(Box::new(Opened { fd, entries: None })));
+                    return Ok(Some(Box::new(Opened::file(fd))));
                 }
                 if name == "stat"
                     && let Some(tid) = thread_of(&path)
                     && self.asker.may_access(tid).is_err()
                 {
                     let fd = text_file(&stat_for_others(host)?)?;
-                    return Ok(Some(Box::new(Opened { fd, entries: None })));
+                    return Ok(Some(Box::new(Opened::file(fd))));
                 }
                 let person = thread_of(&path).filter(|_| name == "status");
                 match person.and_then(|tid| self.asker.credentials(tid)) {
@@ -560,7 +586,7 @@ impl FileSystem for ProcView {
                 }
             }
         };
-        Ok(Some(Box::new(Opened { fd, entries: None })))
+        Ok(Some(Box::new(Opened::file(fd))))
     }
 
     /// A file is read by its own opening.
@@ -568,11 +594,18 @@ impl FileSystem for ProcView {
         Err(Errno::EIO)
     }
 
-    /// No file has a size, so any will do: it is opened to be written anew.
-    fn setattr(&self, _: InodeRef<'_>, change: &Iattr) -> Result<()> {
-        let size =
-            Iattr { size: change.size, ctime: change.ctime, now: change.now, ..Iattr::default() };
-        if change.size.is_some() && *change == size { Ok(()) } else { Err(Errno::EPERM) }
+    /// No file has a size, so any will do: it is opened to be written anew. But what is behind a hidden one may have.
+    fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
+        let &Iattr { size, mtime, ctime, now, .. } = change;
+        let (Some(len), true) =
+            (size, *change == Iattr { size, mtime, ctime, now, ..Iattr::default() })
+        else {
+            return Err(Errno::EPERM);
+        };
+        match Hidden::of(&self.path(inode)?) {
+            Some(hidden) => answer(fs::ftruncate(self.open_hidden(&hidden, OFlags::WRONLY)?, len)),
+            None => Ok(()),
+        }
     }
 
     fn statfs(&self) -> Result<FsStat> {
@@ -630,6 +663,23 @@ fn stat_for_others(host: OwnedFd) -> Result<Vec<u8>> {
     Ok(format!("{name}) {}\n", words.collect::<Vec<_>>().join(" ")).into_bytes())
 }
 
+/// `/proc/PID/mountstats`, of which `/proc/PID/mounts` has all that file systems have to say here.
+///
+/// Linux: `show_vfsstat`
+fn mount_stats(mounts: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for line in mounts.split(|&byte| byte == b'\n') {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let (Some(source), Some(at), Some(kind)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let words = [b"device ", source, b" mounted on ", at, b" with fstype ", kind, b"\n"];
+        words.iter().for_each(|word| text.extend_from_slice(word));
+    }
+    text
+}
+
 /// A file that has this text.
 fn text_file(text: &[u8]) -> Result<OwnedFd> {
     let fd = answer(fs::memfd_create(c"proc", MemfdFlags::CLOEXEC))?;
@@ -640,29 +690,58 @@ fn text_file(text: &[u8]) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The names in a directory; at the top no other processes'.
-fn entries(dir: &OwnedFd, top: bool) -> Result<Vec<(u64, FileType, Vec<u8>)>> {
-    let mut found = Vec::new();
+/// A name in a directory, and where it stands there.
+struct Entry {
+    position: u64,
+    ino: u64,
+    kind: FileType,
+    name: Vec<u8>,
+}
+
+/// The names in a directory, by position; at the top no other processes'.
+fn entries(dir: &OwnedFd, top: bool) -> Result<Vec<Entry>> {
+    let (mut found, mut names) = (Vec::new(), 0);
     for entry in answer(fs::Dir::read_from(dir))?.flatten() {
         let name = entry.file_name().to_bytes();
-        let pid = std::str::from_utf8(name).ok().filter(|_| top).and_then(number);
-        if [&b"."[..], b".."].contains(&name) || pid.is_some_and(|pid| !is_of_the_program(pid)) {
+        let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
+        if [&b"."[..], b".."].contains(&name)
+            || top && number.is_some_and(|pid| !is_of_the_program(pid))
+        {
             continue;
         }
+        let position = match number {
+            Some(number) => FIRST_NUMBER + u64::from(number),
+            None => {
+                names += 1;
+                names
+            }
+        };
         let kind = match entry.file_type() {
             fs::FileType::Directory => FileType::Directory,
             fs::FileType::Symlink => FileType::Symlink,
             _ => FileType::Regular,
         };
-        found.push((entry.ino(), kind, name.to_vec()));
+        found.push(Entry { position, ino: entry.ino(), kind, name: name.to_vec() });
     }
+    found.sort_by_key(|entry| entry.position);
     Ok(found)
 }
 
-/// An opening: a descriptor of the host, or a listing as it was when it was opened.
+/// An opening: a descriptor of the host; and of a directory the listing, made anew whenever it is read from its begin.
 struct Opened {
     fd: OwnedFd,
-    entries: Option<Vec<(u64, FileType, Vec<u8>)>>,
+    top: bool,
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl Opened {
+    fn file(fd: OwnedFd) -> Self {
+        Self::directory(fd, false)
+    }
+
+    fn directory(fd: OwnedFd, top: bool) -> Self {
+        Self { fd, top, entries: Mutex::default() }
+    }
 }
 
 impl OpenHandle for Opened {
@@ -681,9 +760,13 @@ impl OpenHandle for Opened {
     }
 
     fn readdir(&self, _: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
-        let entries = self.entries.iter().flatten();
-        for (index, (ino, kind, name)) in (0..).zip(entries).skip(offset as usize) {
-            if !emit(index + 1, *ino, *kind, name) {
+        let mut entries = self.entries.lock();
+        if offset == 0 {
+            *entries = crate::procfs::entries(&self.fd, self.top)?;
+        }
+        let rest = entries.iter().skip_while(|entry| entry.position <= offset);
+        for Entry { position, ino, kind, name } in rest {
+            if !emit(*position, *ino, *kind, name) {
                 break;
             }
         }
@@ -701,11 +784,6 @@ mod tests {
 
     #[test]
     fn paths_are_told_apart() {
-        assert_eq!(descriptor("12/fd/3"), Some((12, 3)));
-        assert_eq!(descriptor("12/task/13/fd/0"), Some((13, 0)));
-        assert_eq!(descriptor("12/fdinfo/3"), None);
-        assert_eq!(hidden(".fd-12-0"), Some((12, 0)));
-        assert_eq!(hidden(".fd-x-0"), None);
         assert_eq!(process_of("12/exe"), Some(12));
         assert_eq!(process_of("self"), None);
         assert_eq!(process_of("012"), None);

@@ -5,8 +5,10 @@
 
 mod common;
 
+mod proc;
 mod programs;
 
+mod terminals;
 mod tree;
 
 mod users;

@@ -13,7 +13,7 @@
 
 use super::{any_path, at_flags, base_of, by_descriptor};
 use crate::{
-    cookies::{HostId, Known},
+    cookies::HostId,
     credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
@@ -34,7 +34,6 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     ffi::CString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
 };
 
 /// So many bytes of a script's first line are looked at.
@@ -241,8 +240,8 @@ fn run(
     let before = before.into_iter().map(CString::new).collect::<std::result::Result<Vec<_>, _>>();
     let before = before.map_err(|_| Errno::EINVAL)?;
     let fd = host(file)?;
-    let known: Arc<Known> = engine.cookies.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, (fd, beside), Some(known), becomes, before, vectors)
+    let known = engine.know(HostId::of_fd(fd)?, file.file());
+    engine.patch_exec(caller, (fd, beside), known, becomes, before, vectors)
 }
 
 /// The open file of the host that a file to be run is.
@@ -302,7 +301,7 @@ fn interpreter(
     let file = open_by_name(engine, caller, path)?;
     let on_host = fs::stat(path.as_slice()).map(|stat| HostId::of(&stat));
     let here = HostId::of_fd(host(&file)?)?;
-    engine.cookies.know(here, file.file());
+    engine.know(here, file.file());
     let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
     Ok(Some((file, if same { Where::Host } else { Where::Tree })))
 }

@@ -1,8 +1,8 @@
 //! Making, removing and moving names.
 
 use super::{any_path, at_flags, base_of, done};
-use crate::engine::{Caller, Engine, Reply};
-use pathwalk::{AtFlags, Dev, RenameFlags, Result, abi::AT_FDCWD};
+use crate::engine::{Base, Caller, Engine, Reply};
+use pathwalk::{AtFlags, Dev, OpenFlags, RenameFlags, Result, abi::AT_FDCWD};
 
 /// Of a path of which no flags say anything.
 const NONE: AtFlags = AtFlags::empty();
@@ -111,7 +111,16 @@ fn unlink_at(
 ) -> Result<Reply> {
     let path = any_path(caller, path, NONE)?;
     let base = base_of(engine, caller, dir, &path, NONE)?;
-    done(engine.task.unlinkat(base.at(), &path, flags))
+    let file = if flags.is_empty() { number(engine, &base, &path) } else { None };
+    engine.task.unlinkat(base.at(), &path, flags)?;
+    engine.lost_name(file);
+    done(Ok(()))
+}
+
+/// The number of the file that is about to lose this name.
+fn number(engine: &Engine, base: &Base, path: &[u8]) -> Option<u64> {
+    let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+    engine.task.openat(base.at(), path, flags, 0).ok().map(|file| file.ino())
 }
 
 pub(crate) fn rename(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -137,5 +146,8 @@ fn rename_at(
     let old_base = base_of(engine, caller, old_dir, &old, NONE)?;
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     let flags = RenameFlags::from_bits_retain(flags);
-    done(engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags))
+    let file = if flags.is_empty() { number(engine, &new_base, &new) } else { None };
+    engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags)?;
+    engine.lost_name(file);
+    done(Ok(()))
 }

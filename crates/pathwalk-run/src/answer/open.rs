@@ -3,8 +3,9 @@
 use super::{any_path, as_long_as_it_waits, base_of, done, later};
 use crate::{
     cookies::{HostId, Kind},
-    engine::{Caller, Cloexec, Engine, Reply, install},
+    engine::{Base, Caller, Cloexec, Engine, Reply, install},
     sys::{answer, memory, process::by_number},
+    tty,
 };
 use pathwalk::{
     AtFlags, Errno, Executable, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
@@ -12,6 +13,7 @@ use pathwalk::{
 };
 use rustix::fs::{self, Mode, OFlags};
 use std::{
+    io::IsTerminal,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
@@ -96,14 +98,33 @@ fn do_open(
         engine.task.openat2(base.at(), path, how)
     } else {
         engine.task.openat(base.at(), path, flags, how.mode as u32)
-    }?;
-    opened(engine, caller, file, flags)
+    };
+    match file {
+        // This process may have no terminal, and the caller one.
+        Err(Errno::ENXIO) if leads_to_terminal(engine, &base, path, how) => {
+            let fd = tty::open_current(engine, caller, flags)?.ok_or(Errno::ENXIO)?;
+            Ok(Reply::Install(fd, Cloexec::of(how.flags)))
+        }
+        file => opened(engine, caller, file?, flags),
+    }
+}
+
+/// Whether a path leads to the host's `/dev/tty`.
+fn leads_to_terminal(engine: &Engine, base: &Base, path: &[u8], how: &OpenHow) -> bool {
+    let flags = OpenFlags::PATH | (OpenFlags::from_bits_retain(how.flags) & OpenFlags::NOFOLLOW);
+    let how = OpenHow { flags: flags.bits(), mode: 0, ..*how };
+    let place = engine.task.openat2(base.at(), path, &how);
+    place.is_ok_and(|place| {
+        let stat = engine.task.fstat(&place);
+        stat.is_ok_and(|stat| tty::is_current(stat.st_rdev))
+            && place.host_place().is_ok_and(|host| host.is_some())
+    })
 }
 
 /// Gives an interpreter the program that it was run for.
 fn loaded(engine: &mut Engine, program: &Executable, cloexec: Cloexec) -> Result<Reply> {
     let host = program.file().host_fd().ok_or(Errno::EACCES)?;
-    engine.cookies.know(HostId::of_fd(host)?, program.file());
+    engine.know(HostId::of_fd(host)?, program.file());
     let fd = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
     Ok(Reply::Install(fd, cloexec))
 }
@@ -135,13 +156,29 @@ fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) ->
             let fifo = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
             return opened_fifo(engine, caller, &file, fifo, flags);
         }
+        fs::FileType::CharacterDevice if tty::is_current(stat.st_rdev) => {
+            if let Some(fd) = tty::open_current(engine, caller, flags)? {
+                return Ok(Reply::Install(fd, cloexec));
+            }
+        }
         _ => {}
     }
-    engine.cookies.know(HostId::of(&stat), &file);
+    let id = HostId::of(&stat);
+    engine.know(id, &file);
+    if flags.contains(OpenFlags::TMPFILE) {
+        engine.nameless.add(id);
+    }
     if flags.intersects(STATUS) {
         let status = answer(fs::fcntl_getfl(host))?;
         let told = OFlags::from_bits_retain((flags & STATUS).bits() as u32);
         answer(fs::fcntl_setfl(host, status | told))?;
+    }
+    if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::CharacterDevice
+        && tty::becomes_current(caller, stat.st_rdev, flags)
+        && host.is_terminal()
+    {
+        let fd = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
+        return engine.install_terminal(caller, &fd, cloexec);
     }
     Ok(Reply::InstallFile(file, cloexec))
 }
@@ -159,7 +196,7 @@ fn opened_fifo(
     fifo: OwnedFd,
     flags: OpenFlags,
 ) -> Result<Reply> {
-    let known = engine.cookies.know(HostId::of_fd(&fifo)?, file);
+    let known = engine.know(HostId::of_fd(&fifo)?, file);
     let cloexec = Cloexec::of(flags.bits());
     let told = OpenFlags::ACCMODE | OpenFlags::NONBLOCK | OpenFlags::APPEND;
     let told = OFlags::from_bits_retain((flags & told).bits() as u32) | OFlags::CLOEXEC;

@@ -1,0 +1,165 @@
+//! What the view of `/proc` shows, and what is opened by it.
+
+use crate::{
+    common::{can_run, said, text},
+    programs::same,
+};
+use std::{fs, process::Command};
+use tempfile::TempDir;
+
+#[test]
+fn what_has_no_place_is_opened_by_its_link_as_often_as_somebody_likes() {
+    same(
+        &["bash", "python3"],
+        r#"sh -c 'echo a > /dev/stderr; echo b > /dev/stderr; sh -c "echo c > /dev/stderr"; echo d > /dev/stderr' 2>&1 | cat
+sh -c 'sh -c "echo e > /dev/stdout"; readlink /proc/self/fd/1 | cut -c 1-6; ls -lL /dev/stdout | cut -c 1-10; echo f > /dev/stdout' | cat
+echo in | { head -c 1 /dev/stdin > /dev/null; cat /dev/stdin; }
+bash -c 'f() { cat "$1"; cat "$1"; }; f <(echo once)'
+python3 -c 'import os
+def opens(number, flags, text):
+    for path in "/proc/self/fd/", "/dev/fd/":
+        for _ in range(3):
+            fd = os.open(path + str(number), flags | os.O_NONBLOCK)
+            print(text, oct(os.fstat(fd).st_mode), os.readlink("/proc/self/fd/" + str(fd)).split(":")[0]); os.close(fd)
+opens(os.memfd_create("a"), os.O_RDWR, "memory")
+r, w = os.pipe()
+# Each end leads to both.
+opens(w, os.O_WRONLY, "written"); opens(w, os.O_RDWR, "both"); opens(w, os.O_RDONLY, "read"); opens(r, os.O_WRONLY, "back")'"#,
+    );
+}
+
+#[test]
+fn files_are_opened_to_be_written_anew() {
+    same(
+        &["python3"],
+        r#"sh -c 'echo 100 > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj'
+sh -c 'echo renamed > /proc/$$/comm; cat /proc/$$/comm; truncate -s 0 /proc/$$/comm && cat /proc/$$/comm'
+python3 -c 'import os
+for name in "clear_refs", "coredump_filter":
+    fd = os.open("/proc/self/" + name, os.O_WRONLY | os.O_TRUNC); print(os.write(fd, b"1"))'"#,
+    );
+}
+
+#[test]
+fn what_was_handed_in_and_is_not_in_the_tree_is_opened_by_its_link() {
+    if !can_run(&[]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (read, written) = (other.path().join("read"), other.path().join("written"));
+    fs::write(&read, "in\n").unwrap();
+    let script = "echo first, and long > /dev/stderr; echo then > /dev/stderr; echo last >> /dev/stderr
+cat /dev/stdin; (echo no > /dev/stdin) 2> /dev/null || echo refused; (: > /proc/self/fd/0) 2> /dev/null || echo refused";
+    let output = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "sh", "-c", script])
+        .current_dir(here.path())
+        .stdin(fs::File::open(&read).unwrap())
+        .stderr(fs::File::create(&written).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "in\nrefused\nrefused\n");
+    assert_eq!(fs::read_to_string(&written).unwrap(), "then\nlast\n");
+    assert_eq!(fs::read_to_string(&read).unwrap(), "in\n");
+}
+
+#[test]
+fn a_pipe_is_its_maker_s_also_for_whom_the_kernel_does_not_know() {
+    if !can_run(&["bash"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "cat <(echo through); stat -L -c %u /dev/fd/9 9< <(:)";
+    assert_eq!(said(here.path(), &["--uid", "4321", "bash", "-c", script]), "through\n4321\n");
+}
+
+#[test]
+fn directories_are_listed_as_they_are() {
+    same(
+        &["python3"],
+        r#"python3 -c 'import os, subprocess, threading
+def numbers(path): return {int(name) for name in os.listdir(path) if name.isdigit()}
+before = numbers("/proc"); child = subprocess.Popen(["sleep", "60"]); print(child.pid in before, child.pid in numbers("/proc"))
+child.kill(); child.wait(); print(child.pid in numbers("/proc"))
+before = numbers("/proc/self/fd"); os.dup2(0, 800); print(numbers("/proc/self/fd") - before == {800})
+os.close(800); print(numbers("/proc/self/fd") == before, os.listdir("/proc/self/fd") == sorted(os.listdir("/proc/self/fd"), key=int))
+event = threading.Event(); thread = threading.Thread(target=event.wait); print(len(numbers("/proc/self/task")))
+thread.start(); print(len(numbers("/proc/self/task"))); event.set(); thread.join()
+while len(numbers("/proc/self/task")) > 1: pass
+# Who is gone moves nobody that comes behind.
+os.dup2(0, 900); os.dup2(0, 950); import ctypes
+d = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY); seen = []
+def listed():
+    buf = ctypes.create_string_buffer(48); n = ctypes.CDLL(None).syscall(217, d, buf, 48)
+    raw, at, names = buf.raw, 0, []
+    while at < n:
+        size = int.from_bytes(raw[at + 16:at + 18], "little"); names.append(raw[at + 19:at + size].split(b"\0")[0].decode()); at += size
+    return names
+while True:
+    names = listed(); seen += names
+    if not names: break
+    if "900" not in seen: os.listdir("/proc/self/fd")
+    elif "950" not in seen: os.close(900); os.listdir("/proc/self/fd")
+print(seen.count("900"), seen.count("950"), len(seen) == len(set(seen)))'"#,
+    );
+}
+
+#[test]
+fn what_lost_its_name_and_is_closed_takes_no_room() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "
+import os
+def used():
+    return next(int(line.split()[1]) >> 10 for line in open('/proc/meminfo') if line.startswith('Shmem:'))
+def write(f): f.write(bytes(4 << 20)); f.close()
+def room(make):
+    before = used()
+    for _ in range(100): make()
+    grown = used() - before
+    return 'given back' if grown < 200 else grown
+path = '/tmp/f'
+def unlinks(): write(open(path, 'wb')); os.unlink(path)
+def renames(): write(open(path + '2', 'wb')); os.rename(path + '2', path)
+def nameless(): write(os.fdopen(os.open('/tmp', os.O_TMPFILE | os.O_RDWR), 'wb'))
+def unlinked():
+    f = open(path, 'wb'); os.unlink(path); write(f)
+for make in unlinks, renames, nameless, unlinked: print(room(make))
+# What somebody has open stays.
+kept = open(path, 'w+b'); os.unlink(path); kept.write(b'kept'); kept.flush(); unlinks(); unlinked(); room(unlinks)
+kept.seek(0); print(kept.read(), os.fstat(kept.fileno()).st_nlink, os.readlink('/proc/self/fd/%d' % kept.fileno()))
+";
+    let args = ["python3", "-c", script];
+    let want = "given back\n".repeat(4) + "b'kept' 0 /tmp/f (deleted)\n";
+    assert_eq!(said(here.path(), &args), want);
+}
+
+#[test]
+fn namespaces_are_told_apart() {
+    same(
+        &["python3"],
+        r#"readlink /proc/self/ns/mnt | cut -d : -f 1; test "$(stat -L -c '%i' /proc/self/ns/net)" = "$(stat -L -c '%i' /proc/$$/ns/net)" && echo the same
+python3 -c 'import os
+fd = os.open("/proc/self/ns/mnt", os.O_RDONLY); print(os.fstat(fd).st_ino == os.stat("/proc/self/ns/mnt").st_ino)
+print(os.readlink("/proc/self/fd/" + str(fd)).split(":")[0], len(os.listdir("/proc/self/ns")))'"#,
+    );
+}
+
+#[test]
+fn mounts_are_the_tree_s_in_each_of_the_files() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "cut -d ' ' -f 2,3 /proc/self/mounts; cat /proc/self/mountstats";
+    let out = said(here.path(), &["--rootfs", "/", "sh", "-c", script]);
+    let (stats, mounts): (Vec<_>, Vec<_>) =
+        out.lines().partition(|line| line.starts_with("device"));
+    let told = |line: &str| {
+        let (at, kind) = line.split_once(" mounted on ")?.1.split_once(" with fstype ")?;
+        Some(format!("{at} {kind}"))
+    };
+    assert_eq!(stats.into_iter().filter_map(told).collect::<Vec<_>>(), mounts);
+    assert!(mounts.len() > 2 && mounts[0].starts_with("/ "), "{out}");
+}

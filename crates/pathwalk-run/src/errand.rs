@@ -1,0 +1,122 @@
+//! A call that a thread makes for the supervisor, behind one of its own, and sees nothing of.
+//!
+//! ```text
+//!   it stops behind its call ──► registers of another one ──► into it ──► out of it ──► as they were, and it goes on
+//! ```
+//!
+//! Nobody waits for it here: how long it takes is the program's to say, which may change the instruction under the thread. What it
+//! calls then is something else, and its process is killed. Meanwhile all its signals are blocked.
+
+use crate::{
+    engine::Engine,
+    sys::{
+        process,
+        ptrace::{self, Report},
+    },
+};
+use libc::user_regs_struct;
+use pathwalk::Result;
+use std::collections::HashMap;
+
+/// The length of the instruction that makes a call.
+const SYSCALL: u64 = 2;
+
+/// A call: its number, and its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) nr: i64,
+    pub(crate) args: [u64; 3],
+}
+
+/// How far a thread is.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// It is about to stop behind its own call.
+    Stops,
+    /// It is about to make the call.
+    Before(Own),
+    /// The kernel does the call.
+    Called(Own),
+}
+
+/// What a thread has when it goes on.
+#[derive(Clone, Copy)]
+struct Own {
+    regs: user_regs_struct,
+    mask: u64,
+}
+
+/// Threads that make a call, or are only stopped and let go again.
+#[derive(Default)]
+pub(crate) struct Errands(HashMap<u32, (Option<Call>, Stage)>);
+
+impl Engine {
+    /// Has a thread make a call that is seized and about to stop behind its own; without a call it goes on.
+    pub(crate) fn send_on_errand(&mut self, tid: u32, call: Option<Call>) {
+        self.errands.0.insert(tid, (call, Stage::Stops));
+    }
+
+    /// Hears of a thread; whether it is on an errand.
+    pub(crate) fn hear_of_errand(&mut self, tid: u32, report: Report) -> bool {
+        let Some(&(call, stage)) = self.errands.0.get(&tid) else { return false };
+        let next = match (stage, report) {
+            (_, Report::Gone(_) | Report::Execed) => {
+                self.errands.0.remove(&tid);
+                return false;
+            }
+            (Stage::Stops, Report::Stopped) => call.and_then(|call| begin(tid, call).ok()),
+            (Stage::Before(own), Report::Call) => {
+                if call.is_some_and(|call| is_making(tid, call)) {
+                    Some(Stage::Called(own))
+                } else {
+                    process::kill(tid, libc::SIGKILL);
+                    None
+                }
+            }
+            (Stage::Called(Own { mut regs, mask }), Report::Call) => {
+                // It returns from no call that could be made again.
+                regs.orig_rax = u64::MAX;
+                let _ = ptrace::set_registers(tid, regs);
+                let _ = ptrace::set_signal_mask(tid, mask);
+                None
+            }
+            (Stage::Stops, _) => return false,
+            (stage, Report::Signal(signal)) => {
+                let _ = ptrace::cont_to_call(tid, signal);
+                self.errands.0.insert(tid, (call, stage));
+                return true;
+            }
+            (stage, _) => Some(stage),
+        };
+        match next {
+            Some(stage) => {
+                self.errands.0.insert(tid, (call, stage));
+                let _ = ptrace::cont_to_call(tid, 0);
+            }
+            None => {
+                self.errands.0.remove(&tid);
+                let _ = ptrace::detach(tid);
+            }
+        }
+        true
+    }
+}
+
+/// Puts a call into the registers of a thread that stopped behind one.
+fn begin(tid: u32, Call { nr, args }: Call) -> Result<Stage> {
+    let (before, mask) = (ptrace::registers(tid)?, ptrace::signal_mask(tid)?);
+    let mut regs = before;
+    (regs.rax, [regs.rdi, regs.rsi, regs.rdx]) = (nr.cast_unsigned(), args);
+    regs.orig_rax = u64::MAX;
+    regs.rip -= SYSCALL;
+    ptrace::set_signal_mask(tid, u64::MAX)?;
+    ptrace::set_registers(tid, regs)?;
+    Ok(Stage::Before(Own { regs: before, mask }))
+}
+
+/// Whether this is the call that a thread is about to make.
+fn is_making(tid: u32, Call { nr, args }: Call) -> bool {
+    ptrace::registers(tid).is_ok_and(|regs| {
+        regs.orig_rax == nr.cast_unsigned() && [regs.rdi, regs.rsi, regs.rdx] == args
+    })
+}

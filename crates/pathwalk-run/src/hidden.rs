@@ -1,0 +1,85 @@
+//! Files at the top of the view of `/proc` that nobody lists: what links of processes lead to that has no place in the tree.
+
+/// What a hidden file stands for, of which thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    Descriptor(u32, u32),
+    Namespace(u32, String),
+}
+
+impl Hidden {
+    /// By its name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        if let Some((pid, fd)) = name.strip_prefix(".fd-").and_then(|rest| rest.split_once('-')) {
+            return Some(Self::Descriptor(number(pid)?, fd.parse().ok()?));
+        }
+        let (pid, kind) = name.strip_prefix(".ns-")?.split_once('-')?;
+        let plain = kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        Some(Self::Namespace(number(pid)?, kind.to_owned())).filter(|_| plain)
+    }
+
+    /// By the link that leads to it: `PID/fd/N`, `PID/task/TID/fd/N`, and the same with `ns/NAME`.
+    pub(crate) fn by_link(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        match parts[..] {
+            [pid, "fd", fd] | [_, "task", pid, "fd", fd] => {
+                Some(Self::Descriptor(number(pid)?, fd.parse().ok()?))
+            }
+            [pid, "ns", kind] | [_, "task", pid, "ns", kind] => {
+                Some(Self::Namespace(number(pid)?, kind.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Descriptor(tid, fd) => format!(".fd-{tid}-{fd}"),
+            Self::Namespace(tid, kind) => format!(".ns-{tid}-{kind}"),
+        }
+    }
+
+    /// The host's link.
+    pub(crate) fn link(&self) -> String {
+        match self {
+            Self::Descriptor(tid, fd) => format!("{tid}/fd/{fd}"),
+            Self::Namespace(tid, kind) => format!("{tid}/ns/{kind}"),
+        }
+    }
+
+    pub(crate) fn tid(&self) -> u32 {
+        match self {
+            Self::Descriptor(tid, _) | Self::Namespace(tid, _) => *tid,
+        }
+    }
+}
+
+/// A number as the kernel writes it in `/proc`.
+pub(crate) fn number(name: &str) -> Option<u32> {
+    let canonical = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
+    if canonical { name.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_links_are_told_apart() {
+        assert_eq!(Hidden::by_link("12/fd/3"), Some(Hidden::Descriptor(12, 3)));
+        assert_eq!(Hidden::by_link("12/task/13/fd/0"), Some(Hidden::Descriptor(13, 0)));
+        assert_eq!(Hidden::by_link("12/fdinfo/3"), None);
+        let namespace = Hidden::Namespace(12, "pid_for_children".to_owned());
+        assert_eq!(Hidden::by_link("12/ns/pid_for_children"), Some(namespace.clone()));
+        for (hidden, name, link) in [
+            (Hidden::Descriptor(12, 0), ".fd-12-0", "12/fd/0"),
+            (namespace, ".ns-12-pid_for_children", "12/ns/pid_for_children"),
+        ] {
+            assert_eq!((&*hidden.name(), &*hidden.link()), (name, link));
+            assert_eq!(Hidden::of(name), Some(hidden));
+        }
+        for name in [".fd-x-0", ".fd-12", ".ns-12-../exe", ".ns-x-mnt", "12"] {
+            assert_eq!(Hidden::of(name), None, "{name}");
+        }
+    }
+}
