@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A script's interpreter has further arguments in front of those that were given, and so has a loader. They are put here, not into
-//! the memory of who ran it, as nobody knows what it has where.
+//! the memory of who ran it, as nobody knows what it has where. And the kernel is given a descriptor, so that `AT_EXECFN`, by which
+//! name the program was run, has to be put here too.
 //!
 //! The auxiliary vector the kernel has filled with whom it knows. It says too whether the program should trust its environment: one
 //! that has its owner's rights must not, and the dynamic loader acts on that before anything else.
@@ -24,16 +25,32 @@ const WORDS: usize = 512;
 /// `AT_NULL`
 const NULL: u64 = 0;
 
-/// Exchanges a program's first argument for these, if there are any; its thread is stopped.
+/// What a program is told beside what it was given.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Arguments instead of the first that was given, if there are any.
+    pub(crate) before: Vec<CString>,
+    /// By which name it was run.
+    pub(crate) name: CString,
+    /// What its process is called.
+    pub(crate) comm: CString,
+}
+
+/// Where something is in its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub(crate) comm: u64,
+    /// What the kernel gives each program.
+    pub(crate) vdso: u64,
+}
+
+/// Tells a program what it is told; its thread is stopped.
 ///
 /// # Errors
 ///
 /// - `EFAULT`: the stack is not as the kernel makes it, or has no room.
 /// - `ESRCH`: the thread is gone.
-pub(crate) fn arguments(tid: u32, before: &[CString]) -> Result<()> {
-    if before.is_empty() {
-        return Ok(());
-    }
+pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<Put> {
     let mut regs = ptrace::registers(tid)?;
     let mut words = Words { tid, at: regs.rsp, read: Vec::new(), next: 0 };
     let given = words.next()?.1;
@@ -42,7 +59,7 @@ pub(crate) fn arguments(tid: u32, before: &[CString]) -> Result<()> {
     let mut nulls = 0;
     for index in 0_u64.. {
         let (_, word) = words.next()?;
-        if index > 0 || given == 0 {
+        if index > 0 || given == 0 || before.is_empty() {
             rest.push(word);
         }
         nulls += usize::from(word == 0);
@@ -50,32 +67,43 @@ pub(crate) fn arguments(tid: u32, before: &[CString]) -> Result<()> {
             break;
         }
     }
+    let (mut vdso, mut execfn) = (0, None);
     let end = loop {
         let (_, kind) = words.next()?;
         let (at, value) = words.next()?;
         rest.extend([kind, value]);
-        if kind == NULL {
-            break at + 8;
+        match kind {
+            libc::AT_SYSINFO_EHDR => vdso = value,
+            libc::AT_EXECFN => execfn = Some(rest.len() - 1),
+            NULL => break at + 8,
+            _ => {}
         }
     };
-    let strings: usize = before.iter().map(|text| text.as_bytes_with_nul().len()).sum();
+    let texts = || before.iter().chain([name, comm]);
+    let len = |text: &CString| text.as_bytes_with_nul().len();
+    let strings: usize = texts().map(len).sum();
     let count = 1 + before.len() + rest.len();
     let room = (8 * count + strings) as u64;
     // The ABI has it end so.
     let top = end.checked_sub(room).ok_or(Errno::EFAULT)? & !15;
     let mut bytes = Vec::with_capacity(room as usize);
-    let argc = given.max(1) - 1 + before.len() as u64;
+    let taken = if before.is_empty() { given } else { given.max(1) - 1 };
+    let argc = taken + before.len() as u64;
     bytes.extend_from_slice(&argc.to_ne_bytes());
     let mut at = top + 8 * count as u64;
     for text in before {
         bytes.extend_from_slice(&at.to_ne_bytes());
-        at += text.as_bytes_with_nul().len() as u64;
+        at += len(text) as u64;
+    }
+    if let Some(execfn) = execfn {
+        rest[execfn] = at;
     }
     bytes.extend(rest.into_iter().flat_map(u64::to_ne_bytes));
-    bytes.extend(before.iter().flat_map(|text| text.as_bytes_with_nul()));
+    bytes.extend(texts().flat_map(|text| text.as_bytes_with_nul()));
     memory::write_stack(tid, top, &bytes)?;
     regs.rsp = top;
-    ptrace::set_registers(tid, regs)
+    ptrace::set_registers(tid, regs)?;
+    Ok(Put { comm: at + len(name) as u64, vdso })
 }
 
 /// Writes who it is into the stack of a program of which no instruction ran yet; its thread is stopped.

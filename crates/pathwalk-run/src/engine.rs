@@ -169,6 +169,8 @@ pub(crate) struct Engine {
     pidfds: HashMap<u32, Arc<OwnedFd>>,
     pub(crate) nameless: Nameless,
     pub(crate) errands: Errands,
+    /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
+    pub(crate) interpreters: HashMap<(HostId, i64, u64), bool>,
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
     outside: Outside,
@@ -237,6 +239,7 @@ impl Engine {
             pidfds: HashMap::new(),
             nameless: Nameless::default(),
             errands: Errands::default(),
+            interpreters: HashMap::new(),
             strangers: HashSet::new(),
             outside,
             program,
@@ -451,6 +454,7 @@ impl Engine {
     fn sweep(&mut self) {
         let since = Instant::now();
         self.cookies.sweep();
+        self.asker.images().sweep();
         self.pidfds.clear();
         if let Some(people) = &mut self.people {
             people.sweep();

@@ -33,6 +33,8 @@ pub(crate) struct Call {
 enum Stage {
     /// It is about to stop behind its own call.
     Stops,
+    /// Its own call was exec, which is about to return: the instruction that it makes the call by, and the signals that it goes on with.
+    Execs(u64, u64),
     /// It is about to make the call.
     Before(Own),
     /// The kernel does the call.
@@ -56,6 +58,22 @@ impl Engine {
         self.errands.0.insert(tid, (call, Stage::Stops));
     }
 
+    /// The same of one that stopped in exec, in front of a program's first instruction, and has these signals blocked when it goes on;
+    /// whether it makes the call.
+    pub(crate) fn send_on_first_errand(
+        &mut self,
+        tid: u32,
+        call: Call,
+        at: u64,
+        mask: u64,
+    ) -> bool {
+        let goes = ptrace::cont_to_call(tid, 0).is_ok();
+        if goes {
+            self.errands.0.insert(tid, (Some(call), Stage::Execs(at, mask)));
+        }
+        goes
+    }
+
     /// Hears of a thread; whether it is on an errand.
     pub(crate) fn hear_of_errand(&mut self, tid: u32, report: Report) -> bool {
         let Some(&(call, stage)) = self.errands.0.get(&tid) else { return false };
@@ -64,7 +82,14 @@ impl Engine {
                 self.errands.0.remove(&tid);
                 return false;
             }
-            (Stage::Stops, Report::Stopped) => call.and_then(|call| begin(tid, call).ok()),
+            (Stage::Stops, Report::Stopped) => call.and_then(|call| behind(tid, call).ok()),
+            (Stage::Execs(at, mask), Report::Call) => {
+                let begun = call.and_then(|call| begin(tid, call, at, mask).ok());
+                if begun.is_none() {
+                    let _ = ptrace::set_signal_mask(tid, mask);
+                }
+                begun
+            }
             (Stage::Before(own), Report::Call) => {
                 if call.is_some_and(|call| is_making(tid, call)) {
                     Some(Stage::Called(own))
@@ -102,13 +127,18 @@ impl Engine {
     }
 }
 
-/// Puts a call into the registers of a thread that stopped behind one.
-fn begin(tid: u32, Call { nr, args }: Call) -> Result<Stage> {
-    let (before, mask) = (ptrace::registers(tid)?, ptrace::signal_mask(tid)?);
+/// Has a thread that stopped behind a call make another one by the same instruction.
+fn behind(tid: u32, call: Call) -> Result<Stage> {
+    begin(tid, call, ptrace::registers(tid)?.rip - SYSCALL, ptrace::signal_mask(tid)?)
+}
+
+/// Puts a call into the registers of a stopped thread, which makes it by the instruction there.
+fn begin(tid: u32, Call { nr, args }: Call, at: u64, mask: u64) -> Result<Stage> {
+    let before = ptrace::registers(tid)?;
     let mut regs = before;
     (regs.rax, [regs.rdi, regs.rsi, regs.rdx]) = (nr.cast_unsigned(), args);
     regs.orig_rax = u64::MAX;
-    regs.rip -= SYSCALL;
+    regs.rip = at;
     ptrace::set_signal_mask(tid, u64::MAX)?;
     ptrace::set_registers(tid, regs)?;
     Ok(Stage::Before(Own { regs: before, mask }))

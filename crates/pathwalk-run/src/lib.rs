@@ -6,7 +6,7 @@
 //!   engine      receives them, copies what they point to, answers                 engine, room, answer/*
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
 //!   cookies     what a descriptor of the host stands for in the tree              cookies, nameless
-//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv, errand, tty
+//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv, image, errand, tty
 //!   people      who the threads are, with credentials that the kernel has not     people, kin, credentials, given
 //! ```
 //!
@@ -35,6 +35,8 @@ mod answer;
 mod patch;
 
 mod auxv;
+
+mod image;
 
 mod credentials;
 

@@ -58,6 +58,7 @@ impl Engine {
         let (many, much) = self.nameless.enough;
         if count >= many || bytes >= much {
             self.cookies.sweep();
+            self.asker.images().sweep();
             let (count, bytes) = self.count_nameless();
             self.nameless.enough = (2 * count + MANY, 2 * bytes + MUCH);
         }

@@ -30,7 +30,7 @@
 //! the stack of the new program, which nobody else has (`auxv`).
 
 use crate::{
-    auxv,
+    auxv::{self, Told},
     cookies::{HostId, Known, of_thread},
     credentials::Ran,
     engine::{Caller, Engine, Reply},
@@ -45,7 +45,6 @@ use pathwalk::{AtFlags, Errno, Executable, Result};
 use rustix::fs;
 use std::{
     collections::HashMap,
-    ffi::CString,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -119,8 +118,8 @@ struct Patch {
     args: [u64; 6],
     /// The descriptor that it got for the call, which it is not to keep, and of which file that is.
     got: (i32, HostId),
-    /// The new program's arguments in front of those that the thread gave from the second on.
-    before_argv: Vec<CString>,
+    /// What the new program is told beside what the thread gave.
+    told: Told,
     /// Who it is, where it has virtual credentials, when it runs the program.
     becomes: Option<Ran>,
     before: user_regs_struct,
@@ -225,7 +224,7 @@ pub(crate) struct Vectors {
 }
 
 impl Engine {
-    /// Lets the thread run an open file, with these arguments instead of the first that it gave, if there are any.
+    /// Lets the thread run an open file, which is told this.
     ///
     /// # Errors
     ///
@@ -238,7 +237,7 @@ impl Engine {
         (file, beside): (BorrowedFd<'_>, Beside),
         known: Option<Arc<Known>>,
         becomes: Option<Ran>,
-        before_argv: Vec<CString>,
+        told: Told,
         vectors: Vectors,
     ) -> Result<Reply> {
         let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
@@ -249,7 +248,7 @@ impl Engine {
             Beside::Interpreter(interpreter) => Goal::Exec(id, interpreter),
             Beside::Program(loaded) => Goal::Load(id, loaded),
         };
-        self.patch(caller, file, goal, (known, becomes, before_argv), |regs| {
+        self.patch(caller, file, goal, (known, becomes, told), |regs| {
             (regs.rsi, regs.rdx, regs.r10) = (vectors.empty, vectors.argv, vectors.envp);
             regs.r8 = given.into();
         })
@@ -266,7 +265,7 @@ impl Engine {
         cookie: BorrowedFd<'_>,
         known: Arc<Known>,
     ) -> Result<Reply> {
-        self.patch(caller, cookie, Goal::Chdir, (Some(known), None, Vec::new()), |_| ())
+        self.patch(caller, cookie, Goal::Chdir, (Some(known), None, Told::default()), |_| ())
     }
 
     /// Gives the thread a descriptor, and has it make a call of which that is the first argument.
@@ -275,7 +274,7 @@ impl Engine {
         caller: &Caller,
         file: BorrowedFd<'_>,
         goal: Goal,
-        (known, becomes, before_argv): (Option<Arc<Known>>, Option<Ran>, Vec<CString>),
+        (known, becomes, told): (Option<Arc<Known>>, Option<Ran>, Told),
         change: impl FnOnce(&mut user_regs_struct),
     ) -> Result<Reply> {
         let tid = caller.tid;
@@ -304,18 +303,7 @@ impl Engine {
             let got = (number as i32, id);
             let stage = Stage::Before;
             let tries = self.patches.again.remove(&tid).unwrap_or(0);
-            Ok(Patch {
-                goal,
-                stage,
-                tries,
-                args,
-                got,
-                before_argv,
-                becomes,
-                before,
-                mask,
-                _known: known,
-            })
+            Ok(Patch { goal, stage, tries, args, got, told, becomes, before, mask, _known: known })
         });
         match changed {
             Ok(patch) => {
@@ -455,10 +443,21 @@ impl Engine {
             }
             Goal::Chdir => false,
         };
-        let put = auxv::arguments(process, &patch.before_argv);
+        let put = auxv::arguments(process, &patch.told);
         let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, process, who));
+        if let Goal::Load(_, loaded) = &patch.goal {
+            self.asker.images().runs(process, loaded.program.file());
+        }
         let loads = self.loads.runs(process, patch.goal);
-        settle(process, right && put.and(told).and(loads).is_ok(), patch.mask);
+        let right = right && told.and(loads).is_ok();
+        match put {
+            Ok(put) if right => {
+                if !self.take_name(process, &patch.told.comm, put, patch.mask) {
+                    settle(process, true, patch.mask);
+                }
+            }
+            _ => settle(process, false, patch.mask),
+        }
     }
 
     /// The thread runs another program, as somebody.

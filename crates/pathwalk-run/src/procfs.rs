@@ -19,6 +19,7 @@ use crate::{
     cookies::{HostId, Knowns},
     credentials::{By, Credentials, Ids},
     hidden::{Hidden, number},
+    image::Images,
     mapped,
     people::{Person, Thread, Threads},
     sys::{answer, errno_of, process},
@@ -89,6 +90,8 @@ struct Asked {
     task: AtomicU32,
     /// Those that have virtual credentials.
     threads: Threads,
+    /// Which programs run by interpreters.
+    images: Images,
     /// What was opened for the call and is no file of the tree.
     strangers: Mutex<Vec<HostId>>,
 }
@@ -98,6 +101,11 @@ impl Asker {
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
         self.0.strangers.lock().clear();
+    }
+
+    /// Which programs run by interpreters.
+    pub(crate) fn images(&self) -> &Images {
+        &self.0.images
     }
 
     /// Whether this was opened for the call by a name that nobody sees, and has no place by that.
@@ -527,6 +535,13 @@ impl FileSystem for ProcView {
                 }
                 let up = "../".repeat(path.matches('/').count());
                 return body(format!("{up}{}", hidden.name()));
+            }
+            if name == "exe"
+                && let Some(program) =
+                    thread_of(&path).and_then(|tid| self.asker.0.images.program(tid))
+                && let Some(place) = program.held_place(inode.vfs())
+            {
+                return Ok(LinkTarget::Place(place));
             }
             if name == "cwd" || name == "exe" {
                 return self.place(inode, &on_host).ok_or(Errno::ENOENT);

@@ -5,7 +5,9 @@
 
 mod common;
 
+mod image;
 mod proc;
+
 mod programs;
 
 mod terminals;

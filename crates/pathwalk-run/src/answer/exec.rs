@@ -13,6 +13,7 @@
 
 use super::{any_path, at_flags, base_of, by_descriptor};
 use crate::{
+    auxv::Told,
     cookies::HostId,
     credentials::Ran,
     elf::{Elf, read_elf},
@@ -42,6 +43,10 @@ const LINE: usize = 256;
 const AT_ONCE: usize = 16 << 10;
 /// So many pages of arguments are kept.
 const PAGES: usize = 1024;
+/// Of so many interpreters it is known what they take.
+const INTERPRETERS: usize = 64;
+/// An interpreter has no more bytes.
+const LOADER: usize = 4 << 20;
 /// A script's interpreter may be a script: so many times.
 const LEVELS: usize = 5;
 /// `AT_EXECVE_CHECK`: whether the file could be run, and no more. An interpreter is not looked for.
@@ -55,7 +60,34 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let file = engine.task.open_exec(base.at(), &path, AtFlags::empty())?;
     let vectors = vectors(caller, &path, [0, 1, 2]);
-    exec(engine, caller, file, path, vectors)
+    exec(engine, caller, file, Called::by(path), vectors)
+}
+
+/// How a program was called.
+struct Called {
+    /// By which name.
+    name: Vec<u8>,
+    /// What its process is called.
+    comm: Vec<u8>,
+}
+
+impl Called {
+    fn by(name: Vec<u8>) -> Self {
+        let comm = last(&name);
+        Self { name, comm }
+    }
+
+    /// With these arguments in front.
+    fn told(self, before: Vec<Vec<u8>>) -> Result<Told> {
+        let text = |bytes| CString::new(bytes).map_err(|_| Errno::EINVAL);
+        let before = before.into_iter().map(text).collect::<Result<_>>()?;
+        Ok(Told { before, name: text(self.name)?, comm: text(self.comm)? })
+    }
+}
+
+/// The last name in a path.
+fn last(path: &[u8]) -> Vec<u8> {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).to_vec()
 }
 
 /// What a program is given; the path is an argument too.
@@ -74,13 +106,19 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         let known = match engine.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => known,
             Descriptor::Foreign(fd) if only_asked => return check_memory(&fd),
-            Descriptor::Foreign(fd) => return exec_memory(engine, caller, &fd, vectors),
+            Descriptor::Foreign(file) => {
+                let name = format!("/dev/fd/{fd}").into_bytes();
+                return exec_memory(engine, caller, &file, name, vectors);
+            }
         };
         let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
         if only_asked {
             return may_run(engine, &file);
         }
-        return exec(engine, caller, file, format!("/dev/fd/{fd}").into_bytes(), vectors);
+        // As Linux has it since 6.14; before, the process was called by the number.
+        let comm = last(&engine.task.d_path(file.file())?);
+        let name = format!("/dev/fd/{fd}").into_bytes();
+        return exec(engine, caller, file, Called { name, comm }, vectors);
     }
     let path = any_path(caller, 1, flags)?;
     let base = base_of(engine, caller, fd, &path, flags)?;
@@ -91,7 +129,7 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let vectors = vectors(caller, &path, [1, 2, 3]);
     let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
     let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
-    exec(engine, caller, file, name, vectors)
+    exec(engine, caller, file, Called::by(name), vectors)
 }
 
 /// Whether a file could be run that may be.
@@ -133,6 +171,7 @@ fn exec_memory(
     engine: &mut Engine,
     caller: &Caller,
     fd: &OwnedFd,
+    name: Vec<u8>,
     vectors: Vectors,
 ) -> Result<Reply> {
     let stat = answer(fs::fstat(fd))?;
@@ -155,18 +194,23 @@ fn exec_memory(
         None => None,
     };
     let beside = Beside::Interpreter(interpreter);
-    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, Vec::new(), vectors)
+    let link = answer(fs::readlink(by_number(fd), Vec::new()))?;
+    let comm = link.as_bytes().strip_prefix(b"/").unwrap_or_default();
+    let comm = comm.strip_suffix(b" (deleted)").unwrap_or(comm).to_vec();
+    let told = Called { name, comm }.told(Vec::new())?;
+    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, told, vectors)
 }
 
-/// Runs a file that was found by this name.
+/// Runs a file that was found so.
 fn exec(
     engine: &mut Engine,
     caller: &Caller,
     mut file: Executable,
-    mut name: Vec<u8>,
+    called: Called,
     vectors: Vectors,
 ) -> Result<Reply> {
     fit(caller, vectors)?;
+    let mut name = called.name.clone();
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     for level in 0.. {
@@ -193,22 +237,54 @@ fn exec(
         Some((interpreter, Where::Tree)) => interpreter,
         kernels => {
             let kernels = Beside::Interpreter(kernels.map(|(interpreter, _)| interpreter));
-            return run(engine, caller, (&file, kernels), becomes, before, vectors);
+            return run(engine, caller, (&file, kernels), becomes, called.told(before)?, vectors);
         }
     };
-    // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it. What has no slash it would look for elsewhere.
-    if !name.contains(&b'/') {
+    // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it; where that is it takes for the program's origin. What
+    // has no slash it would look for elsewhere. One that knows no name but the path is given what the program was called by.
+    let argv0 = takes_argv0(engine, host(&interpreter)?)?;
+    let path = engine.task.d_path(file.file()).ok().filter(|path| argv0 && path.starts_with(b"/"));
+    if let Some(path) = path {
+        name = path;
+    } else if !name.contains(&b'/') {
         name.splice(0..0, *b"./");
     }
-    let called = match before.first() {
-        Some(called) => called.clone(),
-        None => first_argument(caller, vectors.argv)?,
-    };
-    let path = elf.interpreter.unwrap_or_default();
-    let mut args = vec![path, b"--argv0".to_vec(), called, name.clone()];
+    let mut args = vec![elf.interpreter.unwrap_or_default()];
+    if argv0 {
+        let first = match before.first() {
+            Some(first) => first.clone(),
+            None => first_argument(caller, vectors.argv)?,
+        };
+        args.extend([b"--argv0".to_vec(), first]);
+    }
+    args.push(name.clone());
     args.extend(before.into_iter().skip(1));
     let program = Beside::Program(Loaded { program: file, name });
-    run(engine, caller, (&interpreter, program), becomes, args, vectors)
+    run(engine, caller, (&interpreter, program), becomes, called.told(args)?, vectors)
+}
+
+/// Whether an interpreter takes `--argv0`: that of the GNU C library since 2.33, all others.
+fn takes_argv0(engine: &mut Engine, interpreter: BorrowedFd<'_>) -> Result<bool> {
+    let stat = answer(fs::fstat(interpreter))?;
+    let key = (HostId::of(&stat), stat.st_ctime, stat.st_ctime_nsec as u64);
+    if let Some(&takes) = engine.interpreters.get(&key) {
+        return Ok(takes);
+    }
+    let mut code = vec![0; LOADER.min(stat.st_size as usize)];
+    let mut read = 0;
+    while read < code.len() {
+        match answer(io::pread(interpreter, &mut code[read..], read as u64))? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    let has = |word: &[u8]| code[..read].windows(word.len()).any(|bytes| bytes == word);
+    let takes = has(b"\0--argv0\0") || !has(b"\0--inhibit-cache\0");
+    if engine.interpreters.len() >= INTERPRETERS {
+        engine.interpreters.clear();
+    }
+    engine.interpreters.insert(key, takes);
+    Ok(takes)
 }
 
 /// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
@@ -234,14 +310,12 @@ fn run(
     caller: &Caller,
     (file, beside): (&Executable, Beside),
     becomes: Option<Ran>,
-    before: Vec<Vec<u8>>,
+    told: Told,
     vectors: Vectors,
 ) -> Result<Reply> {
-    let before = before.into_iter().map(CString::new).collect::<std::result::Result<Vec<_>, _>>();
-    let before = before.map_err(|_| Errno::EINVAL)?;
     let fd = host(file)?;
     let known = engine.know(HostId::of_fd(fd)?, file.file());
-    engine.patch_exec(caller, (fd, beside), known, becomes, before, vectors)
+    engine.patch_exec(caller, (fd, beside), known, becomes, told, vectors)
 }
 
 /// The open file of the host that a file to be run is.
