@@ -90,6 +90,7 @@ impl HostFs {
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
         if options.coherence != Coherence::Exclusive {
             features |= Features::REVALIDATE | Features::LOOKUP_MANY | Features::GETATTR;
+            features.set(Features::EACH_NAME, options.coherence == Coherence::Watched);
         }
         let watched = options.coherence == Coherence::Watched;
         // What is watched is known name by name; and a host without openat2 is asked name by name.

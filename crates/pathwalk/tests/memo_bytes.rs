@@ -33,6 +33,21 @@ fn remembered_by(threads: usize, paths: usize, budget: u64) -> u64 {
     bytes
 }
 
+/// How many bytes a thread has that looks at a path which is longer than a memo has room for.
+fn remembered_far_away(budget: u64) -> u64 {
+    let config = Config { memo_bytes: budget, ..Config::default() };
+    let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
+    let path = format!("/{}", "n".repeat(250));
+    task.mkdir(&path, 0o755).unwrap();
+    let look = || {
+        (0..5).for_each(|_| task.access(&path, AccessMode::empty()).unwrap());
+        memo_bytes()
+    };
+    let bytes = thread::scope(|scope| scope.spawn(look).join().unwrap());
+    assert_eq!(memo_bytes(), 0, "what ended threads had is given back");
+    bytes
+}
+
 /// A machine's clock that walks in another machine.
 fn walking() -> Timespec {
     if let Some(task) = OTHER.get() {
@@ -125,6 +140,14 @@ fn threads_remember_no_more_than_the_budget() {
     let fewer = remembered_by(1, 500, many - 1);
     assert!((many / 2..many).contains(&fewer), "{fewer} of {many}: what there is room for");
     assert!(remembered_by(1, 5000, 1 << 20) < 1 << 19, "a thread has so many memos and no more");
+
+    let long = remembered_far_away(1 << 20);
+    assert!((one + 1..1 << 16).contains(&long), "what has no room in a memo is counted: {long}");
+    assert_eq!(
+        remembered_far_away(long - 1),
+        one,
+        "and where it has none in the budget it is walked"
+    );
 
     let (before, after) = by_way_of_a_clock_that_walks();
     assert_eq!((before, after), (one, one), "what the clock walks takes nothing");

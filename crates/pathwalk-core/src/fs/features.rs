@@ -19,6 +19,8 @@ bitflags! {
         const REVALIDATE = 1 << 3;
         /// … of a run of cached names at a time, by [`FileSystem::lookup_many`](super::FileSystem::lookup_many).
         const LOOKUP_MANY = 1 << 7;
+        /// … which then says of each name by itself whether it holds, not only where all of them lead.
+        const EACH_NAME = 1 << 16;
         /// … and of all cached names of a path at once, by [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path), where
         /// a thread walked it before.
         const REVALIDATE_PATH = 1 << 15;

@@ -136,8 +136,9 @@ pub trait FileSystem: Send + Sync + 'static {
     /// A `..` among them leads back to the directory that was gone through before; it is never the first nor the last, and
     /// never leads above `dir`.
     ///
-    /// What is left open between two answers is the file system's to say: that all names lead where they led is enough. Names
-    /// are asked about below directories that the caller may search as far as the cache knows.
+    /// That so many names hold says that together they lead where they led, and nothing of the directories between, unless
+    /// [`Features::EACH_NAME`] is set; without it there is a symlink in no run of more than one name. Names are asked about below
+    /// directories that the caller may search as far as the cache knows.
     ///
     /// # Errors
     ///
@@ -183,7 +184,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Decides about access; asked if [`Features::PERMISSION`] is set.
+    /// Decides about access; asked if [`Features::PERMISSION`] is set. `access` is empty where it is asked whether the file is
+    /// there (`F_OK`; Linux's mask 0).
     ///
     /// # Errors
     ///

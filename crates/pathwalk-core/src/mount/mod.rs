@@ -192,6 +192,9 @@ pub(crate) const FLAGLESS: u32 = 1 << 29;
 /// In a mount's block size: [`Features::PERMISSION`](crate::fs::Features::PERMISSION).
 pub(crate) const DECIDES: u32 = 1 << 28;
 
+/// What is no size in a mount's block size.
+pub(crate) const NO_SIZE: u32 = COARSE_TIMES | IDMAPPED | FLAGLESS | DECIDES;
+
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)
 }

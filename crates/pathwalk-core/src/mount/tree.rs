@@ -14,7 +14,7 @@
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
 use super::{
-    COARSE_TIMES, DECIDES, FLAGLESS, MntFlags, MountId, NsId, ids::Ids, mount_hash,
+    COARSE_TIMES, DECIDES, FLAGLESS, MntFlags, MountId, NO_SIZE, NsId, ids::Ids, mount_hash,
     propagate::Groups, umount::Unused,
 };
 use crate::{
@@ -218,7 +218,7 @@ impl<'v> TreeGuard<'v> {
             (features.contains(Features::PERMISSION), DECIDES),
         ];
         let like = like.into_iter().filter_map(|(is, bit)| is.then_some(bit));
-        let blksize = like.fold(superblock.fs.blksize(), |size, bit| size | bit);
+        let blksize = like.fold(superblock.fs.blksize() & !NO_SIZE, |size, bit| size | bit);
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
         vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
         vfs.count_mount(sb, 1);

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A file system says of a run whether it leads where it led: where it ends is what was seen, and what lies between may be
-//! another directory by now, in which the same file is. So nothing but the end of a run is used:
+//! another directory by now, in which the same file is. So a walk stands nowhere but at the end of a run, unless the file system
+//! [knows each name](Features::EACH_NAME). (Whether the directories between may be searched is decided by what the cache has of
+//! them.)
 //! 1. A run ends in front of a symlink, whose body begins in its directory; in front of the last name, if the call is about its
 //!    directory; and it does not end by going up.
 //! 2. A walk that goes up from the end of a run to where nothing was asked about alone begins anew, and so does one that
@@ -47,6 +49,8 @@ pub(crate) struct Ahead {
     /// So many directories above are known to be those of the path, since a run ended, where it is 0; none if there was no run:
     /// then all are.
     known_above: Option<i32>,
+    /// The walk left the run before its end: it is not known where it is.
+    lost: bool,
 }
 
 impl Ahead {
@@ -56,6 +60,7 @@ impl Ahead {
     ///
     /// `ESTALE`: something else does, so it is not known where the walk is.
     pub(super) fn is_next(&mut self, vfs: &Vfs, id: Option<DentryId>) -> Result<bool> {
+        self.must_not_be_lost()?;
         let Some(next) = self.next.pop() else { return Ok(false) };
         vfs.dput(next);
         if Some(next) == id { Ok(true) } else { Err(Errno::ESTALE) }
@@ -67,6 +72,7 @@ impl Ahead {
     ///
     /// `ESTALE`: it is not known what lies there.
     pub(super) fn go_up(&mut self) -> Result<()> {
+        self.must_not_be_lost()?;
         match &mut self.known_above {
             Some(..=0) if self.next.is_empty() => Err(Errno::ESTALE),
             Some(above) if self.next.is_empty() => {
@@ -84,6 +90,16 @@ impl Ahead {
         {
             *above += 1;
         }
+    }
+
+    /// The walk goes into another mount, in which nothing is ahead.
+    pub(super) fn leave(&mut self, vfs: &Vfs) {
+        self.lost |= !self.next.is_empty();
+        self.clear(vfs);
+    }
+
+    fn must_not_be_lost(&self) -> Result<()> {
+        if self.lost { Err(Errno::ESTALE) } else { Ok(()) }
     }
 
     /// Forgets what comes next.
@@ -107,6 +123,7 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             return false;
         };
         let dir = vfs.inode_ref(self.inode());
+        let only_end = !sb.features.contains(Features::EACH_NAME);
         // Counted but for the first, which the caller has counted, and `..`.
         let mut run: SmallVec<[(Option<Counts<'_>>, DentryId, Component); 8]> = SmallVec::new();
         run.push((None, child.id, *name));
@@ -125,13 +142,13 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
             match name.kind() {
                 Kind::Norm if !name.too_long() => {
                     let is_last = skip_slashes(text.text, pos + name.len) == text.text.len();
-                    if is_last && self.flags.contains(Lookup::PARENT) {
+                    if only_end && is_last && self.flags.contains(Lookup::PARENT) {
                         break;
                     }
                     let seen = lookup_held(vfs, self.tables, at, text, &name);
                     let Some(seen) = seen else { break };
                     let counts = Counts::of_child(vfs, seen.id);
-                    if seen.flags & (REVALIDATE | SYMLINK) != REVALIDATE {
+                    if seen.flags & REVALIDATE == 0 || only_end && seen.flags & SYMLINK != 0 {
                         break;
                     }
                     above.push((at, flags));
@@ -153,10 +170,10 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         while let Some((_, id, _)) = run.last()
             && (up > 0 || *id == DentryId::NONE)
         {
-            if *id == DentryId::NONE {
-                up += 1;
-            } else {
+            if *id != DentryId::NONE {
                 up -= 1;
+            } else if only_end {
+                up += 1;
             }
             run.pop();
         }
@@ -185,7 +202,7 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         let counted = run.into_iter().rev().filter_map(|(counts, ..)| counts);
         let ahead = &mut self.hold.ahead;
         ahead.next.extend(counted.map(Counts::into_raw));
-        if known > 1 {
+        if only_end && known > 1 {
             // With the step to its end it is 0.
             ahead.known_above = Some(-1);
         }

@@ -65,6 +65,9 @@ pub(crate) trait Hold<'a>: Sized {
     ///
     /// `ESTALE`: nobody was asked about that.
     fn go_up<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Result<(), Errno>;
+
+    /// The walk goes down by a name.
+    fn go_down<O: Observer>(walk: &mut Walk<'a, Self, O>);
 }
 
 /// Holds nothing.
@@ -169,6 +172,9 @@ impl<'a> Hold<'a> for Rcu {
     fn go_up<O: Observer>(_walk: &mut Walk<'a, Self, O>) -> Result<(), Errno> {
         Ok(())
     }
+
+    #[inline(always)]
+    fn go_down<O: Observer>(_walk: &mut Walk<'a, Self, O>) {}
 }
 
 /// Searches once more: somebody who changes another place may have led the first search into another chain, by using a
@@ -261,16 +267,13 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn step<O: Observer>(walk: &mut Walk<'a, Self, O>, to: Place) {
         let (mnt, dentry) = walk.hold.at;
-        if walk.vfs.dentry(to.dentry).parent.get() == dentry.0 {
-            walk.hold.ahead.go_down();
-        }
         walk.hold.at = (to.mnt, to.dentry);
         walk.at = to;
         if mnt == to.mnt {
             return walk.vfs.dput(dentry);
         }
         // What is ahead lies in the mount that is given back.
-        walk.hold.ahead.clear(walk.vfs);
+        walk.hold.ahead.leave(walk.vfs);
         walk.vfs.put_both((mnt, dentry));
     }
 
@@ -293,6 +296,10 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn go_up<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Result<(), Errno> {
         walk.hold.ahead.go_up()
+    }
+
+    fn go_down<O: Observer>(walk: &mut Walk<'a, Self, O>) {
+        walk.hold.ahead.go_down();
     }
 }
 

@@ -146,8 +146,8 @@ fn rung<'a, J: Job<'a>, O: Observer>(
 }
 
 impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
-    /// Gives back what the walk holds. A panic of what goes then goes on here, where the answer is still this function's caller's to
-    /// drop: what is being returned is dropped by nobody.
+    /// Gives back what the walk holds. A panic of what goes then goes on while the caller still has the answer in a variable, and
+    /// drops it: what is being returned is dropped by nobody.
     fn end(self) -> O {
         let Self { observer, hold, .. } = self;
         drop(hold);

@@ -44,6 +44,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Ok(Step::Link(place));
         }
         self.check_child(&place)?;
+        H::go_down(self);
         self.move_to(place);
         Ok(Step::Moved)
     }

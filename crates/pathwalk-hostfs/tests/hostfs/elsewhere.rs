@@ -3,13 +3,16 @@
 
 use crate::common::Ground;
 use Change::*;
-use pathwalk_abi::{Errno, OpenFlags};
+use pathwalk_abi::{Errno, MountFlags, OpenFlags};
 use pathwalk_core::Task;
-use pathwalk_hostfs::{Coherence, HostOptions};
+use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::{
     fs,
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::Path,
     process::Command,
 };
@@ -200,4 +203,26 @@ fn a_path_leads_where_it_leads_the_kernel() {
             }
         }
     }
+}
+
+/// Another file system behind a run of names, and directories of it that are gone through and left: each is asked about once.
+#[test]
+fn going_up_where_all_is_known_asks_nobody_again() {
+    let ground = ground(Coherence::Strict);
+    shell(&ground.host(""), "mkdir -p a/b/mem a/b/c");
+    let other = tempfile::tempdir().unwrap();
+    fs::create_dir(other.path().join("q")).unwrap();
+    let other = HostFs::new(other.path().as_os_str().as_bytes()).unwrap();
+    ground.task.mount(other, "/a/b/mem", MountFlags::empty()).unwrap();
+    let calls = |path: &str| {
+        (0..4).for_each(|_| _ = ground.task.stat(path).unwrap());
+        ground.calls(|| _ = ground.task.stat(path).unwrap())
+    };
+    let inside = calls("/a/b/mem");
+    assert_eq!(
+        calls("/a/b/mem/q/../q"),
+        inside,
+        "what lies in another file system costs this one nothing"
+    );
+    assert!(calls("/a/b/mem/../c") > inside, "what lies above the mount is asked about");
 }

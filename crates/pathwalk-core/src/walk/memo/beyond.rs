@@ -2,13 +2,52 @@
 
 use super::{DentryId, InodeId, MountId, Step, ask::Questions, thread::Budgeted};
 use crate::vfs::Vfs;
+use std::cell::RefCell;
 
 /// The rest of a memo.
 pub(super) struct Beyond {
     pub(super) rest: Rest,
     /// What a file system is to be asked.
     pub(super) questions: Option<Questions>,
-    _bytes: Budgeted,
+    bytes: usize,
+}
+
+/// What a thread may have beside its memos, so that one which goes long ways leaves room for others.
+const MOST: usize = 1 << 20;
+/// So much is taken of the budget at once: who makes a memo mostly asks nobody.
+const LUMP: usize = 16 << 10;
+
+thread_local! {
+    static POT: RefCell<Pot> = const { RefCell::new(Pot { left: 0, lumps: Vec::new() }) };
+}
+
+/// What a thread has taken of the budget for what lies beside its memos.
+struct Pot {
+    left: usize,
+    lumps: Vec<Budgeted>,
+}
+
+impl Pot {
+    /// Takes so many bytes; whether there are.
+    fn take(&mut self, bytes: usize, budget: u64) -> bool {
+        while self.left < bytes {
+            let room = (self.lumps.len() + 1) * LUMP <= MOST;
+            let Some(lump) = room.then(|| Budgeted::new(LUMP, budget)).flatten() else {
+                return false;
+            };
+            self.lumps.push(lump);
+            self.left += LUMP;
+        }
+        self.left -= bytes;
+        true
+    }
+}
+
+impl Drop for Beyond {
+    fn drop(&mut self) {
+        // Where the thread ends, all was given back.
+        let _ = POT.try_with(|pot| pot.borrow_mut().left += self.bytes);
+    }
 }
 
 /// What there is no room for, and what must hold too.
@@ -50,8 +89,9 @@ impl Beyond {
         if bytes == 0 {
             return Ok(None);
         }
-        let bytes = Budgeted::new(size_of::<Self>() + bytes, budget).ok_or(())?;
-        Ok(Some(Self { rest, questions, _bytes: bytes }))
+        let bytes = size_of::<Self>() + bytes;
+        let taken = POT.try_with(|pot| pot.borrow_mut().take(bytes, budget));
+        if taken == Ok(true) { Ok(Some(Self { rest, questions, bytes })) } else { Err(()) }
     }
 
     /// The text behind what is in the memo.
