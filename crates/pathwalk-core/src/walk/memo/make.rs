@@ -11,7 +11,7 @@ use super::{
         road,
         text::Text,
     },
-    Beyond, FEW, INODES, Known, MOST, MOUNTS, Matters, Memo, STEPS, Step,
+    Beyond, FEW, INODES, Known, LONG_WAY, MOST, MOUNTS, Memo, OTHERS, STEPS, Step,
     ask::Gathered,
     beyond::Rest,
     both, key,
@@ -102,13 +102,9 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         inodes: more_inodes.into(),
         mounts: more_mounts.into(),
     };
-    let matters = if !(inodes.is_empty() && mounts.is_empty()) || rest.matters() {
-        Matters::All
-    } else if steps.len() > FEW {
-        Matters::Steps
-    } else {
-        Matters::Nothing
-    };
+    let long_way = if steps.len() > FEW { LONG_WAY } else { 0 };
+    let others = !(inodes.is_empty() && mounts.is_empty()) || rest.matters();
+    let matters = long_way | if others { OTHERS } else { 0 };
     let beyond = Beyond::of(rest, questions, request.vfs.config.memo_bytes).ok()?;
     let mut memo = Memo {
         root: both((root.mnt, root.dentry)),

@@ -144,7 +144,8 @@ struct Memo {
     /// The machine's number; 0 where there is no memo.
     vfs: u32,
     len: u16,
-    matters: Matters,
+    /// What matters beside few steps and the mount at the end: [`LONG_WAY`], [`OTHERS`].
+    matters: u8,
     /// It held when it was looked at.
     used: Cell<bool>,
     /// The second at which a symlink's time of last access is to be written.
@@ -164,16 +165,10 @@ struct Memo {
     beyond: Option<Rc<Beyond>>,
 }
 
-/// What matters of a memo beside few steps and the mount at the end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Matters {
-    Nothing,
-    /// More dentries.
-    Steps,
-    /// Also mounts, inodes, who asks, or more than the memo has room for.
-    All,
-}
+/// There are more than few steps.
+const LONG_WAY: u8 = 1 << 0;
+/// Mounts on the way matter, inodes, who asks, or what the memo has no room for.
+const OTHERS: u8 = 1 << 1;
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
 const _: () = assert!(size_of::<Memo>() == 6 * 64);
@@ -227,7 +222,7 @@ impl Memo {
             children: NO_STEP,
             vfs: 0,
             len: 0,
-            matters: Matters::Nothing,
+            matters: 0,
             used: Cell::new(false),
             until: 0,
             few: [NO_STEP; FEW],
@@ -264,9 +259,8 @@ impl Memo {
         self.few.iter().all(holds)
             && dentries.get(directory.0).children_seq.is(children)
             && vfs.mount_slot(mnt).seq.is(mnt_seq)
-            && (self.matters == Matters::Nothing
-                || self.more.iter().all(holds)
-                    && (self.matters == Matters::Steps || self.rest_holds(vfs, asker)))
+            && (self.matters & LONG_WAY == 0 || self.more.iter().all(holds))
+            && (self.matters & OTHERS == 0 || self.rest_holds(vfs, asker))
     }
 
     /// Whether the mounts on the way are where they were, and the inodes that matter what they were: the symlinks, whose use
