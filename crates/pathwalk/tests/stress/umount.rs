@@ -90,7 +90,7 @@ fn a_mount_goes_with_what_a_thread_has_of_its_own() {
     }
     let open = |name| task.open(name, OpenFlags::DIRECTORY, 0).unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let ends = scope.spawn(|| {
             // One is there before the thread has let go of a mount, or taken a lock; the other after that.
             FIRST.with(|_| ());
             FIRST.set(Some(open("/m")));
@@ -101,6 +101,8 @@ fn a_mount_goes_with_what_a_thread_has_of_its_own() {
             task.umount2("/m", UmountFlags::DETACH).unwrap();
             task.umount2("/n", UmountFlags::DETACH).unwrap();
         });
+        // The scope waits for what it does, but not for its end.
+        ends.join().unwrap();
     });
     check_whole(&task);
 }
