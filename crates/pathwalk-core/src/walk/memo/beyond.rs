@@ -1,4 +1,5 @@
-//! What a memo has no room for: it is made for most paths, and few have more.
+//! What a memo has no room for: it is made for most paths, and few have more. A thread takes bytes of the budget for it in lumps, so
+//! that mostly nobody meets another at the lock of that.
 
 use super::{DentryId, InodeId, MountId, Step, ask::Questions, thread::Budgeted};
 use crate::vfs::Vfs;
@@ -14,7 +15,7 @@ pub(super) struct Beyond {
 
 /// What a thread may have beside its memos, so that one which goes long ways leaves room for others.
 const MOST: usize = 1 << 20;
-/// So much is taken of the budget at once: who makes a memo mostly asks nobody.
+/// So much is taken of the budget at once.
 const LUMP: usize = 16 << 10;
 
 thread_local! {
