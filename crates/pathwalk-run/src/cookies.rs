@@ -21,10 +21,10 @@ use pathwalk::{Errno, File, Result};
 use rustix::{
     fs::{self, AtFlags, Mode, OFlags},
     io,
+    path::Arg,
 };
 use std::{
     collections::{HashMap, HashSet},
-    ffi::CStr,
     hash::{BuildHasher, Hasher, RandomState},
     os::{
         fd::{AsFd, OwnedFd},
@@ -252,6 +252,15 @@ impl Cookies {
         answer(fs::openat(&self.room, &name, flags, Mode::empty()))
     }
 
+    /// The private directory, for what stands there for more than a place.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left.
+    pub(crate) fn room(&self) -> Result<OwnedFd> {
+        answer(io::fcntl_dupfd_cloexec(&self.room, 0))
+    }
+
     /// A path on the host for a socket.
     pub(crate) fn socket(&self, number: u64) -> Vec<u8> {
         self.path.join(format!("s{number:x}")).into_os_string().into_vec()
@@ -286,6 +295,11 @@ impl Cookies {
             }
         }
         written
+    }
+
+    /// All that is known.
+    pub(crate) fn all(&self) -> Vec<HostId> {
+        self.known.lock().keys().copied().collect()
     }
 
     /// The files that are known and have this inode number.
@@ -400,7 +414,7 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
             continue;
         }
         if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory {
-            remove_cores(room, name);
+            empty(room, name);
             // Only where it is empty.
             let _ = fs::unlinkat(room, name, AtFlags::REMOVEDIR);
         } else if stat.st_size == 0 {
@@ -416,20 +430,24 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
     answer(fs::rmdir(path))
 }
 
-/// Removes the files in a cookie: nobody but the kernel makes any there, where who stands in it ends with a core.
-fn remove_cores(room: &OwnedFd, cookie: &CStr) {
+/// Removes what is in a directory that was made here: files in a cookie are the kernel's, where who stands in it ends with a core;
+/// and what is watched has names in it.
+pub(crate) fn empty(room: &OwnedFd, name: impl Arg) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(cookie) = fs::openat(room, cookie, flags, Mode::empty()) else { return };
-    for entry in fs::Dir::read_from(&cookie).into_iter().flatten().flatten() {
-        if entry.file_type() == fs::FileType::RegularFile {
-            let _ = fs::unlinkat(&cookie, entry.file_name(), AtFlags::empty());
-        }
+    let Ok(dir) = fs::openat(room, name, flags, Mode::empty()) else { return };
+    for entry in fs::Dir::read_from(&dir).into_iter().flatten().flatten() {
+        let flags = match entry.file_type() {
+            fs::FileType::RegularFile => AtFlags::empty(),
+            fs::FileType::Directory => AtFlags::REMOVEDIR,
+            _ => continue,
+        };
+        let _ = fs::unlinkat(&dir, entry.file_name(), flags);
     }
 }
 
 /// Whether something is made by this name: a number, alone or behind a letter that no such number begins with.
 fn made_here(name: &str) -> bool {
-    let number = name.strip_prefix(['p', 's']).unwrap_or(name);
+    let number = name.strip_prefix(['p', 's', 'w']).unwrap_or(name);
     u64::from_str_radix(number, 16).is_ok_and(|parsed| format!("{parsed:x}") == number)
 }
 
@@ -443,28 +461,34 @@ fn of_process(pid: u32) -> PathBuf {
 }
 
 /// What the processes have that come of this one; none where they are made as fast as they can be looked at.
+fn used() -> Option<HashSet<HostId>> {
+    let mut used = HashSet::new();
+    look_at_all(|process| in_use(process, &mut used)).then_some(used)
+}
+
+/// Looks at the processes that come of this one, by their directories in `/proc`; whether none was missed.
 ///
 /// Who is missing in a list that has nobody new in it was made while that was read, by somebody who was there before: he was
 /// looked at, and had then what the new one has.
-fn used() -> Option<HashSet<HostId>> {
-    let (mut looked_at, mut used) = (HashSet::new(), HashSet::new());
+pub(crate) fn look_at_all(mut look: impl FnMut(&Path)) -> bool {
+    let mut looked_at = HashSet::new();
     for _ in 0..LOOKS {
         let mut none_new = true;
         for pid in descendants() {
             if looked_at.insert(pid) {
-                in_use(&of_process(pid), &mut used);
+                look(&of_process(pid));
                 none_new = false;
             }
         }
         if none_new {
-            return Some(used);
+            return true;
         }
     }
-    None
+    false
 }
 
 /// Whether a descriptor is one to write by, as its file in a `fdinfo` says.
-fn is_written(info: &Path) -> bool {
+pub(crate) fn is_written(info: &Path) -> bool {
     let text = std::fs::read_to_string(info).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = line.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
@@ -473,7 +497,7 @@ fn is_written(info: &Path) -> bool {
 }
 
 /// What is in a directory, if it is there.
-fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
@@ -531,6 +555,7 @@ mod tests {
             ("1f", true),
             ("p1f", true),
             ("s0", true),
+            ("w2a", true),
             ("01", false),
             ("1F", false),
             ("notes", false),
@@ -585,6 +610,12 @@ mod tests {
         assert!(plain.exists() && unmarked.join("1").exists());
         assert!(!left.exists());
         assert!(other.join("thesis").exists() && other.join(MARKER).exists());
+        let watched = room(5, true, &["w7"]);
+        std::fs::create_dir_all(watched.join("w8/directory")).expect("it is new");
+        std::fs::write(watched.join("w8/file"), "").expect("it is new");
+        old(&watched);
+        tidy_up(base.path());
+        assert!(!watched.exists());
         let cores = room(4, true, &[]);
         std::fs::create_dir(cores.join("1")).expect("it is new");
         std::fs::write(cores.join("1/core"), "not empty").expect("it is new");

@@ -37,6 +37,7 @@ use crate::{
     },
     table::{self, Handling, Identity},
     trace::Trace,
+    watches::Watches,
 };
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
@@ -169,6 +170,7 @@ pub(crate) struct Engine {
     pidfds: HashMap<u32, Arc<OwnedFd>>,
     pub(crate) nameless: Nameless,
     pub(crate) errands: Errands,
+    pub(crate) watches: Watches,
     /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
     pub(crate) interpreters: HashMap<(HostId, i64, u64), bool>,
     /// Files that have no place in the tree.
@@ -239,6 +241,7 @@ impl Engine {
             pidfds: HashMap::new(),
             nameless: Nameless::default(),
             errands: Errands::default(),
+            watches: Watches::default(),
             interpreters: HashMap::new(),
             strangers: HashSet::new(),
             outside,
@@ -255,13 +258,18 @@ impl Engine {
         let listener = Arc::clone(&self.listener);
         loop {
             let [children, orders, above] = self.outside.fds();
-            let calls = PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN);
-            let mut fds = [calls, children, orders, above];
-            let ready = match poll(&mut fds, None) {
+            let hears = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+            let (calls, contents) = (hears(listener.fd()), self.watches.fd());
+            let last = hears(contents.unwrap_or_else(|| listener.fd()));
+            let count = if contents.is_some() { 5 } else { 4 };
+            let mut fds = [calls, children, orders, above, last];
+            let most = self.watches.wait().map(timespec);
+            let ready = match poll(&mut fds[..count], most.as_ref()) {
                 Ok(_) => fds.map(|fd| fd.revents()),
                 Err(_) => continue,
             };
-            let [calls, children, orders, above] = ready;
+            let [calls, children, orders, above, _] = ready;
+            self.tell_of_contents();
             if calls.contains(PollFlags::IN) {
                 if let Ok(call) = self.listener.receive() {
                     self.answer(&call);
@@ -276,6 +284,7 @@ impl Engine {
                 self.hear();
             }
             for call in std::mem::take(&mut self.postponed) {
+                self.tell_of_contents();
                 if self.listener.is_valid(call.id) {
                     self.answer(&call);
                 }
@@ -347,10 +356,7 @@ impl Engine {
             if report.is_some() {
                 return Ok(report);
             }
-            let most = most.map(|most| Timespec {
-                tv_sec: most.as_secs() as i64,
-                tv_nsec: most.subsec_nanos().into(),
-            });
+            let most = most.map(timespec);
             let mut fds = self.outside.fds();
             let [_, orders, above] = match poll(&mut fds, most.as_ref()) {
                 Ok(0) => return Ok(None),
@@ -443,6 +449,7 @@ impl Engine {
         }
         let began = self.trace.begin();
         let reply = handler(self, &caller);
+        self.tell_of_call();
         self.trace.end(&self.task, began, entry, &caller, &reply);
         if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
             self.room.missed();
@@ -692,6 +699,10 @@ pub(crate) fn install(
         // A kernel before 5.14, or no room for one more.
         Err(errno) => listener.send(id, Err(errno)),
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
 /// Whether a place is that file of the host.

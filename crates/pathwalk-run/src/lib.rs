@@ -50,6 +50,10 @@ mod cookies;
 
 mod nameless;
 
+mod watches;
+
+mod shadow;
+
 mod cwd;
 
 mod errand;

@@ -620,7 +620,7 @@ fn as_a_user(attack: &Attack, args: &[&str]) -> Command {
 
 /// `pathwalk run` of a program that says a word and waits: what is read of it, and its processes, from the first to the one that
 /// answers.
-fn that_waits(mut command: Command) -> (Child, BufReader<ChildStdout>, [u32; 3]) {
+pub(crate) fn that_waits(mut command: Command) -> (Child, BufReader<ChildStdout>, [u32; 3]) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -634,13 +634,13 @@ fn that_waits(mut command: Command) -> (Child, BufReader<ChildStdout>, [u32; 3])
     (child, out, [outer, below(outer), below(below(outer))])
 }
 
-fn signal(pid: u32, signal: rustix::process::Signal) {
+pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// What a process left in the host's memory that was to stand for directories.
-fn left_by(process: u32) -> usize {
+pub(crate) fn left_by(process: u32) -> usize {
     let all = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let own = format!("pathwalk-{process}-");
     all.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()

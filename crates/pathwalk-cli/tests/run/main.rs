@@ -21,4 +21,6 @@ mod handed_in;
 
 mod checks;
 
+mod watches;
+
 mod readme;

@@ -45,6 +45,13 @@ use pathwalk_sync::Spin;
 /// The file is to be run: no reader is told, but such an event is not the same as one without it.
 const OPEN_EXEC: InotifyMask = InotifyMask::from_bits_retain(1 << 12);
 
+/// What is done with open files.
+const BY_OPEN_FILES: InotifyMask = InotifyMask::OPEN
+    .union(InotifyMask::ACCESS)
+    .union(InotifyMask::MODIFY)
+    .union(InotifyMask::CLOSE_WRITE)
+    .union(InotifyMask::CLOSE_NOWRITE);
+
 /// By what an event's inode was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
@@ -262,6 +269,17 @@ impl Vfs {
 }
 
 impl File {
+    /// Tells who watches what was done by somebody else, of whom nobody here knows, with an open file at this place: by the
+    /// descriptor of the host that [`File::host_fd`] is.
+    ///
+    /// Of the mask count `OPEN`, `ACCESS`, `MODIFY`, `CLOSE_WRITE` and `CLOSE_NOWRITE`; each is an event. inotify(7)
+    pub fn notify(&self, mask: InotifyMask) {
+        let dentry = self.place().1;
+        for what in (mask & BY_OPEN_FILES).iter() {
+            self.vfs().fsnotify_file(dentry, OpenFlags::empty(), what);
+        }
+    }
+
     /// The file was opened.
     pub(crate) fn fsnotify_open(&self) {
         self.fsnotify(InotifyMask::OPEN);

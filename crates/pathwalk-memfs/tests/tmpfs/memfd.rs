@@ -1,7 +1,7 @@
 //! Contents in memfds: what is done by a file's descriptor of the host shows, and what is done otherwise shows there.
 
 use crate::contents;
-use pathwalk_abi::{Errno, OpenFlags, SetTime, Timespec};
+use pathwalk_abi::{Errno, InotifyFlags, InotifyMask, OpenFlags, SetTime, Timespec};
 use pathwalk_core::{Config, Cred, File, Task, Vfs};
 use pathwalk_memfs::{Limits, MemFs};
 use rustix::{fs, io};
@@ -54,6 +54,27 @@ fn what_is_written_otherwise_shows_by_the_descriptor() {
     assert_eq!(fs::fstat(&fd).map(|stat| stat.st_size), Ok(3));
     drop(open(&task, OpenFlags::WRONLY | OpenFlags::TRUNC));
     assert_eq!(fs::fstat(&fd).map(|stat| stat.st_size), Ok(0));
+}
+
+#[test]
+fn what_is_done_by_the_descriptor_is_told_where_somebody_says_so() {
+    let (_, task) = machine();
+    let queue = task.inotify_init1(InotifyFlags::NONBLOCK).expect("a queue");
+    let all = InotifyMask::ALL_EVENTS;
+    let dir = task.inotify_add_watch(&queue, "/", all).expect("a watch");
+    let file = open(&task, OpenFlags::WRONLY);
+    let own = task.inotify_add_watch(&queue, "f", all).expect("a watch");
+    assert_eq!(queue.events().count(), 2, "it was made and opened");
+    let place = file.place_alone();
+    task.rename("f", "g").expect("it is there");
+    assert_eq!(queue.events().count(), 3);
+    // Attributes are nobody's contents.
+    place.notify(InotifyMask::MODIFY | InotifyMask::CLOSE_WRITE | InotifyMask::ATTRIB);
+    let told: Vec<_> = queue.events().map(|event| (event.wd, event.mask, event.name)).collect();
+    let both = |mask| [(dir, mask, b"g"[..].into()), (own, mask, Box::default())];
+    assert_eq!(told, [both(InotifyMask::MODIFY), both(InotifyMask::CLOSE_WRITE)].concat());
+    drop(place);
+    assert_eq!(queue.events().count(), 2, "it closes as the file does");
 }
 
 #[test]

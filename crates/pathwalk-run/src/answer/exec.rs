@@ -25,6 +25,7 @@ use crate::{
         answer, memory,
         process::{self, by_number},
     },
+    watches,
 };
 use pathwalk::{
     At, AtFlags, Errno, Executable, Result,
@@ -315,6 +316,7 @@ fn run(
 ) -> Result<Reply> {
     let fd = host(file)?;
     let known = engine.know(HostId::of_fd(fd)?, file.file());
+    engine.watches.opened(fd, false, watches::CONTENTS);
     engine.patch_exec(caller, (fd, beside), known, becomes, told, vectors)
 }
 

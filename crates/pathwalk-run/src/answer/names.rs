@@ -87,7 +87,10 @@ fn link_at(
     let flags = if cwd { flags - AtFlags::EMPTY_PATH } else { flags };
     let old_base = base_of(engine, caller, old_dir, &old, flags)?;
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
-    done(engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags))
+    engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags)?;
+    let linked = engine.number_if_watched(&new_base, &new);
+    engine.came_by_name(linked);
+    done(Ok(()))
 }
 
 pub(crate) fn unlink(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -112,7 +115,9 @@ fn unlink_at(
     let path = any_path(caller, path, NONE)?;
     let base = base_of(engine, caller, dir, &path, NONE)?;
     let file = if flags.is_empty() { number(engine, &base, &path) } else { None };
+    let watched = engine.about_to_go(&base, &path, None);
     engine.task.unlinkat(base.at(), &path, flags)?;
+    engine.is_gone(watched);
     engine.lost_name(file);
     done(Ok(()))
 }
@@ -147,7 +152,12 @@ fn rename_at(
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     let flags = RenameFlags::from_bits_retain(flags);
     let file = if flags.is_empty() { number(engine, &new_base, &new) } else { None };
+    let moved = engine.number_if_watched(&old_base, &old);
+    let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
+    let watched = if replaces { engine.about_to_go(&new_base, &new, moved) } else { None };
     engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags)?;
+    engine.is_gone(watched);
+    engine.came_by_name(moved);
     engine.lost_name(file);
     done(Ok(()))
 }

@@ -5,7 +5,7 @@ use crate::{
     cookies::{HostId, Kind},
     engine::{Base, Caller, Cloexec, Engine, Reply, install},
     sys::{answer, memory, process::by_number},
-    tty,
+    tty, watches,
 };
 use pathwalk::{
     AtFlags, Errno, Executable, File, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
@@ -165,6 +165,7 @@ fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) ->
     }
     let id = HostId::of(&stat);
     engine.know(id, &file);
+    engine.watches.opened(host, writes(flags), watches::CONTENTS);
     if flags.contains(OpenFlags::TMPFILE) {
         engine.nameless.add(id);
     }
@@ -183,8 +184,15 @@ fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) ->
     Ok(Reply::InstallFile(file, cloexec))
 }
 
+/// Whether an opening is for writing.
+fn writes(flags: OpenFlags) -> bool {
+    let access = flags & OpenFlags::ACCMODE;
+    access == OpenFlags::WRONLY || access == OpenFlags::RDWR
+}
+
 fn opened_directory(engine: &mut Engine, file: &File, cloexec: Cloexec) -> Result<Reply> {
     let fd = engine.cookies.open(file, Kind::Directory)?;
+    engine.watches.opened(&fd, false, watches::CLOSING);
     Ok(Reply::Install(fd, cloexec))
 }
 
@@ -197,6 +205,7 @@ fn opened_fifo(
     flags: OpenFlags,
 ) -> Result<Reply> {
     let known = engine.know(HostId::of_fd(&fifo)?, file);
+    engine.watches.opened(&fifo, writes(flags), watches::OPENING);
     let cloexec = Cloexec::of(flags.bits());
     let told = OpenFlags::ACCMODE | OpenFlags::NONBLOCK | OpenFlags::APPEND;
     let told = OFlags::from_bits_retain((flags & told).bits() as u32) | OFlags::CLOEXEC;

@@ -1,44 +1,85 @@
-//! inotify: files of the host are watched by the host.
+//! inotify: files of the host are watched on the host, and what is in memory by what stands for it there.
 
-use super::done;
 use crate::{
     engine::{Caller, Engine, Reply},
     sys::{answer, process::by_number},
 };
-use pathwalk::{AccessMode, At, AtFlags, Errno, OpenFlags, Result, abi::AT_FDCWD};
-use rustix::fs::{
-    self, Mode, OFlags,
-    inotify::{self, WatchFlags},
+use pathwalk::{
+    AccessMode, At, AtFlags, Errno, File, InotifyMask, OpenFlags, Result, abi::AT_FDCWD,
 };
+use rustix::{
+    fs::{
+        self, Mode, OFlags,
+        inotify::{self, WatchFlags},
+    },
+    io,
+};
+use std::os::fd::OwnedFd;
 
-/// The watch is added to the same open inotify, so its events are read from there, as ever. What is in memory alone cannot be
-/// watched: then it is as if the user had no watch left.
+/// `PROC_SUPER_MAGIC`
+const PROC: i64 = 0x9fa0;
+
+/// The watch is added to the same open inotify, so its events are read from there, as ever.
 pub(crate) fn inotify_add_watch(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    let mask = InotifyMask::from_bits_retain(caller.word(2));
+    if mask.is_empty() || !InotifyMask::all().contains(mask) {
+        return Err(Errno::EINVAL);
+    }
     let queue = engine.fetch(caller, caller.fd(0))?;
-    let mask = WatchFlags::from_bits_retain(caller.word(2));
+    if mask.contains(InotifyMask::MASK_ADD | InotifyMask::MASK_CREATE) {
+        return Err(Errno::EINVAL);
+    }
+    must_be_inotify(&queue)?;
     let path = caller.path(1)?;
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let mut flags = OpenFlags::PATH;
-    flags.set(OpenFlags::NOFOLLOW, mask.contains(WatchFlags::DONT_FOLLOW));
-    flags.set(OpenFlags::DIRECTORY, mask.contains(WatchFlags::ONLYDIR));
+    flags.set(OpenFlags::NOFOLLOW, mask.contains(InotifyMask::DONT_FOLLOW));
+    flags.set(OpenFlags::DIRECTORY, mask.contains(InotifyMask::ONLYDIR));
     let place = engine.task.openat(base.at(), &path, flags, 0)?;
     let read = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
     engine.task.faccessat2(At::Dir(&place), b"", AccessMode::R_OK, read)?;
-    let host = match place.host_place()? {
-        Some(host) => host,
-        // Who opens it and closes it is seen by who watches it.
-        None => {
-            let file = engine.task.openat(base.at(), &path, flags - OpenFlags::PATH, 0)?;
-            let host = file.host_fd().ok_or(Errno::ENOSPC)?;
-            answer(fs::open(by_number(&host), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))?
-        }
+    let open = |engine: &Engine| engine.task.openat(base.at(), &path, flags - OpenFlags::PATH, 0);
+    let number = match on_host(engine, &place, open)? {
+        Some(host) => answer(inotify::add_watch(&queue, by_number(&host), following(mask)))?,
+        None => engine.watch_in_memory(&queue, (&base, &path), &place, mask)?,
     };
-    let watched = inotify::add_watch(&queue, by_number(&host), mask - WatchFlags::DONT_FOLLOW);
-    match answer(watched) {
-        Ok(number) => Ok(Reply::Value(number.into())),
-        Err(errno) => done(Err(errno)),
+    Ok(Reply::Value(number.into()))
+}
+
+/// The same of what was found already, and is named by a link here. One bit at least there must be: this one asks for nothing.
+pub(crate) fn following(mask: InotifyMask) -> WatchFlags {
+    let mask = mask.difference(InotifyMask::DONT_FOLLOW);
+    let mask = if mask.is_empty() { InotifyMask::IGNORED } else { mask };
+    WatchFlags::from_bits_retain(mask.bits())
+}
+
+/// Whether this is an inotify: the kernel looks at that before it looks at a path.
+///
+/// # Errors
+///
+/// - `EINVAL`: it is none.
+fn must_be_inotify(fd: &OwnedFd) -> Result<()> {
+    match inotify::add_watch(fd, c"", WatchFlags::ACCESS) {
+        Err(io::Errno::NOENT) => Ok(()),
+        _ => Err(Errno::EINVAL),
     }
+}
+
+/// The file of the host that a place is, if it is one.
+fn on_host(
+    engine: &Engine,
+    place: &File,
+    open: impl FnOnce(&Engine) -> Result<File>,
+) -> Result<Option<OwnedFd>> {
+    let host = place.host_place()?;
+    if host.is_some() || engine.task.fstatfs(place)?.f_type != PROC {
+        return Ok(host);
+    }
+    // Who opens it and closes it is seen by who watches it.
+    let file = open(engine)?;
+    let host = file.host_fd().ok_or(Errno::ENOSPC)?;
+    answer(fs::open(by_number(&host), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())).map(Some)
 }

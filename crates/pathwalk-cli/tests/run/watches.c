@@ -1,0 +1,512 @@
+/* What is told of a directory that is empty at first: each call, and the events that are there when it is over. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define QUEUES 3
+static int queues[QUEUES];
+static uint32_t cookies[4096];
+static int ncookies;
+
+static const char *errno_name(void) { return strerrorname_np(errno); }
+
+static int cookie(uint32_t value)
+{
+	for (int at = 0; at < ncookies; at++)
+		if (cookies[at] == value)
+			return at + 1;
+	cookies[ncookies++] = value;
+	return ncookies;
+}
+
+static void mask_name(uint32_t mask)
+{
+	static const char *names[32] = {
+		"ACCESS", "MODIFY", "ATTRIB", "CLOSE_WRITE", "CLOSE_NOWRITE", "OPEN", "MOVED_FROM", "MOVED_TO",
+		"CREATE", "DELETE", "DELETE_SELF", "MOVE_SELF", [13] = "UNMOUNT", "Q_OVERFLOW", "IGNORED", [30] = "ISDIR",
+	};
+	for (int bit = 0; bit < 32; bit++)
+		if (mask >> bit & 1)
+			printf("%s%s", names[bit] ? names[bit] : "?", mask >> bit >> 1 ? "|" : "");
+}
+
+/* Prints what is queued. A call with a path in it goes before: what was done by descriptors is told by then. */
+static void show(void)
+{
+	char buf[8192] __attribute__((aligned(8)));
+	access("/", F_OK);
+	for (int queue = 0; queue < QUEUES; queue++) {
+		ssize_t len;
+		while (queues[queue] > 0 && (len = read(queues[queue], buf, sizeof buf)) > 0)
+			for (char *at = buf; at < buf + len;) {
+				struct inotify_event *event = (void *)at;
+				printf("  queue %d, watch %d: ", queue, event->wd);
+				mask_name(event->mask);
+				if (event->len)
+					printf(" %s", event->name);
+				if (event->cookie)
+					printf(" (%d)", cookie(event->cookie));
+				printf("\n");
+				at += sizeof *event + event->len;
+			}
+	}
+}
+
+/* A call that answers no number that matters. */
+#define DO(call) \
+	do { \
+		long answer = (long)(call); \
+		printf("%s%s%s\n", #call, answer == -1 ? ": " : "", answer == -1 ? errno_name() : ""); \
+		show(); \
+	} while (0)
+/* One whose answer does. */
+#define SAY(call) \
+	do { \
+		long answer = (long)(call); \
+		printf("%s = %ld%s%s\n", #call, answer, answer == -1 ? " " : "", answer == -1 ? errno_name() : ""); \
+		show(); \
+	} while (0)
+#define WATCH(queue, path, mask) SAY(inotify_add_watch(queues[queue], path, mask))
+
+static void begin(const char *what)
+{
+	printf("-- %s\n", what);
+	for (int queue = 0; queue < QUEUES; queue++) {
+		if (queues[queue] > 0)
+			close(queues[queue]);
+		queues[queue] = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	}
+}
+
+static void make(const char *path)
+{
+	close(open(path, O_CREAT | O_WRONLY, 0644));
+}
+
+static void names_in_a_directory(void)
+{
+	int fd, dir;
+	char buf[64];
+	begin("names in a directory");
+	mkdir("d", 0755), mkdir("d/old", 0755), mkdir("other", 0755);
+	make("d/file"), make("other/file"), make("other/in");
+	WATCH(0, "d", IN_ALL_EVENTS);
+	DO(fd = open("d/new", O_CREAT | O_RDWR | O_EXCL, 0600));
+	DO(write(fd, "some", 4));
+	DO(write(fd, "more", 4));
+	DO(pread(fd, buf, 8, 0));
+	DO(ftruncate(fd, 1));
+	DO(fchmod(fd, 0640));
+	DO(fchown(fd, -1, -1));
+	DO(close(fd));
+	DO(fd = open("d/new", O_RDONLY));
+	DO(read(fd, buf, 8));
+	DO(read(fd, buf, 8));
+	DO(close(fd));
+	DO(fd = open("d/new", O_WRONLY | O_TRUNC));
+	DO(close(fd));
+	DO(fd = open("d/new", O_PATH));
+	DO(close(fd));
+	DO(open("d/none", O_RDONLY));
+	DO(truncate("d/new", 100));
+	DO(chmod("d/new", 0600));
+	DO(utimensat(AT_FDCWD, "d/new", NULL, 0));
+	struct timespec access_alone[2] = {{5, 0}, {0, UTIME_OMIT}}, change_alone[2] = {{0, UTIME_OMIT}, {5, 0}};
+	DO(utimensat(AT_FDCWD, "d/new", access_alone, 0));
+	DO(utimensat(AT_FDCWD, "d/new", change_alone, 0));
+	DO(setxattr("d/new", "user.name", "value", 5, 0));
+	DO(removexattr("d/new", "user.name"));
+	DO(stat("d/new", &(struct stat){0}));
+	DO(link("d/new", "d/second"));
+	DO(link("d/new", "other/third"));
+	DO(rename("d/new", "d/renamed"));
+	DO(rename("d/renamed", "d/second"));
+	DO(unlink("d/renamed"));
+	DO(rename("d/second", "d/file"));
+	DO(rename("other/in", "d/in"));
+	DO(rename("d/in", "other/out"));
+	DO(rename("other/out", "d/file"));
+	DO(rename("d/file", "other/out"));
+	DO(mkdir("d/sub", 0755));
+	DO(mkdir("d/sub", 0755));
+	DO(dir = open("d/sub", O_RDONLY | O_DIRECTORY));
+	char listed[1024];
+	DO(getdents64(dir, listed, sizeof listed));
+	DO(getdents64(dir, listed, sizeof listed));
+	DO(close(dir));
+	DO(chmod("d/sub", 0700));
+	DO(rename("d/sub", "d/moved"));
+	DO(rename("d/moved", "d/old"));
+	DO(rmdir("d/old"));
+	DO(symlink("nowhere", "d/link"));
+	DO(readlink("d/link", buf, sizeof buf));
+	DO(lchown("d/link", -1, -1));
+	make("d/plain"), show();
+	DO(renameat2(AT_FDCWD, "d/plain", AT_FDCWD, "d/link", RENAME_EXCHANGE));
+	DO(mkdir("d/sub", 0755));
+	DO(renameat2(AT_FDCWD, "d/sub", AT_FDCWD, "d/link", RENAME_EXCHANGE));
+	DO(renameat2(AT_FDCWD, "d/link", AT_FDCWD, "other/out", RENAME_EXCHANGE));
+	DO(renameat2(AT_FDCWD, "d/link", AT_FDCWD, "d/sub", RENAME_NOREPLACE));
+	DO(mknod("d/socket", S_IFSOCK | 0600, 0));
+	DO(mkfifo("d/fifo", 0600));
+	DO(fd = open("d/fifo", O_RDWR));
+	DO(write(fd, "some", 4));
+	DO(read(fd, buf, 4));
+	DO(close(fd));
+	WATCH(1, "d/fifo", IN_ALL_EVENTS);
+	DO(fd = open("d/fifo", O_RDWR | O_NONBLOCK));
+	DO(write(fd, "some", 4));
+	DO(read(fd, buf, 4));
+	DO(close(fd));
+	DO(dir = open("d", O_RDONLY | O_DIRECTORY));
+	DO(getdents64(dir, listed, sizeof listed));
+	DO(close(dir));
+	DO(chmod("d", 0700));
+	DO(rename("d", "e"));
+	DO(unlink("e/fifo"));
+	DO(rename("other", "e/other"));
+	DO(rename("e/other", "other"));
+	DO(chdir("e"));
+	DO(fd = open("unlinked", O_CREAT | O_RDWR, 0600));
+	DO(unlink("unlinked"));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	DO(fd = open("replaced", O_CREAT | O_WRONLY, 0600));
+	DO(rename("plain", "replaced"));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	DO(chdir(".."));
+}
+
+static void a_file(void)
+{
+	int fd, other;
+	char buf[64];
+	begin("a file");
+	make("f");
+	WATCH(0, "f", IN_ALL_EVENTS);
+	DO(fd = open("f", O_RDWR));
+	DO(write(fd, "some", 4));
+	DO(pread(fd, buf, 4, 0));
+	DO(other = open("f", O_RDONLY));
+	DO(close(other));
+	DO(link("f", "g"));
+	DO(rename("f", "h"));
+	DO(chmod("g", 0600));
+	DO(unlink("h"));
+	DO(truncate("g", 0));
+	DO(close(fd));
+	DO(fd = open("g", O_RDWR));
+	DO(unlink("g"));
+	DO(write(fd, "some", 4));
+	DO(fchmod(fd, 0600));
+	DO(close(fd));
+	make("f");
+	WATCH(0, "f", IN_ALL_EVENTS);
+	DO(unlink("f"));
+	make("f"), make("g");
+	WATCH(0, "f", IN_ALL_EVENTS);
+	DO(rename("g", "f"));
+	WATCH(0, "f", IN_DELETE_SELF | IN_MOVE_SELF);
+	DO(rename("f", "g"));
+	DO(chmod("g", 0600));
+	DO(unlink("g"));
+}
+
+static void both(void)
+{
+	int fd;
+	begin("a directory and what is in it");
+	mkdir("b", 0755), mkdir("b/sub", 0755), make("b/f");
+	WATCH(0, "b", IN_ALL_EVENTS);
+	WATCH(0, "b/f", IN_ALL_EVENTS);
+	WATCH(0, "b/sub", IN_ALL_EVENTS);
+	WATCH(1, "b/f", IN_CLOSE | IN_ATTRIB);
+	WATCH(2, "b", IN_CREATE | IN_DELETE | IN_MOVE);
+	WATCH(0, "b/./f", IN_ALL_EVENTS);
+	DO(fd = open("b/f", O_RDWR));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	DO(link("b/f", "b/sub/g"));
+	DO(rename("b/sub/g", "b/g"));
+	DO(rename("b/g", "b/sub/g"));
+	DO(rename("b/f", "b/g"));
+	DO(unlink("b/sub/g"));
+	DO(mkdir("b/sub/deep", 0755));
+	DO(rmdir("b/sub/deep"));
+	DO(rename("b/sub", "b/moved"));
+	DO(unlink("b/g"));
+	DO(rmdir("b/moved"));
+	DO(rmdir("b"));
+}
+
+static void flags(void)
+{
+	int fd;
+	begin("flags");
+	mkdir("o", 0755), make("o/f"), symlink("o", "link");
+	WATCH(0, "o", IN_CREATE | IN_ONESHOT);
+	DO(open("o/f", O_RDONLY));
+	DO(mkdir("o/a", 0755));
+	DO(mkdir("o/b", 0755));
+	WATCH(0, "o", IN_CREATE);
+	WATCH(0, "o", IN_DELETE);
+	DO(mkdir("o/c", 0755));
+	DO(rmdir("o/c"));
+	WATCH(0, "o", IN_CREATE | IN_MASK_ADD);
+	DO(mkdir("o/c", 0755));
+	DO(rmdir("o/c"));
+	WATCH(0, "o", IN_CREATE | IN_MASK_CREATE);
+	WATCH(0, "o", IN_CREATE | IN_MASK_CREATE | IN_MASK_ADD);
+	WATCH(1, "o", IN_CREATE | IN_MASK_CREATE);
+	WATCH(0, "o/f", IN_OPEN | IN_ONLYDIR);
+	WATCH(0, "link", IN_OPEN | IN_ONLYDIR | IN_DONT_FOLLOW);
+	WATCH(0, "link", IN_ATTRIB | IN_DONT_FOLLOW);
+	WATCH(0, "link", IN_DELETE | IN_CREATE);
+	DO(lchown("link", -1, -1));
+	WATCH(0, "o/none", IN_OPEN);
+	WATCH(0, "", IN_OPEN);
+	WATCH(0, "o", 0);
+	WATCH(0, "o", IN_DONT_FOLLOW);
+	WATCH(0, "o", 0x1000);
+	WATCH(0, NULL, IN_OPEN);
+	SAY(inotify_add_watch(-1, "o", IN_OPEN));
+	SAY(inotify_add_watch(0, "none", IN_OPEN));
+	SAY(inotify_add_watch(-1, "o", 0));
+	SAY(inotify_rm_watch(queues[0], 77));
+	begin("without a name");
+	WATCH(0, "o", IN_ALL_EVENTS | IN_EXCL_UNLINK);
+	WATCH(1, "o/f", IN_ALL_EVENTS | IN_EXCL_UNLINK);
+	WATCH(2, "o", IN_ALL_EVENTS);
+	DO(fd = open("o/f", O_RDWR));
+	DO(write(fd, "some", 4));
+	DO(unlink("o/f"));
+	DO(close(fd));
+	begin("no watch any more");
+	WATCH(0, "o", IN_ALL_EVENTS);
+	WATCH(0, "o/a", IN_ALL_EVENTS);
+	WATCH(1, "o", IN_CREATE);
+	SAY(inotify_rm_watch(queues[0], 1));
+	SAY(inotify_rm_watch(queues[0], 1));
+	DO(mkdir("o/c", 0755));
+	DO(rmdir("o/a"));
+	WATCH(0, "o", IN_CREATE);
+	DO(mkdir("o/d", 0755));
+	SAY(inotify_rm_watch(queues[0], 3));
+	if (geteuid()) {
+		mkdir("closed", 0300);
+		WATCH(0, "closed", IN_OPEN);
+	}
+}
+
+static void open_before(void)
+{
+	int fd, again, directory;
+	char buf[8], listed[1024];
+	begin("open before");
+	mkdir("p", 0755), mkdir("p/sub", 0755), mkdir("q", 0755);
+	fd = open("p/f", O_CREAT | O_RDWR, 0600);
+	again = open("p/f", O_RDONLY);
+	directory = open("p/sub", O_RDONLY | O_DIRECTORY);
+	int twice = dup(fd);
+	WATCH(0, "p", IN_ALL_EVENTS);
+	DO(write(fd, "some", 4));
+	DO(read(again, buf, 4));
+	DO(close(twice));
+	DO(close(again));
+	DO(getdents64(directory, listed, sizeof listed));
+	DO(close(directory));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	fd = open("q/f", O_CREAT | O_RDWR, 0600);
+	DO(rename("q/f", "p/g"));
+	DO(write(fd, "some", 4));
+	DO(rename("p/g", "q/g"));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	WATCH(1, "q/g", IN_MODIFY | IN_CLOSE_WRITE);
+	DO(fd = open("q/g", O_WRONLY | O_APPEND));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+}
+
+static void deleted(void)
+{
+	int fd;
+	begin("directories that go");
+	mkdir("x", 0755), mkdir("x/y", 0755), mkdir("x/z", 0755);
+	WATCH(0, "x", IN_ALL_EVENTS);
+	WATCH(0, "x/y", IN_ALL_EVENTS);
+	WATCH(1, "x/z", IN_ONLYDIR | IN_DELETE_SELF);
+	DO(fd = open("x/y", O_RDONLY | O_DIRECTORY));
+	DO(rmdir("x/y"));
+	DO(close(fd));
+	DO(mkdir("x/y", 0755));
+	DO(rename("x/y", "x/z"));
+	DO(rmdir("x/z"));
+	DO(rmdir("x"));
+	WATCH(0, "x", IN_OPEN);
+}
+
+static void queue(void)
+{
+	char buf[8192];
+	int bytes;
+	begin("reading");
+	mkdir("r", 0755);
+	inotify_add_watch(queues[0], "r", IN_CREATE | IN_DELETE | IN_MODIFY);
+	SAY(read(queues[0], buf, sizeof buf));
+	mkdir("r/name", 0755), mkdir("r/longer name", 0755);
+	ioctl(queues[0], FIONREAD, &bytes);
+	ssize_t len = read(queues[0], buf, 16);
+	printf("%d, %zd %s\n", bytes, len, errno_name());
+	printf("%zd\n", read(queues[0], buf, 48));
+	printf("%d\n", poll(&(struct pollfd){queues[0], POLLIN, 0}, 1, 0));
+	printf("%zd\n", read(queues[0], buf, sizeof buf));
+	printf("%d\n", poll(&(struct pollfd){queues[0], POLLIN, 0}, 1, 0));
+	/* Equal ones that follow each other are one. */
+	truncate("r/name", 0), make("r/f"), truncate("r/f", 1), truncate("r/f", 2), truncate("r/f", 3);
+	show();
+	/* Of what others write it is heard without a call. */
+	pid_t child = fork();
+	if (!child) {
+		int fd = open("r/f", O_WRONLY);
+		write(fd, "some", 4);
+		pause();
+	}
+	printf("%d\n", poll(&(struct pollfd){queues[0], POLLIN, 0}, 1, 10000));
+	show();
+	kill(child, SIGKILL), waitpid(child, NULL, 0);
+	/* More than the queue holds. */
+	int most = 0;
+	FILE *limit = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+	if (limit && fscanf(limit, "%d", &most) == 1 && most <= 20000)
+		for (int at = 0; at <= most; at++)
+			at % 2 ? rmdir("r/more") : mkdir("r/more", 0755);
+	int seen = 0, lost = 0;
+	while ((len = read(queues[0], buf, sizeof buf)) > 0)
+		for (char *at = buf; at < buf + len; seen++) {
+			struct inotify_event *event = (void *)at;
+			lost += event->mask == IN_Q_OVERFLOW && event->wd == -1;
+			at += sizeof *event + event->len;
+		}
+	printf("%d, lost %d\n", seen, lost);
+}
+
+static void *write_a_line(void *unused)
+{
+	int fd = open("t/f", O_WRONLY);
+	write(fd, "some", 4);
+	close(fd);
+	return unused;
+}
+
+static void others(void)
+{
+	begin("others");
+	mkdir("t", 0755), make("t/f");
+	WATCH(0, "t", IN_ALL_EVENTS);
+	pthread_t thread;
+	pthread_create(&thread, NULL, write_a_line, NULL);
+	pthread_join(thread, NULL);
+	show();
+	pid_t child = fork();
+	if (!child) {
+		int fd = open("t/g", O_CREAT | O_WRONLY, 0600);
+		write(fd, "some", 4);
+		_exit(fd < 0);
+	}
+	waitpid(child, NULL, 0);
+	show();
+	/* What is inherited is the same. */
+	child = fork();
+	if (!child) {
+		inotify_add_watch(queues[0], "t/f", IN_ATTRIB);
+		chmod("t/f", 0600);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	show();
+}
+
+static void unmounted(void)
+{
+	begin("unmounted");
+	mkdir("m", 0755);
+	DO(mount("none", "m", "tmpfs", 0, NULL));
+	mkdir("m/d", 0755), make("m/d/f");
+	WATCH(0, "m", IN_CREATE);
+	WATCH(0, "m/d", IN_ALL_EVENTS);
+	WATCH(1, "m/d/f", IN_ALL_EVENTS);
+	DO(mkdir("m/e", 0755));
+	DO(umount("m"));
+	WATCH(0, "m", IN_CREATE);
+	DO(mkdir("m/e", 0755));
+}
+
+#define MANY 100
+/* Watches many directories, in another process that is gone then, or in this one. */
+static void many(int stays)
+{
+	char name[32], path[64];
+	for (int at = 0; at < MANY; at++) {
+		sprintf(name, "many%d", at), sprintf(path, "%s/file", name);
+		mkdir(name, 0755), make(path);
+	}
+	pid_t child = stays ? 0 : fork();
+	if (!child) {
+		int queue = inotify_init1(0);
+		for (int at = 0; at < MANY; at++) {
+			sprintf(name, "many%d", at);
+			if (inotify_add_watch(queue, name, IN_ALL_EVENTS) < 0)
+				_exit(1);
+		}
+		if (!stays)
+			_exit(0);
+	}
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	for (int at = 0; at < 20000; at++)
+		access("many0/file", F_OK);
+	printf("runs on\n");
+	getchar();
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc < 2 || chdir(argv[1]))
+		return 2;
+	umask(022);
+	if (argc > 2) {
+		if (!strcmp(argv[2], "unmounted"))
+			unmounted();
+		else
+			many(!strcmp(argv[2], "stays"));
+		return 0;
+	}
+	names_in_a_directory();
+	a_file();
+	both();
+	flags();
+	open_before();
+	deleted();
+	others();
+	queue();
+	return 0;
+}

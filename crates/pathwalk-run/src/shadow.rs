@@ -1,0 +1,505 @@
+//! What stands on the host for a file of the tree that is watched, so that the kernel itself tells of it.
+//!
+//! ```text
+//!   the program's inotify ── watches ──► w5          a private directory or file: the shadow
+//!                                        w5/name     one for each name in a directory that is watched
+//!
+//!   the library tells        here it is repeated by    and the kernel tells whoever watches w5
+//!   CREATE name              mknodat(w5/name)          CREATE name
+//!   MOVED_FROM, MOVED_TO     renameat                  MOVED_FROM, MOVED_TO, by one cookie
+//!   MODIFY name              utimensat, one time       MODIFY name
+//! ```
+//!
+//! Each event is repeated by a call that makes the kernel tell that one and no other, of what is watched. So what is queued, merged,
+//! lost, told once or not at all is the kernel's to say, by the mask that the program gave it.
+//!
+//! Invariants:
+//! - A name in the shadow of a directory is there as long as it is in the directory: those that were there before are made
+//!   before the first watch.
+//! - A shadow has a name as long as its file has. Then a descriptor with `O_PATH`, which nobody is told of, keeps it until the file
+//!   goes.
+//! - What the program has open is open here too, where both its opening and its closing are to be told.
+//!
+//! Manual: inotify(7).
+
+use crate::{
+    cookies::{HostId, empty},
+    sys::{answer, process::by_number},
+};
+use pathwalk::{InotifyMask, Result};
+use rustix::fs::{
+    self, AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT,
+};
+use std::{collections::HashMap, os::fd::OwnedFd};
+
+/// So much is kept open, of all and by one name. What more is opened is closed at once, for who watches.
+const OPEN: usize = 256;
+const OPEN_BY_NAME: usize = 16;
+
+/// What is told of a closing.
+pub(crate) const CLOSE: InotifyMask = InotifyMask::CLOSE_WRITE.union(InotifyMask::CLOSE_NOWRITE);
+
+/// An event of the library's, to be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The library's watch.
+    pub(crate) wd: i32,
+    pub(crate) mask: InotifyMask,
+    pub(crate) cookie: u32,
+    /// The name in the directory that is watched; empty where the event is about what is watched itself.
+    pub(crate) name: Box<[u8]>,
+    pub(crate) by: By,
+}
+
+/// What an event leaves unsaid of the open file by which something was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct By {
+    /// It was opened for writing.
+    pub(crate) writes: bool,
+    /// It has no name any more.
+    pub(crate) unlinked: bool,
+}
+
+/// A file in the tree: its device and inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InTree {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) directory: bool,
+}
+
+#[derive(Debug)]
+struct Shadow {
+    of: InTree,
+    id: HostId,
+    /// Its name in the private directory, as long as it has one.
+    name: String,
+    /// Keeps it when it has none.
+    kept: Option<OwnedFd>,
+    /// Its file is about to lose its last name, which is told as a change of attributes.
+    loses_name: bool,
+    /// All that was ever asked for here.
+    wanted: InotifyMask,
+    /// Nobody wants to know of files without a name.
+    only_linked: bool,
+    /// By name.
+    open: HashMap<Box<[u8]>, Vec<Open>>,
+}
+
+/// What somebody has open.
+#[derive(Debug)]
+struct Open {
+    fd: OwnedFd,
+    by: By,
+}
+
+/// All shadows, by the library's watches.
+#[derive(Debug)]
+pub(crate) struct Shadows {
+    room: OwnedFd,
+    shadows: HashMap<i32, Shadow>,
+    next: u64,
+    open: usize,
+}
+
+impl Shadows {
+    pub(crate) fn new(room: OwnedFd) -> Self {
+        Self { room, shadows: HashMap::new(), next: 0, open: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shadows.len()
+    }
+
+    pub(crate) fn has(&self, wd: i32) -> bool {
+        self.shadows.contains_key(&wd)
+    }
+
+    /// Which watch is on a file.
+    pub(crate) fn watch_of(&self, file: InTree) -> Option<i32> {
+        self.shadows.iter().find(|(_, shadow)| shadow.of == file).map(|(&wd, _)| wd)
+    }
+
+    /// The shadows, and what they are on the host.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = (i32, HostId)> {
+        self.shadows.iter().map(|(&wd, shadow)| (wd, shadow.id))
+    }
+
+    /// What was asked for.
+    pub(crate) fn wanted(&self, wd: i32) -> InotifyMask {
+        self.shadows.get(&wd).map_or(InotifyMask::empty(), |shadow| shadow.wanted)
+    }
+
+    /// Whether one has lost its last name and is kept, as its file is.
+    pub(crate) fn has_nameless(&self) -> bool {
+        self.shadows.values().any(|shadow| shadow.kept.is_some())
+    }
+
+    pub(crate) fn is_nameless(&self, wd: i32) -> bool {
+        self.shadows.get(&wd).is_some_and(|shadow| shadow.kept.is_some())
+    }
+
+    /// Makes the shadow of a file, with these names in it, and whether each is a directory's.
+    ///
+    /// # Errors
+    ///
+    /// Those of making files in the private directory.
+    pub(crate) fn make(&mut self, wd: i32, of: InTree, names: &[(Box<[u8]>, bool)]) -> Result<()> {
+        let name = self.new_name();
+        self.put(name.as_bytes(), of.directory)?;
+        let made = names
+            .iter()
+            .try_for_each(|(child, directory)| self.put(&below(&name, child), *directory))
+            .and_then(|()| answer(fs::statat(&self.room, &name, AtFlags::SYMLINK_NOFOLLOW)));
+        let shadow = Shadow {
+            of,
+            id: HostId::new(0, 0),
+            name,
+            kept: None,
+            loses_name: false,
+            wanted: InotifyMask::empty(),
+            only_linked: true,
+            open: HashMap::new(),
+        };
+        match made {
+            Ok(stat) => {
+                self.shadows.insert(wd, Shadow { id: HostId::of(&stat), ..shadow });
+                Ok(())
+            }
+            Err(errno) => {
+                self.clear_away(shadow);
+                Err(errno)
+            }
+        }
+    }
+
+    /// The path by which this process finds a shadow.
+    pub(crate) fn path(&self, wd: i32) -> Option<String> {
+        let shadow = self.shadows.get(&wd)?;
+        Some(match &shadow.kept {
+            Some(kept) => by_number(kept),
+            None => format!("{}/{}", by_number(&self.room), shadow.name),
+        })
+    }
+
+    /// This is watched for from now on.
+    pub(crate) fn is_wanted(&mut self, wd: i32, mask: InotifyMask) {
+        if let Some(shadow) = self.shadows.get_mut(&wd) {
+            shadow.wanted |= mask;
+            shadow.only_linked &= mask.contains(InotifyMask::EXCL_UNLINK);
+        }
+    }
+
+    /// What nobody watches any more goes, and nobody hears of it.
+    pub(crate) fn remove(&mut self, wd: i32) {
+        if let Some(shadow) = self.shadows.remove(&wd) {
+            self.clear_away(shadow);
+        }
+    }
+
+    fn clear_away(&mut self, shadow: Shadow) {
+        self.open -= shadow.open.values().map(Vec::len).sum::<usize>();
+        if shadow.kept.is_some() {
+            return;
+        }
+        let mut flags = AtFlags::empty();
+        if shadow.of.directory {
+            empty(&self.room, &shadow.name);
+            flags = AtFlags::REMOVEDIR;
+        }
+        // What is left goes with the private directory.
+        let _ = fs::unlinkat(&self.room, &shadow.name, flags);
+    }
+
+    fn new_name(&mut self) -> String {
+        self.next += 1;
+        format!("w{:x}", self.next)
+    }
+
+    /// Makes a name.
+    fn put(&self, path: &[u8], directory: bool) -> Result<()> {
+        answer(if directory {
+            fs::mkdirat(&self.room, path, Mode::RWXU)
+        } else {
+            fs::mknodat(&self.room, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
+        })
+    }
+
+    fn take(&self, path: &[u8], directory: bool) {
+        let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let _ = fs::unlinkat(&self.room, path, flags);
+    }
+
+    /// The file has lost its last name, or is about to: that of a directory nobody is told of.
+    pub(crate) fn loses_name(&mut self, wd: i32) {
+        let Some(shadow) = self.shadows.get_mut(&wd) else { return };
+        if shadow.of.directory {
+            self.unname(wd);
+        } else {
+            shadow.loses_name = true;
+        }
+    }
+
+    /// All that was to be told of a call was told.
+    pub(crate) fn call_is_over(&mut self, wd: i32) {
+        if let Some(shadow) = self.shadows.get_mut(&wd) {
+            shadow.loses_name = false;
+        }
+    }
+
+    /// Takes a shadow's name, and keeps it by a descriptor.
+    fn unname(&mut self, wd: i32) {
+        let Some(shadow) = self.shadows.get_mut(&wd).filter(|shadow| shadow.kept.is_none()) else {
+            return;
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        shadow.kept = fs::openat(&self.room, &shadow.name, flags, Mode::empty()).ok();
+        let (name, directory) = (shadow.name.clone(), shadow.of.directory);
+        self.take(name.as_bytes(), directory);
+    }
+
+    /// Opens what somebody has open who opened it before it was to be told, which nobody watches yet.
+    pub(crate) fn open_before(&mut self, wd: i32, name: &[u8], by: By) {
+        let _ = self.open(wd, name, by);
+    }
+
+    /// Repeats events, in their order.
+    pub(crate) fn repeat(&mut self, told: &[Told]) {
+        let mut rest = told;
+        while let Some((first, others)) = rest.split_first() {
+            let done = self.repeat_first(first, others);
+            rest = &rest[done..];
+        }
+    }
+
+    /// Repeats the first event, and as many of the others as are the same call's; returns how many that were. What cannot be repeated, as
+    /// the host has no room, is not told.
+    fn repeat_first(&mut self, first: &Told, others: &[Told]) -> usize {
+        let Some(shadow) = self.shadows.get_mut(&first.wd) else { return 1 };
+        let what = first.mask - InotifyMask::ISDIR;
+        let directory = first.mask.contains(InotifyMask::ISDIR);
+        let path = below(&shadow.name, &first.name);
+        match what {
+            InotifyMask::CREATE => {
+                let _ = self.put(&path, directory);
+            }
+            InotifyMask::DELETE => {
+                self.lost(first.wd, &first.name);
+                self.take(&path, directory);
+            }
+            InotifyMask::MOVED_FROM => return self.moved(first, others),
+            InotifyMask::MOVED_TO => self.came(first, &path),
+            InotifyMask::MOVE_SELF => self.moved_itself(first.wd),
+            InotifyMask::DELETE_SELF => {
+                self.unname(first.wd);
+                // Whoever watches hears of it as the last descriptor goes.
+                self.remove(first.wd);
+            }
+            InotifyMask::ATTRIB if shadow.loses_name && first.name.is_empty() => {
+                shadow.loses_name = false;
+                self.unname(first.wd);
+            }
+            _ if !shadow.wanted.intersects(what) => {
+                if CLOSE.contains(what) {
+                    let _ = self.close(first);
+                }
+            }
+            InotifyMask::OPEN => self.opened(first),
+            InotifyMask::CLOSE_WRITE | InotifyMask::CLOSE_NOWRITE => self.closed(first),
+            InotifyMask::ACCESS | InotifyMask::MODIFY | InotifyMask::ATTRIB => self.changed(first),
+            _ => {}
+        }
+        1
+    }
+
+    /// Where an event is about a file: its shadow, or the name in one.
+    fn place(&self, wd: i32, name: &[u8]) -> Option<Vec<u8>> {
+        let shadow = self.shadows.get(&wd)?;
+        Some(match &shadow.kept {
+            Some(kept) if name.is_empty() => by_number(kept).into_bytes(),
+            Some(_) => return None,
+            None => below(&shadow.name, name),
+        })
+    }
+
+    /// What was open by a name has none any more.
+    fn lost(&mut self, wd: i32, name: &[u8]) {
+        let open = self.shadows.get_mut(&wd).and_then(|shadow| shadow.open.get_mut(name));
+        open.into_iter().flatten().for_each(|open| open.by.unlinked = true);
+    }
+
+    /// A name left one directory, and came into the same or another one, or into one that nobody watches.
+    fn moved(&mut self, from: &Told, others: &[Told]) -> usize {
+        let Some(old) = self.place(from.wd, &from.name) else { return 1 };
+        let is_other_side = |to: &&Told| {
+            to.mask.contains(InotifyMask::MOVED_TO)
+                && to.cookie == from.cookie
+                && self.shadows.contains_key(&to.wd)
+        };
+        let Some(to) = others.first().filter(is_other_side) else {
+            self.left(from, &old);
+            return 1;
+        };
+        let Some(new) = self.place(to.wd, &to.name) else { return 2 };
+        // Two names that take each other's place are moved by one call.
+        if let [_, back, back_to, ..] = others
+            && back.mask.contains(InotifyMask::MOVED_FROM)
+            && back_to.mask.contains(InotifyMask::MOVED_TO)
+            && (back.wd, &back.name) == (to.wd, &to.name)
+            && (back_to.wd, &back_to.name) == (from.wd, &from.name)
+        {
+            let _ = fs::renameat_with(&self.room, old, &self.room, new, RenameFlags::EXCHANGE);
+            let (one, other) = (self.open_by(from), self.open_by(to));
+            self.is_open_by(to, one);
+            self.is_open_by(from, other);
+            return 4;
+        }
+        self.lost(to.wd, &to.name);
+        let _ = fs::renameat(&self.room, old, &self.room, new);
+        let open = self.open_by(from);
+        self.is_open_by(to, open);
+        2
+    }
+
+    /// Takes out what is open by a name, and has it.
+    fn open_by(&mut self, of: &Told) -> Vec<Open> {
+        let shadow = self.shadows.get_mut(&of.wd);
+        let Some(open) = shadow.and_then(|shadow| shadow.open.get_mut(&of.name)) else {
+            return Vec::new();
+        };
+        open.extract_if(.., |open| !open.by.unlinked).collect()
+    }
+
+    fn is_open_by(&mut self, of: &Told, open: Vec<Open>) {
+        if let Some(shadow) = self.shadows.get_mut(&of.wd)
+            && !open.is_empty()
+        {
+            shadow.open.entry(of.name.clone()).or_default().extend(open);
+        }
+    }
+
+    /// A name left for where nobody watches: it is moved out, and then removed.
+    fn left(&mut self, from: &Told, path: &[u8]) {
+        let name = self.new_name();
+        if fs::renameat(&self.room, path, &self.room, &name).is_ok() {
+            self.take(name.as_bytes(), from.mask.contains(InotifyMask::ISDIR));
+        }
+        let open = self.open_by(from);
+        self.open -= open.len();
+    }
+
+    /// A name came from where nobody watches: it is made elsewhere, and moved in.
+    fn came(&mut self, to: &Told, path: &[u8]) {
+        let directory = to.mask.contains(InotifyMask::ISDIR);
+        let name = self.new_name();
+        self.lost(to.wd, &to.name);
+        if self.put(name.as_bytes(), directory).is_ok()
+            && fs::renameat(&self.room, &name, &self.room, path).is_err()
+        {
+            self.take(name.as_bytes(), directory);
+        }
+    }
+
+    fn moved_itself(&mut self, wd: i32) {
+        let name = self.new_name();
+        if let Some(shadow) = self.shadows.get_mut(&wd)
+            && shadow.kept.is_none()
+            && fs::renameat(&self.room, &shadow.name, &self.room, &name).is_ok()
+        {
+            shadow.name = name;
+        }
+    }
+
+    /// Opens a name, and keeps it open, if there is room.
+    fn open(&mut self, wd: i32, name: &[u8], by: By) -> Option<OwnedFd> {
+        let place = self.place(wd, name)?;
+        let access = if by.writes { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = fs::openat(&self.room, place, flags, Mode::empty()).ok()?;
+        let open = self.shadows.get_mut(&wd)?.open.entry(name.into()).or_default();
+        if self.open >= OPEN || open.len() >= OPEN_BY_NAME {
+            return Some(fd);
+        }
+        self.open += 1;
+        open.push(Open { fd, by });
+        None
+    }
+
+    fn opened(&mut self, told: &Told) {
+        let closes = self.wanted(told.wd).intersects(CLOSE);
+        let open = self.open(told.wd, &told.name, told.by);
+        if !closes && open.is_none() {
+            let _ = self.close(told);
+        }
+    }
+
+    /// Closes what is open by a name and is most like this: first that which has its name or not, as this has.
+    fn close(&mut self, told: &Told) -> Option<Open> {
+        let open = self.shadows.get_mut(&told.wd)?.open.get_mut(&told.name)?;
+        let writes = match told.mask - InotifyMask::ISDIR {
+            InotifyMask::CLOSE_WRITE => true,
+            InotifyMask::CLOSE_NOWRITE => false,
+            _ => told.by.writes,
+        };
+        let same = |open: &Open| open.by.writes == writes;
+        let exactly = |open: &Open| same(open) && open.by.unlinked == told.by.unlinked;
+        let at = open.iter().position(exactly).or_else(|| open.iter().position(same))?;
+        self.open -= 1;
+        Some(open.swap_remove(at))
+    }
+
+    /// What was opened before it was watched is opened to be closed.
+    fn closed(&mut self, told: &Told) {
+        if self.close(told).is_some() || told.by.unlinked && !told.name.is_empty() {
+            return;
+        }
+        let writes = told.mask.contains(InotifyMask::CLOSE_WRITE);
+        if self.open(told.wd, &told.name, By { writes, ..told.by }).is_none() {
+            let _ = self.close(told);
+        }
+    }
+
+    /// The kernel tells by the times that are set what somebody did: the first alone by reading, the second by writing.
+    fn changed(&mut self, told: &Told) {
+        let what = told.mask - InotifyMask::ISDIR;
+        let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let set = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let times = Timestamps {
+            last_access: if what == InotifyMask::MODIFY { omit } else { set },
+            last_modification: if what == InotifyMask::ACCESS { omit } else { set },
+        };
+        let Some(shadow) = self.shadows.get(&told.wd) else { return };
+        let by_file = what != InotifyMask::ATTRIB;
+        let nameless = told.by.unlinked || told.name.is_empty() && shadow.kept.is_some();
+        if by_file && nameless && shadow.only_linked {
+            return;
+        }
+        let unlinked = by_file && told.by.unlinked && !told.name.is_empty();
+        if unlinked {
+            let open = shadow.open.get(&told.name).into_iter().flatten();
+            if let Some(open) = open.into_iter().find(|open| open.by.unlinked) {
+                let _ = fs::futimens(&open.fd, &times);
+            }
+        } else if let Some(place) = self.place(told.wd, &told.name) {
+            let _ = fs::utimensat(&self.room, place, &times, AtFlags::empty());
+        }
+    }
+}
+
+impl Drop for Shadows {
+    fn drop(&mut self) {
+        for shadow in std::mem::take(&mut self.shadows).into_values() {
+            self.clear_away(shadow);
+        }
+    }
+}
+
+/// The path of a name in a shadow, or of that itself.
+fn below(shadow: &str, name: &[u8]) -> Vec<u8> {
+    let mut path = shadow.as_bytes().to_vec();
+    if !name.is_empty() {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    path
+}
