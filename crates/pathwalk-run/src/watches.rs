@@ -588,15 +588,15 @@ fn watches_in(info: &Path) -> impl Iterator<Item = (i32, HostId)> {
     watches.into_iter()
 }
 
-/// `inotify wd:1 ino:2a sdev:fe00000 mask:...`
+/// `inotify wd:1a ino:2a sdev:fe00000 mask:...`
 fn watch_of_line(line: &str) -> Option<(i32, HostId)> {
     let words = line.strip_prefix("inotify ")?.split_ascii_whitespace();
     let words: HashMap<_, _> = words.filter_map(|word| word.split_once(':')).collect();
     let hex = |name| u64::from_str_radix(words.get(name)?, 16).ok();
-    let (ino, dev) = (hex("ino")?, hex("sdev")? as u32);
+    let (number, ino, dev) = (hex("wd")? as i32, hex("ino")?, hex("sdev")? as u32);
     // The kernel's own form: twelve bits and twenty.
     let dev = fs::makedev(dev >> 20, dev & 0xf_ffff);
-    Some((words.get("wd")?.parse().ok()?, HostId::new(dev, ino)))
+    Some((number, HostId::new(dev, ino)))
 }
 
 /// Takes a watch from an inotify of a process.
@@ -617,8 +617,13 @@ mod tests {
     fn what_an_inotify_watches_is_found() {
         let dir = tempfile::tempdir().expect("a directory");
         let queue = inotify::init(CreateFlags::CLOEXEC).expect("one more");
-        let number = inotify::add_watch(&queue, dir.path(), WatchFlags::CREATE).expect("a watch");
-        let stat = fs::stat(dir.path()).expect("it is there");
+        let watch = |number: i32| {
+            let path = dir.path().join(number.to_string());
+            std::fs::create_dir(&path).expect("it is new");
+            let watch = inotify::add_watch(&queue, &path, WatchFlags::CREATE).expect("a watch");
+            (watch, HostId::of(&fs::stat(&path).expect("it is there")))
+        };
+        let mut watches: Vec<_> = (0..40).map(watch).collect();
         let own = PathBuf::from(format!("/proc/{}", std::process::id()));
         let mut found = Vec::new();
         each_inotify(&own, |fd, info| {
@@ -626,7 +631,9 @@ mod tests {
                 found.extend(watches_in(info));
             }
         });
+        found.sort_by_key(|&(number, _)| number);
         found.dedup();
-        assert!(found.contains(&(number, HostId::of(&stat))), "{found:?}");
+        watches.sort_by_key(|&(number, _)| number);
+        assert_eq!(found, watches);
     }
 }
