@@ -299,11 +299,7 @@ impl Shadows {
                 shadow.loses_name = false;
                 self.unname(first.wd);
             }
-            _ if !shadow.wanted.intersects(what) => {
-                if CLOSE.contains(what) {
-                    let _ = self.close(first);
-                }
-            }
+            _ if !shadow.wanted.intersects(what) => self.unheard(first),
             InotifyMask::OPEN => self.opened(first),
             InotifyMask::CLOSE_WRITE | InotifyMask::CLOSE_NOWRITE => self.closed(first),
             InotifyMask::ACCESS | InotifyMask::MODIFY | InotifyMask::ATTRIB => self.changed(first),
@@ -446,6 +442,13 @@ impl Shadows {
         let at = open.iter().position(exactly).or_else(|| open.iter().position(same))?;
         self.open -= 1;
         Some(open.swap_remove(at))
+    }
+
+    /// Nobody wants to know; but what is closed is closed here too.
+    fn unheard(&mut self, told: &Told) {
+        if told.mask.intersects(CLOSE) {
+            let _ = self.close(told);
+        }
     }
 
     /// What was opened before it was watched is opened to be closed.

@@ -433,13 +433,13 @@ impl Engine {
                 more.append(&mut heard.told_of(&known.file, mask, By { writes, unlinked }));
             }
             // Who watches a directory does not hear what goes through the pipes in it.
-            let pipe = heard.is_pipe(id) && mask.intersects(by_both);
+            let by_name = !(heard.is_pipe(id) && mask.intersects(by_both));
             more.retain(|told| {
                 let key = |(wd, mask, name): &(i32, InotifyMask, Box<[u8]>)| {
                     (*wd, *mask, name) == (told.wd, told.mask, &told.name)
                 };
                 let first = twice.iter().position(key).map(|at| twice.swap_remove(at)).is_none();
-                first && !(pipe && !told.name.is_empty())
+                first && (by_name || told.name.is_empty())
             });
             told.append(&mut more);
         }

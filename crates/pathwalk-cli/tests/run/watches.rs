@@ -26,7 +26,7 @@ fn in_memory(attack: &Attack, memory: &str, how: &[&str]) -> String {
 #[test]
 fn a_tree_in_memory_is_told_of_as_the_kernel_tells_of_one() {
     let Some((attack, memory)) = watching() else { return };
-    if !rustix::fs::statfs("/dev/shm").is_ok_and(|stat| stat.f_type as i64 == TMPFS) {
+    if !rustix::fs::statfs("/dev/shm").is_ok_and(|stat| stat.f_type == TMPFS) {
         eprintln!("left out: /dev/shm is no tmpfs");
         return;
     }
