@@ -19,6 +19,10 @@ pub use crate::mapping::Zeroed as Slot;
 /// Fresh slots are taken this many at a time, so that threads that create do not meet at every slot.
 const CHUNK: u32 = 32;
 
+/// So many free slots of a stripe are not for others, as long as there are fresh ones: who gave them back will want as many again, and
+/// has them in its cache.
+const KEPT: usize = if cfg!(loom) { 0 } else { 1024 };
+
 /// A type-stable table of slots.
 pub struct Arena<T> {
     slots: Mapping<T>,
@@ -76,37 +80,46 @@ impl<T: Zeroed> Arena<T> {
         free.or_else(|| self.refill(mine))
     }
 
-    /// Takes slots for a stripe that has none, and one of them for the caller. What other stripes got back comes first: with
-    /// one thread that makes and another that removes, the arena would grow to its limit else.
+    /// Takes slots for a stripe that has none, and one of them for the caller. What other stripes got back and do not need comes first:
+    /// with one thread that makes and another that removes, the arena would grow to its limit else.
     #[cold]
     fn refill(&self, mine: usize) -> Option<u32> {
-        // One at a time: slots on their way from one stripe to another are in none, and would be missed. Another thread
-        // of this stripe may have been first, so the own stripe is looked at too.
+        // One at a time: slots on their way from one stripe to another are in none, and would be missed.
         let mut fresh = self.fresh.lock();
-        for stripe in (0..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES) {
-            let mut taken = {
-                let mut free = self.free[stripe].0.lock();
-                let left = free.len().saturating_sub(CHUNK as usize);
-                free.split_off(left)
-            };
-            if let Some(id) = taken.pop() {
-                self.free[mine].0.lock().append(&mut taken);
-                return Some(id);
-            }
+        if let Some(id) = self.take_over(mine, KEPT) {
+            return Some(id);
         }
         let first = *fresh;
         let taken = CHUNK.min(self.limit - (first - 1));
         if taken == 0 {
-            // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
-            // else holds two of these locks.
-            let mut all = self.free.each_ref().map(|stripe| stripe.0.lock());
-            return all.iter_mut().find_map(|free| free.pop());
+            return self.take_over(mine, 0).or_else(|| {
+                // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
+                // else holds two of these locks.
+                let mut all = self.free.each_ref().map(|stripe| stripe.0.lock());
+                all.iter_mut().find_map(|free| free.pop())
+            });
         }
         *fresh += taken;
         self.slots.grows(first as usize, *fresh as usize);
         self.high_water.set(*fresh - 1);
         self.free[mine].0.lock().extend((first + 1..first + taken).rev());
         Some(first)
+    }
+
+    /// Takes some of the free slots of another stripe, which keeps so many, and one of them for the caller. Another thread of this stripe may
+    /// have been first, so the own one is looked at too. The caller holds `fresh`.
+    fn take_over(&self, mine: usize, kept: usize) -> Option<u32> {
+        (0..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES).find_map(|stripe| {
+            let mut taken = {
+                let mut free = self.free[stripe].0.lock();
+                let left = free.len().saturating_sub(CHUNK as usize);
+                let kept = if stripe == mine { 0 } else { kept.min(free.len()) };
+                free.split_off(left.max(kept))
+            };
+            let id = taken.pop()?;
+            self.free[mine].0.lock().append(&mut taken);
+            Some(id)
+        })
     }
 
     /// Gives a slot back. Its contents stay as they are until it is taken again.
@@ -193,8 +206,38 @@ mod tests {
             (0..100_000).for_each(|_| send.send(arena.alloc().unwrap()).unwrap());
             drop(send);
         });
-        assert!(arena.high_water() < 1000, "{arena:?}");
+        assert!(arena.high_water() < 2 * KEPT as u32, "{arena:?}");
         assert_eq!(arena.in_use(), 0);
+    }
+
+    #[test]
+    fn who_takes_what_it_gave_back_meets_nobody() {
+        let arena = Arena::<Cell64>::new(1 << 20).unwrap();
+        // First one, then the other, so that neither needs a slot while the other has all of its own.
+        let turn = std::sync::Mutex::new(());
+        let take_and_give = || {
+            let mut first = HashSet::new();
+            for _ in 0..10 {
+                let _turn = turn.lock().unwrap();
+                let ids: Vec<u32> = (0..500).map(|_| arena.alloc().unwrap()).collect();
+                ids.iter().for_each(|&id| arena.free(id));
+                let ids: HashSet<u32> = ids.into_iter().collect();
+                if first.is_empty() {
+                    first = ids;
+                } else {
+                    assert_eq!(first, ids, "its own, again and again");
+                }
+            }
+            (striped::stripe(), first)
+        };
+        // Among three there are two of different stripes, whatever other tests do.
+        let took = std::thread::scope(|scope| {
+            [(); 3].map(|()| scope.spawn(take_and_give)).map(|one| one.join().unwrap())
+        });
+        let pairs = [(0, 1), (1, 2), (0, 2)].map(|(one, other)| (&took[one], &took[other]));
+        let apart: Vec<_> = pairs.into_iter().filter(|(one, other)| one.0 != other.0).collect();
+        assert!(!apart.is_empty());
+        assert!(apart.iter().all(|(one, other)| one.1.is_disjoint(&other.1)));
     }
 
     #[test]
