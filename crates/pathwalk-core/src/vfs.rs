@@ -67,14 +67,14 @@ pub struct Config {
     /// The clock that stamps files; the host's if there is none.
     pub clock: Option<fn() -> Timespec>,
     /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. So many
-    /// bytes may be taken for that by all threads of the process: 12 KiB by each that meets a path the second time, 384 a
-    /// path, and more for a long one; those that find no room walk. With 0 nothing is remembered.
+    /// bytes may be taken for that by all threads of the process: 18 KiB by each that meets a path the second time, 384 a
+    /// path, and 16 KiB at a time for what long ones have beside that; those that find no room walk. With 0 nothing is remembered.
     pub memo_bytes: u64,
 }
 
 impl Default for Config {
     /// 2 GiB each of dentries and inodes (16 million), an eighth of it for absent names, 1 GiB of names; reserved, not allocated. 64 MiB for the paths
-    /// that some 200 threads remember. The host's clock.
+    /// that 160 threads remember, as many as they can. The host's clock.
     fn default() -> Self {
         Self {
             dentry_bytes: 2 << 30,
@@ -158,6 +158,8 @@ pub(crate) struct SuperBlock {
     /// Whether something of it was ever watched.
     watched: Cell32,
     pub(crate) features: Features,
+    /// The block size of its mounts, with what is said beside it.
+    pub(crate) blksize: u32,
     /// The flags of its dentries.
     pub(crate) kind: u32,
     /// The flags of its inodes.
@@ -301,6 +303,7 @@ impl Vfs {
         ms: MountFlags,
     ) -> Result<MountId> {
         let features = fs.features();
+        let blksize = crate::mount::blksize_with(&*fs, features);
         let complete = if features.contains(Features::COMPLETE) {
             dcache::COMPLETE | dcache::PERSISTENT
         } else {
@@ -320,6 +323,7 @@ impl Vfs {
             root: Cell32::default(),
             watched: Cell32::default(),
             features,
+            blksize,
             kind: (complete | revalidate) & KIND,
             inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                 | flag(Features::MAY_EXEC, I_MAY_EXEC)

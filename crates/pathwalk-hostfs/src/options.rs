@@ -11,7 +11,8 @@ pub enum Coherence {
     /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
     /// in one call of the host; the attributes of what is told about are fresh. Of the directories on the way to it those
     /// are what they were when they were last asked about themselves: who takes the right to search one away from others on
-    /// the host, is noticed then.
+    /// the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
+    /// in when its name was last asked about.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
     /// is written through memory maps, not what other machines do on a network file system, and of a file that they give one

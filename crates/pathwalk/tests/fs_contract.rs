@@ -4,12 +4,13 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AccessMode, AtFlags, Config, Cred, Errno, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs,
-    fs::Features,
+    AccessMode, AtFlags, Config, Cred, Errno, FileType, InodeFlags, MemFs, MountFlags, OpenFlags,
+    Result, Subject, Task, Timespec, Vfs,
+    fs::{Features, FileSystem, Found},
 };
 use std::{
     sync::{
-        Arc, Barrier,
+        Arc, Barrier, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
@@ -569,4 +570,66 @@ fn a_change_that_was_stale_is_made_once_more_and_then_all_is_asked_anew() {
         let again = task.chmod("/d/f", 0o600);
         assert_eq!(again, Err(Errno::ESTALE), "{what}: once is enough");
     }
+}
+
+/// Walks in its own machine when it is asked what it is like, and counts that.
+struct Walking {
+    inner: Arc<SampleFs>,
+    task: OnceLock<Task>,
+    asked: AtomicU64,
+}
+
+impl Walking {
+    fn walk(&self) {
+        self.asked.fetch_add(1, Relaxed);
+        if let Some(task) = self.task.get() {
+            assert_eq!(task.stat("/there").map(drop), Ok(()));
+        }
+    }
+}
+
+impl FileSystem for Walking {
+    fn kind(&self) -> &str {
+        "walking"
+    }
+
+    fn features(&self) -> Features {
+        self.walk();
+        Features::empty()
+    }
+
+    fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found> {
+        self.inner.root(who, now)
+    }
+
+    fn blksize(&self) -> u32 {
+        self.walk();
+        512
+    }
+
+    fn inode_flags(&self) -> Option<InodeFlags> {
+        self.walk();
+        None
+    }
+}
+
+#[test]
+fn what_it_is_like_is_asked_once_with_no_lock_held() {
+    let (fs, task) = machine(Features::REVALIDATE);
+    fs.appear("there", FILE, 0o644, "");
+    fs.appear("mnt", DIR, 0o755, "");
+    fs.appear("bound", DIR, 0o755, "");
+    let walking = Arc::new(Walking {
+        inner: SampleFs::new(Features::empty()),
+        task: OnceLock::new(),
+        asked: AtomicU64::new(0),
+    });
+    assert!(walking.task.set(task.fork()).is_ok());
+    let mounted = Arc::clone(&walking);
+    watched(move || {
+        task.mount(mounted, "/mnt", MountFlags::empty()).unwrap();
+        task.bind("/mnt", "/bound").unwrap();
+        assert_eq!(task.stat("/bound").unwrap().st_blksize, 512);
+    });
+    assert_eq!(walking.asked.load(Relaxed), 3, "each of three questions once");
 }

@@ -123,6 +123,29 @@ fn remembered_after_its_place_went(room: u64) -> u64 {
     })
 }
 
+/// How many bytes a thread has when it looked at a path of symlinks that ask a file system about much, and before.
+#[cfg(feature = "hostfs")]
+fn remembered_of_long_questions(budget: u64) -> (u64, u64) {
+    use pathwalk::{Coherence, HostFs, HostOptions};
+    use std::os::unix::{ffi::OsStrExt, fs::symlink};
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("12"), "").unwrap();
+    for link in 0..12 {
+        let body = format!("/{}{}", "./".repeat(1900), link + 1);
+        symlink(body, dir.path().join(link.to_string())).unwrap();
+    }
+    let options = HostOptions { coherence: Coherence::Strict, ..HostOptions::default() };
+    let fs = HostFs::with_options(dir.path().as_os_str().as_bytes(), options).unwrap();
+    let config = Config { memo_bytes: budget, ..Config::default() };
+    let task = Vfs::new(config, fs).unwrap().task(Cred::root());
+    let look = |path: &str| {
+        (0..9).for_each(|_| task.access(path, AccessMode::empty()).unwrap());
+        memo_bytes()
+    };
+    let body = || (look("/12"), look("/0"));
+    thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
 #[test]
 fn threads_remember_no_more_than_the_budget() {
     let one = remembered_by(1, 1, 1 << 20);
@@ -148,6 +171,14 @@ fn threads_remember_no_more_than_the_budget() {
         one,
         "and where it has none in the budget it is walked"
     );
+
+    #[cfg(feature = "hostfs")]
+    {
+        let (before, after) = remembered_of_long_questions(1 << 20);
+        assert!(before < after, "{before} {after}");
+        let (before, after) = remembered_of_long_questions(after - 1);
+        assert_eq!(before, after, "what cannot be had whole is not taken");
+    }
 
     let (before, after) = by_way_of_a_clock_that_walks();
     assert_eq!((before, after), (one, one), "what the clock walks takes nothing");

@@ -70,7 +70,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Whatever keeps it from being mounted.
     fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found>;
 
-    /// The preferred block size, `st_blksize`.
+    /// The preferred block size, `st_blksize`, below 2²⁸. It is asked for once, before the file system is mounted.
     fn blksize(&self) -> u32 {
         4096
     }

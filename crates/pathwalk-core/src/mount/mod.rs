@@ -47,7 +47,12 @@ pub(crate) mod list;
 
 pub(crate) mod rootfs;
 
-use crate::{dcache::DentryId, name::fold, vfs::Vfs};
+use crate::{
+    dcache::DentryId,
+    fs::{Features, FileSystem},
+    name::fold,
+    vfs::Vfs,
+};
 use bitflags::bitflags;
 use pathwalk_abi::MountFlags;
 use pathwalk_sync::{Absent, Cell32, Cell64, Link, Linked, Sample, Seq, Spin, slot};
@@ -194,6 +199,17 @@ pub(crate) const DECIDES: u32 = 1 << 28;
 
 /// What is no size in a mount's block size.
 pub(crate) const NO_SIZE: u32 = COARSE_TIMES | IDMAPPED | FLAGLESS | DECIDES;
+
+/// A file system's block size, with what it is like; it is asked for both.
+pub(crate) fn blksize_with(fs: &dyn FileSystem, features: Features) -> u32 {
+    let like = [
+        (features.contains(Features::COARSE_TIMES), COARSE_TIMES),
+        (fs.inode_flags().is_none(), FLAGLESS),
+        (features.contains(Features::PERMISSION), DECIDES),
+    ];
+    let like = like.into_iter().filter_map(|(is, bit)| is.then_some(bit));
+    like.fold(fs.blksize() & !NO_SIZE, |size, bit| size | bit)
+}
 
 fn mount_hash(parent: MountId, mountpoint: DentryId) -> u64 {
     fold(u64::from(parent.0) << 32 | u64::from(mountpoint.0), 0x9e37_79b9_7f4a_7c15)

@@ -13,13 +13,9 @@
 //!
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
-use super::{
-    COARSE_TIMES, DECIDES, FLAGLESS, MntFlags, MountId, NO_SIZE, NsId, ids::Ids, mount_hash,
-    propagate::Groups, umount::Unused,
-};
+use super::{MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups, umount::Unused};
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
-    fs::Features,
     idmap::IdmapBlobs,
     lock,
     topology::Moving,
@@ -211,14 +207,6 @@ impl<'v> TreeGuard<'v> {
     pub(super) fn alloc(&mut self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
         let vfs = self.vfs;
         let superblock = vfs.superblock(sb).ok_or(Errno::ENODEV)?;
-        let features = superblock.fs.features();
-        let like = [
-            (features.contains(Features::COARSE_TIMES), COARSE_TIMES),
-            (superblock.fs.inode_flags().is_none(), FLAGLESS),
-            (features.contains(Features::PERMISSION), DECIDES),
-        ];
-        let like = like.into_iter().filter_map(|(is, bit)| is.then_some(bit));
-        let blksize = like.fold(superblock.fs.blksize() & !NO_SIZE, |size, bit| size | bit);
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
         vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
         vfs.count_mount(sb, 1);
@@ -238,7 +226,7 @@ impl<'v> TreeGuard<'v> {
         mount.unique_id.set(unique_id);
         mount.mnt_id.set(mnt_id);
         mount.dev.set(superblock.dev.to_u32());
-        mount.blksize.set(blksize);
+        mount.blksize.set(superblock.blksize);
         mount.ns.set(0);
         mount.name_idmap(IdmapBlobs::NONE);
         self.nodes.insert(MountId(id), Node::default());

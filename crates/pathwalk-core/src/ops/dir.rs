@@ -293,7 +293,7 @@ impl Vfs {
         let (_, id) = file.place();
         let dentry = self.dentry(id);
         let sb = self.superblock(dentry.sb.get()).ok_or(Errno::ESTALE)?;
-        let noted = !sb.fs.features().contains(Features::NODIRATIME);
+        let noted = !sb.features.contains(Features::NODIRATIME);
         if !self.list_dots(id, position, out) {
             return Ok(noted);
         }

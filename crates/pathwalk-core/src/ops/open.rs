@@ -262,10 +262,10 @@ impl Task {
 
     /// The place that this thread remembers a path to lead to, and the directory that has the last name.
     fn found_by_memory<'a>(&self, request: &Request<'a>) -> Option<(HeldPath<'a>, DirectorySeen)> {
-        let (held, seq) = keep_remembered(request)?;
+        let (held, seq, asked) = keep_remembered(request)?;
         let vfs = request.vfs;
-        // The name of what is mounted there lies elsewhere.
-        if held.slot().is(IS_ROOT) || held.is_mount_root() {
+        // The name of what is mounted there lies elsewhere; and a directory that nobody was asked about says nothing.
+        if held.slot().is(IS_ROOT) || held.is_mount_root() || asked && !self.opens_anywhere(&held) {
             return None;
         }
         let parent = vfs.dentry(DentryId(held.slot().parent.get()));
@@ -385,12 +385,7 @@ impl Task {
         directory: DirectorySeen,
         (kind, uid): (FileType, u32),
     ) -> Result<()> {
-        let config = &self.vfs().config;
-        let setting = match kind {
-            FileType::Regular => config.protected_regular,
-            FileType::Fifo => config.protected_fifos,
-            _ => 1,
-        };
+        let setting = self.protected_in_sticky(kind);
         let who = held.seen_by(self.cred.subject());
         // The file may be shown by a mount of its own.
         let seen = who.seen_uid(uid);
@@ -401,6 +396,24 @@ impl Task {
             return Err(Errno::EACCES);
         }
         Ok(())
+    }
+
+    /// `fs.protected_regular` and its like, for what has the type `kind`.
+    fn protected_in_sticky(&self, kind: FileType) -> u8 {
+        let config = &self.vfs().config;
+        match kind {
+            FileType::Regular => config.protected_regular,
+            FileType::Fifo => config.protected_fifos,
+            _ => 1,
+        }
+    }
+
+    /// Whether `may_create_in_sticky` lets it be opened in any directory.
+    fn opens_anywhere(&self, held: &HeldPath<'_>) -> bool {
+        let (owner, _) = self.vfs().inode(held.inode()).owner();
+        let kind = FileType::from_mode(owner.mode).unwrap_or(FileType::Regular);
+        let who = held.seen_by(self.cred.subject());
+        self.protected_in_sticky(kind) == 0 || who.seen_uid(owner.uid) == Some(who.fsuid)
     }
 }
 

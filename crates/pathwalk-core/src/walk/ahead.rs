@@ -11,10 +11,10 @@
 //! another directory by now, in which the same file is. So a walk stands nowhere but at the end of a run, unless the file system
 //! [knows each name](Features::EACH_NAME). (Whether the directories between may be searched is decided by what the cache has of
 //! them.)
-//! 1. A run ends in front of a symlink, whose body begins in its directory; in front of the last name, if the call is about its
-//!    directory; and it does not end by going up.
-//! 2. A walk that goes up from the end of a run to where nothing was asked about alone begins anew, and so does one that
-//!    comes to another dentry than the next one. It asks about each name alone then.
+//! 1. Unless each name is known, a run ends in front of a symlink, whose body begins in its directory; in front of the last name, if the
+//!    call is about its directory; and it does not end by going up.
+//! 2. Unless each name is known, a walk that goes up from the end of a run to where nothing was asked about alone begins anew. So does any
+//!    that comes to another dentry than the next one. It asks about each name alone then.
 //!
 //! Invariant: what is ahead is counted, and is taken in its order only by the walk that asked.
 //!

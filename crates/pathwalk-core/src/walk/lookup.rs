@@ -233,8 +233,9 @@ pub(crate) fn keep<'a>(request: &Request<'a>) -> Result<HeldPath<'a>> {
     lookup(*request, Keep)
 }
 
-/// Keeps the place that a path leads to, and its sample, if this thread remembers it.
-pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>, Sample)> {
+/// Keeps the place that a path leads to, if this thread remembers it; with its sample, and whether somebody was asked about it: then
+/// nobody was about the directories on the way.
+pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>, Sample, bool)> {
     let vfs = request.vfs;
     if !may_be_remembered(request) {
         return None;
@@ -246,7 +247,7 @@ pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>
     }
     let at = known.place(vfs);
     let held = keep_known(request, &known, request.path).ok()??;
-    Some((held, at.seq))
+    Some((held, at.seq, known.asks))
 }
 
 /// Remembers where a path leads, if it was met before.

@@ -4,9 +4,12 @@
 use crate::common::Ground;
 use Change::*;
 use pathwalk_abi::{Errno, MountFlags, OpenFlags};
-use pathwalk_core::Task;
+use pathwalk_core::{Config, Cred, Task};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    process::geteuid,
+};
 use std::{
     fs,
     os::{
@@ -225,4 +228,43 @@ fn going_up_where_all_is_known_asks_nobody_again() {
         "what lies in another file system costs this one nothing"
     );
     assert!(calls("/a/b/mem/../c") > inside, "what lies above the mount is asked about");
+}
+
+/// What `fs.protected_*` refuse goes by the directory of a file or symlink, which nobody asks about who remembers the way to that.
+#[test]
+fn a_directory_that_others_open_to_all_is_not_remembered_as_it_was() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root gives files away");
+        return;
+    }
+    let flags = OpenFlags::CREAT | OpenFlags::RDWR | OpenFlags::NONBLOCK;
+    let creat = |path| move |task: &Task| task.open(path, flags, 0o600).map(drop);
+    let stat = |path| move |task: &Task| task.stat(path).map(drop);
+    type Call<'c> = &'c dyn Fn(&Task) -> Result<(), Errno>;
+    let refused = Err(Errno::EACCES);
+    // Fifos are not protected by this configuration.
+    let calls: [(Call<'_>, _); 4] = [
+        (&creat("/d/f"), refused),
+        (&creat("/d/p"), Ok(())),
+        (&stat("/d/l"), refused),
+        (&stat("/l"), refused),
+    ];
+    let config = Config { protected_regular: 1, protected_symlinks: true, ..Config::default() };
+    for (coherence, (call, shared)) in [Coherence::Strict, Coherence::Watched]
+        .iter()
+        .flat_map(|&how| calls.map(|call| (how, call)))
+    {
+        let options = HostOptions { coherence, special: true, ..HostOptions::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let script = "chmod 755 .; mkdir d; echo f > d/f; mkfifo d/p; ln -s f d/l; ln -s d/l l; \
+                      chmod 666 d/?; chown -h 1000 d/? l";
+        shell(dir.path(), script);
+        let ground = Ground::on(dir, options, config.clone());
+        let stranger = ground.task.vfs().task(Cred::user(2000, 2000));
+        for change in ["true", "chmod 1777 d", "chmod 755 d", "mv d e; mkdir -m 1777 d; mv e/* d"] {
+            shell(&ground.host(""), change);
+            let want = if change.contains("1777") { shared } else { Ok(()) };
+            (0..8).for_each(|_| assert_eq!(call(&stranger), want, "{coherence:?} {change}"));
+        }
+    }
 }

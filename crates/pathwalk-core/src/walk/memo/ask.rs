@@ -8,6 +8,8 @@
 //!   revalidate_path(root of the mount, "bin/gcc", the end)
 //! ```
 //!
+//! Where `fs.protected_symlinks` decides, about the directory of the last symlink too.
+//!
 //! The walk would count each directory on its way, and ask about a run of names. Here nothing on the way is held: that the
 //! names lead where they led the file system says, and that nothing was changed in the cache the memo.
 //!
@@ -23,23 +25,24 @@ use crate::{
     mount::MountId,
     vfs::Vfs,
 };
+use pathwalk_abi::PATH_MAX;
 use pathwalk_sync::lock_order;
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// What a file system is to be asked.
 pub(super) struct Questions {
-    links: Box<[Question]>,
+    before: Box<[Question]>,
     /// The names that lead to the end, from the root of its mount on.
     last: Box<[u8]>,
     /// They were answered as before, once at least.
     held: Cell<bool>,
 }
 
-/// Whether these names, from the root of the mount on, lead to that symlink.
+/// Whether these names, from the root of the mount on, lead to that symlink, or to the directory in which one lies.
 struct Question {
     names: Box<[u8]>,
-    link: Step<DentryId>,
+    to: Step<DentryId>,
 }
 
 /// What a file system says of a path that was walked before.
@@ -84,7 +87,7 @@ impl Questions {
     /// The bytes that they take.
     pub(super) fn bytes(&self) -> usize {
         let each = |question: &Question| size_of::<Question>() + question.names.len();
-        self.last.len() + self.links.iter().map(each).sum::<usize>()
+        self.last.len() + self.before.iter().map(each).sum::<usize>()
     }
 
     /// Whether all are answered as before.
@@ -96,14 +99,13 @@ impl Questions {
             names.is_empty() || matches!(sb.fs.revalidate_path(root, names, to), Ok(true))
         };
         let finds = |question: &Question| {
-            let (link, seq) = question.link;
-            let counted = vfs.dget_not_dead(link).then(|| Counts::of_child(vfs, link));
+            let (to, seq) = question.to;
+            let counted = vfs.dget_not_dead(to).then(|| Counts::of_child(vfs, to));
             counted.is_some_and(|_held| {
-                vfs.dentry(link).seq.unchanged(seq)
-                    && leads(&question.names, Some(inode_of(vfs, link)))
+                vfs.dentry(to).seq.unchanged(seq) && leads(&question.names, Some(inode_of(vfs, to)))
             })
         };
-        self.links.iter().all(finds) && leads(&self.last, (!absent).then(|| held.inode_ref()))
+        self.before.iter().all(finds) && leads(&self.last, (!absent).then(|| held.inode_ref()))
     }
 }
 
@@ -139,7 +141,7 @@ pub(super) struct Gathered {
     names: SmallVec<[u8; 128]>,
     /// They begin there.
     from_root: bool,
-    links: Vec<Question>,
+    before: Vec<Question>,
     /// There is a name to be asked about.
     asks: bool,
     /// Some of that cannot be asked at once.
@@ -160,6 +162,11 @@ impl Gathered {
             self.names.push(b'/');
         }
         self.names.extend_from_slice(name);
+        if self.names.len() >= PATH_MAX {
+            // Nobody can ask a host about more.
+            self.broken = true;
+            self.names.clear();
+        }
     }
 
     /// The walk came to what the name stands for, or saw that it is absent.
@@ -170,11 +177,23 @@ impl Gathered {
     /// What it came to is a symlink, which it follows.
     pub(super) fn link(&mut self, at: &Place) {
         if at.flags & REVALIDATE != 0 {
-            self.broken |= !self.from_root || leads_above(&self.names);
-            self.links.push(Question { names: (&*self.names).into(), link: (at.dentry, at.seq) });
+            self.ask((at.dentry, at.seq));
         }
         let dir = self.names.iter().rposition(|&byte| byte == b'/');
         self.names.truncate(dir.unwrap_or(0));
+    }
+
+    /// It matters whose the directory is in which the symlink lies, and who may write there.
+    pub(super) fn directory(&mut self, directory: Step<DentryId>) {
+        // The root of a mount is not asked about by any walk.
+        if self.asks && !self.names.is_empty() {
+            self.ask(directory);
+        }
+    }
+
+    fn ask(&mut self, to: Step<DentryId>) {
+        self.broken |= !self.from_root || leads_above(&self.names);
+        self.before.push(Question { names: (&*self.names).into(), to });
     }
 
     /// The questions, or none if there are none to be asked.
@@ -190,7 +209,7 @@ impl Gathered {
             return Err(());
         }
         Ok(Some(Questions {
-            links: self.links.into(),
+            before: self.before.into(),
             last: self.names.into_vec().into(),
             held: Cell::new(false),
         }))

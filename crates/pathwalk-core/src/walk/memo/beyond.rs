@@ -19,25 +19,28 @@ const MOST: usize = 1 << 20;
 const LUMP: usize = 16 << 10;
 
 thread_local! {
-    static POT: RefCell<Pot> = const { RefCell::new(Pot { left: 0, lumps: Vec::new() }) };
+    static POT: RefCell<Pot> = const { RefCell::new(Pot { left: 0, taken: 0, lumps: Vec::new() }) };
 }
 
 /// What a thread has taken of the budget for what lies beside its memos.
 struct Pot {
     left: usize,
+    taken: usize,
     lumps: Vec<Budgeted>,
 }
 
 impl Pot {
-    /// Takes so many bytes; whether there are.
+    /// Takes so many bytes; whether there are. Where there are too few, none of the budget are taken.
     fn take(&mut self, bytes: usize, budget: u64) -> bool {
-        while self.left < bytes {
-            let room = (self.lumps.len() + 1) * LUMP <= MOST;
-            let Some(lump) = room.then(|| Budgeted::new(LUMP, budget)).flatten() else {
+        let missing = bytes.saturating_sub(self.left).next_multiple_of(LUMP);
+        if missing > 0 {
+            let room = self.taken + missing <= MOST;
+            let Some(lumps) = room.then(|| Budgeted::new(missing, budget)).flatten() else {
                 return false;
             };
-            self.lumps.push(lump);
-            self.left += LUMP;
+            self.lumps.push(lumps);
+            self.taken += missing;
+            self.left += missing;
         }
         self.left -= bytes;
         true

@@ -64,7 +64,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
 /// Walks once more, noting what is read.
 fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
     road::note_made();
-    let mut noter = Noter::of(request.asker);
+    let mut noter = Noter::of(request.asker, request.vfs.config.protected_symlinks);
     let request = Request { path: text, flags: Lookup::FOLLOW, ..*request };
     let mut walk = Walk::<Rcu, &mut Noter<'_>>::path_init(&request, &mut noter).ok()?;
     let root = walk.root?;
@@ -151,6 +151,10 @@ struct Noter<'a> {
     link: bool,
     absent: bool,
     questions: Gathered,
+    /// Whether `fs.protected_symlinks` is set, which asks about the directory of the last symlink.
+    protects: bool,
+    /// The directory of the symlink that was met last.
+    directory: Option<Step<DentryId>>,
     /// A directory was searched that not everyone may.
     theirs: bool,
     /// Something cannot be noted.
@@ -158,7 +162,7 @@ struct Noter<'a> {
 }
 
 impl<'a> Noter<'a> {
-    fn of(asker: Asker<'a>) -> Self {
+    fn of(asker: Asker<'a>, protects: bool) -> Self {
         Self {
             who: asker.subject(),
             steps: SmallVec::new(),
@@ -170,6 +174,8 @@ impl<'a> Noter<'a> {
             link: false,
             absent: false,
             questions: Gathered::default(),
+            protects,
+            directory: None,
             theirs: false,
             broken: false,
         }
@@ -287,6 +293,8 @@ impl Observer for &mut Noter<'_> {
     }
 
     fn before_link(&mut self, at: Spot<'_>) {
+        let parent = DentryId(at.vfs.dentry(at.place.dentry).parent.get());
+        self.directory = self.steps.iter().rfind(|step| step.0 == parent).copied();
         self.stepped(at);
         self.questions.link(at.place);
         self.broken |= self.symlink(at).is_none();
@@ -298,6 +306,12 @@ impl Observer for &mut Noter<'_> {
 
     fn link(&mut self, _body: &[u8], _links: u32, last: bool) {
         self.link |= last;
+        if last && self.protects {
+            match self.directory {
+                Some(directory) => self.questions.directory(directory),
+                None => self.broken = true,
+            }
+        }
     }
 
     fn absent(&mut self, at: Spot<'_>, children: Option<Sample>) {
