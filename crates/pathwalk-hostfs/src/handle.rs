@@ -57,6 +57,15 @@ impl HostFile {
                 fs.unnoted(told & OFlags::NOATIME, |flags| fs.host.open_dir(held.as_fd(), flags))
             }
             FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
+            FileType::CharDevice | FileType::BlockDevice
+                if !flags.contains(OpenFlags::NONBLOCK) && fs.host.may_wait(held.as_fd())? =>
+            {
+                fs.reopen(held.as_fd(), OFlags::PATH)
+            }
+            FileType::CharDevice | FileType::BlockDevice => {
+                let nonblock = flags.bits() as u32 & OFlags::NONBLOCK.bits();
+                fs.reopen(held.as_fd(), told | OFlags::from_bits_retain(nonblock))
+            }
             FileType::Regular => match fs.reopen(held.as_fd(), told) {
                 Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told),
                 answer => answer,

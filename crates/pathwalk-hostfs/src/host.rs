@@ -141,6 +141,21 @@ impl Host {
         self.call(|| fs::open(by_number(held), flags, Mode::empty()))
     }
 
+    /// Whether to open a device that is held may take as long as somebody else likes.
+    pub(crate) fn may_wait(&self, held: BorrowedFd<'_>) -> Result<bool> {
+        /// `MEM_MAJOR`, `TTYAUX_MAJOR` without consoles, `UNIX98_PTY_SLAVE_MAJOR` and those behind it.
+        const MEMORY: u32 = 1;
+        const AUXILIARY: u32 = 5;
+        const PTS: std::ops::RangeInclusive<u32> = 136..=143;
+        let stat = self.statx(held, b"")?;
+        let character = FileType::from_mode(stat.stx_mode.into()) == Some(FileType::CharDevice);
+        let at_once = match (stat.stx_rdev_major, stat.stx_rdev_minor) {
+            (MEMORY, _) | (AUXILIARY, 0 | 2) => true,
+            (major, _) => PTS.contains(&major),
+        };
+        Ok(!(character && at_once))
+    }
+
     /// Opens a directory that is held, to list it.
     pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -35,7 +35,8 @@ pub struct HostOptions {
     /// process may have.
     pub handles: usize,
     /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
-    /// somebody opens the other.
+    /// somebody opens the other. So is what is opened without `O_NONBLOCK` of a device that may wait for what is at its other end, as
+    /// a serial line does: any but memory, as `/dev/null` is, and pseudo-terminals.
     pub special: bool,
     /// Walk by openat2(2) where the host has it. Else every name is a call of its own; it is as safe.
     pub openat2: bool,

@@ -12,7 +12,7 @@
 //! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
 
 use crate::{
-    kin::descendants,
+    kin::{self, descendants, threads_of},
     mapped,
     sys::{answer, errno_of},
 };
@@ -280,21 +280,25 @@ impl Cookies {
     }
 
     /// The files of the host that some process has open for writing.
-    pub(crate) fn written(&self) -> HashSet<HostId> {
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+    pub(crate) fn written(&self) -> Result<HashSet<HostId>> {
         let mut written = HashSet::new();
-        for process in processes() {
-            for task in entries(&process.join("task")) {
-                for info in entries(&task.join("fdinfo")) {
-                    let number = info.file_name().unwrap_or_default();
-                    if is_written(&info)
-                        && let Ok(stat) = fs::stat(task.join("fd").join(number))
+        for process in descendants()? {
+            for thread in threads_of(process)? {
+                let task = task_of(process, thread);
+                for number in kin::names(task.join("fdinfo"))? {
+                    if is_written(&task.join("fdinfo").join(&number))?
+                        && let Ok(stat) = fs::stat(task.join("fd").join(&number))
                     {
                         written.insert(HostId::of(&stat));
                     }
                 }
             }
         }
-        written
+        Ok(written)
     }
 
     /// All that is known.
@@ -320,7 +324,7 @@ impl Cookies {
 
     /// Forgets what no process has.
     pub(crate) fn sweep(&mut self) {
-        let Some(used) = used() else { return };
+        let Ok(Some(used)) = used() else { return };
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
@@ -451,72 +455,87 @@ fn made_here(name: &str) -> bool {
     u64::from_str_radix(number, 16).is_ok_and(|parsed| format!("{parsed:x}") == number)
 }
 
-/// The processes that come of this one, by their directories in `/proc`.
-fn processes() -> impl Iterator<Item = PathBuf> {
-    descendants().into_iter().map(of_process)
-}
-
-fn of_process(pid: u32) -> PathBuf {
-    Path::new("/proc").join(pid.to_string())
+fn task_of(process: u32, thread: u32) -> PathBuf {
+    format!("/proc/{process}/task/{thread}").into()
 }
 
 /// What the processes have that come of this one; none where they are made as fast as they can be looked at.
-fn used() -> Option<HashSet<HostId>> {
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+fn used() -> Result<Option<HashSet<HostId>>> {
     let mut used = HashSet::new();
-    look_at_all(|process| in_use(process, &mut used)).then_some(used)
+    Ok(look_at_all(|process| in_use(process, &mut used))?.then_some(used))
 }
 
-/// Looks at the processes that come of this one, by their directories in `/proc`; whether none was missed.
+/// Looks at the processes that come of this one; whether none was missed.
 ///
 /// Who is missing in a list that has nobody new in it was made while that was read, by somebody who was there before: he was
 /// looked at, and had then what the new one has.
-pub(crate) fn look_at_all(mut look: impl FnMut(&Path)) -> bool {
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at; and those of the look.
+pub(crate) fn look_at_all(mut look: impl FnMut(u32) -> Result<()>) -> Result<bool> {
     let mut looked_at = HashSet::new();
     for _ in 0..LOOKS {
         let mut none_new = true;
-        for pid in descendants() {
+        for pid in descendants()? {
             if looked_at.insert(pid) {
-                look(&of_process(pid));
+                look(pid)?;
                 none_new = false;
             }
         }
         if none_new {
-            return true;
+            return Ok(true);
         }
     }
-    false
+    Ok(false)
 }
 
 /// Whether a descriptor is one to write by, as its file in a `fdinfo` says.
-pub(crate) fn is_written(info: &Path) -> bool {
-    let text = std::fs::read_to_string(info).unwrap_or_default();
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+pub(crate) fn is_written(info: &Path) -> Result<bool> {
+    let text = String::from_utf8(kin::read(info)?.unwrap_or_default()).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = line.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
     let access = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
-    access == OFlags::WRONLY || access == OFlags::RDWR
+    Ok(access == OFlags::WRONLY || access == OFlags::RDWR)
+}
+
+/// What a thread has open, by its links in `/proc`.
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+pub(crate) fn open_of(process: u32, thread: u32) -> Result<impl Iterator<Item = PathBuf>> {
+    let dir = task_of(process, thread).join("fd");
+    Ok(kin::names(&dir)?.into_iter().map(move |number| dir.join(number)))
 }
 
 /// What is in a directory, if it is there.
-pub(crate) fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Notes what a process has open, stands in, executes and has in its memory; each of its threads may stand elsewhere.
-fn in_use(process: &Path, used: &mut HashSet<HostId>) {
-    let number = process.file_name().and_then(|name| name.to_str());
-    used.extend(number.into_iter().flat_map(mapped::ids));
+fn in_use(process: u32, used: &mut HashSet<HostId>) -> Result<()> {
+    used.extend(mapped::ids(process)?);
     let mut note = |path: &Path| {
         if let Ok(stat) = fs::stat(path) {
             used.insert(HostId::of(&stat));
         }
     };
-    note(&process.join("exe"));
-    for task in entries(&process.join("task")) {
-        note(&task.join("cwd"));
-        for fd in entries(&task.join("fd")) {
-            note(&fd);
-        }
+    note(Path::new(&format!("/proc/{process}/exe")));
+    for thread in threads_of(process)? {
+        note(&task_of(process, thread).join("cwd"));
+        open_of(process, thread)?.for_each(|fd| note(&fd));
     }
+    Ok(())
 }
 
 /// The file that a thread stands in, or executes, or has open, as the host knows it.

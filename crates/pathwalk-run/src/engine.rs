@@ -25,6 +25,7 @@ use crate::{
     errand::Errands,
     given::Given,
     guard::{self, Outside},
+    kin,
     nameless::Nameless,
     patch::{Loads, Patches},
     people::People,
@@ -460,13 +461,22 @@ impl Engine {
     /// Closes what is open for what nobody has any more.
     fn sweep(&mut self) {
         let since = Instant::now();
-        self.cookies.sweep();
-        self.asker.images().sweep();
+        self.forget_unused();
         self.pidfds.clear();
         if let Some(people) = &mut self.people {
             people.sweep();
         }
+        kin::keep_spare();
         self.room.swept(since);
+    }
+
+    /// Forgets the places that no process has any more, in whichever way it had them.
+    pub(crate) fn forget_unused(&mut self) {
+        self.cwds.moved();
+        self.asker.images().sweep();
+        self.loads.forget_ended();
+        self.sockets.forget_unused();
+        self.cookies.sweep();
     }
 
     /// Who does not wait any more needs no answer.
@@ -731,6 +741,8 @@ pub(crate) fn serve(
 ) -> (Ended, Trace) {
     let Launched { pid, listener, failure } = launched;
     let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, trace, outside);
+    // Without one it is said of what cannot be looked at that it cannot.
+    kin::keep_spare();
     for number in 0..3 {
         // The program has the same, where they are open.
         if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {

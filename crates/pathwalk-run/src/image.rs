@@ -14,12 +14,12 @@ use crate::{
     cookies::{HostId, of_thread},
     engine::Engine,
     errand::Call,
-    kin::descendants,
+    kin::{self, descendants},
     procfs::status,
     sys::memory,
 };
 use parking_lot::Mutex;
-use pathwalk::File;
+use pathwalk::{File, Result};
 use std::{
     collections::{HashMap, HashSet},
     ffi::CStr,
@@ -44,11 +44,18 @@ struct Image {
 }
 
 impl Image {
-    fn of(pid: u32) -> Option<Self> {
-        let interpreter = of_thread(pid, "exe").ok()?;
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+    fn of(pid: u32) -> Result<Option<Self>> {
+        let Ok(interpreter) = of_thread(pid, "exe") else { return Ok(None) };
+        let text = kin::read(format!("/proc/{pid}/stat"))?.unwrap_or_default();
+        Ok(Self::told(interpreter, &String::from_utf8_lossy(&text)))
+    }
+
+    fn told(interpreter: HostId, stat: &str) -> Option<Self> {
         // The name may have anything in it; the state, behind it, is the third field.
-        let rest = text.rsplit_once(") ")?.1;
+        let rest = stat.rsplit_once(") ")?.1;
         let fields: Vec<_> = rest.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse().ok();
         Some(Self { interpreter, begins: [field(26)?, field(28)?, field(48)?] })
@@ -65,7 +72,7 @@ impl Images {
         if self.0.lock().len() >= MANY {
             self.sweep();
         }
-        if let Some(image) = Image::of(pid) {
+        if let Ok(Some(image)) = Image::of(pid) {
             self.0.lock().insert(image, program.place_alone());
         }
     }
@@ -75,7 +82,7 @@ impl Images {
         if self.0.lock().is_empty() {
             return None;
         }
-        let image = Image::of(pid)?;
+        let image = Image::of(pid).ok()??;
         self.0.lock().get(&image).cloned()
     }
 
@@ -84,8 +91,12 @@ impl Images {
         if self.0.lock().is_empty() {
             return;
         }
-        let run: HashSet<Image> = descendants().into_iter().filter_map(Image::of).collect();
-        self.0.lock().retain(|image, _| run.contains(image));
+        let run = descendants().and_then(|all| {
+            let images = all.into_iter().map(Image::of);
+            images.collect::<Result<HashSet<_>>>()
+        });
+        let Ok(run) = run else { return };
+        self.0.lock().retain(|image, _| run.contains(&Some(*image)));
     }
 }
 
@@ -126,10 +137,10 @@ mod tests {
 
     #[test]
     fn who_comes_of_a_process_has_its_image() {
-        let own = Image::of(std::process::id()).expect("it runs");
-        assert_eq!(Image::of(std::process::id()), Some(own));
+        let own = Image::of(std::process::id()).expect("it can be asked").expect("it runs");
+        assert_eq!(Image::of(std::process::id()), Ok(Some(own)));
         let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        assert_ne!(Image::of(other.id()), Some(own));
+        assert_ne!(Image::of(other.id()), Ok(Some(own)));
         other.kill().expect("it runs");
         other.wait().expect("it runs");
     }

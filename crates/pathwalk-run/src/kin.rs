@@ -1,14 +1,18 @@
 //! What the kernel tells of threads: when they began, and what they made.
 //!
+//! That nobody is there, and that it cannot be asked, are two answers: who takes the one for the other forgets what is in use, or lets
+//! somebody have what he shares. So there is a descriptor that is given up for a look where no other is left.
+//!
 //! Manual: proc_pid_stat(5), proc_tid_children(5).
 
 use crate::sys::{
     errno_of,
     process::{Shares, shares_place},
 };
-use pathwalk::Errno;
+use parking_lot::Mutex;
+use pathwalk::{Errno, Result};
 use rustix::time::{ClockId, clock_gettime};
-use std::fs;
+use std::{fs, io, path::Path};
 
 /// `PF_EXITING`: set before a thread's children get another parent.
 const EXITING: u64 = 4;
@@ -22,9 +26,72 @@ pub(crate) struct Facts {
     pub(crate) stack: u64,
 }
 
+/// The descriptor that is kept for looking.
+static SPARE: Mutex<Option<fs::File>> = Mutex::new(None);
+
+/// Keeps a descriptor for looking where no other is left, if there is one now.
+pub(crate) fn keep_spare() {
+    let mut spare = SPARE.lock();
+    if spare.is_none() {
+        *spare = fs::File::open("/").ok();
+    }
+}
+
+/// Looks at what the kernel tells, with one descriptor at a time; nothing where it is not there, or is not to be seen.
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+fn look<T>(at: impl Fn() -> io::Result<T>) -> Result<Option<T>> {
+    let mut seen = at();
+    if let Err(error) = &seen
+        && errno_of(error) == Errno::EMFILE
+    {
+        let mut spare = SPARE.lock();
+        if spare.take().is_some() {
+            seen = at();
+            *spare = fs::File::open("/").ok();
+        }
+    }
+    match seen {
+        Ok(seen) => Ok(Some(seen)),
+        Err(error) => match errno_of(&error) {
+            errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => Err(errno),
+            _ => Ok(None),
+        },
+    }
+}
+
+/// What is in a file.
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+pub(crate) fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
+    look(|| fs::read(&path))
+}
+
+/// The names in a directory; none where it is not there.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn names(dir: impl AsRef<Path>) -> Result<Vec<String>> {
+    let list = look(|| {
+        let names = fs::read_dir(&dir)?.map(|entry| entry.map(|entry| entry.file_name()));
+        names.collect::<io::Result<Vec<_>>>()
+    })?;
+    let names = list.unwrap_or_default().into_iter();
+    Ok(names.filter_map(|name| name.into_string().ok()).collect())
+}
+
 /// What there is to tell; nothing where there is no such thread, or it is ending, or was not waited for.
-pub(crate) fn facts(tid: u32) -> Option<Facts> {
-    facts_in(&fs::read(format!("/proc/{tid}/stat")).ok()?)
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn facts(tid: u32) -> Result<Option<Facts>> {
+    Ok(read(format!("/proc/{tid}/stat"))?.and_then(|text| facts_in(&text)))
 }
 
 fn facts_in(text: &[u8]) -> Option<Facts> {
@@ -45,15 +112,21 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
 
 /// Whether there is no such thread, or it is ending; not where that cannot be asked.
 pub(crate) fn is_ending(tid: u32) -> bool {
-    match fs::read(format!("/proc/{tid}/stat")) {
-        Ok(text) => facts_in(&text).is_none(),
-        Err(error) => [Errno::ENOENT, Errno::ESRCH].contains(&errno_of(&error)),
-    }
+    facts(tid).is_ok_and(|facts| facts.is_none())
 }
 
 /// When a thread began, if it is there and not ending.
-pub(crate) fn begun(tid: u32) -> Option<u64> {
-    facts(tid).map(|facts| facts.begun)
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn begun(tid: u32) -> Result<Option<u64>> {
+    Ok(facts(tid)?.map(|facts| facts.begun))
+}
+
+/// Whether the thread that had this number, and began then, is gone or ending; not where that cannot be asked.
+pub(crate) fn has_ended(tid: u32, since: u64) -> bool {
+    begun(tid).is_ok_and(|begun| begun != Some(since))
 }
 
 /// The time in the kernel's ticks, as it counts when threads begin.
@@ -65,54 +138,115 @@ pub(crate) fn ticks() -> u64 {
 
 /// The processes that a thread made and that are its children. Where one is waited for meanwhile the kernel may leave another
 /// out, and the first is not in the next list.
-pub(crate) fn children(process: u32, tid: u32) -> Vec<u32> {
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn children(process: u32, tid: u32) -> Result<Vec<u32>> {
     let list = || {
-        let text = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
-        numbers(text.unwrap_or_default().split_ascii_whitespace())
+        let text = read(format!("/proc/{process}/task/{tid}/children"))?.unwrap_or_default();
+        let text = String::from_utf8(text).unwrap_or_default();
+        Ok(numbers(text.split_ascii_whitespace()))
     };
-    let mut before = list();
+    let mut before = list()?;
     while !before.is_empty() {
-        let now = list();
+        let now = list()?;
         if now == before {
             break;
         }
         before = now;
     }
-    before
+    Ok(before)
 }
 
 /// The processes that come of this one. One that was made by another while they were listed may be missing.
-pub(crate) fn descendants() -> Vec<u32> {
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn descendants() -> Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut todo = vec![std::process::id()];
     while let Some(process) = todo.pop() {
-        for thread in threads_of(process) {
-            let below = children(process, thread);
+        for thread in threads_of(process)? {
+            let below = children(process, thread)?;
             found.extend_from_slice(&below);
             todo.extend(below);
         }
     }
-    found
+    Ok(found)
 }
 
 /// The threads of a process.
-pub(crate) fn threads_of(process: u32) -> Vec<u32> {
-    let list = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let names: Vec<_> = list.map(|entry| entry.file_name()).collect();
-    numbers(names.iter().filter_map(|name| name.to_str()))
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn threads_of(process: u32) -> Result<Vec<u32>> {
+    let names = names(format!("/proc/{process}/task"))?;
+    Ok(numbers(names.iter().map(String::as_str)))
 }
 
-/// Whether a thread of another process has the root and current directory of this one: what one of them changes, both have.
+/// Whether a thread of another process has the root and current directory of this one: what one of them changes, both have. Where that
+/// cannot be told one may have.
 pub(crate) fn shares_place_with_others(tid: u32, process: u32) -> bool {
     let shares = |other| match shares_place(tid, other) {
         Shares::Yes => true,
         Shares::No => false,
         Shares::Unknown => !is_ending(other),
     };
-    let others = descendants().into_iter().filter(|&other| other != process);
-    others.flat_map(threads_of).any(shares)
+    descendants().map_or(true, |all| {
+        let mut others = all.into_iter().filter(|&other| other != process);
+        others.any(|other| threads_of(other).map_or(true, |all| all.into_iter().any(shares)))
+    })
 }
 
 fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// In a process of its own: the limit is all threads'.
+    #[test]
+    fn without_a_descriptor_left_it_is_looked_all_the_same_or_said_that_it_cannot_be() {
+        if std::env::var_os("WITHOUT_DESCRIPTORS").is_none() {
+            let own = std::env::current_exe().expect("it runs");
+            let name = "kin::tests::without_a_descriptor_left_it_is_looked_all_the_same_or_said_that_it_cannot_be";
+            let mut again = std::process::Command::new(own);
+            again.args(["--exact", name]).env("WITHOUT_DESCRIPTORS", "1");
+            let output = again.output().expect("it starts");
+            assert!(output.status.success(), "{output:?}");
+            return;
+        }
+        let own = std::process::id();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let begun = begun(child.id()).expect("it can be asked").expect("it runs");
+        let was = getrlimit(Resource::Nofile);
+        let mut open = Vec::new();
+        let fill = |open: &mut Vec<fs::File>| {
+            while let Ok(file) = fs::File::open("/") {
+                open.push(file);
+            }
+        };
+        setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..was }).expect("less");
+        fill(&mut open);
+        assert_eq!(children(own, tid), Err(Errno::EMFILE));
+        assert_eq!(threads_of(own), Err(Errno::EMFILE));
+        assert!(shares_place_with_others(tid, own) && !has_ended(child.id(), begun));
+        open.clear();
+        keep_spare();
+        fill(&mut open);
+        assert_eq!(children(own, tid), Ok(vec![child.id()]));
+        assert!(threads_of(own).is_ok_and(|threads| threads.contains(&tid)));
+        assert!(!shares_place_with_others(tid, own));
+        open.clear();
+        child.kill().expect("it runs");
+        child.wait().expect("it runs");
+        assert!(has_ended(child.id(), begun));
+    }
 }

@@ -34,6 +34,8 @@ mod answer;
 
 mod patch;
 
+mod program;
+
 mod auxv;
 
 mod image;
@@ -67,6 +69,8 @@ mod mapped;
 mod procfs;
 
 mod hidden;
+
+mod proc_text;
 
 mod trace;
 

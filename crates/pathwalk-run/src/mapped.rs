@@ -10,11 +10,12 @@
 
 use crate::{
     cookies::HostId,
+    kin,
     sys::{answer, errno_of, memory},
 };
 use pathwalk::{Executable, Result};
 use rustix::fs;
-use std::os::fd::BorrowedFd;
+use std::{collections::HashMap, os::fd::BorrowedFd};
 
 /// A file as it is shown in a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +69,13 @@ pub(crate) fn is_alone(tid: u32, interpreter: Option<&Executable>) -> Result<boo
 }
 
 /// The files that a process has in its memory, as far as they are shown with the device that stat(2) tells.
-pub(crate) fn ids(process: &str) -> Vec<HostId> {
-    let text = read_maps(process).unwrap_or_default();
-    files(&text).iter().filter_map(Shown::id).collect()
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+pub(crate) fn ids(process: u32) -> Result<Vec<HostId>> {
+    let text = kin::read(format!("/proc/{process}/maps"))?.unwrap_or_default();
+    Ok(files(&String::from_utf8_lossy(&text)).iter().filter_map(Shown::id).collect())
 }
 
 /// `/proc/PID/maps` or `smaps` with the paths that files have in the tree, where they are files of the tree.
@@ -96,6 +101,63 @@ pub(crate) fn by_paths_of_the_tree(
         }
     }
     text
+}
+
+/// `/proc/PID/numa_maps`, which does not say which files these are, but where they begin, as `/proc/PID/maps` does. What is none of the
+/// tree's has no path there.
+pub(crate) fn numa_by_paths_of_the_tree(
+    numa: &[u8],
+    maps: &[u8],
+    path: impl Fn(HostId) -> Option<Vec<u8>>,
+) -> Vec<u8> {
+    const FILE: &[u8] = b"file=";
+    let begins = |line: &str| {
+        let begin = u64::from_str_radix(line.split_once('-')?.0, 16).ok()?;
+        Some((begin, shown(line)?.id()?))
+    };
+    let files: HashMap<u64, HostId> =
+        String::from_utf8_lossy(maps).lines().filter_map(begins).collect();
+    let of_line = |line: &[u8]| {
+        let begin = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
+        path(*files.get(&u64::from_str_radix(begin, 16).ok()?)?)
+    };
+    let mut text = Vec::with_capacity(numa.len());
+    for line in numa.split_inclusive(|&byte| byte == b'\n') {
+        for (index, word) in line.split(|&byte| byte == b' ').enumerate() {
+            if index > 0 {
+                text.push(b' ');
+            }
+            if !word.starts_with(FILE) {
+                text.extend_from_slice(word);
+                continue;
+            }
+            text.extend_from_slice(FILE);
+            for byte in of_line(line).unwrap_or_default() {
+                match byte {
+                    b'\n' | b'\t' | b' ' | b'=' | b'\\' => {
+                        text.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+                    }
+                    byte => text.push(byte),
+                }
+            }
+            text.extend(word.ends_with(b"\n").then_some(b'\n'));
+        }
+    }
+    text
+}
+
+/// The file that a process has in its memory in a range, `FROM-TO` as `/proc/PID/map_files` names it.
+pub(crate) fn in_range(maps: &str, range: &str) -> Option<HostId> {
+    let bounds = |range: &str| {
+        let (from, to) = range.split_once('-')?;
+        let number = |hex| u64::from_str_radix(hex, 16).ok();
+        Some((number(from)?, number(to)?))
+    };
+    let range = bounds(range)?;
+    let line = maps
+        .lines()
+        .find(|line| line.split_once(' ').and_then(|(of_line, _)| bounds(of_line)) == Some(range));
+    shown(line?)?.id()
 }
 
 /// Where the path begins in the line of a map of a file, and the file.
@@ -193,6 +255,32 @@ Rss:                   4 kB
 7f0000002000-7f0000003000 r--s 00000000 00:01 7                          /tmp/f
 ";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn a_file_is_told_by_where_it_begins() {
+        let maps = "\
+55d6c0a00000-55d6c0a02000 r--p 00000000 08:01 1234                       /bin/a b
+7f0000000000-7f0000001000 r--p 00000000 fe:10 99                         /lib/ld.so
+7ffd6e9f4000-7ffd6ea15000 rw-p 00000000 00:00 0                          [stack]
+";
+        let numa = b"\
+55d6c0a00000 default file=/bin/a\\040b mapped=2 N0=2 kernelpagesize_kB=4
+7f0000000000 default file=/lib/ld.so
+7ffd6e9f4000 default stack anon=3 dirty=3 N0=3
+";
+        let known = HostId::new(fs::makedev(8, 1), 1234);
+        let path = |id: HostId| (id == known).then(|| b"/in the\ntree".to_vec());
+        let text = numa_by_paths_of_the_tree(numa, maps.as_bytes(), path);
+        let want = "\
+55d6c0a00000 default file=/in\\040the\\012tree mapped=2 N0=2 kernelpagesize_kB=4
+7f0000000000 default file=
+7ffd6e9f4000 default stack anon=3 dirty=3 N0=3
+";
+        assert_eq!(String::from_utf8(text).expect("it is ASCII"), want);
+        assert_eq!(in_range(maps, "55d6c0a00000-55d6c0a02000"), Some(known));
+        assert_eq!(in_range(maps, "55d6c0a00000-55d6c0a03000"), None);
+        assert_eq!(in_range(maps, "7ffd6e9f4000-7ffd6ea15000"), None);
     }
 
     #[test]

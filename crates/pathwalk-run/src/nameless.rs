@@ -57,8 +57,7 @@ impl Engine {
         let (count, bytes) = self.count_nameless();
         let (many, much) = self.nameless.enough;
         if count >= many || bytes >= much {
-            self.cookies.sweep();
-            self.asker.images().sweep();
+            self.forget_unused();
             let (count, bytes) = self.count_nameless();
             self.nameless.enough = (2 * count + MANY, 2 * bytes + MUCH);
         }

@@ -35,13 +35,14 @@ use crate::{
     credentials::Ran,
     engine::{Caller, Engine, Reply},
     kin, mapped, procfs,
+    program::Program,
     sys::{
         answer, process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
-use pathwalk::{AtFlags, Errno, Executable, Result};
+use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, abi::StatfsFlags};
 use rustix::fs;
 use std::{
     collections::HashMap,
@@ -61,7 +62,7 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 /// What is to come of the call.
 pub(crate) enum Goal {
     /// The process runs this file of the host, and has none in its memory but that and its interpreter.
-    Exec(HostId, Option<Executable>),
+    Exec(HostId, Arc<Program>, Option<Executable>),
     /// The same of an interpreter that was run by itself: it opens this program, by this name.
     Load(HostId, Loaded),
     /// The thread stands in a cookie.
@@ -76,6 +77,15 @@ impl Goal {
         };
         nr as u32
     }
+
+    /// The file of the tree whose mode and owner say who runs it; none where none does.
+    fn decides(&self) -> Option<&File> {
+        match self {
+            Self::Exec(_, program, _) => program.file(),
+            Self::Load(_, loaded) => Some(loaded.program.file()),
+            Self::Chdir => None,
+        }
+    }
 }
 
 /// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
@@ -84,9 +94,15 @@ impl Goal {
 const EXEC_FAILS: [Errno; 5] =
     [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
 
-/// Calls of which a thread is seized.
-const SEIZING: [i64; 5] =
-    [libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_execve, libc::SYS_execveat, libc::SYS_ptrace];
+/// Calls of which a thread is seized, and one that makes others have a filter.
+const WAITING: [i64; 6] = [
+    libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_seccomp,
+];
 
 /// A call for which the thread got a descriptor that another thread closed is made again, so often.
 const MOST_TRIES: u32 = 10_000;
@@ -120,8 +136,10 @@ struct Patch {
     got: (i32, HostId),
     /// What the new program is told beside what the thread gave.
     told: Told,
-    /// Who it is, where it has virtual credentials, when it runs the program.
+    /// Who it is, where it has virtual credentials, when the kernel has run the program; known when it is about to.
     becomes: Option<Ran>,
+    /// Why it was not let run the program after all.
+    refused: Option<Errno>,
     before: user_regs_struct,
     mask: u64,
     /// So that it is not forgotten before the thread has it.
@@ -146,8 +164,8 @@ impl Patches {
         self.threads.get(&tid).map(|patch| patch.stage)
     }
 
-    /// Whether a thread is in the middle of exec, and this is a call of another one of its process of which that is seized. The kernel
-    /// would have it wait until the exec is over.
+    /// Whether a thread is in the middle of exec, and this is a call of another one of its process of which that is seized, or by which
+    /// the first would have a filter. The kernel would have it wait until the exec is over.
     pub(crate) fn has_to_wait(&self, tid: u32, nr: u32) -> bool {
         let execs = |(other, patch): (&u32, &Patch)| match (patch.stage, &patch.goal) {
             (Stage::Called(process), Goal::Exec(..) | Goal::Load(..)) if *other != tid => {
@@ -156,10 +174,16 @@ impl Patches {
             _ => None,
         };
         let mut processes = self.threads.iter().filter_map(execs).peekable();
-        SEIZING.contains(&nr.into()) && processes.peek().is_some() && {
+        WAITING.contains(&nr.into()) && processes.peek().is_some() && {
             let process = procfs::process_of_thread(tid);
             processes.any(|other| Some(other) == process)
         }
+    }
+
+    /// The threads for which the kernel does a call, that would report as this process.
+    fn called_in(&self, process: u32) -> Vec<u32> {
+        let called = |patch: &Patch| patch.stage == Stage::Called(process);
+        self.threads.iter().filter(|(_, patch)| called(patch)).map(|(tid, _)| *tid).collect()
     }
 }
 
@@ -191,14 +215,23 @@ impl Loads {
         self.0.remove(&tid).map(|(.., loaded)| loaded.program)
     }
 
+    /// Forgets the programs of those who ended, which may be written again; whether there were any.
+    pub(crate) fn forget_ended(&mut self) -> bool {
+        let before = self.0.len();
+        self.0.retain(|_, (process, ..)| process::is_there(process));
+        self.0.len() < before
+    }
+
+    /// A process runs another program, the right one or one that it is killed for.
+    ///
     /// # Errors
     ///
     /// - `EMFILE`: no descriptor is left.
-    fn runs(&mut self, tid: u32, goal: Goal) -> Result<()> {
+    fn runs(&mut self, tid: u32, goal: Goal, right: bool) -> Result<()> {
         self.0.remove(&tid);
-        if let Goal::Load(interpreter, loaded) = goal {
+        if let (Goal::Load(interpreter, loaded), true) = (goal, right) {
             if self.0.len() >= MOST_LOADS {
-                self.0.retain(|_, (process, ..)| process::is_there(process));
+                self.forget_ended();
             }
             self.0.insert(tid, (process::thread(tid)?, interpreter, loaded));
         }
@@ -234,21 +267,22 @@ impl Engine {
     pub(crate) fn patch_exec(
         &mut self,
         caller: &Caller,
-        (file, beside): (BorrowedFd<'_>, Beside),
+        (program, beside): (Program, Beside),
         known: Option<Arc<Known>>,
-        becomes: Option<Ran>,
         told: Told,
         vectors: Vectors,
     ) -> Result<Reply> {
+        let program = Arc::new(program);
+        let file = program.host()?;
         let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
         answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
         let id = HostId::of_fd(file)?;
         let given = AtFlags::EMPTY_PATH.bits();
         let goal = match beside {
-            Beside::Interpreter(interpreter) => Goal::Exec(id, interpreter),
+            Beside::Interpreter(interpreter) => Goal::Exec(id, Arc::clone(&program), interpreter),
             Beside::Program(loaded) => Goal::Load(id, loaded),
         };
-        self.patch(caller, file, goal, (known, becomes, told), |regs| {
+        self.patch(caller, file, goal, (known, told), |regs| {
             (regs.rsi, regs.rdx, regs.r10) = (vectors.empty, vectors.argv, vectors.envp);
             regs.r8 = given.into();
         })
@@ -265,7 +299,7 @@ impl Engine {
         cookie: BorrowedFd<'_>,
         known: Arc<Known>,
     ) -> Result<Reply> {
-        self.patch(caller, cookie, Goal::Chdir, (Some(known), None, Told::default()), |_| ())
+        self.patch(caller, cookie, Goal::Chdir, (Some(known), Told::default()), |_| ())
     }
 
     /// Gives the thread a descriptor, and has it make a call of which that is the first argument.
@@ -274,11 +308,12 @@ impl Engine {
         caller: &Caller,
         file: BorrowedFd<'_>,
         goal: Goal,
-        (known, becomes, told): (Option<Arc<Known>>, Option<Ran>, Told),
+        (known, told): (Option<Arc<Known>>, Told),
         change: impl FnOnce(&mut user_regs_struct),
     ) -> Result<Reply> {
         let tid = caller.tid;
         let id = HostId::of_fd(file)?;
+        self.still_waits(caller)?;
         ptrace::seize(tid)?;
         let number = self.listener.add_fd(caller.id, file, true, false);
         let _ = ptrace::interrupt(tid);
@@ -303,7 +338,20 @@ impl Engine {
             let got = (number as i32, id);
             let stage = Stage::Before;
             let tries = self.patches.again.remove(&tid).unwrap_or(0);
-            Ok(Patch { goal, stage, tries, args, got, told, becomes, before, mask, _known: known })
+            let (becomes, refused, _known) = (None, None, known);
+            Ok(Patch {
+                goal,
+                stage,
+                tries,
+                args,
+                got,
+                told,
+                becomes,
+                refused,
+                before,
+                mask,
+                _known,
+            })
         });
         match changed {
             Ok(patch) => {
@@ -325,6 +373,7 @@ impl Engine {
     /// - `EPERM`: the caller is traced itself.
     pub(crate) fn pass_about(&mut self, caller: &Caller, target: &OwnedFd) -> Result<Reply> {
         let tid = caller.tid;
+        self.still_waits(caller)?;
         ptrace::seize(tid)?;
         let _ = ptrace::interrupt(tid);
         let passed = self.listener.pass(caller.id);
@@ -358,23 +407,31 @@ impl Engine {
     /// Goes on with a call that was put into a thread's registers; whether this was one.
     pub(crate) fn continue_patch(&mut self, caller: &Caller, nr: u32) -> bool {
         let tid = caller.tid;
-        let Some(patch) = self.patches.threads.get_mut(&tid) else { return false };
+        let Some(patch) = self.patches.threads.get(&tid) else { return false };
         if patch.stage != Stage::Before || nr != patch.goal.nr() || caller.args != patch.args {
             // Somebody changed the instruction under it.
             process::kill(tid, libc::SIGKILL);
             return true;
         }
+        let moves = matches!(patch.goal, Goal::Chdir);
         let process = procfs::process_of_thread(tid).unwrap_or(tid);
+        let becomes = self.becomes(tid, process);
         if ptrace::interrupt(tid).is_err() {
             // It is about to end.
             return true;
         }
+        let Some(patch) = self.patches.threads.get_mut(&tid) else { return true };
         patch.stage = Stage::Called(process);
-        let moves = matches!(patch.goal, Goal::Chdir);
+        patch.refused = becomes.as_ref().err().copied();
+        patch.becomes = becomes.unwrap_or_default();
         if let (Some(people), Some(becomes)) = (&mut self.people, &patch.becomes) {
             people.runs(tid, process, &becomes.who);
         }
-        if self.listener.pass(caller.id).is_err() {
+        let sent = match patch.refused {
+            None => self.listener.pass(caller.id),
+            Some(errno) => self.listener.send(caller.id, Err(errno)),
+        };
+        if sent.is_err() {
             // It makes the call again, or is about to end.
             patch.stage = Stage::Before;
             self.runs_no_more(tid, process);
@@ -388,6 +445,36 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Who a thread is when it runs a program, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
+    ///
+    /// It is asked when the kernel is to run it. How long that takes is the program's to say, and meanwhile another thread may have said
+    /// that it is to get nothing new (`PR_SET_NO_NEW_PRIVS`), and the file's owner that it gives nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: the file may not be run any more.
+    /// - `EPERM`: the thread is nobody.
+    fn becomes(&mut self, tid: u32, process: u32) -> Result<Option<Ran>> {
+        let Self { people, patches, task: own, .. } = self;
+        let Some(patch) = patches.threads.get(&tid) else { return Ok(None) };
+        if matches!(patch.goal, Goal::Chdir) {
+            return Ok(None);
+        }
+        let person = people.as_mut().map(|people| people.who(tid)).transpose()?;
+        let task = person.as_ref().map_or(&*own, |person| &person.task);
+        let (mut mode, mut uid, mut gid, mut suid) = (0, 0, 0, false);
+        if let Some(file) = patch.goal.decides() {
+            let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
+            task.faccessat2(At::Dir(file), b"", AccessMode::X_OK, flags)?;
+            let stat = task.fstat(file)?;
+            let flags = StatfsFlags::from_bits_retain(task.fstatfs(file)?.f_flags as u64);
+            (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
+            suid = !flags.contains(StatfsFlags::NOSUID);
+        }
+        let shared = || kin::shares_place_with_others(tid, process);
+        Ok(person.map(|person| person.credentials.after_exec(mode, uid, gid, suid, shared)))
     }
 
     fn runs_no_more(&mut self, tid: u32, process: u32) {
@@ -405,6 +492,8 @@ impl Engine {
                     self.runs_no_more(tid, process);
                 }
                 self.patches.forget(tid);
+                // A thread whose exec failed when it had ended the others has the process's number.
+                self.forget_called_in(tid);
                 return false;
             }
             (Some(Stage::Called(process)), Report::Stopped) => self.returned(tid, process),
@@ -419,22 +508,33 @@ impl Engine {
         true
     }
 
+    /// No thread of a process is in the middle of a call any more.
+    fn forget_called_in(&mut self, process: u32) {
+        for tid in self.patches.called_in(process) {
+            self.runs_no_more(tid, process);
+            self.patches.forget(tid);
+        }
+    }
+
     /// The process of this number runs another program, of which no instruction ran yet, and has no other thread.
     fn execed(&mut self, process: u32) {
         let former = ptrace::former_number(process);
         let patch = former.ok().and_then(|tid| Some((tid, self.patches.threads.remove(&tid)?)));
         // Whatever the thread was about that had the number is over.
         self.patches.forget(process);
+        self.forget_called_in(process);
         self.cwds.moved();
         let Some((tid, patch)) = patch else {
-            // Nobody found that program.
-            process::kill(process, libc::SIGKILL);
+            // Nobody found that program; or it is somebody else's, who was given the number of a thread that is gone.
+            if procfs::is_of_the_program(process) {
+                process::kill(process, libc::SIGKILL);
+            }
             let _ = ptrace::detach(process);
             return;
         };
         self.runs_no_more(tid, process);
         let right = match &patch.goal {
-            Goal::Exec(id, interpreter) => {
+            Goal::Exec(id, _, interpreter) => {
                 of_thread(process, "exe") == Ok(*id)
                     && mapped::is_alone(process, interpreter.as_ref()) == Ok(true)
             }
@@ -445,11 +545,11 @@ impl Engine {
         };
         let put = auxv::arguments(process, &patch.told);
         let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, process, who));
-        if let Goal::Load(_, loaded) = &patch.goal {
+        let right = right && told.is_ok();
+        if let (Goal::Load(_, loaded), true) = (&patch.goal, right) {
             self.asker.images().runs(process, loaded.program.file());
         }
-        let loads = self.loads.runs(process, patch.goal);
-        let right = right && told.and(loads).is_ok();
+        let right = self.loads.runs(process, patch.goal, right).is_ok() && right;
         match put {
             Ok(put) if right => {
                 if !self.take_name(process, &patch.told.comm, put, patch.mask) {
@@ -466,13 +566,14 @@ impl Engine {
     ///
     /// - `EPERM`: it gets what it had not, and somebody moves its current directory who began to share it meanwhile. Linux lets nobody
     ///   begin in the middle of exec.
+    /// - `EMFILE`: no descriptor is left to look with.
     fn ran(&mut self, tid: u32, process: u32, ran: Ran) -> Result<()> {
         if ran.gains && kin::shares_place_with_others(process, process) {
             return Err(Errno::EPERM);
         }
         auxv::tell(process, &ran)?;
         if let Some(people) = &mut self.people {
-            people.ran(tid, process, ran.who);
+            people.ran(tid, process, ran.who)?;
         }
         Ok(())
     }
@@ -514,7 +615,9 @@ impl Engine {
             Goal::Chdir => answer != 0 || self.stands_in_the_tree(tid) == Ok(true),
             Goal::Exec(..) | Goal::Load(..) => {
                 let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
-                errno.is_some_and(|errno| EXEC_FAILS.contains(&errno))
+                errno.is_some_and(|errno| {
+                    EXEC_FAILS.contains(&errno) || patch.refused == Some(errno)
+                })
             }
         };
         if !right {
@@ -562,22 +665,29 @@ impl Engine {
 
     /// Kills all who stand in a directory that is none of the tree's, until none does.
     fn end_strangers(&self) {
-        loop {
-            let mut found = false;
-            for process in kin::descendants() {
-                for thread in kin::threads_of(process) {
-                    // Who has ended stands nowhere.
-                    if self.stands_in_the_tree(thread) == Ok(false) {
-                        process::kill(process, libc::SIGKILL);
-                        found = true;
-                    }
-                }
-            }
-            if !found {
-                return;
-            }
+        // Where it cannot be looked who they are, it is looked again.
+        while self.end_who_stand_elsewhere() != Ok(false) {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Kills those that are found; whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: not all were looked at.
+    fn end_who_stand_elsewhere(&self) -> Result<bool> {
+        let mut found = false;
+        for process in kin::descendants()? {
+            for thread in kin::threads_of(process)? {
+                // Who has ended stands nowhere.
+                if self.stands_in_the_tree(thread) == Ok(false) {
+                    process::kill(process, libc::SIGKILL);
+                    found = true;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// # Errors

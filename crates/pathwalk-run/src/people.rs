@@ -23,7 +23,7 @@
 
 use crate::{
     credentials::{By, Credentials},
-    kin::{Facts, begun, children, facts, threads_of, ticks},
+    kin::{Facts, begun, children, facts, has_ended, is_ending, threads_of, ticks},
     procfs::status,
     sys::process::{self, Shares},
 };
@@ -76,7 +76,7 @@ impl Thread {
     pub(crate) fn is_there(&self, tid: u32) -> bool {
         match &self.pidfd {
             Some(pidfd) => process::is_there(pidfd),
-            None => begun(tid) == Some(self.begun),
+            None => begun(tid) == Ok(Some(self.begun)),
         }
     }
 }
@@ -101,7 +101,7 @@ struct Maker {
 impl Maker {
     /// Sees whether it ended.
     fn look(&mut self, now: u64) {
-        if self.ended.is_none() && begun(self.tid) != Some(self.begun) {
+        if self.ended.is_none() && has_ended(self.tid, self.begun) {
             self.ended = Some(now);
         }
     }
@@ -153,7 +153,8 @@ impl People {
             roots: 0,
             enough: ENOUGH,
         };
-        people.note(program, program, &people.first);
+        // There are descriptors at the start.
+        let _ = people.note(program, program, &people.first);
         people
     }
 
@@ -167,13 +168,14 @@ impl People {
     /// # Errors
     ///
     /// - `EPERM`: it is nobody.
+    /// - `EMFILE`: no descriptor is left to look with.
     pub(crate) fn who(&mut self, tid: u32) -> Result<Arc<Person>> {
         if let Some(index) = self.makers.iter().position(|maker| maker.tid == tid)
             // An earlier one's number may be another's.
-            && begun(tid) == Some(self.makers[index].begun)
+            && !has_ended(tid, self.makers[index].begun)
         {
             let maker = self.makers[index].clone();
-            self.look_for_work_of(&maker);
+            self.look_for_work_of(&maker)?;
             self.makers.retain(|other| (other.tid, other.begun) != (tid, maker.begun));
         }
         self.is(tid)
@@ -184,6 +186,7 @@ impl People {
     /// # Errors
     ///
     /// - `EPERM`: it is nobody.
+    /// - `EMFILE`: no descriptor is left to look with.
     pub(crate) fn is(&mut self, tid: u32) -> Result<Arc<Person>> {
         if let Some(thread) = self.threads.lock().get(&tid)
             && thread.is_there(tid)
@@ -194,7 +197,7 @@ impl People {
             return Err(Errno::EPERM);
         }
         self.make_room();
-        self.first_sight(tid).ok_or(Errno::EPERM)
+        self.first_sight(tid)?.ok_or(Errno::EPERM)
     }
 
     /// Whether a thread's process is open to somebody.
@@ -258,7 +261,7 @@ impl People {
         if self.makers.len() >= MOST_MAKERS {
             return Err(Errno::EAGAIN);
         }
-        let stack = facts(tid).map_or(0, |facts| facts.stack);
+        let stack = facts(tid).ok().flatten().map_or(0, |facts| facts.stack);
         let (ended, several) = (None, false);
         self.makers.push(Maker { tid, process, person, begun, at, ended, stack, several });
         Ok(())
@@ -268,7 +271,8 @@ impl People {
     pub(crate) fn ends(&mut self, tid: u32) {
         let Some(thread) = self.known(tid) else { return };
         for maker in self.makers_in(thread.process) {
-            self.look_for_work_of(&maker);
+            // What is not seen now is an orphan's, whose maker is looked for then.
+            let _ = self.look_for_work_of(&maker);
         }
     }
 
@@ -294,7 +298,7 @@ impl People {
     fn join_makers(&mut self) {
         let alive: Vec<_> = self.makers.iter().filter(|one| one.ended.is_none()).cloned().collect();
         for maker in alive {
-            if self.look_for_work_of(&maker) {
+            if self.look_for_work_of(&maker) == Ok(true) {
                 self.makers.retain(|other| (other.tid, other.begun) != (maker.tid, maker.begun));
             }
         }
@@ -315,26 +319,30 @@ impl People {
     }
 
     /// What a maker made, and was not heard of yet, has what he has. Returns whether that was a process.
-    fn look_for_work_of(&mut self, maker: &Maker) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left to look with.
+    fn look_for_work_of(&mut self, maker: &Maker) -> Result<bool> {
         let mut found = false;
-        for child in children(maker.process, maker.tid) {
+        for child in children(maker.process, maker.tid)? {
             if self.is_known(child) || self.is_nobody(child) {
                 continue;
             }
             if self.reapers.contains(&maker.process) {
                 // It may be an orphan.
-                self.first_sight(child);
+                self.first_sight(child)?;
             } else {
-                self.note(child, child, &maker.person);
+                self.note(child, child, &maker.person)?;
                 found = true;
             }
         }
-        for thread in threads_of(maker.process) {
+        for thread in threads_of(maker.process)? {
             if !self.is_known(thread) {
-                self.note(thread, maker.process, &maker.person);
+                self.note(thread, maker.process, &maker.person)?;
             }
         }
-        found
+        Ok(found)
     }
 
     /// Gives a thread other credentials.
@@ -350,27 +358,36 @@ impl People {
     }
 
     /// The process of this number, of which a thread ran another program, is that thread alone.
-    pub(crate) fn ran(&mut self, tid: u32, process: u32, credentials: Credentials) {
-        let Some(thread) = self.known(tid) else { return };
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left to look with.
+    pub(crate) fn ran(&mut self, tid: u32, process: u32, credentials: Credentials) -> Result<()> {
+        let Some(thread) = self.known(tid) else { return Ok(()) };
         // All its other threads are gone, and what they made is this one's child.
         for maker in self.makers_in(process) {
-            self.look_for_work_of(&Maker { tid: process, ..maker });
+            self.look_for_work_of(&Maker { tid: process, ..maker })?;
         }
         self.makers.retain(|maker| maker.process != process);
         let person = self.person(credentials, &thread.person);
         self.threads.lock().retain(|_, thread| thread.process != process);
-        self.note(process, process, &person);
+        self.note(process, process, &person)
     }
 
     /// All threads of a process that have what one of them has: nothing new by what they run.
-    pub(crate) fn none_new_privs(&mut self, tid: u32) {
-        let Some(process) = self.known(tid).map(|thread| thread.process) else { return };
-        for thread in threads_of(process) {
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left to look with.
+    pub(crate) fn none_new_privs(&mut self, tid: u32) -> Result<()> {
+        let Some(process) = self.known(tid).map(|thread| thread.process) else { return Ok(()) };
+        for thread in threads_of(process)? {
             if let Ok(person) = self.is(thread) {
                 let credentials = person.credentials.clone();
                 self.become_(thread, Credentials { no_new_privs: true, ..credentials });
             }
         }
+        Ok(())
     }
 
     /// Gives a thread, and all that share root and current directory with it, the root that a task has.
@@ -419,75 +436,86 @@ impl People {
     }
 
     fn is_known(&self, tid: u32) -> bool {
-        self.known(tid).is_some_and(|thread| begun(tid) == Some(thread.begun))
+        self.known(tid).is_some_and(|thread| !has_ended(tid, thread.begun))
     }
 
     fn is_nobody(&self, tid: u32) -> bool {
-        self.nobody.get(&tid).is_some_and(|since| begun(tid) == Some(*since))
+        self.nobody.get(&tid).is_some_and(|since| !has_ended(tid, *since))
     }
 
-    fn note(&self, tid: u32, process: u32, person: &Arc<Person>) {
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left to look with.
+    fn note(&self, tid: u32, process: u32, person: &Arc<Person>) -> Result<()> {
         let pidfd = process::thread(tid).ok().map(Arc::new);
         // Who is gone calls no more.
-        let Some(begun) = begun(tid) else { return };
+        let Some(begun) = begun(tid)? else { return Ok(()) };
         let person = Arc::clone(person);
         let thread = Thread { person, process, begun, pidfd, becomes: Vec::new() };
         self.threads.lock().insert(tid, thread);
+        Ok(())
     }
 
     /// Who a thread is of which nothing was heard yet: who made it. None where that may be several; that is told.
-    fn first_sight(&mut self, tid: u32) -> Option<Arc<Person>> {
-        let process = status(tid, "Tgid:").unwrap_or(tid);
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left to look with.
+    fn first_sight(&mut self, tid: u32) -> Result<Option<Arc<Person>>> {
+        let Some(process) = status(tid, "Tgid:") else {
+            return if is_ending(tid) { Ok(None) } else { Err(Errno::EMFILE) };
+        };
         let made_by = if process == tid { status(tid, "PPid:") } else { Some(process) };
         let made_by = made_by.unwrap_or_default();
         let person = if process == tid && self.reapers.contains(&made_by) {
-            self.maker_of_orphan(tid, made_by)
+            self.maker_of_orphan(tid, made_by)?
         } else {
-            match self.maker_in(made_by, tid) {
+            match self.maker_in(made_by, tid)? {
                 Some(index) => Some(self.makers.remove(index).person),
                 None => self.anyone_of(made_by),
             }
         };
         let Some(person) = person else {
-            if let Some(begun) = begun(tid) {
+            if let Some(begun) = begun(tid)? {
                 self.nobody.insert(tid, begun);
                 // Standard error may be closed.
                 let why =
                     "its maker ended, and who that was cannot be told: all its calls answer EPERM";
                 let _ = writeln!(std::io::stderr(), "pathwalk: process {tid}: {why}");
             }
-            return None;
+            return Ok(None);
         };
-        self.note(tid, process, &person);
-        Some(person)
+        self.note(tid, process, &person)?;
+        Ok(Some(person))
     }
 
     /// The maker of a thread among those of a process.
-    fn maker_in(&self, process: u32, tid: u32) -> Option<usize> {
+    fn maker_in(&self, process: u32, tid: u32) -> Result<Option<usize>> {
         let of_process = |maker: &&Maker| maker.process == process;
         if self.makers.iter().filter(of_process).count() > 1 {
-            let made = |maker: &Maker| children(process, maker.tid).contains(&tid);
-            let found = self.makers.iter().position(|maker| of_process(&maker) && made(maker));
-            if found.is_some() {
-                return found;
+            for (index, maker) in self.makers.iter().enumerate().filter(|(_, one)| of_process(one))
+            {
+                if children(process, maker.tid)?.contains(&tid) {
+                    return Ok(Some(index));
+                }
             }
         }
-        self.makers.iter().rposition(|maker| of_process(&maker))
+        Ok(self.makers.iter().rposition(|maker| of_process(&maker)))
     }
 
     /// Who made a process whose parent took it when its maker ended, if it is not the parent's own. All who may have are looked
     /// at; None where they are not the same person.
-    fn maker_of_orphan(&mut self, tid: u32, parent: u32) -> Option<Arc<Person>> {
-        let orphan = facts(tid)?;
+    fn maker_of_orphan(&mut self, tid: u32, parent: u32) -> Result<Option<Arc<Person>>> {
+        let Some(orphan) = facts(tid)? else { return Ok(None) };
         self.look_for_ended();
         let mut found = self.makers.iter().enumerate().filter(|(_, maker)| {
             (maker.ended.is_some() || maker.process == parent) && maker.may_have_made(orphan)
         });
-        let (index, first) = found.next()?;
+        let Some((index, first)) = found.next() else { return Ok(None) };
         let mut alone = !first.several;
         for (_, other) in found {
             if !is_same(&other.person, &first.person) {
-                return None;
+                return Ok(None);
             }
             alone = false;
         }
@@ -496,7 +524,7 @@ impl People {
             // Whose it is, is certain, and he made no other.
             self.makers.remove(index);
         }
-        Some(person)
+        Ok(Some(person))
     }
 
     fn anyone_of(&self, process: u32) -> Option<Arc<Person>> {
@@ -517,8 +545,8 @@ impl People {
 
     /// Forgets who is gone, each of whom may have a descriptor here.
     pub(crate) fn sweep(&mut self) {
-        self.threads.lock().retain(|tid, thread| begun(*tid) == Some(thread.begun));
-        self.nobody.retain(|tid, since| begun(*tid) == Some(*since));
+        self.threads.lock().retain(|tid, thread| !has_ended(*tid, thread.begun));
+        self.nobody.retain(|tid, since| !has_ended(*tid, *since));
     }
 }
 
@@ -569,7 +597,7 @@ mod tests {
         assert!(known.is_there(child.id()));
         child.kill().expect("it runs");
         child.wait().expect("it runs");
-        assert_eq!(begun(child.id()), None);
+        assert_eq!(begun(child.id()), Ok(None));
         // However short ago it was heard.
         assert!(!known.is_there(child.id()));
         // That somebody asks who it is, is no call of its own.

@@ -7,7 +7,8 @@
 //!     root                       the tree's root
 //!     mountinfo, mounts,
 //!     mountstats                 the tree's mounts
-//!     maps, smaps                the host's, with the tree's paths
+//!     maps, smaps, numa_maps     the host's, with the tree's paths
+//!     map_files/FROM-TO          the place in the tree
 //!     all else                   the host's file, opened there
 //! ```
 //!
@@ -17,17 +18,17 @@
 
 use crate::{
     cookies::{HostId, Knowns},
-    credentials::{By, Credentials, Ids},
+    credentials::By,
     hidden::{Hidden, number},
     image::Images,
-    mapped,
+    kin, mapped,
     people::{Person, Thread, Threads},
+    proc_text::{mount_stats, stat_for_others, status_of},
     sys::{answer, errno_of, process},
 };
 use parking_lot::Mutex;
 use pathwalk::{
-    Attr, CapSet, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject,
-    Timespec, Vfs,
+    Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec, Vfs,
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
@@ -60,15 +61,19 @@ const FIRST_NUMBER: u64 = 1 << 16;
 
 /// The files of a process that say what it has in its memory.
 const MAPS: [&str; 2] = ["maps", "smaps"];
+const NUMA_MAPS: &str = "numa_maps";
+/// The directory that has a link for each file in it.
+const MAP_FILES: &str = "map_files";
 /// The links, files and directories of a process that are for those alone who may trace it, whatever their modes say; and `fd/N`.
-const PRIVATE: [&str; 16] = [
+const PRIVATE: [&str; 17] = [
     "cwd",
     "exe",
     "root",
     "maps",
     "smaps",
     "smaps_rollup",
-    "numa_maps",
+    NUMA_MAPS,
+    MAP_FILES,
     "environ",
     "auxv",
     "mem",
@@ -94,6 +99,8 @@ struct Asked {
     images: Images,
     /// What was opened for the call and is no file of the tree.
     strangers: Mutex<Vec<HostId>>,
+    /// The links that were read for the call and lead to no file of the tree: what leads on, and whose it is.
+    links: Mutex<Vec<(Vec<u8>, Hidden)>>,
 }
 
 impl Asker {
@@ -101,6 +108,7 @@ impl Asker {
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
         self.0.strangers.lock().clear();
+        self.0.links.lock().clear();
     }
 
     /// Which programs run by interpreters.
@@ -111,6 +119,13 @@ impl Asker {
     /// Whether this was opened for the call by a name that nobody sees, and has no place by that.
     pub(crate) fn is_stranger(&self, id: HostId) -> bool {
         self.0.strangers.lock().contains(&id)
+    }
+
+    /// What readlink(2) says of a link that was read for the call: of one that leads to a hidden file the host's text.
+    pub(crate) fn shown(&self, body: Vec<u8>) -> Vec<u8> {
+        let links = self.0.links.lock();
+        let Some((_, hidden)) = links.iter().find(|(link, _)| *link == body) else { return body };
+        OnHost::new(&hidden.link()).and_then(|link| link.link()).unwrap_or(body)
     }
 
     /// Threads that have virtual credentials, and who they are.
@@ -135,7 +150,7 @@ impl Asker {
     fn may_access(&self, target: u32) -> Result<()> {
         let asker = self.0.tid.load(Relaxed);
         let Some(person) = self.credentials(asker) else { return Ok(()) };
-        if process_of_thread(target) == process_of_thread(asker) {
+        if are_one_process(target, asker) {
             return Ok(());
         }
         // Of whom nothing was heard yet has what his maker has.
@@ -211,15 +226,32 @@ impl ProcView {
 
     /// What the file of a path is: a process's belongs to who it is in the tree.
     fn look(&self, path: &str) -> Option<Attr> {
-        let mut attr = look(path)?;
+        let hidden = Hidden::of(path);
+        let mut attr = match &hidden {
+            Some(hidden) => self.look_behind(hidden)?,
+            None => look(path)?,
+        };
         // A pipe that it made itself belongs to who started this, for the host.
-        let hidden = Hidden::of(path).filter(|_| attr.uid == geteuid().as_raw());
+        let hidden = hidden.filter(|_| attr.uid == geteuid().as_raw());
         let tid = hidden.map_or_else(|| thread_of(path), |hidden| Some(hidden.tid()));
         if let Some(person) = tid.and_then(|tid| self.asker.credentials(tid)) {
             attr.uid = person.credentials.user.effective;
             attr.gid = person.credentials.group.effective;
         }
         Some(attr)
+    }
+
+    /// What a hidden file is, for who may read the link that leads to it.
+    fn look_behind(&self, hidden: &Hidden) -> Option<Attr> {
+        let link = hidden.link();
+        let on_host = OnHost::new(&link).ok()?;
+        self.asker.may_access(hidden.tid()).ok()?;
+        let stat = on_host.stat(AtFlags::empty()).ok()?;
+        let attr = attr(&stat);
+        // A directory of the host that was handed in is closed by this way too; and to a file of the tree another link leads.
+        let closed = attr.file_type() == FileType::Directory
+            || self.knowns.lock().contains_key(&HostId::of(&stat));
+        (!closed).then_some(attr)
     }
 
     /// The process of who asks.
@@ -245,7 +277,8 @@ impl ProcView {
     ///
     /// - `ENOENT`: there is no such descriptor.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that. A pipe has two ends, and each is opened for all.
+    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`). A pipe has two ends, and each is
+    ///   opened for all.
     fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {
@@ -262,15 +295,18 @@ impl ProcView {
             return Err(Errno::ESTALE);
         }
         let kind = fs::FileType::from_raw_mode(stat.st_mode);
-        let has = answer(fs::fcntl_getfl(&pinned))? & OFlags::RWMODE;
+        let flags = answer(fs::fcntl_getfl(&pinned))?;
+        let has = flags & OFlags::RWMODE;
         let fifo = kind == fs::FileType::Fifo;
         let pipe = fifo && answer(fs::fstatfs(&pinned))?.f_type == PIPES;
         let may = pipe || has == OFlags::RDWR || has == access & OFlags::RWMODE;
-        if kind == fs::FileType::Directory || !may {
+        if kind == fs::FileType::Directory || flags.contains(OFlags::PATH) || !may {
             return Err(Errno::EACCES);
         }
-        // That of a fifo waits for the other end, which is somebody else's to do.
-        let flags = if fifo { OFlags::PATH } else { access };
+        // That of a fifo waits for the other end, which is somebody else's to do; a device may.
+        let waits =
+            fifo || matches!(kind, fs::FileType::CharacterDevice | fs::FileType::BlockDevice);
+        let flags = if waits { OFlags::PATH } else { access };
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         answer(fs::open(process::by_number(&pinned), flags, Mode::empty()))
     }
@@ -298,15 +334,33 @@ impl ProcView {
         task.and_then(|task| task.mounts(vfs, format)).ok_or(Errno::ENOENT)
     }
 
-    /// What a process has in its memory, by the paths that who asks sees.
-    fn maps(&self, host: OwnedFd, vfs: &Vfs) -> Result<Vec<u8>> {
-        let mut text = Vec::new();
-        std::fs::File::from(host).read_to_end(&mut text).map_err(|error| errno_of(&error))?;
+    /// What a process has in its memory, by the paths that who asks sees; where this is `numa_maps`, `maps` says which files.
+    fn maps(&self, host: OwnedFd, maps: Option<OwnedFd>, vfs: &Vfs) -> Result<Vec<u8>> {
+        let read = |file: OwnedFd| {
+            let mut text = Vec::new();
+            let read = std::fs::File::from(file).read_to_end(&mut text);
+            read.map(|_| text).map_err(|error| errno_of(&error))
+        };
+        let text = read(host)?;
         let asker = vfs.task_info(self.asker.0.task.load(Relaxed)).ok_or(Errno::ENOENT)?;
-        Ok(mapped::by_paths_of_the_tree(&text, |id| {
+        let path = |id| {
             let known = self.knowns.lock().get(&id).cloned()?;
             asker.d_path(&known.file)
-        }))
+        };
+        Ok(match maps {
+            None => mapped::by_paths_of_the_tree(&text, path),
+            Some(maps) => mapped::numa_by_paths_of_the_tree(&text, &read(maps)?, path),
+        })
+    }
+
+    /// The place of a file that a process has in its memory in this range.
+    fn place_of_map<'v>(&self, inode: InodeRef<'v>, path: &str) -> Option<LinkTarget<'v>> {
+        let (process, range) = (process_of(path)?, path.rsplit('/').next()?);
+        let maps = format!("{process}/maps");
+        let maps = OnHost::new(&maps).and_then(|maps| maps.open(OFlags::RDONLY)).ok()?;
+        let maps = std::io::read_to_string(std::fs::File::from(maps)).ok()?;
+        let known = self.knowns.lock().get(&mapped::in_range(&maps, range)?).cloned()?;
+        known.file.held_place(inode.vfs()).map(LinkTarget::Place)
     }
 }
 
@@ -333,7 +387,8 @@ fn thread_of(path: &str) -> Option<u32> {
 
 /// A line of a thread's status.
 pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let text =
+        String::from_utf8_lossy(&kin::read(format!("/proc/{tid}/status")).ok()??).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
 }
@@ -341,6 +396,12 @@ pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
 /// The process that a thread is of.
 pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
     status(tid, "Tgid:")
+}
+
+/// Whether two threads are of the same process; not where nobody tells.
+pub(crate) fn are_one_process(one: u32, other: u32) -> bool {
+    let process = process_of_thread(one);
+    process.is_some() && process == process_of_thread(other)
 }
 
 /// Whether a process or thread comes of this process. All orphans do: this process takes them.
@@ -414,11 +475,6 @@ impl<'p> OnHost<'p> {
 
 /// What the file of a path is; none where it is not there for the program.
 fn look(path: &str) -> Option<Attr> {
-    if let Some(hidden) = Hidden::of(path) {
-        let attr = attr(&OnHost::new(&hidden.link()).ok()?.stat(AtFlags::empty()).ok()?);
-        // A directory of the host that was handed in is closed by this way too.
-        return (attr.file_type() != FileType::Directory).then_some(attr);
-    }
     if path.starts_with('.') {
         return None;
     }
@@ -442,13 +498,6 @@ fn attr(stat: &fs::Stat) -> Attr {
         btime: time(stat.st_ctime, stat.st_ctime_nsec),
         ..Attr::default()
     }
-}
-
-/// What readlink(2) says of a link: that of a hidden file is the host's text.
-pub(crate) fn shown(body: Vec<u8>) -> Vec<u8> {
-    let name = body.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let Some(hidden) = std::str::from_utf8(name).ok().and_then(Hidden::of) else { return body };
-    OnHost::new(&hidden.link()).and_then(|link| link.link()).unwrap_or(body)
 }
 
 impl FileSystem for ProcView {
@@ -521,7 +570,7 @@ impl FileSystem for ProcView {
         let on_host = OnHost::new(&path)?;
         if process_of(&path).is_some() {
             let hidden = Hidden::by_link(&path);
-            if (PRIVATE.contains(&name) || hidden.is_some())
+            if (path.split('/').any(|name| PRIVATE.contains(&name)) || hidden.is_some())
                 && let Some(tid) = thread_of(&path)
             {
                 self.asker.may_access(tid)?;
@@ -534,7 +583,9 @@ impl FileSystem for ProcView {
                     return Ok(place);
                 }
                 let up = "../".repeat(path.matches('/').count());
-                return body(format!("{up}{}", hidden.name()));
+                let leads = format!("{up}{}", hidden.name());
+                self.asker.0.links.lock().push((leads.clone().into_bytes(), hidden));
+                return body(leads);
             }
             if name == "exe"
                 && let Some(program) =
@@ -545,6 +596,9 @@ impl FileSystem for ProcView {
             }
             if name == "cwd" || name == "exe" {
                 return self.place(inode, &on_host).ok_or(Errno::ENOENT);
+            }
+            if path.split('/').nth(1) == Some(MAP_FILES) {
+                return self.place_of_map(inode, &path).ok_or(Errno::ENOENT);
             }
         }
         on_host.link().map(LinkTarget::Body)
@@ -583,8 +637,12 @@ impl FileSystem for ProcView {
             }
             None => {
                 let host = on_host.open(access)?;
-                if process.is_some() && MAPS.contains(&name) {
-                    let fd = text_file(&self.maps(host, inode.vfs())?)?;
+                if process.is_some() && (MAPS.contains(&name) || name == NUMA_MAPS) {
+                    let maps = match path.strip_suffix(NUMA_MAPS) {
+                        Some(dir) => Some(OnHost::new(&format!("{dir}maps"))?.open(access)?),
+                        None => None,
+                    };
+                    let fd = text_file(&self.maps(host, maps, inode.vfs())?)?;
                     return Ok(Some(Box::new(Opened::file(fd))));
                 }
                 if name == "stat"
@@ -630,69 +688,6 @@ impl FileSystem for ProcView {
     fn evict(&self, node: u64, _unlinked: bool) {
         self.nodes.lock().take_back(node);
     }
-}
-
-/// `/proc/PID/status` of somebody, where the host's says who it is for the kernel.
-fn status_of(host: OwnedFd, who: &Credentials) -> Result<Vec<u8>> {
-    let text =
-        std::io::read_to_string(std::fs::File::from(host)).map_err(|error| errno_of(&error))?;
-    let ids = |ids: &Ids| format!("{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
-    let caps = |set: CapSet| format!("{:016x}", set.bits());
-    let mut out = String::new();
-    for line in text.lines() {
-        let (name, _) = line.split_once(':').unwrap_or((line, ""));
-        let own = match name {
-            "Uid" => ids(&who.user),
-            "Gid" => ids(&who.group),
-            "Groups" => who.groups.iter().map(|group| format!("{group} ")).collect(),
-            "CapInh" => caps(who.inheritable),
-            "CapPrm" => caps(who.permitted),
-            "CapEff" => caps(who.effective),
-            "CapBnd" => caps(who.bounding),
-            "CapAmb" => caps(who.ambient),
-            "NoNewPrivs" => u8::from(who.no_new_privs).to_string(),
-            _ => {
-                out += line;
-                out += "\n";
-                continue;
-            }
-        };
-        out += &format!("{name}:\t{own}\n");
-    }
-    Ok(out.into_bytes())
-}
-
-/// `/proc/PID/stat` for who may not look into the process: without the addresses in its memory, and how it ended.
-///
-/// Linux: `do_task_stat`, where it is not permitted.
-fn stat_for_others(host: OwnedFd) -> Result<Vec<u8>> {
-    let text =
-        std::io::read_to_string(std::fs::File::from(host)).map_err(|error| errno_of(&error))?;
-    // The name has what it has.
-    let (name, rest) = text.rsplit_once(") ").ok_or(Errno::EIO)?;
-    let words = (3..).zip(rest.split_ascii_whitespace()).map(|(number, word)| match number {
-        26 | 27 if word != "0" => "1",
-        28..=30 | 35 | 45..=52 => "0",
-        _ => word,
-    });
-    Ok(format!("{name}) {}\n", words.collect::<Vec<_>>().join(" ")).into_bytes())
-}
-
-/// `/proc/PID/mountstats`, of which `/proc/PID/mounts` has all that file systems have to say here.
-///
-/// Linux: `show_vfsstat`
-fn mount_stats(mounts: &[u8]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for line in mounts.split(|&byte| byte == b'\n') {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let (Some(source), Some(at), Some(kind)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let words = [b"device ", source, b" mounted on ", at, b" with fstype ", kind, b"\n"];
-        words.iter().for_each(|word| text.extend_from_slice(word));
-    }
-    text
 }
 
 /// A file that has this text.

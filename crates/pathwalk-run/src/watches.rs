@@ -15,8 +15,9 @@
 
 use crate::{
     answer::watch::following,
-    cookies::{HostId, entries, is_written, look_at_all},
+    cookies::{HostId, is_written, look_at_all, open_of},
     engine::{Base, Engine},
+    kin,
     shadow::{By, CLOSE, InTree, Shadows, Told},
     sys::{
         answer,
@@ -205,27 +206,30 @@ impl Heard {
         self.wds.get(&id).is_some_and(|(_, what)| what.contains(WatchFlags::OPEN))
     }
 
-    /// Whose shadows some process watches.
+    /// Whose shadows some process watches; none where it cannot be told.
     fn watched(&self) -> Option<HashSet<i32>> {
         let by_number: HashMap<_, _> = self.shadows.ids().map(|(wd, id)| (id, wd)).collect();
         let mut watched = HashSet::new();
         let all = look_at_all(|process| {
             each_inotify(process, |_, info| {
-                watched.extend(watches_in(info).filter_map(|(_, id)| by_number.get(&id)));
-            });
+                watched.extend(watches_in(info)?.filter_map(|(_, id)| by_number.get(&id)));
+                Ok(())
+            })
         });
-        all.then_some(watched)
+        (all == Ok(true)).then_some(watched)
     }
 
     /// Has no process watch a shadow any more, whose file went with its file system.
     fn end(&self, wd: i32) {
         let Some((_, gone)) = self.shadows.ids().find(|(of, _)| *of == wd) else { return };
-        look_at_all(|process| {
+        // Who is not found hears nothing more either.
+        let _ = look_at_all(|process| {
             each_inotify(process, |fd, info| {
-                for (number, _) in watches_in(info).filter(|(_, id)| *id == gone) {
+                for (number, _) in watches_in(info)?.filter(|(_, id)| *id == gone) {
                     let _ = remove_watch(process, fd, number);
                 }
-            });
+                Ok(())
+            })
         });
     }
 }
@@ -328,17 +332,19 @@ impl Engine {
         if wanted.is_empty() {
             return;
         }
-        look_at_all(|process| {
-            for fd in entries(&process.join("fd")) {
+        // Of what cannot be looked at nothing is heard.
+        let _ = look_at_all(|process| {
+            for fd in open_of(process, process)? {
                 let Ok(stat) = fs::stat(&fd) else { continue };
                 let id = HostId::of(&stat);
                 let Some(&(ref told, what)) = wanted.get(&id) else { continue };
                 heard.listen(&fd, id, what);
-                let by = By { writes: is_written(&info_of(&fd)), unlinked: false };
+                let by = By { writes: is_written(&info_of(&fd))?, unlinked: false };
                 for told in told.iter().filter(|told| Some(told.wd) == begins) {
                     heard.shadows.open_before(told.wd, &told.name, by);
                 }
             }
+            Ok(())
         });
     }
 
@@ -389,12 +395,6 @@ impl Engine {
             heard.gone = Some(wd);
             heard.again = Some((Instant::now() + SOON, SOON));
         }
-    }
-
-    fn forget_unused(&mut self) {
-        self.cwds.moved();
-        self.cookies.sweep();
-        self.asker.images().sweep();
     }
 
     /// Tells what was done by descriptors.
@@ -564,15 +564,20 @@ fn list(task: &Task, base: &Base, path: &[u8]) -> Result<Vec<(Box<[u8]>, bool)>>
 }
 
 /// Looks at each inotify of a process, and what is known of it.
-fn each_inotify(process: &Path, mut look: impl FnMut(&Path, &Path)) {
-    for task in entries(&process.join("task")) {
-        for fd in entries(&task.join("fd")) {
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at; and those of the look.
+fn each_inotify(process: u32, mut look: impl FnMut(&Path, &Path) -> Result<()>) -> Result<()> {
+    for thread in kin::threads_of(process)? {
+        for fd in open_of(process, thread)? {
             let link = fs::readlink(&fd, Vec::new());
             if link.is_ok_and(|link| link.as_bytes() == b"anon_inode:inotify") {
-                look(&fd, &info_of(&fd));
+                look(&fd, &info_of(&fd))?;
             }
         }
     }
+    Ok(())
 }
 
 /// What is known of a descriptor, which is a file beside it.
@@ -582,10 +587,14 @@ fn info_of(fd: &Path) -> PathBuf {
 }
 
 /// The watches of an inotify, by their numbers, and what they are on.
-fn watches_in(info: &Path) -> impl Iterator<Item = (i32, HostId)> {
-    let text = std::fs::read_to_string(info).unwrap_or_default();
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+fn watches_in(info: &Path) -> Result<impl Iterator<Item = (i32, HostId)>> {
+    let text = String::from_utf8(kin::read(info)?.unwrap_or_default()).unwrap_or_default();
     let watches: Vec<_> = text.lines().filter_map(watch_of_line).collect();
-    watches.into_iter()
+    Ok(watches.into_iter())
 }
 
 /// `inotify wd:1a ino:2a sdev:fe00000 mask:...`
@@ -600,11 +609,11 @@ fn watch_of_line(line: &str) -> Option<(i32, HostId)> {
 }
 
 /// Takes a watch from an inotify of a process.
-fn remove_watch(process: &Path, fd: &Path, number: i32) -> Result<()> {
-    let name = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
-    let (Some(pid), Some(fd)) = (name(process), name(fd)) else { return Err(Errno::ESRCH) };
+fn remove_watch(pid: u32, fd: &Path, number: i32) -> Result<()> {
+    let fd = fd.file_name().and_then(|name| name.to_str()?.parse::<i32>().ok());
+    let fd = fd.ok_or(Errno::ESRCH)?;
     let pidfd = process::thread(pid)?;
-    let queue = process::descriptor(&pidfd, fd as i32)?;
+    let queue = process::descriptor(&pidfd, fd)?;
     answer(inotify::remove_watch(&queue, number))
 }
 
@@ -624,13 +633,14 @@ mod tests {
             (watch, HostId::of(&fs::stat(&path).expect("it is there")))
         };
         let mut watches: Vec<_> = (0..40).map(watch).collect();
-        let own = PathBuf::from(format!("/proc/{}", std::process::id()));
         let mut found = Vec::new();
-        each_inotify(&own, |fd, info| {
+        let looked = each_inotify(std::process::id(), |fd, info| {
             if fd.ends_with(queue.as_raw_fd().to_string()) {
-                found.extend(watches_in(info));
+                found.extend(watches_in(info)?);
             }
+            Ok(())
         });
+        assert_eq!(looked, Ok(()));
         found.sort_by_key(|&(number, _)| number);
         found.dedup();
         watches.sort_by_key(|&(number, _)| number);

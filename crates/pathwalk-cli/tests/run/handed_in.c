@@ -12,10 +12,7 @@ enum { SOCKET = 8, INHERITED = 9 };
 
 static int outside(const char *path)
 {
-	int fd = open(path, O_PATH | O_DIRECTORY);
-	if (fd < 0)
-		fd = open(path, O_RDONLY);
-	return fd;
+	return open(path, O_PATH);
 }
 
 static void send_it(const char *path)
@@ -97,6 +94,16 @@ static void use_file(int fd)
 	said("linkat proc", name(linkat(AT_FDCWD, self, AT_FDCWD, "stolen", AT_SYMLINK_FOLLOW)));
 	said("proc write", name(open(self, O_WRONLY)));
 	said("execveat", name(syscall(SYS_execveat, fd, "", (char *[]){"program", NULL}, NULL, AT_EMPTY_PATH)));
+	said("execve", name(execve(self, (char *[]){"program", NULL}, NULL)));
+}
+
+/* Whoever opened it may not have been one who reads it. */
+static void use_place(int fd)
+{
+	char self[64];
+	snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+	said("proc open", name(open(self, O_RDONLY)));
+	said("execve", name(execve(self, (char *[]){"program", NULL}, NULL)));
 }
 
 /* The tree's own directory and the host's, under one number by turns. */
@@ -199,7 +206,11 @@ int main(int count, char **args)
 		races("chdir", races_chdir);
 		return 0;
 	} else if (!strcmp(what, "inherited")) {
-		use_directory(INHERITED);
+		struct stat stat;
+		if (!fstat(INHERITED, &stat) && S_ISREG(stat.st_mode))
+			use_place(INHERITED);
+		else
+			use_directory(INHERITED);
 		return 0;
 	}
 	return 2;

@@ -95,7 +95,15 @@ fn a_file_that_is_sent_is_no_way_to_another() {
     fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
     cc(outside, &["-o", "program", "m.c"]);
     let tried = tries(&attack, "send", &attack.outside("program"), "receive", true);
-    assert_eq!(tried["execveat"], "EACCES");
+    assert_eq!(["execveat", "execve"].map(|how| &*tried[how]), ["EACCES"; 2]);
+}
+
+#[test]
+fn a_file_that_was_opened_for_nothing_is_not_read() {
+    let Some(attack) = Attack::of("handed_in") else { return };
+    let tried = tries(&attack, "inherit", &attack.outside("secret"), "inherited", true);
+    let want = ["proc open", "execve"].map(|how| (how.to_owned(), "EACCES".to_owned()));
+    assert_eq!(tried, BTreeMap::from(want));
 }
 
 #[test]

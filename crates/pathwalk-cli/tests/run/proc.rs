@@ -63,6 +63,59 @@ cat /dev/stdin; (echo no > /dev/stdin) 2> /dev/null || echo refused; (: > /proc/
 }
 
 #[test]
+fn what_leads_on_from_a_descriptor_tells_nothing_by_itself() {
+    if !can_run(&["setpriv"]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let handed = other.path().join("file");
+    fs::write(&handed, "in\n").unwrap();
+    let says = |script: &str, want: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+            .args(["run", "--uid", "0", "sh", "-c", script])
+            .current_dir(here.path())
+            .stdin(fs::File::open(&handed).unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(text(&output.stdout), want, "{script}{}", text(&output.stderr));
+    };
+    // Any symlink can have such a name, and such a name need not be one of a link.
+    says(
+        "echo > /tmp/f; exec 3< /tmp/f; ln -s .fd-$$-3 /tmp/3; ln -s ../../.fd-$$-0 /tmp/0
+for n in 3 0; do readlink /tmp/$n | sed s/$$/PID/; done; stat -c %s /proc/.fd-$$-3
+stat -L -c %s /proc/$$/fd/0 /proc/.fd-$$-0",
+        ".fd-PID-3\n../../.fd-PID-0\n3\n3\n",
+    );
+    says(
+        "setpriv --reuid 33 --clear-groups sh -c \"readlink /proc/$$/fd/0; stat -c %s /proc/.fd-$$-0\"; echo end",
+        "end\n",
+    );
+}
+
+#[test]
+fn maps_show_the_paths_of_the_tree() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(other.path().join("file"), "in\n").unwrap();
+    let script = "
+import mmap, os
+file = open('/tmp/data/file'); map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); map[0]
+texts = [open('/proc/self/' + name).read() for name in ('maps', 'smaps', 'numa_maps') if os.path.exists('/proc/self/' + name)]
+dir = '/proc/self/map_files/'
+texts.append('\\n'.join(os.readlink(dir + name) for name in os.listdir(dir)))
+for text in texts: print([word for word in text.replace('=', ' ').split() if word.endswith('/file')])
+print([open(dir + name).read() for name in os.listdir(dir) if os.readlink(dir + name) == '/tmp/data/file'])
+";
+    let bind = format!("{}:/tmp/data", other.path().display());
+    let out = said(here.path(), &["--bind", &bind, "python3", "-c", script]);
+    let mut lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.pop(), Some("['in\\n']"));
+    assert!(lines.len() >= 3 && lines.iter().all(|line| *line == "['/tmp/data/file']"), "{out}");
+}
+
+#[test]
 fn a_pipe_is_its_maker_s_also_for_whom_the_kernel_does_not_know() {
     if !can_run(&["bash"]) {
         return;

@@ -84,3 +84,19 @@ for _ in range(3):
     for fd in fd, slave, master: os.close(fd)'"#,
     );
 }
+
+/// Which of them there are, and who may open them, is the machine's.
+#[test]
+fn devices_are_opened_as_they_are_natively() {
+    same(
+        &["python3"],
+        r#"python3 -c 'import fcntl, os
+for name in "null", "full", "autofs", "fuse", "kvm", "loop-control", "loop0", "rtc0", "net/tun", "sr0":
+    for flags in os.O_RDONLY, os.O_RDONLY | os.O_NONBLOCK, os.O_RDWR | os.O_NONBLOCK:
+        try:
+            fd = os.open("/dev/" + name, flags)
+            print(name, oct(fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_NOATIME), os.fstat(fd).st_rdev); os.close(fd)
+        except OSError as error:
+            print(name, error.strerror)'"#,
+    );
+}

@@ -237,6 +237,21 @@ fn set_id_bits_give_virtual_credentials() {
 }
 
 #[test]
+fn memory_gives_nothing_by_set_id_bits() {
+    let Some(users) = Users::new() else { return };
+    // So it does natively.
+    let want = "setgid yes\nsetuid yes\nfchown EPERM\nfchmod yes\n33 33 33, 33 33 33,\n";
+    users.say(&SRV, "setgid 33 setuid 33 memory x ids", want);
+}
+
+#[test]
+fn what_a_thread_gave_up_before_it_runs_a_program_that_has_not() {
+    let Some(users) = Users::new() else { return };
+    let script = "cp $p /srv/s; chmod 4755 /srv/s; $p setgid 33 setuid 33 late /srv/s";
+    users.script(&SRV, script, "setgid yes\nsetuid yes\nnever\n");
+}
+
+#[test]
 fn a_program_of_somebody_else_s_is_closed_to_who_ran_it() {
     let Some(users) = Users::new() else { return };
     let go = "exec $p setgid 33 setuid 33 into";
@@ -296,8 +311,17 @@ cd /tmp; PATH=:$PATH; linked ids
 chmod 4711 linked; unset LD_LIBRARY_PATH; /tmp/linked setgid 33 setuid 33 fork exec /tmp/linked secure";
     let want = "0 0 0, 0 0 0,\nsetgid yes\nsetuid yes\nsecure 1 as 33 0\n";
     users.script(&ROOT, make, want);
+    // Nobody runs it any more: it keeps no mount, and may be written.
+    let make = "cp ld linked /tmp; $p mount none /srv tmpfs 0 -; cp linked /srv; /srv/linked ids; $p umount /srv 0
+/tmp/linked ids; : > /tmp/linked && echo written";
+    users.script(&SRV, make, "mount yes\n0 0 0, 0 0 0,\numount yes\n0 0 0, 0 0 0,\nwritten\n");
+    let ends = "void _start(void) { __asm__(\"mov $60, %eax\\n xor %edi, %edi\\n syscall\"); }";
+    fs::write(here.join("ends.c"), ends).unwrap();
+    cc(here, &["-nostdlib", "-static", "-o", "ends", "ends.c"]);
+    let make = "cp linked /tmp; cp ends /tmp/ld; /tmp/linked; : > /tmp/linked && echo written";
+    users.script(&SRV, make, "written\n");
+    let make = "cp ld linked other race /tmp; chmod 4755 /tmp/linked; mkdir -m 777 /tmp/w";
     let go = "unset LD_LIBRARY_PATH; exec $p setgid 33 setuid 33 exec /bin/sh /tmp/race";
-    let make = make.lines().next().unwrap();
     users.script(&ROOT, &format!("{make}; {go}"), "setgid yes\nsetuid yes\nend\n");
 }
 

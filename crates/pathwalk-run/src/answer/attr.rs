@@ -7,10 +7,13 @@ use crate::{
     sys::{answer, memory},
 };
 use pathwalk::{
-    At, AtFlags, Errno, Result, SetTime, Timespec,
+    At, AtFlags, CapSet, Cred, Errno, Result, SetTime, Timespec,
     abi::{AT_FDCWD, UTIME_NOW, UTIME_OMIT},
 };
-use rustix::fs;
+use rustix::{
+    fs,
+    process::{Gid, Uid, geteuid},
+};
 use std::os::fd::OwnedFd;
 
 pub(crate) fn chmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -44,7 +47,9 @@ pub(crate) fn fchmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             engine.task.fchmodat2(At::Dir(&known.file), b"", mode, AtFlags::EMPTY_PATH)
         }
         Descriptor::Foreign(fd) => {
-            answer(fs::fchmod(no_directory(fd)?, fs::Mode::from_raw_mode(mode)))
+            let fd = no_directory(fd)?;
+            Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
+            answer(fs::fchmod(fd, fs::Mode::from_raw_mode(mode)))
         }
     })
 }
@@ -80,12 +85,65 @@ pub(crate) fn fchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Descriptor::Ours(known, _) => {
             engine.task.fchownat(At::Dir(&known.file), b"", uid, gid, AtFlags::EMPTY_PATH)
         }
-        Descriptor::Foreign(fd) => answer(fs::fchown(
-            no_directory(fd)?,
-            uid.map(rustix::process::Uid::from_raw),
-            gid.map(rustix::process::Gid::from_raw),
-        )),
+        Descriptor::Foreign(fd) => {
+            let fd = no_directory(fd)?;
+            let (uid, gid) = Foreign::of(engine, &fd)?.new_owners(uid, gid)?;
+            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+            answer(fs::fchown(fd, uid, gid))
+        }
     })
+}
+
+/// What has no place in the tree, and who asks for it to be changed. For the host that is who started this; somebody who is another one
+/// in the tree may do no more than that one may.
+struct Foreign<'e> {
+    stat: fs::Stat,
+    /// Who asks, where it is another one.
+    cred: Option<&'e Cred>,
+}
+
+impl<'e> Foreign<'e> {
+    fn of(engine: &'e Engine, fd: &OwnedFd) -> Result<Self> {
+        let cred = engine.people.is_some().then(|| engine.task.cred());
+        Ok(Self { stat: answer(fs::fstat(fd))?, cred })
+    }
+
+    /// Whether it belongs to who asks. What has no name, as memory, a pipe and a socket, belongs to who started this for the host, and
+    /// here to who has it.
+    fn is_own(&self, cred: &Cred) -> bool {
+        let kind = fs::FileType::from_raw_mode(self.stat.st_mode);
+        let nameless =
+            self.stat.st_nlink == 0 || matches!(kind, fs::FileType::Fifo | fs::FileType::Socket);
+        self.stat.st_uid == cred.fsuid || nameless && self.stat.st_uid == geteuid().as_raw()
+    }
+
+    /// # Errors
+    ///
+    /// - `EPERM`: who asks neither owns it nor has the capability.
+    fn may(&self, cap: CapSet) -> Result<()> {
+        let may = self.cred.is_none_or(|cred| cred.caps.contains(cap) || self.is_own(cred));
+        if may { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// The owners that it is to have for the host.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: who asks may not give it away, or not to that group.
+    ///
+    /// Linux: `chown_ok`, `chgrp_ok`.
+    fn new_owners(&self, uid: Option<u32>, gid: Option<u32>) -> Result<(Option<u32>, Option<u32>)> {
+        let Some(cred) = self.cred.filter(|cred| !cred.caps.contains(CapSet::CHOWN)) else {
+            return Ok((uid, gid));
+        };
+        let own = self.is_own(cred);
+        let in_group =
+            |gid| [self.stat.st_gid, cred.fsgid].contains(&gid) || cred.groups.contains(&gid);
+        let may = uid.is_none_or(|uid| own && uid == cred.fsuid)
+            && gid.is_none_or(|gid| own && in_group(gid));
+        // That it is its own already is known here alone.
+        if may { Ok((None, gid)) } else { Err(Errno::EPERM) }
+    }
 }
 
 /// What was handed in from outside may be changed as far as its descriptor reaches; but directories are closed.
@@ -180,8 +238,15 @@ fn utimes_of(engine: &mut Engine, caller: &Caller, [atime, mtime]: [SetTime; 2])
                 SetTime::Now => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
                 SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
             };
+            let fd = no_directory(fd)?;
+            // To be touched it need only be one that may be written.
+            let touched = [atime, mtime] == [SetTime::Now; 2]
+                && answer(fs::fcntl_getfl(&fd))?.intersects(fs::OFlags::RWMODE);
+            if !touched {
+                Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
+            }
             let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
-            answer(fs::futimens(no_directory(fd)?, &times))
+            answer(fs::futimens(fd, &times))
         }
     })
 }

@@ -11,31 +11,26 @@
 //!
 //! Linux: `load_script`, `load_elf_binary`.
 
-use super::{any_path, at_flags, base_of, by_descriptor};
+use super::{any_path, at_flags, base_of, by_descriptor, done};
 use crate::{
     auxv::Told,
     cookies::HostId,
-    credentials::Ran,
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
-    kin,
     patch::{Beside, Loaded, Vectors},
-    procfs,
+    program::Program,
     sys::{
         answer, memory,
         process::{self, by_number},
     },
     watches,
 };
-use pathwalk::{
-    At, AtFlags, Errno, Executable, Result,
-    abi::{AT_FDCWD, StatfsFlags},
-};
+use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
 use rustix::{fs, io};
 use std::{
     collections::{HashMap, hash_map::Entry},
     ffi::CString,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::BorrowedFd,
 };
 
 /// So many bytes of a script's first line are looked at.
@@ -58,10 +53,9 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let base = engine.base(caller, AT_FDCWD, &path)?;
-    let file = engine.task.open_exec(base.at(), &path, AtFlags::empty())?;
+    let program = open_by_name(engine, caller, &path)?;
     let vectors = vectors(caller, &path, [0, 1, 2]);
-    exec(engine, caller, file, Called::by(path), vectors)
+    exec(engine, caller, program, Called::by(path), vectors)
 }
 
 /// How a program was called.
@@ -103,110 +97,45 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = flags - CHECK;
     let fd = caller.fd(0);
     if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
-        let vectors = vectors(caller, b"", [1, 2, 3]);
-        let known = match engine.descriptor(caller, fd)? {
-            Descriptor::Ours(known, _) => known,
-            Descriptor::Foreign(fd) if only_asked => return check_memory(&fd),
-            Descriptor::Foreign(file) => {
-                let name = format!("/dev/fd/{fd}").into_bytes();
-                return exec_memory(engine, caller, &file, name, vectors);
+        let (program, comm) = match engine.descriptor(caller, fd)? {
+            Descriptor::Ours(known, _) => {
+                let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
+                // As Linux has it since 6.14; before, the process was called by the number.
+                let comm = last(&engine.task.d_path(file.file())?);
+                (Program::opened(engine, file)?, comm)
+            }
+            Descriptor::Foreign(fd) => {
+                let link = answer(fs::readlink(by_number(&fd), Vec::new()))?;
+                let comm = link.as_bytes().strip_prefix(b"/").unwrap_or_default();
+                let comm = comm.strip_suffix(b" (deleted)").unwrap_or(comm).to_vec();
+                (Program::memory(fd)?, comm)
             }
         };
-        let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
         if only_asked {
-            return may_run(engine, &file);
+            return done(program.may_run(engine));
         }
-        // As Linux has it since 6.14; before, the process was called by the number.
-        let comm = last(&engine.task.d_path(file.file())?);
+        let vectors = vectors(caller, b"", [1, 2, 3]);
         let name = format!("/dev/fd/{fd}").into_bytes();
-        return exec(engine, caller, file, Called { name, comm }, vectors);
+        return exec(engine, caller, program, Called { name, comm }, vectors);
     }
     let path = any_path(caller, 1, flags)?;
     let base = base_of(engine, caller, fd, &path, flags)?;
     let file = engine.task.open_exec(base.at(), &path, flags)?;
+    let program = Program::opened(engine, file)?;
     if only_asked {
-        return may_run(engine, &file);
+        return done(program.may_run(engine));
     }
     let vectors = vectors(caller, &path, [1, 2, 3]);
     let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
     let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
-    exec(engine, caller, file, Called::by(name), vectors)
-}
-
-/// Whether a file could be run that may be.
-///
-/// # Errors
-///
-/// - `ETXTBSY`: somebody has it open for writing.
-fn may_run(engine: &Engine, file: &Executable) -> Result<Reply> {
-    let id = HostId::of_fd(host(file)?)?;
-    if engine.cookies.written().contains(&id) { Err(Errno::ETXTBSY) } else { Ok(Reply::Value(0)) }
-}
-
-/// Whether a memfd of the program's own could be run.
-///
-/// # Errors
-///
-/// - `EACCES`: it is none, or nobody may run it.
-fn check_memory(fd: &OwnedFd) -> Result<Reply> {
-    let stat = answer(fs::fstat(fd))?;
-    let runs = is_memory(fd, &stat)? && stat.st_mode & 0o111 != 0;
-    if runs { Ok(Reply::Value(0)) } else { Err(Errno::EACCES) }
-}
-
-/// Whether it is a readable memfd of the program's own. Only a file in memory has seals; one that has a name is somebody
-/// else's.
-fn is_memory(fd: &OwnedFd, stat: &fs::Stat) -> Result<bool> {
-    let told = answer(fs::readlink(by_number(fd), Vec::new()))?;
-    let readable = answer(fs::fcntl_getfl(fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
-    let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(fd).is_ok();
-    Ok(memory && readable && stat.st_nlink == 0)
-}
-
-/// Runs a memfd of the program's own, which has no place in the tree: what is in it could as well be written to a file there.
-///
-/// # Errors
-///
-/// - `EACCES`: it is none, or a script, or its interpreter is another one than the host's.
-fn exec_memory(
-    engine: &mut Engine,
-    caller: &Caller,
-    fd: &OwnedFd,
-    name: Vec<u8>,
-    vectors: Vectors,
-) -> Result<Reply> {
-    let stat = answer(fs::fstat(fd))?;
-    if !is_memory(fd, &stat)? {
-        return Err(Errno::EACCES);
-    }
-    fit(caller, vectors)?;
-    if first_line(fd.as_fd())?.is_some() {
-        return Err(Errno::EACCES);
-    }
-    let interpreter = match interpreter(engine, caller, &read_elf(fd.as_fd())?)? {
-        Some((_, Where::Tree)) => return Err(Errno::EACCES),
-        hosts => hosts.map(|(interpreter, _)| interpreter),
-    };
-    let becomes = match &mut engine.people {
-        Some(people) => {
-            let own = &people.who(caller.tid)?.credentials;
-            Some(own.after_exec(0, 0, 0, false, || shares_place(caller)))
-        }
-        None => None,
-    };
-    let beside = Beside::Interpreter(interpreter);
-    let link = answer(fs::readlink(by_number(fd), Vec::new()))?;
-    let comm = link.as_bytes().strip_prefix(b"/").unwrap_or_default();
-    let comm = comm.strip_suffix(b" (deleted)").unwrap_or(comm).to_vec();
-    let told = Called { name, comm }.told(Vec::new())?;
-    engine.patch_exec(caller, (fd.as_fd(), beside), None, becomes, told, vectors)
+    exec(engine, caller, program, Called::by(name), vectors)
 }
 
 /// Runs a file that was found so.
 fn exec(
     engine: &mut Engine,
     caller: &Caller,
-    mut file: Executable,
+    mut program: Program,
     called: Called,
     vectors: Vectors,
 ) -> Result<Reply> {
@@ -215,7 +144,7 @@ fn exec(
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     for level in 0.. {
-        let Some(line) = first_line(host(&file)?)? else { break };
+        let Some(line) = first_line(program.host()?)? else { break };
         if level == LEVELS {
             return Err(Errno::ELOOP);
         }
@@ -229,21 +158,22 @@ fn exec(
         }
         args.append(&mut before);
         before = args;
-        file = open_by_name(engine, caller, &interpreter)?;
+        program = open_by_name(engine, caller, &interpreter)?;
         name = interpreter;
     }
-    let elf = read_elf(host(&file)?)?;
-    let becomes = becomes(engine, caller, &file)?;
+    let elf = read_elf(program.host()?)?;
     let interpreter = match interpreter(engine, caller, &elf)? {
-        Some((interpreter, Where::Tree)) => interpreter,
-        kernels => {
-            let kernels = Beside::Interpreter(kernels.map(|(interpreter, _)| interpreter));
-            return run(engine, caller, (&file, kernels), becomes, called.told(before)?, vectors);
+        Interpreter::Trees(interpreter) => interpreter,
+        Interpreter::Kernels(found) => {
+            let beside = Beside::Interpreter(found);
+            return run(engine, caller, (program, beside), called.told(before)?, vectors);
         }
     };
+    // The interpreter opens the program by its path, of which it has none.
+    let Program::Placed(file) = program else { return Err(Errno::EACCES) };
     // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it; where that is it takes for the program's origin. What
     // has no slash it would look for elsewhere. One that knows no name but the path is given what the program was called by.
-    let argv0 = takes_argv0(engine, host(&interpreter)?)?;
+    let argv0 = takes_argv0(engine, interpreter.host()?)?;
     let path = engine.task.d_path(file.file()).ok().filter(|path| argv0 && path.starts_with(b"/"));
     if let Some(path) = path {
         name = path;
@@ -260,8 +190,8 @@ fn exec(
     }
     args.push(name.clone());
     args.extend(before.into_iter().skip(1));
-    let program = Beside::Program(Loaded { program: file, name });
-    run(engine, caller, (&interpreter, program), becomes, called.told(args)?, vectors)
+    let beside = Beside::Program(Loaded { program: file, name });
+    run(engine, caller, (interpreter, beside), called.told(args)?, vectors)
 }
 
 /// Whether an interpreter takes `--argv0`: that of the GNU C library since 2.33, all others.
@@ -288,46 +218,25 @@ fn takes_argv0(engine: &mut Engine, interpreter: BorrowedFd<'_>) -> Result<bool>
     Ok(takes)
 }
 
-/// Who the caller is when it runs a file, where it has virtual credentials: a set-id bit gives those, and nothing of the host's.
-fn becomes(engine: &mut Engine, caller: &Caller, file: &Executable) -> Result<Option<Ran>> {
-    let Some(people) = &mut engine.people else { return Ok(None) };
-    let who = people.who(caller.tid)?;
-    let stat = engine.task.fstat(file.file())?;
-    let flags = StatfsFlags::from_bits_retain(engine.task.fstatfs(file.file())?.f_flags as u64);
-    let suid = !flags.contains(StatfsFlags::NOSUID);
-    let (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
-    Ok(Some(who.credentials.after_exec(mode, uid, gid, suid, || shares_place(caller))))
-}
-
-/// Whether another process moves the current directory of the caller's when it moves its own.
-fn shares_place(caller: &Caller) -> bool {
-    let process = procfs::process_of_thread(caller.tid).unwrap_or(caller.tid);
-    kin::shares_place_with_others(caller.tid, process)
-}
-
 /// Runs a file.
 fn run(
     engine: &mut Engine,
     caller: &Caller,
-    (file, beside): (&Executable, Beside),
-    becomes: Option<Ran>,
+    (program, beside): (Program, Beside),
     told: Told,
     vectors: Vectors,
 ) -> Result<Reply> {
-    let fd = host(file)?;
-    let known = engine.know(HostId::of_fd(fd)?, file.file());
+    let fd = program.host()?;
+    let id = HostId::of_fd(fd)?;
+    let known = program.file().and_then(|file| engine.know(id, file));
     engine.watches.opened(fd, false, watches::CONTENTS);
-    engine.patch_exec(caller, (fd, beside), known, becomes, told, vectors)
+    engine.patch_exec(caller, (program, beside), known, told, vectors)
 }
 
-/// The open file of the host that a file to be run is.
-fn host(file: &Executable) -> Result<BorrowedFd<'_>> {
-    file.file().host_fd().ok_or(Errno::EACCES)
-}
-
-fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Executable> {
+fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Program> {
     let base = engine.base(caller, AT_FDCWD, name)?;
-    engine.task.open_exec(base.at(), name, AtFlags::empty())
+    let file = engine.task.open_exec(base.at(), name, AtFlags::empty())?;
+    Program::opened(engine, file)
 }
 
 /// The first line of a script, as much of it as is looked at; none where it is no script.
@@ -359,27 +268,31 @@ fn shebang(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((text[..end].to_vec(), argument))
 }
 
-/// Who finds an interpreter.
-enum Where {
-    /// The kernel: by that name the host has the same file.
-    Host,
+/// The interpreter of a program, by who finds it.
+enum Interpreter {
+    /// The kernel: by that name the host has the same file. Or the program has none.
+    Kernels(Option<Executable>),
     /// The library alone.
-    Tree,
+    Trees(Program),
 }
 
-/// The interpreter in the tree, if the program has one.
-fn interpreter(
-    engine: &mut Engine,
-    caller: &Caller,
-    elf: &Elf,
-) -> Result<Option<(Executable, Where)>> {
-    let Some(path) = &elf.interpreter else { return Ok(None) };
-    let file = open_by_name(engine, caller, path)?;
-    let on_host = fs::stat(path.as_slice()).map(|stat| HostId::of(&stat));
-    let here = HostId::of_fd(host(&file)?)?;
+/// Finds the interpreter in the tree. The host is asked for that name only where it is one of its own files.
+fn interpreter(engine: &mut Engine, caller: &Caller, elf: &Elf) -> Result<Interpreter> {
+    let Some(path) = &elf.interpreter else { return Ok(Interpreter::Kernels(None)) };
+    let program = open_by_name(engine, caller, path)?;
+    let Program::Placed(file) = program else { return Ok(Interpreter::Trees(program)) };
+    let host = file.file().host_fd().ok_or(Errno::EACCES)?;
+    let here = HostId::of_fd(host)?;
     engine.know(here, file.file());
-    let same = path.first() == Some(&b'/') && on_host.is_ok_and(|id| id == here);
-    Ok(Some((file, if same { Where::Host } else { Where::Tree })))
+    let same = path.first() == Some(&b'/') && file.file().host_place()?.is_some() && {
+        let found = fs::statat(fs::CWD, path.as_slice(), fs::AtFlags::NO_AUTOMOUNT);
+        found.is_ok_and(|stat| HostId::of(&stat) == here)
+    };
+    Ok(if same {
+        Interpreter::Kernels(Some(file))
+    } else {
+        Interpreter::Trees(Program::Placed(file))
+    })
 }
 
 /// Whether the kernel has room for the arguments and the environment, as it counts.

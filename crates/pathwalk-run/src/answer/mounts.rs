@@ -81,7 +81,7 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     match change() {
         Err(Errno::EBUSY) if flags.contains(MountFlags::REMOUNT) => {
             // What is remembered of files without a name that nobody has any more keeps it writable.
-            engine.cookies.sweep();
+            engine.forget_unused();
             change()?;
         }
         changed => changed?,
@@ -109,7 +109,7 @@ fn is_written(engine: &Engine, task: &Task, root: &File, mount_alone: bool) -> R
             regular && if mount_alone { same(|stat| stat.stx_mnt_id) } else { same(dev) }
         })
     };
-    let written = engine.cookies.written();
+    let written = engine.cookies.written()?;
     let known = written.into_iter().filter_map(|id| engine.cookies.get(id));
     Ok(known.filter(|known| !known.path).any(|known| is_there(&known)))
 }
@@ -137,8 +137,8 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         answer => return done(answer),
     }
     // What is remembered of files that nobody has any more keeps it busy.
-    engine.cwds.moved();
-    engine.cookies.sweep();
+    engine.forget_unused();
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
     done(given.umount2(&task, &path, flags))
 }
 

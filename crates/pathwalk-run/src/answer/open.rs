@@ -20,6 +20,9 @@ use std::{
 
 /// The flags of an opening that are the open file's, beside those that the file system is told.
 const STATUS: OpenFlags = OpenFlags::NONBLOCK.union(OpenFlags::DIRECT);
+/// What a device is told beside how it is opened.
+const DEVICE: OpenFlags =
+    OpenFlags::DIRECT.union(OpenFlags::NOATIME).union(OpenFlags::DSYNC).union(OpenFlags::SYNC);
 /// Of a path of which no flags say anything.
 const NONE: AtFlags = AtFlags::empty();
 /// `struct open_how` as it is.
@@ -94,10 +97,14 @@ fn do_open(
     if flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {
         engine.take_umask(caller)?;
     }
-    let file = if exact {
-        engine.task.openat2(base.at(), path, how)
-    } else {
-        engine.task.openat(base.at(), path, flags, how.mode as u32)
+    let open = |engine: &Engine| match exact {
+        true => engine.task.openat2(base.at(), path, how),
+        false => engine.task.openat(base.at(), path, flags, how.mode as u32),
+    };
+    let file = match open(engine) {
+        // It may be a program that its interpreter never opened.
+        Err(Errno::ETXTBSY) if engine.loads.forget_ended() => open(engine),
+        file => file,
     };
     match file {
         // This process may have no terminal, and the caller one.
@@ -143,25 +150,26 @@ fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) ->
             FileType::Directory => opened_directory(engine, &file, cloexec),
             FileType::Fifo => {
                 let fifo = engine.cookies.fifo(&file)?;
-                opened_fifo(engine, caller, &file, fifo, flags)
+                opened_slowly(engine, caller, &file, fifo, flags)
             }
             // There is nothing behind it.
             _ => Err(Errno::ENXIO),
         };
     };
     let stat = answer(fs::fstat(host))?;
-    match fs::FileType::from_raw_mode(stat.st_mode) {
-        fs::FileType::Directory => return opened_directory(engine, &file, cloexec),
-        fs::FileType::Fifo => {
-            let fifo = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
-            return opened_fifo(engine, caller, &file, fifo, flags);
-        }
-        fs::FileType::CharacterDevice if tty::is_current(stat.st_rdev) => {
-            if let Some(fd) = tty::open_current(engine, caller, flags)? {
-                return Ok(Reply::Install(fd, cloexec));
-            }
-        }
-        _ => {}
+    let kind = fs::FileType::from_raw_mode(stat.st_mode);
+    if kind == fs::FileType::Directory {
+        return opened_directory(engine, &file, cloexec);
+    }
+    if kind == fs::FileType::CharacterDevice
+        && tty::is_current(stat.st_rdev)
+        && let Some(fd) = tty::open_current(engine, caller, flags)?
+    {
+        return Ok(Reply::Install(fd, cloexec));
+    }
+    if kind != fs::FileType::RegularFile && answer(fs::fcntl_getfl(host))?.contains(OFlags::PATH) {
+        let place = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
+        return opened_slowly(engine, caller, &file, place, flags);
     }
     let id = HostId::of(&stat);
     engine.know(id, &file);
@@ -174,7 +182,7 @@ fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) ->
         let told = OFlags::from_bits_retain((flags & STATUS).bits() as u32);
         answer(fs::fcntl_setfl(host, status | told))?;
     }
-    if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::CharacterDevice
+    if kind == fs::FileType::CharacterDevice
         && tty::becomes_current(caller, stat.st_rdev, flags)
         && host.is_terminal()
     {
@@ -196,21 +204,27 @@ fn opened_directory(engine: &mut Engine, file: &File, cloexec: Cloexec) -> Resul
     Ok(Reply::Install(fd, cloexec))
 }
 
-/// Opens a fifo, which takes until the other end is opened: then the thread waits, and nobody else.
-fn opened_fifo(
+/// Opens a fifo, which takes until the other end is opened, or a device that may wait as well: then the thread waits, and nobody else.
+fn opened_slowly(
     engine: &mut Engine,
     caller: &Caller,
     file: &File,
-    fifo: OwnedFd,
+    place: OwnedFd,
     flags: OpenFlags,
 ) -> Result<Reply> {
-    let known = engine.know(HostId::of_fd(&fifo)?, file);
-    engine.watches.opened(&fifo, writes(flags), watches::OPENING);
+    let stat = answer(fs::fstat(&place))?;
+    let known = engine.know(HostId::of(&stat), file);
+    let fifo = fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Fifo;
+    engine.watches.opened(&place, writes(flags), watches::OPENING);
     let cloexec = Cloexec::of(flags.bits());
-    let told = OpenFlags::ACCMODE | OpenFlags::NONBLOCK | OpenFlags::APPEND;
-    let told = OFlags::from_bits_retain((flags & told).bits() as u32) | OFlags::CLOEXEC;
-    let open = move || answer(fs::open(by_number(&fifo), told, Mode::empty()));
-    if flags.intersects(OpenFlags::NONBLOCK | OpenFlags::RDWR) {
+    let told = OpenFlags::ACCMODE
+        | OpenFlags::NONBLOCK
+        | OpenFlags::APPEND
+        | if fifo { OpenFlags::empty() } else { DEVICE };
+    let told = OFlags::from_bits_retain((flags & told).bits() as u32);
+    let told = told | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let open = move || answer(fs::open(by_number(&place), told, Mode::empty()));
+    if flags.contains(OpenFlags::NONBLOCK) || fifo && flags.contains(OpenFlags::RDWR) {
         return Ok(Reply::Install(open()?, cloexec));
     }
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
@@ -234,5 +248,10 @@ fn kind(engine: &Engine, file: &File) -> Result<FileType> {
 pub(crate) fn truncate(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let path = caller.path(0)?;
     let base = engine.base(caller, AT_FDCWD, &path)?;
-    done(engine.task.truncateat(base.at(), &path, caller.args[1].cast_signed()))
+    let truncate =
+        |engine: &Engine| engine.task.truncateat(base.at(), &path, caller.args[1].cast_signed());
+    done(match truncate(engine) {
+        Err(Errno::ETXTBSY) if engine.loads.forget_ended() => truncate(engine),
+        answer => answer,
+    })
 }

@@ -6,6 +6,7 @@
 use super::{done, later};
 use crate::{
     engine::{Caller, Engine, Reply},
+    kin,
     sys::{
         answer, memory,
         process::by_number,
@@ -17,7 +18,7 @@ use pathwalk::{
 };
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::OsStr,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     sync::Arc,
@@ -166,13 +167,31 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 impl Sockets {
     /// Forgets those whose file has no name any more: nobody finds them again.
     fn forget_nameless(&mut self, task: &Task) {
+        self.keep(|bound| task.fstat(&bound.file).is_ok_and(|stat| stat.st_nlink > 0));
+    }
+
+    /// Forgets those that nobody has: who asks for one is refused with it and without.
+    pub(crate) fn forget_unused(&mut self) {
+        if self.bound.is_empty() {
+            return;
+        }
+        let Ok(Some(list)) = kin::read("/proc/net/unix") else { return };
+        let paths = list.split(|&byte| byte == b'\n').filter_map(|line| {
+            let path = line.iter().position(|&byte| byte == b'/')?;
+            Some(&line[path..])
+        });
+        let paths: HashSet<&[u8]> = paths.collect();
+        self.keep(|bound| paths.contains(&bound.host[..]));
+    }
+
+    fn keep(&mut self, stays: impl Fn(&Bound) -> bool) {
         self.bound.retain(|_, bound| {
-            let named = task.fstat(&bound.file).is_ok_and(|stat| stat.st_nlink > 0);
-            if !named {
+            let stays = stays(bound);
+            if !stays {
                 // It is in nobody's way.
                 let _ = std::fs::remove_file(OsStr::from_bytes(&bound.host));
             }
-            named
+            stays
         });
     }
 

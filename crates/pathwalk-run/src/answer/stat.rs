@@ -3,7 +3,6 @@
 use super::{any_path, at_flags, base_of, by_descriptor, done, layout};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
-    procfs,
     sys::answer,
 };
 use pathwalk::{AccessMode, At, AtFlags, Errno, Result, StatxMask, abi::AT_FDCWD};
@@ -148,7 +147,7 @@ fn readlink_at(
     let mut body = vec![0; pathwalk::abi::PATH_MAX];
     let read = engine.task.readlinkat(base.at(), &path, &mut body)?;
     body.truncate(read);
-    let body = procfs::shown(body);
+    let body = engine.asker.shown(body);
     let shown = &body[..body.len().min(len as usize)];
     caller.put(to, shown)?;
     Ok(Reply::Value(shown.len() as i64))

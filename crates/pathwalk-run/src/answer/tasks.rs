@@ -348,9 +348,8 @@ fn may_access(engine: &mut Engine, caller: &Caller, pid: u32) -> Result<()> {
     if !procfs::is_of_the_program(pid) {
         return Err(Errno::ESRCH);
     }
-    let same = || procfs::process_of_thread(pid) == procfs::process_of_thread(caller.tid);
     if let Some(people) = &mut engine.people
-        && !same()
+        && !procfs::are_one_process(pid, caller.tid)
     {
         let own = people.who(caller.tid)?;
         people.is_open(pid, &own.credentials)?;

@@ -256,7 +256,7 @@ fn filter(engine: &mut Engine, caller: &Caller, for_all: bool) -> Result<Reply> 
         && for_all
         && own.no_new_privs
     {
-        people.none_new_privs(caller.tid);
+        people.none_new_privs(caller.tid)?;
     }
     Ok(Reply::Pass)
 }

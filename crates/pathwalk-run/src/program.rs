@@ -1,0 +1,85 @@
+//! A file that runs.
+//!
+//! What has no place in the tree runs only where it is memory of the program's own: what is in it could as well be written to a file
+//! there. Its set-id bits give nothing, as on Linux, where a memfd lies in no mount that anybody has.
+//!
+//! Linux: `mnt_may_suid`.
+
+use crate::{
+    cookies::HostId,
+    engine::Engine,
+    sys::{answer, process::by_number},
+};
+use pathwalk::{Errno, Executable, File, Result};
+use rustix::{fs, io};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A file that runs.
+pub(crate) enum Program {
+    /// One of the tree.
+    Placed(Executable),
+    /// A memfd of the program's own.
+    Memory(OwnedFd),
+}
+
+impl Program {
+    /// What was opened to be run: also by the link of a descriptor that leads to no place.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it has no place in the tree, and is no memory of the program's own.
+    pub(crate) fn opened(engine: &Engine, file: Executable) -> Result<Self> {
+        let host = file.file().host_fd().ok_or(Errno::EACCES)?;
+        if !engine.asker.is_stranger(HostId::of_fd(host)?) {
+            return Ok(Self::Placed(file));
+        }
+        Self::memory(answer(host.try_clone_to_owned().map_err(|_| io::Errno::MFILE))?)
+    }
+
+    /// What has no place in the tree.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it is no readable memfd. Only a file in memory has seals; one that has a name is somebody else's.
+    pub(crate) fn memory(fd: OwnedFd) -> Result<Self> {
+        let stat = answer(fs::fstat(&fd))?;
+        let told = answer(fs::readlink(by_number(&fd), Vec::new()))?;
+        let readable = answer(fs::fcntl_getfl(&fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
+        let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(&fd).is_ok();
+        let own = memory && readable && stat.st_nlink == 0;
+        if own { Ok(Self::Memory(fd)) } else { Err(Errno::EACCES) }
+    }
+
+    /// The open file of the host that it is.
+    pub(crate) fn host(&self) -> Result<BorrowedFd<'_>> {
+        match self {
+            Self::Placed(file) => file.file().host_fd().ok_or(Errno::EACCES),
+            Self::Memory(fd) => Ok(fd.as_fd()),
+        }
+    }
+
+    /// Its place in the tree.
+    pub(crate) fn file(&self) -> Option<&File> {
+        match self {
+            Self::Placed(file) => Some(file.file()),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Whether it could be run, where only that is asked.
+    ///
+    /// # Errors
+    ///
+    /// - `ETXTBSY`: somebody has it open for writing.
+    /// - `EACCES`: it is memory that nobody may run.
+    pub(crate) fn may_run(&self, engine: &Engine) -> Result<()> {
+        let host = self.host()?;
+        match self {
+            Self::Placed(_) if engine.cookies.written()?.contains(&HostId::of_fd(host)?) => {
+                Err(Errno::ETXTBSY)
+            }
+            Self::Memory(_) if answer(fs::fstat(host))?.st_mode & 0o111 == 0 => Err(Errno::EACCES),
+            _ => Ok(()),
+        }
+    }
+}
