@@ -22,6 +22,9 @@ pub trait Contender: Send + Sync + 'static {
     /// Whether the calls answer what Linux answers; the floor's do not.
     const ANSWERS: bool = true;
 
+    /// Whether its calls leave work for later: the kernel frees what was dropped when nobody can look at it any more.
+    const LEAVES_WORK: bool = false;
+
     /// Returns the name of its rows in the report.
     fn name(&self) -> &str;
 

@@ -25,6 +25,7 @@ use crate::workload::Workload;
 pub(crate) struct Crew {
     name: String,
     answers: bool,
+    leaves_work: bool,
     members: Vec<Member>,
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
@@ -46,6 +47,7 @@ impl Crew {
         let mut crew = Crew {
             name: contender.name().to_owned(),
             answers: C::ANSWERS,
+            leaves_work: C::LEAVES_WORK,
             members: Vec::with_capacity(threads + more),
             disturber: None,
             disturbed,
@@ -136,6 +138,10 @@ impl Subject for Crew {
 
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
         self.beside_disturbance(case, |crew| crew.sample_once(case, threads, rounds))
+    }
+
+    fn leaves_work(&self) -> bool {
+        self.leaves_work
     }
 
     fn watch(&mut self, case: usize) -> Result<Option<(u64, u64)>, Error> {

@@ -21,6 +21,11 @@ pub(crate) trait Subject {
     /// that a thread took: the harmonic mean, so that the rates of the threads add up.
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error>;
 
+    /// Whether the machine has work of its turn left afterwards.
+    fn leaves_work(&self) -> bool {
+        false
+    }
+
     /// Walks many times beside the disturbance of a case and returns how many walks had to hold their
     /// place, of how many; `None` where that cannot be seen.
     fn watch(&mut self, _case: usize) -> Result<Option<(u64, u64)>, Error> {

@@ -106,6 +106,8 @@ impl Kernel {
 impl Contender for Kernel {
     type Worker = KernelWorker;
 
+    const LEAVES_WORK: bool = true;
+
     fn name(&self) -> &str {
         self.name
     }
