@@ -64,6 +64,9 @@ pub struct Args {
     /// Say as --trace does what was not given: EACCES, EPERM, EROFS, and ENOENT where the host has the file
     #[arg(long)]
     deny_trace: bool,
+    /// Receive each call and let the kernel go on with it, in no tree: what this takes alone
+    #[arg(long, hide = true, conflicts_with_all = ["mount", "rootfs", "bind", "tmpfs", "uid", "gid", "groups", "cwd", "ro", "stats", "trace", "deny_trace"])]
+    pass_all: bool,
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -121,6 +124,11 @@ impl Args {
             (None, None) => getgroups().into_iter().flatten().map(|group| group.as_raw()).collect(),
         };
         Some(Credentials::new(uid, gid, &groups))
+    }
+
+    /// Whether nothing is answered.
+    pub(crate) fn only_passes(&self) -> bool {
+        self.pass_all
     }
 
     /// Which calls are told, and whether they are counted.

@@ -8,6 +8,7 @@
 //!   cookies     what a descriptor of the host stands for in the tree              cookies, nameless
 //!   patch       what only the thread itself can do: exec, chdir                   patch, auxv, image, errand, tty
 //!   people      who the threads are, with credentials that the kernel has not     people, kin, credentials, given
+//!   floor       what the mechanism takes where nothing is answered                floor
 //! ```
 //!
 //! Invariant: the program's descriptors are the kernel's own, and no state of it is kept that the kernel keeps. So fork, dup,
@@ -79,6 +80,8 @@ mod deny;
 mod guard;
 
 mod run;
+
+mod floor;
 
 mod sys;
 

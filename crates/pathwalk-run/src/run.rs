@@ -4,6 +4,7 @@ use crate::{
     args::Args,
     cookies::{Cookies, Known},
     engine::{self, Ended, Virtual},
+    floor,
     given::Given,
     guard::{self, Outside, guarded},
     procfs::Asker,
@@ -38,6 +39,9 @@ pub(crate) const UNUSABLE: u8 = 2;
 
 /// Runs a program; what is wrong is one line on standard error.
 pub fn run(args: &Args) -> ExitCode {
+    if args.only_passes() {
+        return floor::run(args);
+    }
     let (name, rest) = args.program();
     let env = args.environment();
     run_guarded(args, Start::Program { name, args: rest, env: &env })
@@ -128,7 +132,7 @@ fn begin_in(
     cookies.directory(&directory).map_err(said)
 }
 
-fn failed(failure: Failure) -> String {
+pub(crate) fn failed(failure: Failure) -> String {
     match failure {
         Failure::Process(errno) => format!("no process can be made: {errno}"),
         Failure::Filter(Errno::EBUSY) => {
