@@ -77,6 +77,9 @@ fn a_program_ends_as_it_ends() {
     }
     let here = TempDir::new().unwrap();
     assert_eq!(run(here.path(), &["sh", "-c", "exit 7"]).status.code(), Some(7));
+    // Also where the kernel answers all, for comparison.
+    let passed = run(here.path(), &["--pass-all", "sh", "-c", "cd /tmp && pwd; exit 7"]);
+    assert_eq!((passed.status.code(), &*passed.stdout), (Some(7), &b"/tmp\n"[..]));
     assert_eq!(run(here.path(), &["sh", "-c", "kill -9 $$"]).status.signal(), Some(9));
     assert_eq!(
         run(here.path(), &["--env", "PATH=/usr/bin:/bin", "no such program"]).status.code(),
