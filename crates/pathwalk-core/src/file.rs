@@ -50,6 +50,15 @@ enum GoesWith {
     Tree,
 }
 
+/// Which files of a file system a mount of it leads to for who names none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those at or below its root.
+    Mount,
+    /// All.
+    FileSystem,
+}
+
 /// Where the next read, write or listing begins.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
@@ -155,6 +164,47 @@ impl File {
     #[must_use]
     pub fn place_alone(&self) -> Self {
         Self::new(&self.0.anchor, self.hold(), self.0.flags)
+    }
+
+    /// The same file as a place in the mount of another one, as if it had been opened there with `O_PATH`. No path need lead
+    /// there: open_by_handle_at(2) does so with a file handle. See [`Task::reopen`](crate::Task::reopen).
+    ///
+    /// # Errors
+    ///
+    /// - `EXDEV`: the other one is of another file system.
+    /// - `ESTALE`: the file does not lie below the mount's root, and the mount is to show no other.
+    ///
+    /// Linux: `handle_to_path`, `vfs_dentry_acceptable`.
+    pub fn in_mount_of(&self, other: &Self, reach: Reach) -> Result<Self> {
+        let vfs = self.vfs();
+        let (mnt, dentry) = (other.0.mnt, self.0.dentry);
+        let mount = |id| vfs.mount_slot(id);
+        if !std::ptr::eq(vfs, other.vfs()) || mount(mnt).sb.get() != mount(self.0.mnt).sb.get() {
+            return Err(Errno::EXDEV);
+        }
+        let shows = || vfs.mount_shows(mnt, dentry);
+        if reach == Reach::Mount && !shows() {
+            return Err(Errno::ESTALE);
+        }
+        vfs.hold_both((mnt, dentry));
+        Ok(Self::new(&self.0.anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
+    }
+
+    /// The root of the file's file system in a mount of its own, which hangs nowhere and goes with the last file in it. Who is to
+    /// hold a file, and to keep no mount of it from being unmounted, holds it in there: [`File::in_mount_of`].
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are as many mounts as there may be.
+    pub fn apart(&self) -> Result<Self> {
+        let vfs = self.vfs();
+        let root = vfs.mount_apart(vfs.mount_slot(self.0.mnt).sb.get())?;
+        Ok(Self::new_tree(&self.0.anchor, root))
+    }
+
+    /// How many mounts there are of its file system, wherever they hang.
+    pub fn mounts(&self) -> u32 {
+        self.vfs().mounts_of(self.0.mnt)
     }
 
     /// The place as a number, mount and name: no other has it while a file is open there.

@@ -62,7 +62,7 @@ pub use acl::{
 };
 pub use cred::{Cred, Subject};
 pub use fdtable::FdTable;
-pub use file::File;
+pub use file::{File, Reach};
 pub use idmap::{MntIdmap, MountIdMap, MountIdRange};
 pub use inode::{Attr, InodeRef};
 #[cfg(debug_assertions)]

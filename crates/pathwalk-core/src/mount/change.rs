@@ -3,12 +3,12 @@
 //! Linux: `do_add_mount`, `do_loopback`, `do_change_type`, `do_move_mount`, `do_set_group`, the second half of pivot_root.
 
 use super::{
-    MountId, NsId,
+    MntFlags, MountId, NsId,
     graft::{Copy, LockedMount, Side},
     propagate::Propagation,
     tree::TreeGuard,
 };
-use crate::{task::Task, vfs::Vfs, walk::HeldPath};
+use crate::{dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
 use pathwalk_abi::{Errno, Result};
 
 impl Vfs {
@@ -90,6 +90,35 @@ impl Vfs {
         let root = self.mount_slot(copy).root();
         self.hold_both((copy, root));
         Ok(HeldPath::new(self, copy, root))
+    }
+
+    /// Makes a mount of a whole file system that is in use, in a namespace of its own, hung up nowhere and in nobody's reach; returns
+    /// its root, counted.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are as many mounts as there may be.
+    pub(crate) fn mount_apart(&self, sb: u32) -> Result<HeldPath<'_>> {
+        let root = self.superblock(sb).ok_or(Errno::ESTALE)?.root();
+        let mut tree = self.mount_tree();
+        self.dget(root);
+        let mount = tree.alloc(sb, root, MntFlags::empty());
+        let mount = mount.inspect_err(|_| tree.dentries.push(root))?;
+        tree.new_namespace(mount, Some(NsId::NONE));
+        self.hold_both((mount, root));
+        Ok(HeldPath::new(self, mount, root))
+    }
+
+    /// How many mounts there are of the file system of one that the caller holds.
+    pub(crate) fn mounts_of(&self, id: MountId) -> u32 {
+        let _tree = self.mount_tree();
+        self.count_mount(self.mount_slot(id).sb.get(), 0)
+    }
+
+    /// Whether a mount that the caller holds has a dentry of its file system, which the caller holds too, at or below its root.
+    pub(crate) fn mount_shows(&self, id: MountId, dentry: DentryId) -> bool {
+        let mount = self.mount_slot(id);
+        mount.root.get() == mount.sb_root.get() || self.mount_tree().is_subdir(dentry, mount.root())
     }
 
     /// Makes a mount take part in propagation as another does.

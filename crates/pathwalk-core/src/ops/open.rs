@@ -131,11 +131,33 @@ impl Task {
         let (flags, resolve) = (how.flags & !empty, how.resolve | dir.bounds().bits());
         let mut op = build_open_flags(&OpenHow { flags, resolve, ..*how })?;
         op.lookup.set(Lookup::EMPTY, empty != 0);
+        self.open_as(dir, path, &op)
+    }
+
+    /// `reopen(place, flags)`: opens the file of a place anew, whatever name leads there, as open(2) would that found it. Linux
+    /// does so with what a file handle leads to: open_by_handle_at(2). See [`File::in_mount_of`](File::in_mount_of).
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: the place is of another machine.
+    /// - those of [`Task::openat`] about what was found; with `O_TMPFILE` as there, about the directory.
+    pub fn reopen(&self, place: &File, flags: OpenFlags) -> Result<File> {
+        let mut flags =
+            OpenFlags::from_bits_truncate(flags.bits()).difference(OpenFlags::EMPTYPATH);
+        if flags.contains(OpenFlags::PATH) {
+            flags &= PATH_FLAGS;
+        }
+        let mut op = build_open_flags(&OpenHow { flags: flags.bits(), mode: 0, resolve: 0 })?;
+        op.lookup.insert(Lookup::EMPTY);
+        self.open_as(At::Dir(place), b"", &op)
+    }
+
+    fn open_as(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
         retry_estale(|reval| {
             if op.tmpfile {
-                self.do_tmpfile(dir, path, &op, reval)
+                self.do_tmpfile(dir, path, op, reval)
             } else {
-                self.do_openat2(dir, path, &op, reval)
+                self.do_openat2(dir, path, op, reval)
             }
         })
     }
