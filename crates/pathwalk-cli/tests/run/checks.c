@@ -409,6 +409,43 @@ static long listed(const char *path)
 	return count;
 }
 
+struct old_dirent {
+	unsigned long ino, off;
+	unsigned short len;
+	char name[];
+};
+
+/* By getdents, so many bytes at once: what each entry has; whether its file is the one of that name, and one can go on from it. */
+static long old_listed(const char *path, size_t room)
+{
+	static char lines[4096][300];
+	char bytes[4096];
+	long count = 0, read, wrong = 0;
+	unsigned long last = 0;
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY);
+	while ((read = syscall(SYS_getdents, fd, bytes, room)) > 0) {
+		for (long from = 0; from < read;) {
+			struct old_dirent *it = (void *)(bytes + from);
+			struct stat stat = {0};
+			fstatat(fd, it->name, &stat, AT_SYMLINK_NOFOLLOW);
+			wrong += strcmp(it->name, "..") && stat.st_ino != it->ino;
+			wrong += it->len % 8 || it->len < strlen(it->name) + 20 || it->len > strlen(it->name) + 28;
+			snprintf(lines[count++], sizeof *lines, "  %s %d", it->name, bytes[from + it->len - 1]);
+			from += it->len;
+			last = it->off;
+		}
+		wrong += lseek(fd, 0, SEEK_CUR) != (long)last;
+	}
+	closed(fd);
+	qsort(lines, count, sizeof *lines, (void *)strcmp);
+	/* Which of them came before an error is the file system's to say. */
+	for (long line = 0; line < count && read == 0; line++)
+		puts(lines[line]);
+	if (wrong)
+		printf("  %ld wrong\n", wrong);
+	return read < 0 ? read : count;
+}
+
 static void directories(void)
 {
 	char path[PATH_MAX], where[PATH_MAX] = "", link[PATH_MAX] = "";
@@ -418,7 +455,14 @@ static void directories(void)
 	ROW(listed("file"));
 	ROW(listed("missing"));
 	ROW(listed("locked"));
+	ROW(old_listed(".", 4096));
+	ROW(old_listed(".", 300));
+	ROW(old_listed(".", 24));
 	fd = openat(at, ".", O_RDONLY);
+	ROW(syscall(SYS_getdents, fd, path, 8));
+	ROW(syscall(SYS_getdents, fd, path, 0));
+	ROW(syscall(SYS_getdents, fd, (void *)8, 4096));
+	ROW(syscall(SYS_getdents, 99, path, sizeof path));
 	ROW(syscall(SYS_getdents64, fd, path, 8));
 	ROW(syscall(SYS_getdents64, fd, (void *)8, 4096));
 	dir = fdopendir(fd);
@@ -438,12 +482,14 @@ static void directories(void)
 	closedir(dir);
 	fd = openat(at, "file", O_RDONLY);
 	ROW(syscall(SYS_getdents64, fd, path, sizeof path));
+	ROW(syscall(SYS_getdents, fd, path, sizeof path));
 	ROW(fchdir(fd));
 	closed(fd);
 	ROW(mkdirat(at, "stands", 0755));
 	ROW(made("stands/in", "in", 0600));
 	fd = openat(at, "stands", O_PATH);
 	ROW(syscall(SYS_getdents64, fd, path, sizeof path));
+	ROW(syscall(SYS_getdents, fd, path, sizeof path));
 	ROW(fchdir(fd));
 	closed(fd);
 	ROW(strcmp(strrchr(getcwd(where, sizeof where), '/'), "/stands"));

@@ -1,6 +1,6 @@
 //! Listing directories, and the current one.
 
-use super::open_file;
+use super::{layout, open_file};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     sys::answer,
@@ -15,8 +15,16 @@ use std::os::fd::{AsFd, OwnedFd};
 /// More than that nobody is told at once.
 const LISTED_AT_ONCE: usize = 1 << 18;
 
-/// The cookie's position is the position of the listing.
 pub(crate) fn getdents64(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    list(engine, caller, |_| ())
+}
+
+pub(crate) fn getdents(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    list(engine, caller, layout::as_old_dirents)
+}
+
+/// The cookie's position is the position of the listing.
+fn list(engine: &mut Engine, caller: &Caller, shape: fn(&mut [u8])) -> Result<Reply> {
     let (known, fd) = match open_file(engine, caller, 0)? {
         Descriptor::Ours(known, fd) => (known, fd),
         Descriptor::Foreign(fd) => return Err(not_ours(&fd)?),
@@ -29,6 +37,7 @@ pub(crate) fn getdents64(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
         engine.task.lseek(&known.file, Seek::Set(at))?;
     }
     let len = engine.task.getdents64(&known.file, &mut buf)?;
+    shape(&mut buf[..len]);
     caller.put(1, &buf[..len])?;
     answer(fs::seek(&fd, SeekFrom::Start(known.file.offset())))?;
     Ok(Reply::Value(len as i64))

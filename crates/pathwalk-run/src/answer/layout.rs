@@ -131,10 +131,42 @@ pub(super) fn statfs(stat: &Statfs) -> Vec<u8> {
     out
 }
 
+/// Makes entries of getdents64 such of getdents: `struct linux_dirent` has the type behind the name, at its end. They take as
+/// many bytes, and inode numbers and positions have 64 bits too.
+pub(super) fn as_old_dirents(mut entries: &mut [u8]) {
+    const LEN: usize = 16;
+    const TYPE: usize = 18;
+    while let Some(&[low, high]) = entries.get(LEN..TYPE) {
+        let len = usize::from(u16::from_ne_bytes([low, high]));
+        let Some((entry, rest)) = entries.split_at_mut_checked(len) else { return };
+        // Behind each name there is room, if only for its NUL.
+        entry[TYPE..].rotate_left(1);
+        entries = rest;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::mem::offset_of;
+
+    #[test]
+    fn an_old_entry_has_its_type_at_the_end() {
+        let entry = |len: u16, name: &[u8], kind: u8| {
+            let mut bytes = vec![7; 16];
+            bytes.extend(len.to_ne_bytes());
+            bytes.push(kind);
+            bytes.extend(name);
+            bytes.resize(len.into(), 0);
+            bytes
+        };
+        // The second name leaves no room but for its NUL.
+        let mut bytes = [entry(24, b"a", 4), entry(32, b"abcdefghijkl", 8)].concat();
+        as_old_dirents(&mut bytes);
+        assert_eq!(bytes[16..24], [24, 0, b'a', 0, 0, 0, 0, 4]);
+        assert_eq!(bytes[24 + 18..], *b"abcdefghijkl\0\x08");
+        as_old_dirents(&mut []);
+    }
 
     #[test]
     fn fields_lie_where_the_structs_have_them() {

@@ -156,7 +156,7 @@ pub(super) const CALLS: &[Call] = &[
     call(75, "fdatasync", Kernel, Pass),
     call(76, "truncate", Attributes, Answer(attr::truncate)),
     call(77, "ftruncate", Kernel, Pass),
-    call(78, "getdents", Directories, Refuse(Errno::ENOSYS)),
+    call(78, "getdents", Directories, Answer(dirs::getdents)),
     call(79, "getcwd", Directories, Answer(dirs::getcwd)),
     call(80, "chdir", Directories, Answer(dirs::chdir)),
     call(81, "fchdir", Directories, Answer(dirs::fchdir)),
