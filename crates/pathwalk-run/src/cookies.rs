@@ -312,6 +312,13 @@ impl Cookies {
         known.iter().filter(|(_, known)| known.file.ino() == ino).map(|(id, _)| *id).collect()
     }
 
+    /// The files themselves.
+    pub(crate) fn files_with_number(&self, ino: u64) -> Vec<File> {
+        let known = self.known.lock();
+        let same = known.values().filter(|known| known.file.ino() == ino);
+        same.map(|known| known.file.clone()).collect()
+    }
+
     /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
     /// unless somebody here holds it.
     pub(crate) fn make_room(&mut self) {

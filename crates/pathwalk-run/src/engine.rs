@@ -25,6 +25,7 @@ use crate::{
     errand::Errands,
     given::Given,
     guard::{self, Outside},
+    handles::Handles,
     kin,
     nameless::Nameless,
     patch::{Loads, Patches},
@@ -170,6 +171,7 @@ pub(crate) struct Engine {
     pub(crate) trace: Trace,
     pidfds: HashMap<u32, Arc<OwnedFd>>,
     pub(crate) nameless: Nameless,
+    pub(crate) handles: Handles,
     pub(crate) errands: Errands,
     pub(crate) watches: Watches,
     /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
@@ -241,6 +243,7 @@ impl Engine {
             trace,
             pidfds: HashMap::new(),
             nameless: Nameless::default(),
+            handles: Handles::default(),
             errands: Errands::default(),
             watches: Watches::default(),
             interpreters: HashMap::new(),
@@ -431,6 +434,7 @@ impl Engine {
         }
         self.cookies.make_room();
         self.let_go();
+        self.handles.tidy_up();
         self.asker.set(call.tid);
         if let Some(people) = &mut self.people {
             let person = match people.who(call.tid) {

@@ -142,6 +142,11 @@ impl Given {
         task.pivot_root(new_root, put_old)
     }
 
+    /// Whether a mount hides anything.
+    pub(crate) fn hides_something(&self) -> bool {
+        !self.locked.is_empty()
+    }
+
     /// The mount that one hangs in.
     fn above(&self, mount: u64) -> Option<u64> {
         let told = self.task.statmount(mount, StatmountMask::MNT_BASIC).ok()?;

@@ -42,9 +42,11 @@ impl Nameless {
 impl Engine {
     /// A name is gone that a file with this number had.
     pub(crate) fn lost_name(&mut self, number: Option<u64>) {
-        for id in number.into_iter().flat_map(|number| self.cookies.with_number(number)) {
+        let Some(number) = number else { return };
+        for id in self.cookies.with_number(number) {
             self.nameless.add(id);
         }
+        self.handles.lost_name(&self.task, number);
     }
 
     /// Forgets those that nobody has open, where there is much of them.

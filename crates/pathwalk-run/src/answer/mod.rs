@@ -14,6 +14,8 @@ pub(crate) mod xattr;
 
 pub(crate) mod exec;
 
+pub(crate) mod handle;
+
 pub(crate) mod watch;
 
 pub(crate) mod socket;

@@ -82,6 +82,7 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Err(Errno::EBUSY) if flags.contains(MountFlags::REMOUNT) => {
             // What is remembered of files without a name that nobody has any more keeps it writable.
             engine.forget_unused();
+            engine.handles.let_go_nameless(&task);
             change()?;
         }
         changed => changed?,
@@ -132,14 +133,15 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         return Err(Errno::EBUSY);
     }
     let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
-    match given.umount2(&task, &path, flags) {
-        Err(Errno::EBUSY) => {}
-        answer => return done(answer),
+    let mut answer = given.umount2(&task, &path, flags);
+    if answer == Err(Errno::EBUSY) {
+        // What is remembered of files that nobody has any more keeps it busy.
+        engine.forget_unused();
+        let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+        answer = given.umount2(&task, &path, flags);
     }
-    // What is remembered of files that nobody has any more keeps it busy.
-    engine.forget_unused();
-    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
-    done(given.umount2(&task, &path, flags))
+    engine.handles.let_go_unmounted();
+    done(answer)
 }
 
 /// Whether it is the caller's own root that would be unmounted, which is made read-only instead, and there are files open for

@@ -137,7 +137,12 @@ fn loaded(engine: &mut Engine, program: &Executable, cloexec: Cloexec) -> Result
 }
 
 /// Gives the thread what was opened.
-fn opened(engine: &mut Engine, caller: &Caller, file: File, flags: OpenFlags) -> Result<Reply> {
+pub(super) fn opened(
+    engine: &mut Engine,
+    caller: &Caller,
+    file: File,
+    flags: OpenFlags,
+) -> Result<Reply> {
     let cloexec = Cloexec::of(flags.bits());
     if flags.contains(OpenFlags::PATH) {
         let directory = kind(engine, &file)? == FileType::Directory;

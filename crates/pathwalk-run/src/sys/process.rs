@@ -1,6 +1,6 @@
 //! The program's process: how it is made.
 //!
-//! Manual: fork(2), execvp(3).
+//! Manual: fork(2), execvp(3); name_to_handle_at(2).
 
 #![expect(
     unsafe_code,
@@ -14,7 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, PidfdGetfdFlags, Rlimit, pidfd_getfd, pidfd_open},
 };
 use std::{
-    ffi::OsStr,
+    ffi::{CString, OsStr},
     fs::File,
     io::{Read, Write},
     os::{
@@ -396,6 +396,34 @@ pub(crate) fn by_number(fd: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
+/// Whether the file system of an open file of the host has handles, of such a kind; none is made.
+///
+/// # Errors
+///
+/// - `EOPNOTSUPP`: it has none.
+pub(crate) fn has_handles(file: &OwnedFd, kind: u32) -> Result<()> {
+    let path = CString::new(by_number(file)).map_err(|_| Errno::EINVAL)?;
+    // No room for bytes: it says how many there are.
+    let (mut head, mut mount) = ([0_u32; 2], 0_u64);
+    // SAFETY: the path is a C string; the kernel writes two words of 32 bits to the one place, and one of 32 or 64 to the other.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            head.as_mut_ptr(),
+            &raw mut mount,
+            kind | libc::AT_SYMLINK_FOLLOW.cast_unsigned(),
+        )
+    };
+    match checked(answer) {
+        Ok(_) | Err(Errno::EOVERFLOW) => Ok(()),
+        // A kernel that does not know the kind.
+        Err(Errno::EINVAL) => Err(Errno::EOPNOTSUPP),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Has a descriptor closed by exec if it is a directory's.
 ///
 /// # Errors
@@ -469,5 +497,16 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
         0 => Shares::Yes,
         -1 => Shares::Unknown,
         _ => Shares::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_has_none_of_its_proc() {
+        let proc = OwnedFd::from(std::fs::File::open("/proc").expect("it is there"));
+        assert_eq!(has_handles(&proc, 0), Err(Errno::EOPNOTSUPP));
     }
 }

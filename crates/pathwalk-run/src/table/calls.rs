@@ -14,7 +14,7 @@ use super::{
     call, call_of_users,
 };
 use crate::answer::{
-    attr, dirs, exec, ids, message, mounts, names, open, socket, stat, tasks, users, watch, xattr,
+    attr, dirs, exec, handle, ids, message, mounts, names, open, socket, stat, tasks, users, watch, xattr,
 };
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -381,8 +381,8 @@ pub(super) const CALLS: &[Call] = &[
     call(300, "fanotify_init", Watches, Refuse(Errno::EPERM)),
     call(301, "fanotify_mark", Watches, Refuse(Errno::EPERM)),
     call_of_users(302, "prlimit64", Tasks, [Pass, AnswerIf(NotZero(0), tasks::prlimit64)]),
-    call(303, "name_to_handle_at", Handles, Refuse(Errno::EOPNOTSUPP)),
-    call(304, "open_by_handle_at", Handles, Refuse(Errno::EPERM)),
+    call(303, "name_to_handle_at", Handles, Answer(handle::name_to_handle_at)),
+    call(304, "open_by_handle_at", Handles, Answer(handle::open_by_handle_at)),
     call(305, "clock_adjtime", Kernel, Pass),
     call(306, "syncfs", Kernel, Pass),
     call(307, "sendmmsg", Sockets, Answer(message::sendmmsg)),
