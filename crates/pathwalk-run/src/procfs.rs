@@ -328,9 +328,11 @@ impl ProcView {
         }
     }
 
-    /// What is mounted, as who asks sees it.
-    fn mounts(&self, vfs: &Vfs, format: MountFormat) -> Result<Vec<u8>> {
-        let task = vfs.task_info(self.asker.0.task.load(Relaxed));
+    /// What a thread sees mounted; who asks, where it made no call yet, or all see the same.
+    fn mounts(&self, vfs: &Vfs, tid: Option<u32>, format: MountFormat) -> Result<Vec<u8>> {
+        let asker = self.asker.0.task.load(Relaxed);
+        let person = tid.and_then(|tid| self.asker.credentials(tid));
+        let task = vfs.task_info(person.map_or(asker, |person| person.task.number()));
         task.and_then(|task| task.mounts(vfs, format)).ok_or(Errno::ENOENT)
     }
 
@@ -631,9 +633,12 @@ impl FileSystem for ProcView {
         let name = path.rsplit('/').next().unwrap_or_default();
         let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
         let fd = match mounts {
-            Some((_, format)) => text_file(&self.mounts(inode.vfs(), *format)?)?,
+            Some((_, format)) => {
+                text_file(&self.mounts(inode.vfs(), thread_of(&path), *format)?)?
+            }
             None if process.is_some() && name == MOUNT_STATS => {
-                text_file(&mount_stats(&self.mounts(inode.vfs(), MountFormat::Mounts)?))?
+                let mounts = self.mounts(inode.vfs(), thread_of(&path), MountFormat::Mounts)?;
+                text_file(&mount_stats(&mounts))?
             }
             None => {
                 let host = on_host.open(access)?;

@@ -531,3 +531,57 @@ fn owners_are_kept_beside_files_where_that_was_said() {
     let args = ["--uid", "70", "--bind", &table, "stat", "-c", "%u %g", "/mnt/f"];
     assert_eq!(as_ordinary(here.path(), &args), "70 70\n");
 }
+
+#[test]
+fn mount_namespaces_of_one_s_own_are_as_natively() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/namespaces.c");
+    cc(here.path(), &["-O1", "-pthread", "-o", "namespaces", source]);
+    let program = here.path().join("namespaces");
+    let options = ["--uid", "0", "--tmpfs", "/srv:mode=755", "--cwd", "/srv"];
+    let have = said(here.path(), &[&options[..], &[program.to_str().unwrap()]].concat());
+    assert!(have.lines().count() >= 90, "{have}");
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: the kernel is asked by root");
+        return;
+    }
+    let native = TempDir::new().unwrap();
+    let output = Command::new(&program).current_dir(native.path()).output().unwrap();
+    let want = text(&output.stdout);
+    let differ: Vec<_> = want.lines().zip(have.lines()).filter(|(a, b)| a != b).collect();
+    assert!(differ.is_empty(), "natively and in the tree: {differ:#?}");
+    assert_eq!(have.lines().count(), want.lines().count(), "{have}");
+}
+
+#[test]
+fn who_has_a_mount_namespace_of_its_own_sees_no_more_than_before() {
+    if !can_run(&["unshare", "mount"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let secret = TempDir::new_in("/tmp").unwrap();
+    fs::write(secret.path().join("secret"), "secret").unwrap();
+    let path = secret.path().join("secret").display().to_string();
+    let says = |script: &str| {
+        let output = run(here.path(), &["--uid", "0", "--tmpfs", "/srv", "sh", "-c", script]);
+        text(&output.stdout)
+    };
+    // Others do not see what is mounted there, whose namespace goes with it.
+    let out = says(
+        "unshare -m sh -c 'mount -t tmpfs x /srv; echo in > /srv/f; cat /srv/f; grep -c \" /srv \" /proc/self/mountinfo';\
+         ls /srv; grep -c ' /srv ' /proc/self/mountinfo",
+    );
+    assert_eq!(out, "in\n2\n1\n");
+    // What hides the host's /tmp stays, also one namespace further.
+    let out = says(&format!(
+        "unshare -m unshare -m sh -c 'umount /tmp; umount -l /tmp; umount -l /; mount --move /tmp /srv; mount --bind / /srv;\
+         mount --make-rshared /; cat /srv{path} {path} || echo never'"
+    ));
+    assert_eq!(out, "never\n");
+    // … and a mount of its own goes.
+    let own = "mount -t tmpfs x /srv; unshare -m sh -c 'umount /srv && ! umount /srv && echo one'";
+    assert_eq!(says(own), "one\n");
+}
