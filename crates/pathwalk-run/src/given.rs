@@ -177,15 +177,14 @@ impl View {
     /// - `EINVAL`: what is hidden would be seen.
     /// - those of [`Task::umount2`].
     pub(crate) fn umount2(&self, task: &Task, path: &[u8], flags: UmountFlags) -> Result<()> {
-        let now = self.look()?;
-        let mut stays = now.locked.clone();
+        let mut stays = self.namespace.locked.lock().clone();
         if flags.contains(UmountFlags::DETACH) {
+            // Who looks stands on the topmost mount, and uses it: not where that is to be noted.
+            let now = self.look()?;
             for id in &now.locked {
                 stays.extend(std::iter::successors(Some(*id), |id| now.above(*id)));
             }
         }
-        // It stands on what may be about to go.
-        drop(now);
         *self.stays.0.lock() = stays;
         task.umount2(path, flags)
     }
