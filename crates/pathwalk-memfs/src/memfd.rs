@@ -5,8 +5,11 @@
 //!                                └── /proc/self/fd/M, opened once per opening: a position and flags of its own
 //! ```
 //!
-//! Others write by their openings, and nobody is told. So size, blocks and times are read back from the memfd before somebody
-//! is told them, and before the file system changes one of them itself.
+//! Others read and write by their openings, and nobody is told. So size, blocks and times are read back from the memfd before
+//! somebody is told them, and before the file system changes one of them itself.
+//!
+//! Of reading the memfd says when it was done last; who reads in a mount that notes none does so by an opening that notes none.
+//! The file says it as a mount with relatime would have noted it, if that was also the first time since the last change.
 //!
 //! Invariant: `seen` is what the memfd said when the inode's attributes were last made to agree with it; both change under
 //! its lock.
@@ -15,7 +18,7 @@ use crate::{data::File, memfs::change, space::Space};
 use parking_lot::{Mutex, MutexGuard};
 use pathwalk_abi::{Errno, OpenFlags, Result, Timespec};
 use pathwalk_core::{
-    InodeRef,
+    Attr, InodeRef,
     fs::{Iattr, OpenHandle},
 };
 use rustix::{
@@ -28,7 +31,9 @@ use std::{
 };
 
 /// The flags of an opening that the host is told.
-const TOLD: OpenFlags = OpenFlags::ACCMODE.union(OpenFlags::APPEND);
+const TOLD: OpenFlags = OpenFlags::ACCMODE.union(OpenFlags::APPEND).union(OpenFlags::NOATIME);
+/// A time of reading that is so many seconds old is not kept, whatever was changed since: a day.
+const OLD: i64 = 24 * 60 * 60;
 
 /// The contents of a file, in a memfd.
 #[derive(Debug)]
@@ -40,6 +45,7 @@ pub(crate) struct Memfd {
 /// What the memfd said.
 #[derive(Debug, Default)]
 struct Seen {
+    atime: Timespec,
     mtime: Timespec,
     size: u64,
     /// The pages that are counted as taken.
@@ -60,7 +66,10 @@ impl Memfd {
             made => made,
         };
         let memfd = Self { fd: answer(made)?, seen: Mutex::default() };
-        memfd.seen.lock().mtime = memfd.look()?.0;
+        // Who reads by this process is noted by who asks it to.
+        answer(fs::fcntl_setfl(&memfd.fd, OFlags::RDWR | OFlags::NOATIME))?;
+        let Look { atime, mtime, .. } = memfd.look()?;
+        *memfd.seen.lock() = Seen { atime, mtime, ..Seen::default() };
         Ok(memfd)
     }
 
@@ -103,10 +112,10 @@ impl Memfd {
                 }
             }
         }
-        let (mtime, size, pages) = self.look()?;
-        seen.take(space, mtime, size, pages);
+        let look = self.look()?;
+        seen.take(space, look);
         change(inode, |attr| {
-            (attr.size, attr.blocks) = (size, blocks(pages));
+            (attr.size, attr.blocks) = (look.size, blocks(look.pages));
             (attr.mtime, attr.ctime) = (now, now);
         });
         if written == 0 {
@@ -126,8 +135,7 @@ impl Memfd {
         if let Some(size) = new.size {
             stamps = size != seen.size || seen.pages != 0;
             answer(fs::ftruncate(&self.fd, size))?;
-            let (mtime, size, pages) = self.look()?;
-            seen.take(space, mtime, size, pages);
+            seen.take(space, self.look()?);
         }
         change(inode, |attr| {
             (attr.size, attr.blocks) = (seen.size, blocks(seen.pages));
@@ -155,31 +163,57 @@ impl Memfd {
 
     fn agree(&self, space: &Space, inode: InodeRef<'_>) -> Result<MutexGuard<'_, Seen>> {
         let mut seen = self.seen.lock();
-        let (mtime, size, pages) = self.look()?;
-        if (mtime, size) != (seen.mtime, seen.size) || pages != seen.pages {
-            let written = mtime != seen.mtime;
+        let look = self.look()?;
+        let Look { atime, mtime, size, pages } = look;
+        let (read, written) = (atime != seen.atime, mtime != seen.mtime);
+        if read || written || size != seen.size || pages != seen.pages {
             change(inode, |attr| {
+                if read && is_noted(attr, atime, mtime) {
+                    attr.atime = atime;
+                }
                 (attr.size, attr.blocks) = (size, blocks(pages));
                 if written {
                     (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
                 }
             });
-            seen.take(space, mtime, size, pages);
+            seen.take(space, look);
         }
         Ok(seen)
     }
 
-    /// Time of the last write, size, pages.
-    fn look(&self) -> Result<(Timespec, u64, u64)> {
+    fn look(&self) -> Result<Look> {
         let stat = answer(fs::fstat(&self.fd))?;
-        let mtime = Timespec { sec: stat.st_mtime, nsec: stat.st_mtime_nsec as u32 };
-        Ok((mtime, stat.st_size as u64, (stat.st_blocks as u64).div_ceil(8)))
+        let time = |sec, nsec: u64| Timespec { sec, nsec: nsec as u32 };
+        Ok(Look {
+            atime: time(stat.st_atime, stat.st_atime_nsec),
+            mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+            size: stat.st_size as u64,
+            pages: (stat.st_blocks as u64).div_ceil(8),
+        })
     }
 }
 
+/// Whether a file that was last read then, and last written then, was read for the first time since it was changed, as far as
+/// that can be told.
+///
+/// Linux: `relatime_need_update`.
+fn is_noted(attr: &Attr, read: Timespec, written: Timespec) -> bool {
+    let before = attr.atime <= attr.mtime || attr.atime <= attr.ctime;
+    before || attr.atime <= written && written <= read || read.sec - attr.atime.sec >= OLD
+}
+
+/// What a memfd says now.
+#[derive(Clone, Copy)]
+struct Look {
+    atime: Timespec,
+    mtime: Timespec,
+    size: u64,
+    pages: u64,
+}
+
 impl Seen {
-    fn take(&mut self, space: &Space, mtime: Timespec, size: u64, pages: u64) {
-        (self.mtime, self.size) = (mtime, size);
+    fn take(&mut self, space: &Space, Look { atime, mtime, size, pages }: Look) {
+        (self.atime, self.mtime, self.size) = (atime, mtime, size);
         if pages >= self.pages {
             self.pages += space.pages.take_up_to(pages - self.pages);
         } else {
@@ -200,7 +234,8 @@ fn answer<T>(answer: io::Result<T>) -> Result<T> {
 /// An opening of a file: a descriptor with a position and flags of its own.
 pub(crate) struct Opening {
     fd: OwnedFd,
-    writes: bool,
+    /// What is done by it changes attributes.
+    changes: bool,
     file: Arc<File>,
     space: Arc<Space>,
 }
@@ -215,9 +250,12 @@ impl Opening {
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
         let path = format!("/proc/self/fd/{}", file.memfd_or_new()?.fd.as_raw_fd());
         let fd = answer(fs::open(path, told | OFlags::CLOEXEC, Mode::empty()))?;
-        // With both it can do neither.
-        let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
-        Ok(Self { fd, writes, file, space: Arc::clone(space) })
+        let access = flags & OpenFlags::ACCMODE;
+        // With both bits it can do neither.
+        let reads = access != OpenFlags::WRONLY && access != OpenFlags::ACCMODE;
+        let writes = access == OpenFlags::WRONLY || access == OpenFlags::RDWR;
+        let changes = writes || reads && !flags.contains(OpenFlags::NOATIME);
+        Ok(Self { fd, changes, file, space: Arc::clone(space) })
     }
 }
 
@@ -237,7 +275,7 @@ impl OpenHandle for Opening {
     }
 
     fn host_fd(&self, inode: InodeRef<'_>) -> Option<BorrowedFd<'_>> {
-        if self.writes {
+        if self.changes {
             inode.ask_for_attributes();
         }
         Some(self.fd.as_fd())

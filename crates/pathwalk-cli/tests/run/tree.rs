@@ -331,3 +331,30 @@ print(any(' (deleted)' in line for line in open('/proc/self/smaps')))
     let list = |paths: &[String; 2]| format!("['{}', '{}']\n", paths[0], paths[1]);
     assert_eq!(out, format!("{}{}True\n", list(&first), list(&then)));
 }
+
+#[test]
+fn when_a_file_in_memory_was_read_is_told() {
+    if !can_run(&["dd"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "now() { test $(stat -c %.9X f | tr -d .) -gt $(stat -c %.9Y f | tr -d .) && echo $1 read || echo $1 unread; };\
+        rest() { sleep 0.03; };\
+        echo a > f; rest; now made; cat f > /dev/null; now then; rest; echo b >> f; now written; rest; cat f > /dev/null; now then;\
+        touch -a -d 2001-01-01T00:00:00Z f; stat -c %X f; dd if=f of=/dev/null iflag=noatime 2> /dev/null; stat -c %X f;\
+        rest; cat f > /dev/null; now then; rest; : > f; now emptied; rest; stat f > /dev/null; exec 3> f; now opened;\
+        rest; echo c >&3; now written";
+    let want = "made unread\nthen read\nwritten unread\nthen read\n978307200\n978307200\nthen read\nemptied unread\n\
+        opened unread\nwritten unread\n";
+    let options = ["--uid", "0", "--tmpfs", "/srv", "--cwd", "/srv", "sh", "-c"];
+    assert_eq!(said(here.path(), &[&options[..], &[script]].concat()), want);
+    let unnoted = format!("mkdir n; mount -t tmpfs -o noatime x n; cd n; {script}");
+    let unread = want.replace("then read", "then unread");
+    assert_eq!(said(here.path(), &[&options[..], &[&*unnoted]].concat()), unread);
+    // As the kernel says of a tmpfs.
+    if let Ok(native) = TempDir::new_in("/dev/shm") {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", script]).current_dir(native.path()).output().unwrap();
+        assert_eq!(text(&output.stdout), want);
+    }
+}
