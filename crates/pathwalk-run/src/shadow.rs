@@ -27,8 +27,10 @@ use crate::{
     sys::{answer, process::by_number},
 };
 use pathwalk::{InotifyMask, Result};
-use rustix::fs::{
-    self, AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT,
+use rustix::{
+    fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT},
+    io,
+    path::Arg,
 };
 use std::{collections::HashMap, os::fd::OwnedFd};
 
@@ -100,11 +102,13 @@ pub(crate) struct Shadows {
     shadows: HashMap<i32, Shadow>,
     next: u64,
     open: usize,
+    /// What is open of the file that gets a name by the call that is being answered.
+    coming: Vec<By>,
 }
 
 impl Shadows {
     pub(crate) fn new(room: OwnedFd) -> Self {
-        Self { room, shadows: HashMap::new(), next: 0, open: 0 }
+        Self { room, shadows: HashMap::new(), next: 0, open: 0, coming: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -240,9 +244,15 @@ impl Shadows {
         }
     }
 
-    /// All that was to be told of a call was told.
-    pub(crate) fn call_is_over(&mut self, wd: i32) {
-        if let Some(shadow) = self.shadows.get_mut(&wd) {
+    /// The file that gets a name by this call is open.
+    pub(crate) fn comes_open(&mut self, by: By) {
+        self.coming.push(by);
+    }
+
+    /// All that was to be told of a call was told; by it this one was to lose its name.
+    pub(crate) fn call_is_over(&mut self, wd: Option<i32>) {
+        self.coming.clear();
+        if let Some(shadow) = wd.and_then(|wd| self.shadows.get_mut(&wd)) {
             shadow.loses_name = false;
         }
     }
@@ -288,7 +298,7 @@ impl Shadows {
                 self.take(&path, directory);
             }
             InotifyMask::MOVED_FROM => return self.moved(first, others),
-            InotifyMask::MOVED_TO => self.came(first, &path),
+            InotifyMask::MOVED_TO => return self.came(first, others, &path),
             InotifyMask::MOVE_SELF => self.moved_itself(first.wd),
             InotifyMask::DELETE_SELF => {
                 self.unname(first.wd);
@@ -337,8 +347,9 @@ impl Shadows {
             return 1;
         };
         let Some(new) = self.place(to.wd, &to.name) else { return 2 };
-        // Two names that take each other's place are moved by one call.
-        if let [_, back, back_to, ..] = others
+        // Two names that take each other's place are moved by one call. What was moved first may have been told of that in between.
+        let between = between(&others[1..]);
+        if let [back, back_to, ..] = &others[1 + between..]
             && back.mask.contains(InotifyMask::MOVED_FROM)
             && back_to.mask.contains(InotifyMask::MOVED_TO)
             && (back.wd, &back.name) == (to.wd, &to.name)
@@ -348,11 +359,17 @@ impl Shadows {
             let (one, other) = (self.open_by(from), self.open_by(to));
             self.is_open_by(to, one);
             self.is_open_by(from, other);
-            return 4;
+            self.repeat(&others[1..1 + between]);
+            return 4 + between;
         }
         self.lost(to.wd, &to.name);
+        let mut open = self.open_by(from);
+        if open.is_empty() && !self.wanted(from.wd).contains(InotifyMask::OPEN) {
+            let coming = self.coming.clone().into_iter();
+            open = coming.filter_map(|by| self.opened_at(&old, by)).collect();
+            self.open += open.len();
+        }
         let _ = fs::renameat(&self.room, old, &self.room, new);
-        let open = self.open_by(from);
         self.is_open_by(to, open);
         2
     }
@@ -384,16 +401,37 @@ impl Shadows {
         self.open -= open.len();
     }
 
-    /// A name came from where nobody watches: it is made elsewhere, and moved in.
-    fn came(&mut self, to: &Told, path: &[u8]) {
+    /// A name came from where nobody watches: it is made elsewhere, and moved in. What it takes the place of may go there.
+    fn came(&mut self, to: &Told, others: &[Told], path: &[u8]) -> usize {
         let directory = to.mask.contains(InotifyMask::ISDIR);
         let name = self.new_name();
-        self.lost(to.wd, &to.name);
-        if self.put(name.as_bytes(), directory).is_ok()
-            && fs::renameat(&self.room, &name, &self.room, path).is_err()
-        {
-            self.take(name.as_bytes(), directory);
+        if self.put(name.as_bytes(), directory).is_err() {
+            return 1;
         }
+        let comes: Vec<_> =
+            self.coming.clone().into_iter().filter_map(|by| self.opened_at(&name, by)).collect();
+        self.open += comes.len();
+        let between = between(others);
+        let left = others.get(between).filter(|from| {
+            from.mask.contains(InotifyMask::MOVED_FROM)
+                && (from.wd, &from.name) == (to.wd, &to.name)
+        });
+        let flags = if left.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
+        let moved = fs::renameat_with(&self.room, &name, &self.room, path, flags);
+        let other = left.map_or(directory, |left| left.mask.contains(InotifyMask::ISDIR));
+        if moved.is_err() || left.is_some() {
+            self.take(name.as_bytes(), if moved.is_err() { directory } else { other });
+        }
+        match left {
+            Some(left) => self.open -= self.open_by(left).len(),
+            None => self.lost(to.wd, &to.name),
+        }
+        self.is_open_by(to, comes);
+        if left.is_some() {
+            self.repeat(&others[..between]);
+            return 2 + between;
+        }
+        1
     }
 
     fn moved_itself(&mut self, wd: i32) {
@@ -406,12 +444,19 @@ impl Shadows {
         }
     }
 
+    /// Opens what is in the private directory, if there is room for one more.
+    fn opened_at(&self, path: impl Arg, by: By) -> Option<Open> {
+        if self.open >= OPEN {
+            return None;
+        }
+        let fd = fs::openat(&self.room, path, flags(by), Mode::empty()).ok()?;
+        Some(Open { fd, by })
+    }
+
     /// Opens a name, and keeps it open, if there is room.
     fn open(&mut self, wd: i32, name: &[u8], by: By) -> Option<OwnedFd> {
         let place = self.place(wd, name)?;
-        let access = if by.writes { OFlags::RDWR } else { OFlags::RDONLY };
-        let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = fs::openat(&self.room, place, flags, Mode::empty()).ok()?;
+        let fd = fs::openat(&self.room, place, flags(by), Mode::empty()).ok()?;
         let open = self.shadows.get_mut(&wd)?.open.entry(name.into()).or_default();
         if self.open >= OPEN || open.len() >= OPEN_BY_NAME {
             return Some(fd);
@@ -472,19 +517,32 @@ impl Shadows {
             last_modification: if what == InotifyMask::ACCESS { omit } else { set },
         };
         let Some(shadow) = self.shadows.get(&told.wd) else { return };
-        let by_file = what != InotifyMask::ATTRIB;
-        let nameless = told.by.unlinked || told.name.is_empty() && shadow.kept.is_some();
-        if by_file && nameless && shadow.only_linked {
+        let itself = told.name.is_empty();
+        let nameless = told.by.unlinked || itself && shadow.kept.is_some();
+        if what == InotifyMask::ATTRIB || !nameless {
+            self.set_times(told, &times);
             return;
         }
-        let unlinked = by_file && told.by.unlinked && !told.name.is_empty();
-        if unlinked {
-            let open = shadow.open.get(&told.name).into_iter().flatten();
-            if let Some(open) = open.into_iter().find(|open| open.by.unlinked) {
+        let open = shadow.open.get(&told.name).into_iter().flatten();
+        let mut open = open.filter(|open| itself || open.by.unlinked).collect::<Vec<_>>();
+        // Who does not want to know of files without a name is told of none by writing, but by setting times.
+        open.sort_by_key(|open| !open.by.writes);
+        match open.first() {
+            Some(open) if open.by.writes && what == InotifyMask::MODIFY => {
+                let _ = io::pwrite(&open.fd, b"w", 0);
+            }
+            _ if shadow.only_linked => {}
+            Some(open) => {
                 let _ = fs::futimens(&open.fd, &times);
             }
-        } else if let Some(place) = self.place(told.wd, &told.name) {
-            let _ = fs::utimensat(&self.room, place, &times, AtFlags::empty());
+            None if itself => self.set_times(told, &times),
+            None => {}
+        }
+    }
+
+    fn set_times(&self, told: &Told, times: &Timestamps) {
+        if let Some(place) = self.place(told.wd, &told.name) {
+            let _ = fs::utimensat(&self.room, place, times, AtFlags::empty());
         }
     }
 }
@@ -495,6 +553,17 @@ impl Drop for Shadows {
             self.clear_away(shadow);
         }
     }
+}
+
+/// How something is opened, as it was opened elsewhere.
+fn flags(by: By) -> OFlags {
+    let access = if by.writes { OFlags::RDWR } else { OFlags::RDONLY };
+    access | OFlags::NONBLOCK | OFlags::CLOEXEC
+}
+
+/// How often it is told that something itself moved, before anything else.
+fn between(told: &[Told]) -> usize {
+    told.iter().take_while(|told| told.mask == InotifyMask::MOVE_SELF).count()
 }
 
 /// The path of a name in a shadow, or of that itself.

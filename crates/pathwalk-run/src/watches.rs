@@ -89,6 +89,15 @@ struct Heard {
     again: Option<(Instant, Duration)>,
 }
 
+/// What begins with files that are open already.
+#[derive(Clone, Copy)]
+enum Begins {
+    /// To be watched; openings and closings are told by this one.
+    Watch(Option<i32>),
+    /// A name that one of them came by.
+    Name,
+}
+
 impl Watches {
     fn is_idle(&self) -> bool {
         self.0.is_none()
@@ -307,8 +316,8 @@ impl Engine {
         let opens =
             |wanted: InotifyMask| wanted.contains(InotifyMask::OPEN) && wanted.intersects(CLOSE);
         if (mask - before).intersects(BY_OPEN_FILES) {
-            let opens = opens(before | mask) && !opens(before);
-            self.listen_to_open(self.cookies.all(), opens.then_some(wd));
+            let begins = opens(before | mask) && !opens(before);
+            self.listen_to_open(self.cookies.all(), Begins::Watch(begins.then_some(wd)));
         }
         let Some(heard) = &mut self.watches.0 else { return Err(Errno::ENOSPC) };
         let path = heard.shadows.path(wd).ok_or(Errno::ENOSPC)?;
@@ -317,9 +326,9 @@ impl Engine {
         Ok(number)
     }
 
-    /// Hears of those files that the program has open and somebody wants to know of. Where one begins to watch who is told of openings
-    /// and closings, they are opened there too.
-    fn listen_to_open(&mut self, ids: Vec<HostId>, begins: Option<i32>) {
+    /// Hears of those files that the program has open and somebody wants to know of. They are opened where one begins to watch who is told
+    /// of openings and closings, or where they come by a name.
+    fn listen_to_open(&mut self, ids: Vec<HostId>, begins: Begins) {
         let Self { watches: Watches(Some(heard)), cookies, task, .. } = self else { return };
         let mut wanted = HashMap::new();
         for id in ids {
@@ -340,8 +349,13 @@ impl Engine {
                 let Some(&(ref told, what)) = wanted.get(&id) else { continue };
                 heard.listen(&fd, id, what);
                 let by = By { writes: is_written(&info_of(&fd))?, unlinked: false };
-                for told in told.iter().filter(|told| Some(told.wd) == begins) {
-                    heard.shadows.open_before(told.wd, &told.name, by);
+                match begins {
+                    Begins::Watch(wd) => {
+                        for told in told.iter().filter(|told| Some(told.wd) == wd) {
+                            heard.shadows.open_before(told.wd, &told.name, by);
+                        }
+                    }
+                    Begins::Name => heard.shadows.comes_open(by),
                 }
             }
             Ok(())
@@ -351,7 +365,14 @@ impl Engine {
     /// A file got a name where it may be watched; it may be open.
     pub(crate) fn came_by_name(&mut self, number: Option<u64>) {
         if let Some(number) = number.filter(|_| !self.watches.is_idle()) {
-            self.listen_to_open(self.cookies.with_number(number), None);
+            self.listen_to_open(self.cookies.with_number(number), Begins::Name);
+        }
+    }
+
+    /// So did one in exchange for it.
+    pub(crate) fn came_back(&mut self, number: Option<u64>) {
+        if let Some(number) = number {
+            self.listen_to_open(self.cookies.with_number(number), Begins::Watch(None));
         }
     }
 
@@ -382,7 +403,8 @@ impl Engine {
         if Some(of.ino) == moved || !of.directory && links > 1 {
             return None;
         }
-        if !self.cookies.with_number(of.ino).is_empty() {
+        // A directory is also kept by what was in it.
+        if of.directory || !self.cookies.with_number(of.ino).is_empty() {
             self.forget_unused();
         }
         Some(wd)
@@ -451,9 +473,7 @@ impl Engine {
             heard.again = Some((Instant::now(), SOON));
         }
         heard.repeat(&told);
-        if let Some(wd) = heard.gone.take() {
-            heard.shadows.call_is_over(wd);
-        }
+        heard.shadows.call_is_over(heard.gone.take());
         self.rest();
     }
 

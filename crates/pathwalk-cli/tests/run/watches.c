@@ -45,16 +45,26 @@ static void mask_name(uint32_t mask)
 			printf("%s%s", names[bit] ? names[bit] : "?", mask >> bit >> 1 ? "|" : "");
 }
 
+/* That something itself moved, or is watched no more, is printed behind all else that was told. */
+static int moves_last;
+
 /* Prints what is queued. A call with a path in it goes before: what was done by descriptors is told by then. */
 static void show(void)
 {
 	char buf[8192] __attribute__((aligned(8)));
+	struct moved { int queue, watch; uint32_t mask; } moved[64];
+	int nmoved = 0;
 	access("/", F_OK);
 	for (int queue = 0; queue < QUEUES; queue++) {
 		ssize_t len;
 		while (queues[queue] > 0 && (len = read(queues[queue], buf, sizeof buf)) > 0)
 			for (char *at = buf; at < buf + len;) {
 				struct inotify_event *event = (void *)at;
+				if (moves_last && event->mask & (IN_MOVE_SELF | IN_IGNORED)) {
+					moved[nmoved++] = (struct moved){queue, event->wd, event->mask};
+					at += sizeof *event + event->len;
+					continue;
+				}
 				printf("  queue %d, watch %d: ", queue, event->wd);
 				mask_name(event->mask);
 				if (event->len)
@@ -65,6 +75,8 @@ static void show(void)
 				at += sizeof *event + event->len;
 			}
 	}
+	for (int at = 0; at < nmoved; at++)
+		printf("  queue %d, watch %d: ", moved[at].queue, moved[at].watch), mask_name(moved[at].mask), printf("\n");
 }
 
 /* A call that answers no number that matters. */
@@ -459,6 +471,81 @@ static void unmounted(void)
 	DO(mkdir("m/e", 0755));
 }
 
+static uint64_t state;
+static unsigned below(unsigned limit)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (state >> 33) % limit;
+}
+
+/* Calls drawn at random, from few names, so that they meet. */
+static void drawn(unsigned seed)
+{
+	static const char *names[] = {"a", "b", "a/c", "f", "a/f", "b/f", "a/g", "a/c/g", "b/h", "."};
+	static const unsigned masks[] = {
+		IN_ALL_EVENTS, IN_ALL_EVENTS, IN_ALL_EVENTS | IN_EXCL_UNLINK, IN_CREATE | IN_DELETE | IN_MOVE,
+		IN_CLOSE_WRITE | IN_MODIFY, IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB, IN_OPEN | IN_CLOSE | IN_MASK_ADD,
+		IN_ALL_EVENTS | IN_ONESHOT, IN_ACCESS | IN_CREATE | IN_ONLYDIR, IN_ALL_EVENTS | IN_MASK_CREATE,
+	};
+	static const int flags[] = {O_RDONLY, O_RDWR | O_CREAT, O_WRONLY | O_TRUNC, O_RDONLY | O_DIRECTORY, O_RDONLY | O_NOFOLLOW};
+	static const unsigned modes[] = {0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE};
+	int open_files[6] = {-1, -1, -1, -1, -1, -1};
+	char buf[1024];
+	struct stat stat;
+	/* What has no name any more and was opened before it was to be told of is not told of: in every other one nothing is open that loses
+	 * its name, in the others all is to be told from the beginning. */
+	int all = seed % 2;
+	state = seed;
+	begin("drawn");
+	mkdir("a", 0755), mkdir("b", 0755), mkdir("a/c", 0755), make("a/f"), make("b/f"), make("a/c/g");
+	for (int at = 0; all && at < 10; at++)
+		for (int queue = 0; queue < QUEUES; queue++)
+			if (below(2))
+				inotify_add_watch(queues[queue], names[at], masks[below(3)]);
+	for (int at = 0; at < 400; at++) {
+		const char *name = names[below(10)], *other = names[below(9)];
+		unsigned slot = below(6), which = below(20), more = below(10);
+		int *file = &open_files[slot], queue = queues[below(QUEUES)];
+		long answer = 0;
+		int exchanges = (which == 13 || which == 14) && modes[more % 5] == RENAME_EXCHANGE;
+		for (int slot = 0; (exchanges || (!all && which >= 10 && which <= 14)) && slot < 6; slot++)
+			if (open_files[slot] >= 0)
+				close(open_files[slot]), open_files[slot] = -1, show();
+		if (all && which < 3)
+			which = 3;
+		switch (which) {
+		case 0: case 1: answer = inotify_add_watch(queue, name, masks[more]); break;
+		case 2: answer = inotify_rm_watch(queue, 1 + more); break;
+		case 3: case 4: case 5:
+			if (*file >= 0)
+				close(*file);
+			answer = (*file = open(name, flags[more % 5], 0644)) < 0 ? -1 : 0;
+			break;
+		case 6: answer = write(*file, "some", 4); break;
+		case 7: answer = pread(*file, buf, 4, 0); break;
+		case 8: answer = getdents64(*file, buf, sizeof buf) < 0 ? -1 : 0; break;
+		case 9: answer = close(*file), *file = -1; break;
+		case 10: answer = unlink(name); break;
+		case 11: answer = mkdir(name, 0755); break;
+		case 12: answer = rmdir(name); break;
+		case 13: case 14: answer = renameat2(AT_FDCWD, name, AT_FDCWD, other, modes[more % 5]); break;
+		case 15: answer = symlink("f", other); break;
+		case 16: answer = chmod(name, 0755); break;
+		case 17: answer = truncate(name, more); break;
+		case 18: answer = !fstat(*file, &stat) && stat.st_nlink ? ftruncate(*file, more) : 0; break;
+		case 19: answer = mknod(other, S_IFREG | 0644, 0); break;
+		}
+		printf("%d: %u %u %u %s %s = %ld%s%s\n", at, which, slot, more, name, other, answer,
+			answer < 0 ? " " : "", answer < 0 ? errno_name() : "");
+		moves_last = exchanges;
+		show();
+		moves_last = 0;
+	}
+	for (int slot = 0; slot < 6; slot++)
+		if (open_files[slot] >= 0)
+			close(open_files[slot]), show();
+}
+
 #define MANY 100
 /* Watches many directories, in another process that is gone then, or in this one. */
 static void many(int stays)
@@ -496,6 +583,8 @@ int main(int argc, char **argv)
 	if (argc > 2) {
 		if (!strcmp(argv[2], "unmounted"))
 			unmounted();
+		else if (atoi(argv[2]))
+			drawn(atoi(argv[2]));
 		else
 			many(!strcmp(argv[2], "stays"));
 		return 0;

@@ -23,27 +23,47 @@ fn in_memory(attack: &Attack, memory: &str, how: &[&str]) -> String {
     said(attack.here.path(), &[&["--tmpfs", memory], how].concat())
 }
 
+/// Has the program say what it is told on a tmpfs of the host and in the tree, which must be the same; returns it.
+fn the_same(attack: &Attack, memory: &str, how: &[&str]) -> Option<String> {
+    if !rustix::fs::statfs("/dev/shm").is_ok_and(|stat| stat.f_type == TMPFS) {
+        eprintln!("left out: /dev/shm is no tmpfs");
+        return None;
+    }
+    let native = TempDir::new_in("/dev/shm").unwrap();
+    let mut command = Command::new(attack.here("watches"));
+    let natively = command.arg(native.path()).args(how).output().unwrap();
+    let want = text(&natively.stdout);
+    assert!(natively.status.success(), "{want}");
+    let have = in_memory(attack, memory, &[&["./watches", memory], how].concat());
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (native, ours) = (lines(&want), lines(&have));
+    let differs = native.iter().zip(&ours).position(|(a, b)| a != b);
+    if let Some(at) = differs.or((native.len() != ours.len()).then_some(native.len())) {
+        let near = |lines: &[String]| {
+            lines.iter().skip(at.saturating_sub(8)).take(16).cloned().collect::<Vec<_>>()
+        };
+        panic!("{how:?}: natively {:#?}, in the tree {:#?}", near(&native), near(&ours));
+    }
+    Some(want)
+}
+
 #[test]
 fn a_tree_in_memory_is_told_of_as_the_kernel_tells_of_one() {
     let Some((attack, memory)) = watching() else { return };
-    if !rustix::fs::statfs("/dev/shm").is_ok_and(|stat| stat.f_type == TMPFS) {
-        eprintln!("left out: /dev/shm is no tmpfs");
-        return;
+    if let Some(said) = the_same(&attack, &memory, &[]) {
+        assert!(said.lines().count() > 400, "{said}");
     }
-    let native = TempDir::new_in("/dev/shm").unwrap();
-    let natively = Command::new(attack.here("watches")).arg(native.path()).output().unwrap();
-    let want = text(&natively.stdout);
-    assert!(natively.status.success() && want.lines().count() > 400, "{want}");
-    let have = in_memory(&attack, &memory, &["./watches", &memory]);
-    let at = want.lines().zip(have.lines()).position(|(a, b)| a != b);
-    if let Some(at) = at {
-        let near = |text: &str| {
-            let from = at.saturating_sub(8);
-            text.lines().skip(from).take(16).map(str::to_owned).collect::<Vec<_>>()
-        };
-        panic!("natively {:#?}, in the tree {:#?}", near(&want), near(&have));
+}
+
+#[test]
+fn calls_drawn_at_random_are_told_of_as_the_kernel_tells_of_them() {
+    let Some((attack, memory)) = watching() else { return };
+    let mut told = 0;
+    for seed in 1..=24 {
+        let Some(said) = the_same(&attack, &memory, &[&seed.to_string()]) else { return };
+        told += said.lines().filter(|line| line.starts_with("  queue")).count();
     }
-    assert_eq!(have.lines().count(), want.lines().count());
+    assert!(told > 3000, "{told} events");
 }
 
 /// The kernel alone can say that a file system was unmounted.

@@ -155,9 +155,12 @@ fn rename_at(
     let moved = engine.number_if_watched(&old_base, &old);
     let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
     let watched = if replaces { engine.about_to_go(&new_base, &new, moved) } else { None };
+    let exchanges = flags.contains(RenameFlags::EXCHANGE);
+    let back = if exchanges { engine.number_if_watched(&new_base, &new) } else { None };
     engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags)?;
     engine.is_gone(watched);
     engine.came_by_name(moved);
+    engine.came_back(back);
     engine.lost_name(file);
     done(Ok(()))
 }
