@@ -496,12 +496,16 @@ impl Shadows {
         }
     }
 
-    /// What was opened before it was watched is opened to be closed.
+    /// What is not open here, as it was opened before it was watched or by the kernel to be run, is opened to be closed; but where
+    /// openings are told too, only if it was written.
     fn closed(&mut self, told: &Told) {
         if self.close(told).is_some() || told.by.unlinked && !told.name.is_empty() {
             return;
         }
         let writes = told.mask.contains(InotifyMask::CLOSE_WRITE);
+        if !writes && self.wanted(told.wd).contains(InotifyMask::OPEN) {
+            return;
+        }
         if self.open(told.wd, &told.name, By { writes, ..told.by }).is_none() {
             let _ = self.close(told);
         }

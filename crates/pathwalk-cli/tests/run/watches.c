@@ -445,6 +445,15 @@ static void others(void)
 	}
 	waitpid(child, NULL, 0);
 	show();
+	int script = open("t/s", O_CREAT | O_WRONLY, 0755);
+	write(script, "#!/bin/true\n", 12), close(script), show();
+	child = fork();
+	if (!child) {
+		execl("t/s", "s", NULL);
+		_exit(1);
+	}
+	waitpid(child, NULL, 0);
+	show();
 	/* What is inherited is the same. */
 	child = fork();
 	if (!child) {

@@ -144,6 +144,7 @@ fn exec(
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     for level in 0.. {
+        hear_of(engine, &program)?;
         let Some(line) = first_line(program.host()?)? else { break };
         if level == LEVELS {
             return Err(Errno::ELOOP);
@@ -229,8 +230,19 @@ fn run(
     let fd = program.host()?;
     let id = HostId::of_fd(fd)?;
     let known = program.file().and_then(|file| engine.know(id, file));
-    engine.watches.opened(fd, false, watches::CONTENTS);
     engine.patch_exec(caller, (program, beside), known, told, vectors)
+}
+
+/// Tells who watches what is done with a file to be run.
+fn hear_of(engine: &mut Engine, program: &Program) -> Result<()> {
+    if engine.watches.fd().is_some()
+        && let Some(file) = program.file()
+    {
+        let fd = program.host()?;
+        engine.know(HostId::of_fd(fd)?, file);
+        engine.watches.opened(fd, false, watches::CONTENTS);
+    }
+    Ok(())
 }
 
 fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Program> {
@@ -280,6 +292,7 @@ enum Interpreter {
 fn interpreter(engine: &mut Engine, caller: &Caller, elf: &Elf) -> Result<Interpreter> {
     let Some(path) = &elf.interpreter else { return Ok(Interpreter::Kernels(None)) };
     let program = open_by_name(engine, caller, path)?;
+    hear_of(engine, &program)?;
     let Program::Placed(file) = program else { return Ok(Interpreter::Trees(program)) };
     let host = file.file().host_fd().ok_or(Errno::EACCES)?;
     let here = HostId::of_fd(host)?;
