@@ -116,8 +116,9 @@ pub(crate) struct Cookies {
     known: Knowns,
     places: HashMap<(u64, Kind), Cookie>,
     next: u64,
-    /// How many may be known before it is looked what can be forgotten.
+    /// How many may be known before it is looked what can be forgotten, and how many were known when that was done last.
     enough: usize,
+    kept: usize,
 }
 
 /// A file in each private directory, that says what it is.
@@ -128,6 +129,8 @@ const ATTEMPTS: u32 = 16;
 const NEW: Duration = Duration::from_secs(10);
 /// So many are kept without a look at what is still in use.
 const ENOUGH: usize = 512;
+/// So many more than are in use may be looked at one by one.
+const FEW: usize = 64;
 /// So often it is looked for processes that are new.
 const LOOKS: usize = 100;
 
@@ -174,7 +177,7 @@ impl Cookies {
             let _ = fs::rmdir(&path);
         })?;
         let (known, places) = (Arc::default(), HashMap::new());
-        Ok(Self { room, lock, path, known, places, next: 0, enough: ENOUGH })
+        Ok(Self { room, lock, path, known, places, next: 0, enough: ENOUGH, kept: 0 })
     }
 
     /// What is known, to be shared.
@@ -301,8 +304,11 @@ impl Cookies {
         Ok(written)
     }
 
-    /// All that is known.
-    pub(crate) fn all(&self) -> Vec<HostId> {
+    /// All that is known, and hardly more that no process has.
+    pub(crate) fn in_use(&mut self) -> Vec<HostId> {
+        if self.known.lock().len() > 2 * self.kept + FEW {
+            self.sweep();
+        }
         self.known.lock().keys().copied().collect()
     }
 
@@ -336,6 +342,7 @@ impl Cookies {
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
+        self.kept = known.len();
         drop(known);
         self.places = kept;
         for ((_, kind), cookie) in gone {

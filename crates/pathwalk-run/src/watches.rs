@@ -317,7 +317,8 @@ impl Engine {
             |wanted: InotifyMask| wanted.contains(InotifyMask::OPEN) && wanted.intersects(CLOSE);
         if (mask - before).intersects(BY_OPEN_FILES) {
             let begins = opens(before | mask) && !opens(before);
-            self.listen_to_open(self.cookies.all(), Begins::Watch(begins.then_some(wd)));
+            let ids = self.cookies.in_use();
+            self.listen_to_open(ids, Begins::Watch(begins.then_some(wd)));
         }
         let Some(heard) = &mut self.watches.0 else { return Err(Errno::ENOSPC) };
         let path = heard.shadows.path(wd).ok_or(Errno::ENOSPC)?;
