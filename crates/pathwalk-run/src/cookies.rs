@@ -514,11 +514,20 @@ pub(crate) fn look_at_all(mut look: impl FnMut(u32) -> Result<()>) -> Result<boo
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
 pub(crate) fn is_written(info: &Path) -> Result<bool> {
+    let access = flags_of(info)? & OFlags::RWMODE;
+    Ok(access == OFlags::WRONLY || access == OFlags::RDWR)
+}
+
+/// The flags of a descriptor, as its file in a `fdinfo` says; none where it is not there.
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
+pub(crate) fn flags_of(info: &Path) -> Result<OFlags> {
     let text = String::from_utf8(kin::read(info)?.unwrap_or_default()).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = line.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
-    let access = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
-    Ok(access == OFlags::WRONLY || access == OFlags::RDWR)
+    Ok(OFlags::from_bits_retain(flags))
 }
 
 /// What a thread has open, by its links in `/proc`.

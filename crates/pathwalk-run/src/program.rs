@@ -10,7 +10,7 @@ use crate::{
     engine::Engine,
     sys::{answer, process::by_number},
 };
-use pathwalk::{Errno, Executable, File, Result};
+use pathwalk::{Errno, Executable, File, OpenFlags, Result};
 use rustix::{fs, io};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -56,6 +56,27 @@ impl Program {
             Self::Placed(file) => file.file().host_fd().ok_or(Errno::EACCES),
             Self::Memory(fd) => Ok(fd.as_fd()),
         }
+    }
+
+    /// Its name, also where that is gone.
+    pub(crate) fn name(&self, engine: &Engine) -> Vec<u8> {
+        const GONE: &[u8] = b" (deleted)";
+        let path = match self {
+            Self::Placed(file) => engine.task.d_path(file.file()).unwrap_or_default(),
+            Self::Memory(fd) => {
+                fs::readlink(by_number(fd), Vec::new()).map_or_else(|_| Vec::new(), Into::into)
+            }
+        };
+        let leads_to_it = |file: &File| {
+            let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+            let found = engine.task.open(&path, flags, 0);
+            found.is_ok_and(|found| found.place_id() == file.place_id())
+        };
+        let whole = match path.strip_suffix(GONE) {
+            Some(rest) if !self.file().is_some_and(leads_to_it) => rest,
+            _ => &path,
+        };
+        whole.rsplit(|&byte| byte == b'/').next().unwrap_or(whole).to_vec()
     }
 
     /// Its place in the tree.

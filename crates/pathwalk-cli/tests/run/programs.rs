@@ -256,3 +256,31 @@ import multiprocessing
 with multiprocessing.Pool(3) as pool: print(sum(pool.map(abs, range(-9, 0))))'",
     );
 }
+
+/// What its process is called is the file that runs since Linux 6.14.
+#[test]
+fn what_is_run_by_a_descriptor_has_its_name_and_a_script_must_be_found_by_it() {
+    same(
+        &["python3"],
+        r##"printf '#!/bin/cat\nscript\n' > s; chmod 755 s; cp /bin/cat d
+cat > run.py <<'X'
+import os, sys
+def run(text, file, *args):
+    sys.stdout.flush()
+    if os.fork() == 0:
+        try: os.execve(file, ["x", *args], os.environ)
+        except OSError as error: print(text, error.strerror, flush=True)
+        os._exit(0)
+    os.wait()
+for mode in os.O_RDONLY, os.O_PATH:
+    fd = os.open("s", mode)
+    run("closed", fd); os.set_inheritable(fd, True); run("kept", fd)
+memory = os.memfd_create("m"); os.write(memory, b"#!/bin/cat\nmemory\n")
+run("closed", memory); os.set_inheritable(memory, True); run("kept", memory); run("by its link", "/proc/self/fd/%d" % memory)
+release = tuple(int(number) for number in os.uname().release.split("-")[0].split(".")[:2])
+fd = os.open("d", os.O_RDONLY); run("there", fd, "/proc/self/comm" if release >= (6, 14) else "/dev/null")
+os.unlink("d"); run("gone", fd, "/proc/self/comm" if release >= (6, 14) else "/dev/null")
+X
+python3 run.py"##,
+    );
+}

@@ -14,15 +14,12 @@
 use super::{any_path, at_flags, base_of, by_descriptor, done};
 use crate::{
     auxv::Told,
-    cookies::HostId,
+    cookies::{self, HostId},
     elf::{Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::{Beside, Loaded, Vectors},
     program::Program,
-    sys::{
-        answer, memory,
-        process::{self, by_number},
-    },
+    sys::{answer, memory, process},
     watches,
 };
 use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
@@ -62,21 +59,37 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 struct Called {
     /// By which name.
     name: Vec<u8>,
-    /// What its process is called.
-    comm: Vec<u8>,
+    /// What its process is called; none is what the file is that runs, as Linux has it since 6.14.
+    comm: Option<Vec<u8>>,
+    /// The descriptor that the name begins with.
+    fd: Option<i32>,
 }
 
 impl Called {
     fn by(name: Vec<u8>) -> Self {
-        let comm = last(&name);
-        Self { name, comm }
+        let comm = Some(last(&name));
+        Self { name, comm, fd: None }
     }
 
     /// With these arguments in front.
-    fn told(self, before: Vec<Vec<u8>>) -> Result<Told> {
+    fn told(self, before: Vec<Vec<u8>>, runs: impl FnOnce() -> Vec<u8>) -> Result<Told> {
         let text = |bytes| CString::new(bytes).map_err(|_| Errno::EINVAL);
         let before = before.into_iter().map(text).collect::<Result<_>>()?;
-        Ok(Told { before, name: text(self.name)?, comm: text(self.comm)? })
+        let comm = self.comm.unwrap_or_else(runs);
+        Ok(Told { before, name: text(self.name)?, comm: text(comm)? })
+    }
+
+    /// Whether a script's interpreter finds the script by that name.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: the descriptor is closed when it runs.
+    ///
+    /// Linux: `BINPRM_FLAGS_PATH_INACCESSIBLE`.
+    fn is_found(&self, caller: &Caller) -> Result<()> {
+        let Some(fd) = self.fd else { return Ok(()) };
+        let flags = cookies::flags_of(format!("/proc/{}/fdinfo/{fd}", caller.tid).as_ref())?;
+        if flags.contains(fs::OFlags::CLOEXEC) { Err(Errno::ENOENT) } else { Ok(()) }
     }
 }
 
@@ -97,26 +110,20 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = flags - CHECK;
     let fd = caller.fd(0);
     if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
-        let (program, comm) = match engine.descriptor(caller, fd)? {
+        let program = match engine.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => {
                 let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
-                // As Linux has it since 6.14; before, the process was called by the number.
-                let comm = last(&engine.task.d_path(file.file())?);
-                (Program::opened(engine, file)?, comm)
+                Program::opened(engine, file)?
             }
-            Descriptor::Foreign(fd) => {
-                let link = answer(fs::readlink(by_number(&fd), Vec::new()))?;
-                let comm = link.as_bytes().strip_prefix(b"/").unwrap_or_default();
-                let comm = comm.strip_suffix(b" (deleted)").unwrap_or(comm).to_vec();
-                (Program::memory(fd)?, comm)
-            }
+            Descriptor::Foreign(fd) => Program::memory(fd)?,
         };
         if only_asked {
             return done(program.may_run(engine));
         }
         let vectors = vectors(caller, b"", [1, 2, 3]);
-        let name = format!("/dev/fd/{fd}").into_bytes();
-        return exec(engine, caller, program, Called { name, comm }, vectors);
+        let called =
+            Called { name: format!("/dev/fd/{fd}").into_bytes(), comm: None, fd: Some(fd) };
+        return exec(engine, caller, program, called, vectors);
     }
     let path = any_path(caller, 1, flags)?;
     let base = base_of(engine, caller, fd, &path, flags)?;
@@ -126,9 +133,11 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         return done(program.may_run(engine));
     }
     let vectors = vectors(caller, &path, [1, 2, 3]);
-    let absolute = path.first() == Some(&b'/') || fd == AT_FDCWD;
-    let name = if absolute { path } else { [format!("/dev/fd/{fd}/").as_bytes(), &path].concat() };
-    exec(engine, caller, program, Called::by(name), vectors)
+    if path.first() == Some(&b'/') || fd == AT_FDCWD {
+        return exec(engine, caller, program, Called::by(path), vectors);
+    }
+    let name = [format!("/dev/fd/{fd}/").as_bytes(), &path].concat();
+    exec(engine, caller, program, Called { fd: Some(fd), ..Called::by(name) }, vectors)
 }
 
 /// Runs a file that was found so.
@@ -150,6 +159,7 @@ fn exec(
             return Err(Errno::ELOOP);
         }
         let (interpreter, argument) = shebang(&line)?;
+        called.is_found(caller)?;
         let mut args = vec![interpreter.clone()];
         args.extend(argument);
         args.push(name);
@@ -166,11 +176,12 @@ fn exec(
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
-            let beside = Beside::Interpreter(found);
-            return run(engine, caller, (program, beside), called.told(before)?, vectors);
+            let told = called.told(before, || program.name(engine))?;
+            return run(engine, caller, (program, Beside::Interpreter(found)), told, vectors);
         }
     };
-    // The interpreter opens the program by its path, of which it has none.
+    // The interpreter opens the program by its path, of which memory has none.
+    let own = program.name(engine);
     let Program::Placed(file) = program else { return Err(Errno::EACCES) };
     // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it; where that is it takes for the program's origin. What
     // has no slash it would look for elsewhere. One that knows no name but the path is given what the program was called by.
@@ -192,7 +203,7 @@ fn exec(
     args.push(name.clone());
     args.extend(before.into_iter().skip(1));
     let beside = Beside::Program(Loaded { program: file, name });
-    run(engine, caller, (interpreter, beside), called.told(args)?, vectors)
+    run(engine, caller, (interpreter, beside), called.told(args, || own)?, vectors)
 }
 
 /// Whether an interpreter takes `--argv0`: that of the GNU C library since 2.33, all others.
