@@ -5,7 +5,7 @@
 
 use super::{
     Call,
-    Condition::{Any, Is, NotZero},
+    Condition::{Any, Is, NotZero, OfType},
     Group::{
         Attributes, Descriptors, Directories, Exec, Handles, Ids, Kernel, Mounts, Names, Open,
         Others, Sockets, Stat, Tasks, Watches, Xattrs,
@@ -52,22 +52,37 @@ pub(crate) const NAMESPACES: u32 = (CLONE_NEWNS
     | CLONE_NEWIPC
     | CLONE_NEWUTS
     | CLONE_NEWCGROUP) as u32;
-/// What sets something of a file by a descriptor that need not be open for writing, or of its file system: `FS_IOC_SETFLAGS`
-/// and `FS_IOC_SETVERSION` of both widths, `FS_IOC_FSSETXATTR`, `FS_IOC_SET_ENCRYPTION_POLICY`, `FS_IOC_ENABLE_VERITY`, `FIFREEZE`,
-/// `FITHAW`, `FITRIM`, `FS_IOC_SETFSLABEL`.
-const SETTING: &[u32] = &[
-    0x4008_6602,
-    0x4004_6602,
-    0x4008_7602,
-    0x4004_7602,
-    0x401c_5820,
-    0x800c_6613,
-    0x4080_6685,
-    0xc004_5877,
-    0xc004_5878,
-    0xc018_5879,
-    0x4100_9432,
+/// What sets something of a file by a descriptor that need not be open for writing, or of its file system: by types of ioctl(2) that
+/// file systems alone have, ext2's and the common ones ('f'), XFS's ('X'), Btrfs's and F2FS's.
+const SETTING: &[u8] = &[b'f', b'X', 0x94, 0xf5];
+/// Those of them that only tell something, or are given a descriptor that is open for writing: `FS_IOC_GETFLAGS` of both widths,
+/// `EXT4_IOC_GETVERSION`, `FS_IOC_FIEMAP`, `FS_IOC_GET_ENCRYPTION_POLICY` and `_EX`, `FS_IOC_GET_ENCRYPTION_KEY_STATUS` and `_NONCE`,
+/// `FS_IOC_MEASURE_VERITY`, `FS_IOC_READ_VERITY_METADATA`, `FS_IOC_FSGETXATTR`, `XFS_IOC_DIOINFO`, `XFS_IOC_FSGEOMETRY`, `FICLONE`,
+/// `FICLONERANGE`, `FIDEDUPERANGE`, `FS_IOC_GETFSLABEL`, `BTRFS_IOC_SUBVOL_GETFLAGS`, `BTRFS_IOC_FS_INFO`, `F2FS_IOC_GET_FEATURES`.
+const TELLING: &[u32] = &[
+    0x8008_6601,
+    0x8004_6601,
+    0x8008_6603,
+    0xc020_660b,
+    0x400c_6615,
+    0xc009_6616,
+    0xc080_661a,
+    0x8010_661b,
+    0xc004_6686,
+    0xc028_6687,
+    0x801c_581f,
+    0x800c_581e,
+    0x8100_587e,
+    0x4004_9409,
+    0x4020_940d,
+    0xc018_9436,
+    0x8100_9431,
+    0x8008_9419,
+    0x8400_941f,
+    0x8004_f50c,
 ];
+/// `FS_IOC_SETVERSION` of both widths, whose type video devices have too.
+const SETVERSION: &[u32] = &[0x4008_7602, 0x4004_7602];
 /// What reaches beyond the program: types on a terminal as if its user did (`TIOCSTI`, `TIOCLINUX`), or makes memory that the
 /// supervisor would wait for when it reads there, as the call userfaultfd does (`USERFAULTFD_IOC_NEW`).
 const REACHING: &[u32] = &[0x5412, 0x541c, 0xaa00];
@@ -93,7 +108,7 @@ pub(super) const CALLS: &[Call] = &[
     call(13, "rt_sigaction", Kernel, Pass),
     call(14, "rt_sigprocmask", Kernel, Pass),
     call(15, "rt_sigreturn", Kernel, Pass),
-    call(16, "ioctl", Descriptors, RefuseIf(&[(Is(1, SETTING), Errno::EOPNOTSUPP), (Is(1, REACHING), Errno::EPERM)])),
+    call(16, "ioctl", Descriptors, RefuseIf(&[(OfType(1, SETTING, TELLING), Errno::EOPNOTSUPP), (Is(1, SETVERSION), Errno::EOPNOTSUPP), (Is(1, REACHING), Errno::EPERM)])),
     call(17, "pread64", Kernel, Pass),
     call(18, "pwrite64", Kernel, Pass),
     call(19, "readv", Kernel, Pass),

@@ -11,8 +11,8 @@
 
 use super::{Call, Condition, END, Handling, Identity};
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
+    SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 use pathwalk::Errno;
 
@@ -63,6 +63,20 @@ fn ask(conditions: impl IntoIterator<Item = (Condition, u32)>) -> Vec<sock_filte
             Condition::Any(arg, bits) => {
                 then.extend([low(arg), jump(BPF_JSET, bits, 0, 1), ret(yes)]);
             }
+            Condition::OfType(arg, types, but) => {
+                then.push(low(arg));
+                // Behind the mask and two instructions for each type.
+                let over = 1 + 2 * types.len();
+                for (index, &value) in but.iter().enumerate() {
+                    let over = over + but.len() - 1 - index;
+                    let over = u8::try_from(over).expect("no condition takes so many");
+                    then.push(jump(BPF_JEQ, value, over, 0));
+                }
+                then.push(instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xff00));
+                for &type_ in types {
+                    then.extend([jump(BPF_JEQ, u32::from(type_) << 8, 0, 1), ret(yes)]);
+                }
+            }
             Condition::NotZero(arg) => {
                 then.extend([low(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
                 then.extend([high(arg), jump(BPF_JEQ, 0, 1, 0), ret(yes)]);
@@ -110,6 +124,7 @@ mod tests {
                     word = u32::from_ne_bytes(data[k..k + 4].try_into().expect("four bytes"));
                 }
                 () if code == BPF_RET | BPF_K => return op.k,
+                () if code == BPF_ALU | BPF_AND | BPF_K => word &= op.k,
                 () if code == BPF_JMP | BPF_JEQ | BPF_K => go(word == op.k),
                 () if code == BPF_JMP | BPF_JGE | BPF_K => go(word >= op.k),
                 () if code == BPF_JMP | BPF_JSET | BPF_K => go(word & op.k != 0),
@@ -170,8 +185,16 @@ mod tests {
         }
         let unshare = [libc::CLONE_NEWNS as u64 | 0x400, 0, 0, 0, 0, 0];
         assert_eq!(run(libc::SYS_unshare, unshare), errno(Errno::EPERM));
-        let ioctl = [0, 0xffff_ffff_4008_6602, 0, 0, 0, 0];
-        assert_eq!(run(libc::SYS_ioctl, ioctl), errno(Errno::EOPNOTSUPP));
+        // `FS_IOC_SETFLAGS`, `EXT4_IOC_MIGRATE`, `BTRFS_IOC_SNAP_CREATE`, `F2FS_IOC_SET_PIN_FILE`
+        for sets in [0xffff_ffff_4008_6602, 0x6609, 0x5000_9401, 0x4004_f50d] {
+            let answer = run(libc::SYS_ioctl, [0, sets, 0, 0, 0, 0]);
+            assert_eq!(answer, errno(Errno::EOPNOTSUPP), "{sets:#x}");
+        }
+        // `FS_IOC_GETFLAGS`, `FS_IOC_FSGETXATTR`, `FS_IOC_FIEMAP`, `FICLONE`, `FIOCLEX`
+        for gets in [0x8008_6601, 0x801c_581f, 0xc020_660b, 0x4004_9409, 0x5451] {
+            let answer = run(libc::SYS_ioctl, [0, gets, 0, 0, 0, 0]);
+            assert_eq!(answer, SECCOMP_RET_ALLOW, "{gets:#x}");
+        }
         for typing in [libc::TIOCSTI, 0xffff_ffff_0000_0000 | libc::TIOCSTI, libc::TIOCLINUX] {
             assert_eq!(run(libc::SYS_ioctl, [0, typing, 0, 0, 0, 0]), errno(Errno::EPERM));
         }

@@ -99,6 +99,8 @@ pub(crate) enum Condition {
     Is(u8, &'static [u32]),
     /// Its lower half has one of these bits.
     Any(u8, u32),
+    /// The second byte of its lower half, of an ioctl(2) its type, is one of these, and the lower half none of those.
+    OfType(u8, &'static [u8], &'static [u32]),
     /// It is not 0.
     NotZero(u8),
 }
@@ -172,8 +174,10 @@ fn refused(name: &str, handling: Handling) -> Option<String> {
     match handling {
         Handling::Refuse(errno) => Some(format!("`{name}` {errno:?}")),
         Handling::RefuseIf(conditions) => {
-            let errnos = conditions.iter().map(|(_, errno)| format!("{errno:?}"));
-            Some(format!("`{name}` in part {}", errnos.collect::<Vec<_>>().join(" or ")))
+            let mut errnos: Vec<_> =
+                conditions.iter().map(|(_, errno)| format!("{errno:?}")).collect();
+            errnos.dedup();
+            Some(format!("`{name}` in part {}", errnos.join(" or ")))
         }
         _ => None,
     }
