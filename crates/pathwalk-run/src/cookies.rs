@@ -239,13 +239,13 @@ impl Cookies {
         Ok((cookie, known))
     }
 
-    /// A fifo that stands for one of the tree that has none of the host's behind it.
+    /// A fifo that stands for one of the tree that has none of the host's behind it: by its device and number, as it may have many names.
     ///
     /// # Errors
     ///
     /// As [`Cookies::open`].
-    pub(crate) fn fifo(&mut self, file: &File) -> Result<OwnedFd> {
-        let name = format!("p{:x}", file.place_id());
+    pub(crate) fn fifo(&mut self, dev: u64, ino: u64) -> Result<OwnedFd> {
+        let name = format!("p{:x}", u128::from(dev) << 64 | u128::from(ino));
         let mode = Mode::RUSR | Mode::WUSR;
         match answer(fs::mknodat(&self.room, &name, fs::FileType::Fifo, mode, 0)) {
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -466,7 +466,7 @@ pub(crate) fn empty(room: &OwnedFd, name: impl Arg) {
 /// Whether something is made by this name: a number, alone or behind a letter that no such number begins with.
 fn made_here(name: &str) -> bool {
     let number = name.strip_prefix(['p', 's', 'w']).unwrap_or(name);
-    u64::from_str_radix(number, 16).is_ok_and(|parsed| format!("{parsed:x}") == number)
+    u128::from_str_radix(number, 16).is_ok_and(|parsed| format!("{parsed:x}") == number)
 }
 
 fn task_of(process: u32, thread: u32) -> PathBuf {

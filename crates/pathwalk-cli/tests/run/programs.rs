@@ -284,3 +284,8 @@ X
 python3 run.py"##,
     );
 }
+
+#[test]
+fn a_fifo_is_one_by_all_its_names() {
+    same(&[], "mkfifo one; ln one other; echo through > one & cat other; wait; rm one other");
+}

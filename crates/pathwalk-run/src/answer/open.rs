@@ -154,7 +154,8 @@ pub(super) fn opened(
         return match kind(engine, &file)? {
             FileType::Directory => opened_directory(engine, &file, cloexec),
             FileType::Fifo => {
-                let fifo = engine.cookies.fifo(&file)?;
+                let stat = engine.task.fstat(&file)?;
+                let fifo = engine.cookies.fifo(stat.st_dev, stat.st_ino)?;
                 opened_slowly(engine, caller, &file, fifo, flags)
             }
             // There is nothing behind it.
