@@ -85,6 +85,10 @@ const PRIVATE: [&str; 17] = [
     "fdinfo",
 ];
 
+/// What is asked at each reading who may know it. The kernel would ask it of whom it knows: so where somebody has virtual credentials
+/// what is read is what there was when it was opened.
+const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"];
+
 /// Whose call is being answered, and by which task of the library.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker(Arc<Asked>);
@@ -338,12 +342,7 @@ impl ProcView {
 
     /// What a process has in its memory, by the paths that who asks sees; where this is `numa_maps`, `maps` says which files.
     fn maps(&self, host: OwnedFd, maps: Option<OwnedFd>, vfs: &Vfs) -> Result<Vec<u8>> {
-        let read = |file: OwnedFd| {
-            let mut text = Vec::new();
-            let read = std::fs::File::from(file).read_to_end(&mut text);
-            read.map(|_| text).map_err(|error| errno_of(&error))
-        };
-        let text = read(host)?;
+        let text = all_of(host)?;
         let asker = vfs.task_info(self.asker.0.task.load(Relaxed)).ok_or(Errno::ENOENT)?;
         let path = |id| {
             let known = self.knowns.lock().get(&id).cloned()?;
@@ -351,7 +350,7 @@ impl ProcView {
         };
         Ok(match maps {
             None => mapped::by_paths_of_the_tree(&text, path),
-            Some(maps) => mapped::numa_by_paths_of_the_tree(&text, &read(maps)?, path),
+            Some(maps) => mapped::numa_by_paths_of_the_tree(&text, &all_of(maps)?, path),
         })
     }
 
@@ -657,6 +656,10 @@ impl FileSystem for ProcView {
                     let fd = text_file(&stat_for_others(host)?)?;
                     return Ok(Some(Box::new(Opened::file(fd))));
                 }
+                let people = !self.asker.0.threads.lock().is_empty();
+                if people && process.is_some() && ASKED_AGAIN.contains(&name) {
+                    return Ok(Some(Box::new(Opened::file(text_file(&all_of(host)?)?))));
+                }
                 let person = thread_of(&path).filter(|_| name == "status");
                 match person.and_then(|tid| self.asker.credentials(tid)) {
                     Some(person) => text_file(&status_of(host, &person.credentials)?)?,
@@ -693,6 +696,13 @@ impl FileSystem for ProcView {
     fn evict(&self, node: u64, _unlinked: bool) {
         self.nodes.lock().take_back(node);
     }
+}
+
+/// What is in a file.
+fn all_of(file: OwnedFd) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = std::fs::File::from(file).read_to_end(&mut text);
+    read.map(|_| text).map_err(|error| errno_of(&error))
 }
 
 /// A file that has this text.

@@ -175,6 +175,27 @@ kill $p
 }
 
 #[test]
+fn what_was_opened_of_a_process_tells_nothing_of_what_it_becomes() {
+    if !can_run(&["python3", "sleep"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = r#"cp /bin/sleep /srv/runs; chmod 4755 /srv/runs
+python3 -c '
+import os, subprocess
+os.setgroups([]); os.setresgid(33, 33, 33); os.setresuid(33, 33, 33)
+process = subprocess.Popen(["sh", "-c", "read line; exec /srv/runs 60"], stdin=subprocess.PIPE, text=True)
+while open("/proc/%d/comm" % process.pid).read() != "sh\n": pass
+files = [os.open("/proc/%d/%s" % (process.pid, name), os.O_RDONLY) for name in ("stat", "io", "personality", "syscall")]
+before = [os.pread(file, 1000, 0) for file in files]
+process.stdin.write("go\n"); process.stdin.flush()
+while open("/proc/%d/comm" % process.pid).read() != "runs\n": pass
+print([os.pread(file, 1000, 0) for file in files] == before)
+process.kill()'"#;
+    assert_eq!(said(here.path(), &[&SRV[..], &["sh", "-c", script]].concat()), "True\n");
+}
+
+#[test]
 fn an_orphan_has_what_its_maker_had_or_nothing() {
     let Some(users) = Users::new() else { return };
     let orphans = |program: &str, users_: &str, ends: &str| {
