@@ -5,7 +5,8 @@
 //! itself before its first instruction.
 //!
 //! A program is remembered by what the kernel drew when it made the memory for it: where the code, the stack and the arguments begin. Who
-//! comes of it by fork has the same.
+//! comes of it by fork has the same. Where nothing is drawn (`ADDR_NO_RANDOMIZE`) two programs may have the same, and it is said of neither
+//! what it is.
 //!
 //! Linux: `begin_new_exec`, `proc_exe_link`.
 
@@ -64,7 +65,7 @@ impl Image {
 
 /// The programs for which interpreters run, shared with the file system that shows processes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Images(Arc<Mutex<HashMap<Image, File>>>);
+pub(crate) struct Images(Arc<Mutex<HashMap<Image, Option<File>>>>);
 
 impl Images {
     /// A process runs an interpreter, of which no instruction ran yet, for this program.
@@ -72,9 +73,16 @@ impl Images {
         if self.0.lock().len() >= MANY {
             self.sweep();
         }
-        if let Ok(Some(image)) = Image::of(pid) {
-            self.0.lock().insert(image, program.place_alone());
+        let Ok(Some(image)) = Image::of(pid) else { return };
+        let other =
+            |found: &Option<File>| found.as_ref().map(File::place_id) != Some(program.place_id());
+        let is_another_s = || self.0.lock().get(&image).is_some_and(other);
+        if is_another_s() {
+            // It may be one that nobody runs any more.
+            self.sweep_but(pid);
         }
+        let program = (!is_another_s()).then(|| program.place_alone());
+        self.0.lock().insert(image, program);
     }
 
     /// The program that a process runs, if an interpreter was run for it.
@@ -83,16 +91,21 @@ impl Images {
             return None;
         }
         let image = Image::of(pid).ok()??;
-        self.0.lock().get(&image).cloned()
+        self.0.lock().get(&image).cloned().flatten()
     }
 
     /// Forgets what no process runs.
     pub(crate) fn sweep(&self) {
+        self.sweep_but(0);
+    }
+
+    /// The same, of whatever this one runs.
+    fn sweep_but(&self, pid: u32) {
         if self.0.lock().is_empty() {
             return;
         }
         let run = descendants().and_then(|all| {
-            let images = all.into_iter().map(Image::of);
+            let images = all.into_iter().filter(|&other| other != pid).map(Image::of);
             images.collect::<Result<HashSet<_>>>()
         });
         let Ok(run) = run else { return };
@@ -112,15 +125,20 @@ impl Engine {
         if has == wanted {
             return false;
         }
-        let filters = |pid| status(pid, "Seccomp_filters:");
-        let one = filters(std::process::id()).map_or(1, |own| own + 1);
-        if filters(pid) != Some(one) {
+        if has_own_filter(pid) {
             return false;
         }
         let Some(at) = find_syscall(pid, put.vdso) else { return false };
         let args = [libc::PR_SET_NAME as u64, put.comm, 0];
         self.send_on_first_errand(pid, Call { nr: libc::SYS_prctl, args }, at, mask)
     }
+}
+
+/// Whether a process may have a filter of its own beside that by which its calls come here.
+pub(crate) fn has_own_filter(pid: u32) -> bool {
+    let filters = |pid| status(pid, "Seccomp_filters:");
+    let one = filters(std::process::id()).map_or(1, |own| own + 1);
+    filters(pid) != Some(one)
 }
 
 /// An instruction that makes a call, in what the kernel gives each program.

@@ -10,6 +10,7 @@
 use crate::{
     engine::{Caller, Cloexec, Engine, Reply},
     errand::Call,
+    image::has_own_filter,
     procfs,
     sys::{answer, ptrace},
 };
@@ -116,8 +117,11 @@ impl Engine {
         cloexec: Cloexec,
     ) -> Result<Reply> {
         let tid = caller.tid;
-        // Who is traced goes without; and in the middle of another thread's exec nobody can be seized, who is about to end anyway.
-        let seized = !self.patches.has_to_wait(tid, libc::SYS_execve as u32)
+        // Who is traced goes without; so does who has a filter of its own, which may kill it for the call. In the middle of another
+        // thread's exec nobody can be seized, who is about to end anyway.
+        self.still_waits(caller)?;
+        let seized = !has_own_filter(tid)
+            && !self.patches.has_to_wait(tid, libc::SYS_execve as u32)
             && ptrace::seize(tid).is_ok()
             && ptrace::interrupt(tid).is_ok();
         let number = self.listener.add_fd(caller.id, fd.as_fd(), cloexec == Cloexec::Yes, true);
