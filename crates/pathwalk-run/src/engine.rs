@@ -60,8 +60,8 @@ pub(crate) struct Caller {
     pub(crate) id: u64,
     pub(crate) tid: u32,
     pub(crate) args: [u64; 6],
-    /// The paths that were copied, to be told.
-    pub(crate) paths: RefCell<Vec<Vec<u8>>>,
+    /// The paths that were copied, and which argument each is.
+    pub(crate) paths: RefCell<Vec<(usize, Vec<u8>)>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
 }
@@ -77,15 +77,18 @@ impl Caller {
         self.args[index] as u32
     }
 
-    /// Copies a path.
+    /// Copies a path, once.
     ///
     /// # Errors
     ///
     /// - `EFAULT`: there is none.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     pub(crate) fn path(&self, index: usize) -> Result<Vec<u8>> {
+        if let Some((_, path)) = self.paths.borrow().iter().find(|(copied, _)| *copied == index) {
+            return Ok(path.clone());
+        }
         let path = memory::read_string(self.tid, self.args[index], pathwalk::abi::PATH_MAX - 1)?;
-        self.paths.borrow_mut().push(path.clone());
+        self.paths.borrow_mut().push((index, path.clone()));
         Ok(path)
     }
 

@@ -33,7 +33,7 @@ const LONGEST: usize = 15;
 const VDSO: usize = 16 << 10;
 /// `syscall`
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// So many programs are kept without a look at who runs them.
+/// So many programs are kept without a look at who runs them, beside twice as many as were run when it was looked last.
 const MANY: usize = 256;
 
 /// What fork keeps and exec draws anew.
@@ -65,33 +65,41 @@ impl Image {
 
 /// The programs for which interpreters run, shared with the file system that shows processes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Images(Arc<Mutex<HashMap<Image, Option<File>>>>);
+pub(crate) struct Images(Arc<Mutex<Programs>>);
+
+#[derive(Debug, Default)]
+struct Programs {
+    by_image: HashMap<Image, Option<File>>,
+    /// As many were run when it was looked last.
+    run: usize,
+}
 
 impl Images {
     /// A process runs an interpreter, of which no instruction ran yet, for this program.
     pub(crate) fn runs(&self, pid: u32, program: &File) {
-        if self.0.lock().len() >= MANY {
+        let many = |programs: &Programs| programs.by_image.len() >= 2 * programs.run + MANY;
+        if many(&self.0.lock()) {
             self.sweep();
         }
         let Ok(Some(image)) = Image::of(pid) else { return };
         let other =
             |found: &Option<File>| found.as_ref().map(File::place_id) != Some(program.place_id());
-        let is_another_s = || self.0.lock().get(&image).is_some_and(other);
+        let is_another_s = || self.0.lock().by_image.get(&image).is_some_and(other);
         if is_another_s() {
             // It may be one that nobody runs any more.
             self.sweep_but(pid);
         }
         let program = (!is_another_s()).then(|| program.place_alone());
-        self.0.lock().insert(image, program);
+        self.0.lock().by_image.insert(image, program);
     }
 
     /// The program that a process runs, if an interpreter was run for it.
     pub(crate) fn program(&self, pid: u32) -> Option<File> {
-        if self.0.lock().is_empty() {
+        if self.0.lock().by_image.is_empty() {
             return None;
         }
         let image = Image::of(pid).ok()??;
-        self.0.lock().get(&image).cloned().flatten()
+        self.0.lock().by_image.get(&image).cloned().flatten()
     }
 
     /// Forgets what no process runs.
@@ -101,7 +109,7 @@ impl Images {
 
     /// The same, of whatever this one runs.
     fn sweep_but(&self, pid: u32) {
-        if self.0.lock().is_empty() {
+        if self.0.lock().by_image.is_empty() {
             return;
         }
         let run = descendants().and_then(|all| {
@@ -109,7 +117,9 @@ impl Images {
             images.collect::<Result<HashSet<_>>>()
         });
         let Ok(run) = run else { return };
-        self.0.lock().retain(|image, _| run.contains(&Some(*image)));
+        let mut programs = self.0.lock();
+        programs.by_image.retain(|image, _| run.contains(&Some(*image)));
+        programs.run = programs.by_image.len();
     }
 }
 

@@ -132,6 +132,9 @@ const WAITING: [i64; 8] = [
 /// A call for which the thread got a descriptor that another thread closed is made again, so often.
 const MOST_TRIES: u32 = 10_000;
 
+/// So many threads that make one again are kept without a look at whether they are there.
+const MOST_AGAIN: usize = 256;
+
 /// How far a thread is whose registers were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -693,6 +696,10 @@ impl Engine {
             again.rax = again.orig_rax;
             again.rip -= SYSCALL;
             again.orig_rax = u64::MAX;
+            if self.patches.again.len() >= MOST_AGAIN {
+                // Who ended makes it no more.
+                self.patches.again.retain(|&tid, _| !kin::is_ending(tid));
+            }
             self.patches.again.insert(tid, patch.tries + 1);
             let _ = ptrace::set_registers(tid, again);
             settle(tid, true, patch.mask);

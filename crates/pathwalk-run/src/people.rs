@@ -614,6 +614,8 @@ impl People {
         self.threads.lock().retain(|tid, thread| !has_ended(*tid, thread.begun));
         self.nobody.retain(|tid, since| !has_ended(*tid, *since));
         self.next.retain(|tid, (since, ..)| !has_ended(*tid, *since));
+        let own = std::process::id();
+        self.reapers.retain(|&process| process == own || !is_ending(process));
     }
 }
 

@@ -155,7 +155,7 @@ impl Trace {
 /// `1234 openat("/tmp/a") = ENOENT`
 fn line(name: &str, caller: &Caller, reply: &Result<Reply>) -> String {
     let mut line = format!("{} {name}(", caller.tid);
-    for (index, path) in caller.paths.borrow().iter().enumerate() {
+    for (index, (_, path)) in caller.paths.borrow().iter().enumerate() {
         let comma = if index > 0 { ", " } else { "" };
         let _ = write!(line, "{comma}\"{}\"", path.escape_ascii());
     }

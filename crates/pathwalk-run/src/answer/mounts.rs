@@ -155,6 +155,9 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         // What is remembered of files that nobody has any more keeps it busy.
         engine.forget_unused();
         answer = mounts.umount2(&task, &path, flags);
+    } else if answer.is_ok() && flags.contains(UmountFlags::DETACH) {
+        // What was in it need not stay any longer than somebody has it.
+        engine.forget_unused();
     }
     engine.handles.let_go_unmounted();
     done(answer)

@@ -293,7 +293,10 @@ pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             _ => return Err(Errno::EINVAL),
         },
         libc::PR_SET_CHILD_SUBREAPER => {
-            if let Some(people) = &mut engine.people {
+            // Who takes none any more may have some.
+            if let Some(people) = &mut engine.people
+                && two != 0
+            {
                 people.reaps(caller.tid);
             }
             return Ok(Reply::Pass);
