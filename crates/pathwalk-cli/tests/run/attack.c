@@ -1292,6 +1292,41 @@ static void executes(char **args)
 	printf("%s %s\n", reached ? "REACHED" : "never", ran ? "ran" : "never ran");
 }
 
+/* A thread whose exec fails when it has ended the others of its process; then processes that are given the numbers that it had. */
+static void *runs_broken(void *number)
+{
+	*(int *)number = gettid();
+	execl("./broken", "broken", NULL);
+	return NULL;
+}
+
+static void stale(char **args)
+{
+	int *number = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), status;
+	char byte;
+	(void)args;
+	pid_t process = fork();
+	if (process == 0) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, runs_broken, number);
+		pthread_join(thread, NULL);
+		_exit(9);
+	}
+	waitpid(process, &status, 0);
+	printf("%d %d %d\n", process, *number, WIFSIGNALED(status));
+	fflush(stdout);
+	while (read(0, &byte, 1) == 1) {
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(5);
+			_exit(chdir("/") ? 1 : 0);
+		}
+		waitpid(child, &status, 0);
+		printf("%d %d\n", child, status);
+		fflush(stdout);
+	}
+}
+
 static const struct { const char *word; void (*does)(char **args); } attacks[] = {
 	{"open", open_it}, {"openat2", openat2_it}, {"links", links}, {"rewritten", rewritten},
 	{"sends", sends}, {"often", often}, {"moved", moved}, {"calls", calls}, {"supervisor", supervisor},
@@ -1304,6 +1339,7 @@ static const struct { const char *word; void (*does)(char **args); } attacks[] =
 	{"handed_on", handed_on}, {"late", late}, {"victim", victim}, {"reaps", reaps}, {"instruction", instruction},
 	{"meanwhile", meanwhile}, {"closed", closed}, {"copies", copies}, {"watched", watched},
 	{"into", into}, {"sleeps", sleeps},
+	{"stale", stale},
 };
 
 int main(int count, char **args)

@@ -72,7 +72,7 @@ impl Attack {
         said(self.here.path(), &[&["./attack"], args].concat())
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
         command.args(["run", "./attack"]).args(args).current_dir(self.here.path());
         command
@@ -90,7 +90,7 @@ fn in_time(mut command: Command) -> String {
 }
 
 /// By which signal a process ended, if by one; it must end soon.
-fn ended(child: &mut Child) -> Option<i32> {
+pub(crate) fn ended(child: &mut Child) -> Option<i32> {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
