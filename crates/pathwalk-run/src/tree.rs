@@ -6,8 +6,8 @@ use crate::{
     sys::answer,
 };
 use pathwalk::{
-    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities, MemFs,
-    MountFlags, OpenFlags, Result, Task, Timespec, Vfs, fs::FileSystem,
+    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities,
+    InotifyLimits, MemFs, MountFlags, OpenFlags, Result, Task, Timespec, Vfs, fs::FileSystem,
 };
 use rustix::{fs, time};
 use std::{
@@ -105,13 +105,18 @@ pub(crate) fn make(
     Ok((vfs, task))
 }
 
-/// As the host is set: of what `fs.protected_*` forbid on it.
+/// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself.
 fn config() -> Config {
     let set = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/fs/protected_{name}")).ok()?;
         text.trim().parse::<u8>().ok()
     };
-    let mut config = Config { clock: Some(coarse_time), ..Config::default() };
+    let inotify = InotifyLimits {
+        max_queued_events: u32::MAX,
+        max_user_watches: u32::MAX,
+        ..InotifyLimits::default()
+    };
+    let mut config = Config { clock: Some(coarse_time), inotify, ..Config::default() };
     if let Some(symlinks) = set("symlinks") {
         config.protected_symlinks = symlinks != 0;
     }
