@@ -304,10 +304,10 @@ impl Cookies {
         Ok(written)
     }
 
-    /// All that is known, and hardly more that no process has.
-    pub(crate) fn in_use(&mut self) -> Vec<HostId> {
+    /// All that is known, and hardly more that no process has; `before` as for [`sweep`](Self::sweep).
+    pub(crate) fn in_use(&mut self, before: impl FnOnce(&Self)) -> Vec<HostId> {
         if self.known.lock().len() > 2 * self.kept + FEW {
-            self.sweep();
+            self.sweep(before);
         }
         self.known.lock().keys().copied().collect()
     }
@@ -326,18 +326,19 @@ impl Cookies {
     }
 
     /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
-    /// unless somebody here holds it.
-    pub(crate) fn make_room(&mut self) {
+    /// unless somebody here holds it. `before` is as for [`sweep`](Self::sweep).
+    pub(crate) fn make_room(&mut self, before: impl FnOnce(&Self)) {
         if self.known.lock().len() < self.enough {
             return;
         }
-        self.sweep();
+        self.sweep(before);
         self.enough = (2 * self.known.lock().len()).max(ENOUGH);
     }
 
-    /// Forgets what no process has.
-    pub(crate) fn sweep(&mut self) {
+    /// Forgets what no process has. `before` is done while it is still known what that was, and is closed by now.
+    pub(crate) fn sweep(&mut self, before: impl FnOnce(&Self)) {
         let Ok(Some(used)) = used() else { return };
+        before(self);
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =

@@ -436,7 +436,8 @@ impl Engine {
         if self.room.is_needed(self.listener.fd()) {
             self.sweep();
         }
-        self.cookies.make_room();
+        let Self { cookies, watches, task, .. } = self;
+        cookies.make_room(|cookies| watches.hear(cookies, task));
         self.let_go();
         self.handles.tidy_up();
         self.asker.set(call.tid);
@@ -491,7 +492,8 @@ impl Engine {
         self.asker.images().sweep();
         self.loads.forget_ended();
         self.sockets.forget_unused();
-        self.cookies.sweep();
+        let Self { cookies, watches, task, .. } = self;
+        cookies.sweep(|cookies| watches.hear(cookies, task));
     }
 
     /// Who does not wait any more needs no answer.

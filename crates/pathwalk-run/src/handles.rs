@@ -17,7 +17,7 @@
 //!
 //! Linux: `fs/fhandle.c`, `shmem_encode_fh`; name_to_handle_at(2).
 
-use crate::cookies::Cookies;
+use crate::{cookies::Cookies, watches::Watches};
 use pathwalk::{At, AtFlags, Errno, File, Reach, Result, Statx, StatxMask, Task};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -115,7 +115,7 @@ impl Handles {
         &mut self,
         task: &Task,
         bytes: Bytes,
-        cookies: &mut Cookies,
+        (cookies, watches): (&mut Cookies, &mut Watches),
     ) -> Result<File> {
         self.clock += 1;
         let named = self.named.get_mut(&bytes).ok_or(Errno::ESTALE)?;
@@ -137,7 +137,7 @@ impl Handles {
         if found.as_ref().is_some_and(|(_, names)| *names == 0) {
             // Who is remembered to have it may have closed it.
             found = None;
-            cookies.sweep();
+            cookies.sweep(|cookies| watches.hear(cookies, task));
             found = found.or_else(|| open(cookies));
         }
         match found {
@@ -273,10 +273,12 @@ mod tests {
             all.push(handles.name(&task, &made(&task, &path)).expect("it has one"));
             assert!(handles.named.len() <= MOST && handles.by_number.len() == handles.named.len());
             // The first is asked about all the time.
-            assert!(handles.find(&task, all[0], &mut cookies).is_ok());
+            assert!(handles.find(&task, all[0], (&mut cookies, &mut Watches::default())).is_ok());
         }
         let find = |handles: &mut Handles, cookies: &mut Cookies, index: usize| {
-            handles.find(&task, all[index], cookies).map(|file| file.ino())
+            handles
+                .find(&task, all[index], (cookies, &mut Watches::default()))
+                .map(|file| file.ino())
         };
         assert_eq!(find(&mut handles, &mut cookies, 1), Err(Errno::ESTALE));
         assert_eq!(

@@ -19,6 +19,9 @@
 //! - A shadow has a name as long as its file has. Then a descriptor with `O_PATH`, which nobody is told of, keeps it until the file
 //!   goes.
 //! - What the program has open is open here too, where both its opening and its closing are to be told.
+//! - A program may be given the directory that the private one lies in, and put something else in the place of what is here. So
+//!   nothing is done by a path of two names, and no symlink followed: what is opened with `O_PATH` must be what was made here, and it
+//!   is gone on from that.
 //!
 //! Manual: inotify(7).
 
@@ -26,11 +29,11 @@ use crate::{
     cookies::{HostId, empty},
     sys::{answer, process::by_number},
 };
-use pathwalk::{InotifyMask, Result};
+use pathwalk::{Errno, InotifyMask, Result};
 use rustix::{
     fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT},
     io,
-    path::Arg,
+    process::geteuid,
 };
 use std::{collections::HashMap, os::fd::OwnedFd};
 
@@ -150,14 +153,12 @@ impl Shadows {
     /// Those of making files in the private directory.
     pub(crate) fn make(&mut self, wd: i32, of: InTree, names: &[(Box<[u8]>, bool)]) -> Result<()> {
         let name = self.new_name();
-        self.put(name.as_bytes(), of.directory)?;
-        let made = names
-            .iter()
-            .try_for_each(|(child, directory)| self.put(&below(&name, child), *directory))
-            .and_then(|()| answer(fs::statat(&self.room, &name, AtFlags::SYMLINK_NOFOLLOW)));
+        put(&self.room, name.as_bytes(), of.directory)?;
+        let (made, id) = found_in(&self.room, name.as_bytes()).ok_or(Errno::ENOSPC)?;
+        let filled = names.iter().try_for_each(|(child, directory)| put(&made, child, *directory));
         let shadow = Shadow {
             of,
-            id: HostId::new(0, 0),
+            id,
             name,
             kept: None,
             loses_name: false,
@@ -165,9 +166,9 @@ impl Shadows {
             only_linked: true,
             open: HashMap::new(),
         };
-        match made {
-            Ok(stat) => {
-                self.shadows.insert(wd, Shadow { id: HostId::of(&stat), ..shadow });
+        match filled {
+            Ok(()) => {
+                self.shadows.insert(wd, shadow);
                 Ok(())
             }
             Err(errno) => {
@@ -177,13 +178,28 @@ impl Shadows {
         }
     }
 
-    /// The path by which this process finds a shadow.
-    pub(crate) fn path(&self, wd: i32) -> Option<String> {
+    /// A shadow, if nobody has put something else in its place.
+    fn itself(&self, shadow: &Shadow) -> Option<OwnedFd> {
+        if let Some(kept) = &shadow.kept {
+            return kept.try_clone().ok();
+        }
+        let (found, id) = found_in(&self.room, shadow.name.as_bytes())?;
+        (id == shadow.id).then_some(found)
+    }
+
+    /// The shadow of a directory that has a name.
+    fn directory(&self, wd: i32) -> Option<OwnedFd> {
         let shadow = self.shadows.get(&wd)?;
-        Some(match &shadow.kept {
-            Some(kept) => by_number(kept),
-            None => format!("{}/{}", by_number(&self.room), shadow.name),
-        })
+        let has_names = shadow.of.directory && shadow.kept.is_none();
+        has_names.then(|| self.itself(shadow)).flatten()
+    }
+
+    /// Where an event is about a file: its shadow, or the name in one. It is opened with `O_PATH`.
+    pub(crate) fn place(&self, wd: i32, name: &[u8]) -> Option<OwnedFd> {
+        if name.is_empty() {
+            return self.itself(self.shadows.get(&wd)?);
+        }
+        Some(found_in(&self.directory(wd)?, name)?.0)
     }
 
     /// This is watched for from now on.
@@ -206,32 +222,16 @@ impl Shadows {
         if shadow.kept.is_some() {
             return;
         }
-        let mut flags = AtFlags::empty();
+        let Some(itself) = self.itself(&shadow) else { return };
         if shadow.of.directory {
-            empty(&self.room, &shadow.name);
-            flags = AtFlags::REMOVEDIR;
+            empty(&itself, ".");
         }
-        // What is left goes with the private directory.
-        let _ = fs::unlinkat(&self.room, &shadow.name, flags);
+        take(&self.room, shadow.name.as_bytes(), shadow.of.directory);
     }
 
     fn new_name(&mut self) -> String {
         self.next += 1;
         format!("w{:x}", self.next)
-    }
-
-    /// Makes a name.
-    fn put(&self, path: &[u8], directory: bool) -> Result<()> {
-        answer(if directory {
-            fs::mkdirat(&self.room, path, Mode::RWXU)
-        } else {
-            fs::mknodat(&self.room, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
-        })
-    }
-
-    fn take(&self, path: &[u8], directory: bool) {
-        let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        let _ = fs::unlinkat(&self.room, path, flags);
     }
 
     /// The file has lost its last name, or is about to: that of a directory nobody is told of.
@@ -259,13 +259,16 @@ impl Shadows {
 
     /// Takes a shadow's name, and keeps it by a descriptor.
     fn unname(&mut self, wd: i32) {
-        let Some(shadow) = self.shadows.get_mut(&wd).filter(|shadow| shadow.kept.is_none()) else {
+        let has_name = |shadow: &&Shadow| shadow.kept.is_none();
+        let Some(itself) =
+            self.shadows.get(&wd).filter(has_name).and_then(|shadow| self.itself(shadow))
+        else {
             return;
         };
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        shadow.kept = fs::openat(&self.room, &shadow.name, flags, Mode::empty()).ok();
-        let (name, directory) = (shadow.name.clone(), shadow.of.directory);
-        self.take(name.as_bytes(), directory);
+        if let Some(shadow) = self.shadows.get_mut(&wd) {
+            shadow.kept = Some(itself);
+            take(&self.room, shadow.name.as_bytes(), shadow.of.directory);
+        }
     }
 
     /// Opens what somebody has open who opened it before it was to be told, which nobody watches yet.
@@ -288,17 +291,20 @@ impl Shadows {
         let Some(shadow) = self.shadows.get_mut(&first.wd) else { return 1 };
         let what = first.mask - InotifyMask::ISDIR;
         let directory = first.mask.contains(InotifyMask::ISDIR);
-        let path = below(&shadow.name, &first.name);
         match what {
             InotifyMask::CREATE => {
-                let _ = self.put(&path, directory);
+                if let Some(dir) = self.directory(first.wd) {
+                    let _ = put(&dir, &first.name, directory);
+                }
             }
             InotifyMask::DELETE => {
                 self.lost(first.wd, &first.name);
-                self.take(&path, directory);
+                if let Some(dir) = self.directory(first.wd) {
+                    take(&dir, &first.name, directory);
+                }
             }
             InotifyMask::MOVED_FROM => return self.moved(first, others),
-            InotifyMask::MOVED_TO => return self.came(first, others, &path),
+            InotifyMask::MOVED_TO => return self.came(first, others),
             InotifyMask::MOVE_SELF => self.moved_itself(first.wd),
             InotifyMask::DELETE_SELF => {
                 self.unname(first.wd);
@@ -318,16 +324,6 @@ impl Shadows {
         1
     }
 
-    /// Where an event is about a file: its shadow, or the name in one.
-    fn place(&self, wd: i32, name: &[u8]) -> Option<Vec<u8>> {
-        let shadow = self.shadows.get(&wd)?;
-        Some(match &shadow.kept {
-            Some(kept) if name.is_empty() => by_number(kept).into_bytes(),
-            Some(_) => return None,
-            None => below(&shadow.name, name),
-        })
-    }
-
     /// What was open by a name has none any more.
     fn lost(&mut self, wd: i32, name: &[u8]) {
         let open = self.shadows.get_mut(&wd).and_then(|shadow| shadow.open.get_mut(name));
@@ -336,7 +332,7 @@ impl Shadows {
 
     /// A name left one directory, and came into the same or another one, or into one that nobody watches.
     fn moved(&mut self, from: &Told, others: &[Told]) -> usize {
-        let Some(old) = self.place(from.wd, &from.name) else { return 1 };
+        let Some(old) = self.directory(from.wd) else { return 1 };
         let is_other_side = |to: &&Told| {
             to.mask.contains(InotifyMask::MOVED_TO)
                 && to.cookie == from.cookie
@@ -346,7 +342,7 @@ impl Shadows {
             self.left(from, &old);
             return 1;
         };
-        let Some(new) = self.place(to.wd, &to.name) else { return 2 };
+        let Some(new) = self.directory(to.wd) else { return 2 };
         // Two names that take each other's place are moved by one call. What was moved first may have been told of that in between.
         let between = between(&others[1..]);
         if let [back, back_to, ..] = &others[1 + between..]
@@ -355,7 +351,7 @@ impl Shadows {
             && (back.wd, &back.name) == (to.wd, &to.name)
             && (back_to.wd, &back_to.name) == (from.wd, &from.name)
         {
-            let _ = fs::renameat_with(&self.room, old, &self.room, new, RenameFlags::EXCHANGE);
+            let _ = fs::renameat_with(&old, &*from.name, &new, &*to.name, RenameFlags::EXCHANGE);
             let (one, other) = (self.open_by(from), self.open_by(to));
             self.is_open_by(to, one);
             self.is_open_by(from, other);
@@ -365,22 +361,23 @@ impl Shadows {
         self.lost(to.wd, &to.name);
         let mut open = self.open_by(from);
         if open.is_empty() && !self.wanted(from.wd).contains(InotifyMask::OPEN) {
-            let coming = self.coming.clone().into_iter();
-            open = coming.filter_map(|by| self.opened_at(&old, by)).collect();
+            open = self.opened_anew(&old, &from.name);
             self.open += open.len();
         }
-        let _ = fs::renameat(&self.room, old, &self.room, new);
+        let _ = fs::renameat(&old, &*from.name, &new, &*to.name);
         self.is_open_by(to, open);
         2
     }
 
     /// Takes out what is open by a name, and has it.
     fn open_by(&mut self, of: &Told) -> Vec<Open> {
-        let shadow = self.shadows.get_mut(&of.wd);
-        let Some(open) = shadow.and_then(|shadow| shadow.open.get_mut(&of.name)) else {
-            return Vec::new();
-        };
-        open.extract_if(.., |open| !open.by.unlinked).collect()
+        let Some(shadow) = self.shadows.get_mut(&of.wd) else { return Vec::new() };
+        let Some(open) = shadow.open.get_mut(&of.name) else { return Vec::new() };
+        let taken = open.extract_if(.., |open| !open.by.unlinked).collect();
+        if open.is_empty() {
+            shadow.open.remove(&of.name);
+        }
+        taken
     }
 
     fn is_open_by(&mut self, of: &Told, open: Vec<Open>) {
@@ -392,24 +389,24 @@ impl Shadows {
     }
 
     /// A name left for where nobody watches: it is moved out, and then removed.
-    fn left(&mut self, from: &Told, path: &[u8]) {
+    fn left(&mut self, from: &Told, dir: &OwnedFd) {
         let name = self.new_name();
-        if fs::renameat(&self.room, path, &self.room, &name).is_ok() {
-            self.take(name.as_bytes(), from.mask.contains(InotifyMask::ISDIR));
+        if fs::renameat(dir, &*from.name, &self.room, &name).is_ok() {
+            take(&self.room, name.as_bytes(), from.mask.contains(InotifyMask::ISDIR));
         }
         let open = self.open_by(from);
         self.open -= open.len();
     }
 
     /// A name came from where nobody watches: it is made elsewhere, and moved in. What it takes the place of may go there.
-    fn came(&mut self, to: &Told, others: &[Told], path: &[u8]) -> usize {
+    fn came(&mut self, to: &Told, others: &[Told]) -> usize {
         let directory = to.mask.contains(InotifyMask::ISDIR);
+        let Some(dir) = self.directory(to.wd) else { return 1 };
         let name = self.new_name();
-        if self.put(name.as_bytes(), directory).is_err() {
+        if put(&self.room, name.as_bytes(), directory).is_err() {
             return 1;
         }
-        let comes: Vec<_> =
-            self.coming.clone().into_iter().filter_map(|by| self.opened_at(&name, by)).collect();
+        let comes = self.opened_anew(&self.room, name.as_bytes());
         self.open += comes.len();
         let between = between(others);
         let left = others.get(between).filter(|from| {
@@ -417,10 +414,10 @@ impl Shadows {
                 && (from.wd, &from.name) == (to.wd, &to.name)
         });
         let flags = if left.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
-        let moved = fs::renameat_with(&self.room, &name, &self.room, path, flags);
+        let moved = fs::renameat_with(&self.room, &name, &dir, &*to.name, flags);
         let other = left.map_or(directory, |left| left.mask.contains(InotifyMask::ISDIR));
         if moved.is_err() || left.is_some() {
-            self.take(name.as_bytes(), if moved.is_err() { directory } else { other });
+            take(&self.room, name.as_bytes(), if moved.is_err() { directory } else { other });
         }
         match left {
             Some(left) => self.open -= self.open_by(left).len(),
@@ -444,25 +441,27 @@ impl Shadows {
         }
     }
 
-    /// Opens what is in the private directory, if there is room for one more.
-    fn opened_at(&self, path: impl Arg, by: By) -> Option<Open> {
-        if self.open >= OPEN {
-            return None;
+    /// Opens what gets a name, as often as that is open.
+    fn opened_anew(&self, dir: &OwnedFd, name: &[u8]) -> Vec<Open> {
+        let room = OPEN.saturating_sub(self.open);
+        let coming = self.coming.iter().take(room);
+        if coming.len() == 0 {
+            return Vec::new();
         }
-        let fd = fs::openat(&self.room, path, flags(by), Mode::empty()).ok()?;
-        Some(Open { fd, by })
+        let Some((place, _)) = found_in(dir, name) else { return Vec::new() };
+        coming.filter_map(|&by| Some(Open { fd: opened_as(&place, by)?, by })).collect()
     }
 
     /// Opens a name, and keeps it open, if there is room.
     fn open(&mut self, wd: i32, name: &[u8], by: By) -> Option<OwnedFd> {
-        let place = self.place(wd, name)?;
-        let fd = fs::openat(&self.room, place, flags(by), Mode::empty()).ok()?;
-        let open = self.shadows.get_mut(&wd)?.open.entry(name.into()).or_default();
-        if self.open >= OPEN || open.len() >= OPEN_BY_NAME {
+        let fd = opened_as(&self.place(wd, name)?, by)?;
+        let names = &mut self.shadows.get_mut(&wd)?.open;
+        let by_name = names.get(name).map_or(0, Vec::len);
+        if self.open >= OPEN || by_name >= OPEN_BY_NAME {
             return Some(fd);
         }
         self.open += 1;
-        open.push(Open { fd, by });
+        names.entry(name.into()).or_default().push(Open { fd, by });
         None
     }
 
@@ -476,7 +475,8 @@ impl Shadows {
 
     /// Closes what is open by a name and is most like this: first that which has its name or not, as this has.
     fn close(&mut self, told: &Told) -> Option<Open> {
-        let open = self.shadows.get_mut(&told.wd)?.open.get_mut(&told.name)?;
+        let names = &mut self.shadows.get_mut(&told.wd)?.open;
+        let open = names.get_mut(&told.name)?;
         let writes = match told.mask - InotifyMask::ISDIR {
             InotifyMask::CLOSE_WRITE => true,
             InotifyMask::CLOSE_NOWRITE => false,
@@ -486,7 +486,11 @@ impl Shadows {
         let exactly = |open: &Open| same(open) && open.by.unlinked == told.by.unlinked;
         let at = open.iter().position(exactly).or_else(|| open.iter().position(same))?;
         self.open -= 1;
-        Some(open.swap_remove(at))
+        let closed = open.swap_remove(at);
+        if open.is_empty() {
+            names.remove(&told.name);
+        }
+        Some(closed)
     }
 
     /// Nobody wants to know; but what is closed is closed here too.
@@ -533,7 +537,7 @@ impl Shadows {
         open.sort_by_key(|open| !open.by.writes);
         match open.first() {
             Some(open) if open.by.writes && what == InotifyMask::MODIFY => {
-                let _ = io::pwrite(&open.fd, b"w", 0);
+                write(&open.fd);
             }
             _ if shadow.only_linked => {}
             Some(open) => {
@@ -546,7 +550,7 @@ impl Shadows {
 
     fn set_times(&self, told: &Told, times: &Timestamps) {
         if let Some(place) = self.place(told.wd, &told.name) {
-            let _ = fs::utimensat(&self.room, place, times, AtFlags::empty());
+            let _ = fs::utimensat(fs::CWD, by_number(&place), times, AtFlags::empty());
         }
     }
 }
@@ -559,23 +563,49 @@ impl Drop for Shadows {
     }
 }
 
-/// How something is opened, as it was opened elsewhere.
-fn flags(by: By) -> OFlags {
+/// Makes a name in a directory.
+fn put(dir: &OwnedFd, name: &[u8], directory: bool) -> Result<()> {
+    answer(if directory {
+        fs::mkdirat(dir, name, Mode::RWXU)
+    } else {
+        fs::mknodat(dir, name, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
+    })
+}
+
+/// What is left goes with the private directory.
+fn take(dir: &OwnedFd, name: &[u8], directory: bool) {
+    let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    let _ = fs::unlinkat(dir, name, flags);
+}
+
+/// What is in a directory, if it can have been made here: a directory, or a file with no other name. It is opened with `O_PATH`.
+fn found_in(dir: &OwnedFd, name: &[u8]) -> Option<(OwnedFd, HostId)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = fs::openat(dir, name, flags, Mode::empty()).ok()?;
+    let stat = fs::fstat(&fd).ok()?;
+    let known = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => true,
+        FileType::RegularFile => stat.st_nlink <= 1,
+        _ => false,
+    };
+    (known && stat.st_uid == geteuid().as_raw()).then(|| (fd, HostId::of(&stat)))
+}
+
+/// Writes to a file, unless somebody else did.
+fn write(file: &OwnedFd) {
+    if fs::fstat(file).is_ok_and(|stat| stat.st_nlink <= 1 && stat.st_size <= 1) {
+        let _ = io::pwrite(file, b"w", 0);
+    }
+}
+
+/// Opens what was found, as it was opened elsewhere.
+fn opened_as(place: &OwnedFd, by: By) -> Option<OwnedFd> {
     let access = if by.writes { OFlags::RDWR } else { OFlags::RDONLY };
-    access | OFlags::NONBLOCK | OFlags::CLOEXEC
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    fs::open(by_number(place), flags, Mode::empty()).ok()
 }
 
 /// How often it is told that something itself moved, before anything else.
 fn between(told: &[Told]) -> usize {
     told.iter().take_while(|told| told.mask == InotifyMask::MOVE_SELF).count()
-}
-
-/// The path of a name in a shadow, or of that itself.
-fn below(shadow: &str, name: &[u8]) -> Vec<u8> {
-    let mut path = shadow.as_bytes().to_vec();
-    if !name.is_empty() {
-        path.push(b'/');
-        path.extend_from_slice(name);
-    }
-    path
 }

@@ -15,7 +15,7 @@
 
 use crate::{
     answer::watch::following,
-    cookies::{HostId, is_written, look_at_all, open_of},
+    cookies::{Cookies, HostId, is_written, look_at_all, open_of},
     engine::{Base, Engine},
     kin,
     shadow::{By, CLOSE, InTree, Shadows, Told},
@@ -39,6 +39,10 @@ use std::{
     collections::{HashMap, HashSet},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -49,6 +53,8 @@ pub(crate) const OPENING: WatchFlags = CONTENTS.union(WatchFlags::OPEN);
 
 /// What is done with open files.
 const BY_OPEN_FILES: InotifyMask = InotifyMask::ACCESS.union(InotifyMask::MODIFY).union(CLOSE);
+/// What of that the library tells of what it does itself, and the host too.
+const BY_BOTH: InotifyMask = InotifyMask::ACCESS.union(InotifyMask::MODIFY);
 /// So many are kept without a look at who watches.
 const ENOUGH: usize = 64;
 /// After so many calls and events it is looked who watches, if that takes no more than this part of the time.
@@ -60,6 +66,12 @@ const LATE: Duration = Duration::from_secs(2);
 /// So many bytes of a listing, and of events, are read at once.
 const LISTED: usize = 64 << 10;
 const EVENTS: usize = 4 << 10;
+/// So many events are told one by one; of more that are there at once it is told once that a file was read, and once that it was
+/// written, until something else happened to it.
+const EACH: usize = 64;
+
+/// By what two events are the same: their watch, what happened, and the name.
+type Key = (i32, InotifyMask, Box<[u8]>);
 
 /// All watches; none where nobody watches.
 #[derive(Default)]
@@ -75,18 +87,37 @@ struct Heard {
     ids: HashMap<i32, HostId>,
     wds: HashMap<HostId, (i32, WatchFlags)>,
     shadows: Shadows,
-    /// What is to be told.
+    /// What is to be told; and before that what was heard of those who are not known any more.
     told: Vec<Told>,
+    earlier: Vec<Told>,
     /// The file that lost its last name by the call that is being answered.
     gone: Option<i32>,
-    /// Fifos that are about to be opened, and whether for writing.
-    fifos: HashMap<HostId, Vec<bool>>,
+    /// Fifos that are about to be opened.
+    fifos: HashMap<HostId, Vec<Opening>>,
     turns: usize,
     /// How many shadows may be there before it is looked who watches; and when that was done, and how long it took.
     enough: usize,
     looked: Option<(Instant, Duration)>,
     /// When it is looked again whether what has no name is gone, and how long after that again.
     again: Option<(Instant, Duration)>,
+}
+
+/// An opening that may wait, and may fail.
+#[derive(Clone, Default)]
+pub(crate) struct Opening {
+    writes: bool,
+    failed: Arc<AtomicBool>,
+}
+
+impl Opening {
+    /// It is not to be told.
+    pub(crate) fn fails(&self) {
+        self.failed.store(true, Relaxed);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.failed.load(Relaxed)
+    }
 }
 
 /// What begins with files that are open already.
@@ -114,21 +145,41 @@ impl Watches {
         Some(at.saturating_duration_since(Instant::now()))
     }
 
-    /// A file was opened for a call, and the program gets this descriptor: it is heard what is done by it, if anybody wants to know.
-    pub(crate) fn opened(&mut self, fd: impl AsFd, writes: bool, what: WatchFlags) {
-        let Some(heard) = &mut self.0 else { return };
+    /// A file was opened for a call, or is about to be, and the program gets this descriptor: it is heard what is done by it, if
+    /// anybody wants to know.
+    pub(crate) fn opened(&mut self, fd: impl AsFd, writes: bool, what: WatchFlags) -> Opening {
+        let opening = Opening { writes, ..Opening::default() };
+        let Some(heard) = &mut self.0 else { return opening };
         let mut told = heard.heard_of_library(By { writes, unlinked: false });
-        if told.iter().any(|told| told.mask.contains(InotifyMask::OPEN)) {
+        let waits = what.contains(WatchFlags::OPEN);
+        let matters = if waits { BY_OPEN_FILES | InotifyMask::OPEN } else { BY_OPEN_FILES };
+        let is_wanted = |told: &Told| {
+            told.mask.contains(InotifyMask::OPEN)
+                && heard.shadows.wanted(told.wd).intersects(matters)
+        };
+        if told.iter().any(is_wanted) {
             let fd = fd.as_fd();
             if let Ok(id) = HostId::of_fd(fd) {
                 heard.listen(by_number(&fd), id, what);
-                if what.contains(WatchFlags::OPEN) {
+                if waits {
                     told.retain(|told| !told.mask.contains(InotifyMask::OPEN));
-                    heard.fifos.entry(id).or_default().push(writes);
+                    heard.fifos.retain(|_, openings| {
+                        openings.retain(Opening::goes_on);
+                        !openings.is_empty()
+                    });
+                    heard.fifos.entry(id).or_default().push(opening.clone());
                 }
             }
         }
         heard.told.append(&mut told);
+        opening
+    }
+
+    /// Hears what was done by descriptors, to tell it later.
+    pub(crate) fn hear(&mut self, cookies: &Cookies, task: &Task) {
+        let Some(heard) = &mut self.0 else { return };
+        let mut told = heard.told_by_host(cookies, task, &mut Vec::new());
+        heard.earlier.append(&mut told);
     }
 }
 
@@ -142,6 +193,7 @@ impl Heard {
             wds: HashMap::new(),
             shadows: Shadows::new(room),
             told: Vec::new(),
+            earlier: Vec::new(),
             gone: None,
             fifos: HashMap::new(),
             turns: 0,
@@ -187,17 +239,24 @@ impl Heard {
         }
     }
 
-    /// What was done by descriptors.
+    /// What was done by descriptors until now.
     fn heard_of_host(&mut self) -> Vec<(HostId, InotifyMask)> {
         let mut heard = Vec::new();
+        let mut done = HashMap::new();
         let mut buf = [0; EVENTS];
-        while let Ok(read) = io::read(&self.host, &mut buf) {
+        let mut left = io::ioctl_fionread(&self.host).unwrap_or(0);
+        while left > 0
+            && let Ok(read) = io::read(&self.host, &mut buf)
+        {
+            left = left.saturating_sub(read as u64);
             for event in events(&buf[..read]) {
                 if event.mask.contains(InotifyMask::IGNORED) {
                     if let Some(id) = self.ids.remove(&event.wd) {
                         self.wds.remove(&id);
                     }
-                } else if let Some(&id) = self.ids.get(&event.wd) {
+                } else if let Some(&id) = self.ids.get(&event.wd)
+                    && is_news(&mut done, id, event.mask, heard.len())
+                {
                     heard.push((id, event.mask));
                 }
             }
@@ -205,10 +264,36 @@ impl Heard {
         heard
     }
 
+    /// What is to be told of that, but for what was told already.
+    fn told_by_host(&mut self, cookies: &Cookies, task: &Task, twice: &mut Vec<Key>) -> Vec<Told> {
+        let mut told = Vec::new();
+        for (id, mask) in self.heard_of_host() {
+            let Some(known) = cookies.get(id) else { continue };
+            let unlinked = task.fstat(&known.file).is_ok_and(|stat| stat.st_nlink == 0);
+            let mut more = Vec::new();
+            for writes in self.openings(id, mask) {
+                more.append(&mut self.told_of(&known.file, mask, By { writes, unlinked }));
+            }
+            // Who watches a directory does not hear what goes through the pipes in it.
+            let by_name = !(self.is_pipe(id) && mask.intersects(BY_BOTH));
+            more.retain(|told| {
+                let key =
+                    |(wd, mask, name): &Key| (*wd, *mask, name) == (told.wd, told.mask, &told.name);
+                let first = twice.iter().position(key).map(|at| twice.swap_remove(at)).is_none();
+                first && (by_name || told.name.is_empty())
+            });
+            told.append(&mut more);
+        }
+        told
+    }
+
     /// How often an event of the host's is to be told, and of what: two openings of a fifo are one event.
     fn openings(&mut self, id: HostId, mask: InotifyMask) -> Vec<bool> {
         let opened = mask.contains(InotifyMask::OPEN).then(|| self.fifos.remove(&id));
-        opened.flatten().unwrap_or_else(|| vec![false])
+        let opened = opened.flatten().unwrap_or_default();
+        let writes: Vec<_> =
+            opened.iter().filter(|one| one.goes_on()).map(|one| one.writes).collect();
+        if writes.is_empty() { vec![false] } else { writes }
     }
 
     fn is_pipe(&self, id: HostId) -> bool {
@@ -317,12 +402,13 @@ impl Engine {
             |wanted: InotifyMask| wanted.contains(InotifyMask::OPEN) && wanted.intersects(CLOSE);
         if (mask - before).intersects(BY_OPEN_FILES) {
             let begins = opens(before | mask) && !opens(before);
-            let ids = self.cookies.in_use();
+            let Self { cookies, watches, task, .. } = self;
+            let ids = cookies.in_use(|cookies| watches.hear(cookies, task));
             self.listen_to_open(ids, Begins::Watch(begins.then_some(wd)));
         }
         let Some(heard) = &mut self.watches.0 else { return Err(Errno::ENOSPC) };
-        let path = heard.shadows.path(wd).ok_or(Errno::ENOSPC)?;
-        let number = answer(inotify::add_watch(queue, path, following(mask)))?;
+        let shadow = heard.shadows.place(wd, b"").ok_or(Errno::ENOSPC)?;
+        let number = answer(inotify::add_watch(queue, by_number(&shadow), following(mask)))?;
         heard.shadows.is_wanted(wd, mask);
         Ok(number)
     }
@@ -440,32 +526,16 @@ impl Engine {
         let Self { watches: Watches(Some(heard)), cookies, task, .. } = self else { return };
         let mut own = heard.heard_of_library(By::default());
         heard.told.append(&mut own);
-        let mut told = std::mem::take(&mut heard.told);
+        let mut of_library = std::mem::take(&mut heard.told);
         // What the library did to contents itself the host tells too.
-        let by_both = InotifyMask::ACCESS | InotifyMask::MODIFY;
-        let mut twice: Vec<_> = told
+        let mut twice: Vec<_> = of_library
             .iter()
-            .filter(|told| of_call && told.mask.intersects(by_both))
+            .filter(|told| of_call && told.mask.intersects(BY_BOTH))
             .map(|told| (told.wd, told.mask, told.name.clone()))
             .collect();
-        for (id, mask) in heard.heard_of_host() {
-            let Some(known) = cookies.get(id) else { continue };
-            let unlinked = task.fstat(&known.file).is_ok_and(|stat| stat.st_nlink == 0);
-            let mut more = Vec::new();
-            for writes in heard.openings(id, mask) {
-                more.append(&mut heard.told_of(&known.file, mask, By { writes, unlinked }));
-            }
-            // Who watches a directory does not hear what goes through the pipes in it.
-            let by_name = !(heard.is_pipe(id) && mask.intersects(by_both));
-            more.retain(|told| {
-                let key = |(wd, mask, name): &(i32, InotifyMask, Box<[u8]>)| {
-                    (*wd, *mask, name) == (told.wd, told.mask, &told.name)
-                };
-                let first = twice.iter().position(key).map(|at| twice.swap_remove(at)).is_none();
-                first && (by_name || told.name.is_empty())
-            });
-            told.append(&mut more);
-        }
+        let mut told = std::mem::take(&mut heard.earlier);
+        told.append(&mut of_library);
+        told.append(&mut heard.told_by_host(cookies, task, &mut twice));
         heard.turns += 1 + told.len();
         // What has no name may have been closed the last time.
         let closed =
@@ -542,6 +612,25 @@ impl Heard {
             }
         }
     }
+}
+
+/// Whether an event of the host's is told that comes after so many others; `done` is how a file was read and written since something
+/// else happened to it.
+fn is_news(
+    done: &mut HashMap<HostId, InotifyMask>,
+    id: HostId,
+    mask: InotifyMask,
+    others: usize,
+) -> bool {
+    let contents = mask & BY_BOTH;
+    if contents.is_empty() {
+        done.remove(&id);
+        return true;
+    }
+    let done = done.entry(id).or_insert(InotifyMask::empty());
+    let is_new = !done.contains(contents);
+    *done |= contents;
+    is_new || others < EACH
 }
 
 /// What is heard of an open file.
@@ -642,6 +731,19 @@ fn remove_watch(pid: u32, fd: &Path, number: i32) -> Result<()> {
 mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
+
+    #[test]
+    fn of_much_that_is_done_to_one_file_little_is_told() {
+        let (one, other) = (HostId::new(1, 1), HostId::new(1, 2));
+        let (read, write) = (InotifyMask::ACCESS, InotifyMask::MODIFY);
+        let mut done = HashMap::new();
+        let mut news = |id, mask, others| is_news(&mut done, id, mask, others);
+        assert!(news(one, write, 0) && news(other, write, 1) && news(one, write, EACH - 1));
+        assert!(!news(one, write, EACH) && !news(other, write, EACH));
+        assert!(news(one, read, EACH) && !news(one, read, EACH) && !news(one, write, EACH));
+        assert!(news(one, InotifyMask::CLOSE_WRITE, EACH));
+        assert!(news(one, write, EACH) && !news(one, write, EACH) && !news(other, write, EACH));
+    }
 
     #[test]
     fn what_an_inotify_watches_is_found() {

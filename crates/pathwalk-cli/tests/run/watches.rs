@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::{Attack, left_by, signal, that_waits},
-    common::{can_run, said, text},
+    common::{can_run, listing, said, text},
     programs::same,
 };
 use rustix::process::Signal;
@@ -149,4 +149,82 @@ while len(seen) < 2:
 print(seen)' & until test -d /tmp/ready; do sleep 0.01; done; echo x > /tmp/w/file; wait";
     let seen = said(dir.path(), &["timeout", "20", "sh", "-c", script]);
     assert_eq!(seen, "[('0x100', 'file'), ('0x8', 'file')]\n");
+}
+
+/// Runs a script in a tree in which the host's memory may be written, where what stands for watched files lies. It finds in `shadow` what
+/// stands for a file of its own by the name that it is given, and `target` is a path that is the host's alone.
+fn with_shadows_in_reach(attack: &Attack, memory: &str, target: &str, script: &str) -> String {
+    let before = "import ctypes, glob, os, sys
+libc = ctypes.CDLL(None); queues = [libc.inotify_init() for _ in range(2)]
+memory, target, name = sys.argv[1:]; os.chdir(memory); os.mkdir('d'); file = 'd/' + name
+def make(path): os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+def watch(queue, path): return libc.inotify_add_watch(queues[queue], path.encode(), 0xfff)
+def told(): os.access('/', 0)
+def all_done_to(path):
+    os.utime(path, (1, 1)); told(); fd = os.open(path, os.O_RDWR); os.write(fd, b'1'); told()
+    os.unlink(path); os.write(fd, b'2'); told(); os.close(fd); told()
+make(file); assert watch(0, 'd') > 0 and not os.path.exists(target)
+shadow, = glob.glob('/dev/shm/pathwalk-*/w*/' + name); directory, room = os.path.dirname(shadow), os.path.dirname(os.path.dirname(shadow))
+";
+    let script = format!("{before}{script}\nprint('done')");
+    // No other test's.
+    let name = attack.outside.path().file_name().unwrap().to_str().unwrap();
+    let shown = ["--mount", "host:/dev/shm:/dev/shm:rw"];
+    let program = ["python3", "-c", &script, memory, target, name];
+    in_memory(attack, memory, &[&shown[..], &program].concat())
+}
+
+#[test]
+fn links_in_place_of_what_stands_for_watched_files_lead_nowhere() {
+    let Some((attack, memory)) = watching().filter(|_| can_run(&["python3"])) else { return };
+    let victim = attack.outside("secret");
+    let times = || {
+        let stat = fs::metadata(&victim).unwrap();
+        (stat.modified().unwrap(), stat.accessed().unwrap())
+    };
+    let before = times();
+    for script in [
+        // A name in a directory.
+        "os.unlink(shadow); os.symlink(target, shadow); all_done_to(file)",
+        // A file that is watched itself: nobody watches the host's either.
+        "others = set(os.listdir(room)); assert watch(0, file) > 0
+own, = set(os.listdir(room)) - others; own = room + '/' + own; os.unlink(own); os.symlink(target, own)
+assert watch(1, file) == -1; all_done_to(file); os.path.lexists(own) and os.unlink(own)",
+        // One that comes from elsewhere.
+        "make('other'); os.unlink(shadow); os.symlink(target, shadow); fd = os.open('other', os.O_RDWR)
+os.rename('other', file); os.write(fd, b'1'); told(); all_done_to(file)",
+    ] {
+        assert_eq!(with_shadows_in_reach(&attack, &memory, &victim, script), "done\n", "{script}");
+        assert_eq!(times(), before, "{script}");
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "secret\n");
+}
+
+#[test]
+fn a_directory_in_place_of_what_stands_for_a_watched_one_stays_as_it_is() {
+    let Some((attack, memory)) = watching().filter(|_| can_run(&["python3"])) else { return };
+    let victim = attack.outside("");
+    let name = attack.outside.path().file_name().unwrap();
+    fs::write(attack.outside.path().join(name), "untouched").unwrap();
+    let before = listing(attack.outside.path());
+    let script = "aside = directory + '-aside'; os.rename(directory, aside); os.symlink(target, directory)
+assert watch(1, 'd') == -1; all_done_to(file); os.mkdir('d/made'); make('d/a'); os.rename('d/a', 'd/b'); make('a'); os.rename('a', 'd/a')
+os.rename('d/b', 'b'); told(); os.rmdir('d/made'); os.unlink('d/a'); os.rmdir('d'); told()
+os.path.lexists(directory) and os.unlink(directory); os.rename(aside, directory)";
+    assert_eq!(with_shadows_in_reach(&attack, &memory, &victim, script), "done\n");
+    assert_eq!(listing(attack.outside.path()), before);
+}
+
+#[test]
+fn an_opening_of_a_fifo_that_fails_is_not_told() {
+    let Some((attack, memory)) = watching().filter(|_| can_run(&["python3"])) else { return };
+    let script = "import ctypes, os, struct, sys
+libc = ctypes.CDLL(None); queue = libc.inotify_init1(0o4000)
+os.chdir(sys.argv[1]); os.mkdir('d'); os.mkfifo('d/fifo'); libc.inotify_add_watch(queue, b'd', 0x38); failed = 0
+for _ in range(40):
+    try: os.open('d/fifo', os.O_WRONLY | os.O_NONBLOCK)
+    except OSError: failed += 1
+fd = os.open('d/fifo', os.O_RDWR); os.access('/', 0); print(failed, len(os.read(queue, 65536)))";
+    let told = in_memory(&attack, &memory, &["python3", "-c", script, &memory]);
+    assert_eq!(told, "40 32\n");
 }

@@ -251,7 +251,7 @@ fn hear_of(engine: &mut Engine, program: &Program) -> Result<()> {
     {
         let fd = program.host()?;
         engine.know(HostId::of_fd(fd)?, file);
-        engine.watches.opened(fd, false, watches::CONTENTS);
+        let _ = engine.watches.opened(fd, false, watches::CONTENTS);
     }
     Ok(())
 }

@@ -157,7 +157,8 @@ pub(crate) fn open_by_handle_at(engine: &mut Engine, caller: &Caller) -> Result<
     let stale = Errno::ESTALE;
     let bytes = bytes.first_chunk().ok_or(stale)?;
     let mount = mount.ok_or(stale)?;
-    let file = engine.handles.find(&engine.task, *bytes, &mut engine.cookies)?;
+    let Engine { handles, task, cookies, watches, .. } = engine;
+    let file = handles.find(task, *bytes, (cookies, watches))?;
     if said & IS_DIRECTORY != 0 && !is_directory(engine, &file)? {
         return Err(stale);
     }

@@ -179,7 +179,7 @@ pub(super) fn opened(
     }
     let id = HostId::of(&stat);
     engine.know(id, &file);
-    engine.watches.opened(host, writes(flags), watches::CONTENTS);
+    let _ = engine.watches.opened(host, writes(flags), watches::CONTENTS);
     if flags.contains(OpenFlags::TMPFILE) {
         engine.nameless.add(id);
     }
@@ -206,7 +206,7 @@ fn writes(flags: OpenFlags) -> bool {
 
 fn opened_directory(engine: &mut Engine, file: &File, cloexec: Cloexec) -> Result<Reply> {
     let fd = engine.cookies.open(file, Kind::Directory)?;
-    engine.watches.opened(&fd, false, watches::CLOSING);
+    let _ = engine.watches.opened(&fd, false, watches::CLOSING);
     Ok(Reply::Install(fd, cloexec))
 }
 
@@ -221,7 +221,7 @@ fn opened_slowly(
     let stat = answer(fs::fstat(&place))?;
     let known = engine.know(HostId::of(&stat), file);
     let fifo = fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Fifo;
-    engine.watches.opened(&place, writes(flags), watches::OPENING);
+    let opening = engine.watches.opened(&place, writes(flags), watches::OPENING);
     let cloexec = Cloexec::of(flags.bits());
     let told = OpenFlags::ACCMODE
         | OpenFlags::NONBLOCK
@@ -231,7 +231,13 @@ fn opened_slowly(
     let told = told | OFlags::CLOEXEC | OFlags::NOCTTY;
     let open = move || answer(fs::open(by_number(&place), told, Mode::empty()));
     if flags.contains(OpenFlags::NONBLOCK) || fifo && flags.contains(OpenFlags::RDWR) {
-        return Ok(Reply::Install(open()?, cloexec));
+        return match open() {
+            Ok(fd) => Ok(Reply::Install(fd, cloexec)),
+            Err(errno) => {
+                opening.fails();
+                Err(errno)
+            }
+        };
     }
     let (listener, id) = (Arc::clone(&engine.listener), caller.id);
     let thread = engine.thread(caller.tid).ok();
@@ -239,7 +245,10 @@ fn opened_slowly(
         // Who does not wait any more needs no answer.
         let _ = match as_long_as_it_waits((&listener, id), thread.as_deref(), open) {
             Ok(fd) => install(&listener, id, fd.as_fd(), cloexec),
-            Err(errno) => listener.send(id, Err(errno)),
+            Err(errno) => {
+                opening.fails();
+                listener.send(id, Err(errno))
+            }
         };
         drop(known);
     })
