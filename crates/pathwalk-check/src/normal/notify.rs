@@ -42,7 +42,7 @@ const LEFT_OUT: &[LeftOut] = &[
     },
     LeftOut {
         what: "inotify",
-        why: "files in memory are not watched",
+        why: "what is done by descriptors is told a moment later",
         is: |call, _| call.name().starts_with("inotify_"),
     },
     LeftOut {
