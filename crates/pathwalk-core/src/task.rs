@@ -218,20 +218,10 @@ impl Task {
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub fn unshare_mounts(&mut self) -> Result<()> {
-        self.unshare_mounts_telling(|_, _| ())
-    }
-
-    /// As [`Task::unshare_mounts`]; tells of each mount which one is its copy, by the numbers that statx(2) gives with
-    /// `STATX_MNT_ID_UNIQUE`.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn unshare_mounts_telling(&mut self, tell: impl FnMut(u64, u64)) -> Result<()> {
         self.must_have(CapSet::SYS_ADMIN)?;
         let vfs = Arc::clone(self.vfs());
         let _work = vfs.task_work();
-        let (ns, copies) = self.ns.copy(tell)?;
+        let (ns, copies) = self.ns.copy()?;
         let held = self.fs.hold_root_and_cwd(&vfs);
         let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
         self.fs = Arc::new(FsStruct::new(&vfs, root, cwd, self.fs.umask()));

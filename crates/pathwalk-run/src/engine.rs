@@ -23,7 +23,7 @@ use crate::{
     credentials::Credentials,
     cwd::Remembered,
     errand::Errands,
-    given::{Given, View},
+    given::Given,
     guard::{self, Outside},
     handles::Handles,
     kin,
@@ -229,8 +229,7 @@ impl Engine {
         let task = Arc::new(task);
         let (people, given) = virtual_
             .map(|Virtual { credentials, given }| {
-                let (threads, task) = (asker.threads(), Arc::clone(&task));
-                (People::new(threads, program, credentials, task, given.first()), given)
+                (People::new(asker.threads(), program, credentials, Arc::clone(&task)), given)
             })
             .unzip();
         Self {
@@ -456,13 +455,6 @@ impl Engine {
             };
             self.asker.set_task(person.task.number());
             self.task = Arc::clone(&person.task);
-            if let Some(known) = &person.begins_in
-                && !entry.ends()
-            {
-                let reply = self.patch_first(&caller, known);
-                self.reply(call.id, reply);
-                return;
-            }
         }
         let began = self.trace.begin();
         let reply = handler(self, &caller);
@@ -688,19 +680,6 @@ impl Engine {
         let pidfd = Arc::new(process::thread(tid)?);
         self.pidfds.insert(tid, Arc::clone(&pidfd));
         Ok(pidfd)
-    }
-
-    /// The mounts that a thread may change, if it is one that may have them changed.
-    ///
-    /// # Errors
-    ///
-    /// - `EPERM`: it is none, or nobody.
-    pub(crate) fn mounts_of(&mut self, caller: &Caller) -> Result<View> {
-        let (Some(given), Some(people)) = (&self.given, &mut self.people) else {
-            return Err(Errno::EPERM);
-        };
-        let person = people.is(caller.tid)?;
-        Ok(given.view(&person.task, &person.namespace))
     }
 
     /// Makes the library's umask the thread's, for a call that makes something.

@@ -8,59 +8,27 @@
 //! 2. What has one below it is shown elsewhere only together with it, and is not taken down lazily, which would part them.
 //! 3. No mount that has one in it shares what is mounted and unmounted there.
 //!
-//! A tree that is all memory hides nothing, and nothing is locked in it. What is locked in a mount namespace is so in a copy of it.
+//! A tree that is all memory hides nothing, and nothing is locked in it.
 //!
 //! Linux: `MNT_LOCKED`, `has_locked_children`; mount_namespaces(7).
 
 use parking_lot::Mutex;
 use pathwalk::{
-    At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, MountNamespace,
-    PathRef, Result, SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags,
-    abi::PATH_MAX,
+    At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, PathRef, Result,
+    SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags, abi::PATH_MAX,
 };
 use std::{collections::HashSet, sync::Arc};
 
 /// More mounts nobody has.
 const MOST: usize = 100_000;
 
-/// The mounts that there were at first.
+/// Which mounts are locked.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// May do everything.
-    task: Task,
-    first: Arc<Namespace>,
-    stays: Arc<Stays>,
-}
-
-/// A mount namespace: which mounts are locked in it.
-#[derive(Debug, Default)]
-pub(crate) struct Namespace {
-    locked: Mutex<HashSet<u64>>,
-}
-
-impl Namespace {
-    /// A copy of it, in which each mount is the copy of one, the second of two.
-    pub(crate) fn copied(&self, copies: &[(u64, u64)]) -> Self {
-        let locked = self.locked.lock();
-        let copies = copies.iter().filter(|(old, _)| locked.contains(old));
-        Self { locked: Mutex::new(copies.map(|(_, new)| *new).collect()) }
-    }
-}
-
-/// The mounts of a namespace, for a call that changes them. It keeps none of them busy.
-#[derive(Debug)]
-pub(crate) struct View {
-    /// May do everything, elsewhere.
-    task: Task,
-    of: MountNamespace,
-    namespace: Arc<Namespace>,
-    stays: Arc<Stays>,
-}
-
-/// What is mounted there now, for who may know everything.
-struct Sight {
+    /// Sees them all.
     task: Task,
     locked: HashSet<u64>,
+    stays: Arc<Stays>,
 }
 
 /// The mounts that the call that is being made neither takes down nor makes the root. It is asked when the place was found: who
@@ -101,31 +69,9 @@ impl Given {
         let locked = if hides { list(&task) } else { HashSet::new() };
         let stays = Arc::<Stays>::default();
         task.vfs().register_security(Arc::clone(&stays) as Arc<dyn SecurityModule>)?;
-        Ok(Self { task, first: Arc::new(Namespace { locked: Mutex::new(locked) }), stays })
+        Ok(Self { task, locked, stays })
     }
 
-    /// The namespace that the program begins in.
-    pub(crate) fn first(&self) -> Arc<Namespace> {
-        Arc::clone(&self.first)
-    }
-
-    /// Whether a mount hides anything.
-    pub(crate) fn hides_something(&self) -> bool {
-        !self.first.locked.lock().is_empty()
-    }
-
-    /// The mounts of the namespace that a task is in.
-    pub(crate) fn view(&self, task: &Task, namespace: &Arc<Namespace>) -> View {
-        View {
-            task: self.task.fork(),
-            of: task.mount_namespace().clone(),
-            namespace: Arc::clone(namespace),
-            stays: Arc::clone(&self.stays),
-        }
-    }
-}
-
-impl View {
     /// Whether mount(2) may change what there is: with `MS_BIND`, `MS_MOVE`, a type of propagation.
     ///
     /// # Errors
@@ -140,34 +86,32 @@ impl View {
         if flags.contains(MountFlags::REMOUNT) {
             return Ok(None);
         }
-        let now = self.look()?;
         let Some(source) = source else {
             let all = flags.contains(MountFlags::REC);
-            let hides = if all { now.hides(target) } else { now.has_locked(now.mount_of(target)?) };
+            let hides =
+                if all { self.hides(target) } else { self.has_locked(self.mount_of(target)?) };
             let refused = flags.contains(MountFlags::SHARED) && hides;
             return if refused { Err(Errno::EINVAL) } else { Ok(None) };
         };
-        let hides = now.hides(source);
+        let hides = self.hides(source);
         let refused = if flags.contains(MountFlags::BIND) {
             hides && !flags.contains(MountFlags::REC)
         } else {
-            now.locked.contains(&now.mount_of(source)?)
+            self.locked.contains(&self.mount_of(source)?)
         };
-        if refused || hides && now.is_shared(target)? {
+        if refused || hides && self.is_shared(target)? {
             return Err(Errno::EINVAL);
         }
-        Ok((hides && flags.contains(MountFlags::BIND)).then(|| Before(list(&now.task))))
+        Ok((hides && flags.contains(MountFlags::BIND)).then(|| Before(list(&self.task))))
     }
 
     /// What was locked is locked in the copy that was just mounted; its top is not.
-    pub(crate) fn mounted(&self, before: &Before) -> Result<()> {
-        let now = self.look()?;
+    pub(crate) fn mounted(&mut self, before: &Before) {
         let new: HashSet<u64> =
-            list(&now.task).into_iter().filter(|id| !before.0.contains(id)).collect();
-        let below = |id: &u64| now.above(*id).is_some_and(|above| new.contains(&above));
+            list(&self.task).into_iter().filter(|id| !before.0.contains(id)).collect();
+        let below = |id: &u64| self.above(*id).is_some_and(|above| new.contains(&above));
         let below: Vec<u64> = new.iter().copied().filter(below).collect();
-        self.namespace.locked.lock().extend(below);
-        Ok(())
+        self.locked.extend(below);
     }
 
     /// Unmounts, where that shows nothing that is hidden.
@@ -177,12 +121,10 @@ impl View {
     /// - `EINVAL`: what is hidden would be seen.
     /// - those of [`Task::umount2`].
     pub(crate) fn umount2(&self, task: &Task, path: &[u8], flags: UmountFlags) -> Result<()> {
-        let mut stays = self.namespace.locked.lock().clone();
+        let mut stays = self.locked.clone();
         if flags.contains(UmountFlags::DETACH) {
-            // Who looks stands on the topmost mount, and uses it: not where that is to be noted.
-            let now = self.look()?;
-            for id in &now.locked {
-                stays.extend(std::iter::successors(Some(*id), |id| now.above(*id)));
+            for id in &self.locked {
+                stays.extend(std::iter::successors(Some(*id), |id| self.above(*id)));
             }
         }
         *self.stays.0.lock() = stays;
@@ -196,23 +138,15 @@ impl View {
     /// - `EINVAL`: its mount would leave what it hides.
     /// - those of [`Task::pivot_root`].
     pub(crate) fn pivot_root(&self, task: &Task, new_root: &[u8], put_old: &[u8]) -> Result<()> {
-        *self.stays.0.lock() = self.namespace.locked.lock().clone();
+        self.stays.0.lock().clone_from(&self.locked);
         task.pivot_root(new_root, put_old)
     }
 
-    /// # Errors
-    ///
-    /// None that setns(2) has for who may do everything.
-    fn look(&self) -> Result<Sight> {
-        let mut task = self.task.fork();
-        if *task.mount_namespace() != self.of {
-            task.setns(&self.of)?;
-        }
-        Ok(Sight { task, locked: self.namespace.locked.lock().clone() })
+    /// Whether a mount hides anything.
+    pub(crate) fn hides_something(&self) -> bool {
+        !self.locked.is_empty()
     }
-}
 
-impl Sight {
     /// The mount that one hangs in.
     fn above(&self, mount: u64) -> Option<u64> {
         let told = self.task.statmount(mount, StatmountMask::MNT_BASIC).ok()?;

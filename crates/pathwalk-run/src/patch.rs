@@ -1,4 +1,4 @@
-//! Calls that only the thread itself can make: chdir to a cookie, exec of an open file; and what goes with a mount namespace.
+//! Calls that only the thread itself can make: chdir to a cookie, exec of an open file.
 //!
 //! ```text
 //!   execve("/a", …) ──► the library finds the file ──► the thread gets a descriptor of it, N
@@ -7,8 +7,6 @@
 //!      what runs is that very file, and its interpreter the one that was found, or the process is killed
 //!      it fails ──► close(N) ──► the thread sees the error
 //!   chdir("/b") ──► … ──► fchdir(N) ──► it stands in a cookie, or is killed ──► close(N) ──► the thread sees the answer
-//!   unshare(CLONE_NEWNS) ──► … ──► unshare(CLONE_FS) ──► fchdir(N), as there
-//!   clone(CLONE_NEWNS) ──► clone(0); and before the first call of the new thread that is answered fchdir(N), and that call again
 //! ```
 //!
 //! Between the calls all its signals are blocked; that its process is stopped meanwhile holds again when it is let go. Its memory and
@@ -36,7 +34,6 @@ use crate::{
     cookies::{HostId, Known, of_thread},
     credentials::Ran,
     engine::{Caller, Engine, Reply},
-    given::Namespace,
     kin, mapped, procfs,
     program::Program,
     sys::{
@@ -45,11 +42,11 @@ use crate::{
     },
 };
 use libc::user_regs_struct;
-use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, Task, abi::StatfsFlags};
+use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, abi::StatfsFlags};
 use rustix::fs;
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
     time::Duration,
 };
@@ -69,30 +66,14 @@ pub(crate) enum Goal {
     /// The same of an interpreter that was run by itself: it opens this program, by this name.
     Load(HostId, Loaded),
     /// The thread stands in a cookie.
-    Chdir(Then),
-    /// It shares its current directory with nobody, and goes on with that, and with this mount namespace.
-    Unshare(Entered),
+    Chdir,
 }
-
-/// What comes after a change of the current directory.
-pub(crate) enum Then {
-    /// It is answered.
-    Answer,
-    /// The thread is in this mount namespace, and it is answered.
-    Enters(Entered),
-    /// The thread, which knows nothing of it, makes its call again.
-    Again,
-}
-
-/// A mount namespace, and a task that is in it.
-pub(crate) type Entered = (Task, Arc<Namespace>);
 
 impl Goal {
     fn nr(&self) -> u32 {
         let nr = match self {
             Self::Exec(..) | Self::Load(..) => libc::SYS_execveat,
-            Self::Chdir(_) => libc::SYS_fchdir,
-            Self::Unshare(_) => libc::SYS_unshare,
+            Self::Chdir => libc::SYS_fchdir,
         };
         nr as u32
     }
@@ -102,12 +83,8 @@ impl Goal {
         match self {
             Self::Exec(_, program, _) => program.file(),
             Self::Load(_, loaded) => Some(loaded.program.file()),
-            Self::Chdir(_) | Self::Unshare(_) => None,
+            Self::Chdir => None,
         }
-    }
-
-    fn is_chdir(&self) -> bool {
-        matches!(self, Self::Chdir(_))
     }
 }
 
@@ -118,15 +95,13 @@ const EXEC_FAILS: [Errno; 5] =
     [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
 
 /// Calls of which a thread is seized, and one that makes others have a filter.
-const WAITING: [i64; 8] = [
-    libc::SYS_clone,
+const WAITING: [i64; 6] = [
     libc::SYS_chdir,
     libc::SYS_fchdir,
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
     libc::SYS_seccomp,
-    libc::SYS_unshare,
 ];
 
 /// A call for which the thread got a descriptor that another thread closed is made again, so often.
@@ -327,60 +302,7 @@ impl Engine {
         cookie: BorrowedFd<'_>,
         known: Arc<Known>,
     ) -> Result<Reply> {
-        let goal = Goal::Chdir(Then::Answer);
-        self.patch(caller, cookie, goal, (Some(known), Told::default()), |_| ())
-    }
-
-    /// Has the thread share what these flags say with nobody, and then enter a mount namespace, in which it stands in this cookie.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::patch_exec`].
-    pub(crate) fn patch_unshare(
-        &mut self,
-        caller: &Caller,
-        (cookie, known): (BorrowedFd<'_>, Arc<Known>),
-        flags: u32,
-        entered: Entered,
-    ) -> Result<Reply> {
-        let goal = Goal::Unshare(entered);
-        let beside = (Some(known), Told::default());
-        self.patch(caller, cookie, goal, beside, |regs| regs.rdi = flags.into())
-    }
-
-    /// Makes a directory's cookie the current directory of a thread that was just made, before its first call that is answered.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::patch_exec`].
-    pub(crate) fn patch_first(&mut self, caller: &Caller, known: &Arc<Known>) -> Result<Reply> {
-        let (cookie, known) = self.cookies.directory(&known.file)?;
-        let beside = (Some(known), Told::default());
-        self.patch(caller, cookie.as_fd(), Goal::Chdir(Then::Again), beside, |_| ())
-    }
-
-    /// Has a thread make its call again, with another first argument.
-    ///
-    /// # Errors
-    ///
-    /// - `EPERM`: it is traced by somebody.
-    pub(crate) fn call_again(&mut self, caller: &Caller, first: u64) -> Result<Reply> {
-        let tid = caller.tid;
-        ptrace::seize(tid)?;
-        let _ = ptrace::interrupt(tid);
-        let sent = self.listener.send(caller.id, Err(Errno::EINTR));
-        if self.wait_for_stop(tid) {
-            // Who did not wait any more makes the call again as it was, or is about to end.
-            let _ = sent.and_then(|()| {
-                let mut regs = ptrace::registers(tid)?;
-                (regs.rax, regs.rdi) = (regs.orig_rax, first);
-                regs.orig_rax = u64::MAX;
-                regs.rip -= SYSCALL;
-                ptrace::set_registers(tid, regs)
-            });
-            let _ = ptrace::detach(tid);
-        }
-        Ok(Reply::Later)
+        self.patch(caller, cookie, Goal::Chdir, (Some(known), Told::default()), |_| ())
     }
 
     /// Gives the thread a descriptor, and has it make a call of which that is the first argument.
@@ -494,7 +416,7 @@ impl Engine {
             process::kill(tid, libc::SIGKILL);
             return true;
         }
-        let moves = patch.goal.is_chdir();
+        let moves = matches!(patch.goal, Goal::Chdir);
         let process = procfs::process_of_thread(tid).unwrap_or(tid);
         let becomes = self.becomes(tid, process);
         if ptrace::interrupt(tid).is_err() {
@@ -540,7 +462,7 @@ impl Engine {
     fn becomes(&mut self, tid: u32, process: u32) -> Result<Option<Ran>> {
         let Self { people, patches, task: own, .. } = self;
         let Some(patch) = patches.threads.get(&tid) else { return Ok(None) };
-        if matches!(patch.goal, Goal::Chdir(_) | Goal::Unshare(_)) {
+        if matches!(patch.goal, Goal::Chdir) {
             return Ok(None);
         }
         let person = people.as_mut().map(|people| people.who(tid)).transpose()?;
@@ -622,7 +544,7 @@ impl Engine {
             Goal::Load(id, _) => {
                 of_thread(process, "exe") == Ok(*id) && mapped::is_alone(process, None) == Ok(true)
             }
-            Goal::Chdir(_) | Goal::Unshare(_) => false,
+            Goal::Chdir => false,
         };
         let put = auxv::arguments(process, &patch.told);
         let told = patch.becomes.map_or(Ok(()), |who| self.ran(tid, process, who));
@@ -666,7 +588,7 @@ impl Engine {
         self.cwds.moved();
         let Ok(regs) = ptrace::registers(tid) else {
             // It is killed, wherever it stands.
-            if patch.goal.is_chdir() {
+            if matches!(patch.goal, Goal::Chdir) {
                 self.end_strangers();
             }
             return;
@@ -681,15 +603,6 @@ impl Engine {
             self.patches.threads.insert(tid, patch);
             let _ = ptrace::set_registers(tid, again).and_then(|()| ptrace::cont(tid, 0));
             return;
-        }
-        if let Goal::Unshare(entered) = patch.goal {
-            if answer == 0 {
-                patch.goal = Goal::Chdir(Then::Enters(entered));
-                self.chdir_next(tid, patch);
-                return;
-            }
-            // It stays where it is, and is told the error.
-            patch.goal = Goal::Chdir(Then::Answer);
         }
         if answer == -i64::from(libc::EBADF) && patch.tries < MOST_TRIES {
             let mut again = patch.before;
@@ -706,8 +619,7 @@ impl Engine {
             return;
         }
         let right = match patch.goal {
-            Goal::Chdir(_) => answer != 0 || self.stands_in_the_tree(tid) == Ok(true),
-            Goal::Unshare(_) => false,
+            Goal::Chdir => answer != 0 || self.stands_in_the_tree(tid) == Ok(true),
             Goal::Exec(..) | Goal::Load(..) => {
                 let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
                 errno.is_some_and(|errno| {
@@ -717,20 +629,10 @@ impl Engine {
         };
         if !right {
             settle(tid, false, patch.mask);
-            if patch.goal.is_chdir() {
+            if matches!(patch.goal, Goal::Chdir) {
                 self.end_strangers();
             }
             return;
-        }
-        if let (Some(people), Goal::Chdir(then), 0) = (&mut self.people, &mut patch.goal, answer) {
-            match std::mem::replace(then, Then::Answer) {
-                Then::Answer => {}
-                Then::Enters((task, namespace)) => people.change_namespace(tid, task, namespace),
-                Then::Again => {
-                    people.stands(tid);
-                    *then = Then::Again;
-                }
-            }
         }
         let (number, id) = patch.got;
         if of_thread(tid, &format!("fd/{number}")) != Ok(id) {
@@ -744,18 +646,6 @@ impl Engine {
         patch.stage = Stage::Closes(answer, Close::Before);
         self.patches.threads.insert(tid, patch);
         let _ = ptrace::set_registers(tid, regs).and_then(|()| ptrace::cont_to_call(tid, 0));
-    }
-
-    /// A thread that shares its current directory with nobody any more goes to the one of which it got a descriptor.
-    fn chdir_next(&mut self, tid: u32, mut patch: Patch) {
-        let mut regs = patch.before;
-        (regs.rax, regs.rdi) = (patch.goal.nr().into(), patch.got.0 as u64);
-        regs.orig_rax = u64::MAX;
-        regs.rip -= SYSCALL;
-        patch.args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
-        patch.stage = Stage::Before;
-        self.patches.threads.insert(tid, patch);
-        let _ = ptrace::set_registers(tid, regs).and_then(|()| ptrace::cont(tid, 0));
     }
 
     /// A thread that is to close a descriptor is about to make a call.
@@ -815,15 +705,10 @@ impl Engine {
     }
 }
 
-/// Lets a stopped thread see an answer, or make its own call, as if nothing else had been.
+/// Lets a stopped thread see an answer, as if nothing else had been.
 fn show(tid: u32, patch: &Patch, answer: i64) {
     let mut regs = patch.before;
-    if matches!(patch.goal, Goal::Chdir(Then::Again)) {
-        regs.rax = regs.orig_rax;
-        regs.rip -= SYSCALL;
-    } else {
-        regs.rax = answer.cast_unsigned();
-    }
+    regs.rax = answer.cast_unsigned();
     regs.orig_rax = u64::MAX;
     let _ = ptrace::set_registers(tid, regs);
     settle(tid, true, patch.mask);

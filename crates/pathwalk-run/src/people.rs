@@ -22,9 +22,7 @@
 //! Of which of several makers in a process a new thread is cannot be told either: the latest is believed, as they share memory.
 
 use crate::{
-    cookies::Known,
     credentials::{By, Credentials},
-    given::Namespace,
     kin::{Facts, begun, children, facts, has_ended, is_ending, threads_of, ticks},
     procfs::status,
     sys::process::{self, Shares},
@@ -51,11 +49,7 @@ pub(crate) struct Person {
     pub(crate) credentials: Credentials,
     /// Asks the library as this one, from the root of this one.
     pub(crate) task: Arc<Task>,
-    /// The mounts that are hidden in the mount namespace of this one.
-    pub(crate) namespace: Arc<Namespace>,
-    /// Where it stands in a mount namespace that was made with it; until its first call it stands in the one of its maker.
-    pub(crate) begins_in: Option<Arc<Known>>,
-    /// Those that have the same have the same root, in the same namespace.
+    /// Those that have the same have the same root.
     root: u64,
 }
 
@@ -137,8 +131,6 @@ pub(crate) struct People {
     /// Orphans that are nobody, and when they began.
     nobody: HashMap<u32, u64>,
     roots: u64,
-    /// Threads that are about to make one that is somebody else by their next call: when they began, and the call's arguments.
-    next: HashMap<u32, (u64, [u64; 6], Arc<Person>)>,
     enough: usize,
 }
 
@@ -149,9 +141,8 @@ impl People {
         program: u32,
         credentials: Credentials,
         task: Arc<Task>,
-        namespace: Arc<Namespace>,
     ) -> Self {
-        let first = Arc::new(Person { credentials, task, namespace, begins_in: None, root: 0 });
+        let first = Arc::new(Person { credentials, task, root: 0 });
         let people = Self {
             threads,
             first,
@@ -160,7 +151,6 @@ impl People {
             reapers: HashSet::from([std::process::id()]),
             nobody: HashMap::new(),
             roots: 0,
-            next: HashMap::new(),
             enough: ENOUGH,
         };
         // There are descriptors at the start.
@@ -252,21 +242,15 @@ impl People {
         }
     }
 
-    /// The thread is about to make another one, by a call with these arguments.
+    /// The thread is about to make another one.
     ///
     /// # Errors
     ///
     /// - `EAGAIN`: too many people made somebody of whom nothing was seen.
-    pub(crate) fn makes(&mut self, tid: u32, args: [u64; 6]) -> Result<()> {
-        let Some(Thread { process, mut person, begun, .. }) = self.known(tid) else {
+    pub(crate) fn makes(&mut self, tid: u32) -> Result<()> {
+        let Some(Thread { process, person, begun, .. }) = self.known(tid) else {
             return Err(Errno::EPERM);
         };
-        // A signal's handler may have called meanwhile.
-        if self.next.get(&tid).is_some_and(|(since, next, _)| (*since, *next) == (begun, args))
-            && let Some((.., next)) = self.next.remove(&tid)
-        {
-            person = next;
-        }
         let at = ticks();
         if at - self.looked >= LOOK || self.makers.len() >= MOST_MAKERS {
             self.look_for_ended();
@@ -410,11 +394,9 @@ impl People {
     pub(crate) fn change_root(&mut self, tid: u32, rooted: Task) {
         let Some(thread) = self.known(tid) else { return };
         self.roots += 1;
-        let Person { credentials, namespace, .. } = &*thread.person;
-        let (credentials, namespace) = (credentials.clone(), Arc::clone(namespace));
-        let task = Arc::new(rooted);
-        let root = self.roots;
-        let example = Arc::new(Person { credentials, task, namespace, begins_in: None, root });
+        let rooted = Arc::new(rooted);
+        let credentials = thread.person.credentials.clone();
+        let example = Arc::new(Person { credentials, task: rooted, root: self.roots });
         let sharing: Vec<(u32, Arc<Person>)> = {
             let threads = self.threads.lock();
             let shares = |other: u32, process: u32| match process::shares_place(tid, other) {
@@ -433,52 +415,6 @@ impl People {
         }
     }
 
-    /// Gives a thread, and nobody else, the mount namespace and the root that a task has, which has its credentials.
-    pub(crate) fn change_namespace(&mut self, tid: u32, task: Task, namespace: Arc<Namespace>) {
-        let Some(thread) = self.known(tid) else { return };
-        let person = self.in_namespace(&thread.person, task, namespace, None);
-        if let Some(thread) = self.threads.lock().get_mut(&tid) {
-            thread.person = person;
-        }
-    }
-
-    /// As [`People::makes`], of a thread that is about to make one, by a call with these arguments, that begins in a mount
-    /// namespace and a directory of its own.
-    pub(crate) fn makes_next(
-        &mut self,
-        tid: u32,
-        args: [u64; 6],
-        (task, namespace): (Task, Arc<Namespace>),
-        begins_in: Arc<Known>,
-    ) {
-        let Some(thread) = self.known(tid) else { return };
-        let person = self.in_namespace(&thread.person, task, namespace, Some(begins_in));
-        self.next.insert(tid, (thread.begun, args, person));
-    }
-
-    fn in_namespace(
-        &mut self,
-        like: &Person,
-        task: Task,
-        namespace: Arc<Namespace>,
-        begins_in: Option<Arc<Known>>,
-    ) -> Arc<Person> {
-        self.roots += 1;
-        let (credentials, task) = (like.credentials.clone(), Arc::new(task));
-        Arc::new(Person { credentials, task, namespace, begins_in, root: self.roots })
-    }
-
-    /// A thread stands where it begins.
-    pub(crate) fn stands(&mut self, tid: u32) {
-        if let Some(thread) = self.threads.lock().get_mut(&tid) {
-            let Person { credentials, task, namespace, root, .. } = &*thread.person;
-            let (credentials, root) = (credentials.clone(), *root);
-            let (task, namespace) = (Arc::clone(task), Arc::clone(namespace));
-            let person = Person { credentials, task, namespace, begins_in: None, root };
-            thread.person = Arc::new(person);
-        }
-    }
-
     /// Somebody with these credentials and the root of another: one that there is, or a new one.
     fn person(&self, credentials: Credentials, other: &Arc<Person>) -> Arc<Person> {
         let same =
@@ -492,9 +428,7 @@ impl People {
         }
         let mut task = other.task.fork();
         task.set_cred(credentials.cred());
-        let namespace = Arc::clone(&other.namespace);
-        let (task, root) = (Arc::new(task), other.root);
-        Arc::new(Person { credentials, task, namespace, begins_in: None, root })
+        Arc::new(Person { credentials, task: Arc::new(task), root: other.root })
     }
 
     fn known(&self, tid: u32) -> Option<Thread> {
@@ -613,7 +547,6 @@ impl People {
     pub(crate) fn sweep(&mut self) {
         self.threads.lock().retain(|tid, thread| !has_ended(*tid, thread.begun));
         self.nobody.retain(|tid, since| !has_ended(*tid, *since));
-        self.next.retain(|tid, (since, ..)| !has_ended(*tid, *since));
         let own = std::process::id();
         self.reapers.retain(|&process| process == own || !is_ending(process));
     }
@@ -644,13 +577,13 @@ mod tests {
         let root = Credentials::new(0, 0, &[]);
         let own = std::process::id();
         let task = Arc::new(vfs.task(root.cred()));
-        let mut people = People::new(Threads::default(), own, root, task, Arc::default());
+        let mut people = People::new(Threads::default(), own, root, task);
         // Here it is the program, and takes no orphans.
         people.reapers.clear();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let before = people.who(tid).expect("it is the program");
         assert!(Arc::ptr_eq(&before, people.first()));
-        people.makes(tid, [0; 6]).expect("it is known");
+        people.makes(tid).expect("it is known");
         let mut child = sleeper();
         // The next call.
         people.who(tid).expect("it is known");
@@ -671,7 +604,7 @@ mod tests {
         assert!(!known.is_there(child.id()));
         // That somebody asks who it is, is no call of its own.
         people.become_(tid, Credentials::new(0, 0, &[]));
-        people.makes(tid, [0; 6]).expect("it is known");
+        people.makes(tid).expect("it is known");
         people.is(tid).expect("it is known");
         let mut child = sleeper();
         people.who(tid).expect("it is known");

@@ -332,11 +332,9 @@ impl ProcView {
         }
     }
 
-    /// What a thread sees mounted; who asks, where it made no call yet, or all see the same.
-    fn mounts(&self, vfs: &Vfs, tid: Option<u32>, format: MountFormat) -> Result<Vec<u8>> {
-        let asker = self.asker.0.task.load(Relaxed);
-        let person = tid.and_then(|tid| self.asker.credentials(tid));
-        let task = vfs.task_info(person.map_or(asker, |person| person.task.number()));
+    /// What is mounted, as who asks sees it.
+    fn mounts(&self, vfs: &Vfs, format: MountFormat) -> Result<Vec<u8>> {
+        let task = vfs.task_info(self.asker.0.task.load(Relaxed));
         task.and_then(|task| task.mounts(vfs, format)).ok_or(Errno::ENOENT)
     }
 
@@ -632,12 +630,9 @@ impl FileSystem for ProcView {
         let name = path.rsplit('/').next().unwrap_or_default();
         let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
         let fd = match mounts {
-            Some((_, format)) => {
-                text_file(&self.mounts(inode.vfs(), thread_of(&path), *format)?)?
-            }
+            Some((_, format)) => text_file(&self.mounts(inode.vfs(), *format)?)?,
             None if process.is_some() && name == MOUNT_STATS => {
-                let mounts = self.mounts(inode.vfs(), thread_of(&path), MountFormat::Mounts)?;
-                text_file(&mount_stats(&mounts))?
+                text_file(&mount_stats(&self.mounts(inode.vfs(), MountFormat::Mounts)?))?
             }
             None => {
                 let host = on_host.open(access)?;

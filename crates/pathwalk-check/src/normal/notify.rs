@@ -65,9 +65,9 @@ const LEFT_OUT: &[LeftOut] = &[
         },
     },
     LeftOut {
-        what: "`setns`",
-        why: "it is refused",
-        is: |call, _| matches!(call, Call::Setns { .. }),
+        what: "`unshare` and `setns` of mount namespaces",
+        why: "there is one",
+        is: |call, _| matches!(call, Call::UnshareMounts {} | Call::Setns { .. }),
     },
     LeftOut {
         what: "a procfs, and mountinfo, which one reads there",

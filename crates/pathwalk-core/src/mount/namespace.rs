@@ -51,15 +51,12 @@ impl MountNamespace {
         }
     }
 
-    /// Copies the namespace; returns the copy, and which mount is a copy of which, and tells that by unique ids.
+    /// Copies the namespace; returns the copy, and which mount is a copy of which.
     ///
     /// # Errors
     ///
     /// `ENOSPC`: there are as many mounts as there may be.
-    pub(crate) fn copy(
-        &self,
-        mut tell: impl FnMut(u64, u64),
-    ) -> Result<(Self, HashMap<MountId, MountId>)> {
+    pub(crate) fn copy(&self) -> Result<(Self, HashMap<MountId, MountId>)> {
         let vfs = &self.0.vfs;
         let mut tree = vfs.mount_tree();
         let old = tree.namespaces[&self.0.id].root;
@@ -67,13 +64,7 @@ impl MountNamespace {
         let room = tree.room_in(NsId::NONE);
         let (new, copies) = tree.copy_tree_noting(old, root, Copy::All, room)?;
         let id = tree.new_namespace(new, None);
-        // While none of them can go.
-        let told: Vec<_> = copies
-            .iter()
-            .map(|(old, new)| [old, new].map(|mount| vfs.mount_slot(*mount).unique_id.get()))
-            .collect();
         drop(tree);
-        told.into_iter().for_each(|[old, new]| tell(old, new));
         Ok((Self(Arc::new(Handle { vfs: Arc::clone(vfs), id })), copies))
     }
 }

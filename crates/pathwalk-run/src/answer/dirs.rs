@@ -6,7 +6,7 @@ use crate::{
     sys::answer,
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Cred, Errno, File, OpenFlags, Result, Seek,
+    AccessMode, At, AtFlags, Errno, File, OpenFlags, Result, Seek,
     abi::{AT_FDCWD, PATH_MAX},
 };
 use rustix::fs::{self, SeekFrom};
@@ -58,9 +58,7 @@ pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Ok((len, _)) => path.truncate(len),
         // It may lie outside the root, which is said in front of its path.
         Err(Errno::ENOENT) if engine.people.is_some() => {
-            let mut there = engine.task.fork();
-            // It is there already: whether it may be searched is not asked.
-            there.set_cred(Cred::root());
+            let there = engine.task.fork();
             there.fchdir(&cwd.file)?;
             path = there.getcwd()?;
         }

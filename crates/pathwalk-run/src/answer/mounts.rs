@@ -4,11 +4,8 @@ use super::{any_path, base_of, done};
 use crate::{
     cookies::Known,
     engine::{Base, Caller, Engine, Reply},
-    given::Namespace,
-    kin,
-    procfs::{self, ProcView},
+    procfs::ProcView,
     sys::memory,
-    table::NAMESPACES,
 };
 use pathwalk::{
     At, AtFlags, CapSet, Cred, Dev, Errno, File, Limits, MemFs, MountFlags, OpenFlags, Result,
@@ -19,16 +16,7 @@ use pathwalk::{
     },
     fs::FileSystem,
 };
-use std::{os::fd::AsFd, sync::Arc};
-
-/// `CLONE_NEWNS`
-pub(super) const NEWNS: u32 = libc::CLONE_NEWNS as u32;
-/// What only who has no other threads may give up sharing.
-const ALONE: u32 = (libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM) as u32;
-/// All flags that unshare knows.
-const UNSHARED: u32 = NAMESPACES
-    | ALONE
-    | (libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM | libc::CLONE_NEWTIME) as u32;
+use std::sync::Arc;
 
 /// Those that change what is there already.
 const CHANGES: MountFlags =
@@ -38,8 +26,6 @@ const PROPAGATION: MountFlags = MountFlags::SHARED
     .union(MountFlags::SLAVE)
     .union(MountFlags::PRIVATE)
     .union(MountFlags::UNBINDABLE);
-/// `MS_NOUSER` and beyond: the kernel's own.
-const NOUSER: u64 = !0 << 31;
 /// Options are a page at most.
 const PAGE: usize = 4096;
 
@@ -75,9 +61,6 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     // Each is looked up once: what may be done with it is said of what it is done with.
     let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0);
     let target = open(&path)?;
-    if flags.bits() & NOUSER != 0 {
-        return Err(Errno::EINVAL);
-    }
     // A change of propagation goes before a move.
     let moves = flags.contains(MountFlags::MOVE) && !flags.intersects(PROPAGATION);
     let looks = !flags.contains(MountFlags::REMOUNT) && (flags.contains(MountFlags::BIND) || moves);
@@ -86,8 +69,8 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         true => Some(open(&source)?),
         false => None,
     };
-    let mounts = engine.mounts_of(caller)?;
-    let before = mounts.may_mount(source.as_ref(), &target, flags)?;
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    let before = given.may_mount(source.as_ref(), &target, flags)?;
     let from = source.as_ref().map_or(At::Cwd, At::Dir);
     if flags.contains(MountFlags::REMOUNT | MountFlags::RDONLY)
         && is_written(engine, &task, &target, flags.contains(MountFlags::BIND))?
@@ -104,8 +87,8 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         }
         changed => changed?,
     }
-    if let Some(before) = before {
-        mounts.mounted(&before)?;
+    if let (Some(before), Some(given)) = (before, &mut engine.given) {
+        given.mounted(&before);
     }
     Ok(Reply::Value(0))
 }
@@ -149,12 +132,13 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if makes_root_read_only(engine, &task, &path, flags)? {
         return Err(Errno::EBUSY);
     }
-    let mounts = engine.mounts_of(caller)?;
-    let mut answer = mounts.umount2(&task, &path, flags);
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    let mut answer = given.umount2(&task, &path, flags);
     if answer == Err(Errno::EBUSY) {
         // What is remembered of files that nobody has any more keeps it busy.
         engine.forget_unused();
-        answer = mounts.umount2(&task, &path, flags);
+        let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+        answer = given.umount2(&task, &path, flags);
     } else if answer.is_ok() && flags.contains(UmountFlags::DETACH) {
         // What was in it need not stay any longer than somebody has it.
         engine.forget_unused();
@@ -197,88 +181,8 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
     }
     let (new_root, put_old) = (path(caller, 0)?, path(caller, 1)?);
     let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
-    done(engine.mounts_of(caller)?.pivot_root(&task, &new_root, &put_old))
-}
-
-/// unshare: a mount namespace of one's own is the library's. All else is the kernel's, and namespaces of other kinds nobody's.
-///
-/// # Errors
-///
-/// - `EINVAL`: there are no such flags, or it shares with other threads what it may not share then.
-/// - `EPERM`: another kind of namespace; or without `CAP_SYS_ADMIN`.
-/// - `ENOSPC`: there are as many mounts as there may be.
-/// - those of the kernel.
-///
-/// Linux: `ksys_unshare`.
-pub(crate) fn unshare(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let flags = u32::try_from(caller.args[0]).map_err(|_| Errno::EINVAL)?;
-    if flags & NAMESPACES == 0 {
-        return Ok(Reply::Pass);
-    }
-    if flags & !UNSHARED != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if flags & NAMESPACES != NEWNS {
-        return Err(Errno::EPERM);
-    }
-    let process = procfs::process_of_thread(caller.tid).ok_or(Errno::ESRCH)?;
-    if flags & ALONE != 0 && kin::threads_of(process)?.len() > 1 {
-        return Err(Errno::EINVAL);
-    }
-    if !engine.task.cred().caps.contains(CapSet::SYS_ADMIN) {
-        return Err(Errno::EPERM);
-    }
-    let (task, cwd, namespace) = copy_namespace(engine, caller)?;
-    let (cookie, known) = engine.cookies.directory(&cwd)?;
-    // Root and current directory are its own then.
-    let rest = flags & !NEWNS | libc::CLONE_FS as u32;
-    engine.patch_unshare(caller, (cookie.as_fd(), known), rest, (task, namespace))
-}
-
-/// clone with `CLONE_NEWNS`: the kernel makes the thread without, and before its first call that is answered it is where its maker
-/// is, in a mount namespace of its own.
-///
-/// # Errors
-///
-/// - `EINVAL`: it would share its root with its maker; or what else the kernel has no thread made with.
-/// - `EPERM`: without `CAP_SYS_ADMIN`.
-/// - `ENOSPC`: there are as many mounts as there may be.
-///
-/// Linux: `copy_process`, `copy_namespaces`.
-pub(crate) fn clones(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let flags = caller.word(0);
-    let has = |flag: i32| flags & flag as u32 != 0;
-    let (thread, handlers, memory) =
-        (has(libc::CLONE_THREAD), has(libc::CLONE_SIGHAND), has(libc::CLONE_VM));
-    if has(libc::CLONE_FS) || thread && !handlers || handlers && !memory {
-        return Err(Errno::EINVAL);
-    }
-    if !engine.task.cred().caps.contains(CapSet::SYS_ADMIN) {
-        return Err(Errno::EPERM);
-    }
-    let (task, cwd, namespace) = copy_namespace(engine, caller)?;
-    let (_, known) = engine.cookies.directory(&cwd)?;
-    let mut args = caller.args;
-    args[0] &= !u64::from(NEWNS);
-    let reply = engine.call_again(caller, args[0])?;
-    if let Some(people) = &mut engine.people {
-        people.makes_next(caller.tid, args, (task, namespace), known);
-    }
-    Ok(reply)
-}
-
-/// A task that has the caller's root and credentials in a copy of its mount namespace, and where it stands there.
-fn copy_namespace(engine: &mut Engine, caller: &Caller) -> Result<(Task, File, Arc<Namespace>)> {
-    let mut task = with_cwd(engine, caller, &[b"."])?;
-    let people = engine.people.as_mut().ok_or(Errno::EPERM)?;
-    let person = people.is(caller.tid)?;
-    let mut copies = Vec::new();
-    task.unshare_mounts_telling(|old, new| copies.push((old, new)))?;
-    let cred = task.cred().clone();
-    task.set_cred(Cred::root());
-    let cwd = task.open(".", OpenFlags::PATH | OpenFlags::DIRECTORY, 0);
-    task.set_cred(cred);
-    Ok((task, cwd?, Arc::new(person.namespace.copied(&copies))))
+    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    done(given.pivot_root(&task, &new_root, &put_old))
 }
 
 pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {

@@ -1,6 +1,6 @@
 //! Calls about who one is, of programs with virtual credentials; and those that make somebody.
 
-use super::{mounts, tasks};
+use super::tasks;
 use crate::{
     credentials::{Credentials, KEEP, Set, Which, capability},
     engine::{Caller, Engine, Reply},
@@ -15,14 +15,10 @@ const MOST_GROUPS: u32 = 65_536;
 const VERSIONS: [(u32, usize); 3] = [(0x1998_0330, 1), (0x2007_1026, 2), (LATEST, 2)];
 const LATEST: u32 = 0x2008_0522;
 
-/// clone, whose flags are a number: no namespaces but one of mounts, and nobody else's child.
+/// clone, whose flags are a number: no namespaces, and nobody else's child.
 pub(crate) fn clones(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let flags = caller.word(0);
-    if flags & (NAMESPACES & !mounts::NEWNS | libc::CLONE_PARENT as u32) != 0 {
+    if caller.word(0) & (NAMESPACES | libc::CLONE_PARENT as u32) != 0 {
         return Err(Errno::EPERM);
-    }
-    if flags & mounts::NEWNS != 0 {
-        return mounts::clones(engine, caller);
     }
     makes(engine, caller)
 }
@@ -30,7 +26,7 @@ pub(crate) fn clones(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// fork, vfork: the kernel makes what is made.
 pub(crate) fn makes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if let Some(people) = &mut engine.people {
-        people.makes(caller.tid, caller.args)?;
+        people.makes(caller.tid)?;
     }
     Ok(Reply::Pass)
 }

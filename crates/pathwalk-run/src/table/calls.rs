@@ -14,8 +14,7 @@ use super::{
     call, call_of_users,
 };
 use crate::answer::{
-    attr, dirs, exec, handle, ids, message, mounts, names, open, socket, stat, tasks, users, watch,
-    xattr,
+    attr, dirs, exec, handle, ids, message, mounts, names, open, socket, stat, tasks, users, watch, xattr,
 };
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -366,9 +365,7 @@ pub(super) const CALLS: &[Call] = &[
     call(269, "faccessat", Stat, Answer(stat::faccessat)),
     call(270, "pselect6", Kernel, Pass),
     call(271, "ppoll", Kernel, Pass),
-    call_of_users(
-        272, "unshare", Tasks, [RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)]), Answer(mounts::unshare)],
-    ),
+    call(272, "unshare", Tasks, RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)])),
     call(273, "set_robust_list", Kernel, Pass),
     call_of_users(274, "get_robust_list", Tasks, [Pass, AnswerIf(NotZero(0), tasks::get_robust_list)]),
     call(275, "splice", Kernel, Pass),
