@@ -157,8 +157,11 @@ impl Given {
     fn hides(&self, place: &File) -> bool {
         let own = self.mount_of(place).unwrap_or_default();
         let Some(mut above) = self.path_of(place) else {
-            // It lies outside the root: whatever hangs in its mount.
-            return self.has_locked(own);
+            // It lies outside the root, or its path is longer than one can be told: whatever hangs in its mount, and in those below.
+            let hangs = |id: u64| {
+                std::iter::successors(self.above(id), |id| self.above(*id)).any(|id| id == own)
+            };
+            return self.locked.iter().any(|id| *id != own && hangs(*id));
         };
         if above != b"/" {
             above.push(b'/');

@@ -472,6 +472,20 @@ fn who_may_mount_sees_nothing_that_was_not_given() {
     }
 }
 
+/// What is told of a mount by its path is not told of one whose path is too long.
+#[test]
+fn who_may_mount_sees_nothing_far_below() {
+    let Some(users) = Users::new() else { return };
+    let (_outside, secret) = hidden();
+    let script = format!(
+        "p=$(realpath $p); cd /srv; n=$(printf 'd%.0s' $(seq 250)); for i in $(seq 20); do mkdir $n; cd -P $n; done 2>/dev/null
+mkdir x; $p mount / x - 0x5000 - umount x/tmp 0 mount . /mnt - 0x5000 - umount /mnt/x/tmp 0
+cat /mnt/x{secret} 2>/dev/null || echo nothing"
+    );
+    let want = "mount yes\numount EINVAL\nmount yes\numount EINVAL\nnothing\n";
+    users.script(&SRV, &script, want);
+}
+
 /// Somebody outside changes where the paths lead while they are used.
 #[test]
 fn who_may_mount_sees_nothing_by_paths_that_change() {

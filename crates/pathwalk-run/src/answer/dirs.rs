@@ -6,7 +6,7 @@ use crate::{
     sys::answer,
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Errno, File, OpenFlags, Result, Seek,
+    AccessMode, At, AtFlags, Cred, Errno, File, OpenFlags, Result, Seek,
     abi::{AT_FDCWD, PATH_MAX},
 };
 use rustix::fs::{self, SeekFrom};
@@ -30,10 +30,15 @@ fn list(engine: &mut Engine, caller: &Caller, shape: fn(&mut [u8])) -> Result<Re
         Descriptor::Foreign(fd) => return Err(not_ours(&fd)?),
     };
     let from = answer(fs::tell(&fd))?;
-    let mut buf = vec![0; (caller.word(2) as usize).min(LISTED_AT_ONCE)];
-    // Also where it is no directory, so that it says so.
+    // In a buffer of a negative size no entry has room.
+    let room = i32::try_from(caller.word(2)).unwrap_or(0) as usize;
+    let mut buf = vec![0; room.min(LISTED_AT_ONCE)];
     let at = i64::try_from(from).map_err(|_| Errno::EINVAL)?;
     if known.file.offset() != from {
+        let kind = fs::FileType::from_raw_mode(answer(fs::fstat(&fd))?.st_mode);
+        if kind != fs::FileType::Directory {
+            return Err(Errno::ENOTDIR);
+        }
         engine.task.lseek(&known.file, Seek::Set(at))?;
     }
     let len = engine.task.getdents64(&known.file, &mut buf)?;
@@ -58,7 +63,9 @@ pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Ok((len, _)) => path.truncate(len),
         // It may lie outside the root, which is said in front of its path.
         Err(Errno::ENOENT) if engine.people.is_some() => {
-            let there = engine.task.fork();
+            let mut there = engine.task.fork();
+            // It is there already: whether it may be searched is not asked.
+            there.set_cred(Cred::root());
             there.fchdir(&cwd.file)?;
             path = there.getcwd()?;
         }

@@ -26,6 +26,8 @@ const PROPAGATION: MountFlags = MountFlags::SHARED
     .union(MountFlags::SLAVE)
     .union(MountFlags::PRIVATE)
     .union(MountFlags::UNBINDABLE);
+/// `MS_NOUSER` and beyond: the kernel's own.
+const NOUSER: u64 = !0 << 31;
 /// Options are a page at most.
 const PAGE: usize = 4096;
 
@@ -61,6 +63,9 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     // Each is looked up once: what may be done with it is said of what it is done with.
     let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0);
     let target = open(&path)?;
+    if flags.bits() & NOUSER != 0 {
+        return Err(Errno::EINVAL);
+    }
     // A change of propagation goes before a move.
     let moves = flags.contains(MountFlags::MOVE) && !flags.intersects(PROPAGATION);
     let looks = !flags.contains(MountFlags::REMOUNT) && (flags.contains(MountFlags::BIND) || moves);

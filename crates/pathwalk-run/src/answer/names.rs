@@ -114,11 +114,17 @@ fn unlink_at(
 ) -> Result<Reply> {
     let path = any_path(caller, path, NONE)?;
     let base = base_of(engine, caller, dir, &path, NONE)?;
-    let file = if flags.is_empty() { number(engine, &base, &path) } else { None };
+    let known = (flags - AtFlags::REMOVEDIR).is_empty();
+    let file = if known { number(engine, &base, &path) } else { None };
     let watched = engine.about_to_go(&base, &path, None);
     engine.task.unlinkat(base.at(), &path, flags)?;
     engine.is_gone(watched);
-    engine.lost_name(file);
+    if flags.is_empty() {
+        engine.lost_name(file);
+    } else if let Some(directory) = file {
+        // Of what it is open by nothing is kept.
+        engine.handles.lost_name(&engine.task, directory);
+    }
     done(Ok(()))
 }
 
@@ -151,9 +157,9 @@ fn rename_at(
     let old_base = base_of(engine, caller, old_dir, &old, NONE)?;
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     let flags = RenameFlags::from_bits_retain(flags);
-    let file = if flags.is_empty() { number(engine, &new_base, &new) } else { None };
-    let moved = engine.number_if_watched(&old_base, &old);
     let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
+    let file = if replaces { number(engine, &new_base, &new) } else { None };
+    let moved = engine.number_if_watched(&old_base, &old);
     let watched = if replaces { engine.about_to_go(&new_base, &new, moved) } else { None };
     let exchanges = flags.contains(RenameFlags::EXCHANGE);
     let back = if exchanges { engine.number_if_watched(&new_base, &new) } else { None };

@@ -14,7 +14,8 @@ use super::{
     call, call_of_users,
 };
 use crate::answer::{
-    attr, dirs, exec, handle, ids, message, mounts, names, open, socket, stat, tasks, users, watch, xattr,
+    attr, dirs, exec, handle, ids, message, mounts, names, open, socket, stat, tasks, users, watch,
+    xattr,
 };
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
