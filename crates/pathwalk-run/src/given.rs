@@ -142,6 +142,14 @@ impl Given {
         task.pivot_root(new_root, put_old)
     }
 
+    /// Whether the mount of a file is in the tree, and not one that was taken down with who uses it still there.
+    ///
+    /// Linux: `check_mnt`, in `mnt_may_suid`.
+    pub(crate) fn is_mounted(&self, file: &File) -> bool {
+        let mount = self.mount_of(file);
+        mount.is_ok_and(|id| self.task.statmount(id, StatmountMask::MNT_BASIC).is_ok())
+    }
+
     /// Whether a mount hides anything.
     pub(crate) fn hides_something(&self) -> bool {
         !self.locked.is_empty()

@@ -460,7 +460,7 @@ impl Engine {
     /// - `EACCES`: the file may not be run any more.
     /// - `EPERM`: the thread is nobody.
     fn becomes(&mut self, tid: u32, process: u32) -> Result<Option<Ran>> {
-        let Self { people, patches, task: own, .. } = self;
+        let Self { people, patches, given, task: own, .. } = self;
         let Some(patch) = patches.threads.get(&tid) else { return Ok(None) };
         if matches!(patch.goal, Goal::Chdir) {
             return Ok(None);
@@ -474,7 +474,8 @@ impl Engine {
             let stat = task.fstat(file)?;
             let flags = StatfsFlags::from_bits_retain(task.fstatfs(file)?.f_flags as u64);
             (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
-            suid = !flags.contains(StatfsFlags::NOSUID);
+            suid = !flags.contains(StatfsFlags::NOSUID)
+                && given.as_ref().is_none_or(|given| given.is_mounted(file));
         }
         let shared = || kin::shares_place_with_others(tid, process);
         Ok(person.map(|person| person.credentials.after_exec(mode, uid, gid, suid, shared)))

@@ -257,6 +257,17 @@ fn set_id_bits_give_virtual_credentials() {
     assert!(out.starts_with(&format!("{native} {native} ")), "{out}");
 }
 
+/// What was taken down lazily is in nobody's namespace.
+#[test]
+fn a_mount_that_is_gone_gives_nothing_by_set_id_bits() {
+    let Some(users) = Users::new() else { return };
+    let script =
+        "q=$(realpath $p); $p mount t /srv tmpfs 0 -; cp $p /srv/set; chmod 4755 /srv/set; cd /srv
+$q setgid 5 setuid 5 exec ./set ids; $q umount /srv 2; $q setgid 5 setuid 5 exec ./set ids";
+    let want = "mount yes\nsetgid yes\nsetuid yes\n5 0 0, 5 5 5,\numount yes\nsetgid yes\nsetuid yes\n5 5 5, 5 5 5,\n";
+    users.script(&SRV, script, want);
+}
+
 #[test]
 fn memory_gives_nothing_by_set_id_bits() {
     let Some(users) = Users::new() else { return };
