@@ -114,11 +114,12 @@ pub(crate) struct Cookies {
     path: PathBuf,
     lock: OwnedFd,
     known: Knowns,
+    /// What is known, by the inode numbers of the files in the tree.
+    numbers: HashMap<u64, Vec<HostId>>,
     places: HashMap<(u64, Kind), Cookie>,
     next: u64,
-    /// How many may be known before it is looked what can be forgotten, and how many were known when that was done last.
+    /// How many may be known before it is looked what can be forgotten.
     enough: usize,
-    kept: usize,
 }
 
 /// A file in each private directory, that says what it is.
@@ -129,8 +130,6 @@ const ATTEMPTS: u32 = 16;
 const NEW: Duration = Duration::from_secs(10);
 /// So many are kept without a look at what is still in use.
 const ENOUGH: usize = 512;
-/// So many more than are in use may be looked at one by one.
-const FEW: usize = 64;
 /// So often it is looked for processes that are new.
 const LOOKS: usize = 100;
 
@@ -176,8 +175,8 @@ impl Cookies {
         let (room, lock) = made.inspect_err(|_| {
             let _ = fs::rmdir(&path);
         })?;
-        let (known, places) = (Arc::default(), HashMap::new());
-        Ok(Self { room, lock, path, known, places, next: 0, enough: ENOUGH, kept: 0 })
+        let (known, numbers, places) = (Arc::default(), HashMap::new(), HashMap::new());
+        Ok(Self { room, lock, path, known, numbers, places, next: 0, enough: ENOUGH })
     }
 
     /// What is known, to be shared.
@@ -199,6 +198,7 @@ impl Cookies {
             _ => {
                 let new = Arc::new(Known { file: file.place_alone(), path: false });
                 known.insert(id, Arc::clone(&new));
+                note(&mut self.numbers, id, file);
                 new
             }
         }
@@ -223,6 +223,7 @@ impl Cookies {
         // To be listed it must have been opened for that.
         if known.get(&cookie.id).is_none_or(|known| is_path(&known.file) && !is_path(file)) {
             known.insert(cookie.id, Arc::new(Known { file: file.clone(), path }));
+            note(&mut self.numbers, cookie.id, file);
         }
         drop(known);
         Ok(fd)
@@ -304,35 +305,36 @@ impl Cookies {
         Ok(written)
     }
 
-    /// All that is known, and hardly more that no process has; `before` as for [`sweep`](Self::sweep).
-    pub(crate) fn in_use(&mut self, before: impl FnOnce(&Self)) -> Vec<HostId> {
-        if self.known.lock().len() > 2 * self.kept + FEW {
-            self.sweep(before);
-        }
-        self.known.lock().keys().copied().collect()
-    }
-
     /// The files that are known and have this inode number.
     pub(crate) fn with_number(&self, ino: u64) -> Vec<HostId> {
-        let known = self.known.lock();
-        known.iter().filter(|(_, known)| known.file.ino() == ino).map(|(id, _)| *id).collect()
+        let ids = self.numbers.get(&ino);
+        ids.into_iter()
+            .flatten()
+            .copied()
+            .filter(|&id| self.has_number(id, ino).is_some())
+            .collect()
     }
 
     /// The files themselves.
     pub(crate) fn files_with_number(&self, ino: u64) -> Vec<File> {
-        let known = self.known.lock();
-        let same = known.values().filter(|known| known.file.ino() == ino);
-        same.map(|known| known.file.clone()).collect()
+        let ids = self.numbers.get(&ino).into_iter().flatten();
+        ids.filter_map(|&id| self.has_number(id, ino)).map(|known| known.file.clone()).collect()
     }
 
-    /// Forgets what no process has, where there is much. What a call is about that is being answered may be forgotten too,
-    /// unless somebody here holds it. `before` is as for [`sweep`](Self::sweep).
-    pub(crate) fn make_room(&mut self, before: impl FnOnce(&Self)) {
+    /// What is known of a file, if that has this number: the host may have given its own to another one.
+    fn has_number(&self, id: HostId, ino: u64) -> Option<Arc<Known>> {
+        self.get(id).filter(|known| known.file.ino() == ino)
+    }
+
+    /// Forgets what no process has, where there is much; whether it was looked for. What a call is about that is being answered may be
+    /// forgotten too, unless somebody here holds it. `before` is as for [`sweep`](Self::sweep).
+    pub(crate) fn make_room(&mut self, before: impl FnOnce(&Self)) -> bool {
         if self.known.lock().len() < self.enough {
-            return;
+            return false;
         }
         self.sweep(before);
         self.enough = (2 * self.known.lock().len()).max(ENOUGH);
+        true
     }
 
     /// Forgets what no process has. `before` is done while it is still known what that was, and is closed by now.
@@ -343,7 +345,10 @@ impl Cookies {
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
-        self.kept = known.len();
+        self.numbers.retain(|_, ids| {
+            ids.retain(|id| known.contains_key(id));
+            !ids.is_empty()
+        });
         drop(known);
         self.places = kept;
         for ((_, kind), cookie) in gone {
@@ -358,6 +363,13 @@ impl Drop for Cookies {
     fn drop(&mut self) {
         // Nobody is left to be told.
         let _ = remove(&self.lock, &self.path);
+    }
+}
+
+fn note(numbers: &mut HashMap<u64, Vec<HostId>>, id: HostId, file: &File) {
+    let ids = numbers.entry(file.ino()).or_default();
+    if !ids.contains(&id) {
+        ids.push(id);
     }
 }
 
@@ -450,13 +462,13 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
 }
 
 /// Removes what is in a directory that was made here: files in a cookie are the kernel's, where who stands in it ends with a core;
-/// and what is watched has names in it.
+/// and what is watched has names in it, and whiteouts.
 pub(crate) fn empty(room: &OwnedFd, name: impl Arg) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(dir) = fs::openat(room, name, flags, Mode::empty()) else { return };
     for entry in fs::Dir::read_from(&dir).into_iter().flatten().flatten() {
         let flags = match entry.file_type() {
-            fs::FileType::RegularFile => AtFlags::empty(),
+            fs::FileType::RegularFile | fs::FileType::CharacterDevice => AtFlags::empty(),
             fs::FileType::Directory => AtFlags::REMOVEDIR,
             _ => continue,
         };
@@ -548,14 +560,28 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Notes what a process has open, stands in, executes and has in its memory; each of its threads may stand elsewhere.
 fn in_use(process: u32, used: &mut HashSet<HostId>) -> Result<()> {
-    used.extend(mapped::ids(process)?);
+    let threads = threads_of(process)?;
+    // The first may have ended, and have no memory.
+    for &thread in &threads {
+        let mapped = mapped::ids(&task_of(process, thread))?;
+        used.extend(&mapped);
+        if !mapped.is_empty() {
+            break;
+        }
+    }
     let mut note = |path: &Path| {
         if let Ok(stat) = fs::stat(path) {
             used.insert(HostId::of(&stat));
         }
     };
-    note(Path::new(&format!("/proc/{process}/exe")));
-    for thread in threads_of(process)? {
+    if let Some(exe) = threads
+        .iter()
+        .map(|&thread| task_of(process, thread).join("exe"))
+        .find(|exe| fs::readlink(exe, Vec::new()).is_ok())
+    {
+        note(&exe);
+    }
+    for thread in threads {
         note(&task_of(process, thread).join("cwd"));
         open_of(process, thread)?.for_each(|fd| note(&fd));
     }

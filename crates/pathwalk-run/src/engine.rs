@@ -436,7 +436,9 @@ impl Engine {
             self.sweep();
         }
         let Self { cookies, watches, task, .. } = self;
-        cookies.make_room(|cookies| watches.hear(cookies, task));
+        if cookies.make_room(|cookies| watches.hear(cookies, task)) {
+            watches.forget_unused(cookies);
+        }
         self.let_go();
         self.handles.tidy_up();
         self.asker.set(call.tid);
@@ -486,6 +488,7 @@ impl Engine {
         self.sockets.forget_unused();
         let Self { cookies, watches, task, .. } = self;
         cookies.sweep(|cookies| watches.hear(cookies, task));
+        watches.forget_unused(cookies);
     }
 
     /// Who does not wait any more needs no answer.

@@ -7,7 +7,7 @@
 
 use crate::sys::{
     errno_of,
-    process::{Shares, shares_place},
+    process::{Shares, shares_files, shares_place},
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, Result};
@@ -185,6 +185,22 @@ pub(crate) fn descendants() -> Result<Vec<u32>> {
 pub(crate) fn threads_of(process: u32) -> Result<Vec<u32>> {
     let names = names(format!("/proc/{process}/task"))?;
     Ok(numbers(names.iter().map(String::as_str)))
+}
+
+/// Threads of a process by which all is found that it has open: one of those that share their descriptors. The first may have ended,
+/// and have none.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn threads_with_files(process: u32) -> Result<Vec<u32>> {
+    let mut found: Vec<u32> = Vec::new();
+    for thread in threads_of(process)? {
+        if !found.iter().any(|&other| shares_files(thread, other) == Shares::Yes) {
+            found.push(thread);
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a thread of another process has the root and current directory of this one: what one of them changes, both have. Where that

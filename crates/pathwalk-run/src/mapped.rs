@@ -15,7 +15,7 @@ use crate::{
 };
 use pathwalk::{Executable, Result};
 use rustix::fs;
-use std::{collections::HashMap, os::fd::BorrowedFd};
+use std::{collections::HashMap, os::fd::BorrowedFd, path::Path};
 
 /// A file as it is shown in a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +68,13 @@ pub(crate) fn is_alone(tid: u32, interpreter: Option<&Executable>) -> Result<boo
     Ok(all(Shown::by_stat)? || all(Shown::by_map)?)
 }
 
-/// The files that a process has in its memory, as far as they are shown with the device that stat(2) tells.
+/// The files that a thread, by its directory in `/proc`, has in its memory, as far as they are shown with the device that stat(2) tells.
 ///
 /// # Errors
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
-pub(crate) fn ids(process: u32) -> Result<Vec<HostId>> {
-    let text = kin::read(format!("/proc/{process}/maps"))?.unwrap_or_default();
+pub(crate) fn ids(thread: &Path) -> Result<Vec<HostId>> {
+    let text = kin::read(thread.join("maps"))?.unwrap_or_default();
     Ok(files(&String::from_utf8_lossy(&text)).iter().filter_map(Shown::id).collect())
 }
 

@@ -73,6 +73,14 @@ pub(crate) struct InTree {
     pub(crate) directory: bool,
 }
 
+/// A name in a directory of the tree, and what it is the name of.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) ino: u64,
+    pub(crate) directory: bool,
+}
+
 #[derive(Debug)]
 struct Shadow {
     of: InTree,
@@ -107,11 +115,20 @@ pub(crate) struct Shadows {
     open: usize,
     /// What is open of the file that gets a name by the call that is being answered.
     coming: Vec<By>,
+    /// What the call that is being answered moves leaves a whiteout behind, of which nobody is told.
+    whiteout: bool,
 }
 
 impl Shadows {
     pub(crate) fn new(room: OwnedFd) -> Self {
-        Self { room, shadows: HashMap::new(), next: 0, open: 0, coming: Vec::new() }
+        Self {
+            room,
+            shadows: HashMap::new(),
+            next: 0,
+            open: 0,
+            coming: Vec::new(),
+            whiteout: false,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -146,16 +163,16 @@ impl Shadows {
         self.shadows.get(&wd).is_some_and(|shadow| shadow.kept.is_some())
     }
 
-    /// Makes the shadow of a file, with these names in it, and whether each is a directory's.
+    /// Makes the shadow of a file, with these names in it.
     ///
     /// # Errors
     ///
     /// Those of making files in the private directory.
-    pub(crate) fn make(&mut self, wd: i32, of: InTree, names: &[(Box<[u8]>, bool)]) -> Result<()> {
+    pub(crate) fn make(&mut self, wd: i32, of: InTree, names: &[Name]) -> Result<()> {
         let name = self.new_name();
         put(&self.room, name.as_bytes(), of.directory)?;
         let (made, id) = found_in(&self.room, name.as_bytes()).ok_or(Errno::ENOSPC)?;
-        let filled = names.iter().try_for_each(|(child, directory)| put(&made, child, *directory));
+        let filled = names.iter().try_for_each(|child| put(&made, &child.name, child.directory));
         let shadow = Shadow {
             of,
             id,
@@ -249,9 +266,15 @@ impl Shadows {
         self.coming.push(by);
     }
 
+    /// A whiteout takes the name that is lost by this call.
+    pub(crate) fn leaves_whiteout(&mut self) {
+        self.whiteout = true;
+    }
+
     /// All that was to be told of a call was told; by it this one was to lose its name.
     pub(crate) fn call_is_over(&mut self, wd: Option<i32>) {
         self.coming.clear();
+        self.whiteout = false;
         if let Some(shadow) = wd.and_then(|wd| self.shadows.get_mut(&wd)) {
             shadow.loses_name = false;
         }
@@ -364,9 +387,16 @@ impl Shadows {
             open = self.opened_anew(&old, &from.name);
             self.open += open.len();
         }
-        let _ = fs::renameat(&old, &*from.name, &new, &*to.name);
+        self.move_away((&old, &from.name), (&new, &to.name));
         self.is_open_by(to, open);
         2
+    }
+
+    /// Moves a name, as the call that is being answered did; whether it is there. Where the host makes no whiteouts the name is gone.
+    fn move_away(&self, (old, from): (&OwnedFd, &[u8]), (new, to): (&OwnedFd, &[u8])) -> bool {
+        let leaves =
+            self.whiteout && fs::renameat_with(old, from, new, to, RenameFlags::WHITEOUT).is_ok();
+        leaves || fs::renameat(old, from, new, to).is_ok()
     }
 
     /// Takes out what is open by a name, and has it.
@@ -391,7 +421,7 @@ impl Shadows {
     /// A name left for where nobody watches: it is moved out, and then removed.
     fn left(&mut self, from: &Told, dir: &OwnedFd) {
         let name = self.new_name();
-        if fs::renameat(dir, &*from.name, &self.room, &name).is_ok() {
+        if self.move_away((dir, &from.name), (&self.room, name.as_bytes())) {
             take(&self.room, name.as_bytes(), from.mask.contains(InotifyMask::ISDIR));
         }
         let open = self.open_by(from);
@@ -578,7 +608,8 @@ fn take(dir: &OwnedFd, name: &[u8], directory: bool) {
     let _ = fs::unlinkat(dir, name, flags);
 }
 
-/// What is in a directory, if it can have been made here: a directory, or a file with no other name. It is opened with `O_PATH`.
+/// What is in a directory, if it can have been made here: a directory, a file with no other name, or a whiteout. It is opened with
+/// `O_PATH`.
 fn found_in(dir: &OwnedFd, name: &[u8]) -> Option<(OwnedFd, HostId)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = fs::openat(dir, name, flags, Mode::empty()).ok()?;
@@ -586,6 +617,7 @@ fn found_in(dir: &OwnedFd, name: &[u8]) -> Option<(OwnedFd, HostId)> {
     let known = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => true,
         FileType::RegularFile => stat.st_nlink <= 1,
+        FileType::CharacterDevice => stat.st_rdev == 0,
         _ => false,
     };
     (known && stat.st_uid == geteuid().as_raw()).then(|| (fd, HostId::of(&stat)))

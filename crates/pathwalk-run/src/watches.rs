@@ -18,7 +18,7 @@ use crate::{
     cookies::{Cookies, HostId, is_written, look_at_all, open_of},
     engine::{Base, Engine},
     kin,
-    shadow::{By, CLOSE, InTree, Shadows, Told},
+    shadow::{By, CLOSE, InTree, Name, Shadows, Told},
     sys::{
         answer,
         process::{self, by_number},
@@ -181,6 +181,13 @@ impl Watches {
         let mut told = heard.told_by_host(cookies, task, &mut Vec::new());
         heard.earlier.append(&mut told);
     }
+
+    /// Hears no more of what nobody has open: so many watches count as there are files that somebody has.
+    pub(crate) fn forget_unused(&mut self, cookies: &Cookies) {
+        if let Some(heard) = &mut self.0 {
+            heard.forget(|id| cookies.get(id).is_none());
+        }
+    }
 }
 
 impl Heard {
@@ -236,6 +243,16 @@ impl Heard {
         if let Ok(wd) = inotify::add_watch(&self.host, path, what | WatchFlags::MASK_ADD) {
             self.ids.insert(wd, id);
             self.wds.insert(id, (wd, what));
+        }
+    }
+
+    /// Hears no more of these files; of what was done before nothing is told.
+    fn forget(&mut self, these: impl Fn(HostId) -> bool) {
+        for (id, (wd, _)) in self.wds.extract_if(|&id, _| these(id)) {
+            self.ids.remove(&wd);
+            self.fifos.remove(&id);
+            // It may be gone already.
+            let _ = inotify::remove_watch(&self.host, wd);
         }
     }
 
@@ -387,7 +404,10 @@ impl Engine {
         mask: InotifyMask,
     ) -> Result<i32> {
         let Some(heard) = &mut self.watches.0 else { return Err(Errno::ENOSPC) };
-        if !heard.shadows.has(wd) {
+        let before = heard.shadows.wanted(wd);
+        let listens = (mask - before).intersects(BY_OPEN_FILES);
+        let is_new = !heard.shadows.has(wd);
+        if is_new || listens {
             let of = in_tree(&self.task, place)?.0;
             let mut names = Vec::new();
             if of.directory {
@@ -395,16 +415,18 @@ impl Engine {
                 // Nobody is told of this listing.
                 drop(heard.all_of_library(By::default()));
             }
-            heard.shadows.make(wd, of, &names).map_err(|_| Errno::ENOSPC)?;
-        }
-        let before = heard.shadows.wanted(wd);
-        let opens =
-            |wanted: InotifyMask| wanted.contains(InotifyMask::OPEN) && wanted.intersects(CLOSE);
-        if (mask - before).intersects(BY_OPEN_FILES) {
-            let begins = opens(before | mask) && !opens(before);
-            let Self { cookies, watches, task, .. } = self;
-            let ids = cookies.in_use(|cookies| watches.hear(cookies, task));
-            self.listen_to_open(ids, Begins::Watch(begins.then_some(wd)));
+            if is_new {
+                heard.shadows.make(wd, of, &names).map_err(|_| Errno::ENOSPC)?;
+            }
+            if listens {
+                let opens = |wanted: InotifyMask| {
+                    wanted.contains(InotifyMask::OPEN) && wanted.intersects(CLOSE)
+                };
+                let begins = opens(before | mask) && !opens(before);
+                let numbers = names.iter().map(|name| name.ino).chain([of.ino]);
+                let ids = numbers.flat_map(|ino| self.cookies.with_number(ino)).collect();
+                self.listen_to_open(ids, Begins::Watch(begins.then_some(wd)));
+            }
         }
         let Some(heard) = &mut self.watches.0 else { return Err(Errno::ENOSPC) };
         let shadow = heard.shadows.place(wd, b"").ok_or(Errno::ENOSPC)?;
@@ -430,19 +452,21 @@ impl Engine {
         }
         // Of what cannot be looked at nothing is heard.
         let _ = look_at_all(|process| {
-            for fd in open_of(process, process)? {
-                let Ok(stat) = fs::stat(&fd) else { continue };
-                let id = HostId::of(&stat);
-                let Some(&(ref told, what)) = wanted.get(&id) else { continue };
-                heard.listen(&fd, id, what);
-                let by = By { writes: is_written(&info_of(&fd))?, unlinked: false };
-                match begins {
-                    Begins::Watch(wd) => {
-                        for told in told.iter().filter(|told| Some(told.wd) == wd) {
-                            heard.shadows.open_before(told.wd, &told.name, by);
+            for thread in kin::threads_with_files(process)? {
+                for fd in open_of(process, thread)? {
+                    let Ok(stat) = fs::stat(&fd) else { continue };
+                    let id = HostId::of(&stat);
+                    let Some(&(ref told, what)) = wanted.get(&id) else { continue };
+                    heard.listen(&fd, id, what);
+                    let by = By { writes: is_written(&info_of(&fd))?, unlinked: false };
+                    match begins {
+                        Begins::Watch(wd) => {
+                            for told in told.iter().filter(|told| Some(told.wd) == wd) {
+                                heard.shadows.open_before(told.wd, &told.name, by);
+                            }
                         }
+                        Begins::Name => heard.shadows.comes_open(by),
                     }
-                    Begins::Name => heard.shadows.comes_open(by),
                 }
             }
             Ok(())
@@ -503,6 +527,13 @@ impl Engine {
             heard.shadows.loses_name(wd);
             heard.gone = Some(wd);
             heard.again = Some((Instant::now() + SOON, SOON));
+        }
+    }
+
+    /// What was moved left a whiteout.
+    pub(crate) fn left_whiteout(&mut self) {
+        if let Some(heard) = &mut self.watches.0 {
+            heard.shadows.leaves_whiteout();
         }
     }
 
@@ -649,8 +680,8 @@ fn in_tree(task: &Task, place: &File) -> Result<(InTree, u64)> {
     Ok((InTree { dev: stat.st_dev, ino: stat.st_ino, directory }, stat.st_nlink))
 }
 
-/// The names in a directory, and whether each is a directory's.
-fn list(task: &Task, base: &Base, path: &[u8]) -> Result<Vec<(Box<[u8]>, bool)>> {
+/// The names in a directory.
+fn list(task: &Task, base: &Base, path: &[u8]) -> Result<Vec<Name>> {
     let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
     let dir = task.openat(base.at(), path, flags, 0)?;
     let mut names = Vec::new();
@@ -666,7 +697,10 @@ fn list(task: &Task, base: &Base, path: &[u8]) -> Result<Vec<(Box<[u8]>, bool)>>
             let (entry, others) = rest.split_at(u16::from_ne_bytes(len).into());
             let name = entry[dirent::D_NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
             if name != b"." && name != b".." {
-                names.push((name.into(), entry[dirent::D_TYPE] == dirent::DT_DIR));
+                let mut ino = [0; 8];
+                ino.copy_from_slice(&entry[dirent::D_INO..dirent::D_INO + 8]);
+                let directory = entry[dirent::D_TYPE] == dirent::DT_DIR;
+                names.push(Name { name: name.into(), ino: u64::from_ne_bytes(ino), directory });
             }
             rest = others;
         }

@@ -465,6 +465,75 @@ static void others(void)
 	show();
 }
 
+static void whiteouts(void)
+{
+	begin("whiteouts");
+	mkdir("w", 0755), mkdir("w/sub", 0755), mkdir("v", 0755), make("w/a"), make("w/e"), make("v/d");
+	WATCH(0, "w", IN_ALL_EVENTS);
+	DO(renameat2(AT_FDCWD, "w/a", AT_FDCWD, "w/b", RENAME_WHITEOUT));
+	DO(chmod("w/a", 0600));
+	DO(rename("w/a", "w/c"));
+	DO(unlink("w/c"));
+	DO(renameat2(AT_FDCWD, "w/b", AT_FDCWD, "v/b", RENAME_WHITEOUT));
+	DO(rename("w/e", "w/b"));
+	DO(renameat2(AT_FDCWD, "v/d", AT_FDCWD, "w/d", RENAME_WHITEOUT));
+	DO(renameat2(AT_FDCWD, "w/d", AT_FDCWD, "w/b", RENAME_WHITEOUT));
+	WATCH(1, "w/d", IN_ALL_EVENTS);
+	DO(rename("w/d", "v/e"));
+	DO(unlink("v/e"));
+	DO(renameat2(AT_FDCWD, "w/sub", AT_FDCWD, "w/moved", RENAME_WHITEOUT));
+	DO(rmdir("w/moved"));
+	DO(unlink("w/sub"));
+	DO(renameat2(AT_FDCWD, "w/b", AT_FDCWD, "w/d", RENAME_WHITEOUT));
+	DO(unlink("w/d"));
+	DO(unlink("w/b"));
+	DO(rmdir("w"));
+}
+
+static pthread_t first;
+
+static void *alone(void *unused)
+{
+	char buf[8];
+	pthread_join(first, NULL);
+	begin("open before, and the first thread has ended");
+	mkdir("z", 0755);
+	int fd = open("z/f", O_CREAT | O_RDWR, 0600), other = open("z/g", O_CREAT | O_RDWR, 0600);
+	WATCH(0, "z", IN_ALL_EVENTS);
+	DO(write(fd, "some", 4));
+	DO(pread(fd, buf, 4, 0));
+	DO(rename("z/f", "z/h"));
+	DO(write(fd, "some", 4));
+	DO(close(fd));
+	/* Much is opened meanwhile: what this one has stays known. */
+	for (int at = 0; at < 3000; at++) {
+		char name[16];
+		sprintf(name, "y%d", at), make(name), unlink(name);
+	}
+	show();
+	DO(write(other, "some", 4));
+	DO(fchmod(other, 0640));
+	DO(close(other));
+	fflush(stdout);
+	_exit(0);
+	return unused;
+}
+
+static void without_the_first_thread(void)
+{
+	pid_t child = fork();
+	if (!child) {
+		pthread_t thread;
+		first = pthread_self();
+		if (pthread_create(&thread, NULL, alone, NULL))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	int status;
+	waitpid(child, &status, 0);
+	printf("%d\n", status);
+}
+
 static void unmounted(void)
 {
 	begin("unmounted");
@@ -556,6 +625,18 @@ static void drawn(unsigned seed)
 }
 
 #define MANY 100
+/* Opens and closes many files in a directory that is watched. */
+static void opens_many(void)
+{
+	char path[64];
+	mkdir("full", 0755);
+	inotify_add_watch(inotify_init1(0), "full", IN_CLOSE_WRITE);
+	for (int at = 0; at < 20 * MANY; at++)
+		sprintf(path, "full/%d", at), make(path);
+	printf("runs on\n");
+	getchar();
+}
+
 /* Watches many directories, in another process that is gone then, or in this one. */
 static void many(int stays)
 {
@@ -592,6 +673,8 @@ int main(int argc, char **argv)
 	if (argc > 2) {
 		if (!strcmp(argv[2], "unmounted"))
 			unmounted();
+		else if (!strcmp(argv[2], "opens"))
+			opens_many();
 		else if (atoi(argv[2]))
 			drawn(atoi(argv[2]));
 		else
@@ -605,6 +688,8 @@ int main(int argc, char **argv)
 	open_before();
 	deleted();
 	others();
+	whiteouts();
+	without_the_first_thread();
 	queue();
 	return 0;
 }

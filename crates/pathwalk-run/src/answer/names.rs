@@ -165,6 +165,9 @@ fn rename_at(
     let back = if exchanges { engine.number_if_watched(&new_base, &new) } else { None };
     engine.task.renameat2(old_base.at(), &old, new_base.at(), &new, flags)?;
     engine.is_gone(watched);
+    if flags.contains(RenameFlags::WHITEOUT) {
+        engine.left_whiteout();
+    }
     engine.came_by_name(moved);
     engine.came_back(back);
     engine.lost_name(file);

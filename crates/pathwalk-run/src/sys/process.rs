@@ -488,12 +488,24 @@ pub(crate) enum Shares {
     Unknown,
 }
 
-/// Whether two threads share root and current directory: kcmp(2).
+/// Whether two threads share root and current directory.
 pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
     /// `KCMP_FS`
     const FS: i32 = 3;
+    shares(one, other, FS)
+}
+
+/// Whether two threads share their descriptors.
+pub(crate) fn shares_files(one: u32, other: u32) -> Shares {
+    /// `KCMP_FILES`
+    const FILES: i32 = 2;
+    shares(one, other, FILES)
+}
+
+/// kcmp(2).
+fn shares(one: u32, other: u32, what: i32) -> Shares {
     // SAFETY: the arguments are numbers.
-    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, FS, 0, 0) } {
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) } {
         0 => Shares::Yes,
         -1 => Shares::Unknown,
         _ => Shares::No,
