@@ -31,6 +31,7 @@ use crate::{
     patch::{Loads, Patches},
     people::People,
     room::Room,
+    setid::SetIds,
     sys::{
         memory,
         process::{self, Launched},
@@ -177,6 +178,7 @@ pub(crate) struct Engine {
     pub(crate) handles: Handles,
     pub(crate) errands: Errands,
     pub(crate) watches: Watches,
+    pub(crate) set_ids: SetIds,
     /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
     pub(crate) interpreters: HashMap<(HostId, i64, u64), bool>,
     /// Files that have no place in the tree.
@@ -226,6 +228,7 @@ impl Engine {
         outside: Outside,
     ) -> Self {
         listener.wake_synchronously();
+        let set_ids = SetIds::new(task.fork());
         let task = Arc::new(task);
         let (people, given) = virtual_
             .map(|Virtual { credentials, given }| {
@@ -249,6 +252,7 @@ impl Engine {
             handles: Handles::default(),
             errands: Errands::default(),
             watches: Watches::default(),
+            set_ids,
             interpreters: HashMap::new(),
             strangers: HashSet::new(),
             outside,
@@ -397,6 +401,7 @@ impl Engine {
     }
 
     fn answer(&mut self, call: &Notification) {
+        self.take_set_ids();
         if self.patches.has_to_wait(call.tid, call.nr) {
             self.postponed.push(*call);
             return;
@@ -438,6 +443,7 @@ impl Engine {
         let Self { cookies, watches, task, .. } = self;
         if cookies.make_room(|cookies| watches.hear(cookies, task)) {
             watches.forget_unused(cookies);
+            self.forget_set_ids();
         }
         self.let_go();
         self.handles.tidy_up();
@@ -489,6 +495,7 @@ impl Engine {
         let Self { cookies, watches, task, .. } = self;
         cookies.sweep(|cookies| watches.hear(cookies, task));
         watches.forget_unused(cookies);
+        self.forget_set_ids();
     }
 
     /// Who does not wait any more needs no answer.

@@ -56,6 +56,8 @@ mod nameless;
 
 mod handles;
 
+mod setid;
+
 mod watches;
 
 mod shadow;

@@ -28,7 +28,7 @@ use crate::{
     sys::process::{self, Shares},
 };
 use parking_lot::Mutex;
-use pathwalk::{Errno, Result, Task};
+use pathwalk::{CapSet, Errno, Result, Task};
 use std::{
     collections::{HashMap, HashSet},
     io::Write as _,
@@ -132,6 +132,8 @@ pub(crate) struct People {
     nobody: HashMap<u32, u64>,
     roots: u64,
     enough: usize,
+    /// The effective capabilities that all had, who there are and who there were.
+    all_had: CapSet,
 }
 
 impl People {
@@ -142,6 +144,7 @@ impl People {
         credentials: Credentials,
         task: Arc<Task>,
     ) -> Self {
+        let all_had = credentials.effective;
         let first = Arc::new(Person { credentials, task, root: 0 });
         let people = Self {
             threads,
@@ -152,10 +155,16 @@ impl People {
             nobody: HashMap::new(),
             roots: 0,
             enough: ENOUGH,
+            all_had,
         };
         // There are descriptors at the start.
         let _ = people.note(program, program, &people.first);
         people
+    }
+
+    /// Whether all who there are, and who there were, had these effective capabilities.
+    pub(crate) fn all_had(&self, caps: CapSet) -> bool {
+        self.all_had.contains(caps)
     }
 
     /// Who the program was at first.
@@ -351,6 +360,7 @@ impl People {
         if thread.person.credentials == credentials {
             return;
         }
+        self.all_had &= credentials.effective;
         let person = self.person(credentials, &thread.person);
         if let Some(thread) = self.threads.lock().get_mut(&tid) {
             thread.person = person;
@@ -369,6 +379,7 @@ impl People {
             self.look_for_work_of(&Maker { tid: process, ..maker })?;
         }
         self.makers.retain(|maker| maker.process != process);
+        self.all_had &= credentials.effective;
         let person = self.person(credentials, &thread.person);
         self.threads.lock().retain(|_, thread| thread.process != process);
         self.note(process, process, &person)

@@ -725,7 +725,7 @@ fn each_inotify(process: u32, mut look: impl FnMut(&Path, &Path) -> Result<()>) 
 }
 
 /// What is known of a descriptor, which is a file beside it.
-fn info_of(fd: &Path) -> PathBuf {
+pub(crate) fn info_of(fd: &Path) -> PathBuf {
     let number = fd.file_name().unwrap_or_default();
     fd.parent().unwrap_or(fd).with_file_name("fdinfo").join(number)
 }

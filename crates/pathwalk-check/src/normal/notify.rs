@@ -7,10 +7,7 @@ use crate::{
 };
 use pathwalk::{
     AtFlags, Errno, OpenFlags,
-    abi::{
-        mode::{S_IFMT, S_IFREG, S_ISGID, S_ISUID},
-        xattr::XATTR_NAME_CAPS,
-    },
+    abi::mode::{S_IFMT, S_IFREG, S_ISGID, S_ISUID},
 };
 
 /// Whether a call is made within bounds: then by descriptors, whatever its paths begin with.
@@ -95,18 +92,14 @@ const LEFT_OUT: &[LeftOut] = &[
         },
     },
     LeftOut {
-        what: "modes with a set-id bit, file capabilities",
-        why: "they stay when a file in memory is written: the kernel writes it, and knows nothing of them",
+        what: "modes with a set-id bit",
+        why: "the kernel writes a file in memory, and does not tell who wrote it: where some have `CAP_FSETID` and others not, the bits go",
         is: |call, _| match call {
             Call::Openat { mode, .. }
             | Call::Openat2 { mode, .. }
             | Call::Mknodat { mode, .. }
             | Call::Fchmodat2 { mode, .. }
             | Call::Fchmod { mode, .. } => mode.0 & (S_ISUID | S_ISGID) != 0,
-            Call::Setxattr { name, .. }
-            | Call::Lsetxattr { name, .. }
-            | Call::Fsetxattr { name, .. }
-            | Call::Setxattrat { name, .. } => name.0 == XATTR_NAME_CAPS,
             _ => false,
         },
     },

@@ -514,9 +514,11 @@ fn who_may_mount_sees_nothing_by_paths_that_change() {
     swapping(one, two, || swapping(three, four, || users.say(&ROOT, &words, "never\n")));
 }
 
+/// An ordinary user.
+const ORDINARY: u32 = 64_000;
+
 /// Runs the command as an ordinary user, if this is root.
 fn as_ordinary(dir: &Path, args: &[&str]) -> String {
-    const ORDINARY: u32 = 64_000;
     use std::os::unix::process::CommandExt;
     let program = pathwalk_in(dir);
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
@@ -576,4 +578,71 @@ fn owners_are_kept_beside_files_where_that_was_said() {
     let table = format!("{}:/mnt:ids=70-{own}-1", here.path().display());
     let args = ["--uid", "70", "--bind", &table, "stat", "-c", "%u %g", "/mnt/f"];
     assert_eq!(as_ordinary(here.path(), &args), "70 70\n");
+}
+
+/// Files with set-id bits that are written, and one that is not; then their modes.
+const WRITES: &str = "umask 022; cd \"$1\"; echo x > a; chmod 6755 a; echo y >> a; mode() { stat -c '%n %a' $1; }; mode a
+echo x > b; exec 3>>b; chmod 4711 b; mode b; echo y >&3; mode b; chmod 2755 b; mode b; echo z >&3; mode b
+echo x > c; chmod 6755 c; truncate -s 100 c; mode c
+echo x > d; chmod 6755 d; dd if=a of=d conv=notrunc 2> /dev/null; mode d
+cp a e; chmod 4755 e; cat a > e; mode e
+echo x > f; exec 4>>f; chmod 6755 f; (echo y >&4); mode f
+echo x > g; exec 5>>g; chmod 6755 g; mode g; chmod 755 g; echo y >&5; chmod 4755 g; mode g
+echo x > h; chmod 2644 h; echo y >> h; mode h";
+
+/// As on Linux, who has no right to keep them.
+#[test]
+fn set_id_bits_of_a_file_in_memory_go_when_it_is_written() {
+    if !can_run(&["dd", "truncate"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let program = ["sh", "-c", WRITES, "sh", "/tmp"];
+    let ours = as_ordinary(here.path(), &program);
+    let want =
+        "a 755\nb 4711\nb 711\nb 2755\nb 755\nc 755\nd 755\ne 755\nf 755\ng 6755\ng 4755\nh 2644\n";
+    assert_eq!(ours, want);
+    // The directory is that user's by now.
+    let mut native = Command::new("sh");
+    native.args(["-c", WRITES, "sh"]).arg(here.path());
+    if rustix::process::getuid().is_root() {
+        use std::os::unix::process::CommandExt;
+        native.uid(ORDINARY).gid(ORDINARY);
+    }
+    assert_eq!(text(&native.output().unwrap().stdout), want);
+    let user = as_ordinary(here.path(), &[&["--uid", "1"][..], &program].concat());
+    assert_eq!(user, want);
+}
+
+/// Root may keep them.
+#[test]
+fn set_id_bits_of_a_file_in_memory_stay_where_only_root_writes() {
+    if !can_run(&["dd", "truncate", "setpriv"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let root = ["--uid", "0", "sh", "-c"];
+    let stay = said(here.path(), &[&root[..], &[WRITES, "sh", "/tmp"]].concat());
+    let want = "a 6755\nb 4711\nb 4711\nb 2755\nb 2755\nc 6755\nd 6755\ne 4755\nf 6755\ng 6755\ng 4755\nh 2644\n";
+    assert_eq!(stay, want);
+    let another = "cd /tmp; echo x > f; chmod 6777 f; setpriv --reuid 34 --clear-groups sh -c 'echo y >> f'; stat -c %a f";
+    assert_eq!(said(here.path(), &[&root[..], &[another]].concat()), "777\n");
+}
+
+/// Capabilities go whoever writes, and what has some may be open by then.
+#[test]
+fn capabilities_of_a_file_in_memory_go_when_it_is_written() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "import os
+def has(path): return 'security.capability' in os.listxattr(path)
+def give(path): os.setxattr(path, 'security.capability', bytes([1, 0, 0, 2] + [255, 0, 0, 0] * 4)); assert has(path)
+before = os.open('/tmp/f', os.O_CREAT | os.O_RDWR, 0o755); give('/tmp/f'); os.chmod('/tmp/f', 0o4755)
+os.read(before, 1); print(has('/tmp/f')); os.write(before, b'x'); print(has('/tmp/f')); os.close(before)
+give('/tmp/f'); after = os.open('/tmp/f', os.O_WRONLY); print(has('/tmp/f')); os.ftruncate(after, 0); print(has('/tmp/f'))
+print(oct(os.stat('/tmp/f').st_mode))";
+    let said = said(here.path(), &["--uid", "0", "python3", "-c", script]);
+    assert_eq!(said, "True\nFalse\nTrue\nFalse\n0o104755\n");
 }

@@ -4,6 +4,7 @@ pub(crate) use super::open::truncate;
 use super::{any_path, at_flags, base_of, done, open_file};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
+    setid::SET_ID,
     sys::{answer, memory},
 };
 use pathwalk::{
@@ -37,14 +38,24 @@ fn chmod_at(
 ) -> Result<Reply> {
     let path = any_path(caller, path, flags)?;
     let base = base_of(engine, caller, dir, &path, flags)?;
-    done(engine.task.fchmodat2(base.at(), &path, caller.word(mode), flags))
+    let mode = caller.word(mode);
+    engine.task.fchmodat2(base.at(), &path, mode, flags)?;
+    if mode & SET_ID != 0 {
+        engine.has_set_ids(engine.task.fstatat(base.at(), &path, flags));
+    }
+    done(Ok(()))
 }
 
 pub(crate) fn fchmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let mode = caller.word(1);
     done(match open_file(engine, caller, 0)? {
         Descriptor::Ours(known, _) => {
-            engine.task.fchmodat2(At::Dir(&known.file), b"", mode, AtFlags::EMPTY_PATH)
+            let at = At::Dir(&known.file);
+            engine.task.fchmodat2(at, b"", mode, AtFlags::EMPTY_PATH)?;
+            if mode & SET_ID != 0 {
+                engine.has_set_ids(engine.task.fstat(&known.file));
+            }
+            Ok(())
         }
         Descriptor::Foreign(fd) => {
             let fd = no_directory(fd)?;

@@ -4,6 +4,7 @@ use super::{any_path, as_long_as_it_waits, base_of, done, later};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Base, Caller, Cloexec, Engine, Reply, install},
+    setid::is_in_memory,
     sys::{answer, memory, process::by_number},
     tty, watches,
 };
@@ -180,6 +181,9 @@ pub(super) fn opened(
     let id = HostId::of(&stat);
     engine.know(id, &file);
     let _ = engine.watches.opened(host, writes(flags), watches::CONTENTS);
+    if writes(flags) && kind == fs::FileType::RegularFile && is_in_memory(&stat) {
+        engine.set_ids.opened(host, id, &file);
+    }
     if flags.contains(OpenFlags::TMPFILE) {
         engine.nameless.add(id);
     }

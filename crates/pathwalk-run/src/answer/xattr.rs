@@ -3,6 +3,7 @@
 use super::{done, open_file};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
+    setid::CAPABILITY,
     sys::memory,
 };
 use pathwalk::{
@@ -122,7 +123,11 @@ fn set(
         return Err(Errno::EFAULT);
     }
     done(which?.with(engine, caller, |engine, at, path, at_flags| {
-        engine.task.setxattrat(at, path, at_flags, &name, &value, flags)
+        engine.task.setxattrat(at, path, at_flags, &name, &value, flags)?;
+        if name == CAPABILITY {
+            engine.has_set_ids(engine.task.fstatat(at, path, at_flags));
+        }
+        Ok(())
     }))
 }
 
