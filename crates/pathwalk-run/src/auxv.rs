@@ -100,7 +100,10 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
     }
     bytes.extend(rest.into_iter().flat_map(u64::to_ne_bytes));
     bytes.extend(texts().flat_map(|text| text.as_bytes_with_nul()));
-    memory::write_stack(tid, top, &bytes)?;
+    // Mostly the stack is there already.
+    if memory::write(tid, top, &bytes).is_err() {
+        memory::write_stack(tid, top, &bytes)?;
+    }
     regs.rsp = top;
     ptrace::set_registers(tid, regs)?;
     Ok(Put { comm: at + len(name) as u64, vdso })

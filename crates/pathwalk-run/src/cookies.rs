@@ -52,6 +52,14 @@ impl HostId {
         Self { dev: stat.st_dev, ino: stat.st_ino }
     }
 
+    pub(crate) fn dev(self) -> u64 {
+        self.dev
+    }
+
+    pub(crate) fn ino(self) -> u64 {
+        self.ino
+    }
+
     /// Of an open file.
     ///
     /// # Errors
@@ -234,10 +242,11 @@ impl Cookies {
     /// # Errors
     ///
     /// As [`Cookies::open`].
-    pub(crate) fn directory(&mut self, file: &File) -> Result<(OwnedFd, Arc<Known>)> {
-        let cookie = self.open(&file.place_alone(), Kind::DirectoryPath)?;
-        let known = self.get(HostId::of_fd(&cookie)?).ok_or(Errno::ENOENT)?;
-        Ok((cookie, known))
+    pub(crate) fn directory(&mut self, file: &File) -> Result<(OwnedFd, HostId, Arc<Known>)> {
+        let place = file.place_alone();
+        let cookie = self.open(&place, Kind::DirectoryPath)?;
+        let id = self.places[&(place.place_id(), Kind::DirectoryPath)].id;
+        Ok((cookie, id, self.get(id).ok_or(Errno::ENOENT)?))
     }
 
     /// A fifo that stands for one of the tree that has none of the host's behind it: by its device and number, as it may have many names.
@@ -440,15 +449,18 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
     }
     for entry in answer(fs::Dir::read_from(room))?.flatten() {
         let name = entry.file_name();
-        let Ok(stat) = fs::statat(room, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if !name.to_str().is_ok_and(made_here) {
             continue;
         }
-        if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory {
+        // Most are cookies, and empty.
+        let removed = fs::unlinkat(room, name, AtFlags::REMOVEDIR);
+        if removed == Err(io::Errno::NOTEMPTY) {
             empty(room, name);
             // Only where it is empty.
             let _ = fs::unlinkat(room, name, AtFlags::REMOVEDIR);
-        } else if stat.st_size == 0 {
+        } else if removed == Err(io::Errno::NOTDIR)
+            && fs::statat(room, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_size == 0)
+        {
             let _ = fs::unlinkat(room, name, AtFlags::empty());
         }
     }

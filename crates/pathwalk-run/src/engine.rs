@@ -190,6 +190,8 @@ pub(crate) struct Engine {
     ended: Option<Ended>,
     /// Calls that are answered when another thread's exec is over.
     postponed: Vec<Notification>,
+    /// Where listings are written before the program gets them.
+    pub(crate) listing: Vec<u8>,
     room: Room,
 }
 
@@ -260,6 +262,7 @@ impl Engine {
             asked: None,
             ended: None,
             postponed: Vec::new(),
+            listing: Vec::new(),
             room: Room::default(),
         }
     }
@@ -699,13 +702,15 @@ impl Engine {
     /// - `ESRCH`: the thread is gone.
     /// - `EMFILE`: no descriptor is left to ask with.
     pub(crate) fn take_umask(&mut self, caller: &Caller) -> Result<()> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", caller.tid));
+        let status = crate::sys::read_told(format!("/proc/{}/status", caller.tid));
         let status = status.map_err(|error| match crate::sys::errno_of(&error) {
             Errno::ENOENT => Errno::ESRCH,
             errno => errno,
         })?;
-        let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        let umask = line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+        let mut lines = status.split(|&byte| byte == b'\n');
+        let line = lines.find_map(|line| line.strip_prefix(b"Umask:"));
+        let text = line.and_then(|line| std::str::from_utf8(line).ok());
+        let umask = text.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
         let umask = umask.ok_or(Errno::ESRCH)?;
         self.task.umask(umask);
         Ok(())

@@ -17,7 +17,7 @@ use crate::{
     errand::Call,
     kin::{self, descendants},
     procfs::status,
-    sys::memory,
+    sys::{memory, read_told},
 };
 use parking_lot::Mutex;
 use pathwalk::{File, Result};
@@ -130,7 +130,7 @@ impl Engine {
     /// With a filter of its own it keeps what it has: the call might be one for which that kills it.
     pub(crate) fn take_name(&mut self, pid: u32, name: &CStr, put: Put, mask: u64) -> bool {
         let wanted = &name.to_bytes()[..name.count_bytes().min(LONGEST)];
-        let Ok(mut has) = std::fs::read(format!("/proc/{pid}/comm")) else { return false };
+        let Ok(mut has) = read_told(format!("/proc/{pid}/comm")) else { return false };
         has.pop();
         if has == wanted {
             return false;

@@ -8,6 +8,7 @@
 use crate::sys::{
     errno_of,
     process::{Shares, shares_files, shares_place},
+    read_told,
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, Result};
@@ -68,7 +69,7 @@ fn look<T>(at: impl Fn() -> io::Result<T>) -> Result<Option<T>> {
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
 pub(crate) fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
-    look(|| fs::read(&path))
+    look(|| read_told(&path))
 }
 
 /// The names in a directory; none where it is not there.

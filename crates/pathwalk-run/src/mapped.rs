@@ -11,11 +11,15 @@
 use crate::{
     cookies::HostId,
     kin,
-    sys::{answer, errno_of, memory},
+    sys::{answer, errno_of, memory, read_told},
 };
 use pathwalk::{Executable, Result};
 use rustix::fs;
-use std::{collections::HashMap, os::fd::BorrowedFd, path::Path};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+};
 
 /// A file as it is shown in a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +37,9 @@ impl Shown {
         Some(HostId::new(fs::makedev(number(major)?, number(minor)?), self.ino))
     }
 
-    fn by_stat(file: BorrowedFd<'_>) -> Result<Self> {
-        let stat = answer(fs::fstat(file))?;
-        let (major, minor) = (fs::major(stat.st_dev), fs::minor(stat.st_dev));
-        Ok(Self { device: format!("{major:02x}:{minor:02x}"), ino: stat.st_ino })
+    fn by_stat(file: HostId) -> Self {
+        let (major, minor) = (fs::major(file.dev()), fs::minor(file.dev()));
+        Self { device: format!("{major:02x}:{minor:02x}"), ino: file.ino() }
     }
 
     /// Where a file system shows another device there than stat(2) does, it is looked what it shows of this process.
@@ -49,23 +52,27 @@ impl Shown {
     }
 }
 
-/// Whether a process that runs this file has nothing in its memory but that, and its interpreter.
+/// Whether a process that runs a file, which is this one, has nothing in its memory but that, and its interpreter.
 ///
 /// # Errors
 ///
 /// - `ENOENT`: the process is gone.
-pub(crate) fn is_alone(tid: u32, interpreter: Option<&Executable>) -> Result<bool> {
+pub(crate) fn is_alone(
+    tid: u32,
+    own: HostId,
+    interpreter: Option<&(Executable, HostId)>,
+) -> Result<bool> {
+    let has = files(&read_maps(&tid.to_string())?);
+    let has_no_other = |may: Vec<Shown>| has.iter().all(|file| may.contains(file));
+    let by_stat = [own].into_iter().chain(interpreter.map(|(_, id)| *id)).map(Shown::by_stat);
+    if has_no_other(by_stat.collect()) {
+        return Ok(true);
+    }
     let path = format!("/proc/{tid}/exe");
     let own = answer(fs::open(path, fs::OFlags::RDONLY | fs::OFlags::CLOEXEC, fs::Mode::empty()))?;
-    let own = std::os::fd::AsFd::as_fd(&own);
-    let interpreter = interpreter.and_then(|file| file.file().host_fd());
-    let has = files(&read_maps(&tid.to_string())?);
-    let all = |by: fn(BorrowedFd<'_>) -> Result<Shown>| -> Result<bool> {
-        let mut may = vec![by(own)?];
-        may.extend(interpreter.map(by).transpose()?);
-        Ok(has.iter().all(|file| may.contains(file)))
-    };
-    Ok(all(Shown::by_stat)? || all(Shown::by_map)?)
+    let interpreter = interpreter.and_then(|(file, _)| file.file().host_fd());
+    let by_map = [own.as_fd()].into_iter().chain(interpreter).map(Shown::by_map);
+    Ok(has_no_other(by_map.collect::<Result<_>>()?))
 }
 
 /// The files that a thread, by its directory in `/proc`, has in its memory, as far as they are shown with the device that stat(2) tells.
@@ -196,7 +203,7 @@ pub(crate) fn with_right(maps: &str, right: char) -> Vec<(u64, u64)> {
 }
 
 fn read_maps(process: &str) -> Result<String> {
-    std::fs::read(format!("/proc/{process}/maps"))
+    read_told(format!("/proc/{process}/maps"))
         .map(|text| String::from_utf8_lossy(&text).into_owned())
         .map_err(|error| errno_of(&error))
 }
@@ -218,7 +225,6 @@ fn shown(line: &str) -> Option<Shown> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     #[test]
     fn a_file_in_memory_is_told_by_device_and_number() {

@@ -62,7 +62,7 @@ const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 /// What is to come of the call.
 pub(crate) enum Goal {
     /// The process runs this file of the host, and has none in its memory but that and its interpreter.
-    Exec(HostId, Arc<Program>, Option<Executable>),
+    Exec(HostId, Arc<Program>, Option<(Executable, HostId)>),
     /// The same of an interpreter that was run by itself: it opens this program, by this name.
     Load(HostId, Loaded),
     /// The thread stands in a cookie.
@@ -245,7 +245,7 @@ impl Loads {
 /// What the kernel finds by itself beside a file that is run, or the file finds.
 pub(crate) enum Beside {
     /// Its interpreter, if it has one.
-    Interpreter(Option<Executable>),
+    Interpreter(Option<(Executable, HostId)>),
     /// The program, of which it is the interpreter.
     Program(Loaded),
 }
@@ -279,13 +279,13 @@ impl Engine {
         let file = program.host()?;
         let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
         answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
-        let id = HostId::of_fd(file)?;
+        let id = program.id();
         let given = AtFlags::EMPTY_PATH.bits();
         let goal = match beside {
             Beside::Interpreter(interpreter) => Goal::Exec(id, Arc::clone(&program), interpreter),
             Beside::Program(loaded) => Goal::Load(id, loaded),
         };
-        self.patch(caller, file, goal, (known, told), |regs| {
+        self.patch(caller, (file, id), goal, (known, told), |regs| {
             (regs.rsi, regs.rdx, regs.r10) = (vectors.empty, vectors.argv, vectors.envp);
             regs.r8 = given.into();
         })
@@ -299,7 +299,7 @@ impl Engine {
     pub(crate) fn patch_chdir(
         &mut self,
         caller: &Caller,
-        cookie: BorrowedFd<'_>,
+        cookie: (BorrowedFd<'_>, HostId),
         known: Arc<Known>,
     ) -> Result<Reply> {
         self.patch(caller, cookie, Goal::Chdir, (Some(known), Told::default()), |_| ())
@@ -309,13 +309,12 @@ impl Engine {
     fn patch(
         &mut self,
         caller: &Caller,
-        file: BorrowedFd<'_>,
+        (file, id): (BorrowedFd<'_>, HostId),
         goal: Goal,
         (known, told): (Option<Arc<Known>>, Told),
         change: impl FnOnce(&mut user_regs_struct),
     ) -> Result<Reply> {
         let tid = caller.tid;
-        let id = HostId::of_fd(file)?;
         self.still_waits(caller)?;
         ptrace::seize(tid)?;
         let number = self.listener.add_fd(caller.id, file, true, false);
@@ -471,6 +470,9 @@ impl Engine {
         if let Some(file) = patch.goal.decides() {
             let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
             task.faccessat2(At::Dir(file), b"", AccessMode::X_OK, flags)?;
+            if person.is_none() {
+                return Ok(None);
+            }
             let stat = task.fstat(file)?;
             let flags = StatfsFlags::from_bits_retain(task.fstatfs(file)?.f_flags as u64);
             (mode, uid, gid) = (stat.st_mode, stat.st_uid, stat.st_gid);
@@ -540,10 +542,11 @@ impl Engine {
         let right = match &patch.goal {
             Goal::Exec(id, _, interpreter) => {
                 of_thread(process, "exe") == Ok(*id)
-                    && mapped::is_alone(process, interpreter.as_ref()) == Ok(true)
+                    && mapped::is_alone(process, *id, interpreter.as_ref()) == Ok(true)
             }
             Goal::Load(id, _) => {
-                of_thread(process, "exe") == Ok(*id) && mapped::is_alone(process, None) == Ok(true)
+                of_thread(process, "exe") == Ok(*id)
+                    && mapped::is_alone(process, *id, None) == Ok(true)
             }
             Goal::Chdir => false,
         };

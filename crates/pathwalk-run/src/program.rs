@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A file that runs.
 pub(crate) enum Program {
-    /// One of the tree.
-    Placed(Executable),
+    /// One of the tree, and which file of the host it is.
+    Placed(Executable, HostId),
     /// A memfd of the program's own.
-    Memory(OwnedFd),
+    Memory(OwnedFd, HostId),
 }
 
 impl Program {
@@ -30,8 +30,9 @@ impl Program {
     /// - `EACCES`: it has no place in the tree, and is no memory of the program's own.
     pub(crate) fn opened(engine: &Engine, file: Executable) -> Result<Self> {
         let host = file.file().host_fd().ok_or(Errno::EACCES)?;
-        if !engine.asker.is_stranger(HostId::of_fd(host)?) {
-            return Ok(Self::Placed(file));
+        let id = HostId::of_fd(host)?;
+        if !engine.asker.is_stranger(id) {
+            return Ok(Self::Placed(file, id));
         }
         Self::memory(answer(host.try_clone_to_owned().map_err(|_| io::Errno::MFILE))?)
     }
@@ -47,14 +48,21 @@ impl Program {
         let readable = answer(fs::fcntl_getfl(&fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
         let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(&fd).is_ok();
         let own = memory && readable && stat.st_nlink == 0;
-        if own { Ok(Self::Memory(fd)) } else { Err(Errno::EACCES) }
+        if own { Ok(Self::Memory(fd, HostId::of(&stat))) } else { Err(Errno::EACCES) }
     }
 
     /// The open file of the host that it is.
     pub(crate) fn host(&self) -> Result<BorrowedFd<'_>> {
         match self {
-            Self::Placed(file) => file.file().host_fd().ok_or(Errno::EACCES),
-            Self::Memory(fd) => Ok(fd.as_fd()),
+            Self::Placed(file, _) => file.file().host_fd().ok_or(Errno::EACCES),
+            Self::Memory(fd, _) => Ok(fd.as_fd()),
+        }
+    }
+
+    /// Which file of the host that is.
+    pub(crate) fn id(&self) -> HostId {
+        match self {
+            Self::Placed(_, id) | Self::Memory(_, id) => *id,
         }
     }
 
@@ -62,8 +70,8 @@ impl Program {
     pub(crate) fn name(&self, engine: &Engine) -> Vec<u8> {
         const GONE: &[u8] = b" (deleted)";
         let path = match self {
-            Self::Placed(file) => engine.task.d_path(file.file()).unwrap_or_default(),
-            Self::Memory(fd) => {
+            Self::Placed(file, _) => engine.task.d_path(file.file()).unwrap_or_default(),
+            Self::Memory(fd, _) => {
                 fs::readlink(by_number(fd), Vec::new()).map_or_else(|_| Vec::new(), Into::into)
             }
         };
@@ -82,8 +90,8 @@ impl Program {
     /// Its place in the tree.
     pub(crate) fn file(&self) -> Option<&File> {
         match self {
-            Self::Placed(file) => Some(file.file()),
-            Self::Memory(_) => None,
+            Self::Placed(file, _) => Some(file.file()),
+            Self::Memory(..) => None,
         }
     }
 
@@ -96,10 +104,8 @@ impl Program {
     pub(crate) fn may_run(&self, engine: &Engine) -> Result<()> {
         let host = self.host()?;
         match self {
-            Self::Placed(_) if engine.cookies.written()?.contains(&HostId::of_fd(host)?) => {
-                Err(Errno::ETXTBSY)
-            }
-            Self::Memory(_) if answer(fs::fstat(host))?.st_mode & 0o111 == 0 => Err(Errno::EACCES),
+            Self::Placed(_, id) if engine.cookies.written()?.contains(id) => Err(Errno::ETXTBSY),
+            Self::Memory(..) if answer(fs::fstat(host))?.st_mode & 0o111 == 0 => Err(Errno::EACCES),
             _ => Ok(()),
         }
     }

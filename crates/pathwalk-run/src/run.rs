@@ -129,7 +129,7 @@ fn begin_in(
 ) -> Result<(OwnedFd, Arc<Known>), String> {
     let said = |errno| format!("{} cannot be entered in the tree: {errno}", cwd.display());
     let directory = tree::begin_in(task, cwd.as_os_str().as_bytes()).map_err(said)?;
-    cookies.directory(&directory).map_err(said)
+    cookies.directory(&directory).map(|(cookie, _, known)| (cookie, known)).map_err(said)
 }
 
 pub(crate) fn failed(failure: Failure) -> String {

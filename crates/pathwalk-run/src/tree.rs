@@ -3,7 +3,7 @@
 use crate::{
     procfs::{Asker, ProcView},
     spec::{Spec, What},
-    sys::answer,
+    sys::{answer, read_told},
 };
 use pathwalk::{
     CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities,
@@ -108,8 +108,8 @@ pub(crate) fn make(
 /// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself.
 fn config() -> Config {
     let set = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/fs/protected_{name}")).ok()?;
-        text.trim().parse::<u8>().ok()
+        let text = read_told(format!("/proc/sys/fs/protected_{name}")).ok()?;
+        String::from_utf8_lossy(&text).trim().parse::<u8>().ok()
     };
     let inotify = InotifyLimits {
         max_queued_events: u32::MAX,
@@ -252,7 +252,7 @@ fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {
 /// The directories on which the host has something mounted, in the order in which they were mounted; those that hide others
 /// once.
 fn mounts_of_host() -> Vec<std::path::PathBuf> {
-    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let text = read_told("/proc/self/mountinfo").unwrap_or_default();
     let mut found = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
         let Some(field) = line.split(|&byte| byte == b' ').nth(4) else { continue };
@@ -307,7 +307,8 @@ fn credentials() -> Cred {
 
 /// A set of capabilities of this process, as its status names it.
 pub(crate) fn capabilities(set: &str) -> CapSet {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = read_told("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix(set));
     let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
     CapSet::from_bits_truncate(bits)

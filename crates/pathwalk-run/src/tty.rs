@@ -43,8 +43,9 @@ impl Session {
     ///
     /// - `ESRCH`: the thread is gone.
     fn of(tid: u32) -> Result<Self> {
-        let text = std::fs::read_to_string(format!("/proc/{tid}/stat"));
+        let text = crate::sys::read_told(format!("/proc/{tid}/stat"));
         let text = text.map_err(|_| Errno::ESRCH)?;
+        let text = String::from_utf8_lossy(&text);
         // The name may have anything in it.
         let rest = text.rsplit_once(") ").ok_or(Errno::ESRCH)?.1;
         let mut fields = rest.split(' ').skip(3);

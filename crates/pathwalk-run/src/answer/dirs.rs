@@ -2,6 +2,7 @@
 
 use super::{layout, open_file};
 use crate::{
+    cookies::Known,
     engine::{Caller, Descriptor, Engine, Reply},
     sys::answer,
 };
@@ -32,19 +33,39 @@ fn list(engine: &mut Engine, caller: &Caller, shape: fn(&mut [u8])) -> Result<Re
     let from = answer(fs::tell(&fd))?;
     // In a buffer of a negative size no entry has room.
     let room = i32::try_from(caller.word(2)).unwrap_or(0) as usize;
-    let mut buf = vec![0; room.min(LISTED_AT_ONCE)];
+    let room = room.min(LISTED_AT_ONCE);
+    let mut buf = std::mem::take(&mut engine.listing);
+    if buf.len() < room {
+        buf.resize(room, 0);
+    }
+    let listed = list_to(engine, caller, (&known, &fd), from, (&mut buf[..room], shape));
+    engine.listing = buf;
+    listed
+}
+
+/// Lists from a position on, and leaves the descriptor where it came to.
+fn list_to(
+    engine: &Engine,
+    caller: &Caller,
+    (known, fd): (&Known, &OwnedFd),
+    from: u64,
+    (buf, shape): (&mut [u8], fn(&mut [u8])),
+) -> Result<Reply> {
     let at = i64::try_from(from).map_err(|_| Errno::EINVAL)?;
     if known.file.offset() != from {
-        let kind = fs::FileType::from_raw_mode(answer(fs::fstat(&fd))?.st_mode);
+        let kind = fs::FileType::from_raw_mode(answer(fs::fstat(fd))?.st_mode);
         if kind != fs::FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
         engine.task.lseek(&known.file, Seek::Set(at))?;
     }
-    let len = engine.task.getdents64(&known.file, &mut buf)?;
+    let len = engine.task.getdents64(&known.file, buf)?;
     shape(&mut buf[..len]);
     caller.put(1, &buf[..len])?;
-    answer(fs::seek(&fd, SeekFrom::Start(known.file.offset())))?;
+    let to = known.file.offset();
+    if to != from {
+        answer(fs::seek(fd, SeekFrom::Start(to)))?;
+    }
     Ok(Reply::Value(len as i64))
 }
 
@@ -106,8 +127,8 @@ pub(crate) fn fchdir(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 fn enter(engine: &mut Engine, caller: &Caller, directory: &File) -> Result<Reply> {
     may_enter(engine, directory)?;
-    let (cookie, known) = engine.cookies.directory(directory)?;
-    engine.patch_chdir(caller, cookie.as_fd(), known)
+    let (cookie, id, known) = engine.cookies.directory(directory)?;
+    engine.patch_chdir(caller, (cookie.as_fd(), id), known)
 }
 
 fn may_enter(engine: &Engine, directory: &File) -> Result<()> {

@@ -15,7 +15,7 @@ use super::{any_path, at_flags, base_of, by_descriptor, done};
 use crate::{
     auxv::Told,
     cookies::{self, HostId},
-    elf::{Elf, read_elf},
+    elf::{Beginning, Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     patch::{Beside, Loaded, Vectors},
     program::Program,
@@ -32,8 +32,6 @@ use std::{
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
-/// So many bytes of an array of pointers are read at once.
-const AT_ONCE: usize = 16 << 10;
 /// So many pages of arguments are kept.
 const PAGES: usize = 1024;
 /// Of so many interpreters it is known what they take.
@@ -152,13 +150,16 @@ fn exec(
     let mut name = called.name.clone();
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
-    for level in 0.. {
+    let mut level = 0;
+    let elf = loop {
         hear_of(engine, &program)?;
-        let Some(line) = first_line(program.host()?)? else { break };
+        let beginning = Beginning::of(program.host()?)?;
+        let Some(line) = first_line(&beginning) else { break read_elf(&beginning)? };
         if level == LEVELS {
             return Err(Errno::ELOOP);
         }
-        let (interpreter, argument) = shebang(&line)?;
+        level += 1;
+        let (interpreter, argument) = shebang(line)?;
         called.is_found(caller)?;
         let mut args = vec![interpreter.clone()];
         args.extend(argument);
@@ -171,8 +172,7 @@ fn exec(
         before = args;
         program = open_by_name(engine, caller, &interpreter)?;
         name = interpreter;
-    }
-    let elf = read_elf(program.host()?)?;
+    };
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
@@ -182,7 +182,7 @@ fn exec(
     };
     // The interpreter opens the program by its path, of which memory has none.
     let own = program.name(engine);
-    let Program::Placed(file) = program else { return Err(Errno::EACCES) };
+    let Program::Placed(file, _) = program else { return Err(Errno::EACCES) };
     // `ld.so --argv0 NAME PROGRAM …`: it takes the program's path, and opens it; where that is it takes for the program's origin. What
     // has no slash it would look for elsewhere. One that knows no name but the path is given what the program was called by.
     let argv0 = takes_argv0(engine, interpreter.host()?)?;
@@ -238,9 +238,7 @@ fn run(
     told: Told,
     vectors: Vectors,
 ) -> Result<Reply> {
-    let fd = program.host()?;
-    let id = HostId::of_fd(fd)?;
-    let known = program.file().and_then(|file| engine.know(id, file));
+    let known = program.file().and_then(|file| engine.know(program.id(), file));
     engine.patch_exec(caller, (program, beside), known, told, vectors)
 }
 
@@ -250,7 +248,7 @@ fn hear_of(engine: &mut Engine, program: &Program) -> Result<()> {
         && let Some(file) = program.file()
     {
         let fd = program.host()?;
-        engine.know(HostId::of_fd(fd)?, file);
+        engine.know(program.id(), file);
         let _ = engine.watches.opened(fd, false, watches::CONTENTS);
     }
     Ok(())
@@ -263,11 +261,8 @@ fn open_by_name(engine: &mut Engine, caller: &Caller, name: &[u8]) -> Result<Pro
 }
 
 /// The first line of a script, as much of it as is looked at; none where it is no script.
-fn first_line(file: BorrowedFd<'_>) -> Result<Option<Vec<u8>>> {
-    let mut line = vec![0; LINE];
-    let read = answer(io::pread(file, &mut line, 0))?;
-    line.truncate(read);
-    Ok(line.starts_with(b"#!").then_some(line))
+fn first_line<'f>(file: &'f Beginning<'_>) -> Option<&'f [u8]> {
+    Some(file.up_to(LINE)).filter(|line| line.starts_with(b"#!"))
 }
 
 /// The interpreter that a script names, and its one argument.
@@ -293,8 +288,8 @@ fn shebang(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
 
 /// The interpreter of a program, by who finds it.
 enum Interpreter {
-    /// The kernel: by that name the host has the same file. Or the program has none.
-    Kernels(Option<Executable>),
+    /// The kernel: by that name the host has the same file, which is this. Or the program has none.
+    Kernels(Option<(Executable, HostId)>),
     /// The library alone.
     Trees(Program),
 }
@@ -304,18 +299,16 @@ fn interpreter(engine: &mut Engine, caller: &Caller, elf: &Elf) -> Result<Interp
     let Some(path) = &elf.interpreter else { return Ok(Interpreter::Kernels(None)) };
     let program = open_by_name(engine, caller, path)?;
     hear_of(engine, &program)?;
-    let Program::Placed(file) = program else { return Ok(Interpreter::Trees(program)) };
-    let host = file.file().host_fd().ok_or(Errno::EACCES)?;
-    let here = HostId::of_fd(host)?;
+    let Program::Placed(file, here) = program else { return Ok(Interpreter::Trees(program)) };
     engine.know(here, file.file());
     let same = path.first() == Some(&b'/') && file.file().host_place()?.is_some() && {
         let found = fs::statat(fs::CWD, path.as_slice(), fs::AtFlags::NO_AUTOMOUNT);
         found.is_ok_and(|stat| HostId::of(&stat) == here)
     };
     Ok(if same {
-        Interpreter::Kernels(Some(file))
+        Interpreter::Kernels(Some((file, here)))
     } else {
-        Interpreter::Trees(Program::Placed(file))
+        Interpreter::Trees(Program::Placed(file, here))
     })
 }
 
@@ -333,11 +326,11 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
     const NAME: usize = b"/dev/fd/2147483647\0".len();
     let stack = process::stack_limit(caller.tid)?;
     let room = (stack / 4).clamp(128 << 10, 6 << 20) as usize;
-    let argv = pointers(caller, vectors.argv, room)?;
-    let envp = pointers(caller, vectors.envp, room)?;
+    let mut pages = Pages(HashMap::new());
+    let argv = pages.pointers(caller, vectors.argv, room)?;
+    let envp = pages.pointers(caller, vectors.envp, room)?;
     let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
     let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
-    let mut pages = Pages(HashMap::new());
     for mut at in envp.into_iter().chain(argv) {
         let mut len = 0;
         loop {
@@ -357,7 +350,7 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
     Ok(())
 }
 
-/// The pages in which strings lie, each read once: many strings may lie in few of them, in any order.
+/// The pages in which strings lie, and the addresses of these, each read once: many may lie in few of them, in any order.
 struct Pages(HashMap<u64, Vec<u8>>);
 
 impl Pages {
@@ -382,33 +375,36 @@ impl Pages {
         };
         page.get((at % PAGE) as usize..).filter(|rest| !rest.is_empty()).ok_or(Errno::EFAULT)
     }
-}
 
-/// The addresses in an array that ends with NULL.
-///
-/// # Errors
-///
-/// - `EFAULT`: it is not all there.
-/// - `E2BIG`: they do not fit into so many bytes.
-fn pointers(caller: &Caller, mut at: u64, room: usize) -> Result<Vec<u64>> {
-    let mut found = Vec::new();
-    while at != 0 && 8 * found.len() <= room {
-        let mut bytes = vec![0; AT_ONCE];
-        let read = memory::read(caller.tid, at, &mut bytes)?;
-        let words = bytes[..read].chunks_exact(8);
-        let whole = 8 * words.len() as u64;
-        let words = words.map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-        let before = found.len();
-        found.extend(words.take_while(|&word| word != 0));
-        if 8 * (found.len() - before) < whole as usize {
-            return Ok(found);
+    /// The addresses in an array that ends with NULL.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: it is not all there.
+    /// - `E2BIG`: they do not fit into so many bytes.
+    fn pointers(&mut self, caller: &Caller, mut at: u64, room: usize) -> Result<Vec<u64>> {
+        let mut found = Vec::new();
+        while at != 0 && 8 * found.len() <= room {
+            let words = self.rest(caller, at)?.chunks_exact(8);
+            let mut whole = 8 * words.len() as u64;
+            let words = words.map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+            let before = found.len();
+            found.extend(words.take_while(|&word| word != 0));
+            if 8 * (found.len() - before) < whole as usize {
+                return Ok(found);
+            }
+            if whole == 0 {
+                // One that lies in two pages.
+                match word(caller, at)? {
+                    0 => return Ok(found),
+                    address => found.push(address),
+                }
+                whole = 8;
+            }
+            at = at.checked_add(whole).ok_or(Errno::EFAULT)?;
         }
-        if whole == 0 {
-            return Err(Errno::EFAULT);
-        }
-        at = at.checked_add(whole).ok_or(Errno::EFAULT)?;
+        if at == 0 { Ok(found) } else { Err(Errno::E2BIG) }
     }
-    if at == 0 { Ok(found) } else { Err(Errno::E2BIG) }
 }
 
 fn first_argument(caller: &Caller, argv: u64) -> Result<Vec<u8>> {

@@ -163,6 +163,9 @@ pub(super) fn opened(
             _ => Err(Errno::ENXIO),
         };
     };
+    if flags.contains(OpenFlags::DIRECTORY) && !flags.contains(OpenFlags::TMPFILE) {
+        return opened_directory(engine, &file, cloexec);
+    }
     let stat = answer(fs::fstat(host))?;
     let kind = fs::FileType::from_raw_mode(stat.st_mode);
     if kind == fs::FileType::Directory {

@@ -11,10 +11,25 @@ pub(crate) mod seccomp;
 pub(crate) mod socket;
 
 use pathwalk::{Errno, Result};
+use std::{fs::File, io, io::Read, path::Path};
+
+/// Most of what the kernel tells by a file fits in here.
+const TOLD: usize = 16 << 10;
 
 /// What a call of the C library failed with.
 fn last_errno() -> Errno {
     errno_of(&std::io::Error::last_os_error())
+}
+
+/// What the kernel tells by a file. Such a file does not say how long it is, so that [`std::fs::read`] asks, and begins with small pieces.
+///
+/// # Errors
+///
+/// Those of opening and reading.
+pub(crate) fn read_told(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(TOLD);
+    File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The number of an error of the system.
