@@ -41,6 +41,7 @@ use crate::{
     table::{self, Handling, Identity},
     trace::Trace,
     watches::Watches,
+    watchman::Watchman,
 };
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
@@ -48,7 +49,7 @@ use rustix::{
     fs,
 };
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{HashMap, HashSet},
     io::Read,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -65,9 +66,18 @@ pub(crate) struct Caller {
     pub(crate) paths: RefCell<Vec<(usize, Vec<u8>)>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
+    /// Where it waits for the answer.
+    listener: Arc<Listener>,
+    looks: Cell<bool>,
 }
 
 impl Caller {
+    /// The call changes nothing. So it is not asked, before it is done, whether the thread still waits: its answer reaches nobody else.
+    /// Something that is put into its memory would, and before that it is asked.
+    pub(crate) fn only_looks(&self) {
+        self.looks.set(true);
+    }
+
     /// An argument that is a descriptor, or `AT_FDCWD`.
     pub(crate) fn fd(&self, index: usize) -> i32 {
         self.args[index] as i32
@@ -97,8 +107,12 @@ impl Caller {
     ///
     /// # Errors
     ///
+    /// - `ESRCH`: the thread does not wait any more.
     /// - `EFAULT`: there is no such room.
     pub(crate) fn put(&self, index: usize, data: &[u8]) -> Result<()> {
+        if self.looks.get() && !self.listener.is_valid(self.id) {
+            return Err(Errno::ESRCH);
+        }
         memory::write(self.tid, self.args[index], data)
     }
 }
@@ -184,6 +198,7 @@ pub(crate) struct Engine {
     /// Files that have no place in the tree.
     strangers: HashSet<HostId>,
     outside: Outside,
+    watchman: Watchman,
     /// The program's process, when it was first asked to end, and how it ended.
     program: u32,
     asked: Option<Instant>,
@@ -193,6 +208,14 @@ pub(crate) struct Engine {
     /// Where listings are written before the program gets them.
     pub(crate) listing: Vec<u8>,
     room: Room,
+}
+
+/// What there is to be looked at.
+#[derive(Default)]
+struct News {
+    call: Option<Notification>,
+    children: bool,
+    orders: bool,
 }
 
 /// How the program ended.
@@ -258,6 +281,7 @@ impl Engine {
             interpreters: HashMap::new(),
             strangers: HashSet::new(),
             outside,
+            watchman: Watchman::default(),
             program,
             asked: None,
             ended: None,
@@ -269,32 +293,15 @@ impl Engine {
 
     /// Answers until nobody is left who could call.
     fn serve(&mut self, mut failure: std::fs::File) -> Ended {
-        let listener = Arc::clone(&self.listener);
-        loop {
-            let [children, orders, above] = self.outside.fds();
-            let hears = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-            let (calls, contents) = (hears(listener.fd()), self.watches.fd());
-            let last = hears(contents.unwrap_or_else(|| listener.fd()));
-            let count = if contents.is_some() { 5 } else { 4 };
-            let mut fds = [calls, children, orders, above, last];
-            let most = self.watches.wait().map(timespec);
-            let ready = match poll(&mut fds[..count], most.as_ref()) {
-                Ok(_) => fds.map(|fd| fd.revents()),
-                Err(_) => continue,
-            };
-            let [calls, children, orders, above, _] = ready;
+        while let Some(News { call, children, orders }) = self.next() {
             self.tell_of_contents();
-            if calls.contains(PollFlags::IN) {
-                if let Ok(call) = self.listener.receive() {
-                    self.answer(&call);
-                }
-            } else if calls.intersects(PollFlags::HUP | PollFlags::ERR) {
-                break;
+            if let Some(call) = call {
+                self.answer(&call);
             }
-            if !children.is_empty() {
+            if children {
                 self.reap();
             }
-            if !orders.is_empty() || !above.is_empty() {
+            if orders {
                 self.hear();
             }
             for call in std::mem::take(&mut self.postponed) {
@@ -315,6 +322,47 @@ impl Engine {
             return Ended::NotRun(Errno::from_raw(errno).unwrap_or(Errno::EIO));
         }
         self.ended.unwrap_or(Ended::Exited(0))
+    }
+
+    /// Waits for a call, or for what else there is to be looked at; none where nobody is left. What was done by descriptors before the call
+    /// is there to be told by then.
+    fn next(&mut self) -> Option<News> {
+        let Self { listener, outside, watches, watchman, .. } = self;
+        if watches.fd().is_some() || watchman.is_asked_first() {
+            return self.ask();
+        }
+        let watched = || {
+            let mut watched = outside.watched()?;
+            watched.push(listener.watched()?);
+            Ok(watched)
+        };
+        let call = watchman.receive(watched, || listener.receive()).ok();
+        Some(News { call, ..News::default() })
+    }
+
+    fn ask(&mut self) -> Option<News> {
+        let listener = &self.listener;
+        let [children, orders, above] = self.outside.fds();
+        let hears = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let (calls, contents) = (hears(listener.fd()), self.watches.fd());
+        let last = hears(contents.unwrap_or_else(|| listener.fd()));
+        let count = if contents.is_some() { 5 } else { 4 };
+        let mut fds = [calls, children, orders, above, last];
+        let most = self.watches.wait().map(timespec);
+        if poll(&mut fds[..count], most.as_ref()).is_err() {
+            return Some(News::default());
+        }
+        let [calls, children, orders, above, _] = fds.map(|fd| fd.revents());
+        let call = match calls.contains(PollFlags::IN) {
+            true => listener.receive().ok(),
+            false if calls.intersects(PollFlags::HUP | PollFlags::ERR) => return None,
+            false => None,
+        };
+        let (children, orders) = (!children.is_empty(), !orders.is_empty() || !above.is_empty());
+        if children || orders {
+            self.watchman.had_news();
+        }
+        Some(News { call, children, orders })
     }
 
     /// Passes on what is to be; where nobody is left who could say more, all end.
@@ -415,6 +463,8 @@ impl Engine {
             args: call.args,
             paths: RefCell::default(),
             walked: RefCell::default(),
+            listener: Arc::clone(&self.listener),
+            looks: Cell::new(false),
         };
         if self.continue_patch(&caller, call.nr) {
             return;
@@ -516,13 +566,17 @@ impl Engine {
         };
     }
 
-    /// Whether the thread still waits: what was read of it is its own.
+    /// Whether the thread still waits: what was read of it is its own. Of one that only looks it is not asked yet.
     ///
     /// # Errors
     ///
     /// - `ESRCH`: it does not; no answer reaches it.
     pub(crate) fn still_waits(&self, caller: &Caller) -> Result<()> {
-        if self.listener.is_valid(caller.id) { Ok(()) } else { Err(Errno::ESRCH) }
+        if caller.looks.get() || self.listener.is_valid(caller.id) {
+            Ok(())
+        } else {
+            Err(Errno::ESRCH)
+        }
     }
 
     /// Where a path begins that a call was given with a descriptor. An empty path is not said to be wrong here.

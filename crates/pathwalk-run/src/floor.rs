@@ -9,6 +9,7 @@ use crate::{
         process::{self, Launch, Launched, Start},
     },
     table::{Identity, calls, program},
+    watchman::Watchman,
 };
 use pathwalk::Result;
 use rustix::{
@@ -47,15 +48,21 @@ fn pass_all(args: &Args) -> std::result::Result<i32, String> {
 /// Passes every call on, in the way in which the engine receives and answers them; returns how the program ended.
 fn serve(Launched { pid, listener, mut failure }: Launched) -> Result<i32> {
     listener.wake_synchronously();
+    let mut watchman = Watchman::default();
     loop {
-        let mut fds = [PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)];
-        if poll(&mut fds, None).is_err() {
-            continue;
-        }
-        if !fds[0].revents().contains(PollFlags::IN) {
-            break;
-        }
-        if let Ok(call) = listener.receive() {
+        let call = if watchman.is_asked_first() {
+            let mut fds = [PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)];
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[0].revents().contains(PollFlags::IN) {
+                break;
+            }
+            listener.receive()
+        } else {
+            watchman.receive(|| Ok(vec![listener.watched()?]), || listener.receive())
+        };
+        if let Ok(call) = call {
             // Who does not wait any more needs no answer.
             let _ = listener.pass(call.id);
         }

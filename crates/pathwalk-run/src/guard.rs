@@ -22,6 +22,7 @@ use crate::{
         process::{self, Heard},
         ptrace::{self, Report},
     },
+    watchman::Watched,
 };
 use pathwalk::{Errno, Result};
 use rustix::{
@@ -81,9 +82,21 @@ impl Outside {
         [of(&self.children, hears), of(&self.orders, hears), above]
     }
 
+    /// The same, for another thread.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left.
+    pub(crate) fn watched(&self) -> Result<Watched> {
+        let of = |fd: &OwnedFd| answer(io::fcntl_dupfd_cloexec(fd, 0));
+        let (hears, none) = (PollFlags::IN, PollFlags::empty());
+        Ok(vec![(of(&self.children)?, hears), (of(&self.orders)?, hears), (of(&self.above)?, none)])
+    }
+
     /// To be called before the children are asked for, so that who reports later is told of anew.
     pub(crate) fn look_at_children(&self) {
-        while process::next_signal(&self.children).is_some() {}
+        // There is never more than one `SIGCHLD`: one that comes after it is there to be heard.
+        process::next_signal(&self.children);
     }
 
     /// The signals that are to be passed on; none where outer or guard is gone.

@@ -30,6 +30,8 @@ mod table;
 
 mod engine;
 
+mod watchman;
+
 mod room;
 
 mod answer;

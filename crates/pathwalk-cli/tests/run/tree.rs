@@ -277,6 +277,48 @@ fn signals_are_passed_on_to_the_program() {
 }
 
 #[test]
+fn while_nobody_calls_signals_are_passed_on_and_orphans_are_waited_for() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::{BufRead, BufReader};
+    if !can_run(&["sleep"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    // So many calls that it is not asked any more whether there is one; then none.
+    let script = "trap 'echo one' USR1; trap 'kill $!; exit 9' TERM; (sleep 0.3 &); sleep 60 & i=0
+while [ $i -lt 500 ]; do [ -e /missing ]; i=$((i+1)); done; echo ready; while :; do wait; done";
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "sh", "-c", script])
+        .current_dir(here.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut heard = || lines.next().unwrap().unwrap();
+    assert_eq!(heard(), "ready");
+    let children = |of: u32| -> Vec<u32> {
+        let list = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    };
+    let supervisor = children(children(child.id())[0])[0];
+    let threads = fs::read_dir(format!("/proc/{supervisor}/task")).unwrap().count();
+    assert_eq!(threads, 2, "who answers, and who looks at all else");
+    // The orphan is the supervisor's, and ends; then it is waited for.
+    let time = std::time::Instant::now();
+    while children(supervisor).len() > 1 || time.elapsed().as_millis() < 500 {
+        assert!(time.elapsed().as_secs() < 20, "nobody waits for the orphan");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = Pid::from_child(&child);
+    for _ in 0..2 {
+        kill_process(pid, Signal::USR1).unwrap();
+        assert_eq!(heard(), "one");
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
+
+#[test]
 fn who_waited_for_a_fifo_and_was_killed_takes_nothing() {
     if !can_run(&["timeout", "mkfifo"]) {
         return;

@@ -35,6 +35,7 @@ fn stat_at(
     [path, to]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
+    caller.only_looks();
     let path = any_path(caller, path, flags)
         .map_err(|errno| flags_first(engine.task.fstatat(At::Cwd, b"", flags).err(), errno))?;
     let base = base_of(engine, caller, dir, &path, flags)?;
@@ -68,6 +69,7 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             }
         }
     } else {
+        caller.only_looks();
         let said_of_none = || engine.task.statx(At::Cwd, b"", flags, mask).err();
         let path =
             any_path(caller, 1, flags).map_err(|errno| flags_first(said_of_none(), errno))?;
@@ -118,6 +120,7 @@ fn access_at(
     [path, mode]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
+    caller.only_looks();
     let mode = AccessMode::from_bits_retain(caller.word(mode));
     let path = any_path(caller, path, flags)?;
     let base = base_of(engine, caller, dir, &path, flags)?;
@@ -142,6 +145,7 @@ fn readlink_at(
     if len <= 0 {
         return Err(Errno::EINVAL);
     }
+    caller.only_looks();
     let path = caller.path(path)?;
     let base = engine.base(caller, dir, &path)?;
     let mut body = vec![0; pathwalk::abi::PATH_MAX];
@@ -158,6 +162,7 @@ pub(crate) fn statfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
+    caller.only_looks();
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let stat = engine.task.statfsat(base.at(), &path)?;
     done(caller.put(1, &layout::statfs(&stat)))

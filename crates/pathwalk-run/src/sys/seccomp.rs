@@ -4,7 +4,7 @@
 
 #![expect(unsafe_code, reason = "rustix has no seccomp")]
 
-use super::{checked, last_errno};
+use super::{answer, checked, last_errno};
 use libc::{
     SECCOMP_ADDFD_FLAG_SEND, SECCOMP_FILTER_FLAG_NEW_LISTENER,
     SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, SECCOMP_IOCTL_NOTIF_ADDFD,
@@ -13,6 +13,7 @@ use libc::{
     seccomp_notif_resp, sock_filter, sock_fprog,
 };
 use pathwalk::{Errno, Result};
+use rustix::event::PollFlags;
 use std::{
     mem,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -75,6 +76,16 @@ impl Listener {
         self.0.as_fd()
     }
 
+    /// It for another thread, which hears from it that nobody is left.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left.
+    pub(crate) fn watched(&self) -> Result<(OwnedFd, PollFlags)> {
+        let fd = answer(rustix::io::fcntl_dupfd_cloexec(&self.0, 0))?;
+        Ok((fd, PollFlags::empty()))
+    }
+
     /// Wakes whoever waits on the CPU of the waker. A kernel before 6.6 does not know how, and it is no loss.
     pub(crate) fn wake_synchronously(&self) {
         // SAFETY: the argument is a number.
@@ -87,7 +98,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// - `ENOENT`: its thread was killed meanwhile.
+    /// - `ENOENT`: its thread was killed meanwhile; or nobody is left, since Linux 6.11.
     /// - `EINTR`: a signal came.
     pub(crate) fn receive(&self) -> Result<Notification> {
         // SAFETY: all fields are numbers, for which zero is a value.
