@@ -218,13 +218,11 @@ impl Cookies {
     ///
     /// Those of making files in the private directory.
     pub(crate) fn open(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
-        let place = (file.place_id(), kind);
-        if !self.places.contains_key(&place) {
-            let cookie = self.make(kind)?;
-            self.places.insert(place, cookie);
-        }
-        let cookie = &self.places[&place];
-        let fd = answer(fs::openat(&self.room, &cookie.name, kind.flags(), Mode::empty()))?;
+        let fd = match self.places.get(&(file.place_id(), kind)) {
+            Some(cookie) => self.open_by_name(&cookie.name, kind)?,
+            None => self.make(file, kind)?,
+        };
+        let cookie = &self.places[&(file.place_id(), kind)];
         let is_path = |file: &File| file.flags().contains(pathwalk::OpenFlags::PATH);
         let path = kind != Kind::Directory;
         let mut known = self.known.lock();
@@ -279,7 +277,11 @@ impl Cookies {
         self.path.join(format!("s{number:x}")).into_os_string().into_vec()
     }
 
-    fn make(&mut self, kind: Kind) -> Result<Cookie> {
+    fn open_by_name(&self, name: &str, kind: Kind) -> Result<OwnedFd> {
+        answer(fs::openat(&self.room, name, kind.flags(), Mode::empty()))
+    }
+
+    fn make(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
         self.next += 1;
         let name = format!("{:x}", self.next);
         if kind.is_directory() {
@@ -288,8 +290,10 @@ impl Cookies {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             answer(fs::openat(&self.room, &name, flags, Mode::RUSR | Mode::WUSR))?;
         }
-        let stat = answer(fs::statat(&self.room, &name, AtFlags::SYMLINK_NOFOLLOW))?;
-        Ok(Cookie { id: HostId::of(&stat), name })
+        let fd = self.open_by_name(&name, kind)?;
+        let id = HostId::of_fd(&fd)?;
+        self.places.insert((file.place_id(), kind), Cookie { id, name });
+        Ok(fd)
     }
 
     /// The files of the host that some process has open for writing.

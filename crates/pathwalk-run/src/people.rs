@@ -24,7 +24,7 @@
 use crate::{
     credentials::{By, Credentials},
     kin::{Facts, begun, children, facts, has_ended, is_ending, threads_of, ticks},
-    procfs::status,
+    procfs::{process_of_thread, status},
     sys::process::{self, Shares},
 };
 use parking_lot::Mutex;
@@ -473,7 +473,7 @@ impl People {
     ///
     /// - `EMFILE`: no descriptor is left to look with.
     fn first_sight(&mut self, tid: u32) -> Result<Option<Arc<Person>>> {
-        let Some(process) = status(tid, "Tgid:") else {
+        let Some(process) = process_of_thread(tid) else {
             return if is_ending(tid) { Ok(None) } else { Err(Errno::EMFILE) };
         };
         let made_by = if process == tid { status(tid, "PPid:") } else { Some(process) };

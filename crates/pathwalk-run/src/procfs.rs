@@ -394,7 +394,7 @@ pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
 
 /// The process that a thread is of.
 pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
-    status(tid, "Tgid:")
+    if process::is_first(tid) { Some(tid) } else { status(tid, "Tgid:") }
 }
 
 /// Whether two threads are of the same process; not where nobody tells.

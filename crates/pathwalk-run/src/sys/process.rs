@@ -374,6 +374,13 @@ pub(crate) fn thread(tid: u32) -> Result<OwnedFd> {
     }
 }
 
+/// Whether a thread is known to be the first of its process, which has its number.
+pub(crate) fn is_first(tid: u32) -> bool {
+    // Of others there are only descriptors with `PIDFD_THREAD`.
+    let pid = i32::try_from(tid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| pidfd_open(pid, PidfdFlags::empty()).is_ok())
+}
+
 /// Whether there is still the thread that a descriptor is of, so that its number is no other's.
 pub(crate) fn is_there(thread: &OwnedFd) -> bool {
     let (nothing, none) = (0, std::ptr::null::<libc::siginfo_t>());
@@ -515,6 +522,15 @@ fn shares(one: u32, other: u32, what: i32) -> Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_thread_of_a_process_is_known_and_no_other_is_taken_for_one() {
+        assert!(is_first(std::process::id()));
+        let other = || rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let other = std::thread::spawn(move || (other(), is_first(other())));
+        let (tid, first) = other.join().expect("it asks");
+        assert!(tid != std::process::id() && !first && !is_first(tid));
+    }
 
     #[test]
     fn the_host_has_none_of_its_proc() {
