@@ -455,7 +455,13 @@ impl Report {
             let (tables, pairs) = (self.held.tables, self.held.coverage.pairs());
             let wrong = self.held.wrong.lines().filter(|line| !line.starts_with(' ')).count();
             let what = of_tables(tables, pairs, self.held.differ);
-            row(what, self.held.calls as u64, wrong);
+            let by_record = match self.held.by_record {
+                0 => String::new(),
+                calls => {
+                    format!("; {} more are held against the record", with_commas(calls as u64))
+                }
+            };
+            row(what + &by_record, (self.held.calls - self.held.by_record) as u64, wrong);
         }
         if let Some(Drawn { ops, found, coverage, .. }) = &self.drawn {
             let (seeds, pairs) = (&self.seeds, coverage.pairs());
@@ -500,11 +506,15 @@ fn with_commas(number: u64) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { calls, tables, wrong, .. } = &self.held;
+        let Held { calls, by_record, tables, wrong, .. } = &self.held;
         f.write_str(wrong)?;
         let verdict = if wrong.is_empty() { "as Linux answered" } else { "WRONG, see above" };
+        let how = match by_record {
+            0 => String::new(),
+            calls => format!(", {calls} of them held against the record alone"),
+        };
         if *tables != 0 {
-            writeln!(f, "{calls} calls in {tables} tables: {verdict}")?;
+            writeln!(f, "{calls} calls in {tables} tables{how}: {verdict}")?;
         }
         if let Some(Asked { trees, calls, found }) = &self.asked {
             for scenario in found {

@@ -22,6 +22,8 @@ const POINTS: u32 = 12;
 pub(crate) struct Held {
     /// Rows that are asked.
     pub(crate) calls: usize,
+    /// Those of them of which the kernel was not asked: pathwalk is held to what it answered when they were recorded.
+    pub(crate) by_record: usize,
     /// Those of them that are known to differ.
     pub(crate) differ: usize,
     /// Tables.
@@ -79,6 +81,7 @@ impl Held {
                         let title = scenario.title;
                         self.spared.push(format!("{name}: {title}: the kernel is not set so"));
                     }
+                    self.by_record += scenario.rows.iter().filter(|row| row.is_asked()).count();
                     self.hold_ours(name, scenario, settings);
                 }
             }

@@ -16,12 +16,20 @@ fn check(table: &str, args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), stderr.collect::<Vec<_>>().join("\n"))
 }
 
+/// It says that so many calls are as Linux answered, now or when they were recorded.
+fn hold(stdout: &str, calls: u32) {
+    let all = format!("{calls} calls in 1 tables");
+    let how = [String::new(), format!(", {calls} of them held against the record alone")];
+    let said = how.map(|how| format!("{all}{how}: as Linux answered\n"));
+    assert!(said.contains(&stdout.to_owned()), "{stdout}");
+}
+
 #[test]
 fn a_table_that_holds_is_status_0() {
     let table = "== a title\n# a comment\nmkdirat d 0755 -> ok\nu: mkdirat d 0755 -> EEXIST\naccess d 0 -> ok\n";
     let (status, stdout, stderr) = check(table, &[]);
     assert_eq!((status, &*stderr), (Some(0), ""));
-    assert_eq!(stdout, "3 calls in 1 tables: as Linux answered\n");
+    hold(&stdout, 3);
 }
 
 #[test]
@@ -158,7 +166,7 @@ mkdirat d 0755 -> EROFS
         if stdout.is_empty() {
             println!("SKIPPED: {stderr}");
         } else {
-            assert_eq!(stdout, "27 calls in 1 tables: as Linux answered\n");
+            hold(&stdout, 27);
         }
     }
 }
