@@ -1,5 +1,6 @@
 //! What a run prints: a table for people, or a JSON object per row for programs.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::run::Outcome;
-use crate::stats::Summary;
+use crate::stats::{Summary, noise_of_median};
 use crate::subject::Loading;
 use crate::timing::Cell;
 use crate::workload::{ALL, Case, Workload};
@@ -23,6 +24,8 @@ pub(crate) struct Row {
     pub(crate) threads: usize,
     pub(crate) ns_per_op: Option<f64>,
     pub(crate) spread: Option<f64>,
+    /// How many turns the median is of.
+    pub(crate) samples: usize,
     pub(crate) ratio_to_kernel: Option<f64>,
     pub(crate) mismatches: usize,
 }
@@ -45,6 +48,7 @@ impl Row {
                 threads: cell.threads,
                 ns_per_op: summary.map(|summary| summary.median),
                 spread: summary.map(|summary| summary.spread),
+                samples: cell.ns_per_op.len(),
                 ratio_to_kernel: None,
                 mismatches: 0,
             });
@@ -71,6 +75,7 @@ impl Row {
             threads,
             ns_per_op: None,
             spread: None,
+            samples: 0,
             ratio_to_kernel: None,
             mismatches,
         });
@@ -86,32 +91,68 @@ pub(crate) struct Figures<'r> {
     pub(crate) loading: Vec<Option<Loading>>,
 }
 
+/// A figure, and by how much it would be another one if it were measured again in the same run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) value: f64,
+    /// Nineteen of twenty figures would lie within so much of it, as a part of it.
+    noise: f64,
+}
+
+impl Figure {
+    /// A figure that was counted, not measured.
+    pub(crate) fn exact(value: f64) -> Self {
+        Self { value, noise: 0.0 }
+    }
+
+    fn of(row: &Row) -> Option<Self> {
+        let (value, spread) = (row.ns_per_op?, row.spread?);
+        Some(Self { value, noise: noise_of_median(spread, row.samples) })
+    }
+
+    /// How many times another one it is.
+    pub(crate) fn over(self, other: Self) -> Self {
+        Self { value: self.value / other.value, noise: self.noise.hypot(other.noise) }
+    }
+
+    /// The figure that follows from it by a rule in proportion.
+    pub(crate) fn map(self, rule: impl Fn(f64) -> f64) -> Self {
+        Self { value: rule(self.value), ..self }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.value, f)
+    }
+}
+
 impl Figures<'_> {
     /// The time of an operation.
-    pub(crate) fn ns(&self, case: &str, subject: &str, threads: usize) -> Option<f64> {
+    pub(crate) fn ns(&self, case: &str, subject: &str, threads: usize) -> Option<Figure> {
         let rows = self.rows.iter().filter(|row| row.case == case && row.threads == threads);
         match subject {
             "kernel" => rows
                 .filter(|row| row.subject.starts_with("kernel-"))
-                .filter_map(|row| row.ns_per_op)
-                .min_by(f64::total_cmp),
-            _ => rows.filter(|row| row.subject == subject).find_map(|row| row.ns_per_op),
+                .filter_map(Figure::of)
+                .min_by(|one, other| one.value.total_cmp(&other.value)),
+            _ => rows.filter(|row| row.subject == subject).find_map(Figure::of),
         }
     }
 
     /// How many times the rate of one subject is that of another one.
-    pub(crate) fn ratio(&self, case: &str, of: &str, to: &str, threads: usize) -> Option<f64> {
-        Some(self.ns(case, of, threads)? / self.ns(case, to, threads)?)
+    pub(crate) fn ratio(&self, case: &str, of: &str, to: &str, threads: usize) -> Option<Figure> {
+        Some(self.ns(case, of, threads)?.over(self.ns(case, to, threads)?))
     }
 
     /// How many times the rate with one thread is that with several.
-    pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<f64> {
-        Some(self.ns(case, subject, 1)? / self.ns(case, subject, threads)?)
+    pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<Figure> {
+        Some(self.ns(case, subject, 1)?.over(self.ns(case, subject, threads)?))
     }
 
     /// How many times the time of one case is that of another.
-    pub(crate) fn beside(&self, case: &str, quiet: &str, subject: &str) -> Option<f64> {
-        Some(self.ns(case, subject, 1)? / self.ns(quiet, subject, 1)?)
+    pub(crate) fn beside(&self, case: &str, quiet: &str, subject: &str) -> Option<Figure> {
+        Some(self.ns(case, subject, 1)?.over(self.ns(quiet, subject, 1)?))
     }
 
     /// What it took a subject to make the files.
@@ -121,17 +162,29 @@ impl Figures<'_> {
 }
 
 /// Says whether a figure reaches its target, where there is a figure.
-pub(crate) fn at_least(what: &str, got: Option<f64>, want: f64) -> Option<String> {
-    against(what, got?, "at least", want, got? >= want)
+pub(crate) fn at_least(what: &str, got: Option<Figure>, want: f64) -> Option<String> {
+    against(what, got?, "at least", want, |value| value >= want)
 }
 
 /// Says whether a figure stays below its target, where there is a figure.
-pub(crate) fn at_most(what: &str, got: Option<f64>, want: f64) -> Option<String> {
-    against(what, got?, "at most", want, got? <= want)
+pub(crate) fn at_most(what: &str, got: Option<Figure>, want: f64) -> Option<String> {
+    against(what, got?, "at most", want, |value| value <= want)
 }
 
-fn against(what: &str, got: f64, side: &str, want: f64, met: bool) -> Option<String> {
-    let verdict = if met { "met" } else { "missed" };
+/// What lies no farther from its target than by noise says nothing either way, and is said so.
+fn against(
+    what: &str,
+    got: Figure,
+    side: &str,
+    want: f64,
+    met: impl Fn(f64) -> bool,
+) -> Option<String> {
+    let noise = got.noise * got.value;
+    let verdict = match [got.value - noise, got.value, got.value + noise].map(met) {
+        [_, true, _] => "met".to_owned(),
+        [false, _, false] => "missed".to_owned(),
+        _ => format!("not told apart from it, the noise is {noise:.2}"),
+    };
     Some(format!("{what}: {got:.2}; target {side} {want}: {verdict}."))
 }
 

@@ -20,6 +20,15 @@ impl Summary {
     }
 }
 
+/// Within which part of a median nineteen of twenty others would lie, of as many samples with the same spread: twice the standard
+/// error of a median, for samples that lie as errors do.
+pub(crate) fn noise_of_median(spread: f64, samples: usize) -> f64 {
+    /// The distance of the quartiles, in standard deviations; and the error of a median, in those of a mean.
+    const QUARTILES: f64 = 1.349;
+    const MEDIAN: f64 = 1.2533;
+    2.0 * MEDIAN * spread / QUARTILES / (samples.max(1) as f64).sqrt()
+}
+
 /// Returns the value below which the fraction `at` of the sorted samples lies.
 ///
 /// Between two samples it goes in a straight line from one to the other.
@@ -48,6 +57,21 @@ mod tests {
         for (sorted, at, want) in rows {
             assert_eq!(quantile(sorted, *at), *want, "{at} of {sorted:?}");
         }
+    }
+
+    #[test]
+    fn the_noise_of_a_median_is_what_medians_differ_by() {
+        const SAMPLES: usize = 90;
+        let mut random = fastrand::Rng::with_seed(205);
+        // Sums of twelve numbers between 0 and 1 lie as errors do, round 6 with a standard deviation of 1.
+        let mut sample = || 94.0 + (0..12).map(|_| random.f64()).sum::<f64>();
+        let mut of = || Summary::of(&(0..SAMPLES).map(|_| sample()).collect::<Vec<_>>());
+        let all: Vec<_> = (0..1000).filter_map(|_| of()).collect();
+        let within = |one: &&Summary| {
+            (one.median - 100.0).abs() <= noise_of_median(one.spread, SAMPLES) * one.median
+        };
+        let within = all.iter().filter(within).count();
+        assert!((920..980).contains(&within), "{within} of 1000");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Workload for Depth {
             for subject in ["pathwalk", "without-memo", "kernel"] {
                 let points = DEPTHS.into_iter().filter_map(|depth| {
                     let ns = figures.ns(&format!("{kind} {depth}"), subject, 1)?;
-                    Some((depth as f64, ns))
+                    Some((depth as f64, ns.value))
                 });
                 if let Some((intercept, slope)) = line(&points.collect::<Vec<_>>()) {
                     parts.push(format!("{subject} {intercept:.0} + {slope:.1} per component"));

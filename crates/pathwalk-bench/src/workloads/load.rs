@@ -57,7 +57,7 @@ impl Workload for Load {
     }
 
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
-        let rate = figures.ns("", "pathwalk", 1).map(|ns| 1e3 / ns);
+        let rate = figures.ns("", "pathwalk", 1).map(|ns| ns.map(|ns| 1e3 / ns));
         at_least("pathwalk, million entries per second", rate, 1.0).into_iter().collect()
     }
 }

@@ -11,7 +11,7 @@ use pathwalk_abi::Errno;
 use super::{create, mkdir, must, path, repeated};
 use crate::Error;
 use crate::contender::{Mounted, Worker};
-use crate::report::{Figures, at_least, at_most};
+use crate::report::{Figure, Figures, at_least, at_most};
 use crate::workload::{Case, Workload};
 
 const CASES: [&str; 5] = ["search-all", "owner-only", "acl", "asks", "asks, opted in"];
@@ -95,14 +95,18 @@ impl Workload for MayExec {
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
         let own = figures.ns("search-all", "pathwalk", 1);
         let walked = figures.ns("search-all", "without-memo", 1);
-        let each = |of: Option<f64>| of.map(|ns| ns / 6.0);
+        let each = |of: Option<Figure>| of.map(|ns| ns.map(|ns| ns / 6.0));
         let walking = each(walked).map(|ns| format!("With every path walked: {ns:.1}."));
         let with = figures.ns("search-all", "without-memo+may_exec", 1);
-        let gain = with.zip(walked).map(|(with, walked)| (with / walked - 1.0) * 100.0);
+        let gain = with.zip(walked).map(|(with, walked)| (with.value / walked.value - 1.0) * 100.0);
         [
             at_most("Nanoseconds per component", each(own), 12.0),
             walking,
-            at_least("Percent that the switch of may_exec costs where paths are walked", gain, 5.0),
+            at_least(
+                "Percent that the switch of may_exec costs where paths are walked",
+                gain.map(Figure::exact),
+                5.0,
+            ),
         ]
         .into_iter()
         .flatten()

@@ -87,8 +87,7 @@ impl Workload for Misses {
             ("asked: absent in 10^5", "asked: hit in 10^5"),
         ] {
             for subject in ["pathwalk", "without-memo"] {
-                let ns = |case| figures.ns(case, subject, 1);
-                let ratio = ns(miss).zip(ns(hit)).map(|(miss, hit)| miss / hit);
+                let ratio = figures.beside(miss, hit, subject);
                 findings.extend(at_most(&format!("{subject}, {miss} over {hit}"), ratio, 1.0));
             }
         }

@@ -46,8 +46,7 @@ impl Workload for StatxOf {
     }
 
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
-        let ns = |case| figures.ns(case, "pathwalk", 1);
-        let ratio = ns("statx \"\"").zip(ns("fstat")).map(|(statx, fstat)| statx / fstat);
+        let ratio = figures.beside("statx \"\"", "fstat", "pathwalk");
         let mut findings: Vec<String> =
             at_most("pathwalk's statx \"\" over its fstat", ratio, 1.05).into_iter().collect();
         let case = "statx \"\"";
