@@ -4,12 +4,26 @@ use crate::{
     hostfs::Shared,
     node::{Ident, Node},
     reach::show,
+    watch::{Believed, Watches, each},
 };
 use pathwalk_abi::{Errno, FileType, Result};
 use pathwalk_core::{InodeRef, fs::CachedName};
-use std::{os::fd::AsFd, sync::Arc};
+use std::{mem::replace, os::fd::AsFd, sync::Arc};
+
+/// An inode of the cache, and which file it is.
+type Named<'a> = (InodeRef<'a>, Arc<Node>);
 
 impl Shared {
+    /// Who tells what others do, if there is anybody yet.
+    pub(crate) fn watches(&self) -> Option<&Watches> {
+        self.watches.get()?.as_ref()
+    }
+
+    /// The same where all that it does not tell of is believed.
+    fn believed(&self) -> Option<&Watches> {
+        self.watches().filter(|watches| watches.believed() == Believed::All)
+    }
+
     /// Whether a name still stands for what is cached.
     ///
     /// # Errors
@@ -21,12 +35,9 @@ impl Shared {
         name: &[u8],
         cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
-        let cached = match cached {
-            Some(inode) => Some((inode, self.node(inode)?)),
-            None => None,
-        };
+        let cached = self.named(cached)?;
         let parent = self.reach(dir)?;
-        let seen = match &self.watches {
+        let seen = match self.believed() {
             Some(watches) => {
                 watches.drain(&self.host);
                 if watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node)) {
@@ -37,6 +48,8 @@ impl Shared {
             None => None,
         };
         let turn = cached.as_ref().map(|(_, node)| node.turn());
+        let itself = self.believed().zip(cached.as_ref());
+        let itself = itself.and_then(|(watches, (_, node))| watches.version(node.id));
         let holds = match (self.host.statx(parent.as_fd(), name), cached) {
             (Err(Errno::ENOENT), cached) => cached.is_none(),
             (Err(errno), _) => return Err(errno),
@@ -47,19 +60,21 @@ impl Shared {
                     return Ok(false);
                 }
                 node.add_name(dir.node(), name);
-                if let (Some(watches), Some(seen)) = (&self.watches, seen) {
-                    watches.fresh(node.id);
+                if let (Some(watches), Some(version)) = (self.believed(), itself) {
+                    watches.fresh(node.id, version);
+                }
+                if let (Some(watches), Some(seen)) = (self.believed(), seen) {
                     // What has other names can be changed by those.
                     if single {
-                        watches.learn(dir.node(), name, seen);
+                        watches.learn(dir.node(), name, Some(node.id), seen);
                     }
                 }
                 return Ok(true);
             }
             (Ok(_), _) => false,
         };
-        if let (true, Some(watches), Some(seen)) = (holds, &self.watches, seen) {
-            watches.learn(dir.node(), name, seen);
+        if let (true, Some(watches), Some(seen)) = (holds, self.believed(), seen) {
+            watches.learn(dir.node(), name, None, seen);
         }
         Ok(holds)
     }
@@ -70,7 +85,7 @@ impl Shared {
     ///
     /// Those of [`Shared::reach`].
     pub(crate) fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {
-        if let Some(watches) = &self.watches {
+        if let Some(watches) = self.believed() {
             watches.drain(&self.host);
             let mut above = dir.node();
             let mut way = Vec::with_capacity(run.len());
@@ -96,12 +111,29 @@ impl Shared {
         Ok(if self.leads_to(dir, &names, last)? { run.len() } else { 0 })
     }
 
+    /// Whether a path of cached names still leads to a file, or for `None` to none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`].
+    pub(crate) fn revalidate_path(
+        &self,
+        dir: InodeRef<'_>,
+        path: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        let Some(watches) = self.believed() else { return self.leads_to(dir, &[path], cached) };
+        let last = self.named(cached)?;
+        // What is not known is asked about name by name.
+        Ok(self.is_known_to_lead(watches, dir, &[path], last.as_ref()))
+    }
+
     /// Whether a run of names still leads to a file, or for `None` to none.
     ///
     /// # Errors
     ///
     /// Those of [`Shared::reach`].
-    pub(crate) fn leads_to(
+    fn leads_to(
         &self,
         dir: InodeRef<'_>,
         names: &[&[u8]],
@@ -111,11 +143,49 @@ impl Shared {
             self.host.goes_up() || names.iter().all(|name| !name.contains(&b'/')),
             "only openat2 walks a path"
         );
+        let last = self.named(cached)?;
+        if let Some(watches) = self.watches()
+            && self.is_known_to_lead(watches, dir, names, last.as_ref())
+        {
+            return Ok(true);
+        }
+        let holds = self.still_leads(dir, names, last)?;
+        if holds && self.options.watches != 0 && self.asked.again(dir.node(), names) {
+            // Who does not learn it asks again.
+            if self.learn(dir, names).unwrap_or(false) {
+                self.asked.watched(dir.node(), names);
+            }
+        }
+        Ok(holds)
+    }
+
+    fn named<'a>(&self, cached: Option<InodeRef<'a>>) -> Result<Option<Named<'a>>> {
+        cached.map(|inode| Ok((inode, self.node(inode)?))).transpose()
+    }
+
+    /// Whether all names on a way are known, and lead where they led; then the attributes of what they lead to are up to date.
+    fn is_known_to_lead(
+        &self,
+        watches: &Watches,
+        dir: InodeRef<'_>,
+        names: &[&[u8]],
+        last: Option<&Named<'_>>,
+    ) -> bool {
+        let led = watches.leads(&self.host, dir.node(), names);
+        led == Some(last.map(|(_, node)| node.id))
+            && last.is_none_or(|(inode, node)| {
+                watches.tells_about(node) || self.is_still(*inode, node)
+            })
+    }
+
+    /// The same of what the host says now.
+    fn still_leads(
+        &self,
+        dir: InodeRef<'_>,
+        names: &[&[u8]],
+        last: Option<Named<'_>>,
+    ) -> Result<bool> {
         let parent = self.reach(dir)?;
-        let last = match cached {
-            Some(inode) => Some((inode, self.node(inode)?)),
-            None => None,
-        };
         let turn = last.as_ref().map(|(_, node)| node.turn());
         let found = match self.spare(|| self.host.open_below(parent.as_fd(), names)) {
             Ok(found) => found,
@@ -136,6 +206,59 @@ impl Shared {
         Ok(true)
     }
 
+    /// Brings the attributes of what names are known to lead to up to date; whether it is what it was.
+    fn is_still(&self, inode: InodeRef<'_>, node: &Node) -> bool {
+        let turn = node.turn();
+        self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr))
+    }
+
+    /// Watches the directories on a way that was just gone, and learns what their names stand for; whether the whole way is known then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shared::reach`], and whatever the host answers.
+    fn learn(&self, dir: InodeRef<'_>, names: &[&[u8]]) -> Result<bool> {
+        let watches = self.watches.get_or_init(|| {
+            let here = self.host.is_mounted_here(self.root.as_fd()).unwrap_or(false);
+            let new = || Watches::new(&self.host, Believed::Names, self.options.watches).ok();
+            here.then(new).flatten()
+        });
+        let Some(watches) = watches else { return Ok(false) };
+        let mut way = Vec::new();
+        let mut at = self.node(dir)?;
+        for name in each(names) {
+            if !at.is_directory() {
+                return Ok(false);
+            }
+            let held = self.reach_node(&at)?;
+            let Some(seen) = watches.watch(&self.host, at.id, held.as_fd()) else {
+                return Ok(false);
+            };
+            let below = match name {
+                b"." => continue,
+                b".." => match way.pop() {
+                    Some(above) => {
+                        at = above;
+                        continue;
+                    }
+                    None => return Ok(false),
+                },
+                _ => match self.host.statx(held.as_fd(), name) {
+                    Ok(stat) => match self.nodes.of_file(&Ident::of(&stat)) {
+                        Some(node) => Some(node),
+                        None => return Ok(false),
+                    },
+                    Err(Errno::ENOENT) => None,
+                    Err(errno) => return Err(errno),
+                },
+            };
+            watches.learn(at.id, name, below.as_ref().map(|node| node.id), seen);
+            let Some(below) = below else { break };
+            way.push(replace(&mut at, below));
+        }
+        Ok(true)
+    }
+
     /// Brings the cached attributes up to date.
     ///
     /// # Errors
@@ -143,7 +266,7 @@ impl Shared {
     /// Those of [`Shared::reach`], and whatever the host answers.
     pub(crate) fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
         let node = self.node(inode)?;
-        if let Some(watches) = &self.watches {
+        if let Some(watches) = self.believed() {
             watches.drain(&self.host);
             if node.last_name().is_some_and(|(dir, name)| watches.knows(dir, &name, Some(&node))) {
                 return Ok(());
@@ -152,12 +275,14 @@ impl Shared {
         if let Some(open) = node.who_has_it_open(false) {
             return self.refresh(inode, open.fd()).map(drop);
         }
-        self.refresh(inode, self.reach_node(&node)?.as_fd()).map(drop)
+        let turn = node.turn();
+        show(&node, inode, turn, &self.look_at(&node)?);
+        Ok(())
     }
 
     /// Before the host is asked about a name that is not cached: whether what it says can be believed later.
     pub(crate) fn before_lookup(&self, dir: InodeRef<'_>) -> Result<Option<u64>> {
-        let Some(watches) = &self.watches else { return Ok(None) };
+        let Some(watches) = self.believed() else { return Ok(None) };
         watches.drain(&self.host);
         Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
     }
@@ -170,10 +295,10 @@ impl Shared {
         found: Option<(&Node, u32)>,
         seen: Option<u64>,
     ) {
-        if let (Some(watches), Some(seen)) = (&self.watches, seen)
+        if let (Some(watches), Some(seen)) = (self.believed(), seen)
             && found.is_none_or(|(node, nlink)| nlink == 1 || node.kind() == FileType::Directory)
         {
-            watches.learn(dir.node(), name, seen);
+            watches.learn(dir.node(), name, found.map(|(node, _)| node.id), seen);
         }
     }
 }

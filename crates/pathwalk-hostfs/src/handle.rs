@@ -29,6 +29,8 @@ const END: u64 = i64::MAX as u64 - 2;
 pub(crate) struct HostFile {
     fs: Arc<Shared>,
     fd: OwnedFd,
+    /// What the host has is another kind of file, which is no use to who opened this one: what it is, is written beside it.
+    stands_in: bool,
     writes: bool,
     /// One at a time writes at the end, for the descriptor's position says where that was.
     appending: Mutex<()>,
@@ -52,7 +54,9 @@ impl HostFile {
     ) -> Result<Arc<Self>> {
         let held = fs.reach_node(node)?;
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
+        let stands_in = kind != node.kind();
         let fd = fs.spare(|| match kind {
+            _ if stands_in => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::Directory => {
                 fs.unnoted(told & OFlags::NOATIME, |flags| fs.host.open_dir(held.as_fd(), flags))
             }
@@ -74,7 +78,8 @@ impl HostFile {
         })?;
         // With both it can do neither.
         let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
-        let file = Arc::new(Self { fs: Arc::clone(fs), fd, writes, appending: Mutex::new(()) });
+        let file =
+            Arc::new(Self { fs: Arc::clone(fs), fd, stands_in, writes, appending: Mutex::new(()) });
         node.opened(&file);
         Ok(file)
     }
@@ -162,7 +167,7 @@ impl OpenHandle for Opened {
         if self.0.writes {
             inode.ask_for_attributes();
         }
-        Some(self.0.fd())
+        (!self.0.stands_in).then(|| self.0.fd())
     }
 }
 

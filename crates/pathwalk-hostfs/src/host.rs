@@ -2,14 +2,15 @@
 //!
 //! Invariant: no call is given a path that the host walks on its own account. A path is one name below a directory that
 //! is held by its descriptor and is not followed where it is a symlink; or a run of names, or a path, that [`Host::open_below`] walks,
-//! which leaves nothing; or the number of a descriptor of our own in /proc.
+//! which leaves nothing; or the number of a descriptor of our own, or the list of mounts, in /proc.
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
+    event::{Timespec, epoll},
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, inotify},
+    fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, inotify},
     io,
 };
 use std::{
@@ -31,6 +32,13 @@ const BELOW: ResolveFlags =
 /// Longer runs of names are walked in pieces: the host takes 4095 bytes at a time.
 const LONGEST: usize = 4000;
 
+/// The file systems that tell by inotify(7) of all that happens to names, whoever does it: nothing else changes what is on them.
+/// Their `f_type` of statfs(2): ext2, ext3 and ext4, XFS, Btrfs, F2FS, tmpfs.
+const TELLS_ALL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+
+/// The mounts of this process.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
 /// How the host is asked.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -39,6 +47,21 @@ pub(crate) struct Host {
     calls: AtomicU64,
 }
 
+/// By what the host tells of what others do.
+#[derive(Debug)]
+pub(crate) struct News {
+    /// What happens in watched directories.
+    queue: OwnedFd,
+    /// Ready where the queue is, or where something was mounted or unmounted.
+    ready: OwnedFd,
+    /// The list of mounts, of whose changes `ready` tells as long as this is open.
+    _mounts: OwnedFd,
+}
+
+/// Which descriptor is ready.
+const QUEUE: u64 = 0;
+const MOUNTED: u64 = 1;
+
 /// What happened in a watched directory.
 #[derive(Debug)]
 pub(crate) struct Event<'a> {
@@ -46,7 +69,7 @@ pub(crate) struct Event<'a> {
     pub(crate) number: i32,
     /// The name that it is about; none is the directory itself.
     pub(crate) name: Option<&'a [u8]>,
-    /// Events were lost.
+    /// Events were lost, or others are of no use: something was mounted.
     pub(crate) lost: bool,
     /// The watch is no more.
     pub(crate) ends: bool,
@@ -378,37 +401,85 @@ impl Host {
         self.call(|| fs::seek(dir, fs::SeekFrom::End(by)))
     }
 
-    /// A queue of what happens in watched directories.
-    pub(crate) fn inotify(&self) -> Result<OwnedFd> {
-        self.call(|| inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC))
+    /// What tells of watched directories, none yet, and of mounts.
+    pub(crate) fn news(&self) -> Result<News> {
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let queue = self.call(|| inotify::init(flags))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = self.call(|| fs::open(MOUNTS, flags, Mode::empty()))?;
+        let ready = self.call(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        for (fd, number, what) in
+            [(&queue, QUEUE, epoll::EventFlags::IN), (&mounts, MOUNTED, epoll::EventFlags::PRI)]
+        {
+            self.call(|| epoll::add(&ready, fd, epoll::EventData::new_u64(number), what))?;
+        }
+        Ok(News { queue, ready, _mounts: mounts })
     }
 
-    /// Watches a directory that is held: its names, what they stand for, and itself.
-    pub(crate) fn add_watch(&self, queue: BorrowedFd<'_>, held: BorrowedFd<'_>) -> Result<i32> {
-        let what = inotify::WatchFlags::CREATE
+    /// Whether the mount that is held is one of this process's mounts, of which [`Host::news`] tells.
+    pub(crate) fn is_mounted_here(&self, held: BorrowedFd<'_>) -> Result<bool> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+        let stat = self.call(|| fs::statx(held, "", flags, StatxFlags::MNT_ID))?;
+        if !StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID) {
+            return Ok(false);
+        }
+        let mounts = self.call(|| {
+            std::fs::read(MOUNTS)
+                .map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))
+        })?;
+        let own = format!("{} ", stat.stx_mnt_id);
+        Ok(mounts.split(|&byte| byte == b'\n').any(|line| line.starts_with(own.as_bytes())))
+    }
+
+    /// Whether inotify tells of all that happens to the names in a directory that is held. What is encrypted changes its names where
+    /// a key is given or taken away.
+    pub(crate) fn tells_all(&self, dir: BorrowedFd<'_>) -> Result<bool> {
+        let encrypted = self.statx(dir, b"")?.stx_attributes.contains(StatxAttributes::ENCRYPTED);
+        Ok(!encrypted && TELLS_ALL.contains(&(self.statfs(dir)?.f_type as u64)))
+    }
+
+    /// Watches a directory that is held: its names, what they stand for but for their contents, and itself; and with that the
+    /// contents too.
+    pub(crate) fn add_watch(
+        &self,
+        news: &News,
+        held: BorrowedFd<'_>,
+        contents: bool,
+    ) -> Result<i32> {
+        let mut what = inotify::WatchFlags::CREATE
             | inotify::WatchFlags::DELETE
             | inotify::WatchFlags::MOVE
             | inotify::WatchFlags::ATTRIB
-            | inotify::WatchFlags::MODIFY
             | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::DELETE_SELF
             | inotify::WatchFlags::ONLYDIR;
-        self.call(|| inotify::add_watch(queue, by_number(held), what))
+        what.set(inotify::WatchFlags::MODIFY, contents);
+        self.call(|| inotify::add_watch(&news.queue, by_number(held), what))
     }
 
-    pub(crate) fn remove_watch(&self, queue: BorrowedFd<'_>, number: i32) {
+    pub(crate) fn remove_watch(&self, news: &News, number: i32) {
         // It went with its directory otherwise.
-        let _ = self.call(|| inotify::remove_watch(queue, number));
+        let _ = self.call(|| inotify::remove_watch(&news.queue, number));
     }
 
-    /// Tells of all events that are in a queue.
-    pub(crate) fn events(
-        &self,
-        queue: BorrowedFd<'_>,
-        tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<()> {
+    /// Tells of all that has happened: one call of the host where that is nothing.
+    pub(crate) fn events(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let mut ready = [MaybeUninit::uninit(); 2];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let (ready, _) = self.call(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        for event in ready {
+            if event.data.u64() == MOUNTED {
+                tell(Event { number: 0, name: None, lost: true, ends: false });
+            } else {
+                self.queued(news, tell)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn queued(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let mut buf = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(queue, &mut buf);
+        let mut events = inotify::Reader::new(&news.queue, &mut buf);
         loop {
             if events.is_buffer_empty() {
                 self.calls.fetch_add(1, Relaxed);

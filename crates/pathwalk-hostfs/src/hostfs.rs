@@ -2,14 +2,14 @@
 
 use crate::{
     attr::attr_of,
+    clock::Clock,
     handle::{HostFile, Opened},
     host::Host,
     identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
-    pool::Pool,
     reach::show,
-    watch::Watches,
+    watch::{Asked, Believed, Watches},
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{
@@ -30,7 +30,7 @@ use rustix::{
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
@@ -39,6 +39,8 @@ use std::{
 const ACLS: [&[u8]; 2] = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
 
 /// A directory of the host as a file system.
+///
+/// After fork(2) one of the two processes may go on with it: what the host tells of others' changes, one of them hears.
 #[derive(Debug)]
 pub struct HostFs(pub(crate) Arc<Shared>);
 
@@ -48,10 +50,12 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) nodes: Nodes,
-    pub(crate) pool: Mutex<Pool>,
+    /// Descriptors by which inodes are asked about without walking to them again.
+    pub(crate) pool: Mutex<Clock<Arc<OwnedFd>>>,
     pub(crate) options: HostOptions,
-    /// Who tells what others do, where that is wanted.
-    pub(crate) watches: Option<Watches>,
+    /// Who tells what others do, where that is wanted and can be had; from when it is worth it.
+    pub(crate) watches: OnceLock<Option<Watches>>,
+    pub(crate) asked: Asked,
     source: Vec<u8>,
     features: Features,
     blksize: u32,
@@ -93,10 +97,15 @@ impl HostFs {
             features.set(Features::EACH_NAME, options.coherence == Coherence::Watched);
         }
         let watched = options.coherence == Coherence::Watched;
-        // What is watched is known name by name; and a host without openat2 is asked name by name.
+        // A host without openat2 is asked name by name.
         let at_once = options.coherence == Coherence::Strict && host.goes_up();
-        features.set(Features::REVALIDATE_PATH, at_once);
-        let watches = watched.then(|| Watches::new(&host)).transpose()?;
+        features.set(Features::REVALIDATE_PATH, at_once || watched);
+        let watches = OnceLock::new();
+        if options.coherence == Coherence::Exclusive {
+            _ = watches.set(None);
+        } else if watched {
+            _ = watches.set(Some(Watches::new(&host, Believed::All, options.watches)?));
+        }
         let nodes = Nodes::new();
         // Answered once more than the cache will say: it stays.
         nodes.answer(Ident::of(&stat));
@@ -106,9 +115,10 @@ impl HostFs {
             host,
             root: Arc::new(root),
             nodes,
-            pool: Mutex::new(Pool::new(options.handles.min(spare))),
+            pool: Mutex::new(Clock::new(options.handles.min(spare))),
             options,
             watches,
+            asked: Asked::new(),
             source,
             features,
             blksize: stat.stx_blksize,
@@ -361,7 +371,7 @@ impl FileSystem for HostFs {
         path: &[u8],
         cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
-        self.0.leads_to(dir, &[path], cached)
+        self.0.revalidate_path(dir, path, cached)
     }
 
     fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
@@ -483,12 +493,22 @@ impl FileSystem for HostFs {
 
     fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
         let held = self.0.reach(inode)?;
-        let acl = |name| match self.0.host.getxattr(held.as_fd(), name) {
-            Ok(value) => acl_from_xattr(&value),
-            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(Vec::new()),
-            Err(errno) => Err(errno),
-        };
         let directory = inode.attr().file_type() == FileType::Directory;
+        // A directory may have two; most have none, and to be told that takes one call.
+        let listed = if directory { self.0.host.listxattr(held.as_fd()).ok() } else { None };
+        let may_have = |name: &[u8]| {
+            listed.as_ref().is_none_or(|list| list.split(|&byte| byte == 0).any(|has| has == name))
+        };
+        let acl = |name: &[u8]| {
+            if !may_have(name) {
+                return Ok(Vec::new());
+            }
+            match self.0.host.getxattr(held.as_fd(), name) {
+                Ok(value) => acl_from_xattr(&value),
+                Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(Vec::new()),
+                Err(errno) => Err(errno),
+            }
+        };
         Ok(Acls {
             access: acl(XATTR_NAME_POSIX_ACL_ACCESS)?,
             default: if directory { acl(XATTR_NAME_POSIX_ACL_DEFAULT)? } else { Vec::new() },
@@ -561,7 +581,7 @@ impl FileSystem for HostFs {
     fn evict(&self, node: u64, _unlinked: bool) {
         if self.0.nodes.forget(node) {
             self.0.pool.lock().remove(node);
-            if let Some(watches) = &self.0.watches {
+            if let Some(watches) = self.0.watches() {
                 watches.forget(&self.0.host, node);
             }
         }

@@ -17,6 +17,7 @@
 mod hostfs;
 
 mod change;
+mod clock;
 
 mod handle;
 
@@ -27,8 +28,6 @@ mod watch;
 mod reach;
 
 mod node;
-
-mod pool;
 
 mod attr;
 

@@ -17,6 +17,7 @@
 use crate::handle::HostFile;
 use parking_lot::Mutex;
 use pathwalk_abi::{FileType, Timespec};
+use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 use std::{
     collections::HashMap,
@@ -170,7 +171,7 @@ pub(crate) struct Nodes(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    by_number: HashMap<u64, (Arc<Node>, u64)>,
+    by_number: FxHashMap<u64, (Arc<Node>, u64)>,
     by_file: HashMap<Ident, u64>,
     next: u64,
 }
@@ -197,6 +198,13 @@ impl Nodes {
     /// The node of that number.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Node>> {
         self.0.lock().by_number.get(&id).map(|(node, _)| Arc::clone(node))
+    }
+
+    /// The node of a file, if there is one.
+    pub(crate) fn of_file(&self, ident: &Ident) -> Option<Arc<Node>> {
+        let table = self.0.lock();
+        let (node, _) = table.by_number.get(table.by_file.get(ident)?)?;
+        Some(Arc::clone(node))
     }
 
     /// Takes one answer back; says whether it was the last.

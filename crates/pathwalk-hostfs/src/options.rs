@@ -9,7 +9,8 @@ pub enum Coherence {
     #[default]
     Exclusive,
     /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
-    /// in one call of the host; the attributes of what is told about are fresh. Of the directories on the way to it those
+    /// in one call of the host; where the same is asked again and again the directories on the way are watched by inotify(7), if it tells
+    /// of all that happens there, and nothing is asked but whether it did. The attributes of what is told about are fresh. Of the directories on the way to it those
     /// are what they were when they were last asked about themselves: who takes the right to search one away from others on
     /// the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
     /// in when its name was last asked about.
@@ -18,7 +19,7 @@ pub enum Coherence {
     /// is written through memory maps, not what other machines do on a network file system, and of a file that they give one
     /// more name neither that it has one nor what they do by it. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
-    /// directory that cannot be watched, as there are too many, is [`Strict`](Self::Strict).
+    /// directory that cannot be watched is [`Strict`](Self::Strict).
     Watched,
 }
 
@@ -32,8 +33,12 @@ pub struct HostOptions {
     /// Nothing is changed: every call that would change something answers `EROFS`.
     pub read_only: bool,
     /// How many descriptors are held, beside those of open files and of files without a name; at most a quarter of what the
-    /// process may have.
+    /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
+    /// How many directories are watched at most, where others change them too; 0 where nothing is to be believed that the host was not
+    /// asked about, which [`Coherence::Watched`] cannot do without. The host has a limit of its own,
+    /// `/proc/sys/fs/inotify/max_user_watches`.
+    pub watches: usize,
     /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
     /// somebody opens the other. So is what is opened without `O_NONBLOCK` of a device that may wait for what is at its other end, as
     /// a serial line does: any but memory, as `/dev/null` is, and pseudo-terminals.
@@ -43,13 +48,14 @@ pub struct HostOptions {
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, no devices, openat2.
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2.
     fn default() -> Self {
         Self {
             coherence: Coherence::Exclusive,
             identities: Identities::Host,
             read_only: false,
             handles: 1024,
+            watches: 8192,
             special: false,
             openat2: true,
         }

@@ -61,10 +61,31 @@ impl Shared {
         Err(Errno::ESTALE)
     }
 
+    /// The attributes of a node, as the host tells them now: by a name of it where the directory is held, that need not be held for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::reach`], and whatever the host answers.
+    pub(crate) fn look_at(&self, node: &Node) -> Result<Attr> {
+        if let Some(fd) = self.at_hand(node) {
+            return self.attr(&self.host.statx(fd.as_fd(), b"")?, fd.as_fd());
+        }
+        for (dir, name) in node.names() {
+            if let Some(dir) = self.nodes.get(dir).and_then(|dir| self.at_hand(&dir))
+                && let Ok(stat) = self.host.statx(dir.as_fd(), &name)
+                && Ident::of(&stat) == node.ident
+            {
+                return self.attr_at(&stat, dir.as_fd(), &name);
+            }
+        }
+        let fd = self.reach_node(node)?;
+        self.attr(&self.host.statx(fd.as_fd(), b"")?, fd.as_fd())
+    }
+
     /// Holds a descriptor of a node from now on, if by that it is always reached.
     pub(crate) fn keep_at_hand(&self, node: &Node, fd: &Arc<OwnedFd>) {
         if !node.ident.may_come_again() {
-            self.pool.lock().put(node.id, fd);
+            self.pool.lock().put(node.id, Arc::clone(fd));
         }
     }
 
@@ -73,7 +94,7 @@ impl Shared {
         if node.id == ROOT {
             return Some(Arc::clone(&self.root));
         }
-        let pooled = self.pool.lock().get(node.id);
+        let pooled = self.pool.lock().get(node.id).map(|fd| Arc::clone(fd));
         pooled.or_else(|| node.nameless())
     }
 

@@ -3,51 +3,163 @@
 //! ```text
 //!   drain ── what happened ──► a name is not known any more; a directory is not as it was
 //!   watch ──► the directory's version ── the host is asked ──► learn: known, if the version is still the same
+//!   leads ──► where a path of known names leads
 //! ```
 //!
 //! Rules:
-//! 1. The host puts an event into the queue before the call returns that it tells of. So who has emptied the queue knows of
-//!    all that was done before.
+//! 1. The host puts an event into the queue before the call returns that it tells of, and tells of mounts by then. So who has
+//!    emptied the queue knows of all that was done before.
 //! 2. A name is known only while its directory is watched, and was so before the host was asked about it.
-//! 3. Each event moves its directory's version, lost ones move all: what was asked before and is told after is not believed.
+//! 3. Each event moves its directory's version, lost ones and mounts move all: what was asked before and is told after is not
+//!    believed.
+//! 4. A host may take two names for the same that differ in case or in how their letters are written, and tells of one of them:
+//!    then both are not known any more.
 //!
 //! Manual: inotify(7).
 
 use crate::{
-    host::{Event, Host},
+    clock::Clock,
+    host::{Event, Host, News},
     node::Node,
 };
 use parking_lot::Mutex;
 use pathwalk_abi::Result;
 use std::{
-    collections::{HashMap, HashSet},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    borrow::Cow,
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    os::fd::BorrowedFd,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 /// A directory of which more names are known forgets all of them.
 const MOST: usize = 1 << 16;
 
+/// What is believed of a name while nothing was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Believed {
+    /// Which file it stands for: who asks about that file asks the host. Directories are watched whose file system tells of all
+    /// that happens.
+    Names,
+    /// And the file's attributes. Every directory is watched that can be.
+    All,
+}
+
 /// All watches of a mount.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    queue: OwnedFd,
+    news: News,
+    believed: Believed,
     /// Held while the queue is read, so that what was read has been noted.
     table: Mutex<Table>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
-    dirs: HashMap<u64, Dir>,
+    dirs: Clock<Dir>,
     by_number: HashMap<i32, u64>,
+    /// How often anything was heard.
+    heard: u64,
+    ways: Ways,
+}
+
+/// Ways that were looked up name by name, and where they led while nothing was heard.
+#[derive(Debug)]
+struct Ways {
+    hasher: RandomState,
+    /// By a hash of where it begins and of its names: of two that share one the later.
+    slots: Box<[Option<Way>]>,
+}
+
+#[derive(Debug)]
+struct Way {
+    dir: u64,
+    path: Box<[u8]>,
+    heard: u64,
+    leads: Option<u64>,
+}
+
+/// So many ways are kept.
+const WAYS: usize = 1 << 12;
+
+impl Ways {
+    fn slot(&mut self, dir: u64, path: &[u8]) -> &mut Option<Way> {
+        &mut self.slots[self.hasher.hash_one((dir, path)) as usize % WAYS]
+    }
+}
+
+impl Default for Ways {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), slots: (0..WAYS).map(|_| None).collect() }
+    }
 }
 
 #[derive(Debug)]
 struct Dir {
     number: i32,
     version: u64,
-    known: HashSet<Box<[u8]>>,
+    known: Names,
     /// Its attributes are those that the cache has.
     fresh: bool,
+}
+
+/// A name and the node that it stands for.
+type Name = (Box<[u8]>, Option<u64>);
+
+/// Names and the nodes that they stand for, none for a name that is not there; by what they are the same as for a host that looks at
+/// neither case nor spelling.
+#[derive(Debug, Default)]
+struct Names {
+    by_sound: HashMap<Box<[u8]>, Vec<Name>>,
+    count: usize,
+}
+
+/// Under this are all names that are not ASCII.
+const FOREIGN: &[u8] = b"";
+
+fn sound(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.is_ascii() {
+        FOREIGN.into()
+    } else if name.iter().any(u8::is_ascii_uppercase) {
+        name.to_ascii_lowercase().into()
+    } else {
+        name.into()
+    }
+}
+
+impl Names {
+    fn get(&self, name: &[u8]) -> Option<Option<u64>> {
+        let same = self.by_sound.get(&*sound(name))?;
+        same.iter().find(|(known, _)| **known == *name).map(|(_, node)| *node)
+    }
+
+    fn insert(&mut self, name: &[u8], node: Option<u64>) {
+        if self.count >= MOST {
+            self.clear();
+        }
+        let same = self.by_sound.entry(sound(name).into()).or_default();
+        match same.iter_mut().find(|(known, _)| **known == *name) {
+            Some((_, known)) => *known = node,
+            None => {
+                same.push((name.into(), node));
+                self.count += 1;
+            }
+        }
+    }
+
+    /// Forgets a name, and what may be the same.
+    fn remove(&mut self, name: &[u8]) {
+        if !name.is_ascii() {
+            return self.clear();
+        }
+        for sound in [&*sound(name), FOREIGN] {
+            self.count -= self.by_sound.remove(sound).map_or(0, |same| same.len());
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 impl Dir {
@@ -58,76 +170,139 @@ impl Dir {
 }
 
 impl Watches {
+    /// Watches so many directories at most.
+    ///
     /// # Errors
     ///
-    /// `EMFILE`: the user has as many queues as one may have.
-    pub(crate) fn new(host: &Host) -> Result<Self> {
-        Ok(Self { queue: host.inotify()?, table: Mutex::default() })
+    /// - `EMFILE`, `ENFILE`: no descriptor is left, or the user has as many queues as one may have.
+    /// - `ENOENT`, `EACCES`: there is no /proc.
+    pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
+        let (dirs, ways) = (Clock::new(most), Ways::default());
+        let table = Table { dirs, by_number: HashMap::new(), heard: 0, ways };
+        Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
+    }
+
+    /// What is believed.
+    pub(crate) fn believed(&self) -> Believed {
+        self.believed
     }
 
     /// Notes all that has happened.
     pub(crate) fn drain(&self, host: &Host) {
-        let mut table = self.table.lock();
-        let read = host.events(self.queue.as_fd(), &mut |event| table.note(&event));
-        if read.is_err() {
-            table.forget_all();
-        }
+        self.table.lock().drain(host, &self.news);
     }
 
     /// Watches a directory that is held, and gives its version; none where it cannot be watched.
     pub(crate) fn watch(&self, host: &Host, dir: u64, held: BorrowedFd<'_>) -> Option<u64> {
         let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.get(&dir) {
+        if let Some(dir) = table.dirs.get(dir) {
             return Some(dir.version);
         }
-        let number = host.add_watch(self.queue.as_fd(), held).ok()?;
+        let names_only = self.believed == Believed::Names;
+        if names_only && !host.tells_all(held).unwrap_or(false) {
+            return None;
+        }
+        let number = host.add_watch(&self.news, held, !names_only).ok()?;
         table.by_number.insert(number, dir);
-        let new = Dir { number, version: 0, known: HashSet::new(), fresh: false };
-        table.dirs.insert(dir, new);
-        Some(0)
+        // None that it had when it was watched before.
+        let version = table.heard;
+        let new = Dir { number, version, known: Names::default(), fresh: false };
+        if let Some((_, gone)) = table.dirs.put(dir, new) {
+            table.end(host, &self.news, &gone);
+        }
+        Some(version)
     }
 
-    /// Notes that the host was asked about a name, when the directory had that version.
-    pub(crate) fn learn(&self, dir: u64, name: &[u8], version: u64) {
+    /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none.
+    pub(crate) fn learn(&self, dir: u64, name: &[u8], node: Option<u64>, version: u64) {
         let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.get_mut(&dir).filter(|dir| dir.version == version) {
-            if dir.known.len() >= MOST {
-                dir.known.clear();
-            }
-            dir.known.insert(name.into());
+        if let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) {
+            dir.known.insert(name, node);
         }
     }
 
-    /// Notes that a directory's own attributes were told.
-    pub(crate) fn fresh(&self, dir: u64) {
-        if let Some(dir) = self.table.lock().dirs.get_mut(&dir) {
+    /// The version of a directory, if it is watched.
+    pub(crate) fn version(&self, dir: u64) -> Option<u64> {
+        self.table.lock().dirs.get(dir).map(|dir| dir.version)
+    }
+
+    /// Notes that a directory's own attributes were told, when it had that version.
+    pub(crate) fn fresh(&self, dir: u64, version: u64) {
+        if let Some(dir) = self.table.lock().dirs.get(dir).filter(|dir| dir.version == version) {
             dir.fresh = true;
         }
     }
 
     /// Whether a name, and what it stands for, is as it was when the host was asked.
     pub(crate) fn knows(&self, dir: u64, name: &[u8], node: Option<&Node>) -> bool {
-        let table = self.table.lock();
-        let known = table.dirs.get(&dir).is_some_and(|dir| dir.known.contains(name));
-        // What happens in a directory that is not watched changes its times, and nobody says so.
-        known
-            && node.is_none_or(|node| {
-                !node.is_directory() || table.dirs.get(&node.id).is_some_and(|dir| dir.fresh)
-            })
+        let known = self.table.lock().dirs.get(dir).and_then(|dir| dir.known.get(name));
+        known == Some(node.map(|node| node.id)) && node.is_none_or(|node| self.tells_about(node))
+    }
+
+    /// Whether the attributes of a file are those that the cache has, as long as its name is known.
+    pub(crate) fn tells_about(&self, node: &Node) -> bool {
+        self.believed == Believed::All
+            // What happens in a directory that is not watched changes its times, and nobody says so.
+            && (!node.is_directory()
+                || self.table.lock().dirs.get(node.id).is_some_and(|dir| dir.fresh))
+    }
+
+    /// Where names lead from a directory on, after all that has happened, if that is known: to a node, or nowhere as one of them is
+    /// not there.
+    pub(crate) fn leads(&self, host: &Host, dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
+        let mut table = self.table.lock();
+        table.drain(host, &self.news);
+        let &[path] = names else { return table.leads(dir, names) };
+        let heard = table.heard;
+        if let Some(way) = table.ways.slot(dir, path)
+            && (way.dir, way.heard, &*way.path) == (dir, heard, path)
+        {
+            return Some(way.leads);
+        }
+        let leads = table.leads(dir, names)?;
+        *table.ways.slot(dir, path) = Some(Way { dir, path: path.into(), heard, leads });
+        Some(leads)
     }
 
     /// Watches a directory no more.
     pub(crate) fn forget(&self, host: &Host, dir: u64) {
         let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.remove(&dir) {
-            table.by_number.remove(&dir.number);
-            host.remove_watch(self.queue.as_fd(), dir.number);
+        if let Some(dir) = table.dirs.remove(dir) {
+            table.end(host, &self.news, &dir);
         }
     }
 }
 
 impl Table {
+    /// As [`Watches::leads`], name by name.
+    fn leads(&mut self, mut dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
+        let mut way = Vec::new();
+        for name in each(names) {
+            // Only directories are watched.
+            let known = &self.dirs.get(dir)?.known;
+            match name {
+                b"." => {}
+                b".." => dir = way.pop()?,
+                _ => {
+                    way.push(dir);
+                    match known.get(name)? {
+                        Some(node) => dir = node,
+                        None => return Some(None),
+                    }
+                }
+            }
+        }
+        Some(Some(dir))
+    }
+
+    fn drain(&mut self, host: &Host, news: &News) {
+        if host.events(news, &mut |event| self.note(&event)).is_err() {
+            self.forget_all();
+        }
+    }
+
     fn note(&mut self, event: &Event<'_>) {
+        self.heard += 1;
         if event.lost {
             self.forget_all();
             return;
@@ -135,20 +310,115 @@ impl Table {
         let Some(&id) = self.by_number.get(&event.number) else { return };
         if event.ends {
             self.by_number.remove(&event.number);
-            self.dirs.remove(&id);
+            self.dirs.remove(id);
             return;
         }
-        let Some(dir) = self.dirs.get_mut(&id) else { return };
+        let Some(dir) = self.dirs.get(id) else { return };
         dir.touch();
         if let Some(name) = event.name {
             dir.known.remove(name);
         }
     }
 
+    fn end(&mut self, host: &Host, news: &News, dir: &Dir) {
+        // Nothing more is heard of it.
+        self.heard += 1;
+        self.by_number.remove(&dir.number);
+        host.remove_watch(news, dir.number);
+    }
+
     fn forget_all(&mut self) {
+        self.heard += 1;
         for dir in self.dirs.values_mut() {
             dir.touch();
             dir.known.clear();
         }
+    }
+}
+
+/// The names of a path in pieces, and the dots among them.
+pub(crate) fn each<'a>(names: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    names.iter().flat_map(|piece| piece.split(|&byte| byte == b'/')).filter(|name| !name.is_empty())
+}
+
+/// How often the host was asked the same: what is asked again and again is worth a watch.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    hasher: RandomState,
+    /// By a hash of the question; two that share one are watched sooner.
+    counts: Box<[AtomicU32]>,
+}
+
+/// So often, before it is worth that; where it cannot be watched it is tried at twice as often.
+const OFTEN: u32 = 4;
+/// So many questions are counted.
+const COUNTS: usize = 1 << 10;
+
+impl Asked {
+    pub(crate) fn new() -> Self {
+        let counts = (0..COUNTS).map(|_| AtomicU32::new(0)).collect();
+        Self { hasher: RandomState::new(), counts }
+    }
+
+    fn count(&self, dir: u64, names: &[&[u8]]) -> &AtomicU32 {
+        &self.counts[self.hasher.hash_one((dir, names)) as usize % COUNTS]
+    }
+
+    /// Counts a question; whether it is to be watched now.
+    pub(crate) fn again(&self, dir: u64, names: &[&[u8]]) -> bool {
+        let count = self.count(dir, names).fetch_add(1, Relaxed).saturating_add(1);
+        count >= OFTEN && count.is_power_of_two()
+    }
+
+    /// It is watched now: should that end, it is counted from the beginning.
+    pub(crate) fn watched(&self, dir: u64, names: &[&[u8]]) {
+        self.count(dir, names).store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_the_same_name_goes_with_it() {
+        let all: [&[u8]; 5] =
+            [b"name", b"Name", b"other", "näme".as_bytes(), "\u{212a}".as_bytes()];
+        let left = |told: &[u8]| {
+            let mut names = Names::default();
+            for (node, name) in (1..).zip(all) {
+                names.insert(name, Some(node));
+                assert_eq!(names.get(name), Some(Some(node)));
+            }
+            names.remove(told);
+            let left: Vec<_> = all.into_iter().filter(|name| names.get(name).is_some()).collect();
+            assert_eq!(names.count, left.len());
+            left
+        };
+        assert_eq!(left(b"NAME"), [b"other"]);
+        assert_eq!(left(b"other"), [b"name", b"Name"]);
+        assert_eq!(left(b"new"), [&b"name"[..], b"Name", b"other"]);
+        assert!(left("ö".as_bytes()).is_empty());
+    }
+
+    #[test]
+    fn no_more_names_than_that_are_known() {
+        let mut names = Names::default();
+        for number in 0..3 * MOST {
+            names.insert(number.to_string().as_bytes(), None);
+            assert!(names.count <= MOST);
+        }
+        names.insert(b"0", Some(1));
+        assert_eq!(names.get(b"0"), Some(Some(1)));
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_tried_less_and_less() {
+        let asked = Asked::new();
+        let names: [&[u8]; 2] = [b"a", b"b"];
+        let tried: Vec<_> = (1..100).filter(|_| asked.again(1, &names)).collect();
+        assert_eq!(tried, [4, 8, 16, 32, 64]);
+        asked.watched(1, &names);
+        assert_eq!((1..10).find(|_| asked.again(1, &names)), Some(4));
     }
 }

@@ -15,7 +15,10 @@ use std::{
 };
 
 fn ground(coherence: Coherence) -> Ground {
-    let options = HostOptions { coherence, ..HostOptions::default() };
+    with(HostOptions { coherence, ..HostOptions::default() })
+}
+
+fn with(options: HostOptions) -> Ground {
     let ground = Ground::with(options);
     fs::create_dir_all(ground.host("a/b/c")).unwrap();
     fs::write(ground.host("a/b/c/file"), "1").unwrap();
@@ -29,10 +32,10 @@ fn elsewhere(ground: &Ground, script: &str) {
     assert!(status.success(), "{script}");
 }
 
-/// What a call answers, walked, walked to be remembered, and remembered.
-fn thrice<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
+/// What a call answers: walked, walked to be remembered, remembered, asked often enough to be watched, and watched.
+fn often<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
     let first = call();
-    for _ in 0..2 {
+    for _ in 0..8 {
         assert_eq!(call(), first);
     }
     first
@@ -43,13 +46,19 @@ fn each(f: impl Fn(&Ground)) {
     for coherence in [Coherence::Strict, Coherence::Watched] {
         f(&ground(coherence));
     }
+    f(&unwatched());
+}
+
+/// One that asks each time.
+fn unwatched() -> Ground {
+    with(HostOptions { coherence: Coherence::Strict, watches: 0, ..HostOptions::default() })
 }
 
 #[test]
 fn what_others_did_before_a_call_is_seen_by_it() {
     each(|ground| {
         let task = &ground.task;
-        let size = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_size));
+        let size = |path: &str| often(|| task.stat(path).map(|stat| stat.st_size));
         for round in 0..3 {
             assert_eq!(size("/a/b/c/file"), Ok(1));
             assert_eq!(size("/a/b/c/new"), Err(Errno::ENOENT));
@@ -81,7 +90,7 @@ fn what_others_did_before_a_call_is_seen_by_it() {
 fn names_become_other_kinds_of_files() {
     each(|ground| {
         let task = &ground.task;
-        let stat = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_size));
+        let stat = |path: &str| often(|| task.stat(path).map(|stat| stat.st_size));
         assert!(stat("/a/b/c/file").is_ok());
         elsewhere(ground, "mv a/b kept; ln -s ../kept a/b");
         assert!(stat("/a/b/c/file").is_ok(), "through a symlink, which is walked here");
@@ -137,7 +146,7 @@ fn a_change_of_what_others_replaced_is_one_of_what_is_there() {
 
 #[test]
 fn strict_asks_about_a_run_of_names_at_once() {
-    let ground = ground(Coherence::Strict);
+    let ground = unwatched();
     let task = &ground.task;
     let _ = (task.stat("/a/b/c/file"), task.access("/a/b/c/none", Default::default()));
     let access = |path: &str| {
@@ -158,7 +167,7 @@ fn strict_asks_about_a_run_of_names_at_once() {
 
 #[test]
 fn strict_asks_about_a_remembered_path_at_once() {
-    let ground = ground(Coherence::Strict);
+    let ground = unwatched();
     let task = &ground.task;
     task.chmod("/a/b/c", 0o700).unwrap();
     let calls = |call: &dyn Fn()| {
@@ -176,11 +185,101 @@ fn strict_asks_about_a_remembered_path_at_once() {
     // What is remembered is of its directories as they were: who takes the right away is obeyed.
     let user = task.vfs().task(Cred::user(1000, 1000));
     let look = || user.access("/a/b/c/file", AccessMode::empty());
-    assert_eq!(thrice(look), Err(Errno::EACCES));
+    assert_eq!(often(look), Err(Errno::EACCES));
     task.chmod("/a/b/c", 0o755).unwrap();
-    assert_eq!(thrice(look), Ok(()));
+    assert_eq!(often(look), Ok(()));
     task.chmod("/a/b/c", 0o700).unwrap();
-    assert_eq!(thrice(look), Err(Errno::EACCES));
+    assert_eq!(often(look), Err(Errno::EACCES));
+}
+
+#[test]
+fn strict_watches_what_is_asked_for_again_and_again() {
+    let ground = ground(Coherence::Strict);
+    let task = &ground.task;
+    let access = |path: &str| task.access(path, AccessMode::empty());
+    let look = || {
+        assert_eq!(access("/a/b/c/file"), Ok(()));
+        assert_eq!(access("/a/b/c/none"), Err(Errno::ENOENT));
+        assert_eq!(access("/a/none/c"), Err(Errno::ENOENT));
+        assert_eq!(access("/a/b/../b/c/./file"), Ok(()));
+    };
+    (0..10).for_each(|_| look());
+    assert_eq!(
+        ground.calls(look),
+        6,
+        "whether anything happened, and of what is there what it is like"
+    );
+    elsewhere(&ground, "touch a/b/elsewhere");
+    look();
+    assert_eq!(ground.calls(look), 6, "the names that are asked for were not touched");
+    elsewhere(&ground, "touch a/b/c/none; rm a/b/c/file");
+    assert_eq!(access("/a/b/c/none"), Ok(()));
+    assert_eq!(access("/a/b/c/file"), Err(Errno::ENOENT));
+    elsewhere(&ground, "mv a/b/c/none a/b/c/file");
+    (0..20).for_each(|_| look());
+    assert_eq!(ground.calls(look), 6);
+}
+
+#[test]
+fn strict_sees_what_is_done_by_other_names() {
+    let ground = ground(Coherence::Strict);
+    let mode = || ground.task.stat("/a/b/c/file").map(|stat| stat.st_mode & 0o777);
+    elsewhere(&ground, "mkdir far; chmod 644 a/b/c/file");
+    assert_eq!(often(mode), Ok(0o644));
+    elsewhere(&ground, "ln a/b/c/file far/other; chmod 600 far/other");
+    assert_eq!(often(mode), Ok(0o600));
+    elsewhere(
+        &ground,
+        "mv far/other far/another; chmod 640 far/another; echo 123456 > far/another",
+    );
+    assert_eq!(often(mode), Ok(0o640));
+    assert_eq!(
+        ground.task.stat("/a/b/c/file").map(|stat| (stat.st_size, stat.st_nlink)),
+        Ok((7, 2))
+    );
+}
+
+#[test]
+fn more_directories_than_are_watched_are_answered_all_the_same() {
+    let options =
+        HostOptions { coherence: Coherence::Strict, watches: 3, ..HostOptions::default() };
+    for coherence in [Coherence::Strict, Coherence::Watched] {
+        let ground = with(HostOptions { coherence, ..options.clone() });
+        for turn in 0..4 {
+            for dir in 0..10 {
+                let (path, other) = (format!("d{dir}/e/f{turn}"), format!("/d{dir}/e/g{turn}"));
+                let there = || ground.task.access(format!("/{path}"), AccessMode::empty());
+                assert_eq!(often(there), Err(Errno::ENOENT));
+                elsewhere(&ground, &format!("mkdir -p d{dir}/e; touch {path}"));
+                assert_eq!(often(there), Ok(()));
+                elsewhere(&ground, &format!("mv {path} .{other}"));
+                assert_eq!(often(there), Err(Errno::ENOENT));
+                assert_eq!(often(|| ground.task.access(&other, AccessMode::empty())), Ok(()));
+            }
+        }
+    }
+}
+
+/// What is mounted on the host below the directory is there, and gone when it is unmounted: lazily, as its directories are held.
+#[test]
+fn mounts_of_the_host_are_noticed() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: only root mounts something");
+        return;
+    }
+    each(|ground| {
+        let size = |path: &str| often(|| ground.task.stat(path).map(|stat| stat.st_size));
+        fs::create_dir_all(ground.host("over/c")).unwrap();
+        fs::write(ground.host("over/c/file"), "12345").unwrap();
+        for _ in 0..3 {
+            assert_eq!((size("/a/b/c/file"), size("/a/b/c/none")), (Ok(1), Err(Errno::ENOENT)));
+            elsewhere(ground, "mount --bind over a/b");
+            assert_eq!(size("/a/b/c/file"), Ok(5));
+            elsewhere(ground, "echo > a/b/c/none");
+            assert_eq!(size("/a/b/c/none"), Ok(1));
+            elsewhere(ground, "umount -l a/b; rm over/c/none");
+        }
+    });
 }
 
 #[test]
@@ -190,18 +289,18 @@ fn a_remembered_symlink_is_what_is_not_followed() {
         for (name, body) in [("c", "a/b/c"), ("nowhere", "a/none"), ("top", "/")] {
             symlink(body, ground.host(name)).unwrap();
             let path = &format!("/{name}");
-            let followed = thrice(|| task.stat(path).map(|stat| stat.st_mode & S_IFMT));
+            let followed = often(|| task.stat(path).map(|stat| stat.st_mode & S_IFMT));
             let there = if name == "nowhere" { Err(Errno::ENOENT) } else { Ok(S_IFDIR) };
             assert_eq!(followed, there, "{name}");
-            let mode = thrice(|| task.lstat(path).map(|stat| stat.st_mode & S_IFMT));
+            let mode = often(|| task.lstat(path).map(|stat| stat.st_mode & S_IFMT));
             assert_eq!(mode, Ok(S_IFLNK), "{name}");
-            let read = thrice(|| task.readlinkat(At::Cwd, path, &mut [0; 64]));
+            let read = often(|| task.readlinkat(At::Cwd, path, &mut [0; 64]));
             assert_eq!(read, Ok(body.len()), "{name}");
             let opens = || task.open(path, OpenFlags::NOFOLLOW, 0).map(drop);
-            assert_eq!(thrice(opens), Err(Errno::ELOOP), "{name}");
+            assert_eq!(often(opens), Err(Errno::ELOOP), "{name}");
         }
         elsewhere(ground, "chmod 711 .");
-        let mode = |path: &str| thrice(|| task.stat(path).map(|stat| stat.st_mode & 0o777));
+        let mode = |path: &str| often(|| task.stat(path).map(|stat| stat.st_mode & 0o777));
         assert_eq!(mode("/top"), Ok(0o711), "the root is told about as it is");
     });
 }
