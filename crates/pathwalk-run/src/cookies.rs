@@ -14,7 +14,7 @@
 use crate::{
     kin::{self, descendants, threads_of},
     mapped,
-    sys::{answer, errno_of},
+    sys::{answer, errno_of, process::by_number},
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
@@ -26,10 +26,7 @@ use rustix::{
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasher, Hasher, RandomState},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStringExt,
-    },
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -272,9 +269,36 @@ impl Cookies {
         answer(io::fcntl_dupfd_cloexec(&self.room, 0))
     }
 
-    /// A path on the host for a socket.
+    /// A path on the host for a socket: by the descriptor of the private directory, as what has that one's name may be another's by now.
     pub(crate) fn socket(&self, number: u64) -> Vec<u8> {
-        self.path.join(format!("s{number:x}")).into_os_string().into_vec()
+        format!("{}/{}", by_number(&self.room), socket_name(number)).into_bytes()
+    }
+
+    /// Which file the socket is that was just made at its path.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: somebody took it away.
+    pub(crate) fn socket_id(&self, number: u64) -> Result<HostId> {
+        let stat = fs::statat(&self.room, socket_name(number), AtFlags::SYMLINK_NOFOLLOW);
+        answer(stat).map(|stat| HostId::of(&stat))
+    }
+
+    /// Holds a socket, if it is the file that it was.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: somebody took it away, or put something in its place.
+    pub(crate) fn hold_socket(&self, number: u64, id: HostId) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = answer(fs::openat(&self.room, socket_name(number), flags, Mode::empty()))?;
+        if HostId::of_fd(&fd)? == id { Ok(fd) } else { Err(Errno::ENOENT) }
+    }
+
+    /// Removes a socket that nobody finds any more.
+    pub(crate) fn remove_socket(&self, number: u64) {
+        // It is in nobody's way.
+        let _ = fs::unlinkat(&self.room, socket_name(number), AtFlags::empty());
     }
 
     fn open_by_name(&self, name: &str, kind: Kind) -> Result<OwnedFd> {
@@ -384,6 +408,10 @@ fn note(numbers: &mut HashMap<u64, Vec<HostId>>, id: HostId, file: &File) {
     if !ids.contains(&id) {
         ids.push(id);
     }
+}
+
+fn socket_name(number: u64) -> String {
+    format!("s{number:x}")
 }
 
 /// The name of a private directory, and whose it is by that.

@@ -67,8 +67,8 @@ impl<'f> Beginning<'f> {
 ///
 /// # Errors
 ///
-/// - `ENOEXEC`: it is no program for this machine.
-/// - `EIO`: it ends within what it promises.
+/// - `ENOEXEC`: it is no program for this machine, or ends before its headers do.
+/// - `EIO`: it ends before its interpreter's path does.
 pub(crate) fn read_elf(file: &Beginning<'_>) -> Result<Elf> {
     let header = file.up_to(HEADER);
     if header.len() < HEADER {
@@ -84,7 +84,7 @@ pub(crate) fn read_elf(file: &Beginning<'_>) -> Result<Elf> {
     if !right || count == 0 || count > MOST_PHDRS {
         return Err(Errno::ENOEXEC);
     }
-    let headers = file.at(word(header, 32), count * PHDR)?;
+    let headers = file.at(word(header, 32), count * PHDR).map_err(|_| Errno::ENOEXEC)?;
     let interp = headers
         .chunks_exact(PHDR)
         .find(|header| u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) == INTERP);

@@ -544,7 +544,7 @@ impl Engine {
         self.cwds.moved();
         self.asker.images().sweep();
         self.loads.forget_ended();
-        self.sockets.forget_unused();
+        self.sockets.forget_unused(&self.cookies);
         let Self { cookies, watches, task, .. } = self;
         cookies.sweep(|cookies| watches.hear(cookies, task));
         watches.forget_unused(cookies);

@@ -5,8 +5,10 @@
 //! namespace gets from one that is more privileged:
 //!
 //! 1. One that is locked is neither unmounted nor moved.
-//! 2. What has one below it is shown elsewhere only together with it, and is not taken down lazily, which would part them.
+//! 2. What has one below it is shown elsewhere only together with it, and is not taken down lazily, which would part them. One that is
+//!    unbindable would be left out: then nothing is shown.
 //! 3. No mount that has one in it shares what is mounted and unmounted there.
+//! 4. What takes the place of one by pivot_root is locked in its stead.
 //!
 //! A tree that is all memory hides nothing, and nothing is locked in it.
 //!
@@ -14,10 +16,16 @@
 
 use parking_lot::Mutex;
 use pathwalk::{
-    At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, PathRef, Result,
-    SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags, abi::PATH_MAX,
+    At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, OpenFlags, PathRef,
+    Result, SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags, abi::PATH_MAX,
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// More mounts nobody has.
 const MOST: usize = 100_000;
@@ -34,11 +42,15 @@ pub(crate) struct Given {
 /// The mounts that the call that is being made neither takes down nor makes the root. It is asked when the place was found: who
 /// changes the way to it meanwhile changes nothing.
 #[derive(Debug, Default)]
-struct Stays(Mutex<HashSet<u64>>);
+struct Stays {
+    mounts: Mutex<HashSet<u64>>,
+    /// The mount that was to become the root last.
+    new_root: AtomicU64,
+}
 
 impl Stays {
     fn may_go(&self, root: &PathRef<'_>) -> Result<()> {
-        if self.0.lock().contains(&root.mount_id()) { Err(Errno::EINVAL) } else { Ok(()) }
+        if self.mounts.lock().contains(&root.mount_id()) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 }
 
@@ -52,6 +64,7 @@ impl SecurityModule for Stays {
     }
 
     fn sb_pivotroot(&self, _: &Subject<'_>, _: &PathRef<'_>, new: &PathRef<'_>) -> Result<()> {
+        self.new_root.store(new.mount_id(), Relaxed);
         self.may_go(new)
     }
 }
@@ -76,6 +89,7 @@ impl Given {
     ///
     /// # Errors
     ///
+    /// - `EPERM`: what hides something would be left out, as it is unbindable.
     /// - `EINVAL`: what is hidden would be seen.
     pub(crate) fn may_mount(
         &self,
@@ -93,8 +107,12 @@ impl Given {
             let refused = flags.contains(MountFlags::SHARED) && hides;
             return if refused { Err(Errno::EINVAL) } else { Ok(None) };
         };
-        let hides = self.hides(source);
+        let below = self.locked_below(source);
+        let hides = !below.is_empty();
         let refused = if flags.contains(MountFlags::BIND) {
+            if flags.contains(MountFlags::REC) && below.iter().any(|id| self.is_unbindable(*id)) {
+                return Err(Errno::EPERM);
+            }
             hides && !flags.contains(MountFlags::REC)
         } else {
             self.locked.contains(&self.mount_of(source)?)
@@ -127,7 +145,7 @@ impl Given {
                 stays.extend(std::iter::successors(Some(*id), |id| self.above(*id)));
             }
         }
-        *self.stays.0.lock() = stays;
+        *self.stays.mounts.lock() = stays;
         task.umount2(path, flags)
     }
 
@@ -137,9 +155,19 @@ impl Given {
     ///
     /// - `EINVAL`: its mount would leave what it hides.
     /// - those of [`Task::pivot_root`].
-    pub(crate) fn pivot_root(&self, task: &Task, new_root: &[u8], put_old: &[u8]) -> Result<()> {
-        self.stays.0.lock().clone_from(&self.locked);
-        task.pivot_root(new_root, put_old)
+    pub(crate) fn pivot_root(
+        &mut self,
+        task: &Task,
+        new_root: &[u8],
+        put_old: &[u8],
+    ) -> Result<()> {
+        self.stays.mounts.lock().clone_from(&self.locked);
+        let root = self.mount_of(&task.open("/", OpenFlags::PATH, 0)?)?;
+        task.pivot_root(new_root, put_old)?;
+        if self.locked.remove(&root) {
+            self.locked.insert(self.stays.new_root.load(Relaxed));
+        }
+        Ok(())
     }
 
     /// Whether the mount of a file is in the tree, and not one that was taken down with who uses it still there.
@@ -163,21 +191,33 @@ impl Given {
 
     /// Whether a locked mount hangs somewhere below a place, in whichever mount.
     fn hides(&self, place: &File) -> bool {
+        !self.locked_below(place).is_empty()
+    }
+
+    /// The locked mounts that hang below a place, in whichever mount.
+    fn locked_below(&self, place: &File) -> Vec<u64> {
         let own = self.mount_of(place).unwrap_or_default();
+        let others = self.locked.iter().copied().filter(|id| *id != own);
         let Some(mut above) = self.path_of(place) else {
             // It lies outside the root, or its path is longer than one can be told: whatever hangs in its mount, and in those below.
-            let hangs = |id: u64| {
-                std::iter::successors(self.above(id), |id| self.above(*id)).any(|id| id == own)
+            let hangs = |id: &u64| {
+                std::iter::successors(self.above(*id), |id| self.above(*id)).any(|id| id == own)
             };
-            return self.locked.iter().any(|id| *id != own && hangs(*id));
+            return others.filter(hangs).collect();
         };
         if above != b"/" {
             above.push(b'/');
         }
-        self.locked.iter().filter(|id| **id != own).any(|id| {
+        let is_below = |id: &u64| {
             let told = self.task.statmount(*id, StatmountMask::MNT_POINT);
             told.is_ok_and(|told| told.mnt_point.starts_with(&above) || told.mnt_point.is_empty())
-        })
+        };
+        others.filter(is_below).collect()
+    }
+
+    fn is_unbindable(&self, mount: u64) -> bool {
+        let told = self.task.statmount(mount, StatmountMask::MNT_BASIC);
+        told.is_ok_and(|told| told.mnt_propagation.contains(MountFlags::UNBINDABLE))
     }
 
     fn has_locked(&self, mount: u64) -> bool {

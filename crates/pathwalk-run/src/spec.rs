@@ -274,6 +274,9 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
         b'k' => (&text[..text.len() - 1], 1 << 10),
         b'm' => (&text[..text.len() - 1], 1 << 20),
         b'g' => (&text[..text.len() - 1], 1 << 30),
+        b't' => (&text[..text.len() - 1], 1 << 40),
+        b'p' => (&text[..text.len() - 1], 1 << 50),
+        b'e' => (&text[..text.len() - 1], 1 << 60),
         _ => (text, 1),
     };
     number.parse::<u64>().ok()?.checked_mul(unit)

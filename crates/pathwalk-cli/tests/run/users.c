@@ -349,6 +349,9 @@ static void go(void)
 		} else if (!strcmp(what, "umount")) {
 			char *path = next();
 			said(what, umount2(path, number()));
+		} else if (!strcmp(what, "pivot")) {
+			char *root = next();
+			said(what, syscall(SYS_pivot_root, root, next()));
 		} else if (!strcmp(what, "chroot"))
 			said(what, chroot(next()));
 		else if (!strcmp(what, "chdir"))

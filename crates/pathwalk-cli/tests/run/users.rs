@@ -470,6 +470,8 @@ fn who_may_mount_sees_nothing_that_was_not_given() {
             "mount t /tmp tmpfs 0 - umount /tmp 0 umount /tmp 0",
             "mount yes\numount yes\numount EINVAL\n",
         ),
+        // Left out of what is shown elsewhere.
+        ("mount - /tmp - 0x20000 - mount / /srv - 0x5000 -", "mount yes\nmount EPERM\n"),
         // The host's files stay as they are.
         ("mount - / - 0x20 - make /usr/new", "mount yes\nmake EROFS\n"),
         (
@@ -481,6 +483,19 @@ fn who_may_mount_sees_nothing_that_was_not_given() {
             format!("{words} open {secret} open {} open {}", inside("/srv"), inside("/mnt"));
         users.say(&ROOT, &words, &format!("{want}open ENOENT\nopen ENOENT\nopen ENOENT\n"));
     }
+}
+
+/// What becomes the root of who stands in what hides something hides it then.
+#[test]
+fn who_changes_the_root_sees_nothing_that_was_not_given() {
+    let Some(users) = Users::new() else { return };
+    let (_outside, secret) = hidden();
+    let script = format!(
+        "mkdir /tmp/m; $p mount t /tmp/m tmpfs 0 -; mkdir /tmp/m/o; $p chroot /tmp chdir / pivot /m /m/o
+$p mount /tmp /srv - 0x2000 - umount /tmp 0 umount /tmp 2 open {secret}"
+    );
+    let want = "mount yes\nchroot yes\nchdir yes\npivot yes\nmount EINVAL\numount EINVAL\numount EINVAL\nopen ENOENT\n";
+    users.script(&ROOT, &script, want);
 }
 
 /// What is told of a mount by its path is not told of one whose path is too long.
@@ -534,6 +549,28 @@ fn as_ordinary(dir: &Path, args: &[&str]) -> String {
 }
 
 #[test]
+fn options_of_a_tmpfs_are_what_they_are_on_linux() {
+    let Some(users) = Users::new() else { return };
+    for (options, want) in [
+        ("nr_inodes=0,nr_blocks=0,size=0", "yes\nmake yes"),
+        ("nr_inodes=1", "yes\nmake ENOSPC"),
+        ("size=1t,huge=never", "yes\nmake yes"),
+        ("size=1x", "EINVAL\nmake EROFS"),
+        ("huge=sometimes", "EINVAL\nmake EROFS"),
+        ("nr_inodes=18446744073709551615", "EINVAL\nmake EROFS"),
+        ("uid=4294967295", "EINVAL\nmake EROFS"),
+        ("gid=4294967295", "EINVAL\nmake EROFS"),
+        ("uid=7,gid=8,mode=700", "yes\nmake yes"),
+    ] {
+        let words = format!("mount t /srv tmpfs 0 {options} make /srv/f");
+        users.say(&ROOT, &words, &format!("mount {want}\n"));
+    }
+    // One flag is the kernel's own, whatever the type is.
+    let own = "mount t /srv none 0x80000000 - mount t /none none 0x80000000 -";
+    users.say(&ROOT, own, "mount EINVAL\nmount ENOENT\n");
+}
+
+#[test]
 fn an_ordinary_user_is_root_in_the_tree_and_nowhere_else() {
     if !can_run(&[]) {
         return;
@@ -573,6 +610,12 @@ fn owners_are_kept_beside_files_where_that_was_said() {
     assert_eq!(out, "33 34 4711\nno\nno\n");
     let stat = fs::metadata(here.path().join("f")).unwrap();
     assert_eq!(stat.mode() & 0o7777, 0o700);
+    // What is no such file on the host is opened as what it is.
+    let out = run(
+        "0",
+        "cd /mnt; mkfifo p; (echo through > p &); cat p; cat n 2>&1 | sed 's/.*: //'; test -s p || test -s n || echo empty",
+    );
+    assert_eq!(out, "through\nNo such device or address\nempty\n");
     // By a table what is the user's is another's.
     let own = fs::metadata(here.path().join("f")).unwrap().uid();
     let table = format!("{}:/mnt:ids=70-{own}-1", here.path().display());

@@ -197,6 +197,43 @@ shadow, = glob.glob('/dev/shm/pathwalk-%d-*/w*/' % os.getppid() + name); directo
     in_memory(attack, memory, &[&shown[..], &program].concat())
 }
 
+/// Where a program may write what stands for its files: another socket in the place of its own is neither found nor made nor removed.
+#[test]
+fn what_is_put_in_the_place_of_sockets_leads_nowhere() {
+    let Some((attack, memory)) = watching().filter(|_| can_run(&["python3"])) else { return };
+    let victim = attack.outside("secret");
+    let hidden = std::path::Path::new(&victim).parent().unwrap().to_owned();
+    let listener = std::os::unix::net::UnixListener::bind(hidden.join("s1")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let script = "import glob, os, socket, sys
+hidden, memory = sys.argv[1:]; os.chdir(memory)
+def made(path): s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen(1); return s
+def tried(call):
+    try: call(); return 'yes'
+    except OSError as error: return os.strerror(error.errno)
+def connects(path): return tried(lambda: socket.socket(socket.AF_UNIX).connect(path))
+mine = made('mine'); shadow, = glob.glob('/dev/shm/pathwalk-%d-*/s1' % os.getppid())
+room = os.path.dirname(shadow)
+kept = []; print(connects('mine'))
+os.rename(room, room + '-aside'); os.symlink(hidden, room)
+print(connects('mine'), tried(lambda: kept.append(made('other'))), connects('other'))
+os.unlink('mine'); made('third')
+os.unlink(room); os.rename(room + '-aside', room)
+fourth = made('fourth'); last = max(glob.glob(room + '/s*'), key=lambda p: int(os.path.basename(p)[1:], 16))
+os.unlink(last); os.symlink(hidden + '/s1', last); print(connects('fourth')); os.unlink(last)
+";
+    let shown = ["--mount", "host:/dev/shm:/dev/shm:rw"];
+    let hidden_text = hidden.to_str().unwrap();
+    let program = ["python3", "-c", script, hidden_text, &memory];
+    let out = in_memory(&attack, &memory, &[&shown[..], &program].concat());
+    assert_eq!(out, "yes\nyes yes yes\nConnection refused\n");
+    assert!(listener.accept().is_err(), "somebody outside was reached");
+    let mut left: Vec<_> =
+        fs::read_dir(&hidden).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["s1", "secret"]);
+}
+
 #[test]
 fn links_in_place_of_what_stands_for_watched_files_lead_nowhere() {
     let Some((attack, memory)) = watching().filter(|_| can_run(&["python3"])) else { return };

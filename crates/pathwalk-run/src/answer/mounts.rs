@@ -43,6 +43,11 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         // It says which errors come before that one.
         return done(task.mount_tree(b"", &path, flags));
     }
+    if flags.bits() & NOUSER != 0 {
+        // It is refused when the place was looked up, before anything else.
+        task.open(&path, OpenFlags::PATH, 0)?;
+        return Err(Errno::EINVAL);
+    }
     if !flags.intersects(CHANGES) {
         return match kind.map(|kind| file_system(engine, &kind, &options)) {
             Some(Ok(fs)) => done(task.mount(fs, &path, flags)),
@@ -63,9 +68,6 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     // Each is looked up once: what may be done with it is said of what it is done with.
     let open = |path: &[u8]| task.open(path, OpenFlags::PATH, 0);
     let target = open(&path)?;
-    if flags.bits() & NOUSER != 0 {
-        return Err(Errno::EINVAL);
-    }
     // A change of propagation goes before a move.
     let moves = flags.contains(MountFlags::MOVE) && !flags.intersects(PROPAGATION);
     let looks = !flags.contains(MountFlags::REMOUNT) && (flags.contains(MountFlags::BIND) || moves);
@@ -186,7 +188,7 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
     }
     let (new_root, put_old) = (path(caller, 0)?, path(caller, 1)?);
     let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
-    let given = engine.given.as_ref().ok_or(Errno::EPERM)?;
+    let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
     done(given.pivot_root(&task, &new_root, &put_old))
 }
 
@@ -279,19 +281,23 @@ fn tmpfs(options: &[u8], who: &Cred) -> Result<Arc<MemFs>> {
     for option in text.split(',').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
-            "size" => limits.bytes = Some(size(value).ok_or(Errno::EINVAL)?),
-            "nr_blocks" => {
-                let blocks = crate::spec::bytes(value).and_then(|count| count.checked_mul(4096));
-                limits.bytes = Some(blocks.ok_or(Errno::EINVAL)?);
+            "size" => {
+                let bytes = size(value).ok_or(Errno::EINVAL)?;
+                limits.bytes = Some(bytes).filter(|bytes| *bytes != 0);
             }
-            "nr_inodes" => limits.inodes = Some(crate::spec::bytes(value).ok_or(Errno::EINVAL)?),
+            "nr_blocks" => {
+                limits.bytes = count(value)?.map(|blocks| blocks.saturating_mul(4096));
+            }
+            "nr_inodes" => limits.inodes = count(value)?,
             "mode" => {
                 let mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
                 builder = builder.root_mode(mode);
             }
-            "uid" => uid = Some(value.parse().map_err(|_| Errno::EINVAL)?),
-            "gid" => gid = Some(value.parse().map_err(|_| Errno::EINVAL)?),
+            "uid" => uid = Some(id(value)?),
+            "gid" => gid = Some(id(value)?),
             "inode32" | "inode64" | "noswap" if value.is_empty() => {}
+            // No memory is had for it that could be in large pages.
+            "huge" if ["never", "always", "within_size", "advise"].contains(&value) => {}
             _ => return Err(Errno::EINVAL),
         }
     }
@@ -300,6 +306,17 @@ fn tmpfs(options: &[u8], who: &Cred) -> Result<Arc<MemFs>> {
     }
     let (uid, gid) = (uid.unwrap_or(who.fsuid), gid.unwrap_or(who.fsgid));
     Ok(builder.root_owner(uid, gid).build())
+}
+
+/// So many, with a unit; 0 is as many as there can be.
+fn count(text: &str) -> Result<Option<u64>> {
+    let count = crate::spec::bytes(text).filter(|count| *count <= i64::MAX as u64);
+    count.map(|count| Some(count).filter(|count| *count != 0)).ok_or(Errno::EINVAL)
+}
+
+/// A user or a group; -1 is none.
+fn id(text: &str) -> Result<u32> {
+    text.parse().ok().filter(|id| *id != u32::MAX).ok_or(Errno::EINVAL)
 }
 
 /// So many bytes, with a unit, or so much of the machine's memory.

@@ -5,6 +5,7 @@
 
 use super::{done, later};
 use crate::{
+    cookies::{Cookies, HostId},
     engine::{Caller, Engine, Reply},
     kin,
     sys::{
@@ -19,8 +20,7 @@ use pathwalk::{
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::{
     collections::{HashMap, HashSet},
-    ffi::OsStr,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
     sync::Arc,
 };
 
@@ -68,8 +68,10 @@ struct Bound {
     file: File,
     /// As it was given.
     name: Vec<u8>,
-    /// Where the kernel has it.
+    /// Where the kernel has it: which one in the private directory, by what path it was bound, and which file that is.
+    number: u64,
     host: Vec<u8>,
+    id: HostId,
 }
 
 /// An address on the host, and what must stay open as long as it is used.
@@ -99,10 +101,15 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
         return Err(Errno::ECONNREFUSED);
     }
     if let Some(bound) = engine.sockets.bound.get(&(stat.st_dev, stat.st_ino)) {
-        return Ok(Place(local(&bound.host), None));
+        let held = engine.cookies.hold_socket(bound.number, bound.id);
+        return held.map(place).map_err(|_| Errno::ECONNREFUSED);
     }
-    let host = file.host_place()?.ok_or(Errno::ECONNREFUSED)?;
-    Ok(Place(local(by_number(&host).as_bytes()), Some(host)))
+    file.host_place()?.map(place).ok_or(Errno::ECONNREFUSED)
+}
+
+/// The address of a socket that is held.
+fn place(host: OwnedFd) -> Place {
+    Place(local(by_number(&host).as_bytes()), Some(host))
 }
 
 pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -145,14 +152,16 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
     let bound = engine.task.openat(base.at(), &path, flags, 0).and_then(|file| {
         engine.sockets.next += 1;
-        let host = engine.cookies.socket(engine.sockets.next);
+        let number = engine.sockets.next;
+        let host = engine.cookies.socket(number);
         let stat = engine.task.fstat(&file)?;
         socket::bind(&fd, &local(&host))?;
-        Ok(((stat.st_dev, stat.st_ino), Bound { file, name: path.clone(), host }))
+        let id = engine.cookies.socket_id(number)?;
+        Ok(((stat.st_dev, stat.st_ino), Bound { file, name: path.clone(), number, host, id }))
     });
     match bound {
         Ok((id, bound)) => {
-            engine.sockets.forget_nameless(&engine.task);
+            engine.sockets.forget_nameless(&engine.task, &engine.cookies);
             engine.sockets.bound.insert(id, bound);
             Ok(Reply::Value(0))
         }
@@ -166,12 +175,12 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 impl Sockets {
     /// Forgets those whose file has no name any more: nobody finds them again.
-    fn forget_nameless(&mut self, task: &Task) {
-        self.keep(|bound| task.fstat(&bound.file).is_ok_and(|stat| stat.st_nlink > 0));
+    fn forget_nameless(&mut self, task: &Task, cookies: &Cookies) {
+        self.keep(cookies, |bound| task.fstat(&bound.file).is_ok_and(|stat| stat.st_nlink > 0));
     }
 
     /// Forgets those that nobody has: who asks for one is refused with it and without.
-    pub(crate) fn forget_unused(&mut self) {
+    pub(crate) fn forget_unused(&mut self, cookies: &Cookies) {
         if self.bound.is_empty() {
             return;
         }
@@ -181,15 +190,14 @@ impl Sockets {
             Some(&line[path..])
         });
         let paths: HashSet<&[u8]> = paths.collect();
-        self.keep(|bound| paths.contains(&bound.host[..]));
+        self.keep(cookies, |bound| paths.contains(&bound.host[..]));
     }
 
-    fn keep(&mut self, stays: impl Fn(&Bound) -> bool) {
+    fn keep(&mut self, cookies: &Cookies, stays: impl Fn(&Bound) -> bool) {
         self.bound.retain(|_, bound| {
             let stays = stays(bound);
             if !stays {
-                // It is in nobody's way.
-                let _ = std::fs::remove_file(OsStr::from_bytes(&bound.host));
+                cookies.remove_socket(bound.number);
             }
             stays
         });

@@ -89,6 +89,8 @@ const REACHING: &[u32] = &[0x5412, 0x541c, 0xaa00];
 /// What has the kernel wait for the program, up to three quarters of a minute, before it lets another process open a file: here
 /// that would be the supervisor.
 const F_SETLEASE: u32 = 1024;
+/// `F_SETDELEG`, a lease that directories can have too, of kernels after 6.18.
+const F_SETDELEG: u32 = 1040;
 
 #[rustfmt::skip]
 pub(super) const CALLS: &[Call] = &[
@@ -166,7 +168,12 @@ pub(super) const CALLS: &[Call] = &[
     call(69, "msgsnd", Kernel, Pass),
     call(70, "msgrcv", Kernel, Pass),
     call(71, "msgctl", Kernel, Pass),
-    call(72, "fcntl", Descriptors, RefuseIf(&[(Is(1, &[F_NOTIFY, F_SETLEASE]), Errno::EINVAL)])),
+    call(
+        72,
+        "fcntl",
+        Descriptors,
+        RefuseIf(&[(Is(1, &[F_NOTIFY, F_SETLEASE, F_SETDELEG]), Errno::EINVAL)]),
+    ),
     call(73, "flock", Kernel, Pass),
     call(74, "fsync", Kernel, Pass),
     call(75, "fdatasync", Kernel, Pass),
@@ -453,7 +460,7 @@ pub(super) const CALLS: &[Call] = &[
     call(444, "landlock_create_ruleset", Others, Refuse(Errno::EOPNOTSUPP)),
     call(445, "landlock_add_rule", Others, Refuse(Errno::EOPNOTSUPP)),
     call(446, "landlock_restrict_self", Others, Refuse(Errno::EOPNOTSUPP)),
-    call(447, "memfd_secret", Kernel, Pass),
+    call(447, "memfd_secret", Others, Refuse(Errno::ENOSYS)),
     call(448, "process_mrelease", Kernel, Pass),
     call(449, "futex_waitv", Kernel, Pass),
     call(450, "set_mempolicy_home_node", Kernel, Pass),

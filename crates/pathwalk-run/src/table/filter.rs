@@ -207,7 +207,9 @@ mod tests {
         let perf = [0, 7].map(|pid| self::run(&privileged, X86_64, nr, perf(pid)));
         assert_eq!(perf, [errno(Errno::EACCES); 2]);
         let lease = |command: i32| [0, command as u64, libc::F_RDLCK as u64, 0, 0, 0];
-        assert_eq!(run(libc::SYS_fcntl, lease(libc::F_SETLEASE)), errno(Errno::EINVAL));
+        for command in [libc::F_SETLEASE, 1040] {
+            assert_eq!(run(libc::SYS_fcntl, lease(command)), errno(Errno::EINVAL), "{command}");
+        }
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_GETLEASE)), SECCOMP_RET_ALLOW);
     }
 
