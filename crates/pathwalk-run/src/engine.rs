@@ -46,7 +46,7 @@ use crate::{
 use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs,
+    fs, io,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -349,8 +349,14 @@ impl Engine {
         let count = if contents.is_some() { 5 } else { 4 };
         let mut fds = [calls, children, orders, above, last];
         let most = self.watches.wait().map(timespec);
-        if poll(&mut fds[..count], most.as_ref()).is_err() {
-            return Some(News::default());
+        match poll(&mut fds[..count], most.as_ref()) {
+            Ok(_) => {}
+            Err(io::Errno::INTR) => return Some(News::default()),
+            // Somebody took away what it takes to hear anything, as by prlimit(2).
+            Err(_) => {
+                self.end_all();
+                return None;
+            }
         }
         let [calls, children, orders, above, _] = fds.map(|fd| fd.revents());
         let call = match calls.contains(PollFlags::IN) {

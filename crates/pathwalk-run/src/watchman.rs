@@ -23,6 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use pathwalk::{Errno, Result};
 use rustix::{
     event::{PollFd, PollFlags, poll},
+    io,
     process::getppid,
     thread::gettid,
 };
@@ -177,7 +178,8 @@ impl Shared {
             drop(state);
             let mut fds: Vec<_> =
                 watched.iter().map(|(fd, events)| PollFd::new(fd, *events)).collect();
-            while poll(&mut fds, None).is_err() {}
+            // With another error the supervisor sees it too.
+            while poll(&mut fds, None) == Err(io::Errno::INTR) {}
             state = self.state.lock();
             state.watches = false;
             if state.supervisor != Supervisor::Receives {
@@ -211,7 +213,7 @@ fn hire(watched: Watched) -> Result<Arc<Shared>> {
 mod tests {
     use super::*;
     use crate::sys::answer;
-    use rustix::{io, pipe::pipe};
+    use rustix::pipe::pipe;
 
     /// Each of two pipes is written to again and again, at any moment: that of the news and that of the calls.
     #[test]

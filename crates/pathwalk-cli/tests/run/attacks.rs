@@ -869,3 +869,19 @@ fn directories_of_others_are_not_tidied_up() {
     let _ = fs::remove_dir_all(&own);
     assert_eq!(there.unwrap(), b"data");
 }
+
+/// Who takes the descriptors away from who supervises ends with it, and leaves nobody who waits for ever.
+#[test]
+fn a_supervisor_that_can_hear_nothing_ends() {
+    if !can_run(&["python3", "timeout"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "import os, resource
+resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
+for _ in range(1000): os.access('/', 0)";
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", "20", env!("CARGO_BIN_EXE_pathwalk"), "run", "python3", "-c", script]);
+    let status = command.current_dir(here.path()).stderr(Stdio::null()).status().unwrap();
+    assert!(![Some(124), Some(137)].contains(&status.code()), "it went on for ever: {status}");
+}
