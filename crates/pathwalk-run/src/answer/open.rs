@@ -268,6 +268,10 @@ fn kind(engine: &Engine, file: &File) -> Result<FileType> {
 
 /// Sets the size of what a path leads to.
 pub(crate) fn truncate(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    // Before it is looked whether there is a path.
+    if caller.args[1].cast_signed() < 0 {
+        return Err(Errno::EINVAL);
+    }
     let path = caller.path(0)?;
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let truncate =
