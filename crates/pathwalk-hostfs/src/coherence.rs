@@ -8,7 +8,11 @@ use crate::{
 };
 use pathwalk_abi::{Errno, FileType, Result};
 use pathwalk_core::{InodeRef, fs::CachedName};
+use rustix::fs::StatxAttributes;
 use std::{mem::replace, os::fd::AsFd, sync::Arc};
+
+/// A name for which something of this kind stands is not learned.
+const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
 
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
@@ -244,6 +248,8 @@ impl Shared {
                     None => return Ok(false),
                 },
                 _ => match self.host.statx(held.as_fd(), name) {
+                    // What is mounted there is seen by this way alone; and names change with a key where it is encrypted.
+                    Ok(stat) if stat.stx_attributes.intersects(BEYOND) => return Ok(false),
                     Ok(stat) => match self.nodes.of_file(&Ident::of(&stat)) {
                         Some(node) => Some(node),
                         None => return Ok(false),

@@ -36,6 +36,9 @@ const LONGEST: usize = 4000;
 /// Their `f_type` of statfs(2): ext2, ext3 and ext4, XFS, Btrfs, F2FS, tmpfs.
 const TELLS_ALL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
+/// So many events are taken at once at most: as many as a queue has, if nobody said otherwise.
+const MOST_EVENTS: usize = 1 << 14;
+
 /// The mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -69,10 +72,19 @@ pub(crate) struct Event<'a> {
     pub(crate) number: i32,
     /// The name that it is about; none is the directory itself.
     pub(crate) name: Option<&'a [u8]>,
-    /// Events were lost, or others are of no use: something was mounted.
-    pub(crate) lost: bool,
+    pub(crate) what: What,
+}
+
+/// What an event is beside one of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Others were lost.
+    Lost,
+    /// Something was mounted or unmounted.
+    Mounted,
     /// The watch is no more.
-    pub(crate) ends: bool,
+    Ends,
+    Else,
 }
 
 /// Takes one entry of a listing: see [`Host::list`].
@@ -469,7 +481,7 @@ impl Host {
         let (ready, _) = self.call(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
         for event in ready {
             if event.data.u64() == MOUNTED {
-                tell(Event { number: 0, name: None, lost: true, ends: false });
+                tell(Event { number: 0, name: None, what: What::Mounted });
             } else {
                 self.queued(news, tell)?;
             }
@@ -480,7 +492,7 @@ impl Host {
     fn queued(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let mut buf = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&news.queue, &mut buf);
-        loop {
+        for _ in 0..MOST_EVENTS {
             if events.is_buffer_empty() {
                 self.calls.fetch_add(1, Relaxed);
             }
@@ -488,13 +500,21 @@ impl Host {
                 Ok(event) => tell(Event {
                     number: event.wd(),
                     name: event.file_name().map(CStr::to_bytes),
-                    lost: event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW),
-                    ends: event.events().contains(inotify::ReadFlags::IGNORED),
+                    what: if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+                        What::Lost
+                    } else if event.events().contains(inotify::ReadFlags::IGNORED) {
+                        What::Ends
+                    } else {
+                        What::Else
+                    },
                 }),
                 Err(io::Errno::AGAIN) => return Ok(()),
                 Err(errno) => return answer(Err(errno)),
             }
         }
+        // It does not end. What is left takes away more of what is known by then.
+        tell(Event { number: 0, name: None, what: What::Lost });
+        Ok(())
     }
 
     pub(crate) fn statfs(&self, file: BorrowedFd<'_>) -> Result<StatFs> {

@@ -79,7 +79,8 @@ impl HostFs {
     ///
     /// # Errors
     ///
-    /// As [`HostFs::new`].
+    /// - those of [`HostFs::new`].
+    /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is watched: the user has as many queues as one may have; there is no /proc.
     pub fn with_options(path: impl AsRef<[u8]>, options: HostOptions) -> Result<Arc<Self>> {
         let source = path.as_ref().to_vec();
         let host = Host::new(options.openat2);

@@ -70,7 +70,9 @@ impl Shared {
         if let Some(fd) = self.at_hand(node) {
             return self.attr(&self.host.statx(fd.as_fd(), b"")?, fd.as_fd());
         }
-        for (dir, name) in node.names() {
+        // What is kept beside a file is read by another call, and must be the same file's.
+        let by_name = !self.options.identities.is_kept();
+        for (dir, name) in node.names().into_iter().filter(|_| by_name) {
             if let Some(dir) = self.nodes.get(dir).and_then(|dir| self.at_hand(&dir))
                 && let Ok(stat) = self.host.statx(dir.as_fd(), &name)
                 && Ident::of(&stat) == node.ident

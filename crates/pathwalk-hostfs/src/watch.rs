@@ -19,7 +19,7 @@
 
 use crate::{
     clock::Clock,
-    host::{Event, Host, News},
+    host::{Event, Host, News, What},
     node::Node,
 };
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// A directory of which more names are known forgets all of them.
+/// Where more names are known, of all directories, all are forgotten.
 const MOST: usize = 1 << 16;
 
 /// What is believed of a name while nothing was heard.
@@ -60,6 +60,8 @@ struct Table {
     by_number: HashMap<i32, u64>,
     /// How often anything was heard.
     heard: u64,
+    /// How many names are known.
+    names: usize,
     ways: Ways,
 }
 
@@ -101,16 +103,18 @@ struct Dir {
     known: Names,
     /// Its attributes are those that the cache has.
     fresh: bool,
+    /// Events were lost, and among them may have been that it is watched no more.
+    unsure: bool,
 }
 
-/// A name and the node that it stands for.
-type Name = (Box<[u8]>, Option<u64>);
+/// Names that may be the same, and the node of each.
+type Spellings = HashMap<Box<[u8]>, Option<u64>>;
 
 /// Names and the nodes that they stand for, none for a name that is not there; by what they are the same as for a host that looks at
 /// neither case nor spelling.
 #[derive(Debug, Default)]
 struct Names {
-    by_sound: HashMap<Box<[u8]>, Vec<Name>>,
+    by_sound: HashMap<Box<[u8]>, Spellings>,
     count: usize,
 }
 
@@ -129,22 +133,15 @@ fn sound(name: &[u8]) -> Cow<'_, [u8]> {
 
 impl Names {
     fn get(&self, name: &[u8]) -> Option<Option<u64>> {
-        let same = self.by_sound.get(&*sound(name))?;
-        same.iter().find(|(known, _)| **known == *name).map(|(_, node)| *node)
+        self.by_sound.get(&*sound(name))?.get(name).copied()
     }
 
-    fn insert(&mut self, name: &[u8], node: Option<u64>) {
-        if self.count >= MOST {
-            self.clear();
-        }
+    /// Says what was known before.
+    fn insert(&mut self, name: &[u8], node: Option<u64>) -> Option<Option<u64>> {
         let same = self.by_sound.entry(sound(name).into()).or_default();
-        match same.iter_mut().find(|(known, _)| **known == *name) {
-            Some((_, known)) => *known = node,
-            None => {
-                same.push((name.into(), node));
-                self.count += 1;
-            }
-        }
+        let before = same.insert(name.into(), node);
+        self.count += usize::from(before.is_none());
+        before
     }
 
     /// Forgets a name, and what may be the same.
@@ -178,7 +175,7 @@ impl Watches {
     /// - `ENOENT`, `EACCES`: there is no /proc.
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
         let (dirs, ways) = (Clock::new(most), Ways::default());
-        let table = Table { dirs, by_number: HashMap::new(), heard: 0, ways };
+        let table = Table { dirs, by_number: HashMap::new(), heard: 0, names: 0, ways };
         Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
     }
 
@@ -194,21 +191,31 @@ impl Watches {
 
     /// Watches a directory that is held, and gives its version; none where it cannot be watched.
     pub(crate) fn watch(&self, host: &Host, dir: u64, held: BorrowedFd<'_>) -> Option<u64> {
-        let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.get(dir) {
-            return Some(dir.version);
+        if let Some(version) = self.version(dir) {
+            return Some(version);
         }
+        // It may take long: nobody else waits for that.
         let names_only = self.believed == Believed::Names;
         if names_only && !host.tells_all(held).unwrap_or(false) {
             return None;
         }
+        let mut table = self.table.lock();
+        if let Some(dir) = table.dirs.get(dir).filter(|dir| !dir.unsure) {
+            return Some(dir.version);
+        }
         let number = host.add_watch(&self.news, held, !names_only).ok()?;
-        table.by_number.insert(number, dir);
+        // What is watched already has one number: an older node of the same directory, or this one that was not sure of it.
+        if let Some(other) = table.by_number.insert(number, dir)
+            && let Some(gone) = table.dirs.remove(other)
+        {
+            table.names -= gone.known.count;
+        }
+        table.heard += 1;
         // None that it had when it was watched before.
         let version = table.heard;
-        let new = Dir { number, version, known: Names::default(), fresh: false };
-        if let Some((_, gone)) = table.dirs.put(dir, new) {
-            table.end(host, &self.news, &gone);
+        let new = Dir { number, version, known: Names::default(), fresh: false, unsure: false };
+        if let Some((node, gone)) = table.dirs.put(dir, new) {
+            table.end(host, &self.news, node, &gone);
         }
         Some(version)
     }
@@ -216,14 +223,23 @@ impl Watches {
     /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none.
     pub(crate) fn learn(&self, dir: u64, name: &[u8], node: Option<u64>, version: u64) {
         let mut table = self.table.lock();
+        let table = &mut *table;
+        if table.names >= MOST {
+            table.forget_all(false);
+        }
         if let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) {
-            dir.known.insert(name, node);
+            match dir.known.insert(name, node) {
+                None => table.names += 1,
+                // The file was forgotten and found again.
+                Some(before) => table.heard += u64::from(before != node),
+            }
         }
     }
 
     /// The version of a directory, if it is watched.
     pub(crate) fn version(&self, dir: u64) -> Option<u64> {
-        self.table.lock().dirs.get(dir).map(|dir| dir.version)
+        let mut table = self.table.lock();
+        table.dirs.get(dir).filter(|dir| !dir.unsure).map(|dir| dir.version)
     }
 
     /// Notes that a directory's own attributes were told, when it had that version.
@@ -267,8 +283,8 @@ impl Watches {
     /// Watches a directory no more.
     pub(crate) fn forget(&self, host: &Host, dir: u64) {
         let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.remove(dir) {
-            table.end(host, &self.news, &dir);
+        if let Some(gone) = table.dirs.remove(dir) {
+            table.end(host, &self.news, dir, &gone);
         }
     }
 }
@@ -297,41 +313,52 @@ impl Table {
 
     fn drain(&mut self, host: &Host, news: &News) {
         if host.events(news, &mut |event| self.note(&event)).is_err() {
-            self.forget_all();
+            self.forget_all(true);
         }
     }
 
     fn note(&mut self, event: &Event<'_>) {
-        self.heard += 1;
-        if event.lost {
-            self.forget_all();
-            return;
+        match event.what {
+            What::Lost => return self.forget_all(true),
+            What::Mounted => return self.forget_all(false),
+            What::Ends | What::Else => {}
         }
         let Some(&id) = self.by_number.get(&event.number) else { return };
-        if event.ends {
+        self.heard += 1;
+        if event.what == What::Ends {
             self.by_number.remove(&event.number);
-            self.dirs.remove(id);
+            self.names -= self.dirs.remove(id).map_or(0, |gone| gone.known.count);
             return;
         }
         let Some(dir) = self.dirs.get(id) else { return };
         dir.touch();
         if let Some(name) = event.name {
+            let before = dir.known.count;
             dir.known.remove(name);
+            self.names -= before - dir.known.count;
         }
     }
 
-    fn end(&mut self, host: &Host, news: &News, dir: &Dir) {
+    /// Watches a directory no more that was taken out.
+    fn end(&mut self, host: &Host, news: &News, node: u64, gone: &Dir) {
         // Nothing more is heard of it.
         self.heard += 1;
-        self.by_number.remove(&dir.number);
-        host.remove_watch(news, dir.number);
+        self.names -= gone.known.count;
+        // A later node of the same directory may have its number.
+        if self.by_number.get(&gone.number) == Some(&node) {
+            self.by_number.remove(&gone.number);
+            host.remove_watch(news, gone.number);
+        }
     }
 
-    fn forget_all(&mut self) {
+    /// Forgets all names; and where events were lost, whether it is watched.
+    fn forget_all(&mut self, lost: bool) {
         self.heard += 1;
+        self.names = 0;
         for dir in self.dirs.values_mut() {
             dir.touch();
             dir.known.clear();
+            dir.unsure |= lost;
         }
     }
 }
@@ -379,6 +406,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn what_may_be_the_same_name_goes_with_it() {
@@ -403,13 +431,45 @@ mod tests {
 
     #[test]
     fn no_more_names_than_that_are_known() {
-        let mut names = Names::default();
+        let host = Host::new(true);
+        let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = std::fs::File::open(dir.path()).expect("it is there");
         for number in 0..3 * MOST {
-            names.insert(number.to_string().as_bytes(), None);
-            assert!(names.count <= MOST);
+            let seen = watches.watch(&host, 1, held.as_fd()).expect("it is watched");
+            let name = number.to_string();
+            watches.learn(1, name.as_bytes(), None, seen);
+            assert!(watches.table.lock().names <= MOST);
         }
-        names.insert(b"0", Some(1));
-        assert_eq!(names.get(b"0"), Some(Some(1)));
+        // Names that are not ASCII go together, and are found quickly all the same.
+        for number in 0..MOST {
+            let seen = watches.watch(&host, 1, held.as_fd()).expect("it is watched");
+            watches.learn(1, format!("ä{number}").as_bytes(), Some(2), seen);
+        }
+        watches.forget(&host, 1);
+        assert_eq!(watches.table.lock().names, 0);
+    }
+
+    /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.
+    #[test]
+    fn who_has_the_same_number_is_told_all_the_same() {
+        let host = Host::new(true);
+        let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = std::fs::File::open(dir.path()).expect("it is there");
+        let watch = |node| watches.watch(&host, node, held.as_fd()).expect("it is watched");
+        watches.learn(1, b"name", None, watch(1));
+        watches.learn(2, b"name", None, watch(2));
+        watches.forget(&host, 1);
+        assert_eq!(watches.leads(&host, 2, &[b"name"]), Some(None));
+        std::fs::write(dir.path().join("name"), "").expect("it is new");
+        assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
+        // Nor does a directory stay believed of which it was lost that its watch ended.
+        watches.learn(2, b"other", None, watch(2));
+        watches.table.lock().forget_all(true);
+        assert_eq!(watches.version(2), None);
+        watches.learn(2, b"other", None, watch(2));
+        assert_eq!(watches.leads(&host, 2, &[b"other"]), Some(None));
     }
 
     #[test]

@@ -14,7 +14,7 @@
 use crate::{
     kin::{self, descendants, threads_of},
     mapped,
-    sys::{answer, errno_of, process::by_number},
+    sys::{answer, errno_of},
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
@@ -26,7 +26,7 @@ use rustix::{
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasher, Hasher, RandomState},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -269,9 +269,11 @@ impl Cookies {
         answer(io::fcntl_dupfd_cloexec(&self.room, 0))
     }
 
-    /// A path on the host for a socket: by the descriptor of the private directory, as what has that one's name may be another's by now.
+    /// A path on the host for a socket, which no other supervisor has, and by which those outside who may look at this process find it
+    /// too: by the descriptor of the private directory, as what has that one's name may be another's by now.
     pub(crate) fn socket(&self, number: u64) -> Vec<u8> {
-        format!("{}/{}", by_number(&self.room), socket_name(number)).into_bytes()
+        let (process, room) = (std::process::id(), self.room.as_raw_fd());
+        format!("/proc/{process}/fd/{room}/{}", socket_name(number)).into_bytes()
     }
 
     /// Which file the socket is that was just made at its path.

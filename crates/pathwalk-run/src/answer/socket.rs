@@ -102,7 +102,10 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
     }
     if let Some(bound) = engine.sockets.bound.get(&(stat.st_dev, stat.st_ino)) {
         let held = engine.cookies.hold_socket(bound.number, bound.id);
-        return held.map(place).map_err(|_| Errno::ECONNREFUSED);
+        return held.map(place).map_err(|errno| match errno {
+            Errno::ENOENT => Errno::ECONNREFUSED,
+            errno => errno,
+        });
     }
     file.host_place()?.map(place).ok_or(Errno::ECONNREFUSED)
 }
@@ -150,9 +153,9 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         errno => errno,
     })?;
     let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+    engine.sockets.next += 1;
+    let number = engine.sockets.next;
     let bound = engine.task.openat(base.at(), &path, flags, 0).and_then(|file| {
-        engine.sockets.next += 1;
-        let number = engine.sockets.next;
         let host = engine.cookies.socket(number);
         let stat = engine.task.fstat(&file)?;
         socket::bind(&fd, &local(&host))?;
@@ -167,6 +170,7 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         }
         Err(errno) => {
             // As if it had not been made.
+            engine.cookies.remove_socket(number);
             let _ = engine.task.unlinkat(base.at(), &path, AtFlags::empty());
             Err(errno)
         }
