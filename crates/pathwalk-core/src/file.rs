@@ -191,7 +191,8 @@ impl File {
     }
 
     /// The root of the file's file system in a mount of its own, which hangs nowhere and goes with the last file in it. Who is to
-    /// hold a file, and to keep no mount of it from being unmounted, holds it in there: [`File::in_mount_of`].
+    /// hold a file, and to keep no mount of it from being unmounted, holds it in there: [`File::in_mount_of`]. Nothing can be
+    /// written, run or opened as a device by it, and it notes no reading.
     ///
     /// # Errors
     ///

@@ -10,13 +10,14 @@
 //!
 //! Of reading the memfd says when it was done last; who reads in a mount that notes none does so by an opening that notes none.
 //! The file says it as a mount with relatime would have noted it, if that was also the first time since the last change.
+//! Whether it was before or after a change is only known of a look in between: whatever stamps the file looks first.
 //!
 //! Invariant: `seen` is what the memfd said when the inode's attributes were last made to agree with it; both change under
-//! its lock.
+//! its lock. What a call changes by itself it notes too, but no time of reading: others may have read meanwhile.
 
 use crate::{data::File, memfs::change, space::Space};
 use parking_lot::{Mutex, MutexGuard};
-use pathwalk_abi::{Errno, OpenFlags, Result, Timespec};
+use pathwalk_abi::{Errno, InodeFlags, OpenFlags, Result, Timespec};
 use pathwalk_core::{
     Attr, InodeRef,
     fs::{Iattr, OpenHandle},
@@ -113,7 +114,7 @@ impl Memfd {
             }
         }
         let look = self.look()?;
-        seen.take(space, look);
+        seen.note_contents(space, look);
         change(inode, |attr| {
             (attr.size, attr.blocks) = (look.size, blocks(look.pages));
             (attr.mtime, attr.ctime) = (now, now);
@@ -135,7 +136,7 @@ impl Memfd {
         if let Some(size) = new.size {
             stamps = size != seen.size || seen.pages != 0;
             answer(fs::ftruncate(&self.fd, size))?;
-            seen.take(space, self.look()?);
+            seen.note_contents(space, self.look()?);
         }
         change(inode, |attr| {
             (attr.size, attr.blocks) = (seen.size, blocks(seen.pages));
@@ -176,7 +177,8 @@ impl Memfd {
                     (attr.mtime, attr.ctime) = (mtime, attr.ctime.max(mtime));
                 }
             });
-            seen.take(space, look);
+            seen.atime = atime;
+            seen.note_contents(space, look);
         }
         Ok(seen)
     }
@@ -194,12 +196,16 @@ impl Memfd {
 }
 
 /// Whether a file that was last read then, and last written then, was read for the first time since it was changed, as far as
-/// that can be told.
+/// that can be told; and whether the file wants that noted.
 ///
-/// Linux: `relatime_need_update`.
+/// Linux: `atime_needs_update`, `relatime_need_update`.
 fn is_noted(attr: &Attr, read: Timespec, written: Timespec) -> bool {
+    if attr.flags.contains(InodeFlags::NOATIME) {
+        return false;
+    }
     let before = attr.atime <= attr.mtime || attr.atime <= attr.ctime;
-    before || attr.atime <= written && written <= read || read.sec - attr.atime.sec >= OLD
+    let between = attr.atime <= written && written <= read;
+    before || between || read.sec.saturating_sub(attr.atime.sec) >= OLD
 }
 
 /// What a memfd says now.
@@ -212,8 +218,8 @@ struct Look {
 }
 
 impl Seen {
-    fn take(&mut self, space: &Space, Look { atime, mtime, size, pages }: Look) {
-        (self.atime, self.mtime, self.size) = (atime, mtime, size);
+    fn note_contents(&mut self, space: &Space, Look { mtime, size, pages, .. }: Look) {
+        (self.mtime, self.size) = (mtime, size);
         if pages >= self.pages {
             self.pages += space.pages.take_up_to(pages - self.pages);
         } else {
@@ -249,12 +255,19 @@ impl Opening {
     pub(crate) fn open(space: &Arc<Space>, file: Arc<File>, flags: OpenFlags) -> Result<Self> {
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
         let path = format!("/proc/self/fd/{}", file.memfd_or_new()?.fd.as_raw_fd());
-        let fd = answer(fs::open(path, told | OFlags::CLOEXEC, Mode::empty()))?;
+        let open = |flags| answer(fs::open(&*path, flags | OFlags::CLOEXEC, Mode::empty()));
+        let (fd, noted) = match open(told) {
+            // This process was another user when it made the memfd; then a reading is noted that was not to be.
+            Err(Errno::EPERM) if told.contains(OFlags::NOATIME) => {
+                (open(told - OFlags::NOATIME)?, true)
+            }
+            opened => (opened?, !told.contains(OFlags::NOATIME)),
+        };
         let access = flags & OpenFlags::ACCMODE;
         // With both bits it can do neither.
         let reads = access != OpenFlags::WRONLY && access != OpenFlags::ACCMODE;
         let writes = access == OpenFlags::WRONLY || access == OpenFlags::RDWR;
-        let changes = writes || reads && !flags.contains(OpenFlags::NOATIME);
+        let changes = writes || reads && noted;
         Ok(Self { fd, changes, file, space: Arc::clone(space) })
     }
 }

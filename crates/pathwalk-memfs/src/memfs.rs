@@ -174,6 +174,18 @@ impl MemFs {
         self.attributes(inode).filter(|file| file.memfd.get().is_some())
     }
 
+    /// Notes what others did to contents that a memfd has; for before the file is stamped.
+    ///
+    /// # Errors
+    ///
+    /// None that a memfd answers.
+    pub(crate) fn note_others(&self, inode: InodeRef<'_>) -> Result<()> {
+        match self.in_memfd(inode) {
+            Some(file) => file.memfd_or_new()?.refresh(&self.space, inode),
+            None => Ok(()),
+        }
+    }
+
     /// Takes a name from a file that is no directory.
     pub(crate) fn drop_name(&self, inode: InodeRef<'_>, now: Timespec) {
         change(inode, |attr| {
@@ -290,6 +302,7 @@ impl FileSystem for MemFs {
         now: Timespec,
     ) -> Result<()> {
         directory::must_live(&dir.attr())?;
+        self.note_others(inode)?;
         let before = inode.update(|attr| {
             if attr.nlink == 0 && !inode.is_linkable() {
                 return Err(Errno::ENOENT);
@@ -322,6 +335,7 @@ impl FileSystem for MemFs {
         inode: InodeRef<'_>,
         now: Timespec,
     ) -> Result<()> {
+        self.note_others(inode)?;
         self.drop_name(inode, now);
         change(dir, |dir| directory::leave(dir, false, now));
         Ok(())
@@ -366,12 +380,12 @@ impl FileSystem for MemFs {
     /// None.
     fn set_acl(
         &self,
-        _inode: InodeRef<'_>,
+        inode: InodeRef<'_>,
         _kind: AclKind,
         _acl: &[AclEntry],
         _change: &mut Iattr,
     ) -> Result<()> {
-        Ok(())
+        self.note_others(inode)
     }
 
     fn inode_flags(&self) -> Option<InodeFlags> {
@@ -420,10 +434,7 @@ impl FileSystem for MemFs {
 
     /// Says what others did to contents that a memfd has.
     fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {
-        match self.in_memfd(inode) {
-            Some(file) => file.memfd_or_new()?.refresh(&self.space, inode),
-            None => Ok(()),
-        }
+        self.note_others(inode)
     }
 
     /// Reads; a hole reads as zeros.

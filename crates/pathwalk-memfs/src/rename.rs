@@ -26,6 +26,8 @@ impl MemFs {
         let &Rename { old_dir, inode, new_dir, replaced, now, .. } = rename;
         let moved = inode.file_type() == FileType::Directory;
         let same_dir = old_dir.is(new_dir);
+        self.note_others(inode)?;
+        replaced.map_or(Ok(()), |victim| self.note_others(victim))?;
         match replaced {
             Some(victim) if moved => victim.update(|victim| directory::remove(victim, now))?,
             Some(victim) => self.drop_name(victim, now),
@@ -77,6 +79,8 @@ impl MemFs {
         let other = replaced.ok_or(Errno::ENOENT)?;
         let is_directory = |inode: InodeRef<'_>| inode.file_type() == FileType::Directory;
         let same_dir = old_dir.is(new_dir);
+        self.note_others(inode)?;
+        self.note_others(other)?;
         match (is_directory(inode), is_directory(other)) {
             _ if same_dir => change(old_dir, |dir| directory::touch(dir, now)),
             (true, false) => directory::pass_on(old_dir, new_dir, now)?,

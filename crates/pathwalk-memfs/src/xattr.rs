@@ -99,6 +99,7 @@ impl MemFs {
         now: Timespec,
     ) -> Result<()> {
         must_be_known(name)?;
+        self.note_others(inode)?;
         let room = room(name, value);
         self.space.take_xattr(room)?;
         let file = self.file_or_new(inode);
@@ -121,6 +122,7 @@ impl MemFs {
         now: Timespec,
     ) -> Result<()> {
         must_be_known(name)?;
+        self.note_others(inode)?;
         let file = self.attributes(inode).ok_or(Errno::ENODATA)?;
         let mut xattrs = file.xattrs.write();
         self.space.give_xattr(xattrs.remove(name)?);

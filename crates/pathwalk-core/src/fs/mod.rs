@@ -151,11 +151,13 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Says whether a path of cached names, from `dir` on, still leads where it led: to `cached`, or for `None` to no file.
     /// Asked if [`Features::REVALIDATE_PATH`] is set, where a thread walked a path before and the cache knows of no change
-    /// since: once about the whole path, and before that once about the way to each symlink on it. Of what it leads to it
+    /// since: once about the whole path, and before that once about the way to each symlink on it. Where
+    /// [`Config::protected_symlinks`](crate::Config::protected_symlinks) goes by it, the directory of the last symlink is asked about
+    /// too. Of what the path leads to it
     /// brings the attributes up to date, as [`FileSystem::getattr`] does.
     ///
-    /// The last name may stand for a symlink, none before it did. It has no empty names; it may have dots, but leads nowhere
-    /// above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the
+    /// The last name may stand for a symlink, none before it did. It has no empty names; it may have dots, also as the last, but
+    /// leads nowhere above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the
     /// directories on the way as far as the cache knows.
     ///
     /// # Errors

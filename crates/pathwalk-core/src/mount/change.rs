@@ -93,16 +93,21 @@ impl Vfs {
     }
 
     /// Makes a mount of a whole file system that is in use, in a namespace of its own, hung up nowhere and in nobody's reach; returns
-    /// its root, counted.
+    /// its root, counted. It only holds: nothing is written by it, run or noted.
     ///
     /// # Errors
     ///
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub(crate) fn mount_apart(&self, sb: u32) -> Result<HeldPath<'_>> {
-        let root = self.superblock(sb).ok_or(Errno::ESTALE)?.root();
+        let root = self.superblock(sb).expect("the caller holds a mount of it").root();
+        let flags = MntFlags::RDONLY
+            | MntFlags::NOSUID
+            | MntFlags::NODEV
+            | MntFlags::NOEXEC
+            | MntFlags::NOATIME;
         let mut tree = self.mount_tree();
         self.dget(root);
-        let mount = tree.alloc(sb, root, MntFlags::empty());
+        let mount = tree.alloc(sb, root, flags);
         let mount = mount.inspect_err(|_| tree.dentries.push(root))?;
         tree.new_namespace(mount, Some(NsId::NONE));
         self.hold_both((mount, root));

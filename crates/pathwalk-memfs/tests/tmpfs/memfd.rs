@@ -1,11 +1,22 @@
 //! Contents in memfds: what is done by a file's descriptor of the host shows, and what is done otherwise shows there.
 
 use crate::contents;
-use pathwalk_abi::{Errno, InotifyFlags, InotifyMask, OpenFlags, SetTime, Timespec};
-use pathwalk_core::{Config, Cred, File, Task, Vfs};
+use pathwalk_abi::{
+    Errno, InodeFlags, InotifyFlags, InotifyMask, OpenFlags, RenameFlags, SetTime, Timespec,
+    XattrFlags,
+};
+use pathwalk_core::{At, Config, Cred, File, Task, Vfs};
 use pathwalk_memfs::{Limits, MemFs};
 use rustix::{fs, io};
-use std::{os::fd::OwnedFd, sync::Arc};
+use std::{os::fd::OwnedFd, sync::Arc, thread::sleep, time::Duration};
+
+/// Longer than a tick of the host's clock.
+const TICK: Duration = Duration::from_millis(30);
+/// `system.posix_acl_access` with a user of its own: `u::rw,u:7:r,g::r,m::r,o::-`.
+const ACL: &[u8] = &[
+    2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 4, 0, 7, 0, 0, 0, 4, 0, 4, 0, 255, 255, 255,
+    255, 16, 0, 4, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
+];
 
 fn machine() -> (Arc<MemFs>, Task) {
     let limits = Limits { bytes: Some(1 << 20), inodes: None };
@@ -97,8 +108,7 @@ fn times_that_are_set_stay_until_the_next_write() {
     task.chmod("f", 0o600).expect("the owner asks");
     let stat = task.stat("f").expect("it is there");
     assert_eq!((stat.st_mtime, stat.st_mtime_nsec, stat.st_size), (1000, 5, 1));
-    // Longer than a tick of the host's clock.
-    std::thread::sleep(std::time::Duration::from_millis(30));
+    sleep(TICK);
     assert_eq!(io::write(&fd, b"b"), Ok(1));
     assert!(task.stat("f").expect("it is there").st_mtime > 1000);
 }
@@ -117,4 +127,67 @@ fn room_is_given_back_with_the_last_that_has_the_file() {
     assert_eq!(task.stat("f").map(drop), Err(Errno::ENOENT));
     drop(place);
     assert_eq!(memfs.usage().bytes, 0);
+}
+
+/// When a file was last read.
+fn atime(task: &Task, path: &str) -> (i64, u64) {
+    let stat = task.stat(path).expect("it is there");
+    (stat.st_atime, stat.st_atime_nsec)
+}
+
+fn read_by_the_descriptor(fd: &OwnedFd) {
+    sleep(TICK);
+    assert_eq!(io::pread(fd, &mut [0; 1], 0), Ok(1));
+    sleep(TICK);
+}
+
+#[test]
+fn a_reading_that_is_not_to_be_noted_is_not_whatever_stamps_the_file_after_it() {
+    type Stamps = fn(&Task) -> pathwalk_abi::Result<()>;
+    let exchange: Stamps = |task| task.renameat2(At::Cwd, "h", At::Cwd, "g", RenameFlags::EXCHANGE);
+    let stamps: [(&str, Stamps); 9] = [
+        ("rename", |task| task.rename("f", "g")),
+        ("exchange", exchange),
+        ("exchange again", exchange),
+        ("link", |task| task.link("g", "f")),
+        ("rename of another name", |task| task.rename("h", "f")),
+        ("setxattr", |task| task.setxattr("g", "user.a", b"1", XattrFlags::empty())),
+        ("removexattr", |task| task.removexattr("g", "user.a")),
+        ("an ACL", |task| task.setxattr("g", "system.posix_acl_access", ACL, XattrFlags::empty())),
+        ("chmod", |task| task.chmod("g", 0o600)),
+    ];
+    let (_, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    assert_eq!(task.pwrite(&file, b"a", 0), Ok(1));
+    task.mknod("h", 0o100_644, pathwalk_abi::Dev::default()).expect("room for one more");
+    let fd = host(&open(&task, OpenFlags::RDONLY));
+    let atime = || {
+        let stat = task.fstat(&file).expect("an open file");
+        (stat.st_atime, stat.st_atime_nsec)
+    };
+    for (what, stamp) in stamps {
+        let before = atime();
+        read_by_the_descriptor(&fd);
+        let noted = atime();
+        assert!(noted > before, "the first since the last change: {what}");
+        read_by_the_descriptor(&fd);
+        stamp(&task).unwrap_or_else(|errno| panic!("{what}: {errno}"));
+        assert_eq!(atime(), noted, "{what}");
+    }
+}
+
+#[test]
+fn a_file_that_wants_no_reading_noted_has_none() {
+    let (_, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    assert_eq!(task.pwrite(&file, b"a", 0), Ok(1));
+    let fd = host(&open(&task, OpenFlags::RDONLY));
+    task.setflags(&file, InodeFlags::NOATIME).expect("the owner asks");
+    let before = atime(&task, "f");
+    read_by_the_descriptor(&fd);
+    assert_eq!(atime(&task, "f"), before);
+    task.setflags(&file, InodeFlags::empty()).expect("the owner asks");
+    assert_eq!(atime(&task, "f"), before);
+    read_by_the_descriptor(&fd);
+    assert!(atime(&task, "f") > before);
 }

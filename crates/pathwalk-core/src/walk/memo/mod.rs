@@ -15,7 +15,8 @@
 //!    asker alone, and the directory's inode is one more step. If more depends on who asks, none is made.
 //! 5. A count comes again after 2³¹ changes. So memos end with the [era](pathwalk_sync::seq::era) of the counts.
 //! 6. Where a file system wants to be asked about cached names, the memo has the [`Questions`](ask::Questions), and holds only
-//!    if that answers them as before: one about the whole path, and one about the way to each symlink on it.
+//!    if that answers them as before: one about the whole path, one about the way to each symlink on it, and where
+//!    `fs.protected_symlinks` decides, one about the directory of the last of these.
 //! 7. A text is remembered the second time that it is met: whole paths, and the directories of last components. A thread that
 //!    met none again has 8 KiB of notes and nothing else; all have no more than
 //!    [`Config::memo_bytes`](crate::Config::memo_bytes).
