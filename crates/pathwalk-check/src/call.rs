@@ -253,6 +253,11 @@ calls! {
     ListmountRoot "listmount_root" { flags: ListmountFlags }
     StatmountId "statmount_id" { id: Int, mask: StatmountMask }
     ListmountId "listmount_id" { id: Int, last: Int, max: Len, flags: ListmountFlags }
+    StatmountOf "statmount_of" { of: Who, path: Where, mask: StatmountMask }
+    ListmountOf "listmount_of" { of: Who, path: Where, flags: ListmountFlags }
+    ListmountRootOf "listmount_root_of" { of: Who, flags: ListmountFlags }
+    StatmountNs "statmount_ns" { ns: Int, id: Int, mask: StatmountMask }
+    ListmountNs "listmount_ns" { ns: Int, id: Int, last: Int, max: Len, flags: ListmountFlags }
     UnshareMounts "unshare_mounts" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }

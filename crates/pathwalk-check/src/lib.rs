@@ -31,6 +31,7 @@ mod coverage;
 
 mod pair;
 
+mod listing;
 mod look;
 
 mod call;
@@ -46,6 +47,7 @@ mod normal;
 mod subject;
 
 mod ours;
+mod ours_listmount;
 
 mod ours_xattr;
 

@@ -241,10 +241,9 @@ impl Normal {
             (Call::Readlinkat { .. } | Call::Getcwd {}, Answer::Bytes(path)) => {
                 Answer::Bytes(without_numbers(&path, self.shows_tasks))
             }
-            (
-                Call::Listmount { .. } | Call::ListmountRoot { .. } | Call::ListmountId { .. },
-                Answer::Bytes(places),
-            ) => Answer::Bytes(mounts::places(&places, self.shows_tasks)),
+            (_, Answer::Bytes(places)) if bare.name().starts_with("listmount") => {
+                Answer::Bytes(mounts::places(&places, self.shows_tasks))
+            }
             // Positions in a directory are the file system's own.
             (Call::LseekSet { .. } | Call::LseekCur { .. }, Answer::Number(_)) if directory => {
                 Answer::Done

@@ -5,19 +5,16 @@ use crate::{
     call::{Call, QUEUES, SLOTS, Step, Who, number},
     field::{Int, Len, MakesQueue, Octal, Queue, Slot, Text, When, Where},
     host_dir::{HostDir, OnHost},
-    kernel::{Powers, by_pages, powers},
-    normal::{
-        Known, Pace,
-        ground::{mountinfo_as_tmpfs, statmount_as_tmpfs},
-        mounts,
-    },
+    kernel::{Powers, powers},
+    listing::listed,
+    normal::{Known, Pace, ground::mountinfo_as_tmpfs},
+    ours_listmount::Listing,
     subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
-    At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions,
-    Inotify, InotifyEvent, InotifyFlags, InotifyLimits, LSMT_ROOT, MemFs, MountAttr,
-    MountAttrFlags, MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, StatmountMask,
-    StatxMask, Task, Timespec, Vfs,
+    At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions, Inotify,
+    InotifyEvent, InotifyFlags, InotifyLimits, MemFs, MountAttr, MountAttrFlags, MountFlags,
+    OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -177,13 +174,14 @@ impl Ours {
     }
 
     fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
-        let (slots, queues) = (&self.slots, &self.queues);
-        Asking { slots, queues, bounds: ResolveFlags::empty() }.ask(task, call)
+        let (tasks, slots, queues) = (&self.tasks, &self.slots, &self.queues);
+        Asking { tasks, slots, queues, bounds: ResolveFlags::empty() }.ask(task, call)
     }
 }
 
-/// A call that is being made: the files that it may be about, and its bounds.
+/// A call that is being made: the tasks and the files that it may be about, and its bounds.
 pub(crate) struct Asking<'o> {
+    pub(crate) tasks: &'o [Task],
     slots: &'o [Option<File>; SLOTS],
     queues: &'o [Option<Inotify>; QUEUES],
     bounds: ResolveFlags,
@@ -208,7 +206,9 @@ impl Asking<'_> {
     }
 
     fn ask(&self, task: &Task, call: &Call) -> Result<Raw<File>> {
-        if let Some(answer) = self.ask_xattr(task, call) {
+        if let Some(answer) =
+            self.ask_xattr(task, call).or_else(|| listed(&Listing(self, task), call))
+        {
             return answer;
         }
         let done = |()| Raw::Done;
@@ -383,27 +383,6 @@ impl Asking<'_> {
                 let attr = MountAttr { attr_set, idmap, ..MountAttr::default() };
                 task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
             }
-            Call::Statmount { path: Text(path), mask } => {
-                let id = mount_id(task, path)?;
-                let told = statmount_as_tmpfs(task.statmount(id, *mask)?);
-                Raw::Statmount(id, Box::new(told))
-            }
-            Call::Listmount { path: Text(path), flags } => {
-                let id = mount_id(task, path)?;
-                let page = |last, max| task.listmount(id, last, max, *flags);
-                list_places(task, by_pages(page)?)?
-            }
-            Call::StatmountId { id, mask } => {
-                let id = id.0 as u64;
-                Raw::Statmount(id, Box::new(task.statmount(id, *mask)?))
-            }
-            Call::ListmountId { id, last, max, flags } => {
-                let (id, last) = (id.0 as u64, last.0 as u64);
-                list_places(task, task.listmount(id, last, max.0, *flags)?)?
-            }
-            Call::ListmountRoot { flags } => {
-                list_places(task, task.listmount(LSMT_ROOT, 0, MAX, *flags)?)?
-            }
             Call::UnshareMounts {}
             | Call::Setns { .. }
             | Call::Mounts {}
@@ -454,19 +433,6 @@ fn cred(who: Who) -> Cred {
 
 fn id(Int(id): Int) -> Option<u32> {
     (id != -1).then_some(id as u32)
-}
-
-/// The unique number of the mount that a path leads to.
-fn mount_id(task: &Task, path: &[u8]) -> Result<u64> {
-    Ok(task.statx(At::Cwd, path, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
-}
-
-/// So many mounts no run has.
-const MAX: usize = 1000;
-
-fn list_places(task: &Task, listed: Vec<u64>) -> Result<Raw<File>> {
-    let point = |id| task.statmount(id, StatmountMask::MNT_POINT);
-    mounts::listmount(listed, point)
 }
 
 fn seek(task: &Task, file: &File, to: Seek) -> Result<Raw<File>> {

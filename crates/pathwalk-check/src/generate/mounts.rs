@@ -149,7 +149,14 @@ impl Generator {
         let some = StatmountMask::from_bits_truncate(bits);
         let mask = if self.rng.bool() { StatmountMask::all() } else { some };
         if self.one_in(6) {
-            return Call::StatmountId { id: self.no_mount(), mask };
+            return match self.rng.u8(..3) {
+                0 => Call::StatmountNs { ns: self.no_namespace(), id: self.no_mount(), mask },
+                _ => Call::StatmountId { id: self.no_mount(), mask },
+            };
+        }
+        if self.one_in(4) {
+            let (of, path) = (self.pick(&Who::ALL), self.mounted_place());
+            return Call::StatmountOf { of, path, mask };
         }
         Call::Statmount { path: self.mounted_path(), mask }
     }
@@ -160,12 +167,28 @@ impl Generator {
         if self.one_in(4) {
             let (id, last) = (self.no_mount(), self.pick(&[0, 0, 1, 1 << 31, 1 << 40]));
             let max = Len(self.pick(&[0, 1000, 1000, 1_000_001]));
+            if self.one_in(3) {
+                let ns = self.no_namespace();
+                return Call::ListmountNs { ns, id, last: Int(last), max, flags };
+            }
             return Call::ListmountId { id, last: Int(last), max, flags };
+        }
+        if self.one_in(4) {
+            return Call::ListmountRootOf { of: self.pick(&Who::ALL), flags };
+        }
+        if self.one_in(4) {
+            let (of, path) = (self.pick(&Who::ALL), self.mounted_place());
+            return Call::ListmountOf { of, path, flags };
         }
         if self.one_in(3) {
             return Call::ListmountRoot { flags };
         }
         Call::Listmount { path: self.mounted_path(), flags }
+    }
+
+    /// A number that is no mount namespace's, or means the caller's.
+    fn no_namespace(&mut self) -> Int {
+        Int(self.pick(&[0, 1 << 40, i64::MAX, -1]))
     }
 
     /// A number that is no mount's, as none has come so far or none can be so small; and the root's.

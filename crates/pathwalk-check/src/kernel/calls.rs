@@ -9,6 +9,7 @@ use crate::{
     answer::Raw,
     call::{Call, QUEUES, SLOTS},
     field::{Slot, Text, When, Where},
+    listing::listed,
     normal::spared::{times, without_waiting},
     ours::{parse_dirents, parse_events},
 };
@@ -68,7 +69,7 @@ impl Caller<'_> {
 
     /// Makes a call in the calling thread.
     pub(crate) fn call(&self, call: &Call) -> Result<Raw<OwnedFd>> {
-        if let Some(answer) = self.xattr_call(call) {
+        if let Some(answer) = self.xattr_call(call).or_else(|| listed(self, call)) {
             return answer;
         }
         let int = Arg::Int;
@@ -354,11 +355,6 @@ impl Caller<'_> {
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
                 syscall(libc::SYS_mount_setattr, args).map(done)
             }
-            Call::Statmount { .. }
-            | Call::StatmountId { .. }
-            | Call::Listmount { .. }
-            | Call::ListmountId { .. }
-            | Call::ListmountRoot { .. } => self.listed(call),
             Call::UnshareMounts {} => {
                 syscall(libc::SYS_unshare, [int(libc::CLONE_NEWNS.into())]).map(done)
             }

@@ -1,91 +1,59 @@
-//! statmount and listmount, of the mount that a path leads to.
+//! statmount(2) and listmount(2).
 
 use super::{
     calls::Caller,
-    sys::{Arg, syscall},
+    sys::{Arg, number_of_namespace, syscall},
 };
 use crate::{
-    answer::Raw,
-    call::Call,
-    field::{Text, Where},
-    normal::mounts,
+    call::Who,
+    field::Where,
+    listing::{Lists, flags_of},
 };
 use pathwalk::{
-    AtFlags, Dev, LSMT_ROOT, ListmountFlags, MountAttrFlags, MountFlags, MountIdRange, Result,
-    StatMount, StatmountMask, StatxMask,
+    Dev, ListmountFlags, MountAttrFlags, MountFlags, MountIdRange, Result, StatMount,
+    StatmountMask, StatxMask,
 };
-use std::{ffi::c_long, os::fd::OwnedFd};
+use std::ffi::c_long;
 
 const SYS_STATMOUNT: c_long = 457;
 const SYS_LISTMOUNT: c_long = 458;
 
-/// So many mounts no run has.
-const MAX: usize = 1000;
-
 /// Paths of strings follow so many bytes.
 const HEAD: usize = 512;
 
-impl Caller<'_> {
-    /// Makes one of these calls.
-    pub(super) fn listed(&self, call: &Call) -> Result<Raw<OwnedFd>> {
-        match call {
-            Call::Statmount { path, mask } => {
-                let id = self.mount_id(path)?;
-                Ok(Raw::Statmount(id, Box::new(statmount(id, *mask)?)))
-            }
-            Call::StatmountId { id, mask } => {
-                let id = id.0 as u64;
-                Ok(Raw::Statmount(id, Box::new(statmount(id, *mask)?)))
-            }
-            Call::Listmount { path, flags } => {
-                let id = self.mount_id(path)?;
-                places(by_pages(|last, max| listmount(id, last, max, *flags))?)
-            }
-            Call::ListmountId { id, last, max, flags } => {
-                places(listmount(id.0 as u64, last.0 as u64, max.0, *flags)?)
-            }
-            Call::ListmountRoot { flags } => places(listmount(LSMT_ROOT, 0, MAX, *flags)?),
-            _ => unreachable!("asked for these alone"),
-        }
+impl Lists for Caller<'_> {
+    fn namespace(&self, of: Who) -> u64 {
+        number_of_namespace(&self.tasks.namespace_of(of))
     }
 
-    fn mount_id(&self, Text(path): &Text) -> Result<u64> {
-        let path = Where { dir: None, path: path.clone() };
-        Ok(self.statx(&path, AtFlags::empty(), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
+    fn mount_id(&self, path: &Where) -> Result<u64> {
+        Ok(self.statx(path, flags_of(path), StatxMask::MNT_ID_UNIQUE)?.stx_mnt_id)
     }
-}
 
-fn places(listed: Vec<u64>) -> Result<Raw<OwnedFd>> {
-    mounts::listmount(listed, |id| statmount(id, StatmountMask::MNT_POINT))
-}
+    fn listmount(
+        &self,
+        ns: u64,
+        id: u64,
+        last: u64,
+        max: usize,
+        flags: ListmountFlags,
+    ) -> Result<Vec<u64>> {
+        let mut request = [32, id, last, ns];
+        let mut ids = vec![0; max];
+        let (size, flags) = (Arg::Int(max as i64), Arg::Int(flags.bits().into()));
+        let args = [Arg::Words(&mut request), Arg::Words(&mut ids), size, flags];
+        let listed = syscall(SYS_LISTMOUNT, args)?;
+        ids.truncate(listed as usize);
+        Ok(ids)
+    }
 
-/// Few, so that a list has several pages.
-const PAGE: usize = 2;
-
-/// All that listmount(2) lists, which is told the last one of a page and how many the next one has at most.
-pub(crate) fn by_pages(list: impl Fn(u64, usize) -> Result<Vec<u64>>) -> Result<Vec<u64>> {
-    let mut all = Vec::new();
-    loop {
-        let page = list(all.last().copied().unwrap_or(0), PAGE)?;
-        all.extend_from_slice(&page);
-        if page.len() < PAGE {
-            return Ok(all);
-        }
+    fn statmount(&self, ns: u64, id: u64, mask: StatmountMask) -> Result<StatMount> {
+        statmount(ns, id, mask)
     }
 }
 
-fn listmount(id: u64, last: u64, max: usize, flags: ListmountFlags) -> Result<Vec<u64>> {
-    let mut request = [32, id, last, 0];
-    let mut ids = vec![0; max];
-    let (size, flags) = (Arg::Int(max as i64), Arg::Int(flags.bits().into()));
-    let args = [Arg::Words(&mut request), Arg::Words(&mut ids), size, flags];
-    let listed = syscall(SYS_LISTMOUNT, args)?;
-    ids.truncate(listed as usize);
-    Ok(ids)
-}
-
-fn statmount(id: u64, mask: StatmountMask) -> Result<StatMount> {
-    let mut request = [32, id, mask.bits(), 0];
+fn statmount(ns: u64, id: u64, mask: StatmountMask) -> Result<StatMount> {
+    let mut request = [32, id, mask.bits(), ns];
     let mut answer = vec![0; 1 << 11];
     let size = Arg::Int(8 * answer.len() as i64);
     let args = [Arg::Words(&mut request), Arg::Words(&mut answer), size, Arg::Int(0)];

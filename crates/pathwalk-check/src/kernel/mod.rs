@@ -29,7 +29,6 @@ mod xattr;
 
 pub(crate) use calls::Caller;
 pub(crate) use ext4::Ground;
-pub(crate) use listmount::by_pages;
 pub(crate) use powers::{NOT_OF_ONE_USER, Powers, powers};
 pub(crate) use sys::parent_mount;
 pub(crate) use sysctls::Sysctls;

@@ -105,26 +105,34 @@ pub(crate) fn read(fd: i32, buf: &mut [u8]) -> Result<usize> {
 
 /// The device of the file system that was mounted last in a mount namespace, which is not the caller's.
 ///
-/// Manual: listmount(2), statmount(2), ioctl_nsfs(2).
+/// Manual: listmount(2), statmount(2).
 pub(crate) fn newest_device(namespace: &OwnedFd) -> Dev {
     const SYS_LISTMOUNT: c_long = 458;
     const LSMT_ROOT: u64 = u64::MAX;
     const LISTMOUNT_REVERSE: i64 = 1;
     const STATMOUNT_SB_BASIC: u64 = 1;
-    const NS_GET_MNTNS_ID: i64 = 0x8008_b705;
-    let mut ns = [0];
-    let fd = Arg::Int(namespace.as_raw_fd().into());
-    syscall(libc::SYS_ioctl, [fd, Arg::Int(NS_GET_MNTNS_ID), Arg::Words(&mut ns)])
-        .expect("a mount namespace has a number");
+    let ns = number_of_namespace(namespace);
     // struct mnt_id_req: size and spare, mnt_id, param, mnt_ns_id.
-    let mut request = [32, LSMT_ROOT, 0, ns[0]];
+    let mut request = [32, LSMT_ROOT, 0, ns];
     let mut id = [0];
     let reverse = Arg::Int(LISTMOUNT_REVERSE);
     let args = [Arg::Words(&mut request), Arg::Words(&mut id), Arg::Int(1), reverse];
     let got = syscall(SYS_LISTMOUNT, args).expect("the mounts can be listed");
     assert_eq!(got, 1, "there is a newest mount");
-    let answer = statmount(id[0], STATMOUNT_SB_BASIC, ns[0]).expect("a mount can be asked about");
+    let answer = statmount(id[0], STATMOUNT_SB_BASIC, ns).expect("a mount can be asked about");
     Dev::new(answer[2] as u32, (answer[2] >> 32) as u32)
+}
+
+/// The number of a mount namespace.
+///
+/// Manual: ioctl_nsfs(2).
+pub(crate) fn number_of_namespace(namespace: &OwnedFd) -> u64 {
+    const NS_GET_MNTNS_ID: i64 = 0x8008_b705;
+    let mut ns = [0];
+    let fd = Arg::Int(namespace.as_raw_fd().into());
+    syscall(libc::SYS_ioctl, [fd, Arg::Int(NS_GET_MNTNS_ID), Arg::Words(&mut ns)])
+        .expect("a mount namespace has a number");
+    ns[0]
 }
 
 /// The mount that a mount hangs in.

@@ -53,12 +53,7 @@ const LEFT_OUT: &[LeftOut] = &[
                     | Call::MoveMount { .. }
                     | Call::MountSetattr { .. }
                     | Call::IdmapMount { .. }
-                    | Call::Statmount { .. }
-                    | Call::StatmountId { .. }
-                    | Call::Listmount { .. }
-                    | Call::ListmountId { .. }
-                    | Call::ListmountRoot { .. }
-            )
+            ) || ["statmount", "listmount"].iter().any(|name| call.name().starts_with(name))
         },
     },
     LeftOut {

@@ -14,6 +14,9 @@ use std::ops::Bound;
 /// Stands for the mount of the caller's root in listmount(2).
 pub const LSMT_ROOT: u64 = u64::MAX;
 
+/// Stands for the caller's mount namespace.
+const OWN: u64 = 0;
+
 /// No number up to this one is a mount's.
 const MNT_UNIQUE_ID_OFFSET: u64 = 1 << 31;
 
@@ -71,6 +74,16 @@ pub struct StatMount {
 impl Task {
     /// `statmount(id, mask)`: tells of a mount in the task's mount namespace. statmount(2)
     ///
+    /// # Errors
+    ///
+    /// As [`Task::statmount_in`].
+    pub fn statmount(&self, id: u64, mask: StatmountMask) -> Result<StatMount> {
+        self.statmount_in(OWN, id, mask)
+    }
+
+    /// `statmount(ns_id, id, mask)`: tells of a mount in the mount namespace of a number, [`MountNamespace::id`](crate::MountNamespace::id); 0 is the
+    /// task's own. Another is seen from the first mount that hangs in the one at its bottom. statmount(2)
+    ///
     /// What is asked for is told where there is something to be told: the place of a mount that the task's root does not
     /// lead to is left out, and so are options where there are none. No file system here has a type of two parts, no security
     /// module has options of its own: those are never told. Bits that nobody knows are ignored.
@@ -78,21 +91,24 @@ impl Task {
     /// # Errors
     ///
     /// - `EINVAL`: no mount can have the number.
+    /// - `ENOENT`: there is no such namespace.
+    /// - `EPERM`: it is another one, and the task lacks `CAP_SYS_ADMIN`.
+    /// - `ENOENT`: nothing is mounted in it.
     /// - `ENOENT`: there is no such mount in the namespace.
     /// - `EPERM`: it cannot be reached from the task's root, and the task lacks `CAP_SYS_ADMIN`.
     /// - whatever the file system answers about itself.
-    pub fn statmount(&self, id: u64, mask: StatmountMask) -> Result<StatMount> {
+    pub fn statmount_in(&self, ns_id: u64, id: u64, mask: StatmountMask) -> Result<StatMount> {
         must_be_a_number(id)?;
         let vfs = self.vfs();
         let (mnt, dentry) = self.fs.hold_root(vfs);
         let root = HeldPath::new(vfs, mnt, dentry);
-        let ns = self.mount_namespace().ns();
         let (fs, mut told) = {
             let tree = vfs.mount_tree();
+            let (ns, root) = tree.seen_from(self, ns_id, &root, Errno::EPERM)?;
             let mount = tree.by_unique_id(id, ns)?;
-            tree.must_be_reachable(mount, &root, &self.cred.subject())?;
+            tree.must_be_reachable(mount, root, &self.cred.subject())?;
             let sb = vfs.superblock(vfs.mount_slot(mount).sb.get()).ok_or(Errno::ENOENT)?;
-            (sb.fs.clone(), tree.stat(mount, &root, mask))
+            (sb.fs.clone(), tree.stat(mount, root, mask))
         };
         if mask.contains(StatmountMask::SB_BASIC) {
             told.sb_magic = fs.statfs()?.magic;
@@ -104,19 +120,37 @@ impl Task {
         Ok(told)
     }
 
-    /// `listmount(id, last, flags)`: the unique numbers of up to `max` mounts below a mount, or with [`LSMT_ROOT`] of those
-    /// below the task's root with the one that it lies in, the oldest first. `last` is 0, or the last number of the answer
-    /// before. listmount(2)
+    /// `listmount(id, last, flags)`: lists mounts in the task's mount namespace. listmount(2)
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::listmount_in`].
+    pub fn listmount(
+        &self,
+        id: u64,
+        last: u64,
+        max: usize,
+        flags: ListmountFlags,
+    ) -> Result<Vec<u64>> {
+        self.listmount_in(OWN, id, last, max, flags)
+    }
+
+    /// `listmount(ns_id, id, last, flags)`: the unique numbers of up to `max` mounts below a mount, or with [`LSMT_ROOT`] of
+    /// those below the task's root with the one that it lies in, the oldest first. `last` is 0, or the last number of the
+    /// answer before. The namespace is meant as in [`Task::statmount_in`]; the root of another one is what it is seen from.
+    /// listmount(2)
     ///
     /// # Errors
     ///
     /// - `EINVAL`: an unknown flag.
     /// - `EOVERFLOW`: more than 1,000,000 are asked for.
     /// - `EINVAL`: no mount can have one of the numbers.
-    /// - `ENOENT`: there is no such mount in the task's mount namespace.
+    /// - `ENOENT`: there is no such namespace; it is another one, and the task lacks `CAP_SYS_ADMIN`, or nothing is mounted in it.
+    /// - `ENOENT`: there is no such mount in the namespace.
     /// - `EPERM`: it cannot be reached from the task's root, and the task lacks `CAP_SYS_ADMIN`.
-    pub fn listmount(
+    pub fn listmount_in(
         &self,
+        ns_id: u64,
         id: u64,
         last: u64,
         max: usize,
@@ -135,13 +169,13 @@ impl Task {
         let vfs = self.vfs();
         let (mnt, dentry) = self.fs.hold_root(vfs);
         let root = HeldPath::new(vfs, mnt, dentry);
-        let ns = self.mount_namespace().ns();
         let tree = vfs.mount_tree();
+        let (ns, root) = tree.seen_from(self, ns_id, &root, Errno::ENOENT)?;
         let top = if id == LSMT_ROOT {
-            (root.mnt(), root.dentry())
+            root
         } else {
             let mount = tree.by_unique_id(id, ns)?;
-            tree.must_be_reachable(mount, &root, &self.cred.subject())?;
+            tree.must_be_reachable(mount, root, &self.cred.subject())?;
             (mount, vfs.mount_slot(mount).root())
         };
         let Some(namespace) = tree.namespaces.get(&ns) else { return Ok(Vec::new()) };
@@ -186,26 +220,60 @@ fn must_be_a_number(id: u64) -> Result<()> {
 }
 
 impl TreeGuard<'_> {
+    /// The namespace of a number, and the place from which a task sees it, whose own root is that.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: there is none.
+    /// - `hidden`: it is another one, and the task lacks `CAP_SYS_ADMIN`.
+    /// - `ENOENT`: nothing is mounted in it.
+    fn seen_from(
+        &self,
+        task: &Task,
+        ns_id: u64,
+        root: &HeldPath<'_>,
+        hidden: Errno,
+    ) -> Result<(NsId, (MountId, DentryId))> {
+        let own = task.mount_namespace().ns();
+        if [OWN, u64::from(own.0)].contains(&ns_id) {
+            return Ok((own, (root.mnt(), root.dentry())));
+        }
+        let ns = u32::try_from(ns_id).map(NsId).map_err(|_| Errno::ENOENT)?;
+        let namespace = self.namespaces.get(&ns).filter(|namespace| namespace.anonymous.is_none());
+        let namespace = namespace.ok_or(Errno::ENOENT)?;
+        if !task.cred.subject().capable(CapSet::SYS_ADMIN) {
+            return Err(hidden);
+        }
+        let hangs_at_the_bottom =
+            |mount: &MountId| self.vfs.mount_slot(*mount).place().0 == namespace.root;
+        let first = namespace.mounts.values().copied().find(hangs_at_the_bottom);
+        let first = first.ok_or(Errno::ENOENT)?;
+        Ok((ns, (first, self.vfs.mount_slot(first).root())))
+    }
+
     fn by_unique_id(&self, id: u64, ns: NsId) -> Result<MountId> {
         let namespace = self.namespaces.get(&ns).ok_or(Errno::ENOENT)?;
         namespace.mounts.get(&id).copied().ok_or(Errno::ENOENT)
     }
 
-    fn must_be_reachable(&self, id: MountId, root: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+    fn must_be_reachable(
+        &self,
+        id: MountId,
+        root: (MountId, DentryId),
+        who: &Subject<'_>,
+    ) -> Result<()> {
         let top = (id, self.vfs.mount_slot(id).root());
-        let may =
-            self.is_reachable(top, (root.mnt(), root.dentry())) || who.capable(CapSet::SYS_ADMIN);
+        let may = self.is_reachable(top, root) || who.capable(CapSet::SYS_ADMIN);
         if may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     /// All but what the file system must be asked for.
-    fn stat(&self, id: MountId, root: &HeldPath<'_>, mask: StatmountMask) -> StatMount {
+    fn stat(&self, id: MountId, root: (MountId, DentryId), mask: StatmountMask) -> StatMount {
         const SB_FLAGS: MountFlags = MountFlags::RDONLY
             .union(MountFlags::SYNCHRONOUS)
             .union(MountFlags::DIRSYNC)
             .union(MountFlags::LAZYTIME);
         let vfs: &Vfs = self.vfs;
-        let root = (root.mnt(), root.dentry());
         let mount = vfs.mount_slot(id);
         let sb = vfs.superblock(mount.sb.get()).expect("a mount keeps its superblock");
         let (node, master) = (self.node(id), self.master_group(id));
