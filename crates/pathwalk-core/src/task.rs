@@ -8,7 +8,10 @@ use crate::{
     dcache::DentryId,
     fdtable::FdTable,
     file::File,
-    mount::{MountId, namespace::MountNamespace},
+    mount::{
+        MountId,
+        namespace::{CopyFor, MountNamespace},
+    },
     ops,
     tasks::{Kind, Registered, TaskInfo},
     vfs::Vfs,
@@ -219,9 +222,52 @@ impl Task {
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub fn unshare_mounts(&mut self) -> Result<()> {
         self.must_have(CapSet::SYS_ADMIN)?;
+        self.copy_mounts(|_| CopyFor::SameRights)
+    }
+
+    /// `unshare(CLONE_NEWUSER | CLONE_NEWNS)`, as far as it is about mounts: goes into a copy of the task's mount namespace that may
+    /// less: what the original hides, forbids and sends stays as it is, whatever capabilities the task has.
+    /// mount_namespaces(7), "Restrictions on mount namespaces"
+    ///
+    /// - What is mounted in the original comes to the copy too where it is shared there, but not the other way round: mounts
+    ///   of the copy are slaves.
+    /// - The mounts of the copy are *locked* where they hang: none is unmounted or moved, and none is left out where what it
+    ///   hangs in is bound or opened as a tree. What comes later from the original is locked below its topmost mount.
+    /// - `MS_RDONLY`, `MS_NOSUID`, `MS_NODEV` and `MS_NOEXEC` stay set, and what is said about times of last access stays said,
+    ///   here and wherever the mounts are bound.
+    ///
+    /// Linux gives the task a user namespace with it, and all capabilities in there. Here it keeps the credentials that it has, and
+    /// needs none. Namespaces that [`Task::unshare_mounts`] makes of the copy may as much as the copy.
+    ///
+    /// ```
+    /// use pathwalk_abi::{Errno, MountFlags, UmountFlags};
+    /// use pathwalk_core::Task;
+    ///
+    /// /// Hands a task to a guest that cannot look below `secret`, nor write there, though it may mount.
+    /// fn hand_over(task: &mut Task) -> Result<(), Errno> {
+    ///     let read_only = MountFlags::REMOUNT | MountFlags::BIND | MountFlags::RDONLY;
+    ///     task.mount_tree("", "secret", read_only)?;
+    ///     task.unshare_mounts_less_privileged()?;
+    ///     assert_eq!(task.umount2("secret", UmountFlags::DETACH), Err(Errno::EINVAL));
+    ///     let writable = MountFlags::REMOUNT | MountFlags::BIND;
+    ///     assert_eq!(task.mount_tree("", "secret", writable), Err(Errno::EPERM));
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the task's root is not that of its namespace: chroot(2).
+    /// - `ENOSPC`: there are as many mounts as there may be.
+    pub fn unshare_mounts_less_privileged(&mut self) -> Result<()> {
+        self.copy_mounts(|root| CopyFor::FewerRights { root })
+    }
+
+    fn copy_mounts(&mut self, kind: impl FnOnce((MountId, DentryId)) -> CopyFor) -> Result<()> {
         let vfs = Arc::clone(self.vfs());
         let _work = vfs.task_work();
-        let (ns, copies) = self.ns.copy()?;
+        let root = self.fs.sample_root(&vfs);
+        let (ns, copies) = self.ns.copy(kind((root.mnt, root.dentry)))?;
         let held = self.fs.hold_root_and_cwd(&vfs);
         let [root, cwd] = held.map(|(mnt, dentry)| (*copies.get(&mnt).unwrap_or(&mnt), dentry));
         self.fs = Arc::new(FsStruct::new(&vfs, root, cwd, self.fs.umask()));

@@ -6,7 +6,7 @@ use super::{
     MntFlags, MountId, NsId,
     graft::{Copy, LockedMount, Side},
     propagate::Propagation,
-    tree::TreeGuard,
+    tree::{Rights, TreeGuard},
 };
 use crate::{dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
 use pathwalk_abi::{Errno, Result};
@@ -29,7 +29,7 @@ impl Vfs {
         if locked.ns() != ns {
             return Err(Errno::EINVAL);
         }
-        locked.graft(id)
+        locked.graft(id, ns)
     }
 
     /// Shows a place at another place too; `all` says that what is mounted below it is shown there as well.
@@ -45,7 +45,7 @@ impl Vfs {
             return Err(Errno::EINVAL);
         }
         let copy = locked.tree.copy_of(source, ns, all)?;
-        locked.graft(copy).inspect_err(|_| locked.tree.discard(copy))
+        locked.graft(copy, ns).inspect_err(|_| locked.tree.discard(copy))
     }
 
     /// Changes how a mount takes part in propagation; `all` says that those below it change too.
@@ -74,8 +74,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: it may not be bound, or lies in another namespace, or in none.
-    /// - `ENOSPC`: there are as many mounts as there may be.
+    /// Those of [`TreeGuard::copy_of`].
     ///
     /// Linux: `open_detached_copy`.
     pub(crate) fn detached_copy<'v>(
@@ -86,7 +85,8 @@ impl Vfs {
     ) -> Result<HeldPath<'v>> {
         let mut tree = self.mount_tree();
         let copy = tree.copy_of(source, ns, all)?;
-        tree.new_namespace(copy, Some(ns));
+        let rights = tree.rights_in(ns);
+        tree.new_namespace(copy, Some(ns), rights);
         let root = self.mount_slot(copy).root();
         self.hold_both((copy, root));
         Ok(HeldPath::new(self, copy, root))
@@ -109,7 +109,7 @@ impl Vfs {
         self.dget(root);
         let mount = tree.alloc(sb, root, flags);
         let mount = mount.inspect_err(|_| tree.dentries.push(root))?;
-        tree.new_namespace(mount, Some(NsId::NONE));
+        tree.new_namespace(mount, Some(NsId::NONE), Rights::default());
         self.hold_both((mount, root));
         Ok(HeldPath::new(self, mount, root))
     }
@@ -131,7 +131,8 @@ impl Vfs {
     /// # Errors
     ///
     /// `EINVAL`: one of the two is not mounted, or no mount's root; they are of different file systems; the second shows
-    /// something that the first does not; the second takes part in propagation already, or the first does not.
+    /// something that the first does not, or that is covered in the first by a locked mount; the second takes part in
+    /// propagation already, or the first does not.
     ///
     /// Linux: `do_set_group`.
     pub(crate) fn set_group(&self, from: &HeldPath<'_>, to: &HeldPath<'_>) -> Result<()> {
@@ -142,6 +143,7 @@ impl Vfs {
             || !usable(to)
             || from.mount().sb.get() != to.mount().sb.get()
             || !tree.is_subdir(to.dentry(), from.dentry())
+            || tree.has_locked_children(from.mnt(), to.mount().root())
             || target.takes_part()
             || !source.takes_part();
         if refused {
@@ -166,7 +168,7 @@ impl Vfs {
         if [old_parent, new_place.0, root_place.0].into_iter().any(|id| tree.is_shared(id)) {
             return Err(Errno::EINVAL);
         }
-        if root.mount().ns() != ns || new.mount().ns() != ns {
+        if root.mount().ns() != ns || new.mount().ns() != ns || tree.is_locked(new.mnt()) {
             return Err(Errno::EINVAL);
         }
         if !tree.is_linked(new.dentry()) {
@@ -186,6 +188,8 @@ impl Vfs {
         {
             return Err(Errno::EINVAL);
         }
+        // Where the root was there must be something, and now it is the new one.
+        tree.pass_lock(root.mnt(), new.mnt());
         // `old_parent` is the new root's mount or hangs in it, so this is no circle.
         tree.replace(root.mnt(), new.mnt(), Some((old_parent, *mountpoint)));
         Ok(())
@@ -216,7 +220,11 @@ impl Task {
         let target_ns = vfs.mount_slot(parent).ns();
         if from.mount().ns() == ns {
             let above = from.mount().place().0;
-            if above == MountId::NONE || tree.is_shared(above) || target_ns != ns {
+            if above == MountId::NONE
+                || tree.is_locked(from.mnt())
+                || tree.is_shared(above)
+                || target_ns != ns
+            {
                 return Err(Errno::EINVAL);
             }
         } else if !tree.is_anonymous_root(from.mnt())
@@ -238,7 +246,7 @@ impl Task {
         if tree.mount_is_ancestor(from.mnt(), parent) {
             return Err(Errno::ELOOP);
         }
-        tree.attach_recursive(from.mnt(), (parent, mountpoint))
+        tree.attach_recursive(from.mnt(), (parent, mountpoint), ns)
     }
 }
 
@@ -247,8 +255,9 @@ impl TreeGuard<'_> {
     ///
     /// # Errors
     ///
-    /// - `EINVAL`: it may not be bound, or lies in another namespace, or in none.
-    /// - `ENOSPC`: there are as many mounts as there may be.
+    /// - `EINVAL`: it may not be bound, or lies in another namespace, or in none; or a copy of it alone would show what a
+    ///   locked mount covers.
+    /// - those of [`TreeGuard::copy_tree`].
     ///
     /// Linux: `__do_loopback`.
     pub(super) fn copy_of(
@@ -258,6 +267,9 @@ impl TreeGuard<'_> {
         all: bool,
     ) -> Result<MountId> {
         if self.node(source.mnt()).unbindable || !self.may_use(source.mnt(), ns) {
+            return Err(Errno::EINVAL);
+        }
+        if !all && self.has_locked_children(source.mnt(), source.dentry()) {
             return Err(Errno::EINVAL);
         }
         if all {
@@ -287,7 +299,8 @@ impl TreeGuard<'_> {
     ) -> Result<()> {
         let over = if self.vfs.mount_slot(to).place().0 == parent { to } else { self.topmost(to) };
         let bottom = self.namespaces.get(&ns).map(|namespace| namespace.root);
-        let refused = self.overmount(from).is_some()
+        let refused = self.is_locked(over)
+            || self.overmount(from).is_some()
             || over == root
             || Some(parent) == bottom
             || self.mount_is_ancestor(over, from)

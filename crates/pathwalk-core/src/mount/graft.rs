@@ -5,7 +5,7 @@
 use super::{
     MntFlags, MountId, NsId,
     propagate::{Copies, Propagation},
-    tree::{MOUNT_MAX, TreeGuard},
+    tree::{MOUNT_MAX, Rights, TreeGuard},
 };
 use crate::{
     dcache::{DentryId, MOUNTED, reserve::Reserved},
@@ -27,6 +27,8 @@ pub(super) enum Copy {
     SharedSlave,
     /// As the original, and unbindable mounts are copied too, which then may be bound: a namespace.
     All,
+    /// The same of a namespace of fewer rights: who sends does not hear of its copy, which only receives.
+    AllSlaves,
 }
 
 /// A count of a dentry.
@@ -153,12 +155,12 @@ impl LockedMount<'_> {
     /// - those of [`TreeGuard::attach_recursive`].
     ///
     /// Linux: `graft_tree`.
-    pub(crate) fn graft(&mut self, source: MountId) -> Result<()> {
+    pub(crate) fn graft(&mut self, source: MountId, caller: NsId) -> Result<()> {
         let root = self.tree.vfs.mount_slot(source).root();
         if self.tree.is_directory(root) != self.tree.is_directory(self.mountpoint) {
             return Err(Errno::ENOTDIR);
         }
-        self.tree.attach_recursive(source, (self.parent, self.mountpoint))
+        self.tree.attach_recursive(source, (self.parent, self.mountpoint), caller)
     }
 
     /// Gives a mount that is to hang there the flags of the one that it will hang in, and keeps what it refuses itself. It
@@ -208,14 +210,15 @@ impl TreeGuard<'_> {
     /// Linux: `clone_mnt`.
     pub(super) fn clone_mnt(&mut self, old: MountId, root: DentryId, how: Copy) -> Result<MountId> {
         let vfs = self.vfs;
-        let kept = MntFlags::USER_SETTABLE | MntFlags::SHRINKABLE;
+        let kept = MntFlags::USER_SETTABLE | MntFlags::SHRINKABLE | MntFlags::LOCKS;
         let flags = vfs.mount_slot(old).flags() & kept;
         vfs.dget(root);
         let sb = vfs.mount_slot(old).sb.get();
         let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
         self.set_idmap(id, vfs.mount_slot(old).idmap_blobs());
         match how {
-            Copy::Peer | Copy::All => self.follow(id, old),
+            Copy::AllSlaves if self.is_shared(old) => self.enslave(id, old),
+            Copy::Peer | Copy::All | Copy::AllSlaves => self.follow(id, old),
             Copy::Slave => self.enslave(id, old),
             Copy::SharedSlave => {
                 self.enslave(id, old);
@@ -226,11 +229,14 @@ impl TreeGuard<'_> {
     }
 
     /// Copies a mount, as far as it lies below `root`, and all that is mounted there; the copy hangs nowhere. Mounts that may
-    /// not be bound are left out, with all below them.
+    /// not be bound are left out, with all below them. What is locked below the first is so in the copy.
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: it would be more mounts than `room`.
+    /// Of one mount after the other, parents first:
+    ///
+    /// - `EPERM`: it may not be bound, nor be left out as it is locked.
+    /// - `ENOSPC`: it would be more mounts than `room`.
     ///
     /// Linux: `copy_tree`.
     pub(super) fn copy_tree(
@@ -261,19 +267,27 @@ impl TreeGuard<'_> {
         for id in self.subtree(source).into_iter().skip(1) {
             let (parent, mountpoint) = self.vfs.mount_slot(id).place();
             let outside = parent == source && !self.is_subdir(mountpoint, root);
-            let unbindable = self.node(id).unbindable && how != Copy::All;
-            if skipped.contains(&parent) || outside || unbindable {
+            let whole = matches!(how, Copy::All | Copy::AllSlaves);
+            let unbindable = self.node(id).unbindable && !whole;
+            let left_out = skipped.contains(&parent) || outside;
+            let locked = self.is_locked(id);
+            if left_out || unbindable && !locked {
                 skipped.insert(id);
                 continue;
             }
             made += 1;
-            let copy = if made > room {
+            let copy = if unbindable {
+                Err(Errno::EPERM)
+            } else if made > room {
                 Err(Errno::ENOSPC)
             } else {
                 self.clone_mnt(id, self.vfs.mount_slot(id).root(), how)
             };
             let copy = copy.inspect_err(|_| self.discard(top))?;
             copies.insert(id, copy);
+            if locked {
+                self.lock_in_place(copy);
+            }
             self.attach_unseen(copy, copies[&parent], mountpoint);
         }
         Ok((top, copies))
@@ -292,7 +306,8 @@ impl TreeGuard<'_> {
     }
 
     /// Mounts a tree on a place and, if that is shared, on all that receive it. What was mounted there before, as seen in
-    /// one of them, covers it. A tree that hangs elsewhere is moved.
+    /// one of them, covers it. A tree that hangs elsewhere is moved. What comes to a namespace of other rights than the caller's
+    /// is locked in one piece.
     ///
     /// # Errors
     ///
@@ -304,6 +319,7 @@ impl TreeGuard<'_> {
         &mut self,
         source: MountId,
         dest: (MountId, DentryId),
+        caller: NsId,
     ) -> Result<()> {
         let vfs = self.vfs;
         if !self.is_linked(vfs.mount_slot(source).root()) {
@@ -348,9 +364,10 @@ impl TreeGuard<'_> {
         if vfs.mount_slot(source).place().0 != MountId::NONE {
             self.unhook(source);
         }
-        self.commit(source, dest);
+        let rights = self.rights_in(caller);
+        self.commit(source, dest, rights);
         for (copy, receiver) in copies.made {
-            self.commit(copy, (receiver, dest.1));
+            self.commit(copy, (receiver, dest.1), rights);
         }
         if let Some(namespace) = self.namespaces.get(&from)
             && namespace.anonymous.is_some()
@@ -364,11 +381,14 @@ impl TreeGuard<'_> {
     /// Hangs a tree up where nobody has seen it yet, below what is mounted there.
     ///
     /// Linux: `commit_tree`.
-    fn commit(&mut self, top: MountId, dest: (MountId, DentryId)) {
+    fn commit(&mut self, top: MountId, dest: (MountId, DentryId), rights: Rights) {
         let covering = self.child_at(dest.0, dest.1);
         let ns = self.vfs.mount_slot(dest.0).ns();
         for id in self.subtree(top) {
             self.set_ns(id, ns);
+        }
+        if self.rights_in(ns) != rights {
+            self.lock_mnt_tree(top);
         }
         match covering {
             Some(covering) => {

@@ -35,6 +35,8 @@ pub(crate) mod change;
 
 pub(crate) mod remount;
 
+mod locked;
+
 mod idmap;
 
 mod ids;
@@ -99,6 +101,20 @@ bitflags! {
         const EXPIRY_MARK = 1 << 18;
         /// A walk that came by had it mounted, or it is a copy of such a one: it is in nobody's way.
         const SHRINKABLE = 1 << 19;
+        /// It is not unmounted, moved or left out of a copy alone: what it covers stays covered.
+        const LOCKED = 1 << 20;
+        /// What stays set, and what is said about times of last access stays said: see [`locked`].
+        const LOCK_RDONLY = 1 << 21;
+        const LOCK_NOSUID = 1 << 22;
+        const LOCK_NODEV = 1 << 23;
+        const LOCK_NOEXEC = 1 << 24;
+        const LOCK_ATIME = 1 << 25;
+        /// Which flags stay as they are; copies have it too.
+        const LOCKS = Self::LOCK_RDONLY.bits()
+            | Self::LOCK_NOSUID.bits()
+            | Self::LOCK_NODEV.bits()
+            | Self::LOCK_NOEXEC.bits()
+            | Self::LOCK_ATIME.bits();
         /// `SB_MANDLOCK`, `SB_SYNCHRONOUS` and the like are the superblock's; what is here is the mount's own and may be
         /// changed by remounting.
         const USER_SETTABLE = Self::RDONLY.bits()

@@ -6,11 +6,11 @@ use super::{
     MntFlags, MountId, NsId,
     graft::Copy,
     rootfs::RootFs,
-    tree::{Namespace, TreeGuard},
+    tree::{Namespace, Rights, TreeGuard},
     umount::Umount,
 };
 use crate::{cred::Cred, dcache::DentryId, fs::FileSystem, vfs::Vfs};
-use pathwalk_abi::{MountFlags, Result};
+use pathwalk_abi::{Errno, MountFlags, Result};
 use rustc_hash::FxHashMap as HashMap;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,6 +24,15 @@ pub struct MountNamespace(Arc<Handle>);
 struct Handle {
     vfs: Arc<Vfs>,
     id: NsId,
+}
+
+/// For whom a namespace is copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyFor {
+    /// For who may there what they might in the original.
+    SameRights,
+    /// For who may less, whose root this is: nothing is shown that is covered there.
+    FewerRights { root: (MountId, DentryId) },
 }
 
 impl MountNamespace {
@@ -55,15 +64,31 @@ impl MountNamespace {
     ///
     /// # Errors
     ///
-    /// `ENOSPC`: there are as many mounts as there may be.
-    pub(crate) fn copy(&self) -> Result<(Self, HashMap<MountId, MountId>)> {
+    /// - `EPERM`: for fewer rights: the root is not the namespace's.
+    /// - `ENOSPC`: there are as many mounts as there may be.
+    pub(crate) fn copy(&self, kind: CopyFor) -> Result<(Self, HashMap<MountId, MountId>)> {
         let vfs = &self.0.vfs;
         let mut tree = vfs.mount_tree();
-        let old = tree.namespaces[&self.0.id].root;
+        let Namespace { root: old, rights, .. } = tree.namespaces[&self.0.id];
+        let how = match kind {
+            CopyFor::SameRights => Copy::All,
+            CopyFor::FewerRights { root } if root != tree.ns_root(self.0.id) => {
+                return Err(Errno::EPERM);
+            }
+            CopyFor::FewerRights { .. } => Copy::AllSlaves,
+        };
         let root = vfs.mount_slot(old).root();
         let room = tree.room_in(NsId::NONE);
-        let (new, copies) = tree.copy_tree_noting(old, root, Copy::All, room)?;
-        let id = tree.new_namespace(new, None);
+        let (new, copies) = tree.copy_tree_noting(old, root, how, room)?;
+        let rights = match kind {
+            CopyFor::SameRights => rights,
+            CopyFor::FewerRights { .. } => {
+                tree.lock_mnt_tree(new);
+                tree.last_rights += 1;
+                Rights(tree.last_rights)
+            }
+        };
+        let id = tree.new_namespace(new, None, rights);
         drop(tree);
         Ok((Self(Arc::new(Handle { vfs: Arc::clone(vfs), id })), copies))
     }
@@ -104,14 +129,24 @@ impl Drop for Handle {
 
 impl TreeGuard<'_> {
     /// Makes a namespace of a tree that is in none.
-    pub(super) fn new_namespace(&mut self, root: MountId, anonymous: Option<NsId>) -> NsId {
+    pub(super) fn new_namespace(
+        &mut self,
+        root: MountId,
+        anonymous: Option<NsId>,
+        rights: Rights,
+    ) -> NsId {
         self.last_ns += 1;
         let id = NsId(self.last_ns);
-        self.namespaces.insert(id, Namespace { root, mounts: BTreeMap::new(), anonymous });
+        self.namespaces.insert(id, Namespace { root, mounts: BTreeMap::new(), anonymous, rights });
         for mount in self.subtree(root) {
             self.set_ns(mount, id);
         }
         id
+    }
+
+    /// Whose rights count in a namespace.
+    pub(super) fn rights_in(&self, ns: NsId) -> Rights {
+        self.namespaces.get(&ns).map_or_else(Rights::default, |namespace| namespace.rights)
     }
 
     /// The root of a namespace: what is on top of the mount at the bottom.
@@ -131,9 +166,9 @@ impl Vfs {
         let root = mount(root);
         let root = root.inspect_err(|_| self.mount_abandon(bottom))?;
         let mut tree = self.mount_tree();
-        tree.new_namespace(bottom, None);
+        let ns = tree.new_namespace(bottom, None, Rights::default());
         let dentry = self.mount_slot(bottom).root();
-        tree.attach_recursive(root, (bottom, dentry))
+        tree.attach_recursive(root, (bottom, dentry), ns)
     }
 
     /// Takes down all that is mounted: the machine goes.

@@ -386,7 +386,8 @@ impl TreeGuard<'_> {
     }
 
     /// The mounts that are unmounted beside those of `set`, which are whole subtrees: at the same mountpoint in all who
-    /// receive, but for those that would take something else with them, or would show what they cover to somebody else.
+    /// receive, but for those that would take something else with them, or would show what they cover to somebody else, or
+    /// are locked where they hang while that stays.
     ///
     /// Linux: `propagate_umount`.
     pub(super) fn propagate_umount(
@@ -421,36 +422,43 @@ impl TreeGuard<'_> {
             }
             found.retain(|id| candidates.contains(id));
             if candidates.len() == before {
-                return self.in_order(found, &candidates, set);
+                return self.in_order(found, set);
             }
         }
     }
 
-    /// Puts what is unmounted beside `set` in the order in which it leaves its groups: first what has nothing mounted in it, then the
-    /// rest, each followed by what it is mounted in; of both what was found last before what was found first.
+    /// Puts what is unmounted beside `set` in the order in which it leaves its groups: first what has nothing mounted in it and is
+    /// not locked, then the rest, each followed by what it is mounted in; of both what was found last before what was found
+    /// first. What is locked goes only with what it hangs in: else it is left out, and what hangs in it goes.
     ///
     /// Linux: `trim_one`, `handle_locked`.
-    fn in_order(
-        &self,
-        found: Vec<MountId>,
-        candidates: &HashSet<MountId>,
-        set: &HashSet<MountId>,
-    ) -> Vec<MountId> {
+    fn in_order(&self, found: Vec<MountId>, set: &HashSet<MountId>) -> Vec<MountId> {
         let (mut order, mut others, mut gone) = (Vec::new(), Vec::new(), set.clone());
         for id in found.into_iter().rev() {
             // Those before it have gone.
-            if self.node(id).children.values().all(|child| gone.contains(child)) {
+            let alone = self.node(id).children.values().all(|child| gone.contains(child));
+            if alone && !self.is_locked(id) {
                 gone.insert(id);
                 order.push(id);
             } else {
                 others.push(id);
             }
         }
+        let mut undecided: HashSet<_> = others.iter().copied().collect();
         for mut at in others {
-            while candidates.contains(&at) && gone.insert(at) {
-                order.push(at);
+            let (mut chain, mut go) = (Vec::new(), 0);
+            while undecided.remove(&at) {
+                chain.push(at);
+                if !self.is_locked(at) {
+                    go = chain.len();
+                }
                 at = self.vfs.mount_slot(at).place().0;
             }
+            if !gone.contains(&at) {
+                chain.truncate(go);
+            }
+            gone.extend(&chain);
+            order.extend(chain);
         }
         order
     }

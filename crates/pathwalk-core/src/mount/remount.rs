@@ -63,9 +63,11 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// `EBUSY`: it would become read-only, and files are open for writing through it.
+    /// - `EPERM`: a locked flag would change.
+    /// - `EBUSY`: it would become read-only, and files are open for writing through it.
     pub(crate) fn reconfigure_mnt(&self, at: &HeldPath<'_>, flags: MntFlags) -> Result<()> {
         let tree = self.mount_tree();
+        at.mnt_flags().may_become(flags)?;
         let mut wait = WritersWait::none(self);
         if flags.contains(MntFlags::RDONLY) && !at.mnt_flags().read_only() {
             wait.hold(at.mnt())?;
@@ -78,6 +80,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
+    /// - `EPERM`: a locked flag of the mount would change.
     /// - what the security module answers.
     /// - `EBUSY`: the file system would become read-only, and files are open for writing in it, or are there without a name.
     pub(crate) fn remount(
@@ -87,6 +90,8 @@ impl Vfs {
         flags: MntFlags,
         who: &Subject<'_>,
     ) -> Result<()> {
+        // What is locked was so before anybody could come here, or comes from who moves the mount just now.
+        at.mnt_flags().may_become(flags)?;
         // One hold for both: a mount never says that it is read-only while files are open for writing through it.
         let tree = self.reconfigure_super(at, ms & REMOUNT, REMOUNT, who)?;
         tree.set_attributes(at.mnt(), flags);
@@ -181,7 +186,7 @@ impl<'v> TreeGuard<'v> {
     /// # Errors
     ///
     /// - `EINVAL`: it lies in another namespace, and is not the root of a tree that hangs nowhere.
-    /// - of one mount after the other, parents first: those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
+    /// - of one mount after the other, parents first: `EPERM`: a locked flag would change; those of [`TreeGuard::may_idmap`]; `EBUSY`: it would become read-only
     ///   or get a map, and files are open for writing through it.
     fn mount_setattr_prepare(
         &self,
@@ -195,11 +200,13 @@ impl<'v> TreeGuard<'v> {
         let changed = if change.all { self.subtree(at.mnt()) } else { vec![at.mnt()] };
         let mut wait = WritersWait::none(self.vfs);
         for &id in &changed {
+            let flags = self.vfs.mount_slot(id).flags();
+            flags.may_become(flags.difference(change.clear) | change.set)?;
             if change.maps() {
                 self.may_idmap(id, change.replaces_idmap)?;
             }
-            let read_only = self.vfs.mount_slot(id).flags().contains(MntFlags::RDONLY);
-            let becomes_read_only = change.set.contains(MntFlags::RDONLY) && !read_only;
+            let becomes_read_only =
+                change.set.contains(MntFlags::RDONLY) && !flags.contains(MntFlags::RDONLY);
             // Nobody begins to write as one owner and goes on as another: not through one that can be written from now
             // on either.
             if becomes_read_only || change.maps() {

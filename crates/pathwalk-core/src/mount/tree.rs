@@ -53,6 +53,7 @@ pub(crate) struct MountTree {
     pub(super) groups: Groups,
     pub(super) namespaces: HashMap<NsId, Namespace>,
     pub(super) last_ns: u32,
+    pub(super) last_rights: u32,
     mnt_ids: Ids,
     last_hung: u64,
     last_unique_id: u64,
@@ -82,6 +83,10 @@ impl Node {
     }
 }
 
+/// Whose rights the tasks of a namespace have over it. Linux: its user namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rights(pub(super) u32);
+
 /// A mount namespace.
 #[derive(Debug)]
 pub(super) struct Namespace {
@@ -91,6 +96,8 @@ pub(super) struct Namespace {
     pub(super) mounts: BTreeMap<u64, MountId>,
     /// Of the namespace of a tree that hangs nowhere: the one that it was copied in.
     pub(super) anonymous: Option<NsId>,
+    /// Whose rights its tasks have; what comes from a namespace of other rights is locked.
+    pub(super) rights: Rights,
 }
 
 /// The tree's lock, held.

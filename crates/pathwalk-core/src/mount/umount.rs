@@ -22,9 +22,11 @@ const LOOKS: u32 = 8;
 /// What goes with a tree that is taken down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Umount {
-    /// Its copies in all who receive, too.
+    /// Its copies in all who receive, too. It falls into single mounts, but for those that are locked: they stay where they hang.
     Propagated,
-    /// Nothing; it falls into single mounts.
+    /// Its copies in all who receive, too, and nobody uses it: it falls into single mounts.
+    Sync,
+    /// Nothing; it falls into single mounts, but for those that are locked.
     Alone,
     /// Nothing; it stays in one piece.
     Connected,
@@ -67,7 +69,7 @@ impl Vfs {
     /// - `EBUSY`: with `MNT_EXPIRE`: somebody uses it, or something is mounted in it.
     /// - `EAGAIN`: with `MNT_EXPIRE`: it was used since it was last asked for.
     /// - those of [`Vfs::remount`]: it is the mount of the caller's root.
-    /// - `EINVAL`: it hangs nowhere.
+    /// - `EINVAL`: it hangs nowhere, or is locked.
     /// - `EBUSY`: somebody uses it, or one that goes with it, or something is mounted in it; unless `MNT_DETACH`. What walks had
     ///   mounted there is no hindrance if nobody uses it: it is taken down, also where this is the answer.
     pub(crate) fn do_umount(
@@ -89,16 +91,20 @@ impl Vfs {
             return self.umount_root(at, who);
         }
         let mut tree = self.mount_tree();
-        if at.mount().ns() == NsId::NONE || at.mount().place().0 == MountId::NONE {
+        if at.mount().ns() == NsId::NONE
+            || tree.is_locked(id)
+            || at.mount().place().0 == MountId::NONE
+        {
             return Err(Errno::EINVAL);
         }
-        if !flags.contains(UmountFlags::DETACH) {
+        let lazy = flags.contains(UmountFlags::DETACH);
+        if !lazy {
             tree.shrink_submounts(id);
             if tree.is_busy(id, 1, LOOKS) {
                 return Err(Errno::EBUSY);
             }
         }
-        tree.umount_tree(&[id], Umount::Propagated);
+        tree.umount_tree(&[id], if lazy { Umount::Propagated } else { Umount::Sync });
         Ok(())
     }
 
@@ -295,7 +301,7 @@ impl TreeGuard<'_> {
             if self.is_busy(id, 0, 1) {
                 busy += 1;
             } else {
-                self.umount_tree(&[id], Umount::Propagated);
+                self.umount_tree(&[id], Umount::Sync);
             }
             // What goes hangs nowhere now. What was seen unused and stays is to be walked in.
             self.unused.clear();
@@ -307,6 +313,10 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `umount_tree`.
     pub(super) fn umount_tree(&mut self, tops: &[MountId], how: Umount) {
+        let propagates = matches!(how, Umount::Propagated | Umount::Sync);
+        if propagates {
+            tops.iter().for_each(|&top| self.propagate_mount_unlock(top));
+        }
         let mut order = match tops {
             [top] => self.subtree(*top),
             _ => tops.iter().flat_map(|&top| self.subtree(top)).collect(),
@@ -318,7 +328,7 @@ impl TreeGuard<'_> {
         if concerns {
             set.extend(&order);
         }
-        if concerns && how == Umount::Propagated {
+        if concerns && propagates {
             let candidates = self.propagate_umount(&order, &set);
             set.extend(&candidates);
             self.slide_survivors(&candidates, &set);
@@ -334,7 +344,12 @@ impl TreeGuard<'_> {
             if !concerns {
                 self.change_propagation(id, Propagation::Private);
             }
-            let stays = how == Umount::Connected && set.contains(&parent);
+            let keeps = match how {
+                Umount::Connected => true,
+                Umount::Propagated | Umount::Alone => self.is_locked(id),
+                Umount::Sync => false,
+            };
+            let stays = keeps && set.contains(&parent);
             if parent != MountId::NONE && !stays {
                 self.unhook(id);
             }

@@ -66,6 +66,7 @@ impl Task {
     /// - `EINVAL`: a map is to be taken away, or one is to be set and none is given.
     /// - those of the lookup.
     /// - `EINVAL`: it is no mount's root; it lies in another mount namespace and is not the root of a tree that hangs nowhere.
+    /// - `EPERM`: a locked flag would change: see [`Task::unshare_mounts_less_privileged`].
     /// - of a map, `EPERM`: the mount has one. `EINVAL`: the file system cannot, or the mount was ever seen in a namespace: only a
     ///   tree that open_tree(2) made and that hangs nowhere can get one.
     /// - `EBUSY`: one would become read-only or get a map, and files are open for writing through it.

@@ -128,18 +128,20 @@ impl Task {
     /// - those of the lookup of the path.
     /// - `EINVAL`: a flag from 1 << 31 on. `EPERM`: without `CAP_SYS_ADMIN`.
     ///
-    /// Remounting: `EINVAL`: the path is no mount's root, or lies in another mount namespace; `EBUSY`: it would become
-    /// read-only, and files are open for writing there.
+    /// Remounting: `EINVAL`: the path is no mount's root, or lies in another mount namespace; `EPERM`: a locked flag of the mount
+    /// would change: see [`Task::unshare_mounts_less_privileged`]; `EBUSY`: it would become read-only, and files are open for
+    /// writing there.
     ///
     /// Binding: `EINVAL`: the source is empty; those of its lookup; `ENOENT`: the path was removed, or lies in a mount that
-    /// was unmounted; `EINVAL`: one of the two lies in another mount namespace, or the source may not be bound; `ENOTDIR`: one
-    /// is a directory and the other is not; `ENOENT`: the source was removed; `ENOSPC`: there is no room.
+    /// was unmounted; `EINVAL`: one of the two lies in another mount namespace, or the source may not be bound, or something
+    /// locked is mounted in it that would not be shown; `EPERM`: with `MS_REC`: that may not be bound; `ENOTDIR`: one is a directory
+    /// and the other is not; `ENOENT`: the source was removed; `ENOSPC`: there is no room.
     ///
     /// Propagation: `EINVAL`: several types, or another flag beside them; the path is no mount's root, or was unmounted.
     ///
     /// Moving: `EINVAL`: the source is empty; those of its lookup; `EINVAL`: it is no mount's root, or one is a directory and
     /// the other is not; `ENOENT`: the path was removed; `EINVAL`: one of the two lies in another mount namespace, the source
-    /// is at the bottom or in a shared mount, or has unbindable mounts and the path is shared; `ELOOP`: the path lies in the
+    /// is at the bottom, locked or in a shared mount, or has unbindable mounts and the path is shared; `ELOOP`: the path lies in the
     /// source.
     ///
     /// Else: `EINVAL`: a new mount has a type.
@@ -287,7 +289,8 @@ impl Task {
     /// - `EINVAL`: another flag than `MNT_FORCE`, `MNT_DETACH`, `MNT_EXPIRE` and `UMOUNT_NOFOLLOW`.
     /// - those of the lookup.
     /// - `EPERM`: without `CAP_SYS_ADMIN`.
-    /// - `EINVAL`: nothing is mounted there, it is the bottom of the tree, or it lies in another mount namespace.
+    /// - `EINVAL`: nothing is mounted there, it is the bottom of the tree, it lies in another mount namespace, or it is locked: see
+    ///   [`Task::unshare_mounts_less_privileged`].
     /// - with `MNT_EXPIRE`: `EINVAL`: it is the task's root, or `MNT_FORCE` or `MNT_DETACH` is given; `EBUSY`: somebody uses it;
     ///   `EAGAIN`: somebody did since this was last asked, or it never was.
     /// - `EBUSY`: somebody uses it, or something is mounted in it. What is there by [`FileSystem::automount`] and unused is taken
@@ -327,7 +330,8 @@ impl Task {
         let root = self.fs.sample_root(vfs).mnt;
         let umount = || {
             self.must_have(CapSet::SYS_ADMIN)?;
-            if !held.is_mount_root() || !self.is_ours(&held) {
+            let locked = held.mnt_flags().contains(MntFlags::LOCKED);
+            if !held.is_mount_root() || !self.is_ours(&held) || locked {
                 return Err(Errno::EINVAL);
             }
             vfs.ask(Hooks::SB_UMOUNT, |module| {
@@ -349,7 +353,7 @@ impl Task {
     /// - those of the lookup of the new root, then of the old root's place; `ENOTDIR`: one is no directory.
     /// - `ENOENT`: the old root's place was removed, or lies in a mount that was unmounted.
     /// - `EINVAL`: the mount of the old root's place is shared, or that which the new root or the root hangs in; the root or
-    ///   the new root lies in another mount namespace.
+    ///   the new root lies in another mount namespace; the new root is locked.
     /// - `ENOENT`: the new root was removed.
     /// - `EBUSY`: the new root, or the old root's place, is on the root mount.
     /// - `EINVAL`: the task's root or the new root is no mount's root, or at the bottom; the old root's place is not below

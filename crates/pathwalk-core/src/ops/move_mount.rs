@@ -22,7 +22,8 @@ impl Task {
     /// - `EINVAL`: an unknown flag, or `AT_RECURSIVE` without `OPEN_TREE_CLONE`.
     /// - `EPERM`: a copy without `CAP_SYS_ADMIN`.
     /// - those of the lookup.
-    /// - `EINVAL`: what is to be copied lies in another mount namespace, was unmounted, or may not be bound.
+    /// - `EINVAL`: what is to be copied lies in another mount namespace, was unmounted, or may not be bound; or something locked is
+    ///   mounted in it that is not to be copied. `EPERM`: it is, and may not be bound.
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub fn open_tree<'a>(
         &self,
@@ -59,10 +60,10 @@ impl Task {
     /// - those of the lookup of the target, then of the source.
     /// - those of `MS_MOVE`, see [`Task::mount_tree`].
     /// - `EINVAL`: with `MOVE_MOUNT_BENEATH`: the target is no mount's root, is the task's root, hangs in the mount at the
-    ///   bottom, or lies above the source; or something covers the source; or the mount would also be propagated onto the
+    ///   bottom, is locked, or lies above the source; or something covers the source; or the mount would also be propagated onto the
     ///   target.
     /// - `EINVAL`: with `MOVE_MOUNT_SET_GROUP`: one of the two is no mount's root, or was unmounted; they are of different file
-    ///   systems; the target shows what the source does not; the target takes part in propagation already, or the source
+    ///   systems; the target shows what the source does not, or what something locked covers there; the target takes part in propagation already, or the source
     ///   does not.
     pub fn move_mount<'a, 'b>(
         &self,

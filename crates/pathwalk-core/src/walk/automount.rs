@@ -127,6 +127,7 @@ impl Vfs {
             return Err(Errno::EINVAL);
         }
         locked.lend_flags(id);
-        locked.graft(id).map(|()| true)
+        let ns = locked.ns();
+        locked.graft(id, ns).map(|()| true)
     }
 }
