@@ -259,6 +259,7 @@ calls! {
     StatmountNs "statmount_ns" { ns: Int, id: Int, mask: StatmountMask }
     ListmountNs "listmount_ns" { ns: Int, id: Int, last: Int, max: Len, flags: ListmountFlags }
     UnshareMounts "unshare_mounts" { }
+    UnshareLess "unshare_less" { }
     Setns "setns" { of: Who }
     Mounts "mounts" { }
     Setcred "setcred" { fsuid: Int, fsgid: Int, caps: CapSet }

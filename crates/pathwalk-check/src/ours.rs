@@ -12,14 +12,20 @@ use crate::{
     subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
-    At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions, Inotify,
+    AccessMode, At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions, Inotify,
     InotifyEvent, InotifyFlags, InotifyLimits, MemFs, MountAttr, MountAttrFlags, MountFlags,
     OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Task, Timespec, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
 };
-use std::{cell::Cell, sync::Arc};
+use std::{cell::Cell, collections::HashSet, sync::Arc};
+
+/// What a task must have to follow another into a namespace of fewer rights, and to be itself there.
+pub(crate) const RIGHTS_TO_MOVE: CapSet = CapSet::SYS_ADMIN
+    .union(CapSet::SYS_CHROOT)
+    .union(CapSet::SETUID)
+    .union(CapSet::DAC_READ_SEARCH);
 
 /// A machine made for one run.
 pub(crate) struct Ours {
@@ -31,6 +37,8 @@ pub(crate) struct Ours {
     files: Arc<FdTable>,
     queues: [Option<Inotify>; QUEUES],
     known: Known,
+    /// The namespaces of fewer rights than the first.
+    less: HashSet<u64>,
     /// The directory of the host that is its root, if there is one; it goes last.
     _below: Option<HostDir>,
 }
@@ -71,6 +79,7 @@ impl Ours {
             files,
             queues,
             known,
+            less: HashSet::new(),
             _below: below.map(|(dir, _)| dir),
         }
     }
@@ -89,9 +98,28 @@ impl Ours {
                 let ns = self.tasks[*of as usize].mount_namespace().clone();
                 self.tasks[who as usize].setns(&ns)?;
             }
-            _ => self.tasks[who as usize].unshare_mounts()?,
+            _ => self.unshare(who, matches!(call, Call::UnshareLess {}))?,
         }
         Ok(Raw::Done)
+    }
+
+    /// As the kernel's tasks do: from and to a namespace of fewer rights they go after a process that went there.
+    fn unshare(&mut self, who: Who, gives_up: bool) -> Result<()> {
+        let task = &mut self.tasks[who as usize];
+        let less = gives_up || self.less.contains(&task.mount_namespace().id());
+        if less {
+            if !task.cred().caps.contains(RIGHTS_TO_MOVE) {
+                return Err(Errno::EPERM);
+            }
+            for path in ["/", "."] {
+                task.faccessat2(At::Cwd, path, AccessMode::X_OK, AtFlags::EACCESS)?;
+            }
+        }
+        if gives_up { task.unshare_mounts_less_privileged() } else { task.unshare_mounts() }?;
+        if less {
+            self.less.insert(task.mount_namespace().id());
+        }
+        Ok(())
     }
 
     /// As the kernel is told, see its `set_cred`.
@@ -142,7 +170,9 @@ impl Ours {
             }));
         }
         let answer = match call {
-            Call::UnshareMounts {} | Call::Setns { .. } => self.enter(step.who, call),
+            Call::UnshareMounts {} | Call::UnshareLess {} | Call::Setns { .. } => {
+                self.enter(step.who, call)
+            }
             Call::Setcred { fsuid, fsgid, caps } => self.set_cred(step.who, *fsuid, *fsgid, *caps),
             Call::Setcaps { permitted, caps } => self.set_caps(step.who, *permitted, *caps),
             Call::Mounts {} => {
@@ -384,6 +414,7 @@ impl Asking<'_> {
                 task.mount_setattr(self.at(path)?, &path.path, *flags, &attr).map(done)?
             }
             Call::UnshareMounts {}
+            | Call::UnshareLess {}
             | Call::Setns { .. }
             | Call::Mounts {}
             | Call::Setcred { .. }

@@ -5,6 +5,7 @@ use crate::{
     call::{Call, Who},
     field::{Int, Len, Octal, Queue, Text, Where},
     idmaps::{IDMAPS, Idmap},
+    normal::undrawn::BesideProcfs,
 };
 use pathwalk::{
     InotifyMask, ListmountFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenFlags,
@@ -89,7 +90,7 @@ impl Generator {
                 Call::Umount2 { path: self.mounted_path(), flags }
             }
             26 => Call::PivotRoot { new_root: self.mounted_path(), put_old: self.path() },
-            27 if self.one_in(3) => Call::UnshareMounts {},
+            27 if self.one_in(3) => self.unshare(),
             27..29 => Call::Setns { of: self.pick(&Who::ALL) },
             29..32 => Call::Mounts {},
             32..34 => self.open_tree(),
@@ -123,7 +124,7 @@ impl Generator {
                 let flags = if self.one_in(5) { UmountFlags::empty() } else { UmountFlags::DETACH };
                 Call::Umount2 { path: self.mounted_path(), flags }
             }
-            36..38 => Call::UnshareMounts {},
+            36..38 => self.unshare(),
             38..40 => Call::Setns { of: self.pick(&Who::ALL) },
             40..43 => self.move_mount(),
             43..45 => self.open_tree(),
@@ -142,6 +143,12 @@ impl Generator {
             58 => Call::Mkdirat { path: self.place(), mode: Octal(0o777) },
             _ => Call::Mounts {},
         }
+    }
+
+    /// A task goes into a copy of its namespace, which may have fewer rights.
+    fn unshare(&mut self) -> Call {
+        let less = BesideProcfs::LessRights.is_drawn(self.procfs) && self.one_in(3);
+        if less { Call::UnshareLess {} } else { Call::UnshareMounts {} }
     }
 
     fn statmount(&mut self) -> Call {

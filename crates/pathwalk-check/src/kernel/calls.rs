@@ -1,6 +1,7 @@
 //! Each call as the kernel wants it.
 
 use super::{
+    rights,
     sys::{Arg, own, syscall},
     tasks::Tasks,
     userns, world,
@@ -355,9 +356,8 @@ impl Caller<'_> {
                 let args = [self.dir(path), Arg::Str(&name), flags, attr, size];
                 syscall(libc::SYS_mount_setattr, args).map(done)
             }
-            Call::UnshareMounts {} => {
-                syscall(libc::SYS_unshare, [int(libc::CLONE_NEWNS.into())]).map(done)
-            }
+            Call::UnshareMounts {} => rights::unshare().map(|()| Raw::Done),
+            Call::UnshareLess {} => rights::unshare_less().map(|()| Raw::Done),
             Call::Setns { of } => {
                 let fd = self.tasks.namespace_of(*of);
                 let args = [int(fd.as_raw_fd().into()), int(libc::CLONE_NEWNS.into())];

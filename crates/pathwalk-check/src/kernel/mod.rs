@@ -14,6 +14,7 @@ mod calls;
 mod ext4;
 mod listmount;
 mod powers;
+mod rights;
 #[cfg(test)]
 mod running_files;
 mod serve;

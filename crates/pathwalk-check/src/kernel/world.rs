@@ -293,11 +293,23 @@ pub(super) fn set_caps(left: CapSet, caps: CapSet) -> Result<()> {
 
 /// What the calling thread may make effective.
 fn permitted() -> Result<CapSet> {
+    let data = capget()?;
+    Ok(CapSet::from_bits_retain(data[0] >> 32 | data[2] << 32))
+}
+
+/// What the calling thread may.
+pub(super) fn effective() -> Result<CapSet> {
+    let data = capget()?;
+    let low = u64::from(u32::MAX);
+    Ok(CapSet::from_bits_retain(data[0] & low | (data[1] & !low)))
+}
+
+fn capget() -> Result<[u64; 3]> {
     // capget(2): the low halves of what is effective, permitted and inheritable, then the high ones.
     let mut header = [0x2008_0522];
     let mut data = [0; 3];
     syscall(libc::SYS_capget, [Arg::Words(&mut header), Arg::Words(&mut data)])?;
-    Ok(CapSet::from_bits_retain(data[0] >> 32 | data[2] << 32))
+    Ok(data)
 }
 
 fn capset(permitted: CapSet, effective: CapSet) -> Result<()> {

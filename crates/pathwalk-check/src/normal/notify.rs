@@ -59,7 +59,9 @@ const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         what: "`unshare` and `setns` of mount namespaces",
         why: "there is one",
-        is: |call, _| matches!(call, Call::UnshareMounts {} | Call::Setns { .. }),
+        is: |call, _| {
+            matches!(call, Call::UnshareMounts {} | Call::UnshareLess {} | Call::Setns { .. })
+        },
     },
     LeftOut {
         what: "a procfs, and mountinfo, which one reads there",

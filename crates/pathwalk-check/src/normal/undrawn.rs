@@ -30,6 +30,8 @@ pub(crate) enum BesideProcfs {
     Room,
     /// Watches: which inodes a procfs keeps, and so what it tells of them, is its own matter.
     Watches,
+    /// A namespace of fewer rights: Linux mounts no procfs there that shows more than what can be seen of one.
+    LessRights,
 }
 
 impl BesideProcfs {
@@ -59,7 +61,7 @@ pub(crate) fn is_of_one_user(call: &Call) -> bool {
         Call::Fchownat { uid, gid, .. } | Call::Fchown { uid, gid, .. } => known(uid) && known(gid),
         Call::Setflags { .. } | Call::Mountproc { .. } => false,
         Call::Setcred { .. } | Call::Setcaps { .. } => false,
-        Call::IdmapMount { .. } | Call::OpenTreeAttr { .. } => false,
+        Call::IdmapMount { .. } | Call::OpenTreeAttr { .. } | Call::UnshareLess {} => false,
         // The root is locked in its place: mount_namespaces(7).
         Call::Umount2 { .. } | Call::PivotRoot { .. } | Call::MoveMount { .. } => false,
         Call::MountTree { flags, .. } => !flags.contains(MountFlags::MOVE),
