@@ -14,7 +14,7 @@
 
 use super::sys::{Arg, fstat, open_proc, own, read, syscall};
 use crate::ours::RIGHTS_TO_MOVE;
-use pathwalk::{AccessMode, AtFlags, Errno, Result, abi::AT_FDCWD};
+use pathwalk::{AccessMode, AtFlags, Errno, OpenTreeFlags, Result, abi::AT_FDCWD};
 use std::{
     ffi::c_long,
     os::fd::{AsRawFd, OwnedFd},
@@ -132,9 +132,11 @@ fn numbers() -> Result<[i64; 3]> {
     let namespace = Arg::Int(PIDFD_GET_MNT_NAMESPACE);
     let mounts = syscall(libc::SYS_ioctl, [Arg::Int(process), namespace, Arg::Int(0)])?;
     syscall(libc::SYS_close, [Arg::Int(process)])?;
+    // Who is nobody else may not look up so much as `.` where others may not come: the place itself is opened.
     let open = |path| {
-        let (cwd, flags) = (Arg::Int(AT_FDCWD.into()), libc::O_PATH | libc::O_CLOEXEC);
-        syscall(libc::SYS_openat, [cwd, Arg::Str(path), Arg::Int(flags.into()), Arg::Int(0)])
+        let flags = OpenTreeFlags::EMPTY_PATH | OpenTreeFlags::CLOEXEC;
+        let args = [Arg::Int(AT_FDCWD.into()), Arg::Str(path), Arg::Int(flags.bits().into())];
+        syscall(libc::SYS_open_tree, args)
     };
-    Ok([mounts, open(c"/")?, open(c".")?])
+    Ok([mounts, open(c"/")?, open(c"")?])
 }
