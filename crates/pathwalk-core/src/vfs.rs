@@ -41,7 +41,7 @@ use std::{
 /// How much memory a [`Vfs`] may use, and how it behaves where Linux can be told to.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes for dentries; 128 each.
+    /// Bytes for dentries; 128 each. The table that they are found by takes up to an eighth of that beside them.
     pub dentry_bytes: u64,
     /// How many bytes of those names may have that stand for nothing, which are remembered where the file system would have
     /// to be asked; so that a search for what is not there does not drive out what is.
@@ -243,7 +243,7 @@ impl Vfs {
             number: NUMBER.add(1) + 1,
             remembered: if config.memo_bytes > 0 { memo::LONGEST } else { 0 },
             dentries: Arena::new(dentries)?,
-            dhash: Table::new(dentries, lock::BUCKET)?,
+            dhash: Table::sparse(dentries, lock::BUCKET)?,
             spares: Spares::default(),
             inodes: Arena::new(inodes)?,
             ihash: Table::new(inodes, lock::BUCKET)?,

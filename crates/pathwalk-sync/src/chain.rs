@@ -58,9 +58,15 @@ const SPARE: u32 = 16;
 /// As long as a table has no more buckets than these, it has [`SPARE`] for each slot.
 #[cfg(not(loom))]
 const ROOMY: u32 = 1 << 16;
+/// A [sparse](Table::sparse) table has so many for each slot, however large it is. With one for each, half another slot is met before the one
+/// that is looked for, and each comes from memory after the one before it; with four, an eighth.
+#[cfg(not(loom))]
+const SPARSE: u32 = 4;
 /// The models grow their tables by one bucket at a time.
 #[cfg(loom)]
 const SPARE: u32 = 1;
+#[cfg(loom)]
+const SPARSE: u32 = 1;
 /// The models have no small tables.
 #[cfg(loom)]
 const ROOMY: u32 = 1;
@@ -171,6 +177,8 @@ pub struct Table {
     /// The number of buckets in use; only grows.
     n: AtomicU32,
     most: u32,
+    /// How many buckets there are for each slot, at least.
+    least: u32,
     growing: Mutex<()>,
     rank: Rank,
 }
@@ -182,12 +190,26 @@ impl Table {
     ///
     /// What mmap(2) answers if the bucket array cannot be reserved.
     pub fn new(most: u32, rank: Rank) -> io::Result<Self> {
-        let most = most.next_power_of_two().clamp(FIRST, 1 << 28);
+        Self::with_buckets(most, 1, rank)
+    }
+
+    /// The same with more buckets, for what is looked up at random in a large table: chains are so short that most looks meet one slot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::new`].
+    pub fn sparse(most: u32, rank: Rank) -> io::Result<Self> {
+        Self::with_buckets(most, SPARSE, rank)
+    }
+
+    fn with_buckets(most: u32, least: u32, rank: Rank) -> io::Result<Self> {
+        let most = most.saturating_mul(least).min(1 << 28).next_power_of_two().max(FIRST);
         let buckets: Mapping<Link> = Mapping::new(most as usize)?;
         for number in 0..FIRST {
             buckets.slots().get(number).publish(END | number);
         }
-        Ok(Self { buckets, n: AtomicU32::new(FIRST), most, growing: Mutex::new(()), rank })
+        let n = AtomicU32::new(FIRST);
+        Ok(Self { buckets, n, most, least, growing: Mutex::new(()), rank })
     }
 
     /// Bytes of memory behind the buckets in use.
@@ -295,9 +317,10 @@ impl Table {
         }
     }
 
-    /// Grows the table until it has a bucket for each of `slots` slots, and more while it is small.
+    /// Grows the table until it has as many buckets as `slots` slots want: one for each or several, and more while it is small.
     pub fn grow<T: Linked>(&self, arena: &Arena<T>, slots: u32) {
-        let target = slots.saturating_mul(SPARE).min(ROOMY).max(slots).min(self.most);
+        let roomy = slots.saturating_mul(SPARE).min(ROOMY);
+        let target = roomy.max(slots.saturating_mul(self.least)).min(self.most);
         if self.n.load(Relaxed) >= target {
             return;
         }
@@ -453,6 +476,22 @@ mod tests {
         let least = Table::new(64, Rank(7)).unwrap();
         least.grow(&arena, 64);
         assert_eq!(least.bytes(), 4 * 64, "no more than it may ever have slots");
+    }
+
+    #[test]
+    fn a_sparse_table_has_four_buckets_for_each_slot() {
+        let arena = Arena::<Node>::new(1 << 20).unwrap();
+        let table = Table::sparse(1 << 18, Rank(7)).unwrap();
+        for (slots, buckets) in [(100, 1600), (5000, 1 << 16), (100_000, 400_000)] {
+            table.grow(&arena, slots);
+            assert_eq!(table.bytes(), 4 * buckets, "{slots}");
+        }
+        table.grow(&arena, u32::MAX);
+        assert_eq!(
+            table.bytes(),
+            4 * (4 << 18),
+            "no more than its slots want, however many it hears of"
+        );
     }
 
     fn hash(key: u64) -> u64 {
