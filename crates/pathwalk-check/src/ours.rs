@@ -12,9 +12,10 @@ use crate::{
     subject::{Engine, Outcome, Subject},
 };
 use pathwalk::{
-    AccessMode, At, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs, HostOptions, Inotify,
-    InotifyEvent, InotifyFlags, InotifyLimits, MemFs, MountAttr, MountAttrFlags, MountFlags,
-    OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Task, Timespec, Vfs,
+    AccessMode, At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs,
+    HostOptions, Inotify, InotifyEvent, InotifyFlags, InotifyLimits, MemFs, MountAttr,
+    MountAttrFlags, MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Task, Timespec,
+    Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,

@@ -10,7 +10,8 @@
 //!
 //! Of reading the memfd says when it was done last; who reads in a mount that notes none does so by an opening that notes none.
 //! The file says it as a mount with relatime would have noted it, if that was also the first time since the last change.
-//! Whether it was before or after a change is only known of a look in between: whatever stamps the file looks first.
+//! Whether it was before or after a change is only known of a look in between: whatever stamps the file, or reads it,
+//! looks first.
 //!
 //! Invariant: `seen` is what the memfd said when the inode's attributes were last made to agree with it; both change under
 //! its lock. What a call changes by itself it notes too, but no time of reading: others may have read meanwhile.
@@ -273,8 +274,11 @@ impl Opening {
 }
 
 impl OpenHandle for Opening {
-    fn read(&self, _inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.file.memfd_or_new()?.read(offset, buf)
+    /// Reads. Who reads is noted behind this, by what is known of readings before.
+    fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let memfd = self.file.memfd_or_new()?;
+        memfd.refresh(&self.space, inode)?;
+        memfd.read(offset, buf)
     }
 
     fn write(

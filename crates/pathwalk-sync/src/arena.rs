@@ -233,7 +233,7 @@ mod tests {
         // Threads get stripes in turn, and other tests make threads in between: two that got the same try again.
         let mut two = || {
             std::thread::scope(|scope| {
-                [(); 2].map(|()| scope.spawn(&take_and_give)).map(|one| one.join().unwrap())
+                [(); 2].map(|()| scope.spawn(take_and_give)).map(|one| one.join().unwrap())
             })
         };
         let [one, other] = std::iter::repeat_with(&mut two)

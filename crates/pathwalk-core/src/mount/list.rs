@@ -47,7 +47,7 @@ pub struct StatMount {
     pub mnt_peer_group: u64,
     /// The peer group that it receives from; 0 is none.
     pub mnt_master: u64,
-    /// The nearest peer group that it receives from and that the caller sees; 0 is none.
+    /// The nearest peer group that it receives from and that the caller sees; 0 is none, as in a namespace not its own.
     pub propagate_from: u64,
     /// What of its file system it shows.
     pub mnt_root: Vec<u8>,
@@ -82,7 +82,8 @@ impl Task {
     }
 
     /// `statmount(ns_id, id, mask)`: tells of a mount in the mount namespace of a number, [`MountNamespace::id`](crate::MountNamespace::id); 0 is the
-    /// task's own. Another is seen from the first mount that hangs in the one at its bottom. statmount(2)
+    /// task's own. Another is seen from the first mount that hangs in the one at its bottom. Rights over one are rights over all:
+    /// [`Task::unshare_mounts_less_privileged`] hides no namespace. statmount(2)
     ///
     /// What is asked for is told where there is something to be told: the place of a mount that the task's root does not
     /// lead to is left out, and so are options where there are none. No file system here has a type of two parts, no security
@@ -101,14 +102,15 @@ impl Task {
         must_be_a_number(id)?;
         let vfs = self.vfs();
         let (mnt, dentry) = self.fs.hold_root(vfs);
-        let root = HeldPath::new(vfs, mnt, dentry);
+        let own_root = HeldPath::new(vfs, mnt, dentry);
         let (fs, mut told) = {
             let tree = vfs.mount_tree();
-            let (ns, root) = tree.seen_from(self, ns_id, &root, Errno::EPERM)?;
+            let own_root = (own_root.mnt(), own_root.dentry());
+            let (ns, root) = tree.seen_from(self, ns_id, own_root, Errno::EPERM)?;
             let mount = tree.by_unique_id(id, ns)?;
             tree.must_be_reachable(mount, root, &self.cred.subject())?;
             let sb = vfs.superblock(vfs.mount_slot(mount).sb.get()).ok_or(Errno::ENOENT)?;
-            (sb.fs.clone(), tree.stat(mount, root, mask))
+            (sb.fs.clone(), tree.stat(mount, root, own_root, mask))
         };
         if mask.contains(StatmountMask::SB_BASIC) {
             told.sb_magic = fs.statfs()?.magic;
@@ -170,7 +172,7 @@ impl Task {
         let (mnt, dentry) = self.fs.hold_root(vfs);
         let root = HeldPath::new(vfs, mnt, dentry);
         let tree = vfs.mount_tree();
-        let (ns, root) = tree.seen_from(self, ns_id, &root, Errno::ENOENT)?;
+        let (ns, root) = tree.seen_from(self, ns_id, (root.mnt(), root.dentry()), Errno::ENOENT)?;
         let top = if id == LSMT_ROOT {
             root
         } else {
@@ -220,7 +222,7 @@ fn must_be_a_number(id: u64) -> Result<()> {
 }
 
 impl TreeGuard<'_> {
-    /// The namespace of a number, and the place from which a task sees it, whose own root is that.
+    /// The namespace of a number, and the place from which a task sees it, whose own root it is told.
     ///
     /// # Errors
     ///
@@ -231,12 +233,12 @@ impl TreeGuard<'_> {
         &self,
         task: &Task,
         ns_id: u64,
-        root: &HeldPath<'_>,
+        own_root: (MountId, DentryId),
         hidden: Errno,
     ) -> Result<(NsId, (MountId, DentryId))> {
         let own = task.mount_namespace().ns();
         if [OWN, u64::from(own.0)].contains(&ns_id) {
-            return Ok((own, (root.mnt(), root.dentry())));
+            return Ok((own, own_root));
         }
         let ns = u32::try_from(ns_id).map(NsId).map_err(|_| Errno::ENOENT)?;
         let namespace = self.namespaces.get(&ns).filter(|namespace| namespace.anonymous.is_none());
@@ -246,7 +248,9 @@ impl TreeGuard<'_> {
         }
         let hangs_at_the_bottom =
             |mount: &MountId| self.vfs.mount_slot(*mount).place().0 == namespace.root;
-        let first = namespace.mounts.values().copied().find(hangs_at_the_bottom);
+        let bottom = self.vfs.mount_slot(namespace.root).unique_id.get();
+        let younger = namespace.mounts.range((Bound::Excluded(bottom), Bound::Unbounded));
+        let first = younger.map(|(_, &mount)| mount).find(hangs_at_the_bottom);
         let first = first.ok_or(Errno::ENOENT)?;
         Ok((ns, (first, self.vfs.mount_slot(first).root())))
     }
@@ -267,8 +271,14 @@ impl TreeGuard<'_> {
         if may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// All but what the file system must be asked for.
-    fn stat(&self, id: MountId, root: (MountId, DentryId), mask: StatmountMask) -> StatMount {
+    /// All but what the file system must be asked for. Where it hangs is seen from `root`, whom it receives from by who asks.
+    fn stat(
+        &self,
+        id: MountId,
+        root: (MountId, DentryId),
+        own_root: (MountId, DentryId),
+        mask: StatmountMask,
+    ) -> StatMount {
         const SB_FLAGS: MountFlags = MountFlags::RDONLY
             .union(MountFlags::SYNCHRONOUS)
             .union(MountFlags::DIRSYNC)
@@ -307,7 +317,7 @@ impl TreeGuard<'_> {
             (told.mnt_peer_group, told.mnt_master) = (node.shared.into(), master.into());
         }
         if mask.contains(StatmountMask::PROPAGATE_FROM) && master != 0 {
-            let from = vfs.while_still(|still| Some(self.dominating(id, root, still)));
+            let from = vfs.while_still(|still| Some(self.dominating(id, own_root, still)));
             told.propagate_from = from.into();
         }
         if mask.contains(StatmountMask::MNT_ROOT) {

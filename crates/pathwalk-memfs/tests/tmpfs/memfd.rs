@@ -145,7 +145,7 @@ fn read_by_the_descriptor(fd: &OwnedFd) {
 fn a_reading_that_is_not_to_be_noted_is_not_whatever_stamps_the_file_after_it() {
     type Stamps = fn(&Task) -> pathwalk_abi::Result<()>;
     let exchange: Stamps = |task| task.renameat2(At::Cwd, "h", At::Cwd, "g", RenameFlags::EXCHANGE);
-    let stamps: [(&str, Stamps); 9] = [
+    let stamps: [(&str, Stamps); 10] = [
         ("rename", |task| task.rename("f", "g")),
         ("exchange", exchange),
         ("exchange again", exchange),
@@ -155,6 +155,10 @@ fn a_reading_that_is_not_to_be_noted_is_not_whatever_stamps_the_file_after_it() 
         ("removexattr", |task| task.removexattr("g", "user.a")),
         ("an ACL", |task| task.setxattr("g", "system.posix_acl_access", ACL, XattrFlags::empty())),
         ("chmod", |task| task.chmod("g", 0o600)),
+        ("reading by a task", |task| {
+            let file = task.open("g", OpenFlags::RDONLY, 0)?;
+            task.pread(&file, &mut [0; 1], 0).map(drop)
+        }),
     ];
     let (_, task) = machine();
     let file = open(&task, OpenFlags::RDWR);

@@ -4,8 +4,8 @@
 
 use crate::managing::{Answer, Managing, machine};
 use pathwalk::{
-    At, Errno, MemFs, MountAttr, MountAttrFlags, MountFlags, OpenFlags, OpenHow, OpenTreeFlags,
-    ResolveFlags, Task, UmountFlags,
+    At, Cred, Errno, MemFs, MountAttr, MountAttrFlags, MountFlags, OpenFlags, OpenHow,
+    OpenTreeFlags, ResolveFlags, Task, UmountFlags,
 };
 use std::{
     sync::{Arc, Barrier, atomic::Ordering::Relaxed},
@@ -64,6 +64,22 @@ fn it_has_the_flags_of_the_mount_it_hangs_in() {
     task.stat("/a/auto/.").unwrap();
     assert_eq!(mounts(&task), ["/a rw,nodev", "/a/auto rw,nodev,noexec"]);
     task.mkdir("/a/auto/x", 0o755).unwrap();
+}
+
+/// As Linux has it of a debugfs in such a namespace, with the tracefs that a walk mounts below it.
+#[test]
+fn where_flags_are_locked_it_has_them_locked_too() {
+    let (fs, task) = machine();
+    let refused = MountAttr { attr_set: MountAttrFlags::NOEXEC, ..Default::default() };
+    task.mount_setattr(At::Cwd, "/", OpenTreeFlags::empty(), &refused).unwrap();
+    let mut guest = task.vfs().task(Cred::root());
+    guest.unshare_mounts_less_privileged().unwrap();
+    fs.answer_with([Answer::Mounts]);
+    guest.stat("/auto/.").unwrap();
+    let again = MountFlags::REMOUNT | MountFlags::BIND;
+    assert_eq!(guest.mount_tree("", "/auto", again), Err(Errno::EPERM));
+    assert_eq!(guest.mount_tree("", "/auto", again | MountFlags::NOEXEC), Ok(()));
+    assert_eq!(umount(&guest, "/auto"), Ok(()), "it hides nothing that was there before");
 }
 
 #[test]
