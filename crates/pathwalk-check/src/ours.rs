@@ -15,7 +15,7 @@ use pathwalk::{
     AccessMode, At, AtFlags, CapSet, Config, Cred, Dev, Errno, Event, FdTable, File, HostFs,
     HostOptions, Inotify, InotifyEvent, InotifyFlags, InotifyLimits, MemFs, MountAttr,
     MountAttrFlags, MountFlags, OpenHow, ProcFs, ResolveFlags, Result, Seek, Stat, Task, Timespec,
-    Vfs,
+    UmountFlags, Usage, Vfs,
     abi::{PATH_MAX, dirent, inotify},
     fs::FileSystem,
     mountinfo, system_time,
@@ -142,6 +142,17 @@ impl Ours {
             task.set_cred(Cred { fsuid, fsgid, caps, ..task.cred().clone() });
         }
         Ok(Raw::Done)
+    }
+
+    /// Closes all files, has all tasks leave and takes all mounts down. What is in use then is what nobody gave back, beside the
+    /// empty directory at the bottom.
+    pub(crate) fn leave(self) -> Usage {
+        let vfs = Arc::clone(self._process.vfs());
+        drop(self);
+        // Roots may be stacked; each task begins at the topmost.
+        while vfs.task(Cred::root()).umount2("/", UmountFlags::DETACH).is_ok() {}
+        vfs.shrink(u32::MAX);
+        vfs.usage()
     }
 
     /// As the kernel's `set_caps`.

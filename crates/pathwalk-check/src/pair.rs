@@ -210,6 +210,11 @@ impl<S: Subject> Watched<S> {
         Self::on(Ground::Tmpfs, Engine::Library, subject)
     }
 
+    /// Ends to watch.
+    pub(crate) fn into_subject(self) -> S {
+        self.subject
+    }
+
     /// Begins to watch one of two of which the other stands on this.
     pub(crate) fn on(ground: Ground, engine: Engine, subject: S) -> Self {
         Self { subject, normal: Normal::on(ground, engine), before: Vec::new() }

@@ -11,6 +11,7 @@ use crate::{
     scenario::{Row, Scenario, parse, record},
     subject::Engine,
 };
+use pathwalk::Usage;
 use std::{fmt::Write, fs, path::Path};
 
 /// As many points as most walks of the tables have.
@@ -105,6 +106,7 @@ impl Held {
         }
     }
 
+    /// Holds a table against pathwalk, and sees that in the end everything is given back.
     fn hold_ours(&mut self, name: &str, scenario: &Scenario<'_>, settings: Settings) {
         let mut ours = Watched::new(Ours::new(settings)).with(Known::Shown);
         for row in &scenario.rows {
@@ -114,6 +116,18 @@ impl Held {
             }
             let got = ours.step(&row.step).answer.to_string();
             self.compare(&at(name, row.line, scenario), row, Whose::Pathwalks, &got);
+        }
+        let Usage { dentries, inodes, mounts, .. } = ours.into_subject().leave();
+        let none = Ours::new(settings).leave();
+        if (dentries, inodes, mounts) != (none.dentries, none.inodes, none.mounts) {
+            let after = after(name, scenario);
+            let _ = writeln!(
+                self.wrong,
+                "{after}: not given back: {} dentries, {} inodes, {} mounts",
+                i64::from(dentries) - i64::from(none.dentries),
+                i64::from(inodes) - i64::from(none.inodes),
+                i64::from(mounts) - i64::from(none.mounts)
+            );
         }
     }
 
