@@ -163,8 +163,8 @@ impl LockedMount<'_> {
         self.tree.attach_recursive(source, (self.parent, self.mountpoint), caller)
     }
 
-    /// Gives a mount that is to hang there the flags of the one that it will hang in, locked as they are there, and keeps what it refuses itself. It
-    /// goes when it is in the way of one below it and nobody uses it.
+    /// Gives a mount that is to hang there the flags of the one that it will hang in, locked as they are there, and keeps what
+    /// it refuses itself. It goes when it is in the way of one below it and nobody uses it.
     ///
     /// Linux: the flags that `finish_automount` gives to `do_add_mount`.
     pub(crate) fn lend_flags(&self, id: MountId) {

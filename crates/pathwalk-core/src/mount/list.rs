@@ -81,8 +81,8 @@ impl Task {
         self.statmount_in(OWN, id, mask)
     }
 
-    /// `statmount(ns_id, id, mask)`: tells of a mount in the mount namespace of a number, [`MountNamespace::id`](crate::MountNamespace::id); 0 is the
-    /// task's own. Another is seen from the first mount that hangs in the one at its bottom. Rights over one are rights over all:
+    /// `statmount(ns_id, id, mask)`: tells of a mount in the mount namespace of a number,
+    /// [`MountNamespace::id`](crate::MountNamespace::id); 0 is the task's own. Another is seen from the first mount that hangs in the one at its bottom. Rights over one are rights over all:
     /// [`Task::unshare_mounts_less_privileged`] hides no namespace. statmount(2)
     ///
     /// What is asked for is told where there is something to be told: the place of a mount that the task's root does not
@@ -147,7 +147,8 @@ impl Task {
     /// - `EINVAL`: an unknown flag.
     /// - `EOVERFLOW`: more than 1,000,000 are asked for.
     /// - `EINVAL`: no mount can have one of the numbers.
-    /// - `ENOENT`: there is no such namespace; it is another one, and the task lacks `CAP_SYS_ADMIN`, or nothing is mounted in it.
+    /// - `ENOENT`: there is no such namespace; it is another one, and the task lacks `CAP_SYS_ADMIN`; or nothing is mounted in
+    ///   it.
     /// - `ENOENT`: there is no such mount in the namespace.
     /// - `EPERM`: it cannot be reached from the task's root, and the task lacks `CAP_SYS_ADMIN`.
     pub fn listmount_in(
@@ -271,7 +272,8 @@ impl TreeGuard<'_> {
         if may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// All but what the file system must be asked for. Where it hangs is seen from `root`, whom it receives from by who asks.
+    /// All but what the file system must be asked for. Where it hangs is seen from `root`, whom it receives from by who asks,
+    /// from `own_root`.
     fn stat(
         &self,
         id: MountId,
