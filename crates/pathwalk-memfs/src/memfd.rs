@@ -75,7 +75,15 @@ impl Memfd {
         Ok(memfd)
     }
 
-    pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    /// Reads. Who reads is noted behind this, by what is known of readings before.
+    pub(crate) fn read(
+        &self,
+        space: &Space,
+        inode: InodeRef<'_>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize> {
+        self.refresh(space, inode)?;
         let mut read = 0;
         while read < buf.len() {
             let more = answer(io::pread(&self.fd, &mut buf[read..], offset + read as u64))?;
@@ -274,11 +282,8 @@ impl Opening {
 }
 
 impl OpenHandle for Opening {
-    /// Reads. Who reads is noted behind this, by what is known of readings before.
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let memfd = self.file.memfd_or_new()?;
-        memfd.refresh(&self.space, inode)?;
-        memfd.read(offset, buf)
+        self.file.memfd_or_new()?.read(&self.space, inode, offset, buf)
     }
 
     fn write(

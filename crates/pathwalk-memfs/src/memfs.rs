@@ -444,9 +444,7 @@ impl FileSystem for MemFs {
     /// None.
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if let Some(file) = self.in_memfd(inode) {
-            let memfd = file.memfd_or_new()?;
-            memfd.refresh(&self.space, inode)?;
-            return memfd.read(offset, buf);
+            return file.memfd_or_new()?.read(&self.space, inode, offset, buf);
         }
         let Some(file) = self.file(inode) else { return Ok(0) };
         let pages = file.read();

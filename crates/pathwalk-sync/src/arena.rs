@@ -231,12 +231,12 @@ mod tests {
             (striped::stripe(), first)
         };
         // Threads get stripes in turn, and other tests make threads in between: two that got the same try again.
-        let mut two = || {
+        let two = || {
             std::thread::scope(|scope| {
                 [(); 2].map(|()| scope.spawn(take_and_give)).map(|one| one.join().unwrap())
             })
         };
-        let [one, other] = std::iter::repeat_with(&mut two)
+        let [one, other] = std::iter::repeat_with(two)
             .take(100)
             .find(|[one, other]| one.0 != other.0)
             .expect("among a hundred pairs one of two stripes");

@@ -58,8 +58,8 @@ const SPARE: u32 = 16;
 /// As long as a table has no more buckets than these, it has [`SPARE`] for each slot.
 #[cfg(not(loom))]
 const ROOMY: u32 = 1 << 16;
-/// A [sparse](Table::sparse) table has so many for each slot, however large it is. With one for each, half another slot is met before the one
-/// that is looked for, and each comes from memory after the one before it; with four, an eighth.
+/// A [sparse](Table::sparse) table has so many for each slot, however large it is. With one for each, half another slot is
+/// met before the one that is looked for, and each comes from memory after the one before it; with four, an eighth.
 #[cfg(not(loom))]
 const SPARSE: u32 = 4;
 /// The models grow their tables by one bucket at a time.
