@@ -10,7 +10,7 @@ use crate::{
     generate::Generator,
     host_dir::OnHost,
     kernel::{Ground, Nursery, Sysctls, powers},
-    normal::{Pace, ground::is_known_of_host, notify::is_left_out},
+    normal::{Pace, ground::is_known_of_host, notify::is_drawn},
     ours::Settings,
     pair::Pair,
     shrink::shrink,
@@ -170,7 +170,7 @@ impl Plan {
                     .into_iter()
                     .filter(|step| self.ground.knows(&step.call))
                     .filter(|step| self.on_host.is_none() || is_known_of_host(&step.call))
-                    .filter(|step| self.engine == Engine::Library || !is_left_out(step))
+                    .filter(|step| self.engine == Engine::Library || is_drawn(step))
                     .filter_map(|step| powers().step(step))
                     .collect();
                 let found = run.make(&nursery, settings, &steps, &mut coverage);

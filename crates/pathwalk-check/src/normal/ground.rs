@@ -121,7 +121,14 @@ impl Ground {
                 *names = sorted.concat();
             }
             // They tell the type and the source, and which directory of the ext4 the root is.
-            (Call::Mounts {} | Call::Statmount { .. }, answer) => *answer = Answer::Done,
+            (
+                Call::Mounts {}
+                | Call::Statmount { .. }
+                | Call::StatmountId { .. }
+                | Call::StatmountOf { .. }
+                | Call::StatmountNs { .. },
+                answer,
+            ) => *answer = Answer::Done,
             (Call::Getflags { .. }, Answer::Number(flags)) => *flags &= !FS_EXTENT_FL,
             (
                 Call::Read { .. }

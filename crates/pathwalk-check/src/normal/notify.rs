@@ -121,15 +121,24 @@ const LEFT_OUT: &[LeftOut] = &[
     },
 ];
 
-/// What is left out otherwise: see [`is_on_path_alone`] and [`has_atime`].
+/// What is left out otherwise: see [`is_on_path_alone`], [`has_atime`] and [`is_drawn`].
 #[cfg(test)]
-const OTHERWISE: [(&str, &str); 2] = [
+const OTHERWISE: [(&str, &str); 3] = [
     (
         "reading, writing, seeking and `ftruncate` where Linux answers `EBADF`",
         "what stands for a descriptor with `O_PATH` is an open one: errors are others",
     ),
     ("the time of last access of a regular file", "one in memory is read by the kernel alone"),
+    (
+        "`pivot_root` as it is drawn; tables with it are held",
+        "who stands in the old root stays there, as said above, and one of the tasks always does",
+    ),
 ];
+
+/// Whether a call is drawn.
+pub(crate) fn is_drawn(step: &Step) -> bool {
+    !is_left_out(step) && !matches!(step.call, Call::PivotRoot { .. })
+}
 
 /// Whether a call is left out.
 pub(crate) fn is_left_out(Step { call, .. }: &Step) -> bool {
