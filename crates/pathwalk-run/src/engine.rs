@@ -20,6 +20,7 @@
 use crate::{
     answer::socket::Sockets,
     cookies::{Cookies, HostId, Known, of_thread},
+    cpu::Kept,
     credentials::Credentials,
     cwd::Remembered,
     errand::Errands,
@@ -244,7 +245,7 @@ const STRANGERS: usize = 1024;
 
 impl Engine {
     pub(crate) fn new(
-        (program, listener): (u32, Listener),
+        (program, mut listener): (u32, Listener),
         task: Task,
         virtual_: Option<Virtual>,
         cookies: Cookies,
@@ -530,7 +531,7 @@ impl Engine {
         if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
             self.room.missed();
         }
-        self.reply(call.id, reply);
+        self.reply(call, reply);
     }
 
     /// Closes what is open for what nobody has any more.
@@ -558,18 +559,35 @@ impl Engine {
     }
 
     /// Who does not wait any more needs no answer.
-    fn reply(&self, id: u64, reply: Result<Reply>) {
+    fn reply(&self, call: &Notification, reply: Result<Reply>) {
+        let id = call.id;
         let _ = match reply {
             Ok(Reply::Value(value)) => self.listener.send(id, Ok(value)),
-            Ok(Reply::Install(fd, cloexec)) => install(&self.listener, id, fd.as_fd(), cloexec),
+            Ok(Reply::Install(fd, cloexec)) => self.give(call, fd.as_fd(), cloexec),
             Ok(Reply::InstallFile(file, cloexec)) => match file.host_fd() {
-                Some(fd) => install(&self.listener, id, fd, cloexec),
+                Some(fd) => self.give(call, fd, cloexec),
                 None => self.listener.send(id, Err(Errno::EIO)),
             },
             Ok(Reply::Pass) => self.listener.pass(id),
             Ok(Reply::Later) => Ok(()),
             Err(errno) => self.listener.send(id, Err(errno)),
         };
+    }
+
+    /// Gives a thread a descriptor as the answer of its call, on this CPU where it can be kept there. It may run anywhere again before it
+    /// sees the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`install`].
+    fn give(&self, call: &Notification, fd: BorrowedFd<'_>, cloexec: Cloexec) -> Result<()> {
+        let listener = &self.listener;
+        let Some(kept) = listener.wakes_here().then(|| Kept::here(call.tid)).flatten() else {
+            return install(listener, call.id, fd, cloexec);
+        };
+        let number = listener.add_fd(call.id, fd, cloexec == Cloexec::Yes, false);
+        drop(kept);
+        listener.send(call.id, number)
     }
 
     /// Whether the thread still waits: what was read of it is its own. Of one that only looks it is not asked yet.

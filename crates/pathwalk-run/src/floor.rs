@@ -46,7 +46,7 @@ fn pass_all(args: &Args) -> std::result::Result<i32, String> {
 }
 
 /// Passes every call on, in the way in which the engine receives and answers them; returns how the program ended.
-fn serve(Launched { pid, listener, mut failure }: Launched) -> Result<i32> {
+fn serve(Launched { pid, mut listener, mut failure }: Launched) -> Result<i32> {
     listener.wake_synchronously();
     let mut watchman = Watchman::default();
     loop {

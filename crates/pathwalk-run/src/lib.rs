@@ -44,6 +44,7 @@ mod auxv;
 
 mod image;
 
+mod cpu;
 mod credentials;
 
 mod people;

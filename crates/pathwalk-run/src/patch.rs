@@ -32,6 +32,7 @@
 use crate::{
     auxv::{self, Told},
     cookies::{HostId, Known, of_thread},
+    cpu::Kept,
     credentials::Ran,
     engine::{Caller, Engine, Reply},
     kin, mapped, procfs,
@@ -145,6 +146,8 @@ struct Patch {
     refused: Option<Errno>,
     before: user_regs_struct,
     mask: u64,
+    /// Until the call is done.
+    kept: Option<Kept>,
     /// So that it is not forgotten before the thread has it.
     _known: Option<Arc<Known>>,
 }
@@ -317,6 +320,7 @@ impl Engine {
         let tid = caller.tid;
         self.still_waits(caller)?;
         ptrace::seize(tid)?;
+        let kept = Kept::here(tid);
         let number = self.listener.add_fd(caller.id, file, true, false);
         let _ = ptrace::interrupt(tid);
         let errno = number.as_ref().err().copied().unwrap_or(Errno::EINTR);
@@ -352,6 +356,7 @@ impl Engine {
                 refused,
                 before,
                 mask,
+                kept,
                 _known,
             })
         });
@@ -530,7 +535,7 @@ impl Engine {
         self.patches.forget(process);
         self.forget_called_in(process);
         self.cwds.moved();
-        let Some((tid, patch)) = patch else {
+        let Some((tid, mut patch)) = patch else {
             // Nobody found that program; or it is somebody else's, who was given the number of a thread that is gone.
             if procfs::is_of_the_program(process) {
                 process::kill(process, libc::SIGKILL);
@@ -538,6 +543,9 @@ impl Engine {
             let _ = ptrace::detach(process);
             return;
         };
+        if let Some(mut kept) = patch.kept.take() {
+            kept.renumbered(process);
+        }
         self.runs_no_more(tid, process);
         let right = match &patch.goal {
             Goal::Exec(id, _, interpreter) => {
@@ -588,6 +596,7 @@ impl Engine {
     /// The call returned: the thread sees its answer, and nothing else of it.
     fn returned(&mut self, tid: u32, process: u32) {
         let Some(mut patch) = self.patches.threads.remove(&tid) else { return };
+        patch.kept = None;
         self.runs_no_more(tid, process);
         self.cwds.moved();
         let Ok(regs) = ptrace::registers(tid) else {

@@ -51,6 +51,21 @@ cp s none; chmod 644 none; ./none 2>/dev/null || echo $?; ./missing 2>/dev/null 
     );
 }
 
+/// The supervisor keeps a thread on its own CPU while it gives it a descriptor, has it run a program or change its directory.
+#[test]
+fn threads_may_run_where_they_might() {
+    same(
+        &["nproc", "taskset", "python3"],
+        r#"for i in 1 2 3 4 5 6 7 8 9 10; do nproc; (cd / && nproc); grep Cpus_allowed_list /proc/self/status; done
+taskset -c 0 nproc; taskset -c 0 sh -c 'cd /; nproc; cat /proc/self/status' | grep -x '1\|Cpus_allowed_list:.*'
+python3 -c 'import os, threading
+before = os.sched_getaffinity(0)
+exec = lambda: os.execvp("nproc", ["nproc"])
+print(all((open("/dev/null").close(), os.sched_getaffinity(0))[1] == before for _ in range(1000)), flush=True)
+threading.Thread(target=exec).start()'"#,
+    );
+}
+
 #[test]
 fn a_program_in_memory_runs() {
     same(

@@ -64,16 +64,19 @@ pub(crate) fn install(program: &[sock_filter]) -> Result<RawFd> {
 
 /// Where the calls arrive.
 #[derive(Debug)]
-pub(crate) struct Listener(OwnedFd);
+pub(crate) struct Listener {
+    fd: OwnedFd,
+    wakes_here: bool,
+}
 
 impl Listener {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self(fd)
+        Self { fd, wakes_here: false }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 
     /// It for another thread, which hears from it that nobody is left.
@@ -82,16 +85,22 @@ impl Listener {
     ///
     /// - `EMFILE`: no descriptor is left.
     pub(crate) fn watched(&self) -> Result<(OwnedFd, PollFlags)> {
-        let fd = answer(rustix::io::fcntl_dupfd_cloexec(&self.0, 0))?;
+        let fd = answer(rustix::io::fcntl_dupfd_cloexec(&self.fd, 0))?;
         Ok((fd, PollFlags::empty()))
     }
 
     /// Wakes whoever waits on the CPU of the waker. A kernel before 6.6 does not know how, and it is no loss.
-    pub(crate) fn wake_synchronously(&self) {
+    pub(crate) fn wake_synchronously(&mut self) {
         // SAFETY: the argument is a number.
-        let _ = unsafe {
-            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP)
+        let set = unsafe {
+            libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP)
         };
+        self.wakes_here = set == 0;
+    }
+
+    /// Whether an answer wakes a thread on the CPU of who answers. Then no signal but one that kills ends its wait, either.
+    pub(crate) fn wakes_here(&self) -> bool {
+        self.wakes_here
     }
 
     /// Receives the next call; waits for one.
@@ -106,7 +115,7 @@ impl Listener {
         let notif_ptr = &raw mut notif;
         // SAFETY: the kernel writes one `seccomp_notif` there; none was ever larger than this one.
         checked(i64::from(unsafe {
-            libc::ioctl(self.0.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, notif_ptr)
+            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, notif_ptr)
         }))?;
         let data = notif.data;
         Ok(Notification { id: notif.id, tid: notif.pid, nr: data.nr as u32, args: data.args })
@@ -115,7 +124,9 @@ impl Listener {
     /// Whether the thread still waits for the answer: what was read of it by its number was its own.
     pub(crate) fn is_valid(&self, id: u64) -> bool {
         // SAFETY: the kernel reads one number there.
-        unsafe { libc::ioctl(self.0.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
+        unsafe {
+            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0
+        }
     }
 
     /// Answers a call with a value or an error.
@@ -145,7 +156,7 @@ impl Listener {
         let resp = std::ptr::from_ref(resp);
         // SAFETY: the kernel reads one `seccomp_notif_resp` there.
         checked(i64::from(unsafe {
-            libc::ioctl(self.0.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, resp)
+            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, resp)
         }))
         .map(drop)
     }
@@ -171,8 +182,9 @@ impl Listener {
             newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
         };
         // SAFETY: the kernel reads one `seccomp_notif_addfd` there.
-        let number =
-            unsafe { libc::ioctl(self.0.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const addfd) };
+        let number = unsafe {
+            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const addfd)
+        };
         if number < 0 { Err(last_errno()) } else { Ok(number.into()) }
     }
 }
