@@ -133,6 +133,8 @@ pub struct Vfs {
     pub(crate) security: Security,
     /// How many maps of owners mounts have; under the lock of the tree of mounts.
     pub(crate) idmaps: Cell32,
+    /// Not 0 if a file system ever wanted to be asked about cached names: [`Features::REVALIDATE`].
+    pub(crate) asks: Cell32,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     pub(crate) publishing: [Mutex<()>; 16],
@@ -264,6 +266,7 @@ impl Vfs {
             notify: Notify::default(),
             security: Security::default(),
             idmaps: Cell32::default(),
+            asks: Cell32::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
             goes: false,
@@ -311,6 +314,9 @@ impl Vfs {
         };
         let revalidate =
             if features.contains(Features::REVALIDATE) { dcache::REVALIDATE } else { 0 };
+        if revalidate != 0 {
+            self.asks.set(1);
+        }
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
         let unlinked = self.unlinked.alloc().ok_or(Errno::ENOSPC)?;

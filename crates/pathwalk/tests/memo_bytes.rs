@@ -48,6 +48,24 @@ fn remembered_far_away(budget: u64) -> u64 {
     bytes
 }
 
+/// How many bytes a thread has that remembers a path, and meets so many new ones that its memos sleep when it ends.
+fn remembered_asleep(budget: u64) -> u64 {
+    let config = Config { memo_bytes: budget, ..Config::default() };
+    let task = Vfs::new(config, MemFs::new()).unwrap().task(Cred::root());
+    task.mkdir("/a", 0o755).unwrap();
+    let look = || {
+        (0..5).for_each(|_| task.access("/a", AccessMode::empty()).unwrap());
+        for number in 0..600 {
+            let absent = task.access(format!("/{number}"), AccessMode::empty());
+            assert_eq!(absent, Err(pathwalk::Errno::ENOENT));
+        }
+        memo_bytes()
+    };
+    let bytes = thread::scope(|scope| scope.spawn(look).join().unwrap());
+    assert_eq!(memo_bytes(), 0, "what ended threads had is given back");
+    bytes
+}
+
 /// A machine's clock that walks in another machine.
 fn walking() -> Timespec {
     if let Some(task) = OTHER.get() {
@@ -153,6 +171,7 @@ fn threads_remember_no_more_than_the_budget() {
     assert_eq!(remembered_by(8, 1, 8 * one), 8 * one);
     assert_eq!(remembered_by(8, 1, 8 * one - 1), 7 * one, "one walks");
     assert_eq!(remembered_by(8, 1, 0), 0);
+    assert_eq!(remembered_asleep(1 << 20), one);
     #[cfg(debug_assertions)]
     assert_eq!(remembered_last(one), 2, "old texts give way");
     #[cfg(debug_assertions)]

@@ -36,7 +36,8 @@ use std::rc::Rc;
 #[cold]
 #[inline(never)]
 pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
-    if Nothing::is_remembered() {
+    let may_sleep = request.vfs.asks.get() == 0;
+    if Nothing::is_remembered() || thread::sleep_on(may_sleep) {
         return;
     }
     let hash = key(request.vfs, text);
@@ -56,7 +57,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
             }
         }
         if let Some(memos) = memos {
-            thread::put(memos);
+            thread::put_after_miss(memos, may_sleep);
         }
     });
 }

@@ -1,6 +1,8 @@
 //! What a thread keeps: its memos, in sets by their texts' hashes, and which texts it met.
 
 use super::{super::Request, Beyond, Memo, Root, key};
+#[cfg(test)]
+use crate::dcache::DentryId;
 use crate::vfs::Vfs;
 use parking_lot::Mutex;
 use pathwalk_sync::{Cell64, seq::era};
@@ -17,11 +19,25 @@ const SETS: usize = 256;
 const WAYS: usize = 4;
 /// Of so many pairs of texts it is noted what was asked after them.
 const PAIRS: usize = 4096;
+/// So many misses are looked at together. If they took longer than the hits among them saved, the memos sleep.
+const WINDOW: u32 = 512;
+/// A miss takes as long as so many steps of a walk: the text is hashed, looked for, and noted.
+const MISS: u64 = 4;
+/// So many steps a symlink, a mount or whatever matters beside dentries stands for at least.
+pub(super) const OTHER: u64 = 4;
+/// They sleep for so many misses the first time, twice as many the next, …
+const NAP: u32 = 512;
+/// … up to so many doublings.
+const DOZED: u32 = 4;
 
 thread_local! {
     /// The memos; taken out while they are looked at. Nothing is dropped here: so nobody asks, at each look, whether the
     /// thread has ended; but what is put over something is lost.
     static MEMOS: Cell<ManuallyDrop<Option<Box<Memos>>>> = const { Cell::new(NO_MEMOS) };
+    /// The memos while they sleep: not in their place, so nobody looks for them.
+    static ASLEEP: Cell<ManuallyDrop<Option<Box<Memos>>>> = const { Cell::new(NO_MEMOS) };
+    /// So many more misses do they sleep.
+    static SLEEP: Cell<u32> = const { Cell::new(0) };
     static END: End = const { End };
     /// Nothing is remembered: see [`Nothing`].
     static NOTHING: Cell<bool> = const { Cell::new(false) };
@@ -52,7 +68,40 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         drop(take());
+        drop(ManuallyDrop::into_inner(ASLEEP.replace(NO_MEMOS)));
+        SLEEP.set(0);
     }
+}
+
+/// Puts the memos back after a miss, or to sleep, if they may and were of no use.
+///
+/// To look for a text in vain, twice a path, takes as long as some steps of a walk, and more where the memos and the walk do not fit into
+/// the cache together.
+pub(super) fn put_after_miss(mut memos: Box<Memos>, may_sleep: bool) {
+    match memos.missed() {
+        Some(nap) if may_sleep => {
+            SLEEP.set(nap);
+            let before = ASLEEP.replace(ManuallyDrop::new(Some(memos)));
+            debug_assert!(before.is_none(), "they were awake");
+        }
+        _ => put(memos),
+    }
+}
+
+/// Whether the memos sleep on after a miss. The last one wakes them, and one where they are not to sleep does at once.
+pub(super) fn sleep_on(may_sleep: bool) -> bool {
+    let left = SLEEP.get();
+    if left == 0 {
+        return false;
+    }
+    let left = if may_sleep { left - 1 } else { 0 };
+    SLEEP.set(left);
+    if left == 0
+        && let Some(memos) = ManuallyDrop::into_inner(ASLEEP.replace(NO_MEMOS))
+    {
+        put(memos);
+    }
+    may_sleep
 }
 
 /// While it is there, its thread remembers nothing, and notes nothing that it meets.
@@ -104,6 +153,13 @@ pub(super) struct Memos {
     pair: Cell<u16>,
     /// … and what that says: where the next one may be.
     guess: Cell<u16>,
+    /// How many were found since one was not.
+    hits: Cell<u32>,
+    /// How many were not since that was last looked at, and how many steps those that were found have saved.
+    misses: u32,
+    saved: u64,
+    /// So often in a row they were put to sleep.
+    dozed: u32,
 }
 
 /// The texts that hash alike.
@@ -139,6 +195,10 @@ impl Memos {
             last: Cell::new(0),
             pair: Cell::new(0),
             guess: Cell::new(0),
+            hits: Cell::new(0),
+            misses: 0,
+            saved: 0,
+            dozed: 0,
         }))
     }
 
@@ -175,6 +235,27 @@ impl Memos {
         let pair = (pair.wrapping_mul(0x9e37_79b1) >> 16) as u16;
         self.pair.set(pair);
         self.guess.set(self.after[usize::from(pair) % PAIRS].get());
+        self.hits.set(self.hits.get().wrapping_add(1));
+    }
+
+    /// A text was not found; answers for how many misses the memos are to sleep now.
+    ///
+    /// Of what was found since the miss before it is the last that is looked at.
+    fn missed(&mut self) -> Option<u32> {
+        let hits = self.hits.replace(0);
+        if hits > 0 {
+            let steps = self.at(self.last.get()).map_or(0, Memo::steps);
+            self.saved = self.saved.saturating_add(u64::from(hits) * steps);
+        }
+        self.misses += 1;
+        if self.misses < WINDOW {
+            return None;
+        }
+        let useful = self.saved >= MISS * u64::from(WINDOW);
+        (self.misses, self.saved) = (0, 0);
+        let nap = NAP << self.dozed;
+        self.dozed = if useful { 0 } else { (self.dozed + 1).min(DOZED) };
+        (!useful).then_some(nap)
     }
 
     /// Whether the memos are of now. Asked last: see [`era`].
@@ -434,10 +515,80 @@ pub fn own_ranges() -> Vec<Range<usize>> {
         let at = std::ptr::from_ref(it).cast::<()>().addr();
         at..at + size_of_val(it)
     }
-    let mut ranges = vec![MEMOS.with(of), NOTES.with(of)];
-    if let Some(memos) = take() {
-        ranges.extend([of(&*memos), of(&*memos.all)]);
-        put(memos);
+    let mut ranges = vec![MEMOS.with(of), NOTES.with(of), ASLEEP.with(of), SLEEP.with(of)];
+    for memos in [&MEMOS, &ASLEEP] {
+        let kept = memos.replace(NO_MEMOS);
+        ranges.extend(kept.iter().flat_map(|memos| [of(&**memos), of(&*memos.all)]));
+        memos.set(kept);
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn miss() {
+        if !sleep_on(true) {
+            put_after_miss(take().expect("who does not sleep is in its place"), true);
+        }
+    }
+
+    fn awake() -> bool {
+        let memos = take();
+        let awake = memos.is_some();
+        memos.into_iter().for_each(put);
+        awake
+    }
+
+    /// Memos, of which the first has so many steps.
+    fn memos(steps: u32) -> Box<Memos> {
+        let mut memos = Memos::new(1 << 24).unwrap();
+        let at = memos.push(1 << 24).unwrap();
+        for step in &mut memos.all[usize::from(at)].few[..steps as usize] {
+            step.0 = DentryId(1);
+        }
+        memos
+    }
+
+    #[test]
+    fn memos_that_are_of_no_use_sleep_longer_each_time_and_wake() {
+        put(memos(0));
+        for nap in [512, 1024, 2048, 4096, 8192, 8192] {
+            for _ in 0..WINDOW {
+                assert!(awake());
+                miss();
+            }
+            for _ in 0..nap {
+                assert!(!awake());
+                miss();
+            }
+        }
+        assert!(awake());
+        (0..WINDOW).for_each(|_| miss());
+        assert!(!awake());
+        assert!(!sleep_on(false), "who is not to sleep wakes at once");
+        assert!(awake());
+        (0..2 * WINDOW).for_each(|_| put_after_miss(take().unwrap(), false));
+        assert!(awake());
+        drop(take());
+    }
+
+    #[test]
+    fn a_hit_is_worth_the_steps_that_it_saves() {
+        for (steps, hits, useful) in [(3, 1, false), (4, 1, true), (2, 1, false), (2, 2, true)] {
+            put(memos(steps));
+            for _ in 0..WINDOW {
+                let memos = take().unwrap();
+                (0..hits).for_each(|_| memos.came_to(0));
+                put(memos);
+                miss();
+            }
+            assert_eq!(awake(), useful, "{hits} hits of {steps} steps for each miss");
+            for _ in 0..NAP {
+                sleep_on(true);
+            }
+            drop(take());
+        }
+    }
 }
