@@ -6,7 +6,7 @@ use crate::{
     reach::show,
     watch::{Believed, Watches, each},
 };
-use pathwalk_abi::{Errno, FileType, Result};
+use pathwalk_abi::{Errno, Result};
 use pathwalk_core::{InodeRef, fs::CachedName};
 use rustix::fs::StatxAttributes;
 use std::{mem::replace, os::fd::AsFd, sync::Arc};
@@ -293,18 +293,11 @@ impl Shared {
         Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
     }
 
-    /// Notes what the host said of a name.
-    pub(crate) fn after_lookup(
-        &self,
-        dir: InodeRef<'_>,
-        name: &[u8],
-        found: Option<(&Node, u32)>,
-        seen: Option<u64>,
-    ) {
-        if let (Some(watches), Some(seen)) = (self.believed(), seen)
-            && found.is_none_or(|(node, nlink)| nlink == 1 || node.kind() == FileType::Directory)
-        {
-            watches.learn(dir.node(), name, found.map(|(node, _)| node.id), seen);
+    /// Notes that the host has nothing by a name. What it found is noted when it is asked about for the second time: an inode that the
+    /// cache had before keeps its attributes, those of which this name's directory told nobody.
+    pub(crate) fn is_absent(&self, dir: InodeRef<'_>, name: &[u8], seen: Option<u64>) {
+        if let (Some(watches), Some(seen)) = (self.believed(), seen) {
+            watches.learn(dir.node(), name, None, seen);
         }
     }
 }

@@ -259,15 +259,13 @@ impl Shared {
         let stat = match self.host.statx(held.as_fd(), name) {
             Ok(stat) => stat,
             Err(Errno::ENOENT) => {
-                self.after_lookup(dir, name, None, seen);
+                self.is_absent(dir, name, seen);
                 return Ok(None);
             }
             Err(errno) => return Err(errno),
         };
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
-        let (node, found) = self.found(dir.node(), name, &stat, attr);
-        self.after_lookup(dir, name, Some((&node, attr.nlink)), seen);
-        Ok(Some(found))
+        Ok(Some(self.found(dir.node(), name, &stat, attr).1))
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {

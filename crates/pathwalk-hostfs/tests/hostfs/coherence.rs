@@ -378,3 +378,20 @@ fn what_is_heard_of_a_directory_is_the_answer_of_the_call_that_heard_it() {
         (0..3).for_each(|_| assert_eq!(look(path), Err(Errno::EACCES), "{path}"));
     }
 }
+
+/// The inode stays while somebody holds it: what the lookup by the new name heard is of it.
+#[test]
+fn a_file_that_others_moved_is_told_about_as_it_is() {
+    each(|ground| {
+        let task = &ground.task;
+        let file = task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap();
+        let size = |path: &str| often(|| task.stat(path).map(|stat| stat.st_size));
+        assert_eq!(size("/a/b/c/file"), Ok(1));
+        elsewhere(ground, "mv a/b/c/file a/b/c/moved; echo 1234 > a/b/c/moved");
+        assert_eq!(size("/a/b/c/moved"), Ok(5));
+        assert_eq!(task.fstat(&file).unwrap().st_size, 5);
+        elsewhere(ground, "mv a/b/c/moved a/b/c/file; chmod 640 a/b/c/file");
+        let mode = |path: &str| often(|| task.stat(path).map(|stat| stat.st_mode & 0o777));
+        assert_eq!(mode("/a/b/c/file"), Ok(0o640));
+    });
+}
