@@ -59,7 +59,8 @@ impl Shared {
             (Err(errno), _) => return Err(errno),
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
-                let single = attr.nlink == 1 || node.is_directory();
+                let mounted = stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+                let told = node.is_directory() || attr.nlink == 1 && !mounted;
                 if !show(&node, inode, turn.unwrap_or(0), &attr) {
                     return Ok(false);
                 }
@@ -68,8 +69,8 @@ impl Shared {
                     watches.fresh(node.id, version);
                 }
                 if let (Some(watches), Some(seen)) = (self.believed(), seen) {
-                    // What has other names can be changed by those.
-                    if single {
+                    // What has other names can be changed by those, and of what is mounted here its own directory is told.
+                    if told {
                         watches.learn(dir.node(), name, Some(node.id), seen);
                     }
                 }

@@ -17,7 +17,8 @@ pub enum Coherence {
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
     /// is written through memory maps, not what other machines do on a network file system, and of a file that they give one
-    /// more name neither that it has one nor what they do by it. Names that nobody touched
+    /// more name neither that it has one nor what they do by it. What they mount and unmount is seen if the directory is in a mount of
+    /// this process's mount namespace. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched is [`Strict`](Self::Strict).
     Watched,

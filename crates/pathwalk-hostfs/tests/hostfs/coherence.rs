@@ -282,6 +282,29 @@ fn mounts_of_the_host_are_noticed() {
     });
 }
 
+/// What is written to a file that is mounted on a name, is told where it has its own.
+#[test]
+fn what_becomes_of_a_mounted_file_is_noticed() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: only root mounts something");
+        return;
+    }
+    each(|ground| {
+        let size = || often(|| ground.task.stat("/a/b/c/file").map(|stat| stat.st_size));
+        fs::write(ground.host("over"), "12345").unwrap();
+        for _ in 0..3 {
+            assert_eq!(size(), Ok(1));
+            elsewhere(ground, "mount --bind over a/b/c/file");
+            assert_eq!(size(), Ok(5));
+            elsewhere(ground, "echo 123456 > over");
+            assert_eq!(size(), Ok(7));
+            elsewhere(ground, "printf 12345 > over");
+            assert_eq!(size(), Ok(5));
+            elsewhere(ground, "umount -l a/b/c/file");
+        }
+    });
+}
+
 #[test]
 fn a_remembered_symlink_is_what_is_not_followed() {
     each(|ground| {
