@@ -452,6 +452,8 @@ impl Host {
 
     /// Watches a directory that is held: its names, what they stand for but for their contents, and itself; and with that the
     /// contents too.
+    ///
+    /// Not that anybody reads (`IN_ACCESS`): each reading of ours would be told, and what is read be asked about at each use.
     pub(crate) fn add_watch(
         &self,
         news: &News,

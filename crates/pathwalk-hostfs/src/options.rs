@@ -16,8 +16,9 @@ pub enum Coherence {
     /// in when its name was last asked about.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
-    /// is written through memory maps, not what other machines do on a network file system, and of a file that they give one
-    /// more name neither that it has one nor what they do by it. What they mount and unmount is seen if the directory is in a mount of
+    /// is written through memory maps, not what other machines do on a network file system, of a file that they give one
+    /// more name neither that it has one nor what they do by it, and not that they read a file or set the time of its last reading
+    /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
     /// this process's mount namespace. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched is [`Strict`](Self::Strict).
