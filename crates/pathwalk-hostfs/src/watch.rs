@@ -35,6 +35,9 @@ use std::{
 /// Where more names are known, of all directories, all are forgotten.
 const MOST: usize = 1 << 16;
 
+/// So often it is tried to watch a directory while others' watches are taken away.
+const MOST_TRIES: u32 = 8;
+
 /// What is believed of a name while nothing was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
@@ -60,6 +63,8 @@ struct Table {
     by_number: HashMap<i32, u64>,
     /// How often anything was heard.
     heard: u64,
+    /// How many watches were taken away.
+    ends: u64,
     /// How many names are known.
     names: usize,
     ways: Ways,
@@ -175,7 +180,7 @@ impl Watches {
     /// - `ENOENT`, `EACCES`: there is no /proc.
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
         let (dirs, ways) = (Clock::new(most), Ways::default());
-        let table = Table { dirs, by_number: HashMap::new(), heard: 0, names: 0, ways };
+        let table = Table { dirs, by_number: HashMap::new(), heard: 0, ends: 0, names: 0, ways };
         Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
     }
 
@@ -199,25 +204,27 @@ impl Watches {
         if names_only && !host.tells_all(held).unwrap_or(false) {
             return None;
         }
-        let mut table = self.table.lock();
-        if let Some(dir) = table.dirs.get(dir).filter(|dir| !dir.unsure) {
-            return Some(dir.version);
+        self.enter(host, dir, || host.add_watch(&self.news, held, !names_only).ok())
+    }
+
+    /// Enters a directory under the number that the host gives its watch. The table is not locked while the host is asked: a directory
+    /// of which it does not answer is nobody else's concern.
+    fn enter(&self, host: &Host, dir: u64, add: impl Fn() -> Option<i32>) -> Option<u64> {
+        for _ in 0..MOST_TRIES {
+            let before = self.table.lock().ends;
+            let number = add()?;
+            let mut table = self.table.lock();
+            // What the host told of this number until now, it told before it is asked about a name. But what was watched already had
+            // that number before, and may have lost it since: by us, as the kernel ends no watch of what is held.
+            if table.ends == before {
+                return Some(table.enter(host, &self.news, dir, number));
+            }
+            if !table.by_number.contains_key(&number) {
+                table.ends += 1;
+                host.remove_watch(&self.news, number);
+            }
         }
-        let number = host.add_watch(&self.news, held, !names_only).ok()?;
-        // What is watched already has one number: an older node of the same directory, or this one that was not sure of it.
-        if let Some(other) = table.by_number.insert(number, dir)
-            && let Some(gone) = table.dirs.remove(other)
-        {
-            table.names -= gone.known.count;
-        }
-        table.heard += 1;
-        // None that it had when it was watched before.
-        let version = table.heard;
-        let new = Dir { number, version, known: Names::default(), fresh: false, unsure: false };
-        if let Some((node, gone)) = table.dirs.put(dir, new) {
-            table.end(host, &self.news, node, &gone);
-        }
-        Some(version)
+        None
     }
 
     /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none.
@@ -290,6 +297,34 @@ impl Watches {
 }
 
 impl Table {
+    /// Notes that a directory is watched under that number, and gives its version.
+    fn enter(&mut self, host: &Host, news: &News, dir: u64, number: i32) -> u64 {
+        if let Some(known) = self.dirs.get(dir)
+            && known.number == number
+            && !known.unsure
+        {
+            return known.version;
+        }
+        // What is watched already has one number: an older node of the same directory, or this one that was not sure of it.
+        for other in [self.by_number.get(&number).copied(), Some(dir)].into_iter().flatten() {
+            if let Some(gone) = self.dirs.remove(other) {
+                self.names -= gone.known.count;
+                if self.by_number.get(&gone.number) == Some(&other) {
+                    self.by_number.remove(&gone.number);
+                }
+            }
+        }
+        self.by_number.insert(number, dir);
+        self.heard += 1;
+        // None that it had when it was watched before.
+        let version = self.heard;
+        let new = Dir { number, version, known: Names::default(), fresh: false, unsure: false };
+        if let Some((node, gone)) = self.dirs.put(dir, new) {
+            self.end(host, news, node, &gone);
+        }
+        version
+    }
+
     /// As [`Watches::leads`], name by name.
     fn leads(&mut self, mut dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
         let mut way = Vec::new();
@@ -347,6 +382,7 @@ impl Table {
         // A later node of the same directory may have its number.
         if self.by_number.get(&gone.number) == Some(&node) {
             self.by_number.remove(&gone.number);
+            self.ends += 1;
             host.remove_watch(news, gone.number);
         }
     }
@@ -470,6 +506,41 @@ mod tests {
         assert_eq!(watches.version(2), None);
         watches.learn(2, b"other", None, watch(2));
         assert_eq!(watches.leads(&host, 2, &[b"other"]), Some(None));
+    }
+
+    /// The host may take as long as it likes to watch a directory: meanwhile others are watched, and no more.
+    #[test]
+    fn nobody_waits_for_who_is_watched() {
+        let host = Host::new(true);
+        let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = std::fs::File::open(dir.path()).expect("it is there");
+        watches.watch(&host, 1, held.as_fd()).expect("it is watched");
+        let asked = AtomicU32::new(0);
+        let version = watches.enter(&host, 2, || {
+            let number = host.add_watch(&watches.news, held.as_fd(), true).ok();
+            assert!(watches.table.try_lock().is_some());
+            // By the first number nothing is told any more.
+            if asked.fetch_add(1, Relaxed) == 0 {
+                watches.forget(&host, 1);
+            }
+            number
+        });
+        watches.learn(2, b"name", None, version.expect("it is watched"));
+        assert_eq!(asked.into_inner(), 2);
+        assert_eq!(watches.leads(&host, 2, &[b"name"]), Some(None));
+        std::fs::write(dir.path().join("name"), "").expect("it is new");
+        assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
+        // Where that does not end it is given up, and nothing stays watched.
+        let given_up = watches.enter(&host, 3, || {
+            let number = host.add_watch(&watches.news, held.as_fd(), true).ok();
+            watches.forget(&host, 2);
+            watches.watch(&host, 2, held.as_fd());
+            watches.forget(&host, 2);
+            number
+        });
+        assert_eq!(given_up, None);
+        assert!(watches.table.lock().by_number.is_empty());
     }
 
     #[test]
