@@ -14,20 +14,23 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Clock<T> {
     held: FxHashMap<u64, Held<T>>,
-    /// Each node of `held` once, and some that are gone.
-    order: VecDeque<u64>,
+    /// Each node of `held` once with the turn of it, and some that are gone, or were and came again.
+    order: VecDeque<(u64, u64)>,
+    /// How often one came.
+    turns: u64,
     limit: usize,
 }
 
 #[derive(Debug)]
 struct Held<T> {
     what: T,
+    turn: u64,
     used: bool,
 }
 
 impl<T> Clock<T> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { held: FxHashMap::default(), order: VecDeque::new(), limit: limit.max(1) }
+        Self { held: FxHashMap::default(), order: VecDeque::new(), turns: 0, limit: limit.max(1) }
     }
 
     /// What is held for a node, which is used now.
@@ -41,8 +44,16 @@ impl<T> Clock<T> {
     pub(crate) fn put(&mut self, node: u64, what: T) -> Option<(u64, T)> {
         let full = self.held.len() >= self.limit && !self.held.contains_key(&node);
         let gone = if full { self.turn() } else { None };
-        if self.held.insert(node, Held { what, used: false }).is_none() {
-            self.order.push_back(node);
+        match self.held.entry(node) {
+            Entry::Occupied(mut held) => {
+                let turn = held.get().turn;
+                held.insert(Held { what, turn, used: false });
+            }
+            Entry::Vacant(none) => {
+                self.turns += 1;
+                none.insert(Held { what, turn: self.turns, used: false });
+                self.order.push_back((node, self.turns));
+            }
         }
         gone
     }
@@ -51,7 +62,8 @@ impl<T> Clock<T> {
     pub(crate) fn remove(&mut self, node: u64) -> Option<T> {
         let gone = self.held.remove(&node)?;
         if self.order.len() > 2 * self.held.len() + 16 {
-            self.order.retain(|node| self.held.contains_key(node));
+            let stands = |node, turn| self.held.get(&node).is_some_and(|held| held.turn == turn);
+            self.order.retain(|&(node, turn)| stands(node, turn));
         }
         Some(gone.what)
     }
@@ -77,10 +89,13 @@ impl<T> Clock<T> {
     /// Moves the hand until somebody is let go of; none where nothing is held.
     fn turn(&mut self) -> Option<(u64, T)> {
         loop {
-            let node = self.order.pop_front()?;
+            let (node, turn) = self.order.pop_front()?;
             let Entry::Occupied(mut held) = self.held.entry(node) else { continue };
+            if held.get().turn != turn {
+                continue;
+            }
             if take(&mut held.get_mut().used) {
-                self.order.push_back(node);
+                self.order.push_back((node, turn));
             } else {
                 return Some((node, held.remove().what));
             }
@@ -121,6 +136,19 @@ mod tests {
         }
         assert!(!clock.halve());
         assert_eq!(Arc::strong_count(&what), 1, "all were closed");
+    }
+
+    #[test]
+    fn who_came_again_has_one_turn() {
+        let mut clock = Clock::new(2);
+        let what = Arc::new(());
+        clock.put(1, Arc::clone(&what));
+        clock.remove(1);
+        clock.put(1, Arc::clone(&what));
+        clock.put(2, Arc::clone(&what));
+        assert!(clock.get(1).is_some());
+        let gone = clock.put(3, Arc::clone(&what));
+        assert_eq!(gone.map(|(node, _)| node), Some(2), "the other was used");
     }
 
     #[test]
