@@ -32,6 +32,10 @@ const BELOW: ResolveFlags =
 /// Longer runs of names are walked in pieces: the host takes 4095 bytes at a time.
 const LONGEST: usize = 4000;
 
+/// So often a walk is begun of which the host cannot tell whether it led out: one with `..`, if anything was moved meanwhile. Where a
+/// process did nothing but that it was one of eleven, and of a million three in a row at most.
+const MOST_TRIES: u32 = 64;
+
 /// The file systems that tell by inotify(7) of all that happens to names, whoever does it: nothing else changes what is on them.
 /// Their `f_type` of statfs(2): ext2, ext3 and ext4, XFS, Btrfs, F2FS, tmpfs.
 const TELLS_ALL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
@@ -136,6 +140,7 @@ impl Host {
     /// # Errors
     ///
     /// - `ENOENT`, `ENOTDIR`, `ELOOP`, `EXDEV`: it leads nowhere, or would lead out.
+    /// - `EAGAIN`: whether it led out was not to be told, however often it was tried.
     pub(crate) fn open_below(&self, dir: BorrowedFd<'_>, names: &[&[u8]]) -> Result<OwnedFd> {
         debug_assert!(!names.is_empty(), "the directory itself is at hand");
         let mut at: Option<OwnedFd> = None;
@@ -156,13 +161,14 @@ impl Host {
         if !self.openat2 {
             return self.call(|| fs::openat(dir, piece, flags, Mode::empty()));
         }
-        loop {
+        for _ in 1..MOST_TRIES {
             match self.call(|| fs::openat2(dir, piece, flags, Mode::empty(), BELOW)) {
                 // The host could not tell that it stayed below, for something was moved meanwhile.
                 Err(Errno::EAGAIN) => {}
                 answer => return answer,
             }
         }
+        self.call(|| fs::openat2(dir, piece, flags, Mode::empty(), BELOW))
     }
 
     /// Holds what a name stands for.
