@@ -9,7 +9,11 @@ use crate::{
 use pathwalk_abi::{Errno, Result};
 use pathwalk_core::{InodeRef, fs::CachedName};
 use rustix::fs::StatxAttributes;
-use std::{mem::replace, os::fd::AsFd, sync::Arc};
+use std::{
+    mem::replace,
+    os::fd::AsFd,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
@@ -20,7 +24,23 @@ type Named<'a> = (InodeRef<'a>, Arc<Node>);
 impl Shared {
     /// Who tells what others do, if there is anybody yet.
     pub(crate) fn watches(&self) -> Option<&Watches> {
-        self.watches.get()?.as_ref()
+        self.watches.get()
+    }
+
+    /// The same, and where there is nobody yet it is tried: less and less often, as long as that fails.
+    fn begin_to_watch(&self) -> Option<&Watches> {
+        if self.watches.get().is_none() {
+            let tries = self.tries.fetch_add(1, Relaxed).saturating_add(1);
+            let here = || self.host.is_mounted_here(self.root.as_fd()).unwrap_or(false);
+            if tries.is_power_of_two()
+                && here()
+                && let Ok(new) = Watches::new(&self.host, Believed::Names, self.options.watches)
+            {
+                // Of two that began at once one is kept.
+                _ = self.watches.set(new);
+            }
+        }
+        self.watches()
     }
 
     /// The same where all that it does not tell of is believed.
@@ -223,12 +243,7 @@ impl Shared {
     ///
     /// Those of [`Shared::reach`], and whatever the host answers.
     fn learn(&self, dir: InodeRef<'_>, names: &[&[u8]]) -> Result<bool> {
-        let watches = self.watches.get_or_init(|| {
-            let here = self.host.is_mounted_here(self.root.as_fd()).unwrap_or(false);
-            let new = || Watches::new(&self.host, Believed::Names, self.options.watches).ok();
-            here.then(new).flatten()
-        });
-        let Some(watches) = watches else { return Ok(false) };
+        let Some(watches) = self.begin_to_watch() else { return Ok(false) };
         let mut way = Vec::new();
         let mut at = self.node(dir)?;
         for name in each(names) {
@@ -259,7 +274,9 @@ impl Shared {
                     Err(errno) => return Err(errno),
                 },
             };
-            watches.learn(at.id, name, below.as_ref().map(|node| node.id), seen);
+            if !watches.learn(at.id, name, below.as_ref().map(|node| node.id), seen) {
+                return Ok(false);
+            }
             let Some(below) = below else { break };
             way.push(replace(&mut at, below));
         }

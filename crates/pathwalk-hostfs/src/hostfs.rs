@@ -31,7 +31,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
 };
 
@@ -54,7 +54,9 @@ pub(crate) struct Shared {
     pub(crate) pool: Mutex<Clock<Arc<OwnedFd>>>,
     pub(crate) options: HostOptions,
     /// Who tells what others do, where that is wanted and can be had; from when it is worth it.
-    pub(crate) watches: OnceLock<Option<Watches>>,
+    pub(crate) watches: OnceLock<Watches>,
+    /// How often it was asked for that before there was any.
+    pub(crate) tries: AtomicU32,
     pub(crate) asked: Asked,
     source: Vec<u8>,
     features: Features,
@@ -102,10 +104,8 @@ impl HostFs {
         let at_once = options.coherence == Coherence::Strict && host.goes_up();
         features.set(Features::REVALIDATE_PATH, at_once || watched);
         let watches = OnceLock::new();
-        if options.coherence == Coherence::Exclusive {
-            _ = watches.set(None);
-        } else if watched {
-            _ = watches.set(Some(Watches::new(&host, Believed::All, options.watches)?));
+        if watched {
+            _ = watches.set(Watches::new(&host, Believed::All, options.watches)?);
         }
         let nodes = Nodes::new();
         // Answered once more than the cache will say: it stays.
@@ -119,6 +119,7 @@ impl HostFs {
             pool: Mutex::new(Clock::new(options.handles.min(spare))),
             options,
             watches,
+            tries: AtomicU32::new(0),
             asked: Asked::new(),
             source,
             features,

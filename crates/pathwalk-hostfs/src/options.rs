@@ -38,8 +38,10 @@ pub struct HostOptions {
     /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
     /// How many directories are watched at most, where others change them too; 0 where nothing is to be believed that the host was not
-    /// asked about, which [`Coherence::Watched`] cannot do without. The host has a limit of its own,
-    /// `/proc/sys/fs/inotify/max_user_watches`.
+    /// asked about, which [`Coherence::Watched`] cannot do without. The host has limits of its own, in
+    /// `/proc/sys/fs/inotify`: `max_user_watches`, and `max_user_instances`, mostly 128, of which each such directory is one. Beyond
+    /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each
+    /// time, and tries again.
     pub watches: usize,
     /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
     /// somebody opens the other. So is what is opened without `O_NONBLOCK` of a device that may wait for what is at its other end, as

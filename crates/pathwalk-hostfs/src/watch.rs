@@ -227,20 +227,23 @@ impl Watches {
         None
     }
 
-    /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none.
-    pub(crate) fn learn(&self, dir: u64, name: &[u8], node: Option<u64>, version: u64) {
+    /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none. Says whether it
+    /// still had it.
+    pub(crate) fn learn(&self, dir: u64, name: &[u8], node: Option<u64>, version: u64) -> bool {
         let mut table = self.table.lock();
         let table = &mut *table;
         if table.names >= MOST {
             table.forget_all(false);
         }
-        if let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) {
-            match dir.known.insert(name, node) {
-                None => table.names += 1,
-                // The file was forgotten and found again.
-                Some(before) => table.heard += u64::from(before != node),
-            }
+        let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) else {
+            return false;
+        };
+        match dir.known.insert(name, node) {
+            None => table.names += 1,
+            // The file was forgotten and found again.
+            Some(before) => table.heard += u64::from(before != node),
         }
+        true
     }
 
     /// The version of a directory, if it is watched.

@@ -1,13 +1,15 @@
 //! What another process changes: when it is seen.
 
-use crate::common::Ground;
+use crate::common::{Ground, as_ordinary_user};
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, OpenFlags,
     mode::{S_IFDIR, S_IFLNK, S_IFMT},
 };
 use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostOptions};
+use rustix::fs::inotify;
 use std::{
+    env,
     fmt::Debug,
     fs,
     os::unix::fs::{MetadataExt, symlink},
@@ -218,6 +220,35 @@ fn strict_watches_what_is_asked_for_again_and_again() {
     elsewhere(&ground, "mv a/b/c/none a/b/c/file");
     (0..20).for_each(|_| look());
     assert_eq!(ground.calls(look), 6);
+}
+
+/// A user has so many queues: in a process of a user of whom no other test takes any.
+#[test]
+fn strict_watches_when_a_queue_is_left_again() {
+    let test = "coherence::strict_watches_when_a_queue_is_left_again";
+    as_ordinary_user(4322, test, || {
+        if env::args().all(|arg| arg != test) {
+            eprintln!("not tried: only root runs it as a user of its own");
+            return;
+        }
+        let mut queues = Vec::new();
+        while let Ok(queue) = inotify::init(inotify::CreateFlags::CLOEXEC) {
+            queues.push(queue);
+        }
+        let ground = ground(Coherence::Strict);
+        let look = || {
+            assert_eq!(ground.task.access("/a/b/none", AccessMode::empty()), Err(Errno::ENOENT));
+        };
+        (0..20).for_each(|_| look());
+        queues.clear();
+        (0..200).for_each(|_| look());
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let open = open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        let has_queue = open.filter(|file| file.as_os_str() == "anon_inode:inotify").count();
+        assert_eq!((has_queue, ground.calls(look)), (1, 1));
+        elsewhere(&ground, "touch a/b/none");
+        assert_eq!(ground.task.access("/a/b/none", AccessMode::empty()), Ok(()));
+    });
 }
 
 #[test]

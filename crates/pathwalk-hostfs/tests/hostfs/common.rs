@@ -2,9 +2,11 @@
 
 use pathwalk_core::{Config, Cred, Task, Vfs};
 use pathwalk_hostfs::{HostFs, HostOptions};
+use rustix::process::geteuid;
 use std::{
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt, process::CommandExt},
     path::PathBuf,
+    process::Command,
     sync::Arc,
 };
 use tempfile::TempDir;
@@ -45,6 +47,20 @@ impl Ground {
         let before = self.fs.host_calls();
         f();
         self.fs.host_calls() - before
+    }
+}
+
+/// As an ordinary user of the host, in a process of its own if this one is root.
+pub(crate) fn as_ordinary_user(uid: u32, test: &str, f: impl FnOnce()) {
+    if !geteuid().is_root() {
+        return f();
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", test, "--test-threads=1"]).uid(uid).gid(uid).current_dir("/");
+    // What cannot be run by others is not run.
+    match command.env("TMPDIR", "/tmp").status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => println!("SKIPPED: no process of another user: {error}"),
     }
 }
 

@@ -1,17 +1,13 @@
 //! Whose the files are.
 
-use crate::common::Ground;
+use crate::common::{Ground, as_ordinary_user};
 use pathwalk_abi::{Dev, Errno, FileType, OpenFlags, XattrFlags, mode};
 use pathwalk_core::{Config, Cred, Task, Vfs};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions, IdMap, IdRange, Identities};
 use rustix::process::{getegid, geteuid};
-use std::{
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, chown},
-        process::CommandExt,
-    },
-    process::Command,
+use std::os::unix::{
+    ffi::OsStrExt,
+    fs::{MetadataExt, chown},
 };
 
 /// A machine of its own on the directory, for who is root there.
@@ -39,23 +35,9 @@ fn kinds(task: &Task, path: &str) -> Vec<FileType> {
     kinds
 }
 
-/// As an ordinary user of the host, in a process of its own if this one is root.
-fn as_ordinary_user(test: &str, f: impl FnOnce()) {
-    if !geteuid().is_root() {
-        return f();
-    }
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["--exact", test, "--test-threads=1"]).uid(4321).gid(4321).current_dir("/");
-    // What cannot be run by others is not run.
-    match command.env("TMPDIR", "/tmp").status() {
-        Ok(status) => assert!(status.success()),
-        Err(error) => println!("SKIPPED: no process of another user: {error}"),
-    }
-}
-
 #[test]
 fn an_ordinary_user_holds_the_files_of_another_world() {
-    as_ordinary_user("identities::an_ordinary_user_holds_the_files_of_another_world", || {
+    as_ordinary_user(4321, "identities::an_ordinary_user_holds_the_files_of_another_world", || {
         for coherence in [Coherence::Exclusive, Coherence::Strict, Coherence::Watched] {
             another_world(coherence);
         }
