@@ -213,10 +213,17 @@ impl Cookies {
     ///
     /// # Errors
     ///
-    /// Those of making files in the private directory.
+    /// - those of making files in the private directory.
+    /// - `ENOENT`: somebody took it away, or put something in its place.
     pub(crate) fn open(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
         let fd = match self.places.get(&(file.place_id(), kind)) {
-            Some(cookie) => self.open_by_name(&cookie.name, kind)?,
+            Some(cookie) => {
+                let fd = self.open_by_name(&cookie.name, kind)?;
+                if HostId::of_fd(&fd)? != cookie.id {
+                    return Err(Errno::ENOENT);
+                }
+                fd
+            }
             None => self.make(file, kind)?,
         };
         let cookie = &self.places[&(file.place_id(), kind)];
@@ -650,6 +657,7 @@ pub(crate) fn of_thread(tid: u32, what: &str) -> Result<HostId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathwalk::{Config, Cred, MemFs, Vfs};
 
     #[test]
     fn only_names_that_are_made_here_are_known() {
@@ -694,6 +702,35 @@ mod tests {
         let paths = [one.path.clone(), other.path.clone()];
         drop((one, other));
         assert!(!paths.iter().any(|path| path.exists()));
+    }
+
+    /// Who may write the host's `/dev/shm` may exchange what is there.
+    #[test]
+    fn what_was_put_in_the_place_of_a_directory_stands_for_nothing() {
+        let vfs = Vfs::new(Config::default(), MemFs::new()).expect("a tree");
+        let task = vfs.task(Cred::root());
+        let made = |path: &str| {
+            task.mkdir(path, 0o700).expect("it is new");
+            task.open(path, pathwalk::OpenFlags::PATH, 0).expect("it is there")
+        };
+        let dirs = [made("/one"), made("/other")];
+        let mut cookies = Cookies::new().expect("it can");
+        let enter = |cookies: &mut Cookies, of: usize| {
+            cookies.directory(&dirs[of]).map(|(fd, id, _)| HostId::of_fd(fd) == Ok(id))
+        };
+        assert_eq!([0, 1, 0].map(|of| enter(&mut cookies, of)), [Ok(true); 3]);
+        let [one, other] = [0, 1].map(|of| {
+            let place = (dirs[of].place_alone().place_id(), Kind::DirectoryPath);
+            cookies.places[&place].name.clone()
+        });
+        let exchange = |cookies: &Cookies| {
+            let (room, flags) = (&cookies.room, fs::RenameFlags::EXCHANGE);
+            fs::renameat_with(room, &one, room, &other, flags).expect("both are there");
+        };
+        exchange(&cookies);
+        assert_eq!([0, 1].map(|of| enter(&mut cookies, of)), [Err(Errno::ENOENT); 2]);
+        exchange(&cookies);
+        assert_eq!([0, 1].map(|of| enter(&mut cookies, of)), [Ok(true); 2]);
     }
 
     #[test]
