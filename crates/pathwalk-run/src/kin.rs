@@ -7,13 +7,15 @@
 
 use crate::sys::{
     errno_of,
-    process::{Shares, shares_files, shares_place},
+    process::{Shares, files_in_order, shares_place},
     read_told,
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, Result};
 use rustix::time::{ClockId, clock_gettime};
-use std::{fs, io, path::Path};
+use std::{
+    cmp::Ordering, collections::HashMap, fs, hash::Hash, io, os::unix::fs::MetadataExt, path::Path,
+};
 
 /// `PF_EXITING`: set before a thread's children get another parent.
 const EXITING: u64 = 4;
@@ -195,13 +197,68 @@ pub(crate) fn threads_of(process: u32) -> Result<Vec<u32>> {
 ///
 /// As [`read`].
 pub(crate) fn threads_with_files(process: u32) -> Result<Vec<u32>> {
+    let have = |thread| what_is_open(process, thread);
+    one_of_each(threads_of(process)?, files_in_order, have)
+}
+
+/// One thread of those that share something, by the order of what they have. Where that cannot be told, those share it that have the
+/// same by `has`, and who has nothing there is left out.
+///
+/// # Errors
+///
+/// Those of `has`.
+fn one_of_each<T: Eq + Hash>(
+    threads: Vec<u32>,
+    mut order: impl FnMut(u32, u32) -> Option<Ordering>,
+    has: impl Fn(u32) -> Result<Vec<T>>,
+) -> Result<Vec<u32>> {
+    // In that order, so that of many threads each is held against few.
     let mut found: Vec<u32> = Vec::new();
-    for thread in threads_of(process)? {
-        if !found.iter().any(|&other| shares_files(thread, other) == Shares::Yes) {
-            found.push(thread);
+    let mut untold = HashMap::new();
+    'each: for thread in threads {
+        let (mut from, mut to) = (0, found.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            match order(found[middle], thread) {
+                Some(Ordering::Less) => from = middle + 1,
+                Some(Ordering::Greater) => to = middle,
+                Some(Ordering::Equal) => continue 'each,
+                None => {
+                    let has = has(thread)?;
+                    if !has.is_empty() {
+                        untold.entry(has).or_insert(thread);
+                    }
+                    continue 'each;
+                }
+            }
         }
+        found.insert(from, thread);
     }
+    if let Some(&first) = found.first()
+        && !untold.is_empty()
+    {
+        untold.remove(&has(first)?);
+    }
+    found.extend(untold.into_values());
     Ok(found)
+}
+
+/// The descriptors of a thread, and which files they are of.
+///
+/// # Errors
+///
+/// As [`read`].
+fn what_is_open(process: u32, thread: u32) -> Result<Vec<(String, u64, u64)>> {
+    let dir = format!("/proc/{process}/task/{thread}/fd");
+    let mut open: Vec<_> = names(&dir)?
+        .into_iter()
+        .filter_map(|number| {
+            let file = fs::metadata(format!("{dir}/{number}")).ok()?;
+            Some((number, file.dev(), file.ino()))
+        })
+        .collect();
+    open.sort_unstable();
+    Ok(open)
 }
 
 /// Whether a thread of another process has the root and current directory of this one: what one of them changes, both have. Where that
@@ -225,6 +282,42 @@ fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_threads_that_share_one_is_looked_at() {
+        // Each third has files of its own, and the others share two sets.
+        let files = |thread: u32| if thread % 3 == 0 { thread } else { thread % 3 };
+        let all: Vec<u32> = (3..3003).collect();
+        let mut asked = 0;
+        let order = |one: u32, other: u32| {
+            asked += 1;
+            // By an order that is not that of their numbers.
+            let place = |thread| files(thread).wrapping_mul(0x9e37_79b1);
+            Some(place(one).cmp(&place(other)))
+        };
+        let none = |_| -> Result<Vec<u32>> { unreachable!("it is told") };
+        let found = one_of_each(all.clone(), order, none).expect("it can be told");
+        let is_one_of_each = |found: &[u32]| {
+            let different: std::collections::HashSet<_> =
+                found.iter().map(|&thread| files(thread)).collect();
+            assert_eq!((found.len(), different.len()), (1002, 1002));
+        };
+        is_one_of_each(&found);
+        assert!(asked < 3000 * 11, "{asked}");
+        // Where the kernel does not tell, by what they have open.
+        let list = |thread| Ok(vec![files(thread)]);
+        is_one_of_each(&one_of_each(all.clone(), |_, _| None, list).expect("it can be told"));
+        // So the kernel tells.
+        let own = std::process::id();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        assert_eq!(files_in_order(own, tid), Some(Ordering::Equal));
+        let order = files_in_order(own, child.id()).expect("it is told");
+        assert!(order.is_ne() && files_in_order(child.id(), tid) == Some(order.reverse()));
+        child.kill().expect("it runs");
+        child.wait().expect("it runs");
+        assert_eq!(files_in_order(own, child.id()), None);
+    }
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     /// In a process of its own: the limit is all threads'.

@@ -14,6 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, PidfdGetfdFlags, Rlimit, pidfd_getfd, pidfd_open},
 };
 use std::{
+    cmp::Ordering as Order,
     ffi::{CString, OsStr},
     fs::File,
     io::{Read, Write},
@@ -502,21 +503,30 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
     shares(one, other, FS)
 }
 
-/// Whether two threads share their descriptors.
-pub(crate) fn shares_files(one: u32, other: u32) -> Shares {
+/// The order of two threads by their descriptors, which is the kernel's own; those are equal that share them. None where the kernel
+/// does not tell, or one is gone.
+pub(crate) fn files_in_order(one: u32, other: u32) -> Option<Order> {
     /// `KCMP_FILES`
     const FILES: i32 = 2;
-    shares(one, other, FILES)
+    match kcmp(one, other, FILES) {
+        0 => Some(Order::Equal),
+        1 => Some(Order::Less),
+        2 => Some(Order::Greater),
+        _ => None,
+    }
 }
 
-/// kcmp(2).
 fn shares(one: u32, other: u32, what: i32) -> Shares {
-    // SAFETY: the arguments are numbers.
-    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) } {
+    match kcmp(one, other, what) {
         0 => Shares::Yes,
         -1 => Shares::Unknown,
         _ => Shares::No,
     }
+}
+
+fn kcmp(one: u32, other: u32, what: i32) -> i64 {
+    // SAFETY: the arguments are numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) }
 }
 
 #[cfg(test)]
