@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn of_threads_that_share_one_is_looked_at() {
         // Each third has files of its own, and the others share two sets.
-        let files = |thread: u32| if thread % 3 == 0 { thread } else { thread % 3 };
+        let files = |thread: u32| if thread.is_multiple_of(3) { thread } else { thread % 3 };
         let all: Vec<u32> = (3..3003).collect();
         let mut asked = 0;
         let order = |one: u32, other: u32| {
