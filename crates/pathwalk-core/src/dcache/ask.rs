@@ -9,7 +9,7 @@ use super::{
     DentryId, REVALIDATE,
     reserve::{Busy, Reserved},
 };
-use crate::{inode::InodeId, name::Component, vfs::Vfs};
+use crate::{fs::Features, inode::InodeId, name::Component, vfs::Vfs};
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::lock_order;
 
@@ -105,7 +105,17 @@ impl Vfs {
         lock_order::assert_none_held();
         let bytes = query.name.bytes(query.text);
         let inode = match sb.fs.lookup(self.inode_ref(query.inode), bytes)? {
-            Some(found) => self.iget(&sb, &found)?,
+            Some(found) => {
+                let inode = self.iget(&sb, &found)?;
+                // It was here already by another name, with attributes of before. Which are the later ones, the file system knows.
+                if sb.features.contains(Features::GETATTR)
+                    && self.inode_ref(inode).attr() != found.attr
+                {
+                    // Who asks for them is told why they cannot be had.
+                    let _ = sb.fs.getattr(self.inode_ref(inode));
+                }
+                inode
+            }
             None => InodeId::NONE,
         };
         if let Some(busy) = self.claim_alias(inode, name.id) {

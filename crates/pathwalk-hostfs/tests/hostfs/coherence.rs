@@ -449,3 +449,25 @@ fn a_file_that_others_moved_is_told_about_as_it_is() {
         assert_eq!(mode("/a/b/c/file"), Ok(0o640));
     });
 }
+
+/// The inode stays while somebody holds it: the first walk by the new name goes by what the file is like now.
+#[test]
+fn a_file_that_others_moved_may_be_read_by_whom_they_let() {
+    each(|ground| {
+        let task = &ground.task;
+        if ground.host("").metadata().unwrap().uid() != 0 {
+            eprintln!("not tried: only root has files that somebody else may not read");
+            return;
+        }
+        elsewhere(ground, "chmod 755 .; chmod 600 a/b/c/file");
+        let mut user = task.fork();
+        user.set_cred(Cred::user(1000, 1000));
+        let may = |path: &str| user.access(path, AccessMode::R_OK);
+        let _file = task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap();
+        assert_eq!(often(|| may("/a/b/c/file")), Err(Errno::EACCES));
+        elsewhere(ground, "mv a/b/c/file a/b/c/moved; chmod 644 a/b/c/moved");
+        assert_eq!(often(|| may("/a/b/c/moved")), Ok(()));
+        elsewhere(ground, "mv a/b/c/moved a/b/c/file; chmod 600 a/b/c/file");
+        assert_eq!(often(|| may("/a/b/c/file")), Err(Errno::EACCES));
+    });
+}
