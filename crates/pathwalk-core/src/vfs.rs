@@ -133,7 +133,8 @@ pub struct Vfs {
     pub(crate) security: Security,
     /// How many maps of owners mounts have; under the lock of the tree of mounts.
     pub(crate) idmaps: Cell32,
-    /// Not 0 if a file system ever wanted to be asked about cached names: [`Features::REVALIDATE`].
+    /// Not 0 if a file system ever wanted to be asked about cached names: [`Features::REVALIDATE`]. It stays so when that has gone:
+    /// memos do not sleep then, which takes longer at random in a large tree and is right.
     pub(crate) asks: Cell32,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.

@@ -1,7 +1,7 @@
 //! Paths through mounts are remembered, too: while each mount hangs where it hung, and nothing covers it.
 
 use pathwalk::{
-    AccessMode, Config, Cred, Errno, MemFs, MountFlags, Result, Task, UmountFlags, Vfs,
+    AccessMode, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Result, Task, UmountFlags, Vfs,
 };
 
 /// /m, a file system of its own with /m/d/file and, in it, another one at /m/d/n with /m/d/n/e/file.
@@ -51,6 +51,41 @@ fn they_are_remembered() {
     assert!(made >= 6, "{made}");
     know(&task);
     assert_eq!(pathwalk::road::made(), made, "all held");
+}
+
+/// An open that may make the file has no use for what is remembered of one that is mounted. It stays remembered.
+#[cfg(debug_assertions)]
+#[test]
+fn a_mounted_file_that_is_opened_again_and_again_is_remembered_once() {
+    let task = machine();
+    task.creat("/null", 0o644).unwrap();
+    task.bind("/m/d/file", "/null").unwrap();
+    let made = pathwalk::road::made();
+    for _ in 0..100 {
+        task.open("/null", OpenFlags::CREAT | OpenFlags::WRONLY, 0o644).unwrap();
+    }
+    let made = pathwalk::road::made() - made;
+    assert!((1..=4).contains(&made), "{made}");
+}
+
+/// To make a memo takes longer than three walks.
+#[cfg(debug_assertions)]
+#[test]
+fn what_changes_after_every_third_look_is_seldom_remembered() {
+    let task = machine();
+    task.mkdir("/m/d/there", 0o755).unwrap();
+    let made = pathwalk::road::made();
+    for round in 0..1000 {
+        task.mkdir("/m/d/new", 0o755).unwrap();
+        for _ in 0..3 {
+            let missing = task.access("/m/d/there/missing", AccessMode::empty());
+            assert_eq!(missing, Err(Errno::ENOENT), "round {round}");
+            assert_eq!(task.access("/m/d/missing", AccessMode::empty()), Err(Errno::ENOENT));
+        }
+        task.rmdir("/m/d/new").unwrap();
+    }
+    let made = pathwalk::road::made() - made;
+    assert!((1..100).contains(&made), "{made}");
 }
 
 /// What nobody remembers: the same machine asked for the first time, in a thread of its own.

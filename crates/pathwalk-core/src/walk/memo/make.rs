@@ -46,18 +46,24 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
         let Ok(mut notes) = notes.try_borrow_mut() else { return };
         let budget = request.vfs.config.memo_bytes;
         let mut memos = thread::take();
-        let held = memos.as_mut().and_then(|memos| memos.forget(hash));
-        if notes.meet(hash, held) {
+        // The caller had no use for what it says, or it slept when he asked.
+        if let Some(memos) = memos.take_if(|memos| memos.hold(&request, text)) {
+            return thread::put(memos);
+        }
+        let was_of_use = memos.as_mut().and_then(|memos| memos.forget(hash));
+        let mut made = false;
+        if notes.meet(hash, was_of_use) {
             memos = memos.or_else(|| Memos::new(budget));
-            if let Some(room) = memos.as_mut().and_then(|memos| memos.room(hash, budget)) {
+            if let Some(memos) = &mut memos {
+                made = true;
                 match make(&request, text) {
-                    Some(memo) => room.put(memo),
+                    Some(memo) => drop(memos.room(hash, budget).map(|room| room.put(memo))),
                     None => notes.strike(hash),
                 }
             }
         }
         if let Some(memos) = memos {
-            thread::put_after_miss(memos, may_sleep);
+            thread::put_after_miss(memos, made, may_sleep);
         }
     });
 }

@@ -23,11 +23,12 @@
 //! 8. What is asked after two texts is mostly what was asked after them before: that memo is compared with first, and the text
 //!    is hashed only if it is another.
 //! 9. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
-//!    use, as the memo never held when it was looked at, or none could be made, or a file system refused it, it is tried again only after two more
-//!    meetings, then after four, then eight, up to 1024.
-//! 10. Where looking for memos takes longer than those save that are found, as with names at random in a large tree, they sleep:
-//!     nobody looks for them, and nothing is noted. They wake after so many misses, twice as many each time, and sleep again if
-//!     that was of no use. In a machine with a file system that wants to be asked they never do: a memo saves questions there.
+//!    use, as the memo held less than eight times (where it saves questions: never), or none could be made, or a file system refused
+//!    it, it is tried again only after two more meetings, then after four, then eight, up to 1024.
+//! 10. Where looking for memos, and making them, takes longer than those save that are found, as with names at random in a large tree,
+//!     they sleep: nobody looks for them, and nothing is noted. They wake after so many misses, twice as many each time, and sleep
+//!     again if that was of no use. A walk in a machine with a file system that wants to be asked wakes them, and does not put them
+//!     to sleep: a memo saves questions there.
 //!
 //! Linux has no such thing; the idea of remembering whole paths and validating them is that of C.-C. Tsai et al., "How to
 //! Get More Value From Your File System Directory Cache" (SOSP 2015).
@@ -150,8 +151,8 @@ struct Memo {
     len: u16,
     /// What matters beside few steps and the mount at the end: [`LONG_WAY`], [`OTHERS`].
     matters: u8,
-    /// It held when it was looked at.
-    used: Cell<bool>,
+    /// As many bits as it held when it was looked at, up to eight.
+    used: Cell<u8>,
     /// The second at which a symlink's time of last access is to be written.
     until: i64,
     /// The dentries on the way, filled up with steps that always hold.
@@ -196,7 +197,7 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     };
     let known = match found {
         Some((at, memo)) if memo.holds(vfs, asker) => {
-            memo.used.set(true);
+            memo.used.set(memo.used.get() << 1 | 1);
             memos.came_to(at);
             memos.are_of_this_era().then_some(memo.known)
         }
@@ -227,7 +228,7 @@ impl Memo {
             vfs: 0,
             len: 0,
             matters: 0,
-            used: Cell::new(false),
+            used: Cell::new(0),
             until: 0,
             few: [NO_STEP; FEW],
             text: [0; LONG],
@@ -253,6 +254,12 @@ impl Memo {
         let steps = self.few.iter().chain(&self.more).filter(|(id, _)| *id != DentryId::NONE);
         let others = if self.matters & OTHERS == 0 { 0 } else { thread::OTHER };
         steps.count() as u64 + others
+    }
+
+    /// Whether it was worth making: a walk that is watched takes as long as several that are not. A question that it saves is worth
+    /// more than that.
+    fn was_of_use(&self) -> bool {
+        if self.known.asks { self.used.get() != 0 } else { self.used.get() == u8::MAX }
     }
 
     /// Whether the text behind what is here is that.

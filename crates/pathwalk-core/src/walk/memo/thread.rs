@@ -23,6 +23,8 @@ const PAIRS: usize = 4096;
 const WINDOW: u32 = 512;
 /// A miss takes as long as so many steps of a walk: the text is hashed, looked for, and noted.
 const MISS: u64 = 4;
+/// … and where a memo is made, so many more.
+const MADE: u64 = 16;
 /// So many steps a symlink, a mount or whatever matters beside dentries stands for at least.
 pub(super) const OTHER: u64 = 4;
 /// They sleep for so many misses the first time, twice as many the next, …
@@ -77,10 +79,10 @@ impl Drop for End {
 ///
 /// To look for a text in vain, twice a path, takes as long as some steps of a walk, and more where the memos and the walk do not fit into
 /// the cache together.
-pub(super) fn put_after_miss(mut memos: Box<Memos>, may_sleep: bool) {
-    match memos.missed() {
-        Some(nap) if may_sleep => {
-            SLEEP.set(nap);
+pub(super) fn put_after_miss(mut memos: Box<Memos>, made: bool, may_sleep: bool) {
+    match memos.missed(made) {
+        Useful::No if may_sleep => {
+            SLEEP.set(memos.doze());
             let before = ASLEEP.replace(ManuallyDrop::new(Some(memos)));
             debug_assert!(before.is_none(), "they were awake");
         }
@@ -158,8 +160,19 @@ pub(super) struct Memos {
     /// How many were not since that was last looked at, and how many steps those that were found have saved.
     misses: u32,
     saved: u64,
+    /// Memos that were made in that time.
+    made: u32,
     /// So often in a row they were put to sleep.
     dozed: u32,
+}
+
+/// Whether memos saved more than they took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Useful {
+    Yes,
+    No,
+    /// It is too early to say.
+    Unknown,
 }
 
 /// The texts that hash alike.
@@ -198,6 +211,7 @@ impl Memos {
             hits: Cell::new(0),
             misses: 0,
             saved: 0,
+            made: 0,
             dozed: 0,
         }))
     }
@@ -238,24 +252,35 @@ impl Memos {
         self.hits.set(self.hits.get().wrapping_add(1));
     }
 
-    /// A text was not found; answers for how many misses the memos are to sleep now.
+    /// A text was not found, and a memo of it made, or not; answers whether the memos were of use.
     ///
     /// Of what was found since the miss before it is the last that is looked at.
-    fn missed(&mut self) -> Option<u32> {
+    fn missed(&mut self, made: bool) -> Useful {
         let hits = self.hits.replace(0);
         if hits > 0 {
             let steps = self.at(self.last.get()).map_or(0, Memo::steps);
             self.saved = self.saved.saturating_add(u64::from(hits) * steps);
         }
         self.misses += 1;
+        self.made += u32::from(made);
         if self.misses < WINDOW {
-            return None;
+            return Useful::Unknown;
         }
-        let useful = self.saved >= MISS * u64::from(WINDOW);
-        (self.misses, self.saved) = (0, 0);
+        let took = MISS * u64::from(WINDOW) + MADE * u64::from(self.made);
+        let useful = self.saved >= took;
+        (self.misses, self.saved, self.made) = (0, 0, 0);
+        if !useful {
+            return Useful::No;
+        }
+        self.dozed = 0;
+        Useful::Yes
+    }
+
+    /// For how many misses they sleep now.
+    fn doze(&mut self) -> u32 {
         let nap = NAP << self.dozed;
-        self.dozed = if useful { 0 } else { (self.dozed + 1).min(DOZED) };
-        (!useful).then_some(nap)
+        self.dozed = (self.dozed + 1).min(DOZED);
+        nap
     }
 
     /// Whether the memos are of now. Asked last: see [`era`].
@@ -264,8 +289,15 @@ impl Memos {
         self.era == era()
     }
 
+    /// Whether what is remembered of `text`, with which the request's path begins, holds still.
+    pub(super) fn hold(&self, request: &Request<'_>, text: &[u8]) -> bool {
+        let (vfs, root) = (request.vfs, request.fs.peek_root());
+        let found = self.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
+        found.is_some_and(|(_, memo)| memo.holds(vfs, request.asker)) && self.are_of_this_era()
+    }
+
     /// Forgets the memo of a text that does not hold any more, and all that were made in another era; answers whether it
-    /// ever held.
+    /// was of use.
     pub(super) fn forget(&mut self, hash: u64) -> Option<bool> {
         let now = era();
         if self.era != now {
@@ -274,7 +306,7 @@ impl Memos {
             self.all.iter_mut().for_each(|memo| *memo = Memo::none());
         }
         let (at, memo) = self.find(hash)?;
-        let used = memo.used.get();
+        let used = memo.was_of_use();
         self.all[usize::from(at)] = Memo::none();
         let tags = &mut self.sets[hash as usize % SETS].tags;
         tags.put(tags.way(hash), 0);
@@ -331,10 +363,8 @@ pub(super) fn beyond(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Beyond>> {
 
 /// Whether what is remembered of `text`, with which the request's path begins, holds still.
 pub(super) fn still_holds(request: &Request<'_>, text: &[u8]) -> bool {
-    let (vfs, root) = (request.vfs, request.fs.peek_root());
     let Some(memos) = take() else { return false };
-    let found = memos.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
-    let holds = found.is_some_and(|(_, memo)| memo.holds(vfs, request.asker));
+    let holds = memos.hold(request, text);
     put(memos);
     holds
 }
@@ -455,11 +485,11 @@ struct Met {
 impl Notes {
     const NONE: Self = Self([[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS]);
 
-    /// Notes that a text is met; answers whether it is to be remembered. `held` says whether a memo of it that does not
-    /// hold any more ever did.
-    pub(super) fn meet(&mut self, hash: u64, held: Option<bool>) -> bool {
+    /// Notes that a text is met; answers whether it is to be remembered. `was_of_use` is of a memo of it that does not hold any
+    /// more.
+    pub(super) fn meet(&mut self, hash: u64, was_of_use: Option<bool>) -> bool {
         let Some(met) = self.of(hash) else { return false };
-        match held {
+        match was_of_use {
             Some(true) => met.held(),
             Some(false) => met.strike(),
             None => {}
@@ -530,7 +560,7 @@ mod tests {
 
     fn miss() {
         if !sleep_on(true) {
-            put_after_miss(take().expect("who does not sleep is in its place"), true);
+            put_after_miss(take().expect("who does not sleep is in its place"), false, true);
         }
     }
 
@@ -569,9 +599,36 @@ mod tests {
         assert!(!awake());
         assert!(!sleep_on(false), "who is not to sleep wakes at once");
         assert!(awake());
-        (0..2 * WINDOW).for_each(|_| put_after_miss(take().unwrap(), false));
+        (0..2 * WINDOW).for_each(|_| put_after_miss(take().unwrap(), false, false));
         assert!(awake());
         drop(take());
+    }
+
+    #[test]
+    fn who_was_not_to_sleep_sleeps_no_longer_for_that() {
+        put(memos(0));
+        (0..8 * WINDOW).for_each(|_| put_after_miss(take().unwrap(), false, false));
+        (0..WINDOW).for_each(|_| miss());
+        assert_eq!(SLEEP.get(), NAP);
+        (0..NAP).for_each(|_| miss());
+        drop(take());
+    }
+
+    #[test]
+    fn what_is_made_again_and_again_is_of_no_use() {
+        for (hits, useful) in [(4, false), (5, true)] {
+            put(memos(4));
+            for _ in 0..WINDOW {
+                let memos = take().unwrap();
+                (0..hits).for_each(|_| memos.came_to(0));
+                put_after_miss(memos, true, true);
+            }
+            assert_eq!(awake(), useful, "{hits} hits of each");
+            for _ in 0..NAP {
+                sleep_on(true);
+            }
+            drop(take());
+        }
     }
 
     #[test]
