@@ -47,7 +47,7 @@ impl Crew {
         let mut crew = Crew {
             name: contender.name().to_owned(),
             answers: C::ANSWERS,
-            leaves_work: C::LEAVES_WORK,
+            leaves_work: C::LEAVES_WORK && W::DROPS,
             members: Vec::with_capacity(threads + more),
             disturber: None,
             disturbed,

@@ -34,6 +34,10 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     /// Whether it means nothing without mounts.
     const MOUNTS: bool = false;
 
+    /// Whether the calls make the kernel drop something, which it frees later. Where they do not, nobody waits for that: who
+    /// comes back from a rest finds his caches colder than who takes his turn at once.
+    const DROPS: bool = true;
+
     /// Who takes part beside those who always do.
     const GUESTS: Guests = Guests::None;
 

@@ -40,6 +40,16 @@ fn available() -> u64 {
     kilobytes.unwrap_or(0) << 10
 }
 
+/// How much of this process's memory is in large pages.
+fn in_large_pages() -> Option<f64> {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let kilobytes = |name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<f64>().ok()
+    };
+    Some(kilobytes("AnonHugePages:")? / kilobytes("Rss:")?)
+}
+
 impl BigTree {
     fn of(sizes: &[usize]) -> Self {
         // Always the same order: what is compared in one run must be.
@@ -56,6 +66,7 @@ impl Workload for BigTree {
     const ABOUT: &'static str =
         "access to random files of trees of 10^3 to 10^7, and what they weigh";
     const OP: &'static str = "access";
+    const DROPS: bool = false;
 
     fn new(quick: bool) -> Result<Self, Error> {
         let sizes = [1_000, 10_000, 100_000, 1_000_000, LARGEST];
@@ -103,6 +114,10 @@ impl Workload for BigTree {
             let wants = LARGEST_WANTS >> 30;
             findings
                 .push(format!("{LARGEST} files: not asked, they want {wants} GiB of free memory."));
+        }
+        if let Some(share) = in_large_pages() {
+            findings
+                .push(format!("{:.0} % of pathwalk's memory was in large pages.", share * 100.0));
         }
         let all = self.sizes.iter().sum::<usize>() as f64;
         for subject in figures.names {
