@@ -7,8 +7,9 @@
 //! Linux: `iget_locked`, `iput`, `evict`.
 
 use crate::{
+    ended::Moment,
     fs::{Features, Found, Managed},
-    inode::{I_HASHED, InodeId, must_be_a_body, node_hash},
+    inode::{I_HASHED, I_WRITTEN, InodeId, must_be_a_body, node_hash},
     lock,
     vfs::{SuperBlock, Vfs},
 };
@@ -16,7 +17,8 @@ use pathwalk_abi::{Errno, FileType, Result};
 use pathwalk_sync::{Blob, lock_order};
 
 impl Vfs {
-    /// The inode of what a file system found, with one count.
+    /// The inode of what a file system found when asked after `moment`, with one count; none where that may be old by now, and
+    /// it is to be asked again.
     ///
     /// # Errors
     ///
@@ -24,15 +26,20 @@ impl Vfs {
     /// - `ENOMEM`: the inode table or the names' arena is full, and nothing could be evicted.
     ///
     /// Linux: `iget_locked`.
-    pub(crate) fn iget(&self, sb: &SuperBlock, found: &Found) -> Result<InodeId> {
+    pub(crate) fn iget(
+        &self,
+        sb: &SuperBlock,
+        found: &Found,
+        moment: Moment,
+    ) -> Result<Option<InodeId>> {
         if sb.inode_flags & I_HASHED != 0
             && let Some(id) = self.ilookup(sb.id(), found.node)
         {
             give_back(sb, found);
-            return Ok(id);
+            return Ok(Some(id));
         }
         let room = self.inode_room(found).inspect_err(|_| give_back(sb, found))?;
-        Ok(self.inode_fill(room, sb, found))
+        Ok(self.inode_fill(room, sb, found, moment))
     }
 
     /// Room for what a file system found: a slot, and of a symlink the place of its body.
@@ -54,13 +61,14 @@ impl Vfs {
     }
 
     /// Fills a fresh inode slot with what a file system found or made; takes over the body. Where the table of nodes has
-    /// the inode already, it is that one, and the slot is given back.
+    /// the inode already, it is that one, and the slot is given back. None where what was found after `moment` may be old.
     pub(crate) fn inode_fill(
         &self,
         (id, body): (InodeId, Blob),
         sb: &SuperBlock,
         found: &Found,
-    ) -> InodeId {
+        moment: Moment,
+    ) -> Option<InodeId> {
         let managed = sb.features.contains(Features::MANAGED);
         let managed = if managed { sb.fs.managed(found) } else { Managed::empty() };
         let flags = sb.inode_flags | managed.inode_flags();
@@ -69,27 +77,28 @@ impl Vfs {
             self.unlinked(sb.id()).get();
         }
         if flags & I_HASHED == 0 {
-            return id;
+            return Some(id);
         }
-        let published = self.inode_publish(id);
-        if published != id {
+        let published = self.inode_publish(id, moment);
+        if published != Some(id) {
             give_back(sb, found);
         }
         published
     }
 
-    /// Puts an inode into the table of nodes, or gives the one that is there already.
-    fn inode_publish(&self, id: InodeId) -> InodeId {
+    /// Puts an inode into the table of nodes, or gives the one that is there already; neither where it may be old.
+    fn inode_publish(&self, id: InodeId, moment: Moment) -> Option<InodeId> {
         let slot = self.inode(id);
         let (sb, node) = (slot.sb.get(), slot.node.get());
         let _publishing = self.publishing[node as usize % self.publishing.len()].lock();
-        if let Some(other) = self.ilookup(sb, node) {
+        let other = self.ilookup(sb, node);
+        if other.is_some() || self.ended.since(moment, node_hash(sb, node)) {
             self.inode_discard(id);
             return other;
         }
         slot.flags.set(slot.flags.get() | I_HASHED);
         self.ihash.insert(id.0, slot);
-        id
+        Some(id)
     }
 
     /// The inode of a node, if it is in the table, with one more count.
@@ -118,6 +127,9 @@ impl Vfs {
                 return;
             }
             let guard = slot.lockref.lock(lock::INODE);
+            if slot.flags.get() & (I_HASHED | I_WRITTEN) == I_HASHED | I_WRITTEN {
+                self.ended.note(node_hash(slot.sb.get(), slot.node.get()));
+            }
             if guard.put_and_mark_dead() {
                 break guard;
             }

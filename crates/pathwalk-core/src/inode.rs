@@ -58,6 +58,8 @@ pub(crate) const I_NOSEC: u32 = 1 << 10;
 pub(crate) const I_CHANGING: u32 = 1 << 12;
 /// Somebody waits for the end of that.
 pub(crate) const I_CHANGE_AWAITED: u32 = 1 << 14;
+/// The attributes are not those any more with which the file system gave it.
+pub(crate) const I_WRITTEN: u32 = 1 << 15;
 /// The file system wants to be asked for the attributes before somebody is told them.
 pub(crate) const I_GETATTR: u32 = 1 << 13;
 /// It was made without a name, and may get one.
@@ -251,6 +253,12 @@ impl Inode {
         self.time(2).set(attr.ctime);
         self.time(3).set(attr.btime);
         self.flags.set(self.flags.get() & !I_ATTR | attr.flags.bits() << ATTR_SHIFT);
+    }
+
+    /// As [`Inode::write`], of an inode that others know.
+    pub(crate) fn rewrite(&self, attr: &Attr) {
+        self.write(attr);
+        self.flags.set(self.flags.get() | I_WRITTEN);
     }
 
     fn time(&self, which: usize) -> TimeCells<'_> {
@@ -486,7 +494,7 @@ impl<'a> InodeRef<'a> {
         if attr != before {
             {
                 let _change = slot.seq.change();
-                slot.write(&attr);
+                slot.rewrite(&attr);
                 if (attr.mode ^ before.mode) & S_IRWXUGO != 0 && slot.flags.get() & I_ACL != 0 {
                     self.vfs.acl_chmod_locked(slot, attr.mode);
                 }

@@ -44,6 +44,8 @@ mod inode;
 
 mod iget;
 
+mod ended;
+
 mod setattr;
 
 mod profile;

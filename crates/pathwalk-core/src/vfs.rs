@@ -7,6 +7,7 @@ use crate::{
         change::KIND,
         shrink::{Absent, Clock},
     },
+    ended::{Ended, Moment},
     fs::{Features, FileSystem},
     inode::{
         I_ACL_UNKNOWN, I_GETATTR, I_HASHED, I_MAGIC_LINK, I_MAY_EXEC, I_NO_OPEN, I_NOSEC,
@@ -139,6 +140,8 @@ pub struct Vfs {
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
     pub(crate) publishing: [Mutex<()>; 16],
+    /// Which answers of file systems are too old to become an inode.
+    pub(crate) ended: Ended,
     /// Whether it is being dropped.
     pub(crate) goes: bool,
 }
@@ -270,6 +273,7 @@ impl Vfs {
             asks: Cell32::default(),
             topology: Topology::default(),
             publishing: [const { Mutex::new(()) }; 16],
+            ended: Ended::default(),
             goes: false,
         })
     }
@@ -349,7 +353,8 @@ impl Vfs {
         self.sb_slot(id).expect("just made").sb.store(Some(Arc::new(sb)));
         let sb = self.superblock(id).expect("just made");
         let made = self
-            .iget(&sb, &found)
+            .iget(&sb, &found, Moment::FRESH)
+            .and_then(|inode| inode.ok_or(Errno::ESTALE))
             .and_then(|inode| self.dentry_root(id, inode, kind).inspect_err(|_| self.iput(inode)));
         let root = match made {
             Ok(root) => root,

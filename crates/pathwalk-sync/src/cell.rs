@@ -65,4 +65,10 @@ impl Cell64 {
     pub fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Relaxed)
     }
+
+    /// Makes the word this value, unless it is more already.
+    #[inline]
+    pub fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Relaxed);
+    }
 }

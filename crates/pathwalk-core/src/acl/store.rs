@@ -210,7 +210,7 @@ impl Vfs {
         let mut attr = slot.attr_cells();
         change.copy_to(&mut attr);
         let _change = slot.seq.change();
-        slot.write(&attr);
+        slot.rewrite(&attr);
         slot.exchange_acls(&mut chain, &acls);
         self.update_search_all(id);
     }

@@ -104,9 +104,12 @@ impl Vfs {
         let sb = self.superblock(sb_id).ok_or(Errno::ESTALE)?;
         lock_order::assert_none_held();
         let bytes = query.name.bytes(query.text);
-        let inode = match sb.fs.lookup(self.inode_ref(query.inode), bytes)? {
-            Some(found) => {
-                let inode = self.iget(&sb, &found)?;
+        let inode = loop {
+            let moment = self.ended.now();
+            let Some(found) = sb.fs.lookup(self.inode_ref(query.inode), bytes)? else {
+                break InodeId::NONE;
+            };
+            if let Some(inode) = self.iget(&sb, &found, moment)? {
                 // It was here already by another name, with attributes of before. Which are the later ones, the file system knows.
                 if sb.features.contains(Features::GETATTR)
                     && self.inode_ref(inode).attr() != found.attr
@@ -114,9 +117,8 @@ impl Vfs {
                     // Who asks for them is told why they cannot be had.
                     let _ = sb.fs.getattr(self.inode_ref(inode));
                 }
-                inode
+                break inode;
             }
-            None => InodeId::NONE,
         };
         if let Some(busy) = self.claim_alias(inode, name.id) {
             self.iput(inode);

@@ -401,6 +401,7 @@ const _: () = assert!(KIND & (NEGATIVE | SYMLINK | SEARCH_ALL) == 0);
 mod tests {
     use super::{DentryId, IS_ROOT};
     use crate::{
+        ended::Moment,
         fs::Found,
         inode::Attr,
         lock,
@@ -424,7 +425,9 @@ mod tests {
         let sb = vfs.superblock(1).unwrap();
         let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
         let found = Found { node: 2, attr, body: None };
-        let make = || vfs.dentry_root(1, vfs.iget(&sb, &found).unwrap(), 0).unwrap();
+        let make = || {
+            vfs.dentry_root(1, vfs.iget(&sb, &found, Moment::FRESH).unwrap().unwrap(), 0).unwrap()
+        };
         let free = |id: DentryId| {
             let dentry = vfs.dentry(id);
             {

@@ -7,6 +7,7 @@ use crate::{
     acl::{self, Acls, store::NewAcls},
     cred::Subject,
     dcache::DentryId,
+    ended::Moment,
     fs::{Found, NewInode},
     inode::{Attr, InodeId},
     vfs::{SuperBlock, Vfs},
@@ -104,7 +105,8 @@ impl<'v> Room<'v> {
     fn fill(mut self, sb: &SuperBlock, found: &Found) -> InodeId {
         let inode = self.inode.take().expect("filled once");
         let body = std::mem::take(&mut self.body);
-        self.vfs.inode_fill((inode, body), sb, found)
+        let filled = self.vfs.inode_fill((inode, body), sb, found, Moment::FRESH);
+        filled.expect("what was made is not old")
     }
 }
 
