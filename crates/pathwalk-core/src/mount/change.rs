@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
 use pathwalk_abi::{Errno, Result};
+use smallvec::smallvec;
 
 impl Vfs {
     /// Mounts a new mount.
@@ -63,7 +64,7 @@ impl Vfs {
         if at.mount().ns() == NsId::NONE {
             return Err(Errno::EINVAL);
         }
-        let ids = if all { tree.subtree(at.mnt()) } else { vec![at.mnt()] };
+        let ids = if all { tree.subtree(at.mnt()) } else { smallvec![at.mnt()] };
         for id in ids {
             tree.change_propagation(id, propagation);
         }

@@ -5,7 +5,10 @@
 //!
 //! Linux: `do_reconfigure_mnt`, `do_remount`, `reconfigure_super`, `mnt_hold_writers`.
 
-use super::{MntFlags, MountId, NsId, tree::TreeGuard};
+use super::{
+    MntFlags, MountId, NsId,
+    tree::{Mounts, TreeGuard},
+};
 use crate::{
     cred::Subject,
     idmap::{IdmapBlobs, NewIdmap},
@@ -16,6 +19,7 @@ use crate::{
 };
 use pathwalk_abi::{Errno, MountFlags, Result};
 use pathwalk_sync::Spin;
+use smallvec::smallvec;
 
 /// What a superblock keeps of mount(2)'s flags.
 const SB_FLAGS: MountFlags = MountFlags::RDONLY
@@ -193,11 +197,11 @@ impl<'v> TreeGuard<'v> {
         at: &HeldPath<'_>,
         ns: NsId,
         change: &Change,
-    ) -> Result<(Vec<MountId>, WritersWait<'v>)> {
+    ) -> Result<(Mounts, WritersWait<'v>)> {
         if !self.is_anonymous_root(at.mnt()) && at.mount().ns() != ns {
             return Err(Errno::EINVAL);
         }
-        let changed = if change.all { self.subtree(at.mnt()) } else { vec![at.mnt()] };
+        let changed = if change.all { self.subtree(at.mnt()) } else { smallvec![at.mnt()] };
         let mut wait = WritersWait::none(self.vfs);
         for &id in &changed {
             let flags = self.vfs.mount_slot(id).flags();

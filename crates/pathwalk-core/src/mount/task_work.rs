@@ -15,6 +15,7 @@
 
 use super::MountId;
 use crate::vfs::Vfs;
+use smallvec::SmallVec;
 use std::{
     any::Any,
     cell::{Cell, RefCell},
@@ -40,23 +41,37 @@ struct Call {
     pending: bool,
 }
 
+impl Call {
+    /// Whether a call of that machine goes on. Then it is not one of the others, whatever is pending.
+    fn is_of(self, vfs: u32) -> bool {
+        self.depth > 0 && self.vfs == vfs
+    }
+}
+
 /// What is seldom there.
 struct Pending {
     /// Other machines that the thread is in a call of, and how deep: their file systems ask one another.
     others: Vec<(u32, u32)>,
-    noted: Vec<(u32, MountId)>,
+    noted: Noted,
     /// The mounts that go now, from behind.
-    batch: Vec<(u32, MountId)>,
+    batch: Noted,
     /// The first panic that was outlasted.
     panic: Option<Panic>,
 }
+
+/// Mounts and their machines; mostly no more than these.
+type Noted = SmallVec<[(u32, MountId); 2]>;
 
 /// What a panic says.
 type Panic = Box<dyn Any + Send>;
 
 impl Pending {
-    const NONE: Self =
-        Self { others: Vec::new(), noted: Vec::new(), batch: Vec::new(), panic: None };
+    const NONE: Self = Self {
+        others: Vec::new(),
+        noted: SmallVec::new_const(),
+        batch: SmallVec::new_const(),
+        panic: None,
+    };
 
     fn is_none(&self) -> bool {
         let mounts = !self.noted.is_empty() || !self.batch.is_empty();
@@ -67,7 +82,11 @@ impl Pending {
     fn next(&mut self, vfs: u32) -> Option<MountId> {
         let of_it = |noted: &(u32, MountId)| noted.0 == vfs;
         if !self.batch.iter().any(of_it) {
-            self.batch.extend(self.noted.extract_if(.., |noted| of_it(noted)));
+            self.noted.retain(|noted| {
+                let goes = of_it(noted);
+                self.batch.extend(goes.then_some(*noted));
+                !goes
+            });
         }
         let last = self.batch.iter().rposition(of_it)?;
         Some(self.batch.remove(last).1)
@@ -102,8 +121,8 @@ impl Vfs {
     #[inline]
     pub(crate) fn task_work(&self) -> TaskWork<'_> {
         let call = CALL.get();
-        if !call.pending && (call.depth == 0 || call.vfs == self.number) {
-            CALL.set(Call { vfs: self.number, depth: call.depth + 1, pending: false });
+        if call.is_of(self.number) || !call.pending && call.depth == 0 {
+            CALL.set(Call { vfs: self.number, depth: call.depth + 1, ..call });
         } else {
             self.begin_slowly();
         }
@@ -186,7 +205,8 @@ impl Drop for TaskWork<'_> {
     #[inline]
     fn drop(&mut self) {
         let call = CALL.get();
-        if call.pending {
+        // What is pending waits for the end of the outermost.
+        if call.pending && !(call.depth > 1 && call.is_of(self.vfs.number)) {
             self.end_slowly();
         } else {
             CALL.set(Call { depth: call.depth - 1, ..call });

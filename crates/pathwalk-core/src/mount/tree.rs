@@ -28,6 +28,7 @@ use pathwalk_sync::{
     lock_order::{self, Held},
 };
 use rustc_hash::FxHashMap as HashMap;
+use smallvec::SmallVec;
 use std::{
     collections::BTreeMap,
     ops::{Deref, DerefMut},
@@ -41,6 +42,9 @@ pub(crate) const MOUNT_SLOTS: u32 = 1 << 20;
 
 /// The first unique number of a mount is the next.
 const UNIQUE_IDS: u64 = 1 << 31;
+
+/// Some mounts: mostly no more than these.
+pub(super) type Mounts = SmallVec<[MountId; 4]>;
 
 /// What only writers of the tree look at.
 #[derive(Debug, Default)]
@@ -108,11 +112,11 @@ pub(crate) struct TreeGuard<'v> {
     moving: Option<Moving<'v>>,
     pub(super) unused: Unused<'v>,
     /// Counts to be given back after the lock.
-    pub(super) dentries: Vec<DentryId>,
+    pub(super) dentries: SmallVec<[DentryId; 4]>,
     /// Maps of owners that no mount has any more, to be freed after the lock.
     pub(super) idmaps_left: Vec<IdmapBlobs>,
     /// Detached mounts to be freed after the lock if nobody holds them, in that order.
-    pub(super) detached: Vec<MountId>,
+    pub(super) detached: Mounts,
 }
 
 impl Deref for TreeGuard<'_> {
@@ -159,9 +163,9 @@ impl Vfs {
             locked,
             moving: None,
             unused: Unused::default(),
-            dentries: Vec::new(),
+            dentries: SmallVec::new(),
             idmaps_left: Vec::new(),
-            detached: Vec::new(),
+            detached: Mounts::new(),
         }
     }
 
@@ -191,12 +195,12 @@ impl MountTree {
     /// A mount and all below it, parents first.
     ///
     /// Linux: `next_mnt`.
-    pub(super) fn subtree(&self, root: MountId) -> Vec<MountId> {
+    pub(super) fn subtree(&self, root: MountId) -> Mounts {
         if self.node(root).children.is_empty() {
-            return vec![root];
+            return Mounts::from_slice(&[root]);
         }
         let mut todo = vec![root];
-        let mut found = Vec::new();
+        let mut found = Mounts::new();
         while let Some(at) = todo.pop() {
             found.push(at);
             todo.extend(self.node(at).children.values().rev());
