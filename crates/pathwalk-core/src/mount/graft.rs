@@ -370,12 +370,6 @@ impl TreeGuard<'_> {
         for (copy, receiver) in copies.made {
             self.commit(copy, (receiver, dest.1), rights);
         }
-        if let Some(namespace) = self.namespaces.get(&from)
-            && namespace.anonymous.is_some()
-            && namespace.mounts.is_empty()
-        {
-            self.namespaces.remove(&from);
-        }
         Ok(())
     }
 

@@ -50,8 +50,8 @@ pub(super) type Mounts = SmallVec<[MountId; 4]>;
 #[derive(Debug, Default)]
 pub(crate) struct MountTree {
     pub(super) nodes: HashMap<MountId, Node>,
-    /// The mounts that cover a dentry, in all parents, by when each was hung up.
-    on: HashMap<DentryId, BTreeMap<u64, MountId>>,
+    /// The mounts that cover a dentry, in all parents.
+    on: HashMap<DentryId, Covering>,
     /// How many mounts have a map of owners.
     pub(super) idmaps: HashMap<IdmapBlobs, u32>,
     pub(super) groups: Groups,
@@ -61,6 +61,40 @@ pub(crate) struct MountTree {
     mnt_ids: Ids,
     last_hung: u64,
     last_unique_id: u64,
+}
+
+/// The mounts that cover a dentry, by when each was hung up. Mostly it is one, which takes no allocation.
+#[derive(Debug, Default)]
+struct Covering {
+    /// None where there are none.
+    oldest: Option<(u64, MountId)>,
+    younger: BTreeMap<u64, MountId>,
+}
+
+impl Covering {
+    /// Adds the one that was hung up last.
+    fn add(&mut self, hung: u64, id: MountId) {
+        if self.oldest.is_none() {
+            self.oldest = Some((hung, id));
+        } else {
+            self.younger.insert(hung, id);
+        }
+    }
+
+    /// Takes away the one that was hung up then; says whether it was the last.
+    fn take(&mut self, hung: u64) -> bool {
+        if self.oldest.is_some_and(|(oldest, _)| oldest == hung) {
+            self.oldest = self.younger.pop_first();
+        } else {
+            self.younger.remove(&hung);
+        }
+        self.oldest.is_none()
+    }
+
+    /// The youngest first.
+    fn iter(&self) -> impl Iterator<Item = MountId> {
+        self.younger.values().rev().copied().chain(self.oldest.map(|(_, id)| id))
+    }
 }
 
 /// What only writers of the tree know of a mount.
@@ -189,7 +223,7 @@ impl MountTree {
 
     /// The mounts that cover a dentry, in all parents, the newest first.
     pub(super) fn on(&self, dentry: DentryId) -> impl Iterator<Item = MountId> {
-        self.on.get(&dentry).into_iter().flat_map(|on| on.values().rev()).copied()
+        self.on.get(&dentry).into_iter().flat_map(Covering::iter)
     }
 
     /// A mount and all below it, parents first.
@@ -396,7 +430,7 @@ impl<'v> TreeGuard<'v> {
         let hung = self.last_hung;
         self.node_mut(id).hung = hung;
         self.node_mut(parent).children.insert(hung, id);
-        self.on.entry(mountpoint).or_default().insert(hung, id);
+        self.on.entry(mountpoint).or_default().add(hung, id);
     }
 
     /// Notes that a mount hangs there no more; says whether nothing else does.
@@ -404,8 +438,7 @@ impl<'v> TreeGuard<'v> {
         let hung = self.node(id).hung;
         self.node_mut(parent).children.remove(&hung);
         let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
-        on.remove(&hung);
-        let last = on.is_empty();
+        let last = on.take(hung);
         if last {
             self.on.remove(&mountpoint);
         }
@@ -491,12 +524,15 @@ impl<'v> TreeGuard<'v> {
         self.vfs.mount_slot(id).flags.set(flags.bits());
     }
 
-    /// Puts a mount into a namespace, or out of the one it is in.
+    /// Puts a mount into a namespace, or out of the one it is in. That of a tree that hangs nowhere goes with its last mount.
     pub(super) fn set_ns(&mut self, id: MountId, ns: NsId) {
         let mount = self.vfs.mount_slot(id);
-        let unique_id = mount.unique_id.get();
-        if let Some(old) = self.namespaces.get_mut(&mount.ns()) {
+        let (from, unique_id) = (mount.ns(), mount.unique_id.get());
+        if let Some(old) = self.namespaces.get_mut(&from) {
             old.mounts.remove(&unique_id);
+            if old.anonymous.is_some() && old.mounts.is_empty() && from != ns {
+                self.namespaces.remove(&from);
+            }
         }
         if let Some(new) = self.namespaces.get_mut(&ns) {
             new.mounts.insert(unique_id, id);

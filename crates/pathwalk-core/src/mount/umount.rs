@@ -283,6 +283,9 @@ impl TreeGuard<'_> {
     /// Linux: `select_submounts`.
     fn shrink_idle(&mut self, top: MountId) -> u32 {
         let mut busy = 0;
+        if self.node(top).children.is_empty() {
+            return busy;
+        }
         // Parents first, so from behind each is met when what hung in it was.
         let (mut todo, mut found) = (vec![top], Vec::new());
         while let Some(at) = todo.pop() {
@@ -359,8 +362,6 @@ impl TreeGuard<'_> {
         }
         // What was mounted in another goes after that; what was taken down before goes before.
         self.detached[first..].reverse();
-        self.namespaces
-            .retain(|_, namespace| namespace.anonymous.is_none() || !namespace.mounts.is_empty());
     }
 
     /// What covers mounts that go, and does not go itself, takes the place of the lowest of them.
