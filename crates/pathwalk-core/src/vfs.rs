@@ -327,7 +327,7 @@ impl Vfs {
         let unlinked = self.unlinked.alloc().ok_or(Errno::ENOSPC)?;
         let found = fs.root(who, self.now()).inspect_err(|_| self.unlinked.free(unlinked))?;
         self.sb_slot(id).expect("just made").unlinked.set(unlinked);
-        let sb = SuperBlock {
+        let sb = Arc::new(SuperBlock {
             fs,
             dev: Dev::new(0, id),
             flags: Cell64::default(),
@@ -347,11 +347,10 @@ impl Vfs {
                     I_NOSEC
                 },
             rename: Mutex::default(),
-        };
+        });
         self.set_sb_flags(&sb, sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
-        self.sb_slot(id).expect("just made").sb.store(Some(Arc::new(sb)));
-        let sb = self.superblock(id).expect("just made");
+        self.sb_slot(id).expect("just made").sb.store(Some(Arc::clone(&sb)));
         let made = self
             .iget(&sb, &found, Moment::FRESH)
             .and_then(|inode| inode.ok_or(Errno::ESTALE))
@@ -366,7 +365,7 @@ impl Vfs {
         sb.root.set(root.0);
         // One count is the superblock's, one the mount's.
         self.dget(root);
-        self.mount_alloc(id, root, MntFlags::from_ms(ms)).inspect_err(|_| {
+        self.mount_alloc(&sb, root, MntFlags::from_ms(ms)).inspect_err(|_| {
             self.dput(root);
             self.kill_sb(id);
         })
@@ -379,7 +378,7 @@ impl Vfs {
         self.fsnotify_sb_delete(&sb);
         let root = sb.root();
         if root != DentryId::NONE {
-            self.drop_tree(root);
+            self.drop_tree(root, &sb);
         }
         self.sb_free(id);
     }

@@ -3,7 +3,10 @@
 //! Linux: `shrink_dcache_for_umount`.
 
 use super::{DIRECTORY, DentryId};
-use crate::{lock, vfs::Vfs};
+use crate::{
+    lock,
+    vfs::{SuperBlock, Vfs},
+};
 use pathwalk_sync::Spin;
 
 /// A first child, counted.
@@ -21,7 +24,7 @@ impl Vfs {
     /// Others may evict names of it meanwhile. So each name is counted from before its children are looked at, which
     /// keeps it; and since it is not freed before it is the last to count it, an eviction below it, which counts it too,
     /// is over by then. When the root is freed the file system has heard of every inode.
-    pub(crate) fn drop_tree(&self, root: DentryId) {
+    pub(crate) fn drop_tree(&self, root: DentryId, sb: &SuperBlock) {
         let mut at = root;
         loop {
             match self.hold_first_child(at) {
@@ -30,7 +33,7 @@ impl Vfs {
                     continue;
                 }
                 Some(First::Leaf(child)) => {
-                    self.free_when_alone(child);
+                    self.free_when_alone(child, sb);
                     self.dput(at);
                     continue;
                 }
@@ -44,7 +47,7 @@ impl Vfs {
                 let _parent = self.dentry(parent).lockref.lock(lock::DENTRY);
                 self.unhash_locked(parent, at);
             }
-            self.free_when_alone(at);
+            self.free_when_alone(at, sb);
             self.dput(parent);
             at = parent;
         }
@@ -53,7 +56,7 @@ impl Vfs {
             let _guard = dentry.lockref.lock(lock::DENTRY);
             dentry.seq.invalidate();
         }
-        self.free_when_alone(root);
+        self.free_when_alone(root, sb);
     }
 
     /// The first child of a dentry that the caller holds, counted. One that has no children is taken out at once.
@@ -78,7 +81,7 @@ impl Vfs {
 
     /// Frees a dentry that the caller holds, as soon as late readers have let go of it, and removed directories below it
     /// that are there only for what is cached in them.
-    fn free_when_alone(&self, id: DentryId) {
+    fn free_when_alone(&self, id: DentryId, sb: &SuperBlock) {
         let dentry = self.dentry(id);
         let mut spin = Spin::default();
         while !dentry.lockref.lock(lock::DENTRY).put_and_mark_dead() {
@@ -95,7 +98,7 @@ impl Vfs {
             }
             spin.turn();
         }
-        self.dentry_free(id, None);
+        self.dentry_free(id, Some(sb));
     }
 }
 

@@ -100,7 +100,8 @@ impl Vfs {
     ///
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub(crate) fn mount_apart(&self, sb: u32) -> Result<HeldPath<'_>> {
-        let root = self.superblock(sb).expect("the caller holds a mount of it").root();
+        let sb = self.superblock(sb).expect("the caller holds a mount of it");
+        let root = sb.root();
         let flags = MntFlags::RDONLY
             | MntFlags::NOSUID
             | MntFlags::NODEV
@@ -108,7 +109,7 @@ impl Vfs {
             | MntFlags::NOATIME;
         let mut tree = self.mount_tree();
         self.dget(root);
-        let mount = tree.alloc(sb, root, flags);
+        let mount = tree.alloc(&sb, root, flags);
         let mount = mount.inspect_err(|_| tree.dentries.push(root))?;
         tree.new_namespace(mount, Some(NsId::NONE), Rights::default());
         self.hold_both((mount, root));

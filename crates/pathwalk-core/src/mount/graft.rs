@@ -213,9 +213,9 @@ impl TreeGuard<'_> {
         let vfs = self.vfs;
         let kept = MntFlags::USER_SETTABLE | MntFlags::SHRINKABLE | MntFlags::LOCKS;
         let flags = vfs.mount_slot(old).flags() & kept;
+        let sb = vfs.superblock(vfs.mount_slot(old).sb.get()).ok_or(Errno::ENODEV)?;
         vfs.dget(root);
-        let sb = vfs.mount_slot(old).sb.get();
-        let id = self.alloc(sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
+        let id = self.alloc(&sb, root, flags).inspect_err(|_| self.dentries.push(root))?;
         self.set_idmap(id, vfs.mount_slot(old).idmap_blobs());
         match how {
             Copy::AllSlaves if self.is_shared(old) => self.enslave(id, old),

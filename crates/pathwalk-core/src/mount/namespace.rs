@@ -9,7 +9,12 @@ use super::{
     tree::{Namespace, Rights, TreeGuard},
     umount::Umount,
 };
-use crate::{cred::Cred, dcache::DentryId, fs::FileSystem, vfs::Vfs};
+use crate::{
+    cred::Cred,
+    dcache::DentryId,
+    fs::FileSystem,
+    vfs::{SuperBlock, Vfs},
+};
 use pathwalk_abi::{Errno, MountFlags, Result};
 use rustc_hash::FxHashMap as HashMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -188,7 +193,12 @@ impl Vfs {
     }
 
     /// Mounts a tree nowhere yet.
-    pub(crate) fn mount_alloc(&self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
+    pub(crate) fn mount_alloc(
+        &self,
+        sb: &SuperBlock,
+        root: DentryId,
+        flags: MntFlags,
+    ) -> Result<MountId> {
         self.mount_tree().alloc(sb, root, flags)
     }
 }

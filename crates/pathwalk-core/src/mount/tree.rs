@@ -19,7 +19,7 @@ use crate::{
     idmap::IdmapBlobs,
     lock,
     topology::Moving,
-    vfs::Vfs,
+    vfs::{SuperBlock, Vfs},
 };
 use parking_lot::MutexGuard;
 use pathwalk_abi::{Errno, Result};
@@ -249,29 +249,32 @@ impl<'v> TreeGuard<'v> {
     /// # Errors
     ///
     /// `ENOSPC`: there are as many mounts as there may be.
-    pub(super) fn alloc(&mut self, sb: u32, root: DentryId, flags: MntFlags) -> Result<MountId> {
+    pub(super) fn alloc(
+        &mut self,
+        sb: &SuperBlock,
+        root: DentryId,
+        flags: MntFlags,
+    ) -> Result<MountId> {
         let vfs = self.vfs;
-        let superblock = vfs.superblock(sb).ok_or(Errno::ENODEV)?;
         let id = vfs.mounts.alloc().ok_or(Errno::ENOSPC)?;
         vfs.mhash.grow(&vfs.mounts, vfs.mounts.high_water());
-        vfs.count_mount(sb, 1);
+        vfs.count_mount(sb.id(), 1);
         self.last_unique_id += 1;
         let unique_id = UNIQUE_IDS + self.last_unique_id;
         let mnt_id = self.mnt_ids.take();
         let mount = vfs.mounts.get(id);
         let _change = mount.seq.change();
-        let sb_flags =
-            if superblock.is_read_only() { MntFlags::SB_RDONLY } else { MntFlags::empty() };
+        let sb_flags = if sb.is_read_only() { MntFlags::SB_RDONLY } else { MntFlags::empty() };
         mount.flags.set((flags | sb_flags).bits());
         mount.parent.set(0);
         mount.mountpoint.set(0);
         mount.root.set(root.0);
-        mount.sb.set(sb);
-        mount.sb_root.set(superblock.root().0);
+        mount.sb.set(sb.id());
+        mount.sb_root.set(sb.root().0);
         mount.unique_id.set(unique_id);
         mount.mnt_id.set(mnt_id);
-        mount.dev.set(superblock.dev.to_u32());
-        mount.blksize.set(superblock.blksize);
+        mount.dev.set(sb.dev.to_u32());
+        mount.blksize.set(sb.blksize);
         mount.ns.set(0);
         mount.name_idmap(IdmapBlobs::NONE);
         self.nodes.insert(MountId(id), Node::default());
