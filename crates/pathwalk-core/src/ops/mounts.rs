@@ -4,6 +4,7 @@
 //! `SYSCALL_DEFINE2(pivot_root)`.
 
 use crate::{
+    dcache::MOUNTED,
     fs::FileSystem,
     mount::{MntFlags, graft::Side, propagate::Propagation},
     security::{Hooks, PathRef},
@@ -324,7 +325,9 @@ impl Task {
         let _work = vfs.task_work();
         let mut held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
-        while let Some((seen, root)) = vfs.lookup_mnt(held.mnt(), held.dentry()) {
+        while held.slot().is(MOUNTED)
+            && let Some((seen, root)) = vfs.lookup_mnt(held.mnt(), held.dentry())
+        {
             held = HeldPath::new(vfs, seen.id, root);
         }
         let root = self.fs.sample_root(vfs).mnt;

@@ -47,7 +47,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
         let budget = request.vfs.config.memo_bytes;
         let mut memos = thread::take();
         // The caller had no use for what it says, or it slept when he asked.
-        if let Some(memos) = memos.take_if(|memos| memos.hold(&request, text)) {
+        if let Some(memos) = memos.take_if(|memos| memos.hold(hash, &request, text)) {
             return thread::put(memos);
         }
         let was_of_use = memos.as_mut().and_then(|memos| memos.forget(hash));

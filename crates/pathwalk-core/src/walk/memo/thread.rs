@@ -289,10 +289,10 @@ impl Memos {
         self.era == era()
     }
 
-    /// Whether what is remembered of `text`, with which the request's path begins, holds still.
-    pub(super) fn hold(&self, request: &Request<'_>, text: &[u8]) -> bool {
+    /// Whether what is remembered of `text`, with which the request's path begins, holds still; `hash` is its [`key`].
+    pub(super) fn hold(&self, hash: u64, request: &Request<'_>, text: &[u8]) -> bool {
         let (vfs, root) = (request.vfs, request.fs.peek_root());
-        let found = self.find(key(vfs, text)).filter(|(_, memo)| memo.is(vfs, root, text));
+        let found = self.find(hash).filter(|(_, memo)| memo.is(vfs, root, text));
         found.is_some_and(|(_, memo)| memo.holds(vfs, request.asker)) && self.are_of_this_era()
     }
 
@@ -364,7 +364,7 @@ pub(super) fn beyond(vfs: &Vfs, root: Root, text: &[u8]) -> Option<Rc<Beyond>> {
 /// Whether what is remembered of `text`, with which the request's path begins, holds still.
 pub(super) fn still_holds(request: &Request<'_>, text: &[u8]) -> bool {
     let Some(memos) = take() else { return false };
-    let holds = memos.hold(request, text);
+    let holds = memos.hold(key(request.vfs, text), request, text);
     put(memos);
     holds
 }
