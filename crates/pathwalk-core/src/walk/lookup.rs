@@ -16,7 +16,7 @@ use super::{
     hold::{Hold, Rcu, miss},
     job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
-    memo::{self, Known, Said},
+    memo::{self, Facts, Known, Said},
     run::{Runner, Stopped, Until},
     skip_slashes,
     text::LastText,
@@ -40,13 +40,13 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall(vfs, root, request.asker, request.path) {
             // It was made following the last symlink, too.
-            Some(known) if known.link && !follow => {}
-            Some(known) if known.asks => return lookup_asking(request, known, terminal),
+            Some(known) if known.is(Facts::LINK) && !follow => {}
+            Some(known) if known.is(Facts::ASKS) => return lookup_asking(request, known, terminal),
             Some(known) => {
-                if known.absent {
+                if known.is(Facts::ABSENT) {
                     return Err(Errno::ENOENT);
                 }
-                if !known.decides
+                if !known.is(Facts::DECIDES)
                     && !request.flags.contains(Lookup::DIRECTORY)
                     && let Some(out) = terminal.exists()
                 {
@@ -56,7 +56,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 // Nobody wants the root, but the way of before.
                 let before = cfg!(pathwalk_ablate = "forget_root");
                 let mut end = End::of(&request, at, before.then(|| request.fs.sample_root(vfs)));
-                end.canonical = known.canonical;
+                end.canonical = known.is(Facts::CANONICAL);
                 if let Express::Answer(answer) = arrive(&request, &end, &mut terminal) {
                     return answer;
                 }
@@ -182,8 +182,8 @@ fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Beg
     let vfs = request.vfs;
     let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
-        Some(known) if known.asks => Ok(None),
-        Some(known) if known.absent => Err(Errno::ENOENT),
+        Some(known) if known.is(Facts::ASKS) => Ok(None),
+        Some(known) if known.is(Facts::ABSENT) => Err(Errno::ENOENT),
         Some(known) => {
             let (at, pos) = (known.place(vfs), directory.len() + 1);
             let is_directory = at.flags & DIRECTORY != 0;
@@ -241,13 +241,13 @@ pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>
         return None;
     }
     let known = memo::recall(vfs, request.fs.peek_root(), request.asker, request.path)?;
-    let follows = request.flags.contains(Lookup::FOLLOW) || !known.link;
-    if known.absent || !follows {
+    let follows = request.flags.contains(Lookup::FOLLOW) || !known.is(Facts::LINK);
+    if known.is(Facts::ABSENT) || !follows {
         return None;
     }
     let at = known.place(vfs);
     let held = keep_known(request, &known, request.path).ok()??;
-    Some((held, at.seq, known.asks))
+    Some((held, at.seq, known.is(Facts::ASKS)))
 }
 
 /// Remembers where a path leads, if it was met before.
@@ -299,7 +299,7 @@ pub(crate) fn remembered_parent<'a>(
         memo::remember(*request, directory);
         return Ok(Remembered::Nothing);
     };
-    if known.absent && !known.asks {
+    if known.is(Facts::ABSENT) && !known.is(Facts::ASKS) {
         return Err(Errno::ENOENT);
     }
     let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
@@ -329,7 +329,7 @@ fn keep_known<'a>(
     known: &Known,
     text: &[u8],
 ) -> Result<Option<HeldPath<'a>>> {
-    if !known.asks {
+    if !known.is(Facts::ASKS) {
         return Ok(request.vfs.legitimize(&known.place(request.vfs)));
     }
     match known.ask(request, text) {

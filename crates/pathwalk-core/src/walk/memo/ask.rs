@@ -17,7 +17,7 @@
 
 use super::{
     super::{HeldPath, Place, Request, counts::Counts, observe::Left, tally},
-    Known, Step, thread,
+    Facts, Known, Step, thread,
 };
 use crate::{
     dcache::{DentryId, REVALIDATE},
@@ -69,7 +69,7 @@ impl Known {
             return Said::Walk;
         };
         lock_order::assert_none_held();
-        if !questions.hold(&held, self.absent) {
+        if !questions.hold(&held, self.is(Facts::ABSENT)) {
             thread::forget(vfs, text, questions.held.get());
             return Said::Walk;
         }
@@ -79,7 +79,11 @@ impl Known {
             return Said::Walk;
         }
         // The root of the mount was not asked about.
-        if self.absent { Said::Absent } else { Said::Leads(held, !questions.last.is_empty()) }
+        if self.is(Facts::ABSENT) {
+            Said::Absent
+        } else {
+            Said::Leads(held, !questions.last.is_empty())
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
         road,
         text::Text,
     },
-    Beyond, FEW, INODES, Known, LONG_WAY, MOST, MOUNTS, Memo, OTHERS, STEPS, Step,
+    Beyond, FEW, Facts, INODES, Known, LONG_WAY, MOST, MOUNTS, Memo, OTHERS, STEPS, Step,
     ask::Gathered,
     beyond::Rest,
     both, key,
@@ -89,15 +89,17 @@ fn make(request: &Request<'_>, text: &[u8]) -> Option<Memo> {
         return None;
     }
     let questions = noter.questions.questions().ok()?;
+    let mut facts = Facts::empty();
+    facts.set(Facts::ABSENT, absent);
+    facts.set(Facts::LINK, noter.link);
+    facts.set(Facts::CANONICAL, noter.links == 0 && memo_text::is_canonical(text));
+    facts.set(Facts::ASKS, questions.is_some());
+    facts.set(Facts::DECIDES, request.vfs.mount_slot(at.mnt).decides());
     let known = Known {
         mnt: (at.mnt, at.mnt_seq),
         at: (at.dentry, at.seq),
         links: u8::try_from(noter.links).ok()?,
-        absent,
-        link: noter.link,
-        canonical: noter.links == 0 && memo_text::is_canonical(text),
-        asks: questions.is_some(),
-        decides: request.vfs.mount_slot(at.mnt).decides(),
+        facts,
     };
     let (kept, rest) = text.split_at(text.len().min(LONG));
     let (steps, dentries) = noter.steps.split_at(noter.steps.len().min(STEPS));

@@ -57,6 +57,7 @@ use crate::{
     vfs::Vfs,
 };
 use beyond::Beyond;
+use bitflags::bitflags;
 use pathwalk_sync::Sample;
 use std::{cell::Cell, rc::Rc};
 use text::{LONG, SHORT};
@@ -89,29 +90,34 @@ pub(crate) struct Known {
     at: Step<DentryId>,
     /// So many symlinks were followed.
     links: u8,
-    /// A name is absent.
-    pub(crate) absent: bool,
-    /// The text's last component is a symlink.
-    pub(crate) link: bool,
-    /// There is neither a symlink nor a dot nor an empty name in the text: it is the place's one path.
-    pub(crate) canonical: bool,
-    /// A file system is to be asked whether it still is so: see [`Known::ask`].
-    pub(crate) asks: bool,
-    /// The file system at the end decides permission itself.
-    pub(crate) decides: bool,
+    facts: Facts,
+}
+
+bitflags! {
+    /// What is known of a remembered walk beside where it ends. In one byte: it is copied at each look.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Facts: u8 {
+        /// A name is absent.
+        const ABSENT = 1 << 0;
+        /// The text's last component is a symlink.
+        const LINK = 1 << 1;
+        /// There is neither a symlink nor a dot nor an empty name in the text: it is the place's one path.
+        const CANONICAL = 1 << 2;
+        /// A file system is to be asked whether it still is so: see [`Known::ask`].
+        const ASKS = 1 << 3;
+        /// The file system at the end decides permission itself.
+        const DECIDES = 1 << 4;
+    }
 }
 
 impl Known {
-    const NOTHING: Self = Self {
-        mnt: NO_MOUNT,
-        at: NO_STEP,
-        links: 0,
-        absent: false,
-        link: false,
-        canonical: false,
-        asks: false,
-        decides: false,
-    };
+    const NOTHING: Self = Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, facts: Facts::empty() };
+
+    /// Whether that is so.
+    #[inline(always)]
+    pub(crate) fn is(&self, fact: Facts) -> bool {
+        self.facts.contains(fact)
+    }
 
     /// The place, unless a name is absent.
     #[inline(always)]
@@ -197,7 +203,10 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     };
     let known = match found {
         Some((at, memo)) if memo.holds(vfs, asker) => {
-            memo.used.set(memo.used.get() << 1 | 1);
+            // Mostly it was: then nothing is stored.
+            if memo.used.get() != u8::MAX {
+                memo.used.set(memo.used.get() << 1 | 1);
+            }
             memos.came_to(at);
             memos.are_of_this_era().then_some(memo.known)
         }
@@ -259,7 +268,7 @@ impl Memo {
     /// Whether it was worth making: a walk that is watched takes as long as several that are not. A question that it saves is worth
     /// more than that.
     fn was_of_use(&self) -> bool {
-        if self.known.asks { self.used.get() != 0 } else { self.used.get() == u8::MAX }
+        if self.known.is(Facts::ASKS) { self.used.get() != 0 } else { self.used.get() == u8::MAX }
     }
 
     /// Whether the text behind what is here is that.
