@@ -17,7 +17,7 @@ use crate::{
     credentials::Ran,
     sys::{memory, ptrace},
 };
-use pathwalk::{Errno, Result};
+use pathwalk::{Errno, Result, abi::PATH_MAX};
 use std::ffi::CString;
 
 /// So many words are read at once.
@@ -117,6 +117,23 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
     Ok(Put { comm: at + len(name) as u64, vdso })
 }
 
+/// By which name the kernel knows what a process runs, of which no instruction ran yet; its thread is stopped.
+///
+/// # Errors
+///
+/// - `EFAULT`: the stack is not as the kernel makes it.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn execfn(tid: u32) -> Result<Vec<u8>> {
+    let mut words = Words::to_auxv(tid)?;
+    loop {
+        match (words.next()?.1, words.next()?.1) {
+            (NULL, _) => return Err(Errno::EFAULT),
+            (libc::AT_EXECFN, at) => return memory::read_string(tid, at, PATH_MAX),
+            _ => {}
+        }
+    }
+}
+
 /// Writes who it is into the stack of a program of which no instruction ran yet; its thread is stopped.
 ///
 /// # Errors
@@ -124,12 +141,7 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
 pub(crate) fn tell(tid: u32, Ran { who, secure, .. }: &Ran) -> Result<()> {
-    let mut words = Words { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 };
-    let arguments = words.next()?.1;
-    for _ in 0..=arguments {
-        words.next()?;
-    }
-    while words.next()?.1 != 0 {}
+    let mut words = Words::to_auxv(tid)?;
     loop {
         let (_, kind) = words.next()?;
         let (at, value) = words.next()?;
@@ -157,6 +169,17 @@ struct Words {
 }
 
 impl Words {
+    /// The auxiliary vector of a program of which no instruction ran yet; its thread is stopped.
+    fn to_auxv(tid: u32) -> Result<Self> {
+        let mut words = Self { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 };
+        let arguments = words.next()?.1;
+        for _ in 0..=arguments {
+            words.next()?;
+        }
+        while words.next()?.1 != 0 {}
+        Ok(words)
+    }
+
     /// The next one, and its address.
     fn next(&mut self) -> Result<(u64, u64)> {
         if self.next + 8 > self.read.len() {

@@ -169,6 +169,29 @@ fn no_script_that_is_put_in_the_place_of_its_interpreter_tells_what_is_in_it() {
 }
 
 #[test]
+fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
+    let Some(attack) = Attack::new() else { return };
+    let (one, other) = (attack.outside("one"), attack.outside("other"));
+    for path in [&one, &other] {
+        fs::copy("/bin/true", path).unwrap();
+    }
+    let dir = attack.outside.path().display();
+    let run = format!("for n in $(seq 500); do {one} || echo $?; done");
+    let bind = format!("{dir}:{dir}:ro");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "--bind", &bind, "sh", "-c", &run]).current_dir(attack.here.path());
+    let mut ran = command.stdout(Stdio::piped()).spawn().unwrap();
+    while ran.try_wait().unwrap().is_none() {
+        let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+        rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+        thread::sleep(Duration::from_millis(3));
+    }
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
 fn chdir_leads_nobody_elsewhere_for_a_moment() {
     let Some(attack) = Attack::new() else { return };
     let outside = attack.outside.path().display().to_string();

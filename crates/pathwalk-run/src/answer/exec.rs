@@ -17,12 +17,14 @@ use crate::{
     cookies::{self, HostId},
     elf::{Beginning, Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
+    passed::Runs,
     patch::{Beside, Loaded, Vectors},
     program::Program,
+    setid::is_in_memory,
     sys::{answer, memory, process},
     watches,
 };
-use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
+use pathwalk::{At, AtFlags, Errno, Executable, File, Result, abi::AT_FDCWD};
 use rustix::{fs, io};
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -176,6 +178,13 @@ fn exec(
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
+            if level == 0 && is_passed(engine, &called, &program)? {
+                if let Some(file) = program.file() {
+                    engine.know(program.id(), file);
+                }
+                let runs = Runs { program, interpreter: found };
+                return engine.pass_exec(caller, runs, called.name);
+            }
             let told = called.told(before, || program.name(engine))?;
             return run(engine, caller, (program, Beside::Interpreter(found)), told, vectors);
         }
@@ -204,6 +213,35 @@ fn exec(
     args.extend(before.into_iter().skip(1));
     let beside = Beside::Program(Loaded { program: file, name });
     run(engine, caller, (interpreter, beside), called.told(args, || own)?, vectors)
+}
+
+/// Whether the kernel is to do the call as it is: it finds the same file by the same path, and the program cannot change that.
+fn is_passed(engine: &Engine, called: &Called, program: &Program) -> Result<bool> {
+    Ok(engine.people.is_none()
+        && called.fd.is_none()
+        && program.file().is_some_and(File::is_read_only)
+        && is_found_on_host(&called.name, program)?
+        && program.may_run_on_host().is_ok())
+}
+
+/// What an absolute path leads to that the kernel ran by it; none where that would not have been.
+///
+/// # Errors
+///
+/// Those of finding it.
+pub(crate) fn found_again(engine: &mut Engine, path: &[u8]) -> Result<Option<Runs>> {
+    let open = |engine: &Engine, path: &[u8]| {
+        let file = engine.task.open_exec(At::Cwd, path, AtFlags::empty())?;
+        Program::opened(engine, file)
+    };
+    let program = open(engine, path)?;
+    let elf = read_elf(&Beginning::of(program.host()?)?)?;
+    let Some(path) = elf.interpreter else { return Ok(Some(Runs { program, interpreter: None })) };
+    let found = open(engine, &path)?;
+    Ok(match by_who_finds_it(engine, &path, found)? {
+        Interpreter::Kernels(interpreter) => Some(Runs { program, interpreter }),
+        Interpreter::Trees(_) => None,
+    })
 }
 
 /// Whether an interpreter takes `--argv0`: that of the GNU C library since 2.33, all others.
@@ -294,21 +332,31 @@ enum Interpreter {
     Trees(Program),
 }
 
-/// Finds the interpreter in the tree. The host is asked for that name only where it is one of its own files.
+/// Finds the interpreter in the tree.
 fn interpreter(engine: &mut Engine, caller: &Caller, elf: &Elf) -> Result<Interpreter> {
     let Some(path) = &elf.interpreter else { return Ok(Interpreter::Kernels(None)) };
     let program = open_by_name(engine, caller, path)?;
     hear_of(engine, &program)?;
+    by_who_finds_it(engine, path, program)
+}
+
+fn by_who_finds_it(engine: &mut Engine, path: &[u8], program: Program) -> Result<Interpreter> {
+    let same = is_found_on_host(path, &program)?;
     let Program::Placed(file, here) = program else { return Ok(Interpreter::Trees(program)) };
     engine.know(here, file.file());
-    let same = path.first() == Some(&b'/') && file.file().host_place()?.is_some() && {
-        let found = fs::statat(fs::CWD, path.as_slice(), fs::AtFlags::NO_AUTOMOUNT);
-        found.is_ok_and(|stat| HostId::of(&stat) == here)
-    };
     Ok(if same {
         Interpreter::Kernels(Some((file, here)))
     } else {
         Interpreter::Trees(Program::Placed(file, here))
+    })
+}
+
+/// Whether the host has this file by that path. It is asked only where that is one of its own.
+fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
+    let Program::Placed(_, id) = program else { return Ok(false) };
+    Ok(path.first() == Some(&b'/') && !is_in_memory(&answer(fs::fstat(program.host()?))?) && {
+        let found = fs::statat(fs::CWD, path, fs::AtFlags::NO_AUTOMOUNT);
+        found.is_ok_and(|stat| HostId::of(&stat) == *id)
     })
 }
 
