@@ -12,12 +12,17 @@ use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, inotify},
     io,
+    path::DecInt,
+    thread::{Pid, gettid},
 };
 use std::{
     ffi::CStr,
     mem::MaybeUninit,
     os::fd::AsRawFd,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 pub(crate) use rustix::fs::{IFlags, RenameFlags, StatFs, Statx, XattrFlags};
@@ -52,6 +57,8 @@ pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
     calls: AtomicU64,
+    /// Where a thread finds its descriptors by their numbers, and which thread.
+    numbers: OnceLock<(Pid, OwnedFd)>,
 }
 
 /// By what the host tells of what others do.
@@ -107,7 +114,7 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
     pub(crate) fn new(openat2: bool) -> Self {
-        let host = Self { openat2, calls: AtomicU64::new(0) };
+        let host = Self { openat2, calls: AtomicU64::new(0), numbers: OnceLock::new() };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -179,7 +186,30 @@ impl Host {
     /// Opens what is held. It must be known not to be a fifo, which is waited for; a device is for who asked for one.
     pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-        self.call(|| fs::open(by_number(held), flags, Mode::empty()))
+        self.call(|| {
+            // To walk there anew takes a third of the time. Another thread may have other descriptors, as a child has.
+            if let Some(numbers) = self.numbers() {
+                let number = DecInt::from_fd(held);
+                match fs::openat(numbers, number, flags, Mode::empty()) {
+                    // The thread is gone, and another one has its number.
+                    Err(io::Errno::NOENT | io::Errno::SRCH) => {}
+                    opened => return opened,
+                }
+            }
+            fs::open(by_number(held), flags, Mode::empty())
+        })
+    }
+
+    /// Where this thread finds its descriptors by their numbers: the first that asks.
+    fn numbers(&self) -> Option<BorrowedFd<'_>> {
+        let own = gettid();
+        if self.numbers.get().is_none() {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = fs::open("/proc/thread-self/fd", flags, Mode::empty()).ok()?;
+            // Of two that began at once one is kept.
+            _ = self.numbers.set((own, opened));
+        }
+        self.numbers.get().filter(|(thread, _)| *thread == own).map(|(_, fd)| fd.as_fd())
     }
 
     /// Whether to open a device that is held may take as long as somebody else likes.
@@ -546,4 +576,51 @@ fn first_piece<'n, 'a>(names: &'n [&'a [u8]]) -> (Vec<u8>, &'n [&'a [u8]]) {
         taken += 1;
     }
     (piece, &names[taken..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::UnshareFlags;
+    use std::{fs::File, io::Read, sync::mpsc::channel, thread};
+
+    /// What two threads that do not share descriptors have by the same number are two files.
+    #[test]
+    #[expect(unsafe_code, reason = "a thread gives up what it shares with others")]
+    fn a_thread_with_descriptors_of_its_own_reopens_those() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        for name in ["one", "other"] {
+            std::fs::write(path(name), name).expect("room");
+        }
+        let host = Host::new(true);
+        let reopened = |held: &File| {
+            let fd = host.reopen(held.as_fd(), OFlags::RDONLY).expect("it is open");
+            let mut text = String::new();
+            File::from(fd).read_to_string(&mut text).expect("it can be read");
+            text
+        };
+        let open = |name: &str| File::open(path(name)).expect("it is there");
+        assert_eq!(reopened(&open("one")), "one");
+        let (tell, hear) = channel();
+        let (go, gone) = channel();
+        thread::scope(|scope| {
+            let (open, reopened) = (&open, &reopened);
+            scope.spawn(move || {
+                // SAFETY: this thread closes none but what it opens from here on.
+                unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }
+                    .expect("anybody may");
+                let other = open("other");
+                tell.send(other.as_raw_fd()).expect("it is heard");
+                gone.recv().expect("it is told");
+                assert_eq!(reopened(&other), "other");
+            });
+            let number = hear.recv().expect("it is told");
+            let mut opened = Vec::new();
+            while opened.last().is_none_or(|file: &File| file.as_raw_fd() < number) {
+                opened.push(open("one"));
+            }
+            go.send(()).expect("it is heard");
+        });
+    }
 }
