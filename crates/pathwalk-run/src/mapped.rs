@@ -13,10 +13,11 @@ use crate::{
     kin,
     sys::{answer, errno_of, memory, read_told},
 };
-use pathwalk::{Executable, Result};
+use pathwalk::{Errno, Executable, Result};
 use rustix::fs;
 use std::{
     collections::HashMap,
+    fs::File,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
 };
@@ -62,7 +63,7 @@ pub(crate) fn is_alone(
     own: HostId,
     interpreter: Option<&(Executable, HostId)>,
 ) -> Result<bool> {
-    let has = files(&read_maps(&tid.to_string())?);
+    let has = files_of(tid)?;
     let has_no_other = |may: Vec<Shown>| has.iter().all(|file| may.contains(file));
     let by_stat = [own].into_iter().chain(interpreter.map(|(_, id)| *id)).map(Shown::by_stat);
     if has_no_other(by_stat.collect()) {
@@ -73,6 +74,25 @@ pub(crate) fn is_alone(
     let interpreter = interpreter.and_then(|(file, _)| file.file().host_fd());
     let by_map = [own.as_fd()].into_iter().chain(interpreter).map(Shown::by_map);
     Ok(has_no_other(by_map.collect::<Result<_>>()?))
+}
+
+/// The files that a process has in its memory. The kernel tells of them one by one, without the paths, which take most of the time.
+fn files_of(tid: u32) -> Result<Vec<Shown>> {
+    let maps = File::open(format!("/proc/{tid}/maps")).map_err(|error| errno_of(&error))?;
+    let (mut files, mut at) = (Vec::new(), 0);
+    loop {
+        match memory::file_at(maps.as_fd(), at) {
+            Ok(Some(memory::Part { device: (major, minor), ino, end })) => {
+                files.push(Shown { device: format!("{major:02x}:{minor:02x}"), ino });
+                at = end;
+            }
+            Ok(None) => break,
+            Err(Errno::ENOTTY) => return Ok(self::files(&read_maps(&tid.to_string())?)),
+            Err(errno) => return Err(errno),
+        }
+    }
+    files.dedup();
+    Ok(files)
 }
 
 /// The files that a thread, by its directory in `/proc`, has in its memory, as far as they are shown with the device that stat(2) tells.
@@ -236,6 +256,19 @@ mod tests {
 ";
         let shown = |device: &str, ino| Shown { device: device.to_owned(), ino };
         assert_eq!(files(maps), [shown("08:01", 1234), shown("fe:10", 99)]);
+    }
+
+    #[test]
+    fn what_is_told_file_by_file_is_what_the_list_says() {
+        let tid = std::process::id();
+        let mut has = files_of(tid).expect("it is there");
+        let mut listed = files(&read_maps("self").expect("it is there"));
+        for files in [&mut has, &mut listed] {
+            files.sort_by_key(|file| (file.device.clone(), file.ino));
+            files.dedup();
+        }
+        assert_eq!(has, listed);
+        assert!(!has.is_empty());
     }
 
     #[test]

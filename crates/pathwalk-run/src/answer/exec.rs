@@ -34,6 +34,9 @@ use std::{
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
+const PAGE: u64 = 4096;
+/// So many pages of arguments are read at once.
+const AT_ONCE: usize = 8;
 /// So many pages of arguments are kept.
 const PAGES: usize = 1024;
 /// Of so many interpreters it is known what they take.
@@ -375,10 +378,12 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
     let stack = process::stack_limit(caller.tid)?;
     let room = (stack / 4).clamp(128 << 10, 6 << 20) as usize;
     let mut pages = Pages(HashMap::new());
+    pages.read(caller, [vectors.argv, vectors.envp]);
     let argv = pages.pointers(caller, vectors.argv, room)?;
     let envp = pages.pointers(caller, vectors.envp, room)?;
     let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
     let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
+    pages.read(caller, envp.iter().chain(&argv).copied());
     for mut at in envp.into_iter().chain(argv) {
         let mut len = 0;
         loop {
@@ -402,13 +407,28 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
 struct Pages(HashMap<u64, Vec<u8>>);
 
 impl Pages {
+    /// Reads the pages of these addresses, if they are few, at once. What cannot be read is asked for again.
+    fn read(&mut self, caller: &Caller, addresses: impl IntoIterator<Item = u64>) {
+        let mut new: Vec<u64> = Vec::new();
+        for page in addresses.into_iter().map(|at| at / PAGE) {
+            if !new.contains(&page) && !self.0.contains_key(&page) && new.len() < AT_ONCE {
+                new.push(page);
+            }
+        }
+        if new.is_empty() {
+            return;
+        }
+        let at: Vec<u64> = new.iter().map(|page| page * PAGE).collect();
+        let read = memory::read_pages(caller.tid, &at).unwrap_or_default();
+        self.0.extend(new.into_iter().zip(read));
+    }
+
     /// The bytes from an address on to the end of its page.
     ///
     /// # Errors
     ///
     /// - `EFAULT`: there are none.
     fn rest(&mut self, caller: &Caller, at: u64) -> Result<&[u8]> {
-        const PAGE: u64 = 4096;
         if self.0.len() >= PAGES {
             self.0.clear();
         }
