@@ -9,9 +9,9 @@
 //!
 //! The thread gets no descriptor and no other registers, and makes no second call: one stop takes the place of three. The kernel reads
 //! the path once more, which another thread may have changed, as it may change what a call by a descriptor is given (`patch`). So
-//! it is not what the call was given that is believed, but what came of it: which file runs, which interpreter, and by which name the
-//! kernel knows it. That it is the name that was looked up matters where that is an interpreter: else a script of the host's could have
-//! been put in its place, whose first line the interpreter is given.
+//! it is not what the call was given that is believed, but what came of it: which file runs, which interpreter, by which name the
+//! kernel knows it, and what a script's interpreter is given. Else a script of the host's could be put in the place of its interpreter, or
+//! of another script, and tell what its first line is.
 //!
 //! Programs in a directory that the program itself may change are run by a descriptor, so that nobody is killed who exchanges what it runs.
 //! What somebody outside exchanged meanwhile is looked up once more.
@@ -29,9 +29,10 @@ use crate::{
     sys::{process, ptrace},
 };
 use pathwalk::{Errno, Executable, Result};
+use rustix::fs;
 
 /// So often a path is looked up that led elsewhere when the kernel looked it up.
-const MOST_LOOKS: u32 = 32;
+const MOST_LOOKS: u32 = 16;
 
 /// A thread whose call the kernel does.
 pub(crate) struct Passed {
@@ -47,12 +48,14 @@ pub(crate) struct Passed {
 pub(crate) struct Runs {
     pub(crate) program: Program,
     pub(crate) interpreter: Option<(Executable, HostId)>,
+    /// What it is given instead of the first argument where it is the interpreter of a script, by what the script says.
+    pub(crate) before: Vec<Vec<u8>>,
 }
 
 impl Runs {
     /// Whether a process runs this, of which no instruction ran yet.
     fn is_run_by(&self, process: u32) -> bool {
-        let Self { program, interpreter } = self;
+        let Self { program, interpreter, .. } = self;
         of_thread(process, "exe") == Ok(program.id())
             && mapped::is_alone(process, program.id(), interpreter.as_ref()) == Ok(true)
     }
@@ -93,18 +96,25 @@ impl Engine {
         }
         drop(kept);
         self.loads.runs_another(process);
-        let right = auxv::execfn(process).is_ok_and(|name| name == path)
-            && (runs.is_run_by(process) || self.runs_by_now(process, &path));
+        let script = !runs.before.is_empty();
+        let right = auxv::is_run_as(process, &path, &runs.before) == Ok(true)
+            && (runs.is_run_by(process) || !script && self.runs_by_now(process, &path));
         if !right {
             process::kill(process, libc::SIGKILL);
         }
         let _ = ptrace::detach(process);
     }
 
-    /// Whether a process runs what that path leads to by now; it may be exchanged again and again.
+    /// Whether a process runs what that path leads to by now; or what the tree has by the name that the host has for it, where it was
+    /// exchanged once more. Either of them the program may run.
     fn runs_by_now(&mut self, process: u32, path: &[u8]) -> bool {
         self.asker.set(process);
-        (0..MOST_LOOKS).any(|_| {
+        (0..MOST_LOOKS).any(|look| {
+            let by_host = fs::readlink(format!("/proc/{process}/exe"), Vec::new());
+            let path = match &by_host {
+                Ok(path) if look % 2 == 1 => path.as_bytes(),
+                _ => path,
+            };
             let Ok(Some(runs)) = exec::found_again(self, path) else { return false };
             let right = runs.is_run_by(process);
             if let (true, Some(file)) = (right, runs.program.file()) {

@@ -169,6 +169,40 @@ fn no_script_that_is_put_in_the_place_of_its_interpreter_tells_what_is_in_it() {
 }
 
 #[test]
+fn scripts_in_a_read_only_mount_are_given_what_they_say_and_no_other_ones() {
+    let Some(attack) = Attack::new() else { return };
+    fs::create_dir(attack.here("ro")).unwrap();
+    let dir = attack.here("ro").display().to_string();
+    let bind = format!("{dir}:{dir}:ro");
+    let script = |path: &Path, text: &str| {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let says = "echo $0 $@ $-; tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/comm";
+    script(&attack.here("ro/plain"), &format!("#!/bin/sh\n{says}\n"));
+    script(&attack.here("ro/one"), &format!("#! /bin/sh -f \n{says}\n"));
+    script(&attack.here("ro/short"), "#!/bin/sh -f\necho $0 $@ $-\n");
+    script(&attack.here("ro/two"), &format!("#!{dir}/short\n"));
+    script(&attack.here("ro/none"), "#!/missing\n");
+    script(&attack.here("ro/wrong"), "\x7fELF");
+    let calls =
+        ["plain", "one", "two", "none", "wrong"].map(|name| format!("{dir}/{name} a 'b c';"));
+    let all = format!("ulimit -c 0; {} exit 0", calls.concat());
+    let native = Command::new("sh").args(["-c", &all]).output().unwrap();
+    let ours = run(attack.here.path(), &["--bind", &bind, "sh", "-c", &all]);
+    assert_eq!(text(&ours.stdout), text(&native.stdout));
+    assert_eq!(text(&ours.stderr), text(&native.stderr));
+    script(&attack.here("ro/mine"), "#!/usr/bin/env true\n");
+    let theirs = attack.outside("script");
+    script(theirs.as_ref(), "#!/usr/bin/env -S sh -c 'exit 77'\n");
+    let mine = attack.here("ro/mine").display().to_string();
+    let rewritten = ["rewritten", "exec", &theirs, &mine];
+    assert_eq!(attack.natively(&rewritten), "REACHED\n");
+    let rewritten = [&["--bind", &bind, "./attack"], &rewritten[..]].concat();
+    assert_eq!(said(attack.here.path(), &rewritten), "never\n");
+}
+
+#[test]
 fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     let Some(attack) = Attack::new() else { return };
     let (one, other) = (attack.outside("one"), attack.outside("other"));

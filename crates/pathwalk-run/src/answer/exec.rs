@@ -156,6 +156,7 @@ fn exec(
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     let mut level = 0;
+    let mut script = None;
     let elf = loop {
         hear_of(engine, &program)?;
         let beginning = Beginning::of(program.host()?)?;
@@ -175,17 +176,23 @@ fn exec(
         }
         args.append(&mut before);
         before = args;
-        program = open_by_name(engine, caller, &interpreter)?;
+        let found = open_by_name(engine, caller, &interpreter)?;
+        let first = std::mem::replace(&mut program, found);
+        script.get_or_insert(first);
         name = interpreter;
     };
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
-            if level == 0 && is_passed(engine, &called, &program)? {
+            let passed = called.fd.is_none()
+                && level <= 1
+                && is_passed(engine, &name, &program)?
+                && script.is_none_or(|script| is_passed(engine, &called.name, &script) == Ok(true));
+            if passed {
                 if let Some(file) = program.file() {
                     engine.know(program.id(), file);
                 }
-                let runs = Runs { program, interpreter: found };
+                let runs = Runs { program, interpreter: found, before };
                 return engine.pass_exec(caller, runs, called.name);
             }
             let told = called.told(before, || program.name(engine))?;
@@ -219,11 +226,10 @@ fn exec(
 }
 
 /// Whether the kernel is to do the call as it is: it finds the same file by the same path, and the program cannot change that.
-fn is_passed(engine: &Engine, called: &Called, program: &Program) -> Result<bool> {
+fn is_passed(engine: &Engine, name: &[u8], program: &Program) -> Result<bool> {
     Ok(engine.people.is_none()
-        && called.fd.is_none()
         && program.file().is_some_and(File::is_read_only)
-        && is_found_on_host(&called.name, program)?
+        && is_found_on_host(name, program)?
         && program.may_run_on_host().is_ok())
 }
 
@@ -239,10 +245,13 @@ pub(crate) fn found_again(engine: &mut Engine, path: &[u8]) -> Result<Option<Run
     };
     let program = open(engine, path)?;
     let elf = read_elf(&Beginning::of(program.host()?)?)?;
-    let Some(path) = elf.interpreter else { return Ok(Some(Runs { program, interpreter: None })) };
+    let before = Vec::new();
+    let Some(path) = elf.interpreter else {
+        return Ok(Some(Runs { program, interpreter: None, before }));
+    };
     let found = open(engine, &path)?;
     Ok(match by_who_finds_it(engine, &path, found)? {
-        Interpreter::Kernels(interpreter) => Some(Runs { program, interpreter }),
+        Interpreter::Kernels(interpreter) => Some(Runs { program, interpreter, before }),
         Interpreter::Trees(_) => None,
     })
 }
