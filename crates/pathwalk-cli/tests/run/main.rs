@@ -19,6 +19,8 @@ mod users;
 
 mod attacks;
 
+mod exec;
+
 mod numbers;
 
 mod handed_in;
