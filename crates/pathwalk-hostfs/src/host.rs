@@ -6,6 +6,7 @@
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
+use crate::options::Keeper;
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
     event::{Timespec, epoll},
@@ -20,7 +21,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::AsRawFd,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -57,6 +58,9 @@ pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
     calls: AtomicU64,
+    /// Those among them that only asked whether anything had happened.
+    looks: AtomicU64,
+    keeper: Option<Arc<dyn Keeper>>,
     /// Where a thread finds its descriptors by their numbers, and which thread.
     numbers: OnceLock<(Pid, OwnedFd)>,
 }
@@ -70,6 +74,13 @@ pub(crate) struct News {
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
     _mounts: OwnedFd,
+}
+
+impl News {
+    /// Ready where anything happened that was not noted yet.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
 }
 
 /// Which descriptor is ready.
@@ -113,8 +124,9 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
 
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
-    pub(crate) fn new(openat2: bool) -> Self {
-        let host = Self { openat2, calls: AtomicU64::new(0), numbers: OnceLock::new() };
+    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
+        let (calls, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let host = Self { openat2, calls, looks, keeper, numbers };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -127,6 +139,24 @@ impl Host {
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
+    }
+
+    /// How many of them asked about files, and not only whether anything had happened.
+    pub(crate) fn questions(&self) -> u64 {
+        self.calls() - self.looks.load(Relaxed)
+    }
+
+    /// Says that something that was known need not be so any more, before it is noted.
+    pub(crate) fn say_news(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.news();
+        }
+    }
+
+    /// Makes a call that only asks whether anything happened.
+    fn look<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
+        self.looks.fetch_add(1, Relaxed);
+        self.call(call)
     }
 
     /// Makes a call.
@@ -514,9 +544,15 @@ impl Host {
 
     /// Tells of all that has happened: one call of the host where that is nothing.
     pub(crate) fn events(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        if self.keeper.as_ref().is_some_and(|keeper| keeper.has_asked()) {
+            return Ok(());
+        }
         let mut ready = [MaybeUninit::uninit(); 2];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let (ready, _) = self.call(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        let (ready, _) = self.look(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        if !ready.is_empty() {
+            self.say_news();
+        }
         for event in ready {
             if event.data.u64() == MOUNTED {
                 tell(Event { number: 0, name: None, what: What::Mounted });
@@ -533,6 +569,7 @@ impl Host {
         for _ in 0..MOST_EVENTS {
             if events.is_buffer_empty() {
                 self.calls.fetch_add(1, Relaxed);
+                self.looks.fetch_add(1, Relaxed);
             }
             match events.next() {
                 Ok(event) => tell(Event {
@@ -593,7 +630,7 @@ mod tests {
         for name in ["one", "other"] {
             std::fs::write(path(name), name).expect("room");
         }
-        let host = Host::new(true);
+        let host = Host::new(true, None);
         let reopened = |held: &File| {
             let fd = host.reopen(held.as_fd(), OFlags::RDONLY).expect("it is open");
             let mut text = String::new();
