@@ -7,7 +7,7 @@
 
 use crate::sys::{
     errno_of,
-    process::{Shares, files_in_order, shares_place},
+    process::{Shares, files_in_order, shares_memory, shares_place},
     read_told,
 };
 use parking_lot::Mutex;
@@ -111,6 +111,16 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
     }
     let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
     Some(Facts { begun, stack })
+}
+
+/// Whether a process has the memory of the one that made it, as after vfork(2).
+pub(crate) fn shares_memory_with_maker(process: u32) -> bool {
+    let Ok(Some(text)) = read(format!("/proc/{process}/stat")) else { return true };
+    let maker = text.iter().rposition(|&byte| byte == b')').and_then(|end| {
+        let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
+        rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    });
+    maker.is_none_or(|maker| shares_memory(process, maker) != Shares::No)
 }
 
 /// Whether there is no such thread, or it is ending; not where that cannot be asked.

@@ -69,6 +69,8 @@ mod shadow;
 
 mod cwd;
 
+mod inside;
+
 mod errand;
 
 mod tty;

@@ -22,6 +22,9 @@ use std::{
     path::Path,
 };
 
+/// An address is shown by so many digits at least.
+const SHORTEST: usize = 8;
+
 /// A file as it is shown in a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
@@ -128,6 +131,23 @@ pub(crate) fn by_paths_of_the_tree(
         }
     }
     text
+}
+
+/// The same, or `numa_maps`, without what begins at some addresses.
+pub(crate) fn without(maps: &[u8], hides: impl Fn(u64) -> bool) -> Vec<u8> {
+    let mut hidden = false;
+    let lines = maps.split_inclusive(|&byte| byte == b'\n').filter(|line| {
+        let first = line.split(|byte| b"- ".contains(byte)).next();
+        let start = first.and_then(|text| std::str::from_utf8(text).ok());
+        // Other lines of smaps are about what was named before them.
+        if let Some(start) = start.filter(|start| start.len() >= SHORTEST)
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            hidden = hides(start);
+        }
+        !hidden
+    });
+    lines.flatten().copied().collect()
 }
 
 /// `/proc/PID/numa_maps`, which does not say which files these are, but where they begin, as `/proc/PID/maps` does. What is none of the
@@ -245,6 +265,25 @@ fn shown(line: &str) -> Option<Shown> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_hidden_has_no_lines() {
+        let maps = b"\
+55500000-55501000 r--p 00000000 fe:00 7 /bin/a
+Size:                  4 kB
+200000000000-200000010000 r-xp 00000000 00:01 5 /memfd:b (deleted)
+Size:                 64 kB
+VmFlags: rd ex
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+Size:                  4 kB
+";
+        let left = without(maps, |start| start == 0x2000_0000_0000);
+        let want: Vec<&[u8]> = maps.split_inclusive(|&byte| byte == b'\n').collect();
+        assert_eq!(left, [&want[..2], &want[5..]].concat().concat());
+        let numa = b"55500000 default\n200000000000 default anon=1\n7f0000000000 default\n";
+        let left = without(numa, |start| start == 0x2000_0000_0000);
+        assert_eq!(left, b"55500000 default\n7f0000000000 default\n");
+    }
 
     #[test]
     fn a_file_in_memory_is_told_by_device_and_number() {

@@ -27,6 +27,8 @@ mod handed_in;
 
 mod checks;
 
+mod inside;
+
 mod watches;
 
 mod readme;

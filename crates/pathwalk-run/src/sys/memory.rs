@@ -88,9 +88,20 @@ pub(crate) fn write(tid: u32, address: u64, data: &[u8]) -> Result<()> {
 /// - `EFAULT`: there is no room.
 /// - `EACCES`, `ENOENT`: the thread is gone.
 pub(crate) fn write_stack(tid: u32, address: u64, data: &[u8]) -> Result<()> {
+    write_code(tid, &[(address, data)])
+}
+
+/// Writes to memory of a process's own that it may not write itself, as its code is.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none of its own.
+/// - `EACCES`, `ENOENT`: it is gone.
+pub(crate) fn write_code(tid: u32, pieces: &[(u64, &[u8])]) -> Result<()> {
     let file = OpenOptions::new().write(true).open(format!("/proc/{tid}/mem"));
     let file = file.map_err(|error| errno_of(&error))?;
-    file.write_all_at(data, address).map_err(|_| Errno::EFAULT)
+    let write = |&(at, piece): &(u64, &[u8])| file.write_all_at(piece, at);
+    pieces.iter().try_for_each(write).map_err(|_| Errno::EFAULT)
 }
 
 /// Reads a string that ends with NUL, without it.

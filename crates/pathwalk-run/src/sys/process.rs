@@ -518,6 +518,13 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
     shares(one, other, FS)
 }
 
+/// Whether two processes share their memory.
+pub(crate) fn shares_memory(one: u32, other: u32) -> Shares {
+    /// `KCMP_VM`
+    const VM: i32 = 1;
+    shares(one, other, VM)
+}
+
 /// The order of two threads by their descriptors, which is the kernel's own; those are equal that share them. None where the kernel
 /// does not tell, or one is gone.
 pub(crate) fn files_in_order(one: u32, other: u32) -> Option<Order> {

@@ -15,6 +15,7 @@ use libc::{
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 use pathwalk::Errno;
+use pathwalk_inside::{FSTAT, MARK, STATX};
 
 /// `AUDIT_ARCH_X86_64`
 const X86_64: u32 = 0xc000_003e;
@@ -33,7 +34,14 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
         let then = match call.handling(identity) {
             Handling::Pass => continue,
             Handling::Refuse(errno) => vec![ret(refuse(errno))],
-            Handling::Answer(_) => vec![ret(SECCOMP_RET_USER_NOTIF)],
+            Handling::Answer(_) => {
+                let finds = identity != Identity::Virtual;
+                let marked = MARKED.iter().find(|(nr, ..)| finds && *nr == call.nr);
+                let mut then =
+                    marked.map(|&(_, mark, none)| by_mark(mark, none)).unwrap_or_default();
+                then.push(ret(SECCOMP_RET_USER_NOTIF));
+                then
+            }
             Handling::AnswerIf(condition, _) => ask([(condition, SECCOMP_RET_USER_NOTIF)]),
             Handling::RefuseIf(conditions) => {
                 ask(conditions.iter().map(|&(condition, errno)| (condition, refuse(errno))))
@@ -45,6 +53,29 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
     }
     program.push(ret(SECCOMP_RET_ALLOW));
     program
+}
+
+/// Calls that the image makes about a descriptor alone: their numbers, the argument that they do not have, in which the mark stands, and
+/// one that must be 0 so that there is no path.
+const MARKED: [(u32, u8, Option<u8>); 2] = [(FSTAT, 2, None), (STATX, 5, Some(1))];
+
+/// Lets a call through that has the mark.
+fn by_mark(mark: u8, none: Option<u8>) -> Vec<sock_filter> {
+    let words = |arg: u8, value: u64| {
+        let at = ARGS + 8 * u32::from(arg);
+        [(at, value as u32), (at + 4, (value >> 32) as u32)]
+    };
+    let is: Vec<_> = words(mark, MARK)
+        .into_iter()
+        .chain(none.into_iter().flat_map(|arg| words(arg, 0)))
+        .collect();
+    let mut then = Vec::new();
+    for (index, &(at, value)) in is.iter().enumerate() {
+        let over = u8::try_from(2 * (is.len() - 1 - index) + 1).expect("there are few");
+        then.extend([load(at), jump(BPF_JEQ, value, 0, over)]);
+    }
+    then.push(ret(SECCOMP_RET_ALLOW));
+    then
 }
 
 /// Looks at arguments, and ends.
