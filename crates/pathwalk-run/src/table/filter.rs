@@ -245,6 +245,29 @@ mod tests {
     }
 
     #[test]
+    fn what_bears_the_mark_and_has_no_path_is_the_kernel_s() {
+        let heard = |identity, nr, args| {
+            run(&program(calls(), identity), X86_64, nr, args) == SECCOMP_RET_USER_NOTIF
+        };
+        let own = |nr, args| heard(Identity::Own, nr, args);
+        let (fstat, statx) = ([3, 4096, MARK, 0, 0, 0], [3, 0, 0x1000, 0, 4096, MARK]);
+        assert!(!own(FSTAT, fstat) && !own(STATX, statx));
+        // Half of it, in another place, with a path, and of who is told apart from others.
+        let half = MARK & 0xffff_ffff;
+        for args in
+            [[3, 4096, half, 0, 0, 0], [3, 4096, half << 32, 0, 0, 0], [MARK, 4096, 0, 0, 0, MARK]]
+        {
+            assert!(own(FSTAT, args), "{args:x?}");
+        }
+        for path in [1, 1 << 32] {
+            assert!(own(STATX, [3, path, 0x1000, 0, 4096, MARK]));
+        }
+        assert!(own(STATX, [3, 0, 0x1000, 0, 4096, half]));
+        assert!(own(libc::SYS_newfstatat as u32, [3, 0, MARK, 0, MARK, MARK]));
+        assert!(heard(Identity::Virtual, FSTAT, fstat) && heard(Identity::Virtual, STATX, statx));
+    }
+
+    #[test]
     fn other_architectures_and_unknown_numbers_are_refused() {
         let program = program(calls(), Identity::Own);
         for (arch, nr) in [
