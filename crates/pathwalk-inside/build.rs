@@ -8,7 +8,7 @@ fn main() {
     }
     let path = |name: &str| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let (here, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR").join("image.bin"));
-    let script = format!("-Tlink-arg=-Wl,-T,{}", here.join("image.ld").display());
+    let script = format!("link-arg=-Wl,-T,{}", here.join("image.ld").display());
     let mut rustc = Command::new(path("RUSTC"));
     rustc.args(["--edition", "2024", "--crate-name", "image", "--crate-type", "bin"]);
     rustc.args(["--target", &env::var("TARGET").expect("cargo sets it")]);
@@ -24,7 +24,7 @@ fn main() {
         "link-arg=-no-pie",
         "link-arg=-Wl,--build-id=none",
         "link-arg=-Wl,--oformat=binary",
-        script.trim_start_matches("-T"),
+        &script,
     ] {
         rustc.args(["-C", option]);
     }

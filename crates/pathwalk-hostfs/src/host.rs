@@ -77,9 +77,10 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Ready where anything happened that was not noted yet.
+    /// Ready where anything happened in a watched directory that was not noted yet. Not what was mounted: of that one is told who asks
+    /// first, and once.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.ready.as_fd()
+        self.queue.as_fd()
     }
 }
 

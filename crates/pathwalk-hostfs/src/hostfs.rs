@@ -141,7 +141,8 @@ impl HostFs {
         self.0.host.questions()
     }
 
-    /// A descriptor that is ready (`POLLIN`) when others did something that was not noted yet; none where nobody is to tell of that.
+    /// A descriptor that is ready (`POLLIN`) when others did something in a watched directory that was not noted yet; none where nobody is
+    /// to tell of that. Of what is mounted and unmounted `/proc/self/mountinfo` tells.
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.0.watches().map(Watches::news)
     }

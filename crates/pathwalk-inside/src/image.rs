@@ -30,7 +30,7 @@ use core::{
     sync::atomic::AtomicU64,
 };
 use layout::{
-    AS_THE_HOST, BASE, FSTAT, Found, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT, NEWS,
+    AS_THE_HOST, BASE, FSTAT, Found, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT, NEWS, NO_NEWS,
     STATX, TABLE_BYTES, find, is_closed, shape_of,
 };
 
@@ -40,7 +40,15 @@ global_asm!(
     ".section .text.entry, \"ax\"",
     ".globl _start",
     "_start:",
+    // `xchg ax, ax`. Where the program has calls looked at by a filter of its own, its process has a jump over the next instruction here:
+    // two bytes in one word, which are changed at once.
+    ".byte 0x66, 0x90",
+    "jmp short 7f",
     "lea rsp, [rsp - 128]",
+    "push rcx",
+    "syscall",
+    "jmp 5f",
+    "7: lea rsp, [rsp - 128]",
     "push rcx",
     "pushfq",
     "push rdi",
@@ -162,6 +170,9 @@ fn hand_out(answer: Found<'_>, to: u64) -> Option<i64> {
     }
     if len > 0 {
         may_be_written(to, len as u64)?;
+        if !answer.holds() {
+            return None;
+        }
         let mut at = to;
         for word in answer.written() {
             let left = (to + len as u64 - at).min(8);
@@ -245,9 +256,11 @@ fn may_be_written(at: u64, len: u64) -> Option<()> {
 
 /// Whether others did something of which the supervisor has not yet heard, or it cannot be told.
 fn is_there_news() -> bool {
-    let mut event = [0_u32; 3];
-    let to = event.as_mut_ptr().addr() as u64;
-    syscall(SYS_EPOLL_WAIT, [NEWS as u64, to, 1, 0, 0, 0]) != 0
+    // Two times `struct epoll_event`, of 12 bytes.
+    let mut events = [0_u32; 6];
+    let to = events.as_mut_ptr().addr() as u64;
+    let ready = syscall(SYS_EPOLL_WAIT, [NEWS as u64, to, 2, 0, 0, 0]);
+    ready != 1 || u64::from(events[1]) | u64::from(events[2]) << 32 != NO_NEWS
 }
 
 /// The file of a descriptor.

@@ -23,12 +23,17 @@ use core::sync::atomic::{
     fence,
 };
 
-/// Where every process has the image. AddressSanitizer, ThreadSanitizer, Go and the kernel put nothing there.
-pub const BASE: u64 = 0x2000_0000_0000;
+/// Where every process has the image: in front of where the kernel puts programs, in what sanitizers leave to programs.
+pub const BASE: u64 = 0x5500_0000_0000;
 /// How much room the image has, in bytes.
 pub const IMAGE_BYTES: usize = 64 << 10;
+/// What is written at `BASE` where a process is to find nothing any more.
+pub const OFF: [u8; 2] = [0xeb, 0x02];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
+/// What an event says that `NEWS` always has, lest another descriptor be taken for it, or one that is looked at by somebody else for an
+/// empty one. Without news it is the only one.
+pub const NO_NEWS: u64 = 0x51d3_6fa2_c84e_0b97;
 /// What stands in an argument that a call does not have, where the image makes it: then the kernel does it.
 pub const MARK: u64 = 0x9e6d_1a5b_70c3_f48d;
 

@@ -106,7 +106,10 @@ impl Table {
         // SAFETY: zeroed memory of that size is so many atomic words, for as long as it is mapped.
         let words = unsafe { slice::from_raw_parts(at.cast::<AtomicU64>(), TABLE_BYTES / 8) };
         let shared = Arc::new(Shared(words));
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE)?;
+        fcntl_add_seals(
+            &memory,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL,
+        )?;
         let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
         let given = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { shared, given, log: VecDeque::new(), next: 0, turn: 0 })

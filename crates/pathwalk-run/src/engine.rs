@@ -73,6 +73,8 @@ pub(crate) struct Caller {
     /// What was written into its memory, where that is kept.
     pub(crate) written: RefCell<Vec<u8>>,
     keeps: bool,
+    /// What is answered is not written into its memory any more.
+    silent: Cell<bool>,
     /// Where it waits for the answer.
     listener: Arc<Listener>,
     looks: Cell<bool>,
@@ -83,6 +85,11 @@ impl Caller {
     /// Something that is put into its memory would, and before that it is asked.
     pub(crate) fn only_looks(&self) {
         self.looks.set(true);
+    }
+
+    /// It is answered once more, for others.
+    pub(crate) fn is_not_told(&self) {
+        self.silent.set(true);
     }
 
     /// An argument that is a descriptor, or `AT_FDCWD`.
@@ -120,7 +127,9 @@ impl Caller {
         if self.looks.get() && !self.listener.is_valid(self.id) {
             return Err(Errno::ESRCH);
         }
-        memory::write(self.tid, self.args[index], data)?;
+        if !self.silent.get() {
+            memory::write(self.tid, self.args[index], data)?;
+        }
         if self.keeps {
             self.written.replace(data.to_vec());
         }
@@ -485,6 +494,7 @@ impl Engine {
             base: RefCell::default(),
             written: RefCell::default(),
             keeps: self.inside.is_some(),
+            silent: Cell::new(false),
             listener: Arc::clone(&self.listener),
             looks: Cell::new(false),
         };

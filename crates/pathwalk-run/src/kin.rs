@@ -113,14 +113,23 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
     Some(Facts { begun, stack })
 }
 
-/// Whether a process has the memory of the one that made it, as after vfork(2).
-pub(crate) fn shares_memory_with_maker(process: u32) -> bool {
-    let Ok(Some(text)) = read(format!("/proc/{process}/stat")) else { return true };
-    let maker = text.iter().rposition(|&byte| byte == b')').and_then(|end| {
-        let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
-        rest.split_ascii_whitespace().nth(1)?.parse().ok()
-    });
-    maker.is_none_or(|maker| shares_memory(process, maker) != Shares::No)
+/// Whether another process has the memory of this one, as after vfork(2), or its descriptors; also where that cannot be told.
+pub(crate) fn shares_memory_with_others(process: u32) -> bool {
+    let shares = |other| {
+        shares_memory(process, other) != Shares::No
+            || files_in_order(process, other).is_none_or(Ordering::is_eq)
+    };
+    descendants().map_or(true, |all| {
+        all.into_iter().any(|other| other != process && shares(other) && !is_ending(other))
+    })
+}
+
+/// How many filters look at a thread's calls, where the kernel says so.
+pub(crate) fn filters(tid: u32) -> Option<u32> {
+    let status = read(format!("/proc/{tid}/status")).ok()??;
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
 /// Whether there is no such thread, or it is ending; not where that cannot be asked.

@@ -23,7 +23,7 @@ use crate::{
     cpu::Kept,
     engine::{Caller, Engine, Reply},
     mapped,
-    patch::{EXEC_FAILS, RESTARTS},
+    patch::RESTARTS,
     procfs,
     program::Program,
     sys::{process, ptrace},
@@ -51,6 +51,9 @@ pub(crate) struct Runs {
     /// What it is given instead of the first argument where it is the interpreter of a script, by what the script says.
     pub(crate) before: Vec<Vec<u8>>,
 }
+
+/// With what a call may fail that was passed on: what says nothing of a file that the host has by that path.
+const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
 
 impl Runs {
     /// Whether a process runs this, of which no instruction ran yet.
@@ -132,8 +135,8 @@ impl Engine {
         if let Ok(regs) = ptrace::registers(tid) {
             let answer = regs.rax.cast_signed();
             let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
-            let shown = RESTARTS.contains(&answer)
-                || errno.is_some_and(|errno| EXEC_FAILS.contains(&errno));
+            let shown =
+                RESTARTS.contains(&answer) || errno.is_some_and(|errno| SHOWN.contains(&errno));
             if !shown {
                 process::kill(tid, libc::SIGKILL);
             }

@@ -173,7 +173,8 @@ fn mount(
             let fs = match coherence {
                 None | Some(Coherence::Watched) => {
                     let fs = watched();
-                    host = fs.clone().ok().map(|fs| (fs, *writable));
+                    let plain = *identities == Identities::Host;
+                    host = fs.clone().ok().map(|fs| (fs, (*writable, plain)));
                     fs
                 }
                 Some(other) => HostFs::with_options(dir, with(*other)),

@@ -73,7 +73,7 @@ impl Ahead {
 impl Engine {
     /// Hears of a question that was answered of what is believed.
     pub(super) fn look_ahead(&self, inside: &mut Inside, question: &Question<'_>) {
-        if inside.ahead.is_second(question) {
+        if inside.ahead.as_mut().is_some_and(|ahead| ahead.is_second(question)) {
             // What cannot be listed is asked about.
             let _ = self.lay_down_all(inside, question);
         }
@@ -93,10 +93,11 @@ impl Engine {
         let path = if above.is_empty() { b"." } else { above };
         let dir = self.task.openat(question.base.at(), path, flags, 0)?;
         let device = self.task.fstat(&dir)?.st_dev;
-        let mut listing = std::mem::take(&mut inside.ahead.listing);
+        let mut listing = inside.ahead.as_mut().map(|ahead| std::mem::take(&mut ahead.listing));
+        let listing = listing.get_or_insert_default();
         listing.resize(LISTED, 0);
         let mut left = MOST_FILES;
-        let listed = list(&self.task, &dir, &mut listing, |name, kind| {
+        let listed = list(&self.task, &dir, listing, |name, kind| {
             left = left.saturating_sub(1);
             if left == 0 || kind != FileType::Regular {
                 return left > 0;
@@ -113,7 +114,9 @@ impl Engine {
             }
             true
         });
-        inside.ahead.listing = listing;
+        if let Some(ahead) = &mut inside.ahead {
+            ahead.listing = std::mem::take(listing);
+        }
         listed
     }
 

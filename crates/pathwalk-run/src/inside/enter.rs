@@ -67,7 +67,8 @@ impl Engine {
         let tid = call.tid;
         let taken = std::fs::symlink_metadata(format!("/proc/{tid}/fd/{NUMBER}")).is_ok();
         let Some(inside) = &mut self.inside else { return Ok(None) };
-        if !sites::is_alone(tid) {
+        // A filter of its own knows nothing of the calls by which answers are found.
+        if !sites::is_alone(tid) || has_filters(tid) {
             return Ok(None);
         }
         let areas = sites::areas(tid)?;
@@ -103,7 +104,7 @@ impl Engine {
         };
         let _ = ptrace::interrupt(tid);
         let sent = self.listener.send(caller.id, Err(Errno::EINTR));
-        if !self.waits(tid) {
+        if !self.waits(tid, Report::Stopped) {
             return Ok(());
         }
         if sent.is_ok() {
@@ -200,7 +201,7 @@ impl Engine {
         // To its beginning and to its end. A step would be reported by a signal, whose handler is the program's.
         for _ in 0..2 {
             ptrace::cont_to_call(tid, 0)?;
-            if !self.waits(tid) {
+            if !self.waits(tid, Report::Call) {
                 return Err(Errno::ESRCH);
             }
         }
@@ -209,28 +210,37 @@ impl Engine {
         errno.map_or(Ok(answer), Err)
     }
 
-    /// Waits until a thread stops that is about to; whether it does. One that takes too long is killed: somebody else changed what it
-    /// executes.
-    fn waits(&mut self, tid: u32) -> bool {
+    /// Waits until a thread stops in this way; whether it does. One that takes too long is killed: somebody else changed what it
+    /// executes, or keeps it from executing.
+    fn waits(&mut self, tid: u32, wanted: Report) -> bool {
         let since = Instant::now();
         loop {
-            match self.next_report(Some(LOOK)) {
-                Ok(Some((now, Report::Stopped | Report::Call))) if now == tid => {
-                    return true;
-                }
-                Ok(Some((now, report))) => {
-                    self.on_report(now, report);
-                    if now == tid && matches!(report, Report::Gone(_) | Report::Execed) {
+            let report = self.next_report(Some(LOOK));
+            if since.elapsed() > LONG {
+                crate::sys::process::kill(tid, libc::SIGKILL);
+            }
+            match report {
+                Ok(Some((now, report))) if now == tid => match report {
+                    report if report == wanted => return true,
+                    // That its process is stopped does not keep it from what it does here, and holds again when it is let go.
+                    Report::Stopped | Report::Call => drop(ptrace::cont_to_call(tid, 0)),
+                    Report::Signal(signal) => drop(ptrace::cont_to_call(tid, signal)),
+                    Report::Gone(_) | Report::Execed => {
+                        self.on_report(now, report);
                         return false;
                     }
-                }
+                },
+                Ok(Some((now, report))) => self.on_report(now, report),
                 Ok(None) if kin::is_ending(tid) => return false,
-                Ok(None) if since.elapsed() > LONG => {
-                    crate::sys::process::kill(tid, libc::SIGKILL);
-                }
                 Ok(None) => {}
                 Err(_) => return false,
             }
         }
     }
+}
+
+/// Whether a thread has filters beside the one of this process's making, and those that this process has itself.
+fn has_filters(tid: u32) -> bool {
+    let own = kin::filters(std::process::id());
+    own.is_none_or(|own| kin::filters(tid) != Some(own + 1))
 }

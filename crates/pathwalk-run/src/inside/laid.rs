@@ -1,6 +1,6 @@
 //! What is laid down of a call that was answered.
 
-use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question};
+use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question, sites};
 use crate::{
     answer,
     cookies::Known,
@@ -115,6 +115,8 @@ impl Engine {
                 Some(before) => before,
                 None => return,
             };
+            // The thread is told what was answered first.
+            caller.is_not_told();
             answered = match handler(self, caller) {
                 Ok(Reply::Value(value)) => value,
                 Err(errno) => -i64::from(errno.raw()),
@@ -138,7 +140,10 @@ impl Engine {
     /// The process could have found it: it may have closed what it has to ask before.
     fn give_news_again(&self, inside: &Inside, call: &Notification, caller: &Caller) {
         let path = format!("/proc/{}/fd/{}", call.tid, NUMBER);
-        if Inside::is_in(call) && std::fs::symlink_metadata(path).is_err() {
+        if Inside::is_in(call)
+            && std::fs::symlink_metadata(path).is_err()
+            && sites::is_alone(call.tid)
+        {
             let _ = self.listener.add_fd_at(caller.id, inside.news.as_fd(), NUMBER);
         }
     }
@@ -196,14 +201,16 @@ impl Engine {
         let id = [host.st_dev, host.st_ino];
         let key = |of| Key { nr: FSTAT, args: [of, 0], base: id, text: b"" };
         let known_before = (KNOWN, before.counts[KNOWN]);
-        if answer::as_bytes(host)[8..] == written[8..] {
+        let part = part_of(&self.task, inside, known);
+        let plain = matches!(part, Some(Part::Host { plain: true, .. }));
+        if plain && answer::as_bytes(host)[8..] == written[8..] {
             let device = i64::from_ne_bytes(written[..8].try_into().unwrap_or_default());
             let answer = Answer { result: device, written: b"", parts: &[known_before] };
             inside.table.put(&key(AS_THE_HOST), &answer);
             return;
         }
-        let (Some(Part::Host { count, writable: false }), true) =
-            (part_of(&self.task, inside, known), inside.questions() == before.questions)
+        let (Some(Part::Host { count, writable: false, .. }), true) =
+            (part, inside.questions() == before.questions)
         else {
             return;
         };

@@ -28,18 +28,23 @@ mod ahead;
 
 mod laid;
 
-mod sites;
+pub(crate) mod sites;
 
 use crate::{
     cookies::HostId,
     engine::{Caller, Engine},
-    sys::{answer, seccomp::Notification},
+    sys::{answer, memory, seccomp::Notification},
     table::{Call, Group},
 };
 use ahead::Ahead;
 use pathwalk::{At, AtFlags, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
-use pathwalk_inside::{BASE, CALLS, Counts, IMAGE_BYTES, NEWS, PARTS, TABLE_BYTES, Table};
-use rustix::event::{Timespec, epoll};
+use pathwalk_inside::{
+    BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
+};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
+    fs::{Mode, OFlags, open},
+};
 use sites::Sites;
 use std::{
     collections::{HashMap, HashSet},
@@ -68,16 +73,20 @@ const MOST_TOUCHED: usize = 1 << 16;
 enum Part {
     /// In memory.
     Memory,
-    /// A directory of the host that tells what others do, by its count; and whether the program may write there.
-    Host { count: usize, writable: bool },
+    /// A directory of the host that tells what others do, by its count; whether the program may write there; and whether owners and modes
+    /// are the host's.
+    Host { count: usize, writable: bool, plain: bool },
 }
 
 /// What is laid down, and for whom.
 pub(crate) struct Inside {
     table: Table,
     counts: Counts,
-    /// Ready where the host tells of something.
+    /// Ready where the host tells of something, and always by one more event.
     news: OwnedFd,
+    _no_news: OwnedFd,
+    /// Whether anything was mounted on the host.
+    mounted: OwnedFd,
     hosts: Vec<Arc<HostFs>>,
     /// Who is told by the one that is mounted next.
     told: Option<Arc<Told>>,
@@ -94,7 +103,8 @@ pub(crate) struct Inside {
     touched: Option<HashSet<u64>>,
     /// The keys by which attributes of writable files were laid down, by their inode numbers.
     laid: HashMap<u64, Vec<laid::OwnKey>>,
-    ahead: Ahead,
+    /// None where nothing is looked at that was not asked about.
+    ahead: Option<Ahead>,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
 }
@@ -135,10 +145,17 @@ impl Inside {
         let table = answer(Table::new())?;
         let counts = table.counts();
         let news = answer(epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        let no_news = answer(eventfd(1, EventfdFlags::CLOEXEC))?;
+        let data = epoll::EventData::new_u64(NO_NEWS);
+        answer(epoll::add(&news, &no_news, data, epoll::EventFlags::IN))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounted = answer(open("/proc/self/mountinfo", flags, Mode::empty()))?;
         Ok(Self {
             table,
             counts,
             news,
+            _no_news: no_news,
+            mounted,
             hosts: Vec::new(),
             told: None,
             asked: Arc::default(),
@@ -148,7 +165,7 @@ impl Inside {
             sites: Sites::default(),
             touched: Some(HashSet::new()),
             laid: HashMap::new(),
-            ahead: Ahead::default(),
+            ahead: Some(Ahead::default()),
             forgotten: 0,
         })
     }
@@ -168,14 +185,24 @@ impl Inside {
     }
 
     /// A directory of the host was mounted, which tells the [`keeper`](Self::keeper).
-    pub(crate) fn mounted_host(&mut self, task: &Task, at: &[u8], fs: Arc<HostFs>, writable: bool) {
+    pub(crate) fn mounted_host(
+        &mut self,
+        task: &Task,
+        at: &[u8],
+        fs: Arc<HostFs>,
+        (writable, plain): (bool, bool),
+    ) {
         let (Some(news), Some(told)) = (fs.news(), self.told.take()) else { return };
         let flags = epoll::EventFlags::IN;
         if epoll::add(&self.news, news, epoll::EventData::new_u64(0), flags).is_err() {
             return;
         }
         told.asks.store(true, Relaxed);
-        self.mounted(task, at, Part::Host { count: FIRST_HOST + self.hosts.len(), writable });
+        self.mounted(
+            task,
+            at,
+            Part::Host { count: FIRST_HOST + self.hosts.len(), writable, plain },
+        );
         self.hosts.push(fs);
     }
 
@@ -188,10 +215,12 @@ impl Inside {
 
     /// A call is to be answered. What others did is noted first.
     fn before(&self) -> Before {
-        let mut ready = [const { std::mem::MaybeUninit::uninit() }; 1];
+        let mut ready = [const { std::mem::MaybeUninit::uninit() }; 2];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let news = epoll::wait(&self.news, &mut ready[..], Some(&at_once));
-        if news.map_or(true, |(ready, _)| !ready.is_empty()) {
+        let quiet = epoll::wait(&self.news, &mut ready[..], Some(&at_once))
+            .is_ok_and(|(ready, _)| ready.len() == 1 && ready[0].data.u64() == NO_NEWS);
+        let mut mounted = [PollFd::new(&self.mounted, PollFlags::PRI)];
+        if !quiet || poll(&mut mounted, Some(&at_once)) != Ok(0) {
             self.hosts.iter().for_each(|host| host.hear());
         }
         self.asked.store(true, Relaxed);
@@ -328,13 +357,17 @@ impl Engine {
         inside.forgotten(self.cookies.forgotten());
         // What is done by descriptors in memory is told of before the next call is answered: so none is found.
         inside.table.close(self.watches.fd().is_some());
+        // Who watches the host would be told of what is looked at for him.
+        if call.group == Group::Watches {
+            inside.ahead = None;
+        }
         let changes = changes(call, caller);
         if changes != Changes::Nothing {
             inside.counts.count(MEMORY);
         }
         if changes == Changes::All {
             for part in inside.parts.values() {
-                if let Part::Host { count, writable: true } = part {
+                if let Part::Host { count, writable: true, .. } = part {
                     inside.counts.count(*count);
                 }
             }
@@ -344,6 +377,18 @@ impl Engine {
     /// Whether the process of a call finds answers by itself now, and makes the call again.
     pub(crate) fn enters(&mut self, caller: &Caller, call: &Notification) -> bool {
         self.inside.as_mut().is_some_and(|inside| inside.is_time(call)) && self.enter(caller, call)
+    }
+
+    /// A thread is about to have a filter of its own, which knows nothing of the calls by which answers are found: its process finds none
+    /// from here on, nor do those that come of it.
+    pub(crate) fn finds_no_more(&mut self, caller: &Caller) {
+        let has = || {
+            sites::areas(caller.tid).is_ok_and(|areas| sites::place(&areas) == sites::Place::Taken)
+        };
+        if self.inside.is_some() && has() {
+            // Who is gone finds none either.
+            let _ = memory::write_code(caller.tid, &[(BASE, &OFF)]);
+        }
     }
 
     /// A file was opened that the host has.

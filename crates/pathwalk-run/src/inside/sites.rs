@@ -27,13 +27,13 @@ pub(super) const STUBS: u64 = 4096;
 /// A stub may be no further away.
 const NEAR: u64 = 0x7000_0000;
 /// So much code is looked through at most.
-const MOST_CODE: usize = 64 << 20;
+const MOST_CODE: usize = 8 << 20;
 /// So many libraries are remembered.
 const MOST_KNOWN: usize = 64;
 
 /// A piece of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Area {
+pub(crate) struct Area {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Executed and not written, and nobody else's memory.
@@ -47,7 +47,7 @@ pub(super) struct Area {
 /// # Errors
 ///
 /// - `ESRCH`: it is gone.
-pub(super) fn areas(tid: u32) -> Result<Vec<Area>> {
+pub(crate) fn areas(tid: u32) -> Result<Vec<Area>> {
     let maps = read_told(format!("/proc/{tid}/maps")).map_err(|_| Errno::ESRCH)?;
     Ok(maps.split(|&byte| byte == b'\n').filter_map(area).collect())
 }
@@ -87,7 +87,7 @@ pub(super) fn room_near(areas: &[Area], library: &Area) -> Option<u64> {
 
 /// What is where every process has the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Nothing.
     Free,
     /// The image: another library's calls go by it.
@@ -97,7 +97,7 @@ pub(super) enum Place {
 }
 
 /// What is where every process has the image.
-pub(super) fn place(areas: &[Area]) -> Place {
+pub(crate) fn place(areas: &[Area]) -> Place {
     let (image, table) = (IMAGE_BYTES as u64, TABLE_BYTES as u64);
     let there = areas.iter().filter(|area| area.end > BASE && area.start < BASE + image + table);
     let there: Vec<_> = there.map(|area| (area.start, area.end, area.code)).collect();
@@ -145,7 +145,7 @@ impl Sites {
             }
         };
         let (mut stubs, mut jumps) = (Vec::new(), Vec::new());
-        for &(at, nr) in sites.iter().take(STUBS as usize / STUB) {
+        for &(at, nr) in sites {
             let at = library.start + at;
             let stub = room + stubs.len() as u64;
             stubs.extend(stub_of(nr, at + BOTH));
@@ -198,13 +198,14 @@ fn look_through(tid: u32, library: &Area) -> Result<Vec<(u64, u32)>> {
     let first = usize::try_from(FIRST).unwrap_or(0);
     let ends = code.windows(2).enumerate().filter(|(at, two)| *two == SYSCALL && *at >= first);
     let calls = ends.filter_map(|(at, _)| Some((at - first, call_in(&code[at - first..])?)));
-    Ok(calls.map(|(at, nr)| (at as u64, nr)).collect())
+    // There is no room for more.
+    Ok(calls.map(|(at, nr)| (at as u64, nr)).take(STUBS as usize / STUB).collect())
 }
 
 /// Whether a process has one thread, and nobody else has its memory.
-pub(super) fn is_alone(tid: u32) -> bool {
+pub(crate) fn is_alone(tid: u32) -> bool {
     kin::threads_of(tid).is_ok_and(|threads| threads == [tid])
-        && !kin::shares_memory_with_maker(tid)
+        && !kin::shares_memory_with_others(tid)
 }
 
 #[cfg(test)]

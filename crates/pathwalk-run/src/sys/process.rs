@@ -384,6 +384,14 @@ pub(crate) fn is_first(tid: u32) -> bool {
     sent == 0 || last_errno() == Errno::EPERM
 }
 
+/// Whether the kernel tells of the current directory by statx(2) where the path is no pointer, as since Linux 6.11 or some later one.
+pub(crate) fn statx_needs_no_path() -> bool {
+    let mut told = [0_u64; size_of::<libc::statx>() / 8];
+    let (path, to) = (std::ptr::null::<libc::c_char>(), told.as_mut_ptr().cast());
+    // SAFETY: the kernel writes one `struct statx` there, which has room.
+    unsafe { libc::statx(libc::AT_FDCWD, path, libc::AT_EMPTY_PATH, libc::STATX_INO, to) == 0 }
+}
+
 /// Whether there is still the thread that a descriptor is of, so that its number is no other's.
 pub(crate) fn is_there(thread: &OwnedFd) -> bool {
     let (nothing, none) = (0, std::ptr::null::<libc::siginfo_t>());

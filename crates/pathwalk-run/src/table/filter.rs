@@ -10,6 +10,7 @@
 //! The kernel remembers which numbers are allowed whatever their arguments: those never run it.
 
 use super::{Call, Condition, END, Handling, Identity};
+use crate::sys::process::statx_needs_no_path;
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
@@ -37,8 +38,9 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
             Handling::Answer(_) => {
                 let finds = identity != Identity::Virtual;
                 let marked = MARKED.iter().find(|(nr, ..)| finds && *nr == call.nr);
-                let mut then =
-                    marked.map(|&(_, mark, none)| by_mark(mark, none)).unwrap_or_default();
+                // A kernel that wants a path all the same reads one.
+                let marked = marked.filter(|_| call.nr != STATX || statx_needs_no_path());
+                let mut then = marked.map(|&(_, mark, be)| by_mark(mark, be)).unwrap_or_default();
                 then.push(ret(SECCOMP_RET_USER_NOTIF));
                 then
             }
@@ -55,20 +57,22 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
     program
 }
 
-/// Calls that the image makes about a descriptor alone: their numbers, the argument that they do not have, in which the mark stands, and
-/// one that must be 0 so that there is no path.
-const MARKED: [(u32, u8, Option<u8>); 2] = [(FSTAT, 2, None), (STATX, 5, Some(1))];
+/// A number, where the mark stands, and what other arguments must be.
+type Marked = (u32, u8, &'static [(u8, u64)]);
+
+/// Calls that the image makes about a descriptor alone, or the current directory: their numbers, the argument that they do not have, in
+/// which the mark stands, and what others must be so that there is no path. Without `AT_EMPTY_PATH` one would be read at address 0.
+const MARKED: [Marked; 2] =
+    [(FSTAT, 2, &[]), (STATX, 5, &[(1, 0), (2, libc::AT_EMPTY_PATH as u64)])];
 
 /// Lets a call through that has the mark.
-fn by_mark(mark: u8, none: Option<u8>) -> Vec<sock_filter> {
+fn by_mark(mark: u8, be: &[(u8, u64)]) -> Vec<sock_filter> {
     let words = |arg: u8, value: u64| {
         let at = ARGS + 8 * u32::from(arg);
         [(at, value as u32), (at + 4, (value >> 32) as u32)]
     };
-    let is: Vec<_> = words(mark, MARK)
-        .into_iter()
-        .chain(none.into_iter().flat_map(|arg| words(arg, 0)))
-        .collect();
+    let be = be.iter().flat_map(|&(arg, value)| words(arg, value));
+    let is: Vec<_> = words(mark, MARK).into_iter().chain(be).collect();
     let mut then = Vec::new();
     for (index, &(at, value)) in is.iter().enumerate() {
         let over = u8::try_from(2 * (is.len() - 1 - index) + 1).expect("there are few");
@@ -251,7 +255,7 @@ mod tests {
         };
         let own = |nr, args| heard(Identity::Own, nr, args);
         let (fstat, statx) = ([3, 4096, MARK, 0, 0, 0], [3, 0, 0x1000, 0, 4096, MARK]);
-        assert!(!own(FSTAT, fstat) && !own(STATX, statx));
+        assert!(!own(FSTAT, fstat) && own(STATX, statx) != statx_needs_no_path());
         // Half of it, in another place, with a path, and of who is told apart from others.
         let half = MARK & 0xffff_ffff;
         for args in
@@ -261,6 +265,9 @@ mod tests {
         }
         for path in [1, 1 << 32] {
             assert!(own(STATX, [3, path, 0x1000, 0, 4096, MARK]));
+        }
+        for flags in [0, 0x1100, 0x1000 | 1 << 32] {
+            assert!(own(STATX, [3, 0, flags, 0, 4096, MARK]));
         }
         assert!(own(STATX, [3, 0, 0x1000, 0, 4096, half]));
         assert!(own(libc::SYS_newfstatat as u32, [3, 0, MARK, 0, MARK, MARK]));
