@@ -17,7 +17,6 @@ use crate::{
     cookies::{self, HostId},
     elf::{Beginning, Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
-    inside::sites,
     passed::Runs,
     patch::{Beside, Loaded, Vectors},
     program::Program,
@@ -185,10 +184,8 @@ fn exec(
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
-            // Another thread could put another path there, and learn by what becomes of the descriptors whether the host has that.
             let passed = called.fd.is_none()
                 && level <= 1
-                && sites::is_alone(caller.tid)
                 && is_passed(engine, &name, &program)?
                 && script.is_none_or(|script| is_passed(engine, &called.name, &script) == Ok(true));
             if passed {
