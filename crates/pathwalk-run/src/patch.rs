@@ -11,9 +11,8 @@
 //!
 //! Between the calls all its signals are blocked; that its process is stopped meanwhile holds again when it is let go. Its memory and
 //! its descriptors are another thread's to change: so it is not what the call was given that is believed, but what came of it; and
-//! the thread sees no error of exec by which the host would tell what it has by a path that was put there. A script of the host's could
-//! be put there whose interpreter is the program that was found, which the kernel would give its first line: so the name is looked at
-//! too by which the kernel knows what it runs. Nobody traces the thread before and after.
+//! the thread sees no error of exec by which the host would tell what it has by a path that was put there. Nobody traces it before
+//! and after.
 //!
 //! How long it takes from one step to the next is the program's to say: it may change the instruction under the thread, and exec waits
 //! until the process's other threads are gone, for which their tracer has to wait. So nobody waits for it here, but for what the
@@ -36,17 +35,16 @@ use crate::{
     cpu::Kept,
     credentials::Ran,
     engine::{Caller, Engine, Reply},
-    kin, mapped,
-    passed::Passed,
-    procfs,
+    kin, mapped, procfs,
     program::Program,
     sys::{
-        process,
+        answer, process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
 use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, abi::StatfsFlags};
+use rustix::fs;
 use std::{
     collections::HashMap,
     os::fd::{BorrowedFd, OwnedFd},
@@ -60,7 +58,7 @@ const SYSCALL: u64 = 2;
 /// first.
 const LOOK: Duration = Duration::from_millis(20);
 /// What the kernel answers itself where a call is to be made again: `ERESTARTSYS` and on.
-pub(crate) const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// What is to come of the call.
 pub(crate) enum Goal {
@@ -94,7 +92,7 @@ impl Goal {
 /// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
 /// are the cause of was answered before; with another path, in another thread's hands, it would tell that the host has a file there.
 /// `EBADF` tells that another thread closed the descriptor, again and again.
-pub(crate) const EXEC_FAILS: [Errno; 5] =
+const EXEC_FAILS: [Errno; 5] =
     [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
 
 /// Calls of which a thread is seized, and one that makes others have a filter.
@@ -160,15 +158,12 @@ pub(crate) struct Patches {
     threads: HashMap<u32, Patch>,
     /// Those that make their call again, and for the how manieth time.
     again: HashMap<u32, u32>,
-    /// Those whose own call the kernel does.
-    pub(crate) passed: HashMap<u32, Passed>,
 }
 
 impl Patches {
     fn forget(&mut self, tid: u32) {
         self.threads.remove(&tid);
         self.again.remove(&tid);
-        self.passed.remove(&tid);
     }
 
     fn stage(&self, tid: u32) -> Option<Stage> {
@@ -184,9 +179,7 @@ impl Patches {
             }
             _ => None,
         };
-        let passed = self.passed.iter().filter(|(other, _)| **other != tid);
-        let passed = passed.map(|(_, passed)| passed.process);
-        let mut processes = self.threads.iter().filter_map(execs).chain(passed).peekable();
+        let mut processes = self.threads.iter().filter_map(execs).peekable();
         WAITING.contains(&nr.into()) && processes.peek().is_some() && {
             let process = procfs::process_of_thread(tid);
             processes.any(|other| Some(other) == process)
@@ -196,9 +189,7 @@ impl Patches {
     /// The threads for which the kernel does a call, that would report as this process.
     fn called_in(&self, process: u32) -> Vec<u32> {
         let called = |patch: &Patch| patch.stage == Stage::Called(process);
-        let called = self.threads.iter().filter(|(_, patch)| called(patch)).map(|(tid, _)| *tid);
-        let passed = self.passed.iter().filter(|(_, passed)| passed.process == process);
-        called.chain(passed.map(|(tid, _)| *tid)).collect()
+        self.threads.iter().filter(|(_, patch)| called(patch)).map(|(tid, _)| *tid).collect()
     }
 }
 
@@ -237,18 +228,13 @@ impl Loads {
         self.0.len() < before
     }
 
-    /// A process runs another program, of which no interpreter of the tree is.
-    pub(crate) fn runs_another(&mut self, process: u32) {
-        self.0.remove(&process);
-    }
-
     /// A process runs another program, the right one or one that it is killed for.
     ///
     /// # Errors
     ///
     /// - `EMFILE`: no descriptor is left.
     fn runs(&mut self, tid: u32, goal: Goal, right: bool) -> Result<()> {
-        self.runs_another(tid);
+        self.0.remove(&tid);
         if let (Goal::Load(interpreter, loaded), true) = (goal, right) {
             if self.0.len() >= MOST_LOADS {
                 self.forget_ended();
@@ -293,8 +279,9 @@ impl Engine {
         vectors: Vectors,
     ) -> Result<Reply> {
         let program = Arc::new(program);
-        program.may_run_on_host()?;
         let file = program.host()?;
+        let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
+        answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
         let id = program.id();
         let given = AtFlags::EMPTY_PATH.bits();
         let goal = match beside {
@@ -408,7 +395,7 @@ impl Engine {
     }
 
     /// Waits until a thread stops that is about to; whether it does. It may end, or another thread that runs a program get its number.
-    pub(crate) fn wait_for_stop(&mut self, tid: u32) -> bool {
+    fn wait_for_stop(&mut self, tid: u32) -> bool {
         loop {
             match self.next_report(Some(LOOK)) {
                 Ok(Some((now, Report::Stopped))) if now == tid => return true,
@@ -509,12 +496,6 @@ impl Engine {
 
     /// Hears of a thread; whether it is one whose registers were changed, or was.
     pub(crate) fn hear_of_patch(&mut self, tid: u32, report: Report) -> bool {
-        if report == Report::Stopped
-            && let Some(passed) = self.patches.passed.remove(&tid)
-        {
-            self.failed_to_pass(tid, passed);
-            return true;
-        }
         match (self.patches.stage(tid), report) {
             (_, Report::Execed) => self.execed(tid),
             (stage, Report::Gone(_)) => {
@@ -550,15 +531,10 @@ impl Engine {
     fn execed(&mut self, process: u32) {
         let former = ptrace::former_number(process);
         let patch = former.ok().and_then(|tid| Some((tid, self.patches.threads.remove(&tid)?)));
-        let passed = former.ok().and_then(|tid| self.patches.passed.remove(&tid));
         // Whatever the thread was about that had the number is over.
         self.patches.forget(process);
         self.forget_called_in(process);
         self.cwds.moved();
-        if let Some(passed) = passed {
-            self.passed(process, passed);
-            return;
-        }
         let Some((tid, mut patch)) = patch else {
             // Nobody found that program; or it is somebody else's, who was given the number of a thread that is gone.
             if procfs::is_of_the_program(process) {

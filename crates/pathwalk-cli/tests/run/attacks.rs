@@ -59,7 +59,7 @@ impl Attack {
     }
 
     /// What the attacker says without the tree.
-    pub(crate) fn natively(&self, args: &[&str]) -> String {
+    fn natively(&self, args: &[&str]) -> String {
         let output = Command::new(self.here("attack"))
             .args(args)
             .current_dir(self.here.path())
@@ -68,7 +68,7 @@ impl Attack {
         text(&output.stdout)
     }
 
-    pub(crate) fn said(&self, args: &[&str]) -> String {
+    fn said(&self, args: &[&str]) -> String {
         said(self.here.path(), &[&["./attack"], args].concat())
     }
 
@@ -141,6 +141,14 @@ fn paths_that_a_thread_rewrites_do_not_reach_it() {
     }
     let outside = attack.outside.path().display().to_string();
     assert_eq!(attack.said(&["rewritten", "chdir", &outside]), "never\n");
+}
+
+#[test]
+fn programs_whose_path_a_thread_rewrites_do_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(attack.outside.path(), &["-o", "program", "m.c"]);
+    assert_eq!(attack.said(&["rewritten", "exec", &attack.outside("program")]), "never\n");
 }
 
 #[test]

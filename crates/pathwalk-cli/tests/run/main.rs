@@ -19,15 +19,11 @@ mod users;
 
 mod attacks;
 
-mod exec;
-
 mod numbers;
 
 mod handed_in;
 
 mod checks;
-
-mod inside;
 
 mod watches;
 
