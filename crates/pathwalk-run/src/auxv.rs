@@ -22,6 +22,8 @@ use std::ffi::CString;
 
 /// So many words are read at once.
 const WORDS: usize = 512;
+/// How the kernel names what is run by a descriptor.
+const BY_DESCRIPTOR: &[u8; 8] = b"/dev/fd/";
 /// `AT_NULL`
 const NULL: u64 = 0;
 
@@ -48,7 +50,7 @@ pub(crate) struct Put {
 ///
 /// # Errors
 ///
-/// - `EFAULT`: the stack is not as the kernel makes it, or has no room.
+/// - `EFAULT`: the stack is not as the kernel makes it where it ran a file by a descriptor, or has no room.
 /// - `ESRCH`: the thread is gone.
 pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<Put> {
     let mut regs = ptrace::registers(tid)?;
@@ -74,7 +76,13 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
         rest.extend([kind, value]);
         match kind {
             libc::AT_SYSINFO_EHDR => vdso = value,
-            libc::AT_EXECFN => execfn = Some(rest.len() - 1),
+            libc::AT_EXECFN => {
+                // Another name is that of a script, which another thread put in the place of its interpreter.
+                if memory::read_exact(tid, value)? != *BY_DESCRIPTOR {
+                    return Err(Errno::EFAULT);
+                }
+                execfn = Some(rest.len() - 1);
+            }
             NULL => break at + 8,
             _ => {}
         }

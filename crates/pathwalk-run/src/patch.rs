@@ -11,8 +11,9 @@
 //!
 //! Between the calls all its signals are blocked; that its process is stopped meanwhile holds again when it is let go. Its memory and
 //! its descriptors are another thread's to change: so it is not what the call was given that is believed, but what came of it; and
-//! the thread sees no error of exec by which the host would tell what it has by a path that was put there. Nobody traces it before
-//! and after.
+//! the thread sees no error of exec by which the host would tell what it has by a path that was put there. A script of the host's could
+//! be put there whose interpreter is the program that was found, which the kernel would give its first line: so the name is looked at
+//! too by which the kernel knows what it runs. Nobody traces the thread before and after.
 //!
 //! How long it takes from one step to the next is the program's to say: it may change the instruction under the thread, and exec waits
 //! until the process's other threads are gone, for which their tracer has to wait. So nobody waits for it here, but for what the

@@ -118,6 +118,7 @@ static int try_rewritten(const char *what, int round)
 		if (child == 0) {
 			pthread_t again;
 			pthread_create(&again, NULL, rewrites, NULL);
+			close(1);
 			execl(path, "program", NULL);
 			_exit(0);
 		}
@@ -133,7 +134,7 @@ static void rewritten(char **args)
 	pthread_t thread;
 	int reached = 0;
 	theirs = args[1];
-	mine = !strcmp(what, "chdir") ? "/usr" : !strcmp(what, "exec") ? "/bin/true" : "/proc/self/comm";
+	mine = !strcmp(what, "chdir") ? "/usr" : !strcmp(what, "exec") ? args[2] : "/proc/self/comm";
 	if (strstr("connect sendto sendmsg sendmmsg", what)) {
 		address.sun_family = AF_UNIX;
 		changed = address.sun_path;
