@@ -228,6 +228,11 @@ impl File {
         self.vfs().mount_slot(self.0.mnt).mnt_id.get().into()
     }
 
+    /// Whether nothing may be changed through the mount that it was opened in, or of its file system.
+    pub fn is_read_only(&self) -> bool {
+        self.vfs().mount_slot(self.0.mnt).flags().read_only()
+    }
+
     /// The inode number.
     pub fn ino(&self) -> u64 {
         self.inode_ref().attr().ino

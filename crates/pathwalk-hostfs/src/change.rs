@@ -82,7 +82,7 @@ impl Shared {
         let made = self.spare(|| self.host.tmpfile(parent.as_fd(), mode))?;
         let stat = self.finish(made.as_fd(), new)?;
         let attr = self.attr(&stat, made.as_fd())?;
-        let node = self.nodes.answer(Ident::of(&stat));
+        let (node, _) = self.nodes.answer(Ident::of(&stat));
         node.set_nameless(Some(Arc::new(made)));
         Ok(Found { node: node.id, attr, body: None })
     }

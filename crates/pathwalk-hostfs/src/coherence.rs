@@ -6,9 +6,9 @@ use crate::{
     reach::show,
     watch::{Believed, Watches, each},
 };
-use pathwalk_abi::{Errno, Result};
-use pathwalk_core::{InodeRef, fs::CachedName};
-use rustix::fs::StatxAttributes;
+use pathwalk_abi::{Errno, FileType, Result};
+use pathwalk_core::{Attr, InodeRef, fs::CachedName};
+use rustix::fs::{Statx, StatxAttributes};
 use std::{
     mem::replace,
     os::fd::AsFd,
@@ -79,8 +79,7 @@ impl Shared {
             (Err(errno), _) => return Err(errno),
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
-                let mounted = stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-                let told = node.is_directory() || attr.nlink == 1 && !mounted;
+                let told = self.is_told_of(&stat, &attr);
                 if !show(&node, inode, turn.unwrap_or(0), &attr) {
                     return Ok(false);
                 }
@@ -88,11 +87,8 @@ impl Shared {
                 if let (Some(watches), Some(version)) = (self.believed(), itself) {
                     watches.fresh(node.id, version);
                 }
-                if let (Some(watches), Some(seen)) = (self.believed(), seen) {
-                    // What has other names can be changed by those, and of what is mounted here its own directory is told.
-                    if told {
-                        watches.learn(dir.node(), name, Some(node.id), seen);
-                    }
+                if let (true, Some(watches), Some(seen)) = (told, self.believed(), seen) {
+                    watches.learn(dir.node(), name, Some(node.id), seen);
                 }
                 return Ok(true);
             }
@@ -311,8 +307,22 @@ impl Shared {
         Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
     }
 
-    /// Notes that the host has nothing by a name. What it found is noted when it is asked about for the second time: an inode that the
-    /// cache had before keeps its attributes, those of which this name's directory told nobody.
+    /// Whether all that becomes of a file is told of the directory in which it was found: what has other names can be changed by
+    /// those, and of what is mounted here its own directory is told.
+    pub(crate) fn is_told_of(&self, stat: &Statx, attr: &Attr) -> bool {
+        let mounted = stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+        attr.file_type() == FileType::Directory || attr.nlink == 1 && !mounted
+    }
+
+    /// Notes what the host has by a name. Not of a file that was told of before, by another name: an inode that the cache had then
+    /// keeps its attributes, those of which this name's directory told nobody. That is noted when it is asked about again.
+    pub(crate) fn is_there(&self, dir: InodeRef<'_>, name: &[u8], node: &Node, seen: Option<u64>) {
+        if let (Some(watches), Some(seen)) = (self.believed(), seen) {
+            watches.learn(dir.node(), name, Some(node.id), seen);
+        }
+    }
+
+    /// Notes that the host has nothing by a name.
     pub(crate) fn is_absent(&self, dir: InodeRef<'_>, name: &[u8], seen: Option<u64>) {
         if let (Some(watches), Some(seen)) = (self.believed(), seen) {
             watches.learn(dir.node(), name, None, seen);

@@ -6,18 +6,24 @@
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
+use crate::options::Keeper;
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
     event::{Timespec, epoll},
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, inotify},
     io,
+    path::DecInt,
+    thread::{Pid, gettid},
 };
 use std::{
     ffi::CStr,
     mem::MaybeUninit,
     os::fd::AsRawFd,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 pub(crate) use rustix::fs::{IFlags, RenameFlags, StatFs, Statx, XattrFlags};
@@ -52,6 +58,11 @@ pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
     calls: AtomicU64,
+    /// Those among them that only asked whether anything had happened.
+    looks: AtomicU64,
+    keeper: Option<Arc<dyn Keeper>>,
+    /// Where a thread finds its descriptors by their numbers, and which thread.
+    numbers: OnceLock<(Pid, OwnedFd)>,
 }
 
 /// By what the host tells of what others do.
@@ -63,6 +74,14 @@ pub(crate) struct News {
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
     _mounts: OwnedFd,
+}
+
+impl News {
+    /// Ready where anything happened in a watched directory that was not noted yet. Not what was mounted: of that one is told who asks
+    /// first, and once.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
 }
 
 /// Which descriptor is ready.
@@ -106,8 +125,9 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
 
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
-    pub(crate) fn new(openat2: bool) -> Self {
-        let host = Self { openat2, calls: AtomicU64::new(0) };
+    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
+        let (calls, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let host = Self { openat2, calls, looks, keeper, numbers };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -120,6 +140,24 @@ impl Host {
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
+    }
+
+    /// How many of them asked about files, and not only whether anything had happened.
+    pub(crate) fn questions(&self) -> u64 {
+        self.calls() - self.looks.load(Relaxed)
+    }
+
+    /// Says that something that was known need not be so any more, before it is noted.
+    pub(crate) fn say_news(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.news();
+        }
+    }
+
+    /// Makes a call that only asks whether anything happened.
+    fn look<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
+        self.looks.fetch_add(1, Relaxed);
+        self.call(call)
     }
 
     /// Makes a call.
@@ -179,7 +217,30 @@ impl Host {
     /// Opens what is held. It must be known not to be a fifo, which is waited for; a device is for who asked for one.
     pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-        self.call(|| fs::open(by_number(held), flags, Mode::empty()))
+        self.call(|| {
+            // To walk there anew takes a third of the time. Another thread may have other descriptors, as a child has.
+            if let Some(numbers) = self.numbers() {
+                let number = DecInt::from_fd(held);
+                match fs::openat(numbers, number, flags, Mode::empty()) {
+                    // The thread is gone, and another one has its number.
+                    Err(io::Errno::NOENT | io::Errno::SRCH) => {}
+                    opened => return opened,
+                }
+            }
+            fs::open(by_number(held), flags, Mode::empty())
+        })
+    }
+
+    /// Where this thread finds its descriptors by their numbers: the first that asks.
+    fn numbers(&self) -> Option<BorrowedFd<'_>> {
+        let own = gettid();
+        if self.numbers.get().is_none() {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = fs::open("/proc/thread-self/fd", flags, Mode::empty()).ok()?;
+            // Of two that began at once one is kept.
+            _ = self.numbers.set((own, opened));
+        }
+        self.numbers.get().filter(|(thread, _)| *thread == own).map(|(_, fd)| fd.as_fd())
     }
 
     /// Whether to open a device that is held may take as long as somebody else likes.
@@ -484,9 +545,15 @@ impl Host {
 
     /// Tells of all that has happened: one call of the host where that is nothing.
     pub(crate) fn events(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        if self.keeper.as_ref().is_some_and(|keeper| keeper.has_asked()) {
+            return Ok(());
+        }
         let mut ready = [MaybeUninit::uninit(); 2];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let (ready, _) = self.call(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        let (ready, _) = self.look(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        if !ready.is_empty() {
+            self.say_news();
+        }
         for event in ready {
             if event.data.u64() == MOUNTED {
                 tell(Event { number: 0, name: None, what: What::Mounted });
@@ -503,6 +570,7 @@ impl Host {
         for _ in 0..MOST_EVENTS {
             if events.is_buffer_empty() {
                 self.calls.fetch_add(1, Relaxed);
+                self.looks.fetch_add(1, Relaxed);
             }
             match events.next() {
                 Ok(event) => tell(Event {
@@ -546,4 +614,49 @@ fn first_piece<'n, 'a>(names: &'n [&'a [u8]]) -> (Vec<u8>, &'n [&'a [u8]]) {
         taken += 1;
     }
     (piece, &names[taken..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::UnshareFlags;
+    use std::{fs::File, io::Read, sync::mpsc::channel, thread};
+
+    /// What two threads that do not share descriptors have by the same number are two files.
+    #[test]
+    #[expect(deprecated, reason = "this thread closes none but what it opens from then on")]
+    fn a_thread_with_descriptors_of_its_own_reopens_those() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        for name in ["one", "other"] {
+            std::fs::write(path(name), name).expect("room");
+        }
+        let host = Host::new(true, None);
+        let reopened = |held: &File| {
+            let fd = host.reopen(held.as_fd(), OFlags::RDONLY).expect("it is open");
+            let mut text = String::new();
+            File::from(fd).read_to_string(&mut text).expect("it can be read");
+            text
+        };
+        let open = |name: &str| File::open(path(name)).expect("it is there");
+        assert_eq!(reopened(&open("one")), "one");
+        let (tell, hear) = channel();
+        let (go, gone) = channel();
+        thread::scope(|scope| {
+            let (open, reopened) = (&open, &reopened);
+            scope.spawn(move || {
+                rustix::thread::unshare(UnshareFlags::FILES).expect("anybody may");
+                let other = open("other");
+                tell.send(other.as_raw_fd()).expect("it is heard");
+                gone.recv().expect("it is told");
+                assert_eq!(reopened(&other), "other");
+            });
+            let number = hear.recv().expect("it is told");
+            let mut opened = Vec::new();
+            while opened.last().is_none_or(|file: &File| file.as_raw_fd() < number) {
+                opened.push(open("one"));
+            }
+            go.send(()).expect("it is heard");
+        });
+    }
 }

@@ -85,7 +85,7 @@ impl HostFs {
     /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is watched: the user has as many queues as one may have; there is no /proc.
     pub fn with_options(path: impl AsRef<[u8]>, options: HostOptions) -> Result<Arc<Self>> {
         let source = path.as_ref().to_vec();
-        let host = Host::new(options.openat2);
+        let host = Host::new(options.openat2, options.keeper.clone());
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::IDMAP;
@@ -133,6 +133,25 @@ impl HostFs {
     /// How many calls to the host were made.
     pub fn host_calls(&self) -> u64 {
         self.0.host.calls()
+    }
+
+    /// How many of them asked about files, and not only whether anything had happened. If none did while a call was answered, the answer
+    /// is of what is cached and believed, and stays the same until there is news or the tree is changed here.
+    pub fn questions(&self) -> u64 {
+        self.0.host.questions()
+    }
+
+    /// A descriptor that is ready (`POLLIN`) when others did something in a watched directory that was not noted yet; none where nobody is
+    /// to tell of that. Of what is mounted and unmounted `/proc/self/mountinfo` tells.
+    pub fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.0.watches().map(Watches::news)
+    }
+
+    /// Notes what others did, if it was told.
+    pub fn hear(&self) {
+        if let Some(watches) = self.0.watches() {
+            watches.drain(&self.0.host);
+        }
     }
 
     /// How many descriptors are held, beside those of open files and of files without a name.
@@ -248,10 +267,22 @@ impl Shared {
         stat: &Statx,
         attr: Attr,
     ) -> (Arc<Node>, Found) {
-        let node = self.nodes.answer(Ident::of(stat));
+        let (node, found, _) = self.found_first(dir, name, stat, attr);
+        (node, found)
+    }
+
+    /// The same, and whether nobody was told of it before.
+    fn found_first(
+        &self,
+        dir: u64,
+        name: &[u8],
+        stat: &Statx,
+        attr: Attr,
+    ) -> (Arc<Node>, Found, bool) {
+        let (node, first) = self.nodes.answer(Ident::of(stat));
         node.add_name(dir, name);
         let found = Found { node: node.id, attr, body: None };
-        (node, found)
+        (node, found, first)
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
@@ -266,7 +297,12 @@ impl Shared {
             Err(errno) => return Err(errno),
         };
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
-        Ok(Some(self.found(dir.node(), name, &stat, attr).1))
+        let told = self.is_told_of(&stat, &attr);
+        let (node, found, first) = self.found_first(dir.node(), name, &stat, attr);
+        if first && told {
+            self.is_there(dir, name, &node, seen);
+        }
+        Ok(Some(found))
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
@@ -335,7 +371,7 @@ impl FileSystem for HostFs {
         let fs = &self.0;
         let stat = fs.host.statx(fs.root.as_fd(), b"")?;
         let attr = fs.attr(&stat, fs.root.as_fd())?;
-        let node = fs.nodes.answer(Ident::of(&stat));
+        let node = fs.nodes.answer(Ident::of(&stat)).0;
         debug_assert_eq!(node.id, ROOT, "what is held stays what it is");
         Ok(Found { node: node.id, attr, body: None })
     }

@@ -39,4 +39,4 @@ mod host;
 
 pub use hostfs::HostFs;
 pub use identity::{IdMap, IdRange, Identities};
-pub use options::{Coherence, HostOptions};
+pub use options::{Coherence, HostOptions, Keeper};

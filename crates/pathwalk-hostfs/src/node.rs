@@ -181,8 +181,9 @@ impl Nodes {
         Self(Mutex::new(Table { next: ROOT, ..Table::default() }))
     }
 
-    /// The node of a file that is about to be answered: each call is taken back once, by [`Nodes::forget`].
-    pub(crate) fn answer(&self, ident: Ident) -> Arc<Node> {
+    /// The node of a file that is about to be answered, and whether it was not there before: each call is taken back once, by
+    /// [`Nodes::forget`].
+    pub(crate) fn answer(&self, ident: Ident) -> (Arc<Node>, bool) {
         let mut table = self.0.lock();
         let table = &mut *table;
         let id = *table.by_file.entry(ident).or_insert(table.next);
@@ -192,7 +193,7 @@ impl Nodes {
             (Arc::new(node), 0)
         });
         *answered += 1;
-        Arc::clone(node)
+        (Arc::clone(node), *answered == 1)
     }
 
     /// The node of that number.

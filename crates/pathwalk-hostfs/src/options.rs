@@ -1,6 +1,7 @@
 //! How a directory of the host is mounted.
 
 use crate::identity::Identities;
+use std::{fmt, sync::Arc};
 
 /// Who else may change what lies below, and how their changes are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +22,18 @@ pub enum Coherence {
     /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
     /// this process's mount namespace. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
-    /// directory that cannot be watched is [`Strict`](Self::Strict).
+    /// directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
     Watched,
+}
+
+/// Who keeps what was answered, and asks for news himself: see [`HostFs::news`](crate::HostFs::news).
+pub trait Keeper: fmt::Debug + Send + Sync {
+    /// Others changed something, or nobody tells of it any more. This is said before it is noted: whatever was answered before
+    /// need not be so any more.
+    fn news(&self);
+
+    /// He asked for news after the call began that is being answered: it is not asked again.
+    fn has_asked(&self) -> bool;
 }
 
 /// What is to be said of a mount beside which directory it is.
@@ -49,10 +60,13 @@ pub struct HostOptions {
     pub special: bool,
     /// Walk by openat2(2) where the host has it. Else every name is a call of its own; it is as safe.
     pub openat2: bool,
+    /// Who is told before it is noted what others did, where the host tells of it.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2.
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2, no
+    /// keeper.
     fn default() -> Self {
         Self {
             coherence: Coherence::Exclusive,
@@ -62,6 +76,7 @@ impl Default for HostOptions {
             watches: 8192,
             special: false,
             openat2: true,
+            keeper: None,
         }
     }
 }

@@ -41,10 +41,9 @@ const MOST_TRIES: u32 = 8;
 /// What is believed of a name while nothing was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
-    /// Which file it stands for: who asks about that file asks the host. Directories are watched whose file system tells of all
-    /// that happens.
+    /// Which file it stands for: who asks about that file asks the host.
     Names,
-    /// And the file's attributes. Every directory is watched that can be.
+    /// And the file's attributes.
     All,
 }
 
@@ -189,22 +188,28 @@ impl Watches {
         self.believed
     }
 
+    /// Ready where something happened that was not noted.
+    pub(crate) fn news(&self) -> BorrowedFd<'_> {
+        self.news.fd()
+    }
+
     /// Notes all that has happened.
     pub(crate) fn drain(&self, host: &Host) {
         self.table.lock().drain(host, &self.news);
     }
 
-    /// Watches a directory that is held, and gives its version; none where it cannot be watched.
+    /// Watches a directory that is held, and gives its version; none where it cannot be watched, or its file system does not tell of all
+    /// that happens.
     pub(crate) fn watch(&self, host: &Host, dir: u64, held: BorrowedFd<'_>) -> Option<u64> {
         if let Some(version) = self.version(dir) {
             return Some(version);
         }
         // It may take long: nobody else waits for that.
-        let names_only = self.believed == Believed::Names;
-        if names_only && !host.tells_all(held).unwrap_or(false) {
+        if !host.tells_all(held).unwrap_or(false) {
             return None;
         }
-        self.enter(host, dir, || host.add_watch(&self.news, held, !names_only).ok())
+        let contents = self.believed == Believed::All;
+        self.enter(host, dir, || host.add_watch(&self.news, held, contents).ok())
     }
 
     /// Enters a directory under the number that the host gives its watch. The table is not locked while the host is asked: a directory
@@ -380,6 +385,7 @@ impl Table {
     /// Watches a directory no more that was taken out.
     fn end(&mut self, host: &Host, news: &News, node: u64, gone: &Dir) {
         // Nothing more is heard of it.
+        host.say_news();
         self.heard += 1;
         self.names -= gone.known.count;
         // A later node of the same directory may have its number.
@@ -470,7 +476,7 @@ mod tests {
 
     #[test]
     fn no_more_names_than_that_are_known() {
-        let host = Host::new(true);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");
@@ -492,7 +498,7 @@ mod tests {
     /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.
     #[test]
     fn who_has_the_same_number_is_told_all_the_same() {
-        let host = Host::new(true);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");
@@ -514,7 +520,7 @@ mod tests {
     /// The host may take as long as it likes to watch a directory: meanwhile others are watched, and no more.
     #[test]
     fn nobody_waits_for_who_is_watched() {
-        let host = Host::new(true);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");

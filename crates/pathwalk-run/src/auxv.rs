@@ -17,7 +17,7 @@ use crate::{
     credentials::Ran,
     sys::{memory, ptrace},
 };
-use pathwalk::{Errno, Result};
+use pathwalk::{Errno, Result, abi::PATH_MAX};
 use std::ffi::CString;
 
 /// So many words are read at once.
@@ -117,6 +117,37 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
     Ok(Put { comm: at + len(name) as u64, vdso })
 }
 
+/// Whether the kernel knows by this name what a process runs, of which no instruction ran yet, and gave it these arguments instead of the
+/// first, if there are any; its thread is stopped.
+///
+/// # Errors
+///
+/// - `EFAULT`: the stack is not as the kernel makes it.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn is_run_as(tid: u32, name: &[u8], before: &[Vec<u8>]) -> Result<bool> {
+    let mut words = Words::of_stack(tid)?;
+    let (count, first) = words.arguments()?;
+    // They lie one behind the other.
+    let mut text = Vec::new();
+    before.iter().for_each(|argument| text.extend([&argument[..], b"\0"].concat()));
+    let mut has = vec![0; text.len()];
+    if !before.is_empty() && memory::read(tid, first, &mut has)? != text.len()
+        || has != text
+        || count < before.len() as u64
+    {
+        return Ok(false);
+    }
+    loop {
+        match (words.next()?.1, words.next()?.1) {
+            (NULL, _) => return Err(Errno::EFAULT),
+            (libc::AT_EXECFN, at) => {
+                return Ok(memory::read_string(tid, at, PATH_MAX)? == name);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Writes who it is into the stack of a program of which no instruction ran yet; its thread is stopped.
 ///
 /// # Errors
@@ -124,12 +155,8 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
 pub(crate) fn tell(tid: u32, Ran { who, secure, .. }: &Ran) -> Result<()> {
-    let mut words = Words { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 };
-    let arguments = words.next()?.1;
-    for _ in 0..=arguments {
-        words.next()?;
-    }
-    while words.next()?.1 != 0 {}
+    let mut words = Words::of_stack(tid)?;
+    words.arguments()?;
     loop {
         let (_, kind) = words.next()?;
         let (at, value) = words.next()?;
@@ -157,6 +184,22 @@ struct Words {
 }
 
 impl Words {
+    /// The stack of a program of which no instruction ran yet; its thread is stopped.
+    fn of_stack(tid: u32) -> Result<Self> {
+        Ok(Self { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 })
+    }
+
+    /// How many arguments there are, and where the first is; the auxiliary vector is next.
+    fn arguments(&mut self) -> Result<(u64, u64)> {
+        let count = self.next()?.1;
+        let first = self.next()?.1;
+        for _ in 0..count {
+            self.next()?;
+        }
+        while self.next()?.1 != 0 {}
+        Ok((count, first))
+    }
+
     /// The next one, and its address.
     fn next(&mut self) -> Result<(u64, u64)> {
         if self.next + 8 > self.read.len() {

@@ -70,6 +70,8 @@ impl HostId {
 /// A place that some process has a descriptor of, or stands in, or executes, or has in its memory.
 #[derive(Debug)]
 pub(crate) struct Known {
+    /// What stands for it on the host.
+    pub(crate) id: HostId,
     /// The place alone; but a directory as it was opened, to be listed.
     pub(crate) file: File,
     /// The descriptor stands for one that was opened with `O_PATH`: only the place may be used.
@@ -123,6 +125,8 @@ pub(crate) struct Cookies {
     numbers: HashMap<u64, Vec<HostId>>,
     places: HashMap<(u64, Kind), Cookie>,
     next: u64,
+    /// How often something was forgotten, or stands for something else since.
+    forgotten: u64,
     /// How many may be known before it is looked what can be forgotten.
     enough: usize,
 }
@@ -181,7 +185,12 @@ impl Cookies {
             let _ = fs::rmdir(&path);
         })?;
         let (known, numbers, places) = (Arc::default(), HashMap::new(), HashMap::new());
-        Ok(Self { room, lock, path, known, numbers, places, next: 0, enough: ENOUGH })
+        Ok(Self { room, lock, path, known, numbers, places, next: 0, forgotten: 0, enough: ENOUGH })
+    }
+
+    /// How often something was forgotten, or stands for something else since.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// What is known, to be shared.
@@ -200,8 +209,9 @@ impl Cookies {
         // It is mostly known already, by the same place.
         match known.get(&id) {
             Some(known) if known.file.place_id() == file.place_id() => Arc::clone(known),
-            _ => {
-                let new = Arc::new(Known { file: file.place_alone(), path: false });
+            before => {
+                self.forgotten += u64::from(before.is_some());
+                let new = Arc::new(Known { id, file: file.place_alone(), path: false });
                 known.insert(id, Arc::clone(&new));
                 note(&mut self.numbers, id, file);
                 new
@@ -232,7 +242,7 @@ impl Cookies {
         let mut known = self.known.lock();
         // To be listed it must have been opened for that.
         if known.get(&cookie.id).is_none_or(|known| is_path(&known.file) && !is_path(file)) {
-            known.insert(cookie.id, Arc::new(Known { file: file.clone(), path }));
+            known.insert(cookie.id, Arc::new(Known { id: cookie.id, file: file.clone(), path }));
             note(&mut self.numbers, cookie.id, file);
         }
         drop(known);
@@ -396,6 +406,7 @@ impl Cookies {
             !ids.is_empty()
         });
         drop(known);
+        self.forgotten += 1;
         self.places = kept;
         for ((_, kind), cookie) in gone {
             let flags = if kind.is_directory() { AtFlags::REMOVEDIR } else { AtFlags::empty() };

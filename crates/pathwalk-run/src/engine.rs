@@ -27,6 +27,7 @@ use crate::{
     given::Given,
     guard::{self, Outside},
     handles::Handles,
+    inside::Inside,
     kin,
     nameless::Nameless,
     patch::{Loads, Patches},
@@ -67,6 +68,13 @@ pub(crate) struct Caller {
     pub(crate) paths: RefCell<Vec<(usize, Vec<u8>)>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
+    /// Where its path begins, or what its descriptor is, and what the host says of that.
+    pub(crate) base: RefCell<Option<(Base, Option<fs::Stat>)>>,
+    /// What was written into its memory, where that is kept.
+    pub(crate) written: RefCell<Vec<u8>>,
+    keeps: bool,
+    /// What is answered is not written into its memory any more.
+    silent: Cell<bool>,
     /// Where it waits for the answer.
     listener: Arc<Listener>,
     looks: Cell<bool>,
@@ -77,6 +85,11 @@ impl Caller {
     /// Something that is put into its memory would, and before that it is asked.
     pub(crate) fn only_looks(&self) {
         self.looks.set(true);
+    }
+
+    /// It is answered once more, for others.
+    pub(crate) fn is_not_told(&self) {
+        self.silent.set(true);
     }
 
     /// An argument that is a descriptor, or `AT_FDCWD`.
@@ -114,7 +127,13 @@ impl Caller {
         if self.looks.get() && !self.listener.is_valid(self.id) {
             return Err(Errno::ESRCH);
         }
-        memory::write(self.tid, self.args[index], data)
+        if !self.silent.get() {
+            memory::write(self.tid, self.args[index], data)?;
+        }
+        if self.keeps {
+            self.written.replace(data.to_vec());
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +213,7 @@ pub(crate) struct Engine {
     pub(crate) errands: Errands,
     pub(crate) watches: Watches,
     pub(crate) set_ids: SetIds,
+    pub(crate) inside: Option<Inside>,
     /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
     pub(crate) interpreters: HashMap<(HostId, i64, u64), bool>,
     /// Files that have no place in the tree.
@@ -250,7 +270,7 @@ impl Engine {
         virtual_: Option<Virtual>,
         cookies: Cookies,
         asker: crate::procfs::Asker,
-        trace: Trace,
+        (trace, inside): (Trace, Option<Inside>),
         outside: Outside,
     ) -> Self {
         listener.wake_synchronously();
@@ -279,6 +299,7 @@ impl Engine {
             errands: Errands::default(),
             watches: Watches::default(),
             set_ids,
+            inside,
             interpreters: HashMap::new(),
             strangers: HashSet::new(),
             outside,
@@ -470,6 +491,10 @@ impl Engine {
             args: call.args,
             paths: RefCell::default(),
             walked: RefCell::default(),
+            base: RefCell::default(),
+            written: RefCell::default(),
+            keeps: self.inside.is_some(),
+            silent: Cell::new(false),
             listener: Arc::clone(&self.listener),
             looks: Cell::new(false),
         };
@@ -524,13 +549,27 @@ impl Engine {
             self.asker.set_task(person.task.number());
             self.task = Arc::clone(&person.task);
         }
+        if self.enters(&caller, call) {
+            return;
+        }
+        let before = self.before();
         let began = self.trace.begin();
         let reply = handler(self, &caller);
+        self.changed(entry, &caller);
         self.tell_of_call();
         self.trace.end(&self.task, began, entry, &caller, &reply);
         if let Err(Errno::EMFILE | Errno::ENFILE) = reply {
             self.room.missed();
         }
+        let answered = match &reply {
+            Ok(Reply::Value(value)) => Some(*value),
+            Err(errno) => Some(-i64::from(errno.raw())),
+            Ok(_) => None,
+        };
+        if let (Some(before), Some(answered)) = (before, answered) {
+            self.lay_down(before, (call, handler), &caller, answered);
+        }
+        self.after();
         self.reply(call, reply);
     }
 
@@ -616,6 +655,7 @@ impl Engine {
         }
         self.still_waits(caller)?;
         self.to_be_told(caller, &Base::Root, path);
+        caller.base.replace(Some((Base::Root, None)));
         Ok(Base::Root)
     }
 
@@ -638,7 +678,9 @@ impl Engine {
 
     fn known_directory(&mut self, caller: &Caller, fd: i32) -> Result<Base> {
         if fd == pathwalk::abi::AT_FDCWD {
-            return self.cwd(caller).map(Base::Dir);
+            let cwd = Base::Dir(self.cwd(caller)?);
+            caller.base.replace(Some((cwd.clone(), None)));
+            return Ok(cwd);
         }
         self.still_waits(caller)?;
         match self.descriptor(caller, fd)? {
@@ -694,7 +736,10 @@ impl Engine {
                 .get(HostId::of(&stat))
                 .or_else(|| self.adopt(caller.tid, number, &stat))
             {
-                Some(known) => Descriptor::Ours(known, fd),
+                Some(known) => {
+                    caller.base.replace(Some((Base::Dir(Arc::clone(&known)), Some(stat))));
+                    Descriptor::Ours(known, fd)
+                }
                 None => Descriptor::Foreign(fd),
             },
         )
@@ -838,11 +883,11 @@ pub(crate) fn serve(
     virtual_: Option<Virtual>,
     cookies: Cookies,
     asker: crate::procfs::Asker,
-    trace: Trace,
+    told: (Trace, Option<Inside>),
     outside: Outside,
 ) -> (Ended, Trace) {
     let Launched { pid, listener, failure } = launched;
-    let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, trace, outside);
+    let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, told, outside);
     // Without one it is said of what cannot be looked at that it cannot.
     kin::keep_spare();
     for number in 0..3 {

@@ -7,7 +7,7 @@
 
 use crate::sys::{
     errno_of,
-    process::{Shares, files_in_order, shares_place},
+    process::{Shares, files_in_order, shares_memory, shares_place},
     read_told,
 };
 use parking_lot::Mutex;
@@ -111,6 +111,25 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
     }
     let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
     Some(Facts { begun, stack })
+}
+
+/// Whether another process has the memory of this one, as after vfork(2), or its descriptors; also where that cannot be told.
+pub(crate) fn shares_memory_with_others(process: u32) -> bool {
+    let shares = |other| {
+        shares_memory(process, other) != Shares::No
+            || files_in_order(process, other).is_none_or(Ordering::is_eq)
+    };
+    descendants().map_or(true, |all| {
+        all.into_iter().any(|other| other != process && shares(other) && !is_ending(other))
+    })
+}
+
+/// How many filters look at a thread's calls, where the kernel says so.
+pub(crate) fn filters(tid: u32) -> Option<u32> {
+    let status = read(format!("/proc/{tid}/status")).ok()??;
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
 /// Whether there is no such thread, or it is ending; not where that cannot be asked.

@@ -7,7 +7,7 @@
 //!   tree        memfs, directories of the host, a view of /proc                   spec, tree, procfs
 //!   cookies     what a descriptor of the host stands for in the tree              cookies, nameless
 //!   handles     bytes that name a file whatever its names are                     handles
-//!   patch       what only the thread itself can do: exec, chdir                   patch, auxv, image, errand, tty
+//!   patch       what only the thread itself can do: exec, chdir                   patch, passed, auxv, image, errand, tty
 //!   people      who the threads are, with credentials that the kernel has not     people, kin, credentials, given
 //!   floor       what the mechanism takes where nothing is answered                floor
 //! ```
@@ -38,6 +38,8 @@ mod answer;
 
 mod patch;
 
+mod passed;
+
 mod program;
 
 mod auxv;
@@ -66,6 +68,8 @@ mod watches;
 mod shadow;
 
 mod cwd;
+
+mod inside;
 
 mod errand;
 

@@ -13,13 +13,17 @@ use crate::{
     kin,
     sys::{answer, errno_of, memory, read_told},
 };
-use pathwalk::{Executable, Result};
+use pathwalk::{Errno, Executable, Result};
 use rustix::fs;
 use std::{
     collections::HashMap,
+    fs::File,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
 };
+
+/// An address is shown by so many digits at least.
+const SHORTEST: usize = 8;
 
 /// A file as it is shown in a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +66,7 @@ pub(crate) fn is_alone(
     own: HostId,
     interpreter: Option<&(Executable, HostId)>,
 ) -> Result<bool> {
-    let has = files(&read_maps(&tid.to_string())?);
+    let has = files_of(tid)?;
     let has_no_other = |may: Vec<Shown>| has.iter().all(|file| may.contains(file));
     let by_stat = [own].into_iter().chain(interpreter.map(|(_, id)| *id)).map(Shown::by_stat);
     if has_no_other(by_stat.collect()) {
@@ -73,6 +77,25 @@ pub(crate) fn is_alone(
     let interpreter = interpreter.and_then(|(file, _)| file.file().host_fd());
     let by_map = [own.as_fd()].into_iter().chain(interpreter).map(Shown::by_map);
     Ok(has_no_other(by_map.collect::<Result<_>>()?))
+}
+
+/// The files that a process has in its memory. The kernel tells of them one by one, without the paths, which take most of the time.
+fn files_of(tid: u32) -> Result<Vec<Shown>> {
+    let maps = File::open(format!("/proc/{tid}/maps")).map_err(|error| errno_of(&error))?;
+    let (mut files, mut at) = (Vec::new(), 0);
+    loop {
+        match memory::file_at(maps.as_fd(), at) {
+            Ok(Some(memory::Part { device: (major, minor), ino, end })) => {
+                files.push(Shown { device: format!("{major:02x}:{minor:02x}"), ino });
+                at = end;
+            }
+            Ok(None) => break,
+            Err(Errno::ENOTTY) => return Ok(self::files(&read_maps(&tid.to_string())?)),
+            Err(errno) => return Err(errno),
+        }
+    }
+    files.dedup();
+    Ok(files)
 }
 
 /// The files that a thread, by its directory in `/proc`, has in its memory, as far as they are shown with the device that stat(2) tells.
@@ -108,6 +131,23 @@ pub(crate) fn by_paths_of_the_tree(
         }
     }
     text
+}
+
+/// The same, or `numa_maps`, without what begins at some addresses.
+pub(crate) fn without(maps: &[u8], hides: impl Fn(u64) -> bool) -> Vec<u8> {
+    let mut hidden = false;
+    let lines = maps.split_inclusive(|&byte| byte == b'\n').filter(|line| {
+        let first = line.split(|byte| b"- ".contains(byte)).next();
+        let start = first.and_then(|text| std::str::from_utf8(text).ok());
+        // Other lines of smaps are about what was named before them.
+        if let Some(start) = start.filter(|start| start.len() >= SHORTEST)
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            hidden = hides(start);
+        }
+        !hidden
+    });
+    lines.flatten().copied().collect()
 }
 
 /// `/proc/PID/numa_maps`, which does not say which files these are, but where they begin, as `/proc/PID/maps` does. What is none of the
@@ -227,6 +267,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_hidden_has_no_lines() {
+        let maps = b"\
+55500000-55501000 r--p 00000000 fe:00 7 /bin/a
+Size:                  4 kB
+200000000000-200000010000 r-xp 00000000 00:01 5 /memfd:b (deleted)
+Size:                 64 kB
+VmFlags: rd ex
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+Size:                  4 kB
+";
+        let left = without(maps, |start| start == 0x2000_0000_0000);
+        let want: Vec<&[u8]> = maps.split_inclusive(|&byte| byte == b'\n').collect();
+        assert_eq!(left, [&want[..2], &want[5..]].concat().concat());
+        let numa = b"55500000 default\n200000000000 default anon=1\n7f0000000000 default\n";
+        let left = without(numa, |start| start == 0x2000_0000_0000);
+        assert_eq!(left, b"55500000 default\n7f0000000000 default\n");
+    }
+
+    #[test]
     fn a_file_in_memory_is_told_by_device_and_number() {
         let maps = "\
 55d6c0a00000-55d6c0a02000 r--p 00000000 08:01 1234                       /usr/bin/a b
@@ -236,6 +295,19 @@ mod tests {
 ";
         let shown = |device: &str, ino| Shown { device: device.to_owned(), ino };
         assert_eq!(files(maps), [shown("08:01", 1234), shown("fe:10", 99)]);
+    }
+
+    #[test]
+    fn what_is_told_file_by_file_is_what_the_list_says() {
+        let tid = std::process::id();
+        let mut has = files_of(tid).expect("it is there");
+        let mut listed = files(&read_maps("self").expect("it is there"));
+        for files in [&mut has, &mut listed] {
+            files.sort_by_key(|file| (file.device.clone(), file.ino));
+            files.dedup();
+        }
+        assert_eq!(has, listed);
+        assert!(!has.is_empty());
     }
 
     #[test]

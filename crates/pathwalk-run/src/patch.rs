@@ -36,16 +36,17 @@ use crate::{
     cpu::Kept,
     credentials::Ran,
     engine::{Caller, Engine, Reply},
-    kin, mapped, procfs,
+    kin, mapped,
+    passed::Passed,
+    procfs,
     program::Program,
     sys::{
-        answer, process,
+        process,
         ptrace::{self, Report},
     },
 };
 use libc::user_regs_struct;
 use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, abi::StatfsFlags};
-use rustix::fs;
 use std::{
     collections::HashMap,
     os::fd::{BorrowedFd, OwnedFd},
@@ -59,7 +60,7 @@ const SYSCALL: u64 = 2;
 /// first.
 const LOOK: Duration = Duration::from_millis(20);
 /// What the kernel answers itself where a call is to be made again: `ERESTARTSYS` and on.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+pub(crate) const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// What is to come of the call.
 pub(crate) enum Goal {
@@ -93,7 +94,7 @@ impl Goal {
 /// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
 /// are the cause of was answered before; with another path, in another thread's hands, it would tell that the host has a file there.
 /// `EBADF` tells that another thread closed the descriptor, again and again.
-const EXEC_FAILS: [Errno; 5] =
+pub(crate) const EXEC_FAILS: [Errno; 5] =
     [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
 
 /// Calls of which a thread is seized, and one that makes others have a filter.
@@ -159,12 +160,15 @@ pub(crate) struct Patches {
     threads: HashMap<u32, Patch>,
     /// Those that make their call again, and for the how manieth time.
     again: HashMap<u32, u32>,
+    /// Those whose own call the kernel does.
+    pub(crate) passed: HashMap<u32, Passed>,
 }
 
 impl Patches {
     fn forget(&mut self, tid: u32) {
         self.threads.remove(&tid);
         self.again.remove(&tid);
+        self.passed.remove(&tid);
     }
 
     fn stage(&self, tid: u32) -> Option<Stage> {
@@ -180,7 +184,9 @@ impl Patches {
             }
             _ => None,
         };
-        let mut processes = self.threads.iter().filter_map(execs).peekable();
+        let passed = self.passed.iter().filter(|(other, _)| **other != tid);
+        let passed = passed.map(|(_, passed)| passed.process);
+        let mut processes = self.threads.iter().filter_map(execs).chain(passed).peekable();
         WAITING.contains(&nr.into()) && processes.peek().is_some() && {
             let process = procfs::process_of_thread(tid);
             processes.any(|other| Some(other) == process)
@@ -190,7 +196,9 @@ impl Patches {
     /// The threads for which the kernel does a call, that would report as this process.
     fn called_in(&self, process: u32) -> Vec<u32> {
         let called = |patch: &Patch| patch.stage == Stage::Called(process);
-        self.threads.iter().filter(|(_, patch)| called(patch)).map(|(tid, _)| *tid).collect()
+        let called = self.threads.iter().filter(|(_, patch)| called(patch)).map(|(tid, _)| *tid);
+        let passed = self.passed.iter().filter(|(_, passed)| passed.process == process);
+        called.chain(passed.map(|(tid, _)| *tid)).collect()
     }
 }
 
@@ -229,13 +237,18 @@ impl Loads {
         self.0.len() < before
     }
 
+    /// A process runs another program, of which no interpreter of the tree is.
+    pub(crate) fn runs_another(&mut self, process: u32) {
+        self.0.remove(&process);
+    }
+
     /// A process runs another program, the right one or one that it is killed for.
     ///
     /// # Errors
     ///
     /// - `EMFILE`: no descriptor is left.
     fn runs(&mut self, tid: u32, goal: Goal, right: bool) -> Result<()> {
-        self.0.remove(&tid);
+        self.runs_another(tid);
         if let (Goal::Load(interpreter, loaded), true) = (goal, right) {
             if self.0.len() >= MOST_LOADS {
                 self.forget_ended();
@@ -280,9 +293,8 @@ impl Engine {
         vectors: Vectors,
     ) -> Result<Reply> {
         let program = Arc::new(program);
+        program.may_run_on_host()?;
         let file = program.host()?;
-        let (path, flags) = (process::by_number(&file), fs::AtFlags::EACCESS);
-        answer(fs::accessat(fs::CWD, path, fs::Access::EXEC_OK, flags))?;
         let id = program.id();
         let given = AtFlags::EMPTY_PATH.bits();
         let goal = match beside {
@@ -396,7 +408,7 @@ impl Engine {
     }
 
     /// Waits until a thread stops that is about to; whether it does. It may end, or another thread that runs a program get its number.
-    fn wait_for_stop(&mut self, tid: u32) -> bool {
+    pub(crate) fn wait_for_stop(&mut self, tid: u32) -> bool {
         loop {
             match self.next_report(Some(LOOK)) {
                 Ok(Some((now, Report::Stopped))) if now == tid => return true,
@@ -497,6 +509,12 @@ impl Engine {
 
     /// Hears of a thread; whether it is one whose registers were changed, or was.
     pub(crate) fn hear_of_patch(&mut self, tid: u32, report: Report) -> bool {
+        if report == Report::Stopped
+            && let Some(passed) = self.patches.passed.remove(&tid)
+        {
+            self.failed_to_pass(tid, passed);
+            return true;
+        }
         match (self.patches.stage(tid), report) {
             (_, Report::Execed) => self.execed(tid),
             (stage, Report::Gone(_)) => {
@@ -532,10 +550,15 @@ impl Engine {
     fn execed(&mut self, process: u32) {
         let former = ptrace::former_number(process);
         let patch = former.ok().and_then(|tid| Some((tid, self.patches.threads.remove(&tid)?)));
+        let passed = former.ok().and_then(|tid| self.patches.passed.remove(&tid));
         // Whatever the thread was about that had the number is over.
         self.patches.forget(process);
         self.forget_called_in(process);
         self.cwds.moved();
+        if let Some(passed) = passed {
+            self.passed(process, passed);
+            return;
+        }
         let Some((tid, mut patch)) = patch else {
             // Nobody found that program; or it is somebody else's, who was given the number of a thread that is gone.
             if procfs::is_of_the_program(process) {

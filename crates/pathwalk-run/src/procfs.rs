@@ -21,7 +21,7 @@ use crate::{
     credentials::By,
     hidden::{Hidden, number},
     image::Images,
-    kin, mapped,
+    inside, kin, mapped,
     people::{Person, Thread, Threads},
     proc_text::{mount_stats, stat_for_others, status_of},
     sys::{answer, errno_of, process},
@@ -44,7 +44,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
 };
 
@@ -97,6 +97,8 @@ pub(crate) struct Asker(Arc<Asked>);
 struct Asked {
     tid: AtomicU32,
     task: AtomicU32,
+    /// Processes find answers by themselves.
+    finds: AtomicBool,
     /// Those that have virtual credentials.
     threads: Threads,
     /// Which programs run by interpreters.
@@ -113,6 +115,11 @@ impl Asker {
         self.0.tid.store(tid, Relaxed);
         self.0.strangers.lock().clear();
         self.0.links.lock().clear();
+    }
+
+    /// What processes have to find answers by themselves is shown to nobody.
+    pub(crate) fn find_inside(&self) {
+        self.0.finds.store(true, Relaxed);
     }
 
     /// Which programs run by interpreters.
@@ -346,10 +353,14 @@ impl ProcView {
             let known = self.knowns.lock().get(&id).cloned()?;
             asker.d_path(&known.file)
         };
-        Ok(match maps {
+        let mut shown = match maps {
             None => mapped::by_paths_of_the_tree(&text, path),
             Some(maps) => mapped::numa_by_paths_of_the_tree(&text, &all_of(maps)?, path),
-        })
+        };
+        if self.asker.0.finds.load(Relaxed) {
+            shown = mapped::without(&shown, inside::has);
+        }
+        Ok(shown)
     }
 
     /// The place of a file that a process has in its memory in this range.
@@ -620,7 +631,11 @@ impl FileSystem for ProcView {
         }
         if inode.attr().file_type() == FileType::Directory {
             let fd = on_host.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-            return Ok(Some(Box::new(Opened::directory(fd, path.is_empty()))));
+            return Ok(Some(Box::new(Opened::directory(
+                fd,
+                path.is_empty(),
+                self.asker.0.finds.load(Relaxed),
+            ))));
         }
         let process = process_of(&path);
         // What is no process's is the machine's.
@@ -718,14 +733,26 @@ struct Entry {
     name: Vec<u8>,
 }
 
+/// Whether a name in a process's directory is of what it has to find answers by itself.
+fn is_inside(dir: &OwnedFd, name: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(name) else { return false };
+    if text.parse() == Ok(inside::NUMBER) {
+        let link = fs::readlinkat(dir, name, Vec::new());
+        return link.is_ok_and(|link| link.to_bytes() == b"anon_inode:[eventpoll]");
+    }
+    let start = text.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
+    start.is_some_and(inside::has)
+}
+
 /// The names in a directory, by position; at the top no other processes'.
-fn entries(dir: &OwnedFd, top: bool) -> Result<Vec<Entry>> {
+fn entries(dir: &OwnedFd, top: bool, finds: bool) -> Result<Vec<Entry>> {
     let (mut found, mut names) = (Vec::new(), 0);
     for entry in answer(fs::Dir::read_from(dir))?.flatten() {
         let name = entry.file_name().to_bytes();
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
         if [&b"."[..], b".."].contains(&name)
             || top && number.is_some_and(|pid| !is_of_the_program(pid))
+            || finds && is_inside(dir, name)
         {
             continue;
         }
@@ -751,16 +778,18 @@ fn entries(dir: &OwnedFd, top: bool) -> Result<Vec<Entry>> {
 struct Opened {
     fd: OwnedFd,
     top: bool,
+    /// Processes find answers by themselves.
+    finds: bool,
     entries: Mutex<Vec<Entry>>,
 }
 
 impl Opened {
     fn file(fd: OwnedFd) -> Self {
-        Self::directory(fd, false)
+        Self::directory(fd, false, false)
     }
 
-    fn directory(fd: OwnedFd, top: bool) -> Self {
-        Self { fd, top, entries: Mutex::default() }
+    fn directory(fd: OwnedFd, top: bool, finds: bool) -> Self {
+        Self { fd, top, finds, entries: Mutex::default() }
     }
 }
 
@@ -782,7 +811,7 @@ impl OpenHandle for Opened {
     fn readdir(&self, _: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
         let mut entries = self.entries.lock();
         if offset == 0 {
-            *entries = crate::procfs::entries(&self.fd, self.top)?;
+            *entries = crate::procfs::entries(&self.fd, self.top, self.finds)?;
         }
         let rest = entries.iter().skip_while(|entry| entry.position <= offset);
         for Entry { position, ino, kind, name } in rest {

@@ -8,7 +8,10 @@
 use crate::{
     cookies::HostId,
     engine::Engine,
-    sys::{answer, process::by_number},
+    sys::{
+        answer,
+        process::{by_number, may_run},
+    },
 };
 use pathwalk::{Errno, Executable, File, OpenFlags, Result};
 use rustix::{fs, io};
@@ -57,6 +60,15 @@ impl Program {
             Self::Placed(file, _) => file.file().host_fd().ok_or(Errno::EACCES),
             Self::Memory(fd, _) => Ok(fd.as_fd()),
         }
+    }
+
+    /// Whether the host runs it, from where it is.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: it does not.
+    pub(crate) fn may_run_on_host(&self) -> Result<()> {
+        may_run(self.host()?)
     }
 
     /// Which file of the host that is.

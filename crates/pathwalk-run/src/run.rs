@@ -7,6 +7,7 @@ use crate::{
     floor,
     given::Given,
     guard::{self, Outside, guarded},
+    inside::Inside,
     procfs::Asker,
     spec::What,
     sys::{
@@ -14,7 +15,7 @@ use crate::{
         process::{self, Failure, Launch, Start},
     },
     table::{Identity, calls, program},
-    trace::Trace,
+    trace::{Lines, Trace},
     tree::{self, Owner},
 };
 use clap::Parser;
@@ -90,7 +91,16 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let specs = args.tree(&host_cwd);
     // Below memory there is nothing.
     let hides = specs.iter().any(|spec| !matches!(spec.what, What::Mem { .. }));
-    let made = tree::make(&specs, &owner, &asker, &cookies.knowns());
+    let (lines, sums) = args.told();
+    // Where they are told apart, or each call is told, none finds an answer by itself.
+    let mut inside = match args.inside() {
+        Some(after) if credentials.is_none() && lines == Lines::None => Inside::new(after).ok(),
+        _ => None,
+    };
+    if inside.is_some() {
+        asker.find_inside();
+    }
+    let made = tree::make(&specs, &owner, &asker, &cookies.knowns(), inside.as_mut());
     let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
     let virtual_ = credentials.map(|credentials| {
         Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })
@@ -114,9 +124,9 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     rustix::process::umask(fs::Mode::empty());
     // From here on nobody looks into this process, who is not privileged to.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    let (lines, sums) = args.told();
     let trace = Trace::new(lines, sums);
-    let (ended, trace) = engine::serve(launched, task, virtual_, cookies, asker, trace, outside);
+    let (ended, trace) =
+        engine::serve(launched, task, virtual_, cookies, asker, (trace, inside), outside);
     // Standard error may be closed.
     let _ = std::io::stderr().write_all(trace.sums().as_bytes());
     Ok(ended)

@@ -24,8 +24,8 @@ Mounts of pathwalk run
   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=WHOSE]
       The directory DIR of the host; ro if neither is given. Who else changes it meanwhile, and how
       that is noticed:
-        strict     each use of a cached name asks the host (the default)
-        watched    inotify(7) tells
+        watched    inotify(7) tells (the default; strict where it does not tell of everything)
+        strict     each use of a cached name asks the host
         exclusive  nobody changes it but the program; what is cached is true
       WHOSE the files are, and what becomes of chown:
         host       as the host says; chown asks the host, which lets root alone give files away
@@ -69,8 +69,16 @@ pub(crate) struct Spec {
 /// What is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Mem { size: Option<u64>, mode: Option<u32> },
-    Host { dir: Vec<u8>, writable: bool, coherence: Coherence, identities: Option<Identities> },
+    Mem {
+        size: Option<u64>,
+        mode: Option<u32>,
+    },
+    Host {
+        dir: Vec<u8>,
+        writable: bool,
+        coherence: Option<Coherence>,
+        identities: Option<Identities>,
+    },
     Proc,
 }
 
@@ -215,14 +223,14 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
     }
     let (dst, options) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
     let at = dst.absolute()?;
-    let (mut writable, mut coherence, mut identities) = (writable, Coherence::Strict, None);
+    let (mut writable, mut coherence, mut identities) = (writable, None, None);
     for option in options {
         match &*option.text {
             "ro" => writable = false,
             "rw" => writable = true,
-            "coherence=exclusive" => coherence = Coherence::Exclusive,
-            "coherence=watched" => coherence = Coherence::Watched,
-            "coherence=strict" => coherence = Coherence::Strict,
+            "coherence=exclusive" => coherence = Some(Coherence::Exclusive),
+            "coherence=watched" => coherence = Some(Coherence::Watched),
+            "coherence=strict" => coherence = Some(Coherence::Strict),
             "ids=host" => identities = Some(Identities::Host),
             "ids=xattr" => identities = Some(Identities::Kept),
             text => match text.strip_prefix("ids=") {
@@ -286,7 +294,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn host_at(dir: &str, at: &str, writable: bool, coherence: Coherence) -> Spec {
+    fn host_at(dir: &str, at: &str, writable: bool, coherence: Option<Coherence>) -> Spec {
         let identities = None;
         let what = What::Host { dir: dir.into(), writable, coherence, identities };
         Spec { what, at: at.into() }
@@ -294,17 +302,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_mounted() {
-        let strict = Coherence::Strict;
-        assert_eq!(mount("host:/a:/b"), Ok(host_at("/a", "/b", false, strict)));
+        let unsaid = None;
+        assert_eq!(mount("host:/a:/b"), Ok(host_at("/a", "/b", false, unsaid)));
         assert_eq!(
             mount("host:a b:/b:rw:coherence=watched"),
-            Ok(host_at("a b", "/b", true, Coherence::Watched))
+            Ok(host_at("a b", "/b", true, Some(Coherence::Watched)))
         );
-        assert_eq!(mount(r"host:/a\:b:/c\\d"), Ok(host_at("/a:b", r"/c\d", false, strict)));
-        assert_eq!(bind("/a:/b"), Ok(host_at("/a", "/b", true, strict)));
-        assert_eq!(bind("/a:/b:ro"), Ok(host_at("/a", "/b", false, strict)));
-        assert_eq!(rootfs("/a"), Ok(host_at("/a", "/", false, strict)));
-        assert_eq!(rootfs("/a:rw"), Ok(host_at("/a", "/", true, strict)));
+        assert_eq!(mount(r"host:/a\:b:/c\\d"), Ok(host_at("/a:b", r"/c\d", false, unsaid)));
+        assert_eq!(bind("/a:/b"), Ok(host_at("/a", "/b", true, unsaid)));
+        assert_eq!(bind("/a:/b:ro"), Ok(host_at("/a", "/b", false, unsaid)));
+        assert_eq!(rootfs("/a"), Ok(host_at("/a", "/", false, unsaid)));
+        assert_eq!(rootfs("/a:rw"), Ok(host_at("/a", "/", true, unsaid)));
         let mem = |size, mode| What::Mem { size, mode };
         let at = b"/t".to_vec();
         assert_eq!(tmpfs("/t"), Ok(Spec { what: mem(None, None), at: at.clone() }));

@@ -1,6 +1,7 @@
 //! The program's file tree: made of what is to be mounted.
 
 use crate::{
+    inside::Inside,
     procfs::{Asker, ProcView},
     spec::{Spec, What},
     sys::{answer, read_told},
@@ -16,6 +17,9 @@ use std::{
     path::Path,
     sync::Arc,
 };
+
+/// So many directories of each mount are watched.
+const WATCHES: usize = 1 << 15;
 
 /// What could not be mounted, and why.
 #[derive(Debug)]
@@ -81,6 +85,7 @@ pub(crate) fn make(
     owner: &Owner,
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
+    mut inside: Option<&mut Inside>,
 ) -> Result<(Arc<Vfs>, Task), TreeError> {
     let config = config();
     let bare = MemFs::builder().root_mode(0o755).memfd().build();
@@ -92,14 +97,16 @@ pub(crate) fn make(
     let mut task = vfs.task(Cred::root());
     asker.set_task(task.number());
     for spec in specs {
-        mount(&mut task, spec, owner, asker, knowns).map_err(|errno| TreeError {
-            spec: match &spec.what {
-                What::Mem { .. } => b"mem".to_vec(),
-                What::Host { dir, .. } => dir.clone(),
-                What::Proc => b"proc".to_vec(),
-            },
-            at: spec.at.clone(),
-            errno,
+        mount(&mut task, spec, owner, (asker, knowns), inside.as_deref_mut()).map_err(|errno| {
+            TreeError {
+                spec: match &spec.what {
+                    What::Mem { .. } => b"mem".to_vec(),
+                    What::Host { dir, .. } => dir.clone(),
+                    What::Proc => b"proc".to_vec(),
+                },
+                at: spec.at.clone(),
+                errno,
+            }
         })?;
     }
     Ok((vfs, task))
@@ -132,9 +139,10 @@ fn mount(
     task: &mut Task,
     spec: &Spec,
     owner: &Owner,
-    asker: &Asker,
-    knowns: &crate::cookies::Knowns,
+    (asker, knowns): (&Asker, &crate::cookies::Knowns),
+    mut inside: Option<&mut Inside>,
 ) -> Result<()> {
+    let mut host = None;
     let (fs, flags): (Arc<dyn FileSystem>, _) = match &spec.what {
         What::Mem { size, mode } => {
             let mut builder = MemFs::builder().memfd();
@@ -150,23 +158,50 @@ fn mount(
         }
         What::Host { dir, writable, coherence, identities } => {
             let identities = identities.as_ref().unwrap_or(&owner.identities);
-            let options = HostOptions {
-                coherence: *coherence,
+            let keeper = inside.as_mut().and_then(|inside| inside.keeper());
+            let with = |coherence| HostOptions {
+                coherence,
                 identities: identities.clone(),
                 read_only: !writable,
                 special: true,
+                watches: WATCHES,
+                keeper: keeper.clone().filter(|_| coherence == Coherence::Watched),
                 ..HostOptions::default()
             };
             let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
-            (HostFs::with_options(dir, options)?, flags)
+            let watched = || HostFs::with_options(dir, with(Coherence::Watched));
+            let fs = match coherence {
+                None | Some(Coherence::Watched) => {
+                    let fs = watched();
+                    let plain = *identities == Identities::Host;
+                    host = fs.clone().ok().map(|fs| (fs, (*writable, plain)));
+                    fs
+                }
+                Some(other) => HostFs::with_options(dir, with(*other)),
+            };
+            // It may be that nobody tells anything: one may have so many queues of inotify(7), and none below another tree.
+            let fs = match (coherence, fs) {
+                (None, Err(_)) => HostFs::with_options(dir, with(Coherence::Strict)),
+                (_, fs) => fs,
+            }?;
+            (fs, flags)
         }
         What::Proc => (ProcView::new(asker.clone(), Arc::clone(knowns)), MountFlags::empty()),
     };
     if spec.at.iter().all(|&byte| byte == b'/') {
-        return mount_at_root(task, fs, flags);
+        mount_at_root(task, fs, flags)?;
+    } else {
+        make_directory(task, &spec.at, &owner.cred)?;
+        task.mount(fs, &spec.at, flags)?;
     }
-    make_directory(task, &spec.at, &owner.cred)?;
-    task.mount(fs, &spec.at, flags)
+    match (inside, host, &spec.what) {
+        (Some(inside), Some((fs, writable)), _) => {
+            inside.mounted_host(task, &spec.at, fs, writable)
+        }
+        (Some(inside), None, What::Mem { .. }) => inside.mounted_memory(task, &spec.at),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// What is mounted at the root hides all that was mounted before, and is the task's root from then on.
@@ -244,7 +279,7 @@ fn memories() -> impl Iterator<Item = Spec> {
 
 fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
-    let (dir, coherence) = (bytes(dir.as_ref()), Coherence::Strict);
+    let (dir, coherence) = (bytes(dir.as_ref()), None);
     let what = What::Host { dir, writable, coherence, identities: None };
     Spec { what, at: bytes(at.as_ref()) }
 }

@@ -7,8 +7,9 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use super::Breach;
 use super::checkout::File;
 
-/// The only crate that names an ordering other than Relaxed.
-const SYNC: &str = "crates/pathwalk-sync/";
+/// The only crates that name an ordering other than Relaxed: what locks and walks stand on, and memory that is shared with processes
+/// in which there is no other crate.
+const ORDERINGS: [&str; 2] = ["crates/pathwalk-sync/", "crates/pathwalk-inside/"];
 
 /// The sources of the crate that makes no system call.
 const CORE: &str = "crates/pathwalk-core/src/";
@@ -26,6 +27,8 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
         "crates/pathwalk-check/tests/landlock.rs",
         "asks the kernel's Landlock, which no crate here does",
     ),
+    ("crates/pathwalk-inside/src/image.rs", "makes the calls of a program, in whose process it is"),
+    ("crates/pathwalk-inside/src/table.rs", "turns mapped memory into words"),
     ("crates/pathwalk-run/src/sys/memory.rs", "reads and writes another process's memory"),
     ("crates/pathwalk-run/src/sys/process.rs", "makes a process, and hears of signals"),
     ("crates/pathwalk-run/src/sys/ptrace.rs", "stops threads, to change their registers"),
@@ -151,10 +154,13 @@ fn modules_of_std(tokens: &[Token]) -> Vec<&Token> {
     modules
 }
 
-/// An ordering other than Relaxed is named in one crate only, beside its partner.
+/// An ordering other than Relaxed is named in its crates only, beside its partner.
 pub(super) fn orderings_stay_in_sync(sources: &[Source]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for source in sources.iter().filter(|source| !source.path.starts_with(SYNC)) {
+    for source in sources {
+        if ORDERINGS.iter().any(|room| source.path.starts_with(room)) {
+            continue;
+        }
         for token in &source.tokens {
             if ["Acquire", "Release", "AcqRel", "SeqCst"].contains(&&*token.text) {
                 let what = format!(

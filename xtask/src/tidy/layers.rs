@@ -10,7 +10,7 @@ use super::Breach;
 
 /// The layers, lowest first. A crate may depend on crates of lower layers only.
 const LAYERS: [&[&str]; 6] = [
-    &["pathwalk-sync", "pathwalk-abi"],
+    &["pathwalk-sync", "pathwalk-abi", "pathwalk-inside"],
     &["pathwalk-core"],
     &["pathwalk-hostfs", "pathwalk-memfs", "pathwalk-procfs"],
     &["pathwalk"],

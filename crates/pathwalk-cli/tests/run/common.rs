@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 /// `pathwalk run` with these options and this program.
@@ -20,6 +20,17 @@ pub(crate) fn said(dir: &Path, args: &[&str]) -> String {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{args:?}: {}\n{out}{err}", output.status);
     out
+}
+
+/// A program that runs; it ends with the test, also with one that fails: else it would take the time of all others.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Puts `pathwalk` where another user can run it. Another process does it: what is open for writing is not run.

@@ -19,11 +19,15 @@ mod users;
 
 mod attacks;
 
+mod exec;
+
 mod numbers;
 
 mod handed_in;
 
 mod checks;
+
+mod inside;
 
 mod watches;
 

@@ -17,12 +17,14 @@ use crate::{
     cookies::{self, HostId},
     elf::{Beginning, Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
+    passed::Runs,
     patch::{Beside, Loaded, Vectors},
     program::Program,
+    setid::is_in_memory,
     sys::{answer, memory, process},
     watches,
 };
-use pathwalk::{At, AtFlags, Errno, Executable, Result, abi::AT_FDCWD};
+use pathwalk::{At, AtFlags, Errno, Executable, File, Result, abi::AT_FDCWD};
 use rustix::{fs, io};
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -32,6 +34,9 @@ use std::{
 
 /// So many bytes of a script's first line are looked at.
 const LINE: usize = 256;
+const PAGE: u64 = 4096;
+/// So many pages of arguments are read at once.
+const AT_ONCE: usize = 8;
 /// So many pages of arguments are kept.
 const PAGES: usize = 1024;
 /// Of so many interpreters it is known what they take.
@@ -151,6 +156,7 @@ fn exec(
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
     let mut level = 0;
+    let mut script = None;
     let elf = loop {
         hear_of(engine, &program)?;
         let beginning = Beginning::of(program.host()?)?;
@@ -170,12 +176,25 @@ fn exec(
         }
         args.append(&mut before);
         before = args;
-        program = open_by_name(engine, caller, &interpreter)?;
+        let found = open_by_name(engine, caller, &interpreter)?;
+        let first = std::mem::replace(&mut program, found);
+        script.get_or_insert(first);
         name = interpreter;
     };
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
+            let passed = called.fd.is_none()
+                && level <= 1
+                && is_passed(engine, &name, &program)?
+                && script.is_none_or(|script| is_passed(engine, &called.name, &script) == Ok(true));
+            if passed {
+                if let Some(file) = program.file() {
+                    engine.know(program.id(), file);
+                }
+                let runs = Runs { program, interpreter: found, before };
+                return engine.pass_exec(caller, runs, called.name);
+            }
             let told = called.told(before, || program.name(engine))?;
             return run(engine, caller, (program, Beside::Interpreter(found)), told, vectors);
         }
@@ -204,6 +223,37 @@ fn exec(
     args.extend(before.into_iter().skip(1));
     let beside = Beside::Program(Loaded { program: file, name });
     run(engine, caller, (interpreter, beside), called.told(args, || own)?, vectors)
+}
+
+/// Whether the kernel is to do the call as it is: it finds the same file by the same path, and the program cannot change that.
+fn is_passed(engine: &Engine, name: &[u8], program: &Program) -> Result<bool> {
+    Ok(engine.people.is_none()
+        && program.file().is_some_and(File::is_read_only)
+        && is_found_on_host(name, program)?
+        && program.may_run_on_host().is_ok())
+}
+
+/// What an absolute path leads to that the kernel ran by it; none where that would not have been.
+///
+/// # Errors
+///
+/// Those of finding it.
+pub(crate) fn found_again(engine: &mut Engine, path: &[u8]) -> Result<Option<Runs>> {
+    let open = |engine: &Engine, path: &[u8]| {
+        let file = engine.task.open_exec(At::Cwd, path, AtFlags::empty())?;
+        Program::opened(engine, file)
+    };
+    let program = open(engine, path)?;
+    let elf = read_elf(&Beginning::of(program.host()?)?)?;
+    let before = Vec::new();
+    let Some(path) = elf.interpreter else {
+        return Ok(Some(Runs { program, interpreter: None, before }));
+    };
+    let found = open(engine, &path)?;
+    Ok(match by_who_finds_it(engine, &path, found)? {
+        Interpreter::Kernels(interpreter) => Some(Runs { program, interpreter, before }),
+        Interpreter::Trees(_) => None,
+    })
 }
 
 /// Whether an interpreter takes `--argv0`: that of the GNU C library since 2.33, all others.
@@ -294,21 +344,31 @@ enum Interpreter {
     Trees(Program),
 }
 
-/// Finds the interpreter in the tree. The host is asked for that name only where it is one of its own files.
+/// Finds the interpreter in the tree.
 fn interpreter(engine: &mut Engine, caller: &Caller, elf: &Elf) -> Result<Interpreter> {
     let Some(path) = &elf.interpreter else { return Ok(Interpreter::Kernels(None)) };
     let program = open_by_name(engine, caller, path)?;
     hear_of(engine, &program)?;
+    by_who_finds_it(engine, path, program)
+}
+
+fn by_who_finds_it(engine: &mut Engine, path: &[u8], program: Program) -> Result<Interpreter> {
+    let same = is_found_on_host(path, &program)?;
     let Program::Placed(file, here) = program else { return Ok(Interpreter::Trees(program)) };
     engine.know(here, file.file());
-    let same = path.first() == Some(&b'/') && file.file().host_place()?.is_some() && {
-        let found = fs::statat(fs::CWD, path.as_slice(), fs::AtFlags::NO_AUTOMOUNT);
-        found.is_ok_and(|stat| HostId::of(&stat) == here)
-    };
     Ok(if same {
         Interpreter::Kernels(Some((file, here)))
     } else {
         Interpreter::Trees(Program::Placed(file, here))
+    })
+}
+
+/// Whether the host has this file by that path. It is asked only where that is one of its own.
+fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
+    let Program::Placed(_, id) = program else { return Ok(false) };
+    Ok(path.first() == Some(&b'/') && !is_in_memory(&answer(fs::fstat(program.host()?))?) && {
+        let found = fs::statat(fs::CWD, path, fs::AtFlags::NO_AUTOMOUNT);
+        found.is_ok_and(|stat| HostId::of(&stat) == *id)
     })
 }
 
@@ -327,10 +387,12 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
     let stack = process::stack_limit(caller.tid)?;
     let room = (stack / 4).clamp(128 << 10, 6 << 20) as usize;
     let mut pages = Pages(HashMap::new());
+    pages.read(caller, [vectors.argv, vectors.envp]);
     let argv = pages.pointers(caller, vectors.argv, room)?;
     let envp = pages.pointers(caller, vectors.envp, room)?;
     let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
     let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
+    pages.read(caller, envp.iter().chain(&argv).copied());
     for mut at in envp.into_iter().chain(argv) {
         let mut len = 0;
         loop {
@@ -354,13 +416,28 @@ fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
 struct Pages(HashMap<u64, Vec<u8>>);
 
 impl Pages {
+    /// Reads the pages of these addresses, if they are few, at once. What cannot be read is asked for again.
+    fn read(&mut self, caller: &Caller, addresses: impl IntoIterator<Item = u64>) {
+        let mut new: Vec<u64> = Vec::new();
+        for page in addresses.into_iter().map(|at| at / PAGE) {
+            if !new.contains(&page) && !self.0.contains_key(&page) && new.len() < AT_ONCE {
+                new.push(page);
+            }
+        }
+        if new.is_empty() {
+            return;
+        }
+        let at: Vec<u64> = new.iter().map(|page| page * PAGE).collect();
+        let read = memory::read_pages(caller.tid, &at).unwrap_or_default();
+        self.0.extend(new.into_iter().zip(read));
+    }
+
     /// The bytes from an address on to the end of its page.
     ///
     /// # Errors
     ///
     /// - `EFAULT`: there are none.
     fn rest(&mut self, caller: &Caller, at: u64) -> Result<&[u8]> {
-        const PAGE: u64 = 4096;
         if self.0.len() >= PAGES {
             self.0.clear();
         }

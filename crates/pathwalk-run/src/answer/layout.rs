@@ -4,7 +4,7 @@ use pathwalk::{Stat, Statfs, Statx, abi::StatxTimestamp};
 use rustix::fs;
 
 /// `struct stat`
-pub(super) fn stat(stat: &Stat) -> Vec<u8> {
+pub(crate) fn stat(stat: &Stat) -> Vec<u8> {
     let mut out = Vec::with_capacity(size_of::<Stat>());
     for word in [stat.st_dev, stat.st_ino, stat.st_nlink] {
         out.extend(word.to_ne_bytes());
@@ -29,7 +29,7 @@ pub(super) fn stat(stat: &Stat) -> Vec<u8> {
 }
 
 /// What the host says of a file of its own, as the calls have it.
-pub(super) fn of_host(host: &fs::Stat) -> Stat {
+pub(crate) fn of_host(host: &fs::Stat) -> Stat {
     Stat {
         st_dev: host.st_dev,
         st_ino: host.st_ino,
@@ -52,7 +52,7 @@ pub(super) fn of_host(host: &fs::Stat) -> Stat {
 }
 
 /// `struct statx`
-pub(super) fn statx(stat: &Statx) -> Vec<u8> {
+pub(crate) fn statx(stat: &Statx) -> Vec<u8> {
     let mut out = Vec::with_capacity(size_of::<Statx>());
     out.extend(stat.stx_mask.to_ne_bytes());
     out.extend(stat.stx_blksize.to_ne_bytes());
@@ -81,7 +81,7 @@ pub(super) fn statx(stat: &Statx) -> Vec<u8> {
 }
 
 /// What the host says of a file of its own, as statx has it.
-pub(super) fn statx_of_host(host: &fs::Statx) -> Statx {
+pub(crate) fn statx_of_host(host: &fs::Statx) -> Statx {
     let time = |time: fs::StatxTimestamp| StatxTimestamp {
         tv_sec: time.tv_sec,
         tv_nsec: time.tv_nsec,
@@ -113,7 +113,7 @@ pub(super) fn statx_of_host(host: &fs::Statx) -> Statx {
 }
 
 /// `struct statfs`
-pub(super) fn statfs(stat: &Statfs) -> Vec<u8> {
+pub(crate) fn statfs(stat: &Statfs) -> Vec<u8> {
     let mut out = Vec::with_capacity(size_of::<Statfs>());
     for word in [stat.f_type, stat.f_bsize] {
         out.extend(word.to_ne_bytes());
@@ -133,7 +133,7 @@ pub(super) fn statfs(stat: &Statfs) -> Vec<u8> {
 
 /// Makes entries of getdents64 such of getdents: `struct linux_dirent` has the type behind the name, at its end. They take as
 /// many bytes, and inode numbers and positions have 64 bits too.
-pub(super) fn as_old_dirents(mut entries: &mut [u8]) {
+pub(crate) fn as_old_dirents(mut entries: &mut [u8]) {
     const LEN: usize = 16;
     const TYPE: usize = 18;
     while let Some(&[low, high]) = entries.get(LEN..TYPE) {

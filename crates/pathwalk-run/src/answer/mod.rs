@@ -30,7 +30,7 @@ pub(crate) mod users;
 
 pub(crate) mod mounts;
 
-mod layout;
+pub(crate) mod layout;
 
 use crate::{
     engine::{Base, Caller, Descriptor, Engine, Reply},
@@ -51,6 +51,11 @@ use std::{
 /// How often it is looked whether a call is waited for that is not any more, and one that is.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const LOOK_LATER: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What fstat(2) would write of a file of the host's.
+pub(crate) fn as_bytes(host: &rustix::fs::Stat) -> Vec<u8> {
+    layout::stat(&layout::of_host(host))
+}
 
 /// What a call that has only to succeed answers.
 fn done(result: Result<()>) -> Result<Reply> {

@@ -183,6 +183,7 @@ pub(super) fn opened(
     }
     let id = HostId::of(&stat);
     engine.know(id, &file);
+    engine.touched(id);
     let _ = engine.watches.opened(host, writes(flags), watches::CONTENTS);
     if writes(flags) && kind == fs::FileType::RegularFile && is_in_memory(&stat) {
         engine.set_ids.opened(host, id, &file);

@@ -10,7 +10,10 @@ use pathwalk::{Errno, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
     fs::OpenOptions,
-    os::{fd::BorrowedFd, unix::fs::FileExt},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     ptr::null_mut,
 };
 
@@ -40,6 +43,25 @@ pub(crate) fn read(tid: u32, address: u64, buf: &mut [u8]) -> Result<usize> {
     checked(read as i64).map(|read| read as usize)
 }
 
+/// Reads pages of a thread's memory by their addresses, all at once: as many as there are, up to the first that is not.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none at the first address.
+/// - `ESRCH`: the thread is gone.
+pub(crate) fn read_pages(tid: u32, pages: &[u64]) -> Result<Vec<Vec<u8>>> {
+    let mut bytes = vec![0; pages.len() * PAGE as usize];
+    let local = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let piece = |&at: &u64| iovec { iov_base: at as *mut c_void, iov_len: PAGE as usize };
+    let pieces: Vec<_> = pages.iter().map(piece).collect();
+    let (pieces_ptr, count) = (pieces.as_ptr(), pieces.len() as u64);
+    // SAFETY: the kernel writes to `bytes` alone; the other addresses are another process's.
+    let read =
+        unsafe { libc::process_vm_readv(tid as i32, &raw const local, 1, pieces_ptr, count, 0) };
+    let read = checked(read as i64)? as usize;
+    Ok(bytes[..read].chunks_exact(PAGE as usize).map(Into::into).collect())
+}
+
 /// Writes to a thread's memory, all of it.
 ///
 /// # Errors
@@ -66,9 +88,20 @@ pub(crate) fn write(tid: u32, address: u64, data: &[u8]) -> Result<()> {
 /// - `EFAULT`: there is no room.
 /// - `EACCES`, `ENOENT`: the thread is gone.
 pub(crate) fn write_stack(tid: u32, address: u64, data: &[u8]) -> Result<()> {
+    write_code(tid, &[(address, data)])
+}
+
+/// Writes to memory of a process's own that it may not write itself, as its code is.
+///
+/// # Errors
+///
+/// - `EFAULT`: there is none of its own.
+/// - `EACCES`, `ENOENT`: it is gone.
+pub(crate) fn write_code(tid: u32, pieces: &[(u64, &[u8])]) -> Result<()> {
     let file = OpenOptions::new().write(true).open(format!("/proc/{tid}/mem"));
     let file = file.map_err(|error| errno_of(&error))?;
-    file.write_all_at(data, address).map_err(|_| Errno::EFAULT)
+    let write = |&(at, piece): &(u64, &[u8])| file.write_all_at(piece, at);
+    pieces.iter().try_for_each(write).map_err(|_| Errno::EFAULT)
 }
 
 /// Reads a string that ends with NUL, without it.
@@ -109,6 +142,63 @@ pub(crate) fn read_string(tid: u32, address: u64, most: usize) -> Result<Vec<u8>
 pub(crate) fn read_exact<const N: usize>(tid: u32, address: u64) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     if read(tid, address, &mut bytes)? == N { Ok(bytes) } else { Err(Errno::EFAULT) }
+}
+
+/// `struct procmap_query`
+#[repr(C)]
+#[derive(Default)]
+struct ProcmapQuery {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+/// A part of a process's memory that is a file's.
+pub(crate) struct Part {
+    /// The two numbers of the file's device.
+    pub(crate) device: (u32, u32),
+    pub(crate) ino: u64,
+    /// Where it ends.
+    pub(crate) end: u64,
+}
+
+/// Which file a process has in its memory at an address or, if there is none, at the next one where there is. `maps` is the process's file
+/// of that name.
+///
+/// # Errors
+///
+/// - `ENOTTY`: a kernel before 6.11.
+/// - `ESRCH`: the process is gone.
+pub(crate) fn file_at(maps: BorrowedFd<'_>, address: u64) -> Result<Option<Part>> {
+    /// `PROCMAP_QUERY`
+    const QUERY: libc::Ioctl = 0xc068_6611;
+    /// `PROCMAP_QUERY_COVERING_OR_NEXT_VMA`, `PROCMAP_QUERY_FILE_BACKED_VMA`
+    const NEXT_FILE: u64 = 0x10 | 0x20;
+    let size = size_of::<ProcmapQuery>() as u64;
+    let mut query =
+        ProcmapQuery { size, query_flags: NEXT_FILE, query_addr: address, ..Default::default() };
+    // SAFETY: the kernel reads and writes one `struct procmap_query` there, and nothing that it points to.
+    let found = unsafe { libc::ioctl(maps.as_raw_fd(), QUERY, &raw mut query) };
+    match checked(found.into()) {
+        Ok(_) => {
+            let device = (query.dev_major, query.dev_minor);
+            Ok(Some(Part { device, ino: query.inode, end: query.vma_end }))
+        }
+        Err(Errno::ENOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// The first page of a file, mapped.

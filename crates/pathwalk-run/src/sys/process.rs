@@ -377,9 +377,19 @@ pub(crate) fn thread(tid: u32) -> Result<OwnedFd> {
 
 /// Whether a thread is known to be the first of its process, which has its number.
 pub(crate) fn is_first(tid: u32) -> bool {
-    // Of others there are only descriptors with `PIDFD_THREAD`.
-    let pid = i32::try_from(tid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| pidfd_open(pid, PidfdFlags::empty()).is_ok())
+    let nothing = 0;
+    // SAFETY: the arguments are numbers; no signal is sent.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, tid, tid, nothing) };
+    // No process has a thread of that number but its first; and whoever may not send anything hears of one that is there.
+    sent == 0 || last_errno() == Errno::EPERM
+}
+
+/// Whether the kernel tells of the current directory by statx(2) where the path is no pointer, as since Linux 6.11 or some later one.
+pub(crate) fn statx_needs_no_path() -> bool {
+    let mut told = [0_u64; size_of::<libc::statx>() / 8];
+    let (path, to) = (std::ptr::null::<libc::c_char>(), told.as_mut_ptr().cast());
+    // SAFETY: the kernel writes one `struct statx` there, which has room.
+    unsafe { libc::statx(libc::AT_FDCWD, path, libc::AT_EMPTY_PATH, libc::STATX_INO, to) == 0 }
 }
 
 /// Whether there is still the thread that a descriptor is of, so that its number is no other's.
@@ -397,6 +407,19 @@ fn checked_fd(fd: i64) -> Result<OwnedFd> {
     }
     // SAFETY: it was just made.
     Ok(unsafe { seccomp::own(fd as RawFd) })
+}
+
+/// Whether the host lets an open file be run.
+///
+/// # Errors
+///
+/// - `EACCES`: it does not.
+pub(crate) fn may_run(file: BorrowedFd<'_>) -> Result<()> {
+    let (path, flags) = (c"".as_ptr(), libc::AT_EACCESS | libc::AT_EMPTY_PATH);
+    // SAFETY: the path is a C string, and the other arguments are numbers.
+    let may =
+        unsafe { libc::syscall(libc::SYS_faccessat2, file.as_raw_fd(), path, libc::X_OK, flags) };
+    checked(may).map(drop)
 }
 
 /// The path by which this process finds a descriptor of its own.
@@ -501,6 +524,13 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
     /// `KCMP_FS`
     const FS: i32 = 3;
     shares(one, other, FS)
+}
+
+/// Whether two processes share their memory.
+pub(crate) fn shares_memory(one: u32, other: u32) -> Shares {
+    /// `KCMP_VM`
+    const VM: i32 = 1;
+    shares(one, other, VM)
 }
 
 /// The order of two threads by their descriptors, which is the kernel's own; those are equal that share them. None where the kernel

@@ -6,7 +6,7 @@
 
 use super::{answer, checked, last_errno};
 use libc::{
-    SECCOMP_ADDFD_FLAG_SEND, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+    SECCOMP_ADDFD_FLAG_SEND, SECCOMP_ADDFD_FLAG_SETFD, SECCOMP_FILTER_FLAG_NEW_LISTENER,
     SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, SECCOMP_IOCTL_NOTIF_ADDFD,
     SECCOMP_IOCTL_NOTIF_ID_VALID, SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND,
     SECCOMP_SET_MODE_FILTER, SECCOMP_USER_NOTIF_FLAG_CONTINUE, seccomp_notif, seccomp_notif_addfd,
@@ -33,6 +33,8 @@ pub(crate) struct Notification {
     pub(crate) nr: u32,
     /// Its arguments.
     pub(crate) args: [u64; 6],
+    /// The address behind the instruction that made it.
+    pub(crate) behind: u64,
 }
 
 /// Installs a filter for this thread and all that come of it, for good; returns the descriptor where its calls arrive.
@@ -118,7 +120,8 @@ impl Listener {
             libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, notif_ptr)
         }))?;
         let data = notif.data;
-        Ok(Notification { id: notif.id, tid: notif.pid, nr: data.nr as u32, args: data.args })
+        let (nr, behind) = (data.nr as u32, data.instruction_pointer);
+        Ok(Notification { id: notif.id, tid: notif.pid, nr, args: data.args, behind })
     }
 
     /// Whether the thread still waits for the answer: what was read of it by its number was its own.
@@ -174,13 +177,30 @@ impl Listener {
         cloexec: bool,
         send: bool,
     ) -> Result<i64> {
-        let addfd = seccomp_notif_addfd {
-            id,
-            flags: if send { SECCOMP_ADDFD_FLAG_SEND as u32 } else { 0 },
-            srcfd: fd.as_raw_fd() as u32,
-            newfd: 0,
-            newfd_flags: if cloexec { libc::O_CLOEXEC as u32 } else { 0 },
-        };
+        let flags = if send { SECCOMP_ADDFD_FLAG_SEND as u32 } else { 0 };
+        self.add(id, fd, (flags, 0), cloexec)
+    }
+
+    /// Gives the thread a descriptor of this number, which goes at exec; what had the number is closed.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it may have none of that number.
+    /// - `ENOENT`: it does not wait any more.
+    pub(crate) fn add_fd_at(&self, id: u64, fd: BorrowedFd<'_>, number: u32) -> Result<i64> {
+        self.add(id, fd, (SECCOMP_ADDFD_FLAG_SETFD as u32, number), true)
+    }
+
+    fn add(
+        &self,
+        id: u64,
+        fd: BorrowedFd<'_>,
+        (flags, newfd): (u32, u32),
+        cloexec: bool,
+    ) -> Result<i64> {
+        let newfd_flags = if cloexec { libc::O_CLOEXEC as u32 } else { 0 };
+        let srcfd = fd.as_raw_fd() as u32;
+        let addfd = seccomp_notif_addfd { id, flags, srcfd, newfd, newfd_flags };
         // SAFETY: the kernel reads one `seccomp_notif_addfd` there.
         let number = unsafe {
             libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const addfd)

@@ -40,6 +40,8 @@ const PRCTL: &[u32] = &[
     libc::PR_SET_MM as u32,
     libc::PR_SET_SECCOMP as u32,
 ];
+/// What sets a mode, and asks nothing.
+const SECCOMP_MODES: &[u32] = &[libc::SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER];
 const PTRACE_ATTACH: u32 = libc::PTRACE_ATTACH;
 const PTRACE_SEIZE: u32 = libc::PTRACE_SEIZE;
 /// `F_NOTIFY`
@@ -258,7 +260,7 @@ pub(super) const CALLS: &[Call] = &[
     call(154, "modify_ldt", Kernel, Pass),
     call_of_users(155, "pivot_root", Mounts, [Refuse(Errno::EPERM), Answer(mounts::pivot_root)]),
     call(156, "_sysctl", Others, Refuse(Errno::ENOSYS)),
-    call_of_users(157, "prctl", Tasks, [AnswerIf(Is(0, &[PR_SET_DUMPABLE]), tasks::set_dumpable), AnswerIf(Is(0, PRCTL), users::prctl)]),
+    call_of_users(157, "prctl", Tasks, [AnswerIf(Is(0, &[PR_SET_DUMPABLE, libc::PR_SET_SECCOMP as u32]), tasks::prctl), AnswerIf(Is(0, PRCTL), users::prctl)]),
     call(158, "arch_prctl", Kernel, Pass),
     call(159, "adjtimex", Kernel, Pass),
     call(160, "setrlimit", Kernel, Pass),
@@ -418,7 +420,7 @@ pub(super) const CALLS: &[Call] = &[
     call(314, "sched_setattr", Kernel, Pass),
     call(315, "sched_getattr", Kernel, Pass),
     call(316, "renameat2", Names, Answer(names::renameat2)),
-    call_of_users(317, "seccomp", Tasks, [Pass, AnswerIf(Is(0, &[SECCOMP_SET_MODE_FILTER]), users::seccomp)]),
+    call_of_users(317, "seccomp", Tasks, [AnswerIf(Is(0, SECCOMP_MODES), tasks::seccomp), AnswerIf(Is(0, &[SECCOMP_SET_MODE_FILTER]), users::seccomp)]),
     call(318, "getrandom", Kernel, Pass),
     call(319, "memfd_create", Kernel, Pass),
     call(320, "kexec_file_load", Others, Refuse(Errno::EPERM)),

@@ -10,11 +10,13 @@
 //! The kernel remembers which numbers are allowed whatever their arguments: those never run it.
 
 use super::{Call, Condition, END, Handling, Identity};
+use crate::sys::process::statx_needs_no_path;
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 use pathwalk::Errno;
+use pathwalk_inside::{FSTAT, MARK, STATX};
 
 /// `AUDIT_ARCH_X86_64`
 const X86_64: u32 = 0xc000_003e;
@@ -33,7 +35,15 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
         let then = match call.handling(identity) {
             Handling::Pass => continue,
             Handling::Refuse(errno) => vec![ret(refuse(errno))],
-            Handling::Answer(_) => vec![ret(SECCOMP_RET_USER_NOTIF)],
+            Handling::Answer(_) => {
+                let finds = identity != Identity::Virtual;
+                let marked = MARKED.iter().find(|(nr, ..)| finds && *nr == call.nr);
+                // A kernel that wants a path all the same reads one.
+                let marked = marked.filter(|_| call.nr != STATX || statx_needs_no_path());
+                let mut then = marked.map(|&(_, mark, be)| by_mark(mark, be)).unwrap_or_default();
+                then.push(ret(SECCOMP_RET_USER_NOTIF));
+                then
+            }
             Handling::AnswerIf(condition, _) => ask([(condition, SECCOMP_RET_USER_NOTIF)]),
             Handling::RefuseIf(conditions) => {
                 ask(conditions.iter().map(|&(condition, errno)| (condition, refuse(errno))))
@@ -45,6 +55,31 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
     }
     program.push(ret(SECCOMP_RET_ALLOW));
     program
+}
+
+/// A number, where the mark stands, and what other arguments must be.
+type Marked = (u32, u8, &'static [(u8, u64)]);
+
+/// Calls that the image makes about a descriptor alone, or the current directory: their numbers, the argument that they do not have, in
+/// which the mark stands, and what others must be so that there is no path. Without `AT_EMPTY_PATH` one would be read at address 0.
+const MARKED: [Marked; 2] =
+    [(FSTAT, 2, &[]), (STATX, 5, &[(1, 0), (2, libc::AT_EMPTY_PATH as u64)])];
+
+/// Lets a call through that has the mark.
+fn by_mark(mark: u8, be: &[(u8, u64)]) -> Vec<sock_filter> {
+    let words = |arg: u8, value: u64| {
+        let at = ARGS + 8 * u32::from(arg);
+        [(at, value as u32), (at + 4, (value >> 32) as u32)]
+    };
+    let be = be.iter().flat_map(|&(arg, value)| words(arg, value));
+    let is: Vec<_> = words(mark, MARK).into_iter().chain(be).collect();
+    let mut then = Vec::new();
+    for (index, &(at, value)) in is.iter().enumerate() {
+        let over = u8::try_from(2 * (is.len() - 1 - index) + 1).expect("there are few");
+        then.extend([load(at), jump(BPF_JEQ, value, 0, over)]);
+    }
+    then.push(ret(SECCOMP_RET_ALLOW));
+    then
 }
 
 /// Looks at arguments, and ends.
@@ -211,6 +246,32 @@ mod tests {
             assert_eq!(run(libc::SYS_fcntl, lease(command)), errno(Errno::EINVAL), "{command}");
         }
         assert_eq!(run(libc::SYS_fcntl, lease(libc::F_GETLEASE)), SECCOMP_RET_ALLOW);
+    }
+
+    #[test]
+    fn what_bears_the_mark_and_has_no_path_is_the_kernel_s() {
+        let heard = |identity, nr, args| {
+            run(&program(calls(), identity), X86_64, nr, args) == SECCOMP_RET_USER_NOTIF
+        };
+        let own = |nr, args| heard(Identity::Own, nr, args);
+        let (fstat, statx) = ([3, 4096, MARK, 0, 0, 0], [3, 0, 0x1000, 0, 4096, MARK]);
+        assert!(!own(FSTAT, fstat) && own(STATX, statx) != statx_needs_no_path());
+        // Half of it, in another place, with a path, and of who is told apart from others.
+        let half = MARK & 0xffff_ffff;
+        for args in
+            [[3, 4096, half, 0, 0, 0], [3, 4096, half << 32, 0, 0, 0], [MARK, 4096, 0, 0, 0, MARK]]
+        {
+            assert!(own(FSTAT, args), "{args:x?}");
+        }
+        for path in [1, 1 << 32] {
+            assert!(own(STATX, [3, path, 0x1000, 0, 4096, MARK]));
+        }
+        for flags in [0, 0x1100, 0x1000 | 1 << 32] {
+            assert!(own(STATX, [3, 0, flags, 0, 4096, MARK]));
+        }
+        assert!(own(STATX, [3, 0, 0x1000, 0, 4096, half]));
+        assert!(own(libc::SYS_newfstatat as u32, [3, 0, MARK, 0, MARK, MARK]));
+        assert!(heard(Identity::Virtual, FSTAT, fstat) && heard(Identity::Virtual, STATX, statx));
     }
 
     #[test]

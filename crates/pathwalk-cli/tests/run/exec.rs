@@ -1,0 +1,96 @@
+//! Programs that are exchanged, or whose path is, at the moment in which they are run.
+
+use crate::{
+    attacks::{Attack, cc},
+    common::{run, said, text},
+};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+#[test]
+fn programs_whose_path_a_thread_rewrites_do_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(attack.outside.path(), &["-o", "program", "m.c"]);
+    let rewritten = ["rewritten", "exec", &attack.outside("program"), "/bin/true"];
+    assert_eq!(attack.said(&rewritten), "never\n");
+}
+
+/// What the first line says is given to the interpreter, which the tree has.
+#[test]
+fn no_script_that_is_put_in_the_place_of_its_interpreter_tells_what_is_in_it() {
+    let Some(attack) = Attack::new() else { return };
+    let script = attack.outside("script");
+    fs::write(&script, "#!/usr/bin/env -S sh -c 'exit 77'\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let rewritten = ["rewritten", "exec", &script, "/usr/bin/env"];
+    assert_eq!(attack.natively(&rewritten), "REACHED\n");
+    assert_eq!(attack.said(&rewritten), "never\n");
+    // Where the thread gets a descriptor, and a path by which nothing is, that ends where this one does.
+    let behind = format!("/usr/bin/env{script}");
+    let by_descriptor = ["--uid", "0", "./attack", "rewritten", "exec", &behind, "/usr/bin/env"];
+    assert_eq!(said(attack.here.path(), &by_descriptor), "never\n");
+}
+
+#[test]
+fn scripts_in_a_read_only_mount_are_given_what_they_say_and_no_other_ones() {
+    let Some(attack) = Attack::new() else { return };
+    fs::create_dir(attack.here("ro")).unwrap();
+    let dir = attack.here("ro").display().to_string();
+    let bind = format!("{dir}:{dir}:ro");
+    let script = |path: &Path, text: &str| {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let says = "echo $0 $@ $-; tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/comm";
+    script(&attack.here("ro/plain"), &format!("#!/bin/sh\n{says}\n"));
+    script(&attack.here("ro/one"), &format!("#! /bin/sh -f \n{says}\n"));
+    script(&attack.here("ro/short"), "#!/bin/sh -f\necho $0 $@ $-\n");
+    script(&attack.here("ro/two"), &format!("#!{dir}/short\n"));
+    script(&attack.here("ro/none"), "#!/missing\n");
+    script(&attack.here("ro/wrong"), "\x7fELF");
+    let calls =
+        ["plain", "one", "two", "none", "wrong"].map(|name| format!("{dir}/{name} a 'b c';"));
+    let all = format!("ulimit -c 0; {} exit 0", calls.concat());
+    let native = Command::new("sh").args(["-c", &all]).output().unwrap();
+    let ours = run(attack.here.path(), &["--bind", &bind, "sh", "-c", &all]);
+    assert_eq!(text(&ours.stdout), text(&native.stdout));
+    assert_eq!(text(&ours.stderr), text(&native.stderr));
+    script(&attack.here("ro/mine"), "#!/usr/bin/env true\n");
+    let theirs = attack.outside("script");
+    script(theirs.as_ref(), "#!/usr/bin/env -S sh -c 'exit 77'\n");
+    let mine = attack.here("ro/mine").display().to_string();
+    let rewritten = ["rewritten", "exec", &theirs, &mine];
+    assert_eq!(attack.natively(&rewritten), "REACHED\n");
+    let rewritten = [&["--bind", &bind, "./attack"], &rewritten[..]].concat();
+    assert_eq!(said(attack.here.path(), &rewritten), "never\n");
+}
+
+#[test]
+fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
+    let Some(attack) = Attack::new() else { return };
+    let (one, other) = (attack.outside("one"), attack.outside("other"));
+    for path in [&one, &other] {
+        fs::copy("/bin/true", path).unwrap();
+    }
+    let dir = attack.outside.path().display();
+    let run = format!("for n in $(seq 500); do {one} || echo $?; done");
+    let bind = format!("{dir}:{dir}:ro");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "--bind", &bind, "sh", "-c", &run]).current_dir(attack.here.path());
+    let mut ran = command.stdout(Stdio::piped()).spawn().unwrap();
+    while ran.try_wait().unwrap().is_none() {
+        let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+        rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
+        thread::sleep(Duration::from_millis(3));
+    }
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "");
+}

@@ -1,0 +1,201 @@
+//! Answers that a program finds by itself are those that it would be given, and it finds them.
+
+use crate::{
+    attacks::cc,
+    common::{can_run, text},
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// After so many calls a process finds answers by itself: never, from the first on, and as it is if nothing is said.
+const AFTER: [&str; 3] = ["0", "1", "12"];
+
+/// A directory with the program in it, built in both ways; none where no program can be run.
+fn built() -> Option<TempDir> {
+    if !can_run(&["cc"]) {
+        return None;
+    }
+    let dir = TempDir::new_in("/tmp").unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/inside.c");
+    cc(dir.path(), &["-O1", "-pthread", "-o", "dynamic", source]);
+    cc(dir.path(), &["-O1", "-pthread", "-static", "-o", "static", source]);
+    Some(dir)
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn in_the_tree(dir: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.arg("run").args(options).current_dir(dir);
+    command
+}
+
+/// What the program says of this, natively and in the tree.
+fn the_same(args: &[&str]) {
+    let Some(built) = built() else { return };
+    for program in ["./dynamic", "./static"] {
+        let want = said(Command::new(built.path().join(program)).args(args).current_dir(&built));
+        for after in AFTER {
+            let mut command = in_the_tree(built.path(), &["--inside", after, program]);
+            let have = said(command.args(args));
+            let differs = want.lines().zip(have.lines()).find(|(want, have)| want != have);
+            assert_eq!(differs, None, "{program} {args:?} --inside {after}");
+            assert_eq!(want.lines().count(), have.lines().count(), "{program} --inside {after}");
+        }
+    }
+}
+
+#[test]
+fn a_call_changes_no_register_that_it_does_not_change_natively() {
+    the_same(&["registers"]);
+}
+
+#[test]
+fn what_is_not_there_or_not_to_be_written_is_no_crash() {
+    the_same(&["pointers"]);
+}
+
+#[test]
+fn what_the_program_changes_on_the_host_it_sees_at_once() {
+    the_same(&["changes", "."]);
+}
+
+#[test]
+fn what_the_program_changes_in_memory_it_sees_at_once() {
+    the_same(&["changes", "/dev/shm"]);
+}
+
+#[test]
+fn threads_children_and_closed_descriptors_are_as_natively() {
+    the_same(&["processes"]);
+}
+
+/// How many calls of a name reached the supervisor, by what `--stats` says.
+fn calls(stats: &str, name: &str) -> u64 {
+    let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name));
+    let line = line.unwrap_or_else(|| panic!("no {name} in {stats}"));
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Of 2,000 calls of each of three paths the supervisor hears a few: the others were found. With virtual credentials it hears all.
+#[test]
+fn answers_are_found() {
+    let Some(built) = built() else { return };
+    for program in ["./dynamic", "./static"] {
+        let heard = |options: &[&str]| {
+            let mut command = in_the_tree(built.path(), options);
+            let output = command.args(["--stats", program, "registers"]).output().unwrap();
+            calls(&text(&output.stderr), "access")
+        };
+        assert!(heard(&[]) < 100, "{}", heard(&[]));
+        assert!(heard(&["--inside", "0"]) >= 2000);
+        assert!(heard(&["--uid", "0"]) >= 2000);
+    }
+}
+
+/// Each of the files of a directory is asked about once, and the supervisor hears of a few.
+#[test]
+fn who_looks_at_all_files_of_a_directory_finds_most() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    for number in 0..1000 {
+        fs::write(here.path().join(format!("file{number}")), "x".repeat(number)).unwrap();
+    }
+    let script = "import os\nprint(sum(os.lstat(f'file{n}').st_size for n in range(1000)))";
+    let heard = |after: &str| {
+        let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
+        let output = command.args(["python3", "-c", script]).output().unwrap();
+        assert_eq!(text(&output.stdout), "499500\n", "{}", text(&output.stderr));
+        calls(&text(&output.stderr), "newfstatat")
+    };
+    let (some, all) = (heard("12"), heard("0"));
+    assert!(some + 800 < all, "{some} of {all}");
+}
+
+/// A program that tells what a path is, after each line that it is sent.
+struct Teller {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Teller {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn tells(&mut self) -> String {
+        self.lines.next().expect("it goes on").unwrap()
+    }
+
+    fn tells_again(&mut self) -> String {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.tells()
+    }
+}
+
+/// Another process changes a directory of the host, and the program asks after each change: it sees what a program on the host sees,
+/// every time, however often it found the answer before. What `Coherence::Watched` is not told of is left out.
+#[test]
+fn what_others_change_is_seen_at_once() {
+    let Some(built) = built() else { return };
+    let others = TempDir::new_in("/tmp").unwrap();
+    let at = |name: &str| others.path().join(name);
+    fs::create_dir(at("dir")).unwrap();
+    let name = at("dir/name");
+    let bind = format!("{}:/tmp/data", others.path().display());
+    let mut tree = in_the_tree(built.path(), &["--inside", "1", "--bind", &bind]);
+    tree.args(["./dynamic", "told", "/tmp/data/dir/name"]);
+    let mut native = Command::new(built.path().join("dynamic"));
+    native.arg("told").arg(&name);
+    let (mut tree, mut native) = (Teller::of(tree), Teller::of(native));
+    for teller in [&mut tree, &mut native] {
+        teller.tells();
+    }
+    let mut compare = |what: &str| {
+        // Found, asked about and believed.
+        for _ in 0..3 {
+            let said = |line: String| line.split_once(": ").map(|(_, said)| said.to_owned());
+            assert_eq!(said(tree.tells_again()), said(native.tells_again()), "{what}");
+        }
+    };
+    for round in 0..40 {
+        fs::write(&name, "x".repeat(round)).unwrap();
+        compare("made");
+        fs::write(&name, "y".repeat(100 + round)).unwrap();
+        compare("written");
+        fs::set_permissions(&name, PermissionsExt::from_mode(0o711)).unwrap();
+        compare("mode");
+        fs::rename(&name, at("third")).unwrap();
+        compare("moved away");
+        symlink("../third", &name).unwrap();
+        compare("symlink");
+        fs::remove_file(at("third")).unwrap();
+        compare("dangling");
+        fs::remove_file(&name).unwrap();
+        compare("absent");
+        fs::create_dir(&name).unwrap();
+        compare("directory");
+        fs::remove_dir(&name).unwrap();
+        fs::rename(at("dir"), at("other")).unwrap();
+        compare("directory away");
+        fs::create_dir(at("dir")).unwrap();
+        compare("another directory");
+        fs::remove_dir(at("dir")).unwrap();
+        fs::rename(at("other"), at("dir")).unwrap();
+        compare("back");
+    }
+}

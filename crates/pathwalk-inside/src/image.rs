@@ -1,0 +1,331 @@
+//! What is put into a program's process: it looks for the answer of a call, and if it finds none has the kernel do the call.
+//!
+//! ```text
+//!   mov $N, %eax; syscall       in the C library, becomes
+//!   jmp ──► stub ──► entry ──► answer: the path, where it begins, the table
+//!                      │          found ──► is there news of the host? ──► the answer; back behind the call
+//!                      └──────────────────► not found: the call, as it was, which the supervisor answers
+//! ```
+//!
+//! Rules:
+//!
+//! 1. All registers and flags are as after the call that was made: what it clobbers are `rax`, `rcx` and `r11`.
+//! 2. Nothing is kept: it has no data. What it reads is written by the supervisor alone, and mapped so that nobody here can write it.
+//! 3. Memory that the caller names is asked for by a call of the kernel before it is touched: what is not there is `EFAULT`, which the
+//!    supervisor answers.
+//! 4. The calls that it makes are about descriptors and this process alone. Those that the supervisor would answer bear a mark
+//!    (`MARK`), by which the filter lets them through; whoever else makes them so learns nothing that a path leads to.
+
+#![no_std]
+#![no_main]
+#![no_builtins]
+
+#[allow(dead_code, missing_docs)]
+mod layout;
+
+use core::{
+    arch::{asm, global_asm},
+    panic::PanicInfo,
+    slice,
+    sync::atomic::AtomicU64,
+};
+use layout::{
+    AS_THE_HOST, BASE, FSTAT, Found, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT, NEWS, NO_NEWS,
+    STATX, TABLE_BYTES, find, is_closed, shape_of,
+};
+
+// The stub has put the call's number into `eax` and the address behind the call into `rcx`. 128 bytes below the stack's end may be the
+// caller's. Rust may use any vector register, but no more than their lower halves.
+global_asm!(
+    ".section .text.entry, \"ax\"",
+    ".globl _start",
+    "_start:",
+    // `xchg ax, ax`. Where the program has calls looked at by a filter of its own, its process has a jump over the next instruction here:
+    // two bytes in one word, which are changed at once.
+    ".byte 0x66, 0x90",
+    "jmp short 7f",
+    "lea rsp, [rsp - 128]",
+    "push rcx",
+    "syscall",
+    "jmp 5f",
+    "7: lea rsp, [rsp - 128]",
+    "push rcx",
+    "pushfq",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "push r10",
+    "push r8",
+    "push r9",
+    "push rax",
+    "push rbp",
+    "cld",
+    "lea rdi, [rsp + 8]",
+    "mov rbp, rsp",
+    "sub rsp, 256",
+    "and rsp, -16",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "movups [rsp + 16 * \\n], xmm\\n",
+    ".endr",
+    "call {answer}",
+    ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "movups xmm\\n, [rsp + 16 * \\n]",
+    ".endr",
+    "mov rsp, rbp",
+    "pop rbp",
+    "cmp rax, {none}",
+    "je 2f",
+    "lea rsp, [rsp + 8]",
+    "jmp 3f",
+    "2: pop rax",
+    "3: pop r9",
+    "pop r8",
+    "pop r10",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "mov r11, [rsp]",
+    "jne 4f",
+    "popfq",
+    "syscall",
+    "jmp 5f",
+    "4: popfq",
+    "5: pop rcx",
+    "lea rsp, [rsp + 128]",
+    "jmp rcx",
+    answer = sym answer,
+    none = const NONE,
+);
+
+/// No call answers this.
+const NONE: i32 = i32::MIN;
+
+/// The call's number and arguments, as they were pushed.
+#[repr(C)]
+struct Registers {
+    rax: u64,
+    r9: u64,
+    r8: u64,
+    r10: u64,
+    rdx: u64,
+    rsi: u64,
+    rdi: u64,
+}
+
+impl Registers {
+    fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+}
+
+const AT_FDCWD: i32 = -100;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const STATX_INO: u64 = 0x100;
+const SYS_RT_SIGPROCMASK: u64 = 14;
+const SYS_EPOLL_WAIT: u64 = 232;
+const PAGE: u64 = 4096;
+
+extern "sysv64" fn answer(registers: &Registers) -> i64 {
+    found(registers.rax as u32, registers.args()).unwrap_or(NONE.into())
+}
+
+fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
+    // SAFETY: the supervisor mapped the table behind the image, for as long as the image is there.
+    let table = unsafe {
+        let at = (BASE + IMAGE_BYTES as u64) as *const AtomicU64;
+        slice::from_raw_parts(at, TABLE_BYTES / 8)
+    };
+    if is_closed(table) {
+        return None;
+    }
+    if nr == FSTAT {
+        return fstat(table, args[0], args[1]);
+    }
+    let shape = shape_of(nr)?;
+    let mut text = [0; MOST_TEXT];
+    let text = copy_path(args[shape.path], &mut text)?;
+    let dir = shape.dir.map_or(AT_FDCWD, |dir| args[dir] as i32);
+    if text.is_empty() {
+        let fstats = nr == NEWFSTATAT && dir >= 0 && args[3] == AT_EMPTY_PATH;
+        return if fstats { fstat(table, args[0], args[2]) } else { None };
+    }
+    let base = match (text[0], dir) {
+        (b'/', _) => [0, 0],
+        (_, AT_FDCWD) => current_directory()?,
+        _ => descriptor(dir as u32 as u64)?,
+    };
+    let args_that_matter = shape.keys.map(|key| key.map_or(0, |key| args[key]));
+    let answer = find(table, &Key { nr, args: args_that_matter, base, text })?;
+    hand_out(answer, shape.out.map_or(0, |out| args[out]))
+}
+
+/// Writes what an answer has to be written, and gives its result.
+fn hand_out(answer: Found<'_>, to: u64) -> Option<i64> {
+    if answer.hangs_on_news() && is_there_news() {
+        return None;
+    }
+    let (result, len) = (answer.result(), answer.len());
+    if !answer.holds() {
+        return None;
+    }
+    if len > 0 {
+        may_be_written(to, len as u64)?;
+        if !answer.holds() {
+            return None;
+        }
+        let mut at = to;
+        for word in answer.written() {
+            let left = (to + len as u64 - at).min(8);
+            for byte in &word.to_le_bytes()[..left as usize] {
+                // SAFETY: the kernel wrote to these pages just now.
+                unsafe { (at as *mut u8).write_volatile(*byte) };
+                at += 1;
+            }
+        }
+        if !answer.holds() {
+            return None;
+        }
+    }
+    Some(result)
+}
+
+/// A file that is open: as the host tells it, but for the device; or as the table has it.
+fn fstat(table: &[AtomicU64], fd: u64, to: u64) -> Option<i64> {
+    let answer = syscall(FSTAT.into(), [fd, to, MARK, 0, 0, 0]);
+    if answer < 0 {
+        return Some(answer);
+    }
+    let mut id = [0; 2];
+    for (index, word) in id.iter_mut().enumerate() {
+        // SAFETY: the kernel wrote a `struct stat` there just now.
+        *word = unsafe { (to as *const u64).add(index).read_unaligned() };
+    }
+    let key = |of| Key { nr: FSTAT, args: [of, 0], base: id, text: b"" };
+    if let Some(device) = find(table, &key(AS_THE_HOST)) {
+        let result = device.result();
+        if device.holds() {
+            // SAFETY: as above.
+            unsafe { (to as *mut u64).write_unaligned(result.cast_unsigned()) };
+            return Some(0);
+        }
+    }
+    hand_out(find(table, &key(0))?, to)
+}
+
+/// Copies a path; none where it is too long, or not all there.
+fn copy_path(from: u64, text: &mut [u8; MOST_TEXT]) -> Option<&[u8]> {
+    let mut asked = None;
+    for index in 0..MOST_TEXT {
+        let at = from.checked_add(index as u64)?;
+        if asked != Some(at / PAGE) {
+            may_be_read(at)?;
+            asked = Some(at / PAGE);
+        }
+        // SAFETY: the kernel read from this page just now.
+        let byte = unsafe { (at as *const u8).read_volatile() };
+        if byte == 0 {
+            return text.get(..index);
+        }
+        text[index] = byte;
+    }
+    None
+}
+
+/// Asks the kernel to read from an address: it copies a set of signals, and only then sees that there is nothing to be done with it.
+fn may_be_read(at: u64) -> Option<()> {
+    const EINVAL: i64 = -22;
+    let nothing = u64::MAX;
+    let answer = syscall(SYS_RT_SIGPROCMASK, [nothing, at & !7, 0, 8, 0, 0]);
+    (answer == EINVAL).then_some(())
+}
+
+/// Asks the kernel to write to the pages of a buffer: it copies the set of signals that are blocked there.
+fn may_be_written(at: u64, len: u64) -> Option<()> {
+    let last = at.checked_add(len.checked_sub(8)?)?;
+    let mut next = at;
+    loop {
+        if syscall(SYS_RT_SIGPROCMASK, [0, 0, next, 8, 0, 0]) != 0 {
+            return None;
+        }
+        if next == last {
+            return Some(());
+        }
+        next = (next / PAGE * PAGE + PAGE).min(last);
+    }
+}
+
+/// Whether others did something of which the supervisor has not yet heard, or it cannot be told.
+fn is_there_news() -> bool {
+    // Two times `struct epoll_event`, of 12 bytes.
+    let mut events = [0_u32; 6];
+    let to = events.as_mut_ptr().addr() as u64;
+    let ready = syscall(SYS_EPOLL_WAIT, [NEWS as u64, to, 2, 0, 0, 0]);
+    ready != 1 || u64::from(events[1]) | u64::from(events[2]) << 32 != NO_NEWS
+}
+
+/// The file of a descriptor.
+fn descriptor(fd: u64) -> Option<[u64; 2]> {
+    let mut stat = [0_u64; 18];
+    let to = stat.as_mut_ptr().addr() as u64;
+    (syscall(FSTAT.into(), [fd, to, MARK, 0, 0, 0]) == 0).then(|| [stat[0], stat[1]])
+}
+
+/// The file that the current directory is.
+fn current_directory() -> Option<[u64; 2]> {
+    let mut statx = [0_u64; 32];
+    let to = statx.as_mut_ptr().addr() as u64;
+    let cwd = AT_FDCWD as u64;
+    if syscall(STATX.into(), [cwd, 0, AT_EMPTY_PATH, STATX_INO, to, MARK]) != 0 {
+        return None;
+    }
+    // `stx_dev_major` and `stx_dev_minor`, as `st_dev` has them.
+    let (major, minor) = (statx[17] & 0xffff_ffff, statx[17] >> 32);
+    Some([minor & 0xff | major << 8 | (minor & !0xff) << 12, statx[4]])
+}
+
+fn syscall(nr: u64, args: [u64; 6]) -> i64 {
+    let answer;
+    // SAFETY: the calls write to where the caller says, and nowhere else.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") nr => answer,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// What the compiler makes of copying and filling.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+    // SAFETY: as the caller says.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags));
+    }
+    to
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
+    // SAFETY: as the caller says.
+    unsafe {
+        asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") byte as u8, options(nostack, preserves_flags));
+    }
+    to
+}
+
+/// Nothing here panics; if it did, the program would end here.
+#[panic_handler]
+fn panics(_: &PanicInfo<'_>) -> ! {
+    // SAFETY: it ends the process.
+    unsafe { asm!("ud2", options(noreturn)) }
+}

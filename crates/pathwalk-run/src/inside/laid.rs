@@ -1,0 +1,339 @@
+//! What is laid down of a call that was answered.
+
+use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question, sites};
+use crate::{
+    answer,
+    cookies::Known,
+    engine::{Base, Caller, Engine, Reply},
+    sys::seccomp::Notification,
+    table::Handler,
+};
+use pathwalk::{
+    At, AtFlags, Errno, FileType, OpenFlags, Stat, StatxMask, Task,
+    explain::{ExplainHow, Explanation},
+};
+use pathwalk_inside::{
+    AS_THE_HOST, Answer, FSTAT, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN, OPENAT,
+    READLINK, READLINKAT, STAT, STATX, shape_of,
+};
+use std::os::fd::AsFd;
+
+/// Errors that a path is the cause of.
+const OF_PATHS: [Errno; 5] =
+    [Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP, Errno::EACCES, Errno::EINVAL];
+
+/// Attributes of so many writable files are laid down, and by so many keys each.
+const MOST_LAID: usize = 1 << 15;
+const MOST_NAMES: usize = 8;
+
+/// A key that is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OwnKey {
+    nr: u32,
+    args: [u64; 2],
+    base: [u64; 2],
+    text: Box<[u8]>,
+}
+
+impl OwnKey {
+    pub(super) fn of(key: &Key<'_>) -> Self {
+        Self { nr: key.nr, args: key.args, base: key.base, text: key.text.into() }
+    }
+
+    pub(super) fn key(&self) -> Key<'_> {
+        Key { nr: self.nr, args: self.args, base: self.base, text: &self.text }
+    }
+}
+
+/// The number and the mode of the file whose attributes a call wrote.
+fn ino_and_mode_in(nr: u32, written: &[u8]) -> Option<(u64, u32)> {
+    let (ino, mode) = match nr {
+        STATX => (32, 28),
+        STAT | LSTAT | NEWFSTATAT => (8, 24),
+        _ => return None,
+    };
+    let ino = u64::from_ne_bytes(written.get(ino..ino + 8)?.try_into().ok()?);
+    // What is behind the sixteen bits of statx(2) is none of it.
+    let mode = u16::from_ne_bytes(written.get(mode..mode + 2)?.try_into().ok()?);
+    Some((ino, mode.into()))
+}
+
+/// Whether it is the mode of a regular file.
+fn is_file(mode: u32) -> bool {
+    FileType::from_mode(mode) == Some(FileType::Regular)
+}
+
+/// What is written of a file's attributes.
+pub(super) fn attributes_of(stat: &Stat) -> Vec<u8> {
+    answer::layout::stat(stat)
+}
+
+impl Inside {
+    /// Whether the attributes of a file may be laid down, by this key, which is noted where they have to be taken away again.
+    pub(super) fn may_lay_attributes(&mut self, part: Part, ino: u64, key: &Key<'_>) -> bool {
+        match part {
+            Part::Host { writable: false, .. } => true,
+            Part::Host { writable: true, .. } => {
+                if self.touched.as_ref().is_none_or(|touched| touched.contains(&ino)) {
+                    return false;
+                }
+                if self.laid.len() >= MOST_LAID {
+                    self.take_attributes_away();
+                }
+                let key = OwnKey::of(key);
+                let keys = self.laid.entry(ino).or_default();
+                let room = keys.len() < MOST_NAMES || keys.contains(&key);
+                if room && !keys.contains(&key) {
+                    keys.push(key);
+                }
+                room
+            }
+            Part::Memory => false,
+        }
+    }
+}
+
+impl Engine {
+    /// Lays down what a call was answered: a value, or an error as a negative one.
+    ///
+    /// What the host was asked about is believed from then on, mostly: so it is asked again, where the process would find it.
+    pub(crate) fn lay_down(
+        &mut self,
+        mut before: Before,
+        (call, handler): (&Notification, Handler),
+        caller: &Caller,
+        mut answered: i64,
+    ) {
+        let asked = self.inside.as_ref().map_or(0, Inside::questions) != before.questions;
+        let again = || {
+            let written = caller.written.borrow();
+            // Who enters a directory asks about it once. What becomes of it is told by its own watch, which it has not yet.
+            ino_and_mode_in(call.nr, &written).is_none_or(|(_, mode)| is_file(mode))
+        };
+        if asked && Inside::is_in(call) && only_looks(call, caller, answered) && again() {
+            before = match self.before() {
+                Some(before) => before,
+                None => return,
+            };
+            // The thread is told what was answered first.
+            caller.is_not_told();
+            answered = match handler(self, caller) {
+                Ok(Reply::Value(value)) => value,
+                Err(errno) => -i64::from(errno.raw()),
+                Ok(_) => return,
+            };
+        }
+        let before = &before;
+        let Some(mut inside) = self.inside.take() else { return };
+        if by_descriptor(call, caller) {
+            self.lay_down_descriptor(&mut inside, before, call, caller, answered);
+        } else if let Some(key) = key_of(call, caller) {
+            if inside.table.has(&key.key()) {
+                self.give_news_again(&inside, call, caller);
+            } else if inside.questions() == before.questions && stays(call, caller, answered) {
+                self.lay_down_path(&mut inside, before, &key, caller, answered);
+            }
+        }
+        self.inside = Some(inside);
+    }
+
+    /// The process could have found it: it may have closed what it has to ask before.
+    fn give_news_again(&self, inside: &Inside, call: &Notification, caller: &Caller) {
+        let path = format!("/proc/{}/fd/{}", call.tid, NUMBER);
+        if Inside::is_in(call)
+            && std::fs::symlink_metadata(path).is_err()
+            && sites::is_alone(call.tid)
+        {
+            let _ = self.listener.add_fd_at(caller.id, inside.news.as_fd(), NUMBER);
+        }
+    }
+
+    fn lay_down_path(
+        &self,
+        inside: &mut Inside,
+        before: &Before,
+        key: &OwnKey,
+        caller: &Caller,
+        answered: i64,
+    ) {
+        let base = caller.base.borrow();
+        let Some((base, _)) = &*base else { return };
+        let attributes = answered == 0 && matches!(key.nr, STAT | LSTAT | NEWFSTATAT | STATX);
+        let explanation = explain(&self.task, base, key);
+        let Some(explanation) = explanation else { return };
+        let Some(parts) = parts(inside, before, base, &explanation) else { return };
+        if inside.questions() != before.questions {
+            return;
+        }
+        let written = caller.written.take();
+        let mut question = None;
+        if attributes {
+            let Some((ino, mode)) = ino_and_mode_in(key.nr, &written) else { return };
+            let Some(part) = place_of(inside, &explanation) else { return };
+            if !inside.may_lay_attributes(part, ino, &key.key()) {
+                return;
+            }
+            let looks = key.nr != STATX && explanation.links == 0 && is_file(mode);
+            question = looks.then_some(Question { base, key, part, parts: &parts });
+        }
+        let answer = Answer { result: answered, written: &written, parts: &parts };
+        inside.table.put(&key.key(), &answer);
+        if let Some(question) = question {
+            self.look_ahead(inside, &question);
+        }
+    }
+
+    /// A file that is open: what the host says of it but for the device, if that is so; or all that was answered.
+    fn lay_down_descriptor(
+        &self,
+        inside: &mut Inside,
+        before: &Before,
+        call: &Notification,
+        caller: &Caller,
+        answered: i64,
+    ) {
+        let base = caller.base.borrow();
+        let Some((Base::Dir(known), Some(host))) = &*base else { return };
+        let written = caller.written.take();
+        if answered != 0 || written.len() != size_of::<pathwalk::Stat>() {
+            return;
+        }
+        let id = [host.st_dev, host.st_ino];
+        let key = |of| Key { nr: FSTAT, args: [of, 0], base: id, text: b"" };
+        let known_before = (KNOWN, before.counts[KNOWN]);
+        let part = part_of(&self.task, inside, known);
+        let plain = matches!(part, Some(Part::Host { plain: true, .. }));
+        if plain && answer::as_bytes(host)[8..] == written[8..] {
+            let device = i64::from_ne_bytes(written[..8].try_into().unwrap_or_default());
+            let answer = Answer { result: device, written: b"", parts: &[known_before] };
+            inside.table.put(&key(AS_THE_HOST), &answer);
+            return;
+        }
+        let (Some(Part::Host { count, writable: false, .. }), true) =
+            (part, inside.questions() == before.questions)
+        else {
+            return;
+        };
+        if inside.table.has(&key(0)) {
+            return self.give_news_again(inside, call, caller);
+        }
+        let parts = [known_before, (count, before.counts[count])];
+        inside.table.put(&key(0), &Answer { result: 0, written: &written, parts: &parts });
+    }
+}
+
+/// Whether a call is about a descriptor that it names, and no path.
+fn by_descriptor(call: &Notification, caller: &Caller) -> bool {
+    let empty = || caller.paths.borrow().iter().all(|(_, path)| path.is_empty());
+    match call.nr {
+        FSTAT => true,
+        NEWFSTATAT => {
+            call.args[3] == u64::from(AtFlags::EMPTY_PATH.bits()) && caller.fd(0) >= 0 && empty()
+        }
+        _ => false,
+    }
+}
+
+/// Whether a call can be answered again, and nobody sees that: it looks, or failed to open.
+fn only_looks(call: &Notification, caller: &Caller, answered: i64) -> bool {
+    let opens = [OPEN, OPENAT].contains(&call.nr);
+    shape_of(call.nr).is_some()
+        && !by_descriptor(call, caller)
+        && (!opens || stays(call, caller, answered))
+}
+
+/// By what the answer of a call is found, if it can be.
+fn key_of(call: &Notification, caller: &Caller) -> Option<OwnKey> {
+    let shape = shape_of(call.nr)?;
+    let paths = caller.paths.borrow();
+    let (_, text) = paths.iter().find(|(index, _)| *index == shape.path)?;
+    if text.is_empty() || text.len() >= MOST_TEXT {
+        return None;
+    }
+    let base = match &*caller.base.borrow() {
+        _ if text[0] == b'/' => [0, 0],
+        Some((Base::Dir(known), _)) => [known.id.dev(), known.id.ino()],
+        _ => return None,
+    };
+    let args = shape.keys.map(|key| key.map_or(0, |key| call.args[key]));
+    Some(OwnKey { nr: call.nr, args, base, text: text.as_slice().into() })
+}
+
+/// Whether an answer is of a kind that stays: an opening that gives a descriptor is none.
+fn stays(call: &Notification, caller: &Caller, answered: i64) -> bool {
+    let errno = i32::try_from(-answered).ok().and_then(Errno::from_raw);
+    let of_path = errno.is_some_and(|errno| OF_PATHS.contains(&errno));
+    let flags = match call.nr {
+        OPEN => caller.word(1),
+        OPENAT => caller.word(2),
+        READLINK | READLINKAT => return answered > 0 || of_path,
+        _ => return answered == 0 || of_path,
+    };
+    let flags = OpenFlags::from_bits_retain(flags.into());
+    let makes =
+        flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC) || flags.contains(OpenFlags::TMPFILE);
+    of_path && !makes && errno != Some(Errno::EINVAL)
+}
+
+/// How the walk of a call goes.
+fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
+    const NOFOLLOW: u64 = AtFlags::SYMLINK_NOFOLLOW.bits() as u64;
+    let nofollow = match key.nr {
+        LSTAT | READLINK | READLINKAT => true,
+        OPEN | OPENAT => key.args[0] & OpenFlags::NOFOLLOW.bits() != 0,
+        NEWFSTATAT | STATX => key.args[0] & NOFOLLOW != 0,
+        _ => key.args[1] & NOFOLLOW != 0,
+    };
+    let flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    let how = ExplainHow { flags, ..ExplainHow::default() };
+    Some(match base {
+        Base::Root => task.explain(&key.text, how),
+        Base::Dir(known) => {
+            let there = task.fork();
+            there.fchdir(&known.file).ok()?;
+            there.explain(&key.text, how)
+        }
+    })
+}
+
+/// The parts of the tree that a walk goes through, and how often something had been changed there before; none where not all of them
+/// are such of which one hears.
+fn parts(
+    inside: &Inside,
+    before: &Before,
+    base: &Base,
+    explanation: &Explanation,
+) -> Option<Vec<(usize, u64)>> {
+    let mut counts = Vec::with_capacity(MOST_PARTS);
+    for stand in explanation.steps.iter().filter_map(|step| step.stand.as_ref()) {
+        let count = match inside.parts.get(&stand.mount)? {
+            Part::Memory => MEMORY,
+            Part::Host { count, .. } => *count,
+        };
+        if !counts.contains(&count) {
+            counts.push(count);
+        }
+    }
+    if counts.is_empty() {
+        return None;
+    }
+    if matches!(base, Base::Dir(_)) {
+        counts.push(KNOWN);
+    }
+    (counts.len() <= MOST_PARTS)
+        .then(|| counts.into_iter().map(|count| (count, before.counts[count])).collect())
+}
+
+/// The part of the tree in which a walk ended.
+fn place_of(inside: &Inside, explanation: &Explanation) -> Option<Part> {
+    let arrival = explanation.outcome.as_ref().ok()?;
+    let stand = explanation.steps.get(arrival.step)?.stand.as_ref()?;
+    inside.parts.get(&stand.mount).copied()
+}
+
+/// The part of the tree that an open file is in.
+fn part_of(task: &Task, inside: &Inside, known: &Known) -> Option<Part> {
+    let mask = StatxMask::MNT_ID;
+    let stat = task.statx(At::Dir(&known.file), b"", AtFlags::EMPTY_PATH, mask).ok()?;
+    inside.parts.get(&stat.stx_mnt_id).copied()
+}

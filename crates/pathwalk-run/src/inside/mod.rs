@@ -1,0 +1,409 @@
+//! Answers that a program's process finds by itself.
+//!
+//! ```text
+//!   a process makes many calls ──► enter: the image and the table are mapped there, and its calls lead there first
+//!   a call is answered ──► laid: what was answered is laid into the table, if it stays so
+//!     the second file of a directory ──► ahead: what would be answered of the others, too
+//!   something changes ──► the count of that part of the tree: what hangs on it holds no more
+//! ```
+//!
+//! Rules:
+//!
+//! 1. What is laid down was answered by the library, to the same call. In the process nothing is decided.
+//! 2. It is laid down where the answer came of what is cached and believed alone: while it was found no file of the host was asked
+//!    about. So it stays as it is until the host tells of something, or something is changed in the tree.
+//! 3. What the host tells lies in a queue, before the call returns that it tells of. Who finds an answer that hangs on the host asks
+//!    whether the queue is empty. Before it is emptied here, the counts move.
+//! 4. What is changed in memory is changed by calls that are answered here: before they are answered the count of memory moves.
+//! 5. While somebody watches what is in memory, nothing is found: before each call that is answered is told what was done by descriptors.
+//! 6. Attributes are laid down of what the host tells of: not of what is in memory, where a file is written without anybody hearing
+//!    of it, and not of what the program itself may have read or written by a descriptor.
+//!
+//! Nothing of this is done where processes of the program are told apart by credentials that the kernel does not know: all of them
+//! may read the whole table.
+
+mod enter;
+
+mod ahead;
+
+mod laid;
+
+pub(crate) mod sites;
+
+use crate::{
+    cookies::HostId,
+    engine::{Caller, Engine},
+    sys::{answer, memory, seccomp::Notification},
+    table::{Call, Group},
+};
+use ahead::Ahead;
+use pathwalk::{At, AtFlags, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
+use pathwalk_inside::{
+    BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
+};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
+    fs::{Mode, OFlags, open},
+};
+use sites::Sites;
+use std::{
+    collections::{HashMap, HashSet},
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// All that is in memory.
+const MEMORY: usize = 0;
+/// What descriptors stand for.
+const KNOWN: usize = 1;
+/// The first directory of the host.
+const FIRST_HOST: usize = 2;
+/// Calls from so close by are taken for one library's.
+const LIBRARY_BITS: u32 = 21;
+/// So many threads are counted.
+const MOST_COUNTED: usize = 1 << 10;
+/// Of so many files it is known that the program has had them open.
+const MOST_TOUCHED: usize = 1 << 16;
+
+/// A part of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// In memory.
+    Memory,
+    /// A directory of the host that tells what others do, by its count; whether the program may write there; and whether owners and modes
+    /// are the host's.
+    Host { count: usize, writable: bool, plain: bool },
+}
+
+/// What is laid down, and for whom.
+pub(crate) struct Inside {
+    table: Table,
+    counts: Counts,
+    /// Ready where the host tells of something, and always by one more event.
+    news: OwnedFd,
+    _no_news: OwnedFd,
+    /// Whether anything was mounted on the host.
+    mounted: OwnedFd,
+    hosts: Vec<Arc<HostFs>>,
+    /// Who is told by the one that is mounted next.
+    told: Option<Arc<Told>>,
+    /// A call is being answered, and it was asked for news after it began.
+    asked: Arc<AtomicBool>,
+    /// By the number of the mount.
+    parts: HashMap<u64, Part>,
+    /// How many calls a thread makes before its process finds answers by itself.
+    after: u32,
+    /// How many it made from some place, roughly.
+    calls: HashMap<(u32, u64), u32>,
+    sites: Sites,
+    /// Inode numbers of files that the program has had open; none where they are too many to be known.
+    touched: Option<HashSet<u64>>,
+    /// The keys by which attributes of writable files were laid down, by their inode numbers.
+    laid: HashMap<u64, Vec<laid::OwnKey>>,
+    /// None where nothing is looked at that was not asked about.
+    ahead: Option<Ahead>,
+    /// How often what descriptors stand for was forgotten.
+    forgotten: u64,
+}
+
+/// Who is told by a directory of the host.
+#[derive(Debug)]
+struct Told {
+    counts: Counts,
+    count: usize,
+    /// It is asked for news with all others.
+    asks: AtomicBool,
+    asked: Arc<AtomicBool>,
+}
+
+impl Keeper for Told {
+    fn news(&self) {
+        self.counts.count(self.count);
+    }
+
+    fn has_asked(&self) -> bool {
+        self.asks.load(Relaxed) && self.asked.load(Relaxed)
+    }
+}
+
+/// What was so before a call was answered.
+pub(crate) struct Before {
+    questions: u64,
+    counts: [u64; PARTS],
+}
+
+impl Inside {
+    /// For programs that make more calls than that.
+    ///
+    /// # Errors
+    ///
+    /// Those of making memory that can be sealed and executed, and of `EMFILE`.
+    pub(crate) fn new(after: u32) -> Result<Self> {
+        let table = answer(Table::new())?;
+        let counts = table.counts();
+        let news = answer(epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        let no_news = answer(eventfd(1, EventfdFlags::CLOEXEC))?;
+        let data = epoll::EventData::new_u64(NO_NEWS);
+        answer(epoll::add(&news, &no_news, data, epoll::EventFlags::IN))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounted = answer(open("/proc/self/mountinfo", flags, Mode::empty()))?;
+        Ok(Self {
+            table,
+            counts,
+            news,
+            _no_news: no_news,
+            mounted,
+            hosts: Vec::new(),
+            told: None,
+            asked: Arc::default(),
+            parts: HashMap::new(),
+            after,
+            calls: HashMap::new(),
+            sites: Sites::default(),
+            touched: Some(HashSet::new()),
+            laid: HashMap::new(),
+            ahead: Some(Ahead::default()),
+            forgotten: 0,
+        })
+    }
+
+    /// Who is told by a directory of the host that is to be mounted next what others did.
+    pub(crate) fn keeper(&mut self) -> Option<Arc<dyn Keeper>> {
+        let (counts, count) = (self.counts.clone(), FIRST_HOST + self.hosts.len());
+        let (asks, asked) = (AtomicBool::new(false), Arc::clone(&self.asked));
+        let told = (count < PARTS).then(|| Arc::new(Told { counts, count, asks, asked }));
+        self.told.clone_from(&told);
+        told.map(|told| told as _)
+    }
+
+    /// Something in memory was mounted.
+    pub(crate) fn mounted_memory(&mut self, task: &Task, at: &[u8]) {
+        self.mounted(task, at, Part::Memory);
+    }
+
+    /// A directory of the host was mounted, which tells the [`keeper`](Self::keeper).
+    pub(crate) fn mounted_host(
+        &mut self,
+        task: &Task,
+        at: &[u8],
+        fs: Arc<HostFs>,
+        (writable, plain): (bool, bool),
+    ) {
+        let (Some(news), Some(told)) = (fs.news(), self.told.take()) else { return };
+        let flags = epoll::EventFlags::IN;
+        if epoll::add(&self.news, news, epoll::EventData::new_u64(0), flags).is_err() {
+            return;
+        }
+        told.asks.store(true, Relaxed);
+        self.mounted(
+            task,
+            at,
+            Part::Host { count: FIRST_HOST + self.hosts.len(), writable, plain },
+        );
+        self.hosts.push(fs);
+    }
+
+    fn mounted(&mut self, task: &Task, at: &[u8], part: Part) {
+        let stat = task.statx(At::Cwd, at, AtFlags::empty(), StatxMask::MNT_ID);
+        if let Ok(stat) = stat {
+            self.parts.insert(stat.stx_mnt_id, part);
+        }
+    }
+
+    /// A call is to be answered. What others did is noted first.
+    fn before(&self) -> Before {
+        let mut ready = [const { std::mem::MaybeUninit::uninit() }; 2];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let quiet = epoll::wait(&self.news, &mut ready[..], Some(&at_once))
+            .is_ok_and(|(ready, _)| ready.len() == 1 && ready[0].data.u64() == NO_NEWS);
+        let mut mounted = [PollFd::new(&self.mounted, PollFlags::PRI)];
+        if !quiet || poll(&mut mounted, Some(&at_once)) != Ok(0) {
+            self.hosts.iter().for_each(|host| host.hear());
+        }
+        self.asked.store(true, Relaxed);
+        Before {
+            questions: self.questions(),
+            counts: std::array::from_fn(|part| self.counts.get(part)),
+        }
+    }
+
+    /// It was answered.
+    fn after(&self) {
+        self.asked.store(false, Relaxed);
+    }
+
+    /// How often a file of the host was asked about.
+    fn questions(&self) -> u64 {
+        self.hosts.iter().map(|host| host.questions()).sum()
+    }
+
+    /// Whether a thread's process has the image.
+    fn is_in(call: &Notification) -> bool {
+        (BASE..BASE + IMAGE_BYTES as u64).contains(&call.behind)
+    }
+
+    /// Counts a call; whether the process is to find answers by itself from here on.
+    fn is_time(&mut self, call: &Notification) -> bool {
+        if !CALLS.contains(&call.nr) || Self::is_in(call) {
+            return false;
+        }
+        if self.calls.len() >= MOST_COUNTED {
+            self.calls.clear();
+        }
+        let calls = self.calls.entry((call.tid, call.behind >> LIBRARY_BITS)).or_default();
+        *calls += 1;
+        *calls == self.after
+    }
+
+    /// A file was opened: what it is read and written by, nobody hears of.
+    pub(crate) fn opened(&mut self, ino: u64) {
+        let Some(touched) = &mut self.touched else { return };
+        if !touched.insert(ino) {
+            return;
+        }
+        if touched.len() > MOST_TOUCHED {
+            self.touched = None;
+            self.take_attributes_away();
+            return;
+        }
+        for key in self.laid.remove(&ino).into_iter().flatten() {
+            self.table.remove(&key.key());
+        }
+    }
+
+    /// Takes away the attributes of all writable files.
+    fn take_attributes_away(&mut self) {
+        let all: Vec<_> = self.laid.drain().collect();
+        all.iter().flat_map(|(_, keys)| keys).for_each(|key| self.table.remove(&key.key()));
+    }
+
+    /// So often something was forgotten for which a file of the host stood, or another place put in its stead.
+    fn forgotten(&mut self, times: u64) {
+        if std::mem::replace(&mut self.forgotten, times) != times {
+            self.counts.count(KNOWN);
+        }
+    }
+}
+
+/// Those of extended attributes that change one; the last two are `setxattrat` and `removexattrat`.
+const SETTING_XATTRS: [i64; 8] = [
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    463,
+    466,
+];
+
+/// Where a call changes something, or may, of which the host does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    Nothing,
+    Memory,
+    /// On the host too: that a file has one more name is told of that name's directory alone, and of when it was last read nobody
+    /// is told.
+    All,
+}
+
+fn changes(call: &Call, caller: &Caller) -> Changes {
+    let making = |flags: u32| {
+        let flags = OpenFlags::from_bits_retain(flags.into());
+        let makes = flags.intersects(OpenFlags::CREAT | OpenFlags::TRUNC);
+        let makes = makes || flags.contains(OpenFlags::TMPFILE);
+        if makes { Changes::Memory } else { Changes::Nothing }
+    };
+    match (call.group, i64::from(call.nr)) {
+        (Group::Open, libc::SYS_open) => making(caller.word(1)),
+        (Group::Open, libc::SYS_openat) => making(caller.word(2)),
+        (Group::Sockets, libc::SYS_bind) | (Group::Open | Group::Handles, _) => Changes::Memory,
+        (Group::Names, libc::SYS_link | libc::SYS_linkat) => Changes::All,
+        (Group::Names, _) => Changes::Memory,
+        (Group::Xattrs, nr) if !SETTING_XATTRS.contains(&nr) => Changes::Nothing,
+        (Group::Attributes | Group::Xattrs | Group::Mounts | Group::Others, _) => Changes::All,
+        (
+            Group::Stat
+            | Group::Directories
+            | Group::Descriptors
+            | Group::Exec
+            | Group::Watches
+            | Group::Sockets
+            | Group::Tasks
+            | Group::Ids
+            | Group::Kernel,
+            _,
+        ) => Changes::Nothing,
+    }
+}
+
+impl Engine {
+    /// Before a call is answered: see [`Inside::before`].
+    pub(crate) fn before(&self) -> Option<Before> {
+        self.inside.as_ref().map(Inside::before)
+    }
+
+    /// What is asked from here on is none of a call's.
+    pub(crate) fn after(&self) {
+        self.inside.as_ref().into_iter().for_each(Inside::after);
+    }
+
+    /// After it was answered, and before the thread hears of that.
+    pub(crate) fn changed(&mut self, call: &Call, caller: &Caller) {
+        let Some(inside) = &mut self.inside else { return };
+        inside.forgotten(self.cookies.forgotten());
+        // What is done by descriptors in memory is told of before the next call is answered: so none is found.
+        inside.table.close(self.watches.fd().is_some());
+        // Who watches the host would be told of what is looked at for him.
+        if call.group == Group::Watches {
+            inside.ahead = None;
+        }
+        let changes = changes(call, caller);
+        if changes != Changes::Nothing {
+            inside.counts.count(MEMORY);
+        }
+        if changes == Changes::All {
+            for part in inside.parts.values() {
+                if let Part::Host { count, writable: true, .. } = part {
+                    inside.counts.count(*count);
+                }
+            }
+        }
+    }
+
+    /// Whether the process of a call finds answers by itself now, and makes the call again.
+    pub(crate) fn enters(&mut self, caller: &Caller, call: &Notification) -> bool {
+        self.inside.as_mut().is_some_and(|inside| inside.is_time(call)) && self.enter(caller, call)
+    }
+
+    /// A thread is about to have a filter of its own, which knows nothing of the calls by which answers are found: its process finds none
+    /// from here on, nor do those that come of it.
+    pub(crate) fn finds_no_more(&mut self, caller: &Caller) {
+        let has = || {
+            sites::areas(caller.tid).is_ok_and(|areas| sites::place(&areas) == sites::Place::Taken)
+        };
+        if self.inside.is_some() && has() {
+            // Who is gone finds none either.
+            let _ = memory::write_code(caller.tid, &[(BASE, &OFF)]);
+        }
+    }
+
+    /// A file was opened that the host has.
+    pub(crate) fn touched(&mut self, id: HostId) {
+        if let Some(inside) = &mut self.inside {
+            inside.opened(id.ino());
+        }
+    }
+}
+
+/// The number of the descriptor that tells of news.
+pub(crate) const NUMBER: u32 = NEWS.cast_unsigned();
+
+/// Whether what processes have to find answers by themselves is at this address, but for the stubs.
+pub(crate) fn has(address: u64) -> bool {
+    let bytes = (IMAGE_BYTES + TABLE_BYTES) as u64;
+    (BASE..BASE + bytes).contains(&address)
+}

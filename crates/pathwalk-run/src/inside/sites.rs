@@ -1,0 +1,286 @@
+//! Where a program's process makes its calls, and where there is room beside that.
+//!
+//! A C library makes a call by `mov $N, %eax` and `syscall`, seven bytes. The first five become a jump of the same length to a stub within
+//! 2 GiB, which does what they did and goes on in the image. The last two stay: who jumps there makes the call as before.
+
+use crate::{
+    kin,
+    sys::{memory, read_told},
+};
+use pathwalk::{Errno, Result};
+use pathwalk_inside::{BASE, CALLS, IMAGE_BYTES, TABLE_BYTES};
+use std::collections::HashMap;
+
+/// `mov $N, %eax`
+const MOV: u8 = 0xb8;
+/// `syscall`
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// `jmp` to an address that is told as a distance of 32 bits.
+const JMP: u8 = 0xe9;
+/// The length of `mov` or `jmp`, and that of both instructions.
+const FIRST: u64 = 5;
+pub(super) const BOTH: u64 = 7;
+/// The length of a stub.
+const STUB: usize = 32;
+/// So much room stubs have.
+pub(super) const STUBS: u64 = 4096;
+/// A stub may be no further away.
+const NEAR: u64 = 0x7000_0000;
+/// So much code is looked through at most.
+const MOST_CODE: usize = 8 << 20;
+/// So many libraries are remembered.
+const MOST_KNOWN: usize = 64;
+
+/// A piece of a process's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Executed and not written, and nobody else's memory.
+    code: bool,
+    /// The file and where it begins there, as text.
+    file: Vec<u8>,
+}
+
+/// The memory of a process.
+///
+/// # Errors
+///
+/// - `ESRCH`: it is gone.
+pub(crate) fn areas(tid: u32) -> Result<Vec<Area>> {
+    let maps = read_told(format!("/proc/{tid}/maps")).map_err(|_| Errno::ESRCH)?;
+    Ok(maps.split(|&byte| byte == b'\n').filter_map(area).collect())
+}
+
+/// `7f0000000000-7f0000001000 r-xp 00001000 fe:00 12345    /lib/libc.so.6`
+fn area(line: &[u8]) -> Option<Area> {
+    let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+    let range = std::str::from_utf8(fields.next()?).ok()?;
+    let (start, end) = range.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let may = fields.next()?;
+    let (offset, device, ino) = (fields.next()?, fields.next()?, fields.next()?);
+    let file = if ino == b"0" { Vec::new() } else { [offset, device, ino].join(&b' ') };
+    Some(Area { start: hex(start)?, end: hex(end)?, code: may == b"r-xp", file })
+}
+
+/// The library that an address is in, if its calls can go by the image.
+pub(super) fn library(areas: &[Area], address: u64) -> Option<&Area> {
+    areas.iter().find(|area| {
+        area.start <= address && address < area.end && area.code && !area.file.is_empty()
+    })
+}
+
+/// Room for stubs near a library: in front of it, where nothing is.
+pub(super) fn room_near(areas: &[Area], library: &Area) -> Option<u64> {
+    let at = areas.iter().position(|area| area.start == library.start)?;
+    let mut above = library.start;
+    for area in areas[..at].iter().rev() {
+        if above - area.end >= STUBS {
+            break;
+        }
+        above = area.start;
+    }
+    let room = above.checked_sub(STUBS)?;
+    (library.end - room <= NEAR).then_some(room)
+}
+
+/// What is where every process has the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing.
+    Free,
+    /// The image: another library's calls go by it.
+    Taken,
+    /// Something else, or a part of it.
+    Lost,
+}
+
+/// What is where every process has the image.
+pub(crate) fn place(areas: &[Area]) -> Place {
+    let (image, table) = (IMAGE_BYTES as u64, TABLE_BYTES as u64);
+    let there = areas.iter().filter(|area| area.end > BASE && area.start < BASE + image + table);
+    let there: Vec<_> = there.map(|area| (area.start, area.end, area.code)).collect();
+    let whole = [(BASE, BASE + image, true), (BASE + image, BASE + image + table, false)];
+    match &there[..] {
+        [] => Place::Free,
+        there if there == whole => Place::Taken,
+        _ => Place::Lost,
+    }
+}
+
+/// A library, by its file and the length of its code.
+type Library = (Vec<u8>, u64);
+
+/// Where calls are in libraries, and which.
+#[derive(Debug, Default)]
+pub(super) struct Sites(HashMap<Library, Vec<(u64, u32)>>);
+
+impl Sites {
+    /// What is to be written so that a library's calls go by the image: its stubs, then its jumps.
+    ///
+    /// # Errors
+    ///
+    /// - `EFAULT`: it is not all there.
+    /// - `ESRCH`: the process is gone.
+    pub(super) fn changes(
+        &mut self,
+        tid: u32,
+        library: &Area,
+        room: u64,
+    ) -> Result<Vec<(u64, Vec<u8>)>> {
+        let key = (library.file.clone(), library.end - library.start);
+        // The file may have been written anew.
+        let known = self.0.get(&key).filter(|sites| {
+            sites.iter().all(|&(at, nr)| is_call(tid, library.start + at) == Some(nr))
+        });
+        let sites = match known {
+            Some(sites) => sites,
+            None => {
+                if self.0.len() >= MOST_KNOWN {
+                    self.0.clear();
+                }
+                let found = look_through(tid, library)?;
+                self.0.entry(key).insert_entry(found).into_mut()
+            }
+        };
+        let (mut stubs, mut jumps) = (Vec::new(), Vec::new());
+        for &(at, nr) in sites {
+            let at = library.start + at;
+            let stub = room + stubs.len() as u64;
+            stubs.extend(stub_of(nr, at + BOTH));
+            let distance = (stub as i64 - (at + FIRST) as i64) as i32;
+            jumps.push((at, [&[JMP][..], &distance.to_le_bytes()].concat()));
+        }
+        Ok(std::iter::once((room, stubs)).chain(jumps).collect())
+    }
+}
+
+/// `mov $NR, %eax; mov $BEHIND, %rcx; mov $BASE, %r11; jmp *%r11`
+fn stub_of(nr: u32, behind: u64) -> [u8; STUB] {
+    // `int3`, which nobody comes by.
+    let mut stub = [0xcc; STUB];
+    let code = [
+        &[MOV][..],
+        &nr.to_le_bytes(),
+        &[0x48, 0xb9],
+        &behind.to_le_bytes(),
+        &[0x49, 0xbb],
+        &BASE.to_le_bytes(),
+        &[0x41, 0xff, 0xe3],
+    ]
+    .concat();
+    stub[..code.len()].copy_from_slice(&code);
+    stub
+}
+
+/// The call that is made at an address, if it is one that can go by the image.
+fn is_call(tid: u32, at: u64) -> Option<u32> {
+    let bytes: [u8; BOTH as usize] = memory::read_exact(tid, at).ok()?;
+    call_in(&bytes)
+}
+
+fn call_in(bytes: &[u8]) -> Option<u32> {
+    let nr = u32::from_le_bytes(bytes.get(1..5)?.try_into().ok()?);
+    (bytes[0] == MOV && bytes.get(5..7)? == SYSCALL && CALLS.contains(&nr)).then_some(nr)
+}
+
+/// Finds the calls in a library's code.
+fn look_through(tid: u32, library: &Area) -> Result<Vec<(u64, u32)>> {
+    let len = usize::try_from(library.end - library.start).unwrap_or(usize::MAX);
+    let mut code = vec![0; len.min(MOST_CODE)];
+    let mut read = 0;
+    while read < code.len() {
+        // One call of the kernel takes no more pieces.
+        let upto = code.len().min(read + (1 << 20));
+        read += memory::read(tid, library.start + read as u64, &mut code[read..upto])?;
+    }
+    let first = usize::try_from(FIRST).unwrap_or(0);
+    let ends = code.windows(2).enumerate().filter(|(at, two)| *two == SYSCALL && *at >= first);
+    let calls = ends.filter_map(|(at, _)| Some((at - first, call_in(&code[at - first..])?)));
+    // There is no room for more.
+    Ok(calls.map(|(at, nr)| (at as u64, nr)).take(STUBS as usize / STUB).collect())
+}
+
+/// Whether a process has one thread, and nobody else has its memory.
+pub(crate) fn is_alone(tid: u32) -> bool {
+    kin::threads_of(tid).is_ok_and(|threads| threads == [tid])
+        && !kin::shares_memory_with_others(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &[u8] = b"\
+400000-401000 r-xp 00000000 fe:00 7                              /bin/a
+7f0000000000-7f0000010000 r--p 00000000 fe:00 12                 /lib/libc.so.6
+7f0000010000-7f0000100000 r-xp 00010000 fe:00 12                 /lib/libc.so.6
+7f0000100000-7f0000101000 rw-p 00100000 fe:00 12                 /lib/libc.so.6
+7f0000101000-7f0000102000 rwxp 00000000 00:00 0 ";
+
+    fn of_text(text: &[u8]) -> Vec<Area> {
+        text.split(|&byte| byte == b'\n').filter_map(area).collect()
+    }
+
+    #[test]
+    fn a_library_is_code_of_a_file() {
+        let areas = of_text(MAPS);
+        assert_eq!(areas.len(), 5);
+        let found = |at| library(&areas, at).map(|area| area.start);
+        assert_eq!(found(0x7f00_0001_2345), Some(0x7f00_0001_0000));
+        assert_eq!(found(0x400_123), Some(0x40_0000));
+        assert_eq!([0x7f00_0000_0123, 0x7f00_0010_1010, 0x5000].map(found), [None; 3]);
+        assert_eq!(place(&areas), Place::Free);
+        let table = BASE + IMAGE_BYTES as u64;
+        let image = format!("{BASE:x}-{table:x} r-xp 00000000 00:01 5 /memfd:pathwalk (deleted)");
+        let end = table + TABLE_BYTES as u64;
+        let both =
+            format!("{image}\n{table:x}-{end:x} r--s 00010000 00:01 5 /memfd:pathwalk (deleted)");
+        assert_eq!(place(&of_text(both.as_bytes())), Place::Taken);
+        let other = format!("{BASE:x}-{:x} rw-p 00000000 00:00 0\n", BASE + 4096);
+        assert_eq!([image, other].map(|text| place(&of_text(text.as_bytes()))), [Place::Lost; 2]);
+    }
+
+    #[test]
+    fn room_is_where_nothing_is() {
+        let areas = of_text(MAPS);
+        assert_eq!(room_near(&areas, &areas[2]), Some(0x7f00_0000_0000 - STUBS));
+        assert_eq!(room_near(&areas, &areas[0]), Some(0x40_0000 - STUBS));
+        let full = of_text(b"0-1000 r--p 00000000 fe:00 7 /a\n1000-2000 r-xp 00000000 fe:00 7 /a");
+        assert_eq!(room_near(&full, &full[1]), None);
+    }
+
+    /// In this process's own memory: code with two calls of ours, one of somebody else's, and a number that no call follows.
+    #[test]
+    fn calls_are_found_and_lead_to_their_stubs() {
+        let mut code = vec![0x90_u8; 5000];
+        for (at, nr, end) in [
+            (100, 21, [0x0f, 0x05]),
+            (4090, 262, [0x0f, 0x05]),
+            (200, 1, [0x0f, 0x05]),
+            (300, 21, [0x90, 0x90]),
+        ] {
+            code[at] = MOV;
+            code[at + 1..at + 5].copy_from_slice(&u32::to_le_bytes(nr));
+            code[at + 5..at + 7].copy_from_slice(&end);
+        }
+        let start = code.as_ptr() as u64;
+        let area = Area { start, end: start + 5000, code: true, file: b"a".to_vec() };
+        let tid = std::process::id();
+        let mut sites = Sites::default();
+        let room = start - 1000;
+        for _ in 0..2 {
+            let changes = sites.changes(tid, &area, room).expect("it is there");
+            let at: Vec<u64> = changes.iter().map(|(at, _)| *at).collect();
+            assert_eq!(at, [room, start + 100, start + 4090]);
+            let distance = i32::from_le_bytes(changes[2].1[1..].try_into().expect("four bytes"));
+            assert_eq!(start as i64 + 4095 + i64::from(distance), (room as i64) + STUB as i64);
+            assert_eq!(changes[0].1[STUB..STUB + 5], [MOV, 6, 1, 0, 0]);
+        }
+        code[100] = 0x90;
+        let changes = sites.changes(tid, &area, room).expect("it is there");
+        assert_eq!(std::hint::black_box(&code).len(), 5000);
+        assert_eq!(changes.len(), 2);
+    }
+}

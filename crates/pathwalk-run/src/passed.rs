@@ -1,0 +1,146 @@
+//! exec that the kernel does as it was called.
+//!
+//! ```text
+//!   execve("/a", …) ──► the library finds the file; by that path the host has the same
+//!      ──► passed on ──► a stop before the new program's first instruction
+//!      what runs is that file, by that name, and its interpreter the one that was found, or the process is killed
+//!      it fails ──► a stop ──► the thread sees the error, if that tells nothing of the path; or is killed
+//! ```
+//!
+//! The thread gets no descriptor and no other registers, and makes no second call: one stop takes the place of three. The kernel reads
+//! the path once more, which another thread may have changed, as it may change what a call by a descriptor is given (`patch`). So
+//! it is not what the call was given that is believed, but what came of it: which file runs, which interpreter, by which name the
+//! kernel knows it, and what a script's interpreter is given. Else a script of the host's could be put in the place of its interpreter, or
+//! of another script, and tell what its first line is.
+//!
+//! Programs in a directory that the program itself may change are run by a descriptor, so that nobody is killed who exchanges what it runs.
+//! What somebody outside exchanged meanwhile is looked up once more.
+
+use crate::{
+    answer::exec,
+    auxv,
+    cookies::{HostId, of_thread},
+    cpu::Kept,
+    engine::{Caller, Engine, Reply},
+    mapped,
+    patch::RESTARTS,
+    procfs,
+    program::Program,
+    sys::{process, ptrace},
+};
+use pathwalk::{Errno, Executable, Result};
+use rustix::fs;
+
+/// So often a path is looked up that led elsewhere when the kernel looked it up.
+const MOST_LOOKS: u32 = 16;
+
+/// A thread whose call the kernel does.
+pub(crate) struct Passed {
+    /// As which process it reports when it has ended the others.
+    pub(crate) process: u32,
+    path: Vec<u8>,
+    /// What runs, and its interpreter, if it has one.
+    runs: Runs,
+    kept: Option<Kept>,
+}
+
+/// A program of the tree that the kernel finds as the library does: by its path, and its interpreter by its own.
+pub(crate) struct Runs {
+    pub(crate) program: Program,
+    pub(crate) interpreter: Option<(Executable, HostId)>,
+    /// What it is given instead of the first argument where it is the interpreter of a script, by what the script says.
+    pub(crate) before: Vec<Vec<u8>>,
+}
+
+/// With what a call may fail that was passed on: what says nothing of a file that the host has by that path.
+const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
+
+impl Runs {
+    /// Whether a process runs this, of which no instruction ran yet.
+    fn is_run_by(&self, process: u32) -> bool {
+        let Self { program, interpreter, .. } = self;
+        of_thread(process, "exe") == Ok(program.id())
+            && mapped::is_alone(process, program.id(), interpreter.as_ref()) == Ok(true)
+    }
+}
+
+impl Engine {
+    /// Lets the kernel do the call, which runs this by that path.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`: the thread is traced by somebody.
+    pub(crate) fn pass_exec(
+        &mut self,
+        caller: &Caller,
+        runs: Runs,
+        path: Vec<u8>,
+    ) -> Result<Reply> {
+        let tid = caller.tid;
+        let process = procfs::process_of_thread(tid).unwrap_or(tid);
+        self.still_waits(caller)?;
+        ptrace::seize(tid)?;
+        let kept = Kept::here(tid);
+        let _ = ptrace::interrupt(tid);
+        if self.listener.pass(caller.id).is_ok() {
+            self.patches.passed.insert(tid, Passed { process, path, runs, kept });
+        } else if self.wait_for_stop(tid) {
+            // It makes the call again, or is about to end.
+            let _ = ptrace::detach(tid);
+        }
+        Ok(Reply::Later)
+    }
+
+    /// The thread runs another program, of which no instruction ran yet, as this process.
+    pub(crate) fn passed(&mut self, process: u32, passed: Passed) {
+        let Passed { path, runs, mut kept, .. } = passed;
+        if let Some(kept) = &mut kept {
+            kept.renumbered(process);
+        }
+        drop(kept);
+        self.loads.runs_another(process);
+        let script = !runs.before.is_empty();
+        let right = auxv::is_run_as(process, &path, &runs.before) == Ok(true)
+            && (runs.is_run_by(process) || !script && self.runs_by_now(process, &path));
+        if !right {
+            process::kill(process, libc::SIGKILL);
+        }
+        let _ = ptrace::detach(process);
+    }
+
+    /// Whether a process runs what that path leads to by now; or what the tree has by the name that the host has for it, where it was
+    /// exchanged once more. Either of them the program may run.
+    fn runs_by_now(&mut self, process: u32, path: &[u8]) -> bool {
+        self.asker.set(process);
+        (0..MOST_LOOKS).any(|look| {
+            let by_host = fs::readlink(format!("/proc/{process}/exe"), Vec::new());
+            let path = match &by_host {
+                Ok(path) if look % 2 == 1 => path.as_bytes(),
+                _ => path,
+            };
+            let Ok(Some(runs)) = exec::found_again(self, path) else { return false };
+            let right = runs.is_run_by(process);
+            if let (true, Some(file)) = (right, runs.program.file()) {
+                self.know(runs.program.id(), file);
+            }
+            right
+        })
+    }
+
+    /// The call failed, and the thread did not see it yet.
+    pub(crate) fn failed_to_pass(&mut self, tid: u32, passed: Passed) {
+        drop(passed.kept);
+        self.cwds.moved();
+        // Who is killed has none.
+        if let Ok(regs) = ptrace::registers(tid) {
+            let answer = regs.rax.cast_signed();
+            let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+            let shown =
+                RESTARTS.contains(&answer) || errno.is_some_and(|errno| SHOWN.contains(&errno));
+            if !shown {
+                process::kill(tid, libc::SIGKILL);
+            }
+        }
+        let _ = ptrace::detach(tid);
+    }
+}
