@@ -861,7 +861,6 @@ pub(crate) fn install(
 fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
-
 /// Whether a place is that file of the host.
 fn is_on_host(place: &File, id: HostId) -> bool {
     let host = place.host_place().ok().flatten();
