@@ -87,15 +87,15 @@ impl Shared {
                 if let (Some(watches), Some(version)) = (self.believed(), itself) {
                     watches.fresh(node.id, version);
                 }
-                if let (true, Some(watches), Some(seen)) = (told, self.believed(), seen) {
-                    watches.learn(dir.node(), name, Some(node.id), seen);
+                if told {
+                    self.believe(dir, name, Some(&node), seen);
                 }
                 return Ok(true);
             }
             (Ok(_), _) => false,
         };
-        if let (true, Some(watches), Some(seen)) = (holds, self.believed(), seen) {
-            watches.learn(dir.node(), name, None, seen);
+        if holds {
+            self.believe(dir, name, None, seen);
         }
         Ok(holds)
     }
@@ -314,18 +314,18 @@ impl Shared {
         attr.file_type() == FileType::Directory || attr.nlink == 1 && !mounted
     }
 
-    /// Notes what the host has by a name. Not of a file that was told of before, by another name: an inode that the cache had then
-    /// keeps its attributes, those of which this name's directory told nobody. That is noted when it is asked about again.
-    pub(crate) fn is_there(&self, dir: InodeRef<'_>, name: &[u8], node: &Node, seen: Option<u64>) {
+    /// Notes what the host has by a name, or that it has nothing, if that can be believed. Not of a file that was told of before, by
+    /// another name: an inode that the cache had then keeps its attributes, those of which this name's directory told nobody. That is
+    /// noted when it is asked about again.
+    pub(crate) fn believe(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        node: Option<&Node>,
+        seen: Option<u64>,
+    ) {
         if let (Some(watches), Some(seen)) = (self.believed(), seen) {
-            watches.learn(dir.node(), name, Some(node.id), seen);
-        }
-    }
-
-    /// Notes that the host has nothing by a name.
-    pub(crate) fn is_absent(&self, dir: InodeRef<'_>, name: &[u8], seen: Option<u64>) {
-        if let (Some(watches), Some(seen)) = (self.believed(), seen) {
-            watches.learn(dir.node(), name, None, seen);
+            watches.learn(dir.node(), name, node.map(|node| node.id), seen);
         }
     }
 }

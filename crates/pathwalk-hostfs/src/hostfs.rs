@@ -291,7 +291,7 @@ impl Shared {
         let stat = match self.host.statx(held.as_fd(), name) {
             Ok(stat) => stat,
             Err(Errno::ENOENT) => {
-                self.is_absent(dir, name, seen);
+                self.believe(dir, name, None, seen);
                 return Ok(None);
             }
             Err(errno) => return Err(errno),
@@ -300,7 +300,7 @@ impl Shared {
         let told = self.is_told_of(&stat, &attr);
         let (node, found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told {
-            self.is_there(dir, name, &node, seen);
+            self.believe(dir, name, Some(&node), seen);
         }
         Ok(Some(found))
     }

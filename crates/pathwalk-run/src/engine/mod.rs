@@ -17,9 +17,13 @@
 //!
 //! Manual: seccomp_unotify(2).
 
+mod place;
+
+pub(crate) use place::{Base, Descriptor};
+
 use crate::{
     answer::socket::Sockets,
-    cookies::{Cookies, HostId, Known, of_thread},
+    cookies::{Cookies, HostId},
     cpu::Kept,
     credentials::Credentials,
     cwd::Remembered,
@@ -45,7 +49,7 @@ use crate::{
     watches::Watches,
     watchman::Watchman,
 };
-use pathwalk::{At, Errno, File, OpenFlags, Result, Task};
+use pathwalk::{Errno, File, Result, Task};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs, io,
@@ -165,33 +169,6 @@ impl Cloexec {
     }
 }
 
-/// Where a path of a call begins.
-#[derive(Clone)]
-pub(crate) enum Base {
-    /// At the root: the path is absolute.
-    Root,
-    /// At a directory of the tree.
-    Dir(Arc<Known>),
-}
-
-impl Base {
-    /// The same for the library.
-    pub(crate) fn at(&self) -> At<'_> {
-        match self {
-            Self::Root => At::Cwd,
-            Self::Dir(known) => At::Dir(&known.file),
-        }
-    }
-}
-
-/// What a descriptor of the program is.
-pub(crate) enum Descriptor {
-    /// A file of the tree, and the open file of the host that the program has of it.
-    Ours(Arc<Known>, OwnedFd),
-    /// Something else: a pipe, a socket, a terminal, or what it was given from outside.
-    Foreign(OwnedFd),
-}
-
 /// The supervisor.
 pub(crate) struct Engine {
     pub(crate) listener: Arc<Listener>,
@@ -256,13 +233,8 @@ pub(crate) struct Virtual {
     pub(crate) given: Given,
 }
 
-/// So many threads are known by a descriptor.
-const PIDFDS: usize = 256;
 /// Who is asked to end again within this time is asked once.
 const ONCE: Duration = Duration::from_millis(100);
-/// So many files are known to have no place.
-const STRANGERS: usize = 1024;
-
 impl Engine {
     pub(crate) fn new(
         (program, mut listener): (u32, Listener),
@@ -642,182 +614,6 @@ impl Engine {
         }
     }
 
-    /// Where a path begins that a call was given with a descriptor. An empty path is not said to be wrong here.
-    ///
-    /// # Errors
-    ///
-    /// - `EBADF`: there is no such descriptor.
-    /// - `ENOTDIR`: it is no file of the tree.
-    /// - `EACCES`: it is a directory of the host that was not given.
-    pub(crate) fn base(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
-        if path.first() != Some(&b'/') {
-            return self.directory(caller, fd, path);
-        }
-        self.still_waits(caller)?;
-        self.to_be_told(caller, &Base::Root, path);
-        caller.base.replace(Some((Base::Root, None)));
-        Ok(Base::Root)
-    }
-
-    fn to_be_told(&self, caller: &Caller, base: &Base, path: &[u8]) {
-        if self.trace.listens() {
-            caller.walked.borrow_mut().push((base.clone(), path.to_vec()));
-        }
-    }
-
-    /// The directory that a call was given with a path, also where the path is absolute.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::base`].
-    pub(crate) fn directory(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
-        let base = self.known_directory(caller, fd)?;
-        self.to_be_told(caller, &base, path);
-        Ok(base)
-    }
-
-    fn known_directory(&mut self, caller: &Caller, fd: i32) -> Result<Base> {
-        if fd == pathwalk::abi::AT_FDCWD {
-            let cwd = Base::Dir(self.cwd(caller)?);
-            caller.base.replace(Some((cwd.clone(), None)));
-            return Ok(cwd);
-        }
-        self.still_waits(caller)?;
-        match self.descriptor(caller, fd)? {
-            Descriptor::Ours(known, _) => Ok(Base::Dir(known)),
-            Descriptor::Foreign(fd) => {
-                let stat = crate::sys::answer(fs::fstat(&fd))?;
-                let directory =
-                    fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory;
-                Err(if directory { Errno::EACCES } else { Errno::ENOTDIR })
-            }
-        }
-    }
-
-    /// The current directory of a thread.
-    ///
-    /// # Errors
-    ///
-    /// - `EACCES`: it is a directory of the host that was not given.
-    /// - `ESRCH`: the thread does not wait any more.
-    pub(crate) fn cwd(&mut self, caller: &Caller) -> Result<Arc<Known>> {
-        let tid = caller.tid;
-        let found = match self.cwds.get(tid) {
-            Some(known) => Ok(known),
-            None => self.cwd_of(tid),
-        };
-        // What was read by the number is its own.
-        self.still_waits(caller)?;
-        found
-    }
-
-    fn cwd_of(&mut self, tid: u32) -> Result<Arc<Known>> {
-        let thread = self.thread(tid);
-        let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
-        // Before Linux 6.9 there is none of other threads than a process's first.
-        if let Ok(thread) = thread {
-            self.cwds.stands(tid, thread, &known);
-        }
-        Ok(known)
-    }
-
-    /// What a descriptor is.
-    ///
-    /// # Errors
-    ///
-    /// - `EBADF`: there is no such.
-    pub(crate) fn descriptor(&mut self, caller: &Caller, fd: i32) -> Result<Descriptor> {
-        let number = fd;
-        let fd = self.fetch(caller, number)?;
-        let stat = crate::sys::answer(fs::fstat(&fd))?;
-        Ok(
-            match self
-                .cookies
-                .get(HostId::of(&stat))
-                .or_else(|| self.adopt(caller.tid, number, &stat))
-            {
-                Some(known) => {
-                    caller.base.replace(Some((Base::Dir(Arc::clone(&known)), Some(stat))));
-                    Descriptor::Ours(known, fd)
-                }
-                None => Descriptor::Foreign(fd),
-            },
-        )
-    }
-
-    /// Finds the place of a file that the program has open and did not open by a path of the tree: what it was given, or the
-    /// other end of a terminal. It is that file if the tree has it by the name that the host has.
-    fn adopt(&mut self, tid: u32, number: i32, stat: &fs::Stat) -> Option<Arc<Known>> {
-        let id = HostId::of(stat);
-        let kind = fs::FileType::from_raw_mode(stat.st_mode);
-        let named = matches!(kind, fs::FileType::CharacterDevice | fs::FileType::RegularFile);
-        if !named || self.strangers.contains(&id) {
-            return None;
-        }
-        let link = format!("/proc/{tid}/fd/{number}");
-        let path = fs::readlink(link, Vec::new()).ok()?.into_bytes();
-        let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
-        // Whoever it is now, and whatever its root: it was given.
-        let task = self.people.as_ref().map_or(&self.task, |people| &people.first().task);
-        let place = task.openat(At::Cwd, &path, flags, 0).ok();
-        let place = place.filter(|place| path.first() == Some(&b'/') && is_on_host(place, id));
-        let Some(place) = place else {
-            if self.strangers.len() >= STRANGERS {
-                self.strangers.clear();
-            }
-            self.strangers.insert(id);
-            return None;
-        };
-        Some(self.cookies.know(id, &place))
-    }
-
-    /// Notes what an open file of the host stands for; not of what was opened by the link of a descriptor that leads to no place.
-    pub(crate) fn know(&mut self, id: HostId, file: &File) -> Option<Arc<Known>> {
-        if self.asker.is_stranger(id) { None } else { Some(self.cookies.know(id, file)) }
-    }
-
-    /// The open file of a descriptor of the thread's.
-    ///
-    /// # Errors
-    ///
-    /// - `EBADF`: there is no such.
-    pub(crate) fn fetch(&mut self, caller: &Caller, fd: i32) -> Result<OwnedFd> {
-        if fd < 0 {
-            return Err(Errno::EBADF);
-        }
-        if let Some(pidfd) = self.pidfds.get(&caller.tid) {
-            match process::descriptor(pidfd, fd) {
-                // It was another thread's, who is gone.
-                Err(Errno::ESRCH) => {}
-                answer => return answer,
-            }
-        }
-        let pidfd = self.new_thread(caller.tid)?;
-        self.still_waits(caller)?;
-        process::descriptor(&pidfd, fd)
-    }
-
-    /// A thread, as a descriptor.
-    ///
-    /// # Errors
-    ///
-    /// As [`process::thread`].
-    pub(crate) fn thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
-        match self.pidfds.get(&tid) {
-            Some(pidfd) if process::is_there(pidfd) => Ok(Arc::clone(pidfd)),
-            _ => self.new_thread(tid),
-        }
-    }
-
-    fn new_thread(&mut self, tid: u32) -> Result<Arc<OwnedFd>> {
-        if self.pidfds.len() >= PIDFDS {
-            self.pidfds.clear();
-        }
-        let pidfd = Arc::new(process::thread(tid)?);
-        self.pidfds.insert(tid, Arc::clone(&pidfd));
-        Ok(pidfd)
-    }
-
     /// Makes the library's umask the thread's, for a call that makes something.
     ///
     /// # Errors
@@ -861,12 +657,6 @@ pub(crate) fn install(
 fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
-/// Whether a place is that file of the host.
-fn is_on_host(place: &File, id: HostId) -> bool {
-    let host = place.host_place().ok().flatten();
-    host.is_some_and(|host| HostId::of_fd(host) == Ok(id))
-}
-
 fn how(status: i32) -> Ended {
     if libc::WIFSIGNALED(status) {
         Ended::Killed(libc::WTERMSIG(status))
