@@ -288,15 +288,21 @@ impl Shared {
         let node = self.node(inode)?;
         if let Some(watches) = self.believed() {
             watches.drain(&self.host);
-            if node.last_name().is_some_and(|(dir, name)| watches.knows(dir, &name, Some(&node))) {
+            let knows = |(dir, name): (u64, Box<[u8]>)| watches.knows(dir, &name, Some(&node));
+            if watches.tells_about(&node) && node.last_name().is_some_and(knows) {
                 return Ok(());
             }
         }
+        let itself = self.believed().and_then(|watches| watches.version(node.id));
         if let Some(open) = node.who_has_it_open(false) {
-            return self.refresh(inode, open.fd()).map(drop);
+            self.refresh(inode, open.fd())?;
+        } else {
+            let turn = node.turn();
+            show(&node, inode, turn, &self.look_at(&node)?);
         }
-        let turn = node.turn();
-        show(&node, inode, turn, &self.look_at(&node)?);
+        if let (Some(watches), Some(version)) = (self.believed(), itself) {
+            watches.fresh(node.id, version);
+        }
         Ok(())
     }
 

@@ -264,10 +264,11 @@ impl Watches {
         }
     }
 
-    /// Whether a name, and what it stands for, is as it was when the host was asked.
+    /// Whether a name stands for what it stood for when the host was asked, and that is as it was, but for the times, the size and the
+    /// links of a directory: see [`Watches::tells_about`].
     pub(crate) fn knows(&self, dir: u64, name: &[u8], node: Option<&Node>) -> bool {
         let known = self.table.lock().dirs.get(dir).and_then(|dir| dir.known.get(name));
-        known == Some(node.map(|node| node.id)) && node.is_none_or(|node| self.tells_about(node))
+        known == Some(node.map(|node| node.id)) && self.believed == Believed::All
     }
 
     /// Whether the attributes of a file are those that the cache has, as long as its name is known.
