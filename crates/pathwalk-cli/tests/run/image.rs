@@ -55,6 +55,22 @@ PATH=$d:$PATH; say link; bash -c 'exec -a other ./link one' | sed "s,$d,here,g";
     );
 }
 
+/// One signal tells of all who stopped since the last one; who is forgotten of them waits for ever. `sed` makes so many calls here that
+/// it is stopped too.
+#[test]
+fn who_stops_at_the_same_time_as_another_one_goes_on() {
+    same(
+        &["cc"],
+        &format!(
+            r##"cat > m.c <<'END'
+{SAYS}
+END
+d=/tmp/$$; mkdir $d; cc -o $d/program m.c; cd $d; export LC_ALL=C.UTF-8
+i=0; while [ $i -lt 100 ]; do i=$((i + 1)); ./program with | sed s,$d,here,g; done; cd /; rm -r $d"##
+        ),
+    );
+}
+
 #[test]
 fn a_process_that_names_itself_keeps_the_name() {
     same(

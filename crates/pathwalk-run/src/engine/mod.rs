@@ -201,6 +201,8 @@ pub(crate) struct Engine {
     program: u32,
     asked: Option<Instant>,
     ended: Option<Ended>,
+    /// Somebody reported, and others may have: one signal tells of them all, and it was taken.
+    more_reports: bool,
     /// Calls that are answered when another thread's exec is over.
     postponed: Vec<Notification>,
     /// Where listings are written before the program gets them.
@@ -279,6 +281,7 @@ impl Engine {
             program,
             asked: None,
             ended: None,
+            more_reports: false,
             postponed: Vec::new(),
             listing: Vec::new(),
             room: Room::default(),
@@ -321,6 +324,9 @@ impl Engine {
     /// Waits for a call, or for what else there is to be looked at; none where nobody is left. What was done by descriptors before the call
     /// is there to be told by then.
     fn next(&mut self) -> Option<News> {
+        if self.more_reports {
+            return Some(News { children: true, ..News::default() });
+        }
         let Self { listener, outside, watches, watchman, .. } = self;
         if watches.fd().is_some() || watchman.is_asked_first() {
             return self.ask();
@@ -404,6 +410,7 @@ impl Engine {
         while let Ok(Some((tid, report))) = ptrace::wait(None, false) {
             self.on_report(tid, report);
         }
+        self.more_reports = false;
     }
 
     /// Waits until somebody reports, for so long at most, and passes signals on meanwhile.
@@ -415,6 +422,7 @@ impl Engine {
         loop {
             self.outside.look_at_children();
             let report = ptrace::wait(None, false)?;
+            self.more_reports = report.is_some();
             if report.is_some() {
                 return Ok(report);
             }
