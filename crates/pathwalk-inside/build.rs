@@ -1,10 +1,14 @@
 //! Compiles the image: code without a library, without data, at one address.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{env, ffi::OsString, path::PathBuf, process::Command};
 
 fn main() {
     for file in ["build.rs", "image.ld", "src/image.rs", "src/layout.rs"] {
         println!("cargo::rerun-if-changed={file}");
+    }
+    let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+    if (target("OS"), target("ARCH")) != ("linux".into(), "x86_64".into()) {
+        return;
     }
     let path = |name: &str| PathBuf::from(env::var_os(name).expect("cargo sets it"));
     let (here, out) = (path("CARGO_MANIFEST_DIR"), path("OUT_DIR").join("image.bin"));
@@ -27,6 +31,11 @@ fn main() {
         &script,
     ] {
         rustc.args(["-C", option]);
+    }
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        let mut option = OsString::from("linker=");
+        option.push(linker);
+        rustc.arg("-C").arg(option);
     }
     rustc.arg("-o").arg(&out).arg(here.join("src/image.rs"));
     // Flags that are meant for the whole build are not meant for this.

@@ -144,7 +144,9 @@ impl Host {
 
     /// How many of them asked about files, and not only whether anything had happened.
     pub(crate) fn questions(&self) -> u64 {
-        self.calls() - self.looks.load(Relaxed)
+        // Each look is counted before it is a call.
+        let looks = self.looks.load(Relaxed);
+        self.calls().saturating_sub(looks)
     }
 
     /// Says that something that was known need not be so any more, before it is noted.

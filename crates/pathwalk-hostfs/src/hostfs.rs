@@ -130,6 +130,12 @@ impl HostFs {
         Ok(Arc::new(Self(Arc::new(shared))))
     }
 
+    /// Whether the file system that the directory is on tells by inotify(7) of all that happens there. Where it does not,
+    /// [`Coherence::Watched`] asks the host as [`Coherence::Strict`] does.
+    pub fn tells_all(&self) -> bool {
+        self.0.host.tells_all(self.0.root.as_fd()).unwrap_or(false)
+    }
+
     /// How many calls to the host were made.
     pub fn host_calls(&self) -> u64 {
         self.0.host.calls()

@@ -23,7 +23,7 @@ use crate::{
     cpu::Kept,
     engine::{Caller, Engine, Reply},
     mapped,
-    patch::RESTARTS,
+    patch::{self, RESTARTS},
     procfs,
     program::Program,
     sys::{process, ptrace},
@@ -54,6 +54,8 @@ pub(crate) struct Runs {
 
 /// With what a call may fail that was passed on: what says nothing of a file that the host has by that path.
 const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
+/// And such as may be of the file that was found: the call is made again, and that file run by a descriptor.
+const OF_WHAT_RUNS: [Errno; 2] = [Errno::ETXTBSY, Errno::EMFILE];
 
 impl Runs {
     /// Whether a process runs this, of which no instruction ran yet.
@@ -100,6 +102,8 @@ impl Engine {
         drop(kept);
         self.loads.runs_another(process);
         let script = !runs.before.is_empty();
+        // Another call may be under way; what was asked for that is not what is asked here.
+        self.after();
         let right = auxv::is_run_as(process, &path, &runs.before) == Ok(true)
             && (runs.is_run_by(process) || !script && self.runs_by_now(process, &path));
         if !right {
@@ -135,9 +139,11 @@ impl Engine {
         if let Ok(regs) = ptrace::registers(tid) {
             let answer = regs.rax.cast_signed();
             let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
-            let shown =
-                RESTARTS.contains(&answer) || errno.is_some_and(|errno| SHOWN.contains(&errno));
-            if !shown {
+            let one_of = |errnos: &[Errno]| errno.is_some_and(|errno| errnos.contains(&errno));
+            if one_of(&OF_WHAT_RUNS) {
+                self.patches.has_again(tid, 1);
+                let _ = ptrace::set_registers(tid, patch::again(regs));
+            } else if !RESTARTS.contains(&answer) && !one_of(&SHOWN) {
                 process::kill(tid, libc::SIGKILL);
             }
         }

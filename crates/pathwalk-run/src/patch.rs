@@ -94,7 +94,7 @@ impl Goal {
 /// With what an exec may fail that was put into registers, so that the thread sees it. What the file or the arguments that were given
 /// are the cause of was answered before; with another path, in another thread's hands, it would tell that the host has a file there.
 /// `EBADF` tells that another thread closed the descriptor, again and again.
-pub(crate) const EXEC_FAILS: [Errno; 5] =
+const EXEC_FAILS: [Errno; 5] =
     [Errno::ENOMEM, Errno::EAGAIN, Errno::ETXTBSY, Errno::EMFILE, Errno::EBADF];
 
 /// Calls of which a thread is seized, and one that makes others have a filter.
@@ -169,6 +169,20 @@ impl Patches {
         self.threads.remove(&tid);
         self.again.remove(&tid);
         self.passed.remove(&tid);
+    }
+
+    /// A thread makes its call again, for the how manieth time.
+    pub(crate) fn has_again(&mut self, tid: u32, tries: u32) {
+        if self.again.len() >= MOST_AGAIN {
+            // Who ended makes it no more.
+            self.again.retain(|&tid, _| !kin::is_ending(tid));
+        }
+        self.again.insert(tid, tries);
+    }
+
+    /// Whether a thread makes a call again.
+    pub(crate) fn is_again(&self, tid: u32) -> bool {
+        self.again.contains_key(&tid)
     }
 
     fn stage(&self, tid: u32) -> Option<Stage> {
@@ -642,16 +656,8 @@ impl Engine {
             return;
         }
         if answer == -i64::from(libc::EBADF) && patch.tries < MOST_TRIES {
-            let mut again = patch.before;
-            again.rax = again.orig_rax;
-            again.rip -= SYSCALL;
-            again.orig_rax = u64::MAX;
-            if self.patches.again.len() >= MOST_AGAIN {
-                // Who ended makes it no more.
-                self.patches.again.retain(|&tid, _| !kin::is_ending(tid));
-            }
-            self.patches.again.insert(tid, patch.tries + 1);
-            let _ = ptrace::set_registers(tid, again);
+            self.patches.has_again(tid, patch.tries + 1);
+            let _ = ptrace::set_registers(tid, again(patch.before));
             settle(tid, true, patch.mask);
             return;
         }
@@ -740,6 +746,14 @@ impl Engine {
     fn stands_in_the_tree(&self, tid: u32) -> Result<bool> {
         of_thread(tid, "cwd").map(|id| self.cookies.get(id).is_some())
     }
+}
+
+/// The registers of a thread that stopped behind its call, and is to make it again.
+pub(crate) fn again(mut regs: user_regs_struct) -> user_regs_struct {
+    regs.rax = regs.orig_rax;
+    regs.rip -= SYSCALL;
+    regs.orig_rax = u64::MAX;
+    regs
 }
 
 /// Lets a stopped thread see an answer, as if nothing else had been.

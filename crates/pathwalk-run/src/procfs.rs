@@ -737,7 +737,15 @@ struct Entry {
 fn is_inside(dir: &OwnedFd, name: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(name) else { return false };
     if text.parse() == Ok(inside::NUMBER) {
-        let link = fs::readlinkat(dir, name, Vec::new());
+        // In `fd` it is a link, in `fdinfo` a file.
+        let kind = fs::statat(dir, name, fs::AtFlags::SYMLINK_NOFOLLOW);
+        let kind = kind.map(|stat| fs::FileType::from_raw_mode(stat.st_mode));
+        let link = match kind {
+            Ok(fs::FileType::RegularFile) => {
+                fs::readlinkat(dir, format!("../fd/{text}"), Vec::new())
+            }
+            _ => fs::readlinkat(dir, name, Vec::new()),
+        };
         return link.is_ok_and(|link| link.to_bytes() == b"anon_inode:[eventpoll]");
     }
     let start = text.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());

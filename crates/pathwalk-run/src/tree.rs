@@ -169,21 +169,22 @@ fn mount(
                 ..HostOptions::default()
             };
             let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
-            let watched = || HostFs::with_options(dir, with(Coherence::Watched));
-            let fs = match coherence {
-                None | Some(Coherence::Watched) => {
-                    let fs = watched();
-                    let plain = *identities == Identities::Host;
-                    host = fs.clone().ok().map(|fs| (fs, (*writable, plain)));
-                    fs
+            let made = |coherence| HostFs::with_options(dir, with(coherence));
+            let (fs, watched) = match coherence {
+                Some(coherence) => (made(*coherence)?, *coherence == Coherence::Watched),
+                // Nobody may tell anything: the file system tells of nothing, or one may have so many queues of inotify(7).
+                None => {
+                    let strict = made(Coherence::Strict)?;
+                    let watched =
+                        if strict.tells_all() { made(Coherence::Watched).ok() } else { None };
+                    let tells = watched.is_some();
+                    (watched.unwrap_or(strict), tells)
                 }
-                Some(other) => HostFs::with_options(dir, with(*other)),
             };
-            // It may be that nobody tells anything: one may have so many queues of inotify(7), and none below another tree.
-            let fs = match (coherence, fs) {
-                (None, Err(_)) => HostFs::with_options(dir, with(Coherence::Strict)),
-                (_, fs) => fs,
-            }?;
+            if watched {
+                let plain = *identities == Identities::Host;
+                host = Some((Arc::clone(&fs), (*writable, plain)));
+            }
             (fs, flags)
         }
         What::Proc => (ProcView::new(asker.clone(), Arc::clone(knowns)), MountFlags::empty()),

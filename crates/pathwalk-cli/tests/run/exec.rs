@@ -72,6 +72,21 @@ fn scripts_in_a_read_only_mount_are_given_what_they_say_and_no_other_ones() {
     assert_eq!(said(attack.here.path(), &rewritten), "never\n");
 }
 
+/// The kernel does the call, and cannot.
+#[test]
+fn a_program_that_somebody_outside_writes_is_busy() {
+    let Some(attack) = Attack::new() else { return };
+    let (program, dir) = (attack.outside("program"), attack.outside.path().display());
+    fs::copy("/bin/true", &program).unwrap();
+    let writer = fs::OpenOptions::new().append(true).open(&program).unwrap();
+    let runs = |program: &str| format!("{program} 2> /dev/null; echo $?");
+    let bind = format!("{dir}:{dir}:ro");
+    let said = || said(attack.here.path(), &["--bind", &bind, "sh", "-c", &runs(&program)]);
+    assert_eq!(said(), "126\n");
+    drop(writer);
+    assert_eq!(said(), "0\n");
+}
+
 #[test]
 fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     let Some(attack) = Attack::new() else { return };

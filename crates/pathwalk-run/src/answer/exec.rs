@@ -185,6 +185,7 @@ fn exec(
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
             let passed = called.fd.is_none()
+                && !engine.patches.is_again(caller.tid)
                 && level <= 1
                 && is_passed(engine, &name, &program)?
                 && script.is_none_or(|script| is_passed(engine, &called.name, &script) == Ok(true));

@@ -27,7 +27,7 @@ const AT_ONCE: u64 = 256 << 10;
 /// So much one call copies at most.
 const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
-/// Its memory must stay readable for the supervisor, so it is only said.
+/// `PR_SET_SECCOMP`, `PR_SET_DUMPABLE`
 pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if caller.word(0) == libc::PR_SET_SECCOMP as u32 {
         seccomp(engine, caller)
@@ -39,10 +39,11 @@ pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// The kernel reads the filter; what it may not see any more is not made from there on.
 pub(crate) fn seccomp(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     engine.still_waits(caller)?;
-    engine.finds_no_more(caller);
+    engine.finds_no_more(caller)?;
     Ok(Reply::Pass)
 }
 
+/// Its memory must stay readable for the supervisor, so it is only said.
 pub(crate) fn set_dumpable(_: &mut Engine, caller: &Caller) -> Result<Reply> {
     if caller.args[1] <= 1 { Ok(Reply::Value(0)) } else { Err(Errno::EINVAL) }
 }

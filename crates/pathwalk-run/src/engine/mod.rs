@@ -431,7 +431,12 @@ impl Engine {
             let [_, orders, above] = match poll(&mut fds, most.as_ref()) {
                 Ok(0) => return Ok(None),
                 Ok(_) => fds.map(|fd| fd.revents()),
-                Err(_) => continue,
+                Err(io::Errno::INTR) => continue,
+                // Somebody took away what it takes to hear anything, as by prlimit(2).
+                Err(_) => {
+                    self.end_all();
+                    return Err(Errno::ECHILD);
+                }
             };
             if !orders.is_empty() || !above.is_empty() {
                 self.hear();

@@ -168,7 +168,9 @@ impl Engine {
             self.strangers.insert(id);
             return None;
         };
-        Some(self.cookies.know(id, &place))
+        let known = self.cookies.know(id, &place);
+        self.touched(id);
+        Some(known)
     }
 
     /// Notes what an open file of the host stands for; not of what was opened by the link of a descriptor that leads to no place.

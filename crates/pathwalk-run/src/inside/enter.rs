@@ -19,28 +19,27 @@ use crate::{
     engine::{Caller, Engine},
     kin,
     sys::{
-        memory,
+        memory, process,
         ptrace::{self, Report},
         seccomp::Notification,
     },
 };
 use pathwalk::{Errno, Result};
 use pathwalk_inside::{BASE, IMAGE_BYTES, TABLE_BYTES};
-use std::{
-    os::fd::AsFd,
-    time::{Duration, Instant},
-};
+use std::{os::fd::AsFd, time::Duration};
 
 /// The length of the instruction that makes a call.
 const SYSCALL: u64 = 2;
-/// After so long it is looked whether a thread that makes a call is still there, and after so long it is given up.
+/// After so long it is looked whether a thread that makes a call is still there, and after so many looks it is given up.
 const LOOK: Duration = Duration::from_millis(20);
-const LONG: Duration = Duration::from_secs(5);
+const MOST_LOOKS: u32 = 250;
 
 /// What is to be done to a process.
 struct Plan {
     /// Where the instruction is that made the call, and what makes calls.
     behind: u64,
+    /// That instruction makes the call that was made: who jumped there may have made another one.
+    leads: bool,
     /// The image is there already, for another library.
     again: bool,
     /// Where stubs are.
@@ -81,9 +80,10 @@ impl Engine {
         else {
             return Ok(None);
         };
+        let leads = sites::is_call(tid, call.behind - BOTH) == Some(call.nr);
         let changes = inside.sites.changes(tid, library, room)?;
         self.still_waits(caller)?;
-        Ok((changes.len() > 1).then_some(Plan { behind: call.behind, again, room, changes }))
+        Ok((changes.len() > 1).then_some(Plan { behind: call.behind, leads, again, room, changes }))
     }
 
     /// # Errors
@@ -142,7 +142,7 @@ impl Engine {
         });
         ptrace::set_signal_mask(tid, mask)?;
         let first = plan.behind - BOTH;
-        if changed.is_ok() && plan.changes.iter().any(|(at, _)| *at == first) {
+        if plan.leads && changed.is_ok() && plan.changes.iter().any(|(at, _)| *at == first) {
             regs.rip = first;
         }
         Ok(regs)
@@ -213,13 +213,9 @@ impl Engine {
     /// Waits until a thread stops in this way; whether it does. One that takes too long is killed: somebody else changed what it
     /// executes, or keeps it from executing.
     fn waits(&mut self, tid: u32, wanted: Report) -> bool {
-        let since = Instant::now();
+        let mut looks = 0;
         loop {
-            let report = self.next_report(Some(LOOK));
-            if since.elapsed() > LONG {
-                crate::sys::process::kill(tid, libc::SIGKILL);
-            }
-            match report {
+            match self.next_report(Some(LOOK)) {
                 Ok(Some((now, report))) if now == tid => match report {
                     report if report == wanted => return true,
                     // That its process is stopped does not keep it from what it does here, and holds again when it is let go.
@@ -232,7 +228,12 @@ impl Engine {
                 },
                 Ok(Some((now, report))) => self.on_report(now, report),
                 Ok(None) if kin::is_ending(tid) => return false,
-                Ok(None) => {}
+                Ok(None) => {
+                    looks += 1;
+                    if looks == MOST_LOOKS {
+                        process::kill(tid, libc::SIGKILL);
+                    }
+                }
                 Err(_) => return false,
             }
         }

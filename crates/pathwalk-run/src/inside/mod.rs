@@ -9,7 +9,8 @@
 //!
 //! Rules:
 //!
-//! 1. What is laid down was answered by the library, to the same call. In the process nothing is decided.
+//! 1. What is laid down was answered by the library, to the same call, or to the same one about a file beside it. In the process nothing is
+//!    decided.
 //! 2. It is laid down where the answer came of what is cached and believed alone: while it was found no file of the host was asked
 //!    about. So it stays as it is until the host tells of something, or something is changed in the tree.
 //! 3. What the host tells lies in a queue, before the call returns that it tells of. Who finds an answer that hangs on the host asks
@@ -37,7 +38,7 @@ use crate::{
     table::{Call, Group},
 };
 use ahead::Ahead;
-use pathwalk::{At, AtFlags, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
+use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
 };
@@ -215,6 +216,8 @@ impl Inside {
 
     /// A call is to be answered. What others did is noted first.
     fn before(&self) -> Before {
+        // What is heard of now nobody asked for before.
+        self.after();
         let mut ready = [const { std::mem::MaybeUninit::uninit() }; 2];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let quiet = epoll::wait(&self.news, &mut ready[..], Some(&at_once))
@@ -381,13 +384,22 @@ impl Engine {
 
     /// A thread is about to have a filter of its own, which knows nothing of the calls by which answers are found: its process finds none
     /// from here on, nor do those that come of it.
-    pub(crate) fn finds_no_more(&mut self, caller: &Caller) {
-        let has = || {
-            sites::areas(caller.tid).is_ok_and(|areas| sites::place(&areas) == sites::Place::Taken)
-        };
-        if self.inside.is_some() && has() {
+    ///
+    /// # Errors
+    ///
+    /// - `ENOMEM`: it may not be changed, or somebody else has changed what is there: it would be killed for what it does not make itself.
+    pub(crate) fn finds_no_more(&mut self, caller: &Caller) -> Result<()> {
+        let tid = caller.tid;
+        if self.inside.is_none() {
+            return Ok(());
+        }
+        match sites::areas(tid).map(|areas| sites::place(&areas)) {
+            Ok(sites::Place::Taken) => {
+                memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)
+            }
+            Ok(sites::Place::Lost) => Err(Errno::ENOMEM),
             // Who is gone finds none either.
-            let _ = memory::write_code(caller.tid, &[(BASE, &OFF)]);
+            Ok(sites::Place::Free) | Err(_) => Ok(()),
         }
     }
 

@@ -13,6 +13,9 @@ use std::collections::HashMap;
 
 /// `mov $N, %eax`
 const MOV: u8 = 0xb8;
+/// What extends an instruction to other registers: 0x40 to 0x4f.
+const REX: u8 = 0x40;
+const REX_BITS: u8 = 0xf0;
 /// `syscall`
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// `jmp` to an address that is told as a distance of 32 bits.
@@ -175,7 +178,7 @@ fn stub_of(nr: u32, behind: u64) -> [u8; STUB] {
 }
 
 /// The call that is made at an address, if it is one that can go by the image.
-fn is_call(tid: u32, at: u64) -> Option<u32> {
+pub(super) fn is_call(tid: u32, at: u64) -> Option<u32> {
     let bytes: [u8; BOTH as usize] = memory::read_exact(tid, at).ok()?;
     call_in(&bytes)
 }
@@ -183,6 +186,12 @@ fn is_call(tid: u32, at: u64) -> Option<u32> {
 fn call_in(bytes: &[u8]) -> Option<u32> {
     let nr = u32::from_le_bytes(bytes.get(1..5)?.try_into().ok()?);
     (bytes[0] == MOV && bytes.get(5..7)? == SYSCALL && CALLS.contains(&nr)).then_some(nr)
+}
+
+/// The same in a library's code. What stands before may make it `mov $N, %r8d`.
+fn call_at(code: &[u8], at: usize) -> Option<u32> {
+    let extended = at > 0 && code[at - 1] & REX_BITS == REX;
+    if extended { None } else { call_in(&code[at..]) }
 }
 
 /// Finds the calls in a library's code.
@@ -197,7 +206,7 @@ fn look_through(tid: u32, library: &Area) -> Result<Vec<(u64, u32)>> {
     }
     let first = usize::try_from(FIRST).unwrap_or(0);
     let ends = code.windows(2).enumerate().filter(|(at, two)| *two == SYSCALL && *at >= first);
-    let calls = ends.filter_map(|(at, _)| Some((at - first, call_in(&code[at - first..])?)));
+    let calls = ends.filter_map(|(at, _)| Some((at - first, call_at(&code, at - first)?)));
     // There is no room for more.
     Ok(calls.map(|(at, nr)| (at as u64, nr)).take(STUBS as usize / STUB).collect())
 }
@@ -221,6 +230,14 @@ mod tests {
 
     fn of_text(text: &[u8]) -> Vec<Area> {
         text.split(|&byte| byte == b'\n').filter_map(area).collect()
+    }
+
+    #[test]
+    fn a_call_is_that_of_its_own_instruction() {
+        // `mov $4, %eax; syscall`, and `mov $4, %r8d; syscall`
+        let plain = [0x90, 0xb8, 4, 0, 0, 0, 0x0f, 0x05];
+        let extended = [0x41, 0xb8, 4, 0, 0, 0, 0x0f, 0x05];
+        assert_eq!([plain, extended].map(|code| call_at(&code, 1)), [Some(4), None]);
     }
 
     #[test]

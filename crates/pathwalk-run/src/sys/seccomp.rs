@@ -4,7 +4,7 @@
 
 #![expect(unsafe_code, reason = "rustix has no seccomp")]
 
-use super::{answer, checked, last_errno};
+use super::{answer, checked};
 use libc::{
     SECCOMP_ADDFD_FLAG_SEND, SECCOMP_ADDFD_FLAG_SETFD, SECCOMP_FILTER_FLAG_NEW_LISTENER,
     SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, SECCOMP_IOCTL_NOTIF_ADDFD,
@@ -126,10 +126,11 @@ impl Listener {
 
     /// Whether the thread still waits for the answer: what was read of it by its number was its own.
     pub(crate) fn is_valid(&self, id: u64) -> bool {
-        // SAFETY: the kernel reads one number there.
-        unsafe {
-            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0
-        }
+        uninterrupted(|| {
+            // SAFETY: the kernel reads one number there.
+            unsafe { libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) }
+        })
+        .is_ok()
     }
 
     /// Answers a call with a value or an error.
@@ -157,10 +158,10 @@ impl Listener {
 
     fn respond(&self, resp: &seccomp_notif_resp) -> Result<()> {
         let resp = std::ptr::from_ref(resp);
-        // SAFETY: the kernel reads one `seccomp_notif_resp` there.
-        checked(i64::from(unsafe {
-            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, resp)
-        }))
+        uninterrupted(|| {
+            // SAFETY: the kernel reads one `seccomp_notif_resp` there.
+            unsafe { libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, resp) }
+        })
         .map(drop)
     }
 
@@ -201,11 +202,20 @@ impl Listener {
         let newfd_flags = if cloexec { libc::O_CLOEXEC as u32 } else { 0 };
         let srcfd = fd.as_raw_fd() as u32;
         let addfd = seccomp_notif_addfd { id, flags, srcfd, newfd, newfd_flags };
-        // SAFETY: the kernel reads one `seccomp_notif_addfd` there.
-        let number = unsafe {
-            libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const addfd)
-        };
-        if number < 0 { Err(last_errno()) } else { Ok(number.into()) }
+        uninterrupted(|| {
+            // SAFETY: the kernel reads one `seccomp_notif_addfd` there.
+            unsafe { libc::ioctl(self.fd.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const addfd) }
+        })
+    }
+}
+
+/// The answer of a call of the listener that nobody makes again if it is not done: this process was stopped while it waited for the lock.
+fn uninterrupted(call: impl Fn() -> i32) -> Result<i64> {
+    loop {
+        let answer = checked(call().into());
+        if answer != Err(Errno::EINTR) {
+            return answer;
+        }
     }
 }
 
