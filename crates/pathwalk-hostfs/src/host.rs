@@ -6,7 +6,7 @@
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
-use crate::options::Keeper;
+use crate::{let_go::let_go, options::Keeper};
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
     event::{Timespec, epoll},
@@ -74,6 +74,12 @@ pub(crate) struct News {
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
     _mounts: OwnedFd,
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        let_go(&mut self.queue);
+    }
 }
 
 impl News {

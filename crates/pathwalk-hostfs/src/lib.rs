@@ -27,6 +27,8 @@ mod watch;
 
 mod reach;
 
+mod let_go;
+
 mod node;
 
 mod attr;

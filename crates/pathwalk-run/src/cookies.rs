@@ -418,6 +418,9 @@ impl Cookies {
 
 impl Drop for Cookies {
     fn drop(&mut self) {
+        // The file system that shows processes has them too, and is in the tree that they are files of: none of them would ever go.
+        let known = std::mem::take(&mut *self.known.lock());
+        drop(known);
         // Nobody is left to be told.
         let _ = remove(&self.lock, &self.path);
     }
