@@ -67,8 +67,9 @@ pub struct Args {
     /// Receive each call and let the kernel go on with it, in no tree: what this takes alone
     #[arg(long, hide = true, conflicts_with_all = ["mount", "rootfs", "bind", "tmpfs", "uid", "gid", "groups", "cwd", "ro", "stats", "trace", "deny_trace"])]
     pass_all: bool,
-    /// After how many calls by one library a process finds answers by itself that were given before; 0 for never
-    #[arg(long, value_name = "CALLS", default_value_t = 12)]
+    /// After how many calls by one library a process finds answers by itself that were given before, and others of the same program from
+    /// the first call on; 0 for never
+    #[arg(long, value_name = "CALLS", default_value_t = 64)]
     inside: u32,
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -32,7 +32,7 @@ mod laid;
 pub(crate) mod sites;
 
 use crate::{
-    cookies::HostId,
+    cookies::{HostId, of_thread},
     engine::{Caller, Engine},
     sys::{answer, memory, seccomp::Notification},
     table::{Call, Group},
@@ -64,7 +64,7 @@ const KNOWN: usize = 1;
 const FIRST_HOST: usize = 2;
 /// Calls from so close by are taken for one library's.
 const LIBRARY_BITS: u32 = 21;
-/// So many threads are counted.
+/// So many threads are counted, and so many programs kept in mind.
 const MOST_COUNTED: usize = 1 << 10;
 /// Of so many files it is known that the program has had them open.
 const MOST_TOUCHED: usize = 1 << 16;
@@ -97,8 +97,10 @@ pub(crate) struct Inside {
     parts: HashMap<u64, Part>,
     /// How many calls a thread makes before its process finds answers by itself.
     after: u32,
-    /// How many it made from some place, roughly.
-    calls: HashMap<(u32, u64), u32>,
+    /// How many it made from some place, roughly, and which program it runs.
+    calls: HashMap<(u32, u64), (u32, Option<HostId>)>,
+    /// Programs of which a process made so many: others of the same find answers from the first call on.
+    callers: HashSet<HostId>,
     sites: Sites,
     /// Inode numbers of files that the program has had open; none where they are too many to be known.
     touched: Option<HashSet<u64>>,
@@ -163,6 +165,7 @@ impl Inside {
             parts: HashMap::new(),
             after,
             calls: HashMap::new(),
+            callers: HashSet::new(),
             sites: Sites::default(),
             touched: Some(HashSet::new()),
             laid: HashMap::new(),
@@ -256,9 +259,17 @@ impl Inside {
         if self.calls.len() >= MOST_COUNTED {
             self.calls.clear();
         }
-        let calls = self.calls.entry((call.tid, call.behind >> LIBRARY_BITS)).or_default();
+        let counted = self.calls.entry((call.tid, call.behind >> LIBRARY_BITS));
+        let (calls, program) = counted.or_insert_with(|| (0, of_thread(call.tid, "exe").ok()));
         *calls += 1;
-        *calls == self.after
+        let known = program.is_some_and(|program| self.callers.contains(&program));
+        if let (false, true, Some(program)) = (known, *calls == self.after, *program) {
+            if self.callers.len() >= MOST_COUNTED {
+                self.callers.clear();
+            }
+            self.callers.insert(program);
+        }
+        *calls == if known { 1 } else { self.after }
     }
 
     /// A file was opened: what it is read and written by, nobody hears of.
