@@ -57,10 +57,12 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
-    calls: AtomicU64,
-    /// Those among them that only asked whether anything had happened.
+    questions: AtomicU64,
+    /// Calls that only asked whether anything had happened.
     looks: AtomicU64,
     keeper: Option<Arc<dyn Keeper>>,
+    /// Queues are left to somebody else to close.
+    closes_later: bool,
     /// Where a thread finds its descriptors by their numbers, and which thread.
     numbers: OnceLock<(Pid, OwnedFd)>,
 }
@@ -70,6 +72,7 @@ pub(crate) struct Host {
 pub(crate) struct News {
     /// What happens in watched directories.
     queue: OwnedFd,
+    closes_later: bool,
     /// Ready where the queue is, or where something was mounted or unmounted.
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
@@ -78,7 +81,9 @@ pub(crate) struct News {
 
 impl Drop for News {
     fn drop(&mut self) {
-        let_go(&mut self.queue);
+        if self.closes_later {
+            let_go(&mut self.queue);
+        }
     }
 }
 
@@ -131,9 +136,9 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
 
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
-    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
-        let (calls, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
-        let host = Self { openat2, calls, looks, keeper, numbers };
+    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>, closes_later: bool) -> Self {
+        let (questions, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let host = Self { openat2, questions, looks, keeper, closes_later, numbers };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -145,14 +150,12 @@ impl Host {
 
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
-        self.calls.load(Relaxed)
+        self.questions() + self.looks.load(Relaxed)
     }
 
     /// How many of them asked about files, and not only whether anything had happened.
     pub(crate) fn questions(&self) -> u64 {
-        // Each look is counted before it is a call.
-        let looks = self.looks.load(Relaxed);
-        self.calls().saturating_sub(looks)
+        self.questions.load(Relaxed)
     }
 
     /// Says that something that was known need not be so any more, before it is noted.
@@ -165,12 +168,12 @@ impl Host {
     /// Makes a call that only asks whether anything happened.
     fn look<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
         self.looks.fetch_add(1, Relaxed);
-        self.call(call)
+        answer(call())
     }
 
     /// Makes a call.
     fn call<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
-        self.calls.fetch_add(1, Relaxed);
+        self.questions.fetch_add(1, Relaxed);
         answer(call())
     }
 
@@ -468,7 +471,7 @@ impl Host {
         let mut entries = fs::RawDir::new(dir, &mut buf);
         loop {
             if entries.is_buffer_empty() {
-                self.calls.fetch_add(1, Relaxed);
+                self.questions.fetch_add(1, Relaxed);
             }
             let Some(entry) = entries.next() else { return Ok(()) };
             let entry = answer(entry)?;
@@ -500,7 +503,7 @@ impl Host {
         {
             self.call(|| epoll::add(&ready, fd, epoll::EventData::new_u64(number), what))?;
         }
-        Ok(News { queue, ready, _mounts: mounts })
+        Ok(News { queue, closes_later: self.closes_later, ready, _mounts: mounts })
     }
 
     /// Whether the mount that is held is one of this process's mounts, of which [`Host::news`] tells.
@@ -577,7 +580,6 @@ impl Host {
         let mut events = inotify::Reader::new(&news.queue, &mut buf);
         for _ in 0..MOST_EVENTS {
             if events.is_buffer_empty() {
-                self.calls.fetch_add(1, Relaxed);
                 self.looks.fetch_add(1, Relaxed);
             }
             match events.next() {
@@ -639,7 +641,7 @@ mod tests {
         for name in ["one", "other"] {
             std::fs::write(path(name), name).expect("room");
         }
-        let host = Host::new(true, None);
+        let host = Host::new(true, None, false);
         let reopened = |held: &File| {
             let fd = host.reopen(held.as_fd(), OFlags::RDONLY).expect("it is open");
             let mut text = String::new();

@@ -85,7 +85,7 @@ impl HostFs {
     /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is watched: the user has as many queues as one may have; there is no /proc.
     pub fn with_options(path: impl AsRef<[u8]>, options: HostOptions) -> Result<Arc<Self>> {
         let source = path.as_ref().to_vec();
-        let host = Host::new(options.openat2, options.keeper.clone());
+        let host = Host::new(options.openat2, options.keeper.clone(), options.closes_later);
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::IDMAP;

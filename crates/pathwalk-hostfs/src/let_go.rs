@@ -48,11 +48,10 @@ mod tests {
     use rustix::fs::inotify;
     use std::time::{Duration, Instant};
 
-    /// One user may have 128 queues, if nobody said otherwise; most of these are closed meanwhile.
     #[test]
     fn what_is_let_go_is_closed() {
-        for _ in 0..1000 {
-            let Ok(mut queue) = inotify::init(inotify::CreateFlags::CLOEXEC) else { continue };
+        for _ in 0..20 {
+            let mut queue = inotify::init(inotify::CreateFlags::CLOEXEC).expect("it can be made");
             inotify::add_watch(&queue, "/", inotify::WatchFlags::CREATE).expect("it can watch");
             let_go(&mut queue);
         }

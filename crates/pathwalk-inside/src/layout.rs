@@ -154,7 +154,8 @@ impl Key<'_> {
         let hash = head.into_iter().chain(words(self.text)).fold(0, |hash: u64, word| {
             (hash.rotate_left(5) ^ word).wrapping_mul(0x51_7c_c1_b7_27_22_0a_95)
         });
-        // The lower bits of a product know little of the upper ones. Nothing has the hash 0.
+        // The lower bits of a product know nothing of the upper ones, where the ends of most names are. Nothing has the hash 0.
+        let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (hash ^ (hash >> 32)) | 1 << 63
     }
 

@@ -245,6 +245,18 @@ mod tests {
         found.holds().then(|| (found.result(), bytes))
     }
 
+    /// Names that differ in their ends alone do not drive each other out.
+    #[test]
+    fn a_directory_of_like_names_is_found() {
+        let mut table = Table::new().expect("memory");
+        let names: Vec<_> = (0..4000).map(|n| format!("/a/directory/of/file{n}")).collect();
+        for (result, name) in (0..).zip(&names) {
+            table.put(&key(name.as_bytes()), &Answer { result, written: b"", parts: &[] });
+        }
+        let found = names.iter().filter(|name| read(&table, &key(name.as_bytes())).is_some());
+        assert!(found.count() > 3900);
+    }
+
     #[test]
     fn what_was_put_is_found_until_what_it_hangs_on_changes() {
         let mut table = Table::new().expect("memory");

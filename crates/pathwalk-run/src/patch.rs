@@ -568,6 +568,7 @@ impl Engine {
         // Whatever the thread was about that had the number is over.
         self.patches.forget(process);
         self.forget_called_in(process);
+        self.counts_anew(process);
         self.cwds.moved();
         if let Some(passed) = passed {
             self.passed(process, passed);

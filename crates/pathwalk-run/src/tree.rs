@@ -166,6 +166,7 @@ fn mount(
                 special: true,
                 watches: WATCHES,
                 keeper: keeper.clone().filter(|_| coherence == Coherence::Watched),
+                closes_later: true,
                 ..HostOptions::default()
             };
             let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
@@ -175,8 +176,8 @@ fn mount(
                 // Nobody may tell anything: the file system tells of nothing, or one may have so many queues of inotify(7).
                 None => {
                     let strict = made(Coherence::Strict)?;
-                    let watched =
-                        if strict.tells_all() { made(Coherence::Watched).ok() } else { None };
+                    let watches = strict.tells_all();
+                    let watched = if watches { made(Coherence::Watched).ok() } else { None };
                     let tells = watched.is_some();
                     (watched.unwrap_or(strict), tells)
                 }
@@ -245,26 +246,28 @@ fn coarse_time() -> Timespec {
 /// The tree that there is without a word said: the host's, read-only, with memory of its own at `/tmp` and `/dev/shm` and the
 /// current directory writable.
 pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
-    let mut specs = vec![host("/", "/", false)];
+    let mut specs = vec![host("/", "/", false, None)];
     for at in mounts_of_host() {
         // What is below memory is hidden by that; of `/proc` there is another view.
         let below = |dir: &str| at == Path::new(dir) || at.starts_with(dir);
         if at != Path::new("/") && !below("/proc") && !below("/tmp") && !below("/dev/shm") {
-            specs.push(host(&at, &at, false));
+            // Little is asked about there, and each watched mount takes a queue of inotify(7), of which a user has few.
+            let devices = ["/dev", "/sys", "/run"].iter().any(|dir| below(dir));
+            specs.push(host(&at, &at, false, devices.then_some(Coherence::Strict)));
         }
     }
     specs.push(Spec { what: What::Proc, at: b"/proc".to_vec() });
     specs.extend(memories());
     if cwd != Path::new("/") {
-        specs.push(host(cwd, cwd, !read_only));
+        specs.push(host(cwd, cwd, !read_only, None));
     }
     specs
 }
 
 /// The tree in a directory of the host that is to be the root.
 pub(crate) fn rootfs_tree(root: Spec) -> Vec<Spec> {
-    let mut specs =
-        vec![root, Spec { what: What::Proc, at: b"/proc".to_vec() }, host("/dev", "/dev", false)];
+    let dev = host("/dev", "/dev", false, Some(Coherence::Strict));
+    let mut specs = vec![root, Spec { what: What::Proc, at: b"/proc".to_vec() }, dev];
     specs.extend(memories());
     specs
 }
@@ -278,9 +281,14 @@ fn memories() -> impl Iterator<Item = Spec> {
         .map(|at| Spec { what: What::Mem { size: None, mode: None }, at: at.as_bytes().to_vec() })
 }
 
-fn host(dir: impl AsRef<Path>, at: impl AsRef<Path>, writable: bool) -> Spec {
+fn host(
+    dir: impl AsRef<Path>,
+    at: impl AsRef<Path>,
+    writable: bool,
+    coherence: Option<Coherence>,
+) -> Spec {
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
-    let (dir, coherence) = (bytes(dir.as_ref()), None);
+    let dir = bytes(dir.as_ref());
     let what = What::Host { dir, writable, coherence, identities: None };
     Spec { what, at: bytes(at.as_ref()) }
 }

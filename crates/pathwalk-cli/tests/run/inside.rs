@@ -129,6 +129,25 @@ fn who_looks_at_all_files_of_a_directory_finds_most() {
     assert!(some + 800 < all, "{some} of {all}");
 }
 
+/// Of a program of which one process made many calls the next ones make few, by way of the library, which may lie close to the interpreter
+/// that was seen first.
+#[test]
+fn what_is_known_to_make_many_calls_finds_answers_at_once() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    // What is called so may be a script.
+    let program = said(Command::new("python3").args(["-c", "import sys; print(sys.executable)"]));
+    let heard = |times: &str| {
+        let script = format!("for n in {times}; do {} -c 'import json, re'; done", program.trim());
+        let mut command = in_the_tree(here.path(), &["--stats", "sh", "-c", &script]);
+        calls(&text(&command.output().unwrap().stderr), "newfstatat")
+    };
+    let (one, eight) = (heard("1"), heard("1 2 3 4 5 6 7 8"));
+    assert!(eight < 4 * one, "{eight} of eight, {one} of one");
+}
+
 /// A program that tells what a path is, after each line that it is sent.
 struct Teller {
     child: Child,

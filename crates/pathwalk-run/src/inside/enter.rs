@@ -26,13 +26,15 @@ use crate::{
 };
 use pathwalk::{Errno, Result};
 use pathwalk_inside::{BASE, IMAGE_BYTES, TABLE_BYTES};
-use std::{os::fd::AsFd, time::Duration};
+use std::{ops::Range, os::fd::AsFd, time::Duration};
 
 /// The length of the instruction that makes a call.
 const SYSCALL: u64 = 2;
 /// After so long it is looked whether a thread that makes a call is still there, and after so many looks it is given up.
 const LOOK: Duration = Duration::from_millis(20);
 const MOST_LOOKS: u32 = 250;
+/// So many other reports of such a thread are heard.
+const MOST_OTHERS: u32 = 1000;
 
 /// What is to be done to a process.
 struct Plan {
@@ -42,7 +44,8 @@ struct Plan {
     leads: bool,
     /// The image is there already, for another library.
     again: bool,
-    /// Where stubs are.
+    /// The code whose calls are led there, and where stubs are.
+    library: Range<u64>,
     room: u64,
     /// The stubs and the jumps.
     changes: Vec<(u64, Vec<u8>)>,
@@ -52,7 +55,13 @@ impl Engine {
     /// Has the process of a call find answers by itself; whether the call is made anew. The call waits on where it is not.
     pub(super) fn enter(&mut self, caller: &Caller, call: &Notification) -> bool {
         match self.plan(caller, call) {
-            Ok(Some(plan)) => self.go_in(caller, &plan).is_ok(),
+            Ok(Some(plan)) => {
+                let gone = self.go_in(caller, &plan).is_ok();
+                if let (true, Some(inside)) = (gone, &mut self.inside) {
+                    inside.has_entered(call, plan.library);
+                }
+                gone
+            }
             _ => false,
         }
     }
@@ -81,9 +90,10 @@ impl Engine {
             return Ok(None);
         };
         let leads = sites::is_call(tid, call.behind - BOTH) == Some(call.nr);
-        let changes = inside.sites.changes(tid, library, room)?;
+        let changes = inside.sites.changes(tid, library, room, again)?;
         self.still_waits(caller)?;
-        Ok((changes.len() > 1).then_some(Plan { behind: call.behind, leads, again, room, changes }))
+        let (behind, library) = (call.behind, library.start..library.end);
+        Ok((changes.len() > 1).then_some(Plan { behind, leads, again, library, room, changes }))
     }
 
     /// # Errors
@@ -213,19 +223,26 @@ impl Engine {
     /// Waits until a thread stops in this way; whether it does. One that takes too long is killed: somebody else changed what it
     /// executes, or keeps it from executing.
     fn waits(&mut self, tid: u32, wanted: Report) -> bool {
-        let mut looks = 0;
+        let (mut looks, mut others) = (0, 0);
         loop {
             match self.next_report(Some(LOOK)) {
-                Ok(Some((now, report))) if now == tid => match report {
-                    report if report == wanted => return true,
-                    // That its process is stopped does not keep it from what it does here, and holds again when it is let go.
-                    Report::Stopped | Report::Call => drop(ptrace::cont_to_call(tid, 0)),
-                    Report::Signal(signal) => drop(ptrace::cont_to_call(tid, signal)),
-                    Report::Gone(_) | Report::Execed => {
-                        self.on_report(now, report);
-                        return false;
+                Ok(Some((now, report))) if now == tid => {
+                    // Somebody who stops it again and again keeps all others from being answered.
+                    others += 1;
+                    if others == MOST_OTHERS {
+                        process::kill(tid, libc::SIGKILL);
                     }
-                },
+                    match report {
+                        report if report == wanted => return true,
+                        // That its process is stopped does not keep it from what it does here, and holds again when it is let go.
+                        Report::Stopped | Report::Call => drop(ptrace::cont_to_call(tid, 0)),
+                        Report::Signal(signal) => drop(ptrace::cont_to_call(tid, signal)),
+                        Report::Gone(_) | Report::Execed => {
+                            self.on_report(now, report);
+                            return false;
+                        }
+                    }
+                }
                 Ok(Some((now, report))) => self.on_report(now, report),
                 Ok(None) if kin::is_ending(tid) => return false,
                 Ok(None) => {

@@ -49,6 +49,7 @@ use rustix::{
 use sites::Sites;
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     os::fd::OwnedFd,
     sync::{
         Arc,
@@ -97,8 +98,8 @@ pub(crate) struct Inside {
     parts: HashMap<u64, Part>,
     /// How many calls a thread makes before its process finds answers by itself.
     after: u32,
-    /// How many it made from some place, roughly, and which program it runs.
-    calls: HashMap<(u32, u64), (u32, Option<HostId>)>,
+    /// How many it made from some place, roughly.
+    calls: HashMap<(u32, u64), Counted>,
     /// Programs of which a process made so many: others of the same find answers from the first call on.
     callers: HashSet<HostId>,
     sites: Sites,
@@ -110,6 +111,18 @@ pub(crate) struct Inside {
     ahead: Option<Ahead>,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
+}
+
+/// What is known of a thread's calls from a place.
+#[derive(Debug)]
+struct Counted {
+    calls: u32,
+    /// What the thread's process runs.
+    program: Option<HostId>,
+    /// Before so many it is not tried again.
+    next: u32,
+    /// The library whose calls are found by the process already.
+    entered: Range<u64>,
 }
 
 /// Who is told by a directory of the host.
@@ -130,6 +143,11 @@ impl Keeper for Told {
     fn has_asked(&self) -> bool {
         self.asks.load(Relaxed) && self.asked.load(Relaxed)
     }
+}
+
+/// Where a call is counted.
+fn place_of_call(call: &Notification) -> (u32, u64) {
+    (call.tid, call.behind >> LIBRARY_BITS)
 }
 
 /// What was so before a call was answered.
@@ -259,17 +277,42 @@ impl Inside {
         if self.calls.len() >= MOST_COUNTED {
             self.calls.clear();
         }
-        let counted = self.calls.entry((call.tid, call.behind >> LIBRARY_BITS));
-        let (calls, program) = counted.or_insert_with(|| (0, of_thread(call.tid, "exe").ok()));
-        *calls += 1;
-        let known = program.is_some_and(|program| self.callers.contains(&program));
-        if let (false, true, Some(program)) = (known, *calls == self.after, *program) {
+        let counted = self.calls.entry(place_of_call(call));
+        let counted = counted.or_insert_with(|| Counted {
+            calls: 0,
+            program: of_thread(call.tid, "exe").ok(),
+            next: 1,
+            entered: 0..0,
+        });
+        if counted.entered.contains(&call.behind) {
+            return false;
+        }
+        counted.calls += 1;
+        let program = counted.program.filter(|_| counted.calls >= self.after);
+        if let Some(program) = program.filter(|program| !self.callers.contains(program)) {
             if self.callers.len() >= MOST_COUNTED {
                 self.callers.clear();
             }
             self.callers.insert(program);
         }
-        *calls == if known { 1 } else { self.after }
+        let known = counted.program.is_some_and(|program| self.callers.contains(&program));
+        let is_due = (known || counted.calls >= self.after) && counted.calls >= counted.next;
+        if is_due {
+            counted.next = counted.calls.saturating_mul(2);
+        }
+        is_due
+    }
+
+    /// The process of a call finds the answers of this library's calls from here on; another library may lie close by.
+    fn has_entered(&mut self, call: &Notification, library: Range<u64>) {
+        if let Some(counted) = self.calls.get_mut(&place_of_call(call)) {
+            (counted.calls, counted.next, counted.entered) = (0, 1, library);
+        }
+    }
+
+    /// A thread runs another program, as this process.
+    fn runs_another(&mut self, tid: u32) {
+        self.calls.retain(|(other, _), _| *other != tid);
     }
 
     /// A file was opened: what it is read and written by, nobody hears of.
@@ -404,14 +447,23 @@ impl Engine {
         if self.inside.is_none() {
             return Ok(());
         }
-        match sites::areas(tid).map(|areas| sites::place(&areas)) {
-            Ok(sites::Place::Taken) => {
+        let areas = match sites::areas(tid) {
+            // Who is gone finds none either.
+            Err(Errno::ESRCH) => return Ok(()),
+            areas => areas.map_err(|_| Errno::ENOMEM)?,
+        };
+        match sites::place(&areas) {
+            sites::Place::Taken => {
                 memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)
             }
-            Ok(sites::Place::Lost) => Err(Errno::ENOMEM),
-            // Who is gone finds none either.
-            Ok(sites::Place::Free) | Err(_) => Ok(()),
+            sites::Place::Lost if sites::has_code_at(&areas, BASE) => Err(Errno::ENOMEM),
+            sites::Place::Lost | sites::Place::Free => Ok(()),
         }
+    }
+
+    /// A thread runs another program, as this process: what it called before is none of that one's.
+    pub(crate) fn counts_anew(&mut self, tid: u32) {
+        self.inside.iter_mut().for_each(|inside| inside.runs_another(tid));
     }
 
     /// A file was opened that the host has.

@@ -5,7 +5,7 @@
 
 use crate::{
     kin,
-    sys::{memory, read_told},
+    sys::{errno_of, memory, read_told},
 };
 use pathwalk::{Errno, Result};
 use pathwalk_inside::{BASE, CALLS, IMAGE_BYTES, TABLE_BYTES};
@@ -50,8 +50,12 @@ pub(crate) struct Area {
 /// # Errors
 ///
 /// - `ESRCH`: it is gone.
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it could not be looked at.
 pub(crate) fn areas(tid: u32) -> Result<Vec<Area>> {
-    let maps = read_told(format!("/proc/{tid}/maps")).map_err(|_| Errno::ESRCH)?;
+    let maps = read_told(format!("/proc/{tid}/maps")).map_err(|error| match errno_of(&error) {
+        Errno::ENOENT => Errno::ESRCH,
+        errno => errno,
+    })?;
     Ok(maps.split(|&byte| byte == b'\n').filter_map(area).collect())
 }
 
@@ -112,6 +116,11 @@ pub(crate) fn place(areas: &[Area]) -> Place {
     }
 }
 
+/// Whether there is code of a file at an address.
+pub(super) fn has_code_at(areas: &[Area], address: u64) -> bool {
+    library(areas, address).is_some()
+}
+
 /// A library, by its file and the length of its code.
 type Library = (Vec<u8>, u64);
 
@@ -131,6 +140,7 @@ impl Sites {
         tid: u32,
         library: &Area,
         room: u64,
+        again: bool,
     ) -> Result<Vec<(u64, Vec<u8>)>> {
         let key = (library.file.clone(), library.end - library.start);
         // The file may have been written anew.
@@ -144,6 +154,10 @@ impl Sites {
                     self.0.clear();
                 }
                 let found = look_through(tid, library)?;
+                // In a process that has the image they may be led there already.
+                if again && found.is_empty() {
+                    return Ok(Vec::new());
+                }
                 self.0.entry(key).insert_entry(found).into_mut()
             }
         };
@@ -288,7 +302,7 @@ mod tests {
         let mut sites = Sites::default();
         let room = start - 1000;
         for _ in 0..2 {
-            let changes = sites.changes(tid, &area, room).expect("it is there");
+            let changes = sites.changes(tid, &area, room, false).expect("it is there");
             let at: Vec<u64> = changes.iter().map(|(at, _)| *at).collect();
             assert_eq!(at, [room, start + 100, start + 4090]);
             let distance = i32::from_le_bytes(changes[2].1[1..].try_into().expect("four bytes"));
@@ -296,7 +310,7 @@ mod tests {
             assert_eq!(changes[0].1[STUB..STUB + 5], [MOV, 6, 1, 0, 0]);
         }
         code[100] = 0x90;
-        let changes = sites.changes(tid, &area, room).expect("it is there");
+        let changes = sites.changes(tid, &area, room, false).expect("it is there");
         assert_eq!(std::hint::black_box(&code).len(), 5000);
         assert_eq!(changes.len(), 2);
     }
