@@ -18,9 +18,6 @@ use libc::user_regs_struct;
 use pathwalk::Result;
 use std::collections::HashMap;
 
-/// The length of the instruction that makes a call.
-const SYSCALL: u64 = 2;
-
 /// A call: its number, and its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
@@ -129,7 +126,7 @@ impl Engine {
 
 /// Has a thread that stopped behind a call make another one by the same instruction.
 fn behind(tid: u32, call: Call) -> Result<Stage> {
-    begin(tid, call, ptrace::registers(tid)?.rip - SYSCALL, ptrace::signal_mask(tid)?)
+    begin(tid, call, ptrace::registers(tid)?.rip - ptrace::SYSCALL, ptrace::signal_mask(tid)?)
 }
 
 /// Puts a call into the registers of a stopped thread, which makes it by the instruction there.

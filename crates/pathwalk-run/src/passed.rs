@@ -23,7 +23,7 @@ use crate::{
     cpu::Kept,
     engine::{Caller, Engine, Reply},
     mapped,
-    patch::{self, RESTARTS},
+    patch::RESTARTS,
     procfs,
     program::Program,
     sys::{process, ptrace},
@@ -138,11 +138,11 @@ impl Engine {
         // Who is killed has none.
         if let Ok(regs) = ptrace::registers(tid) {
             let answer = regs.rax.cast_signed();
-            let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+            let errno = ptrace::errno_in(answer);
             let one_of = |errnos: &[Errno]| errno.is_some_and(|errno| errnos.contains(&errno));
             if one_of(&OF_WHAT_RUNS) {
                 self.patches.has_again(tid, 1);
-                let _ = ptrace::set_registers(tid, patch::again(regs));
+                let _ = ptrace::set_registers(tid, ptrace::again(regs));
             } else if !RESTARTS.contains(&answer) && !one_of(&SHOWN) {
                 process::kill(tid, libc::SIGKILL);
             }

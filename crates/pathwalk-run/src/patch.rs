@@ -54,8 +54,6 @@ use std::{
     time::Duration,
 };
 
-/// The length of the instruction that makes a call.
-const SYSCALL: u64 = 2;
 /// After so long it is looked whether who is waited for is still there: that it ended is told late where others have to be waited for
 /// first.
 const LOOK: Duration = Duration::from_millis(20);
@@ -364,7 +362,7 @@ impl Engine {
             change(&mut regs);
             // It returns from no call that could be made again.
             regs.orig_rax = u64::MAX;
-            regs.rip -= SYSCALL;
+            regs.rip -= ptrace::SYSCALL;
             ptrace::set_signal_mask(tid, u64::MAX)?;
             ptrace::set_registers(tid, regs)?;
             let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
@@ -649,7 +647,7 @@ impl Engine {
         if RESTARTS.contains(&answer) {
             let mut again = regs;
             again.rax = patch.goal.nr().into();
-            again.rip -= SYSCALL;
+            again.rip -= ptrace::SYSCALL;
             again.orig_rax = u64::MAX;
             patch.stage = Stage::Before;
             self.patches.threads.insert(tid, patch);
@@ -658,14 +656,14 @@ impl Engine {
         }
         if answer == -i64::from(libc::EBADF) && patch.tries < MOST_TRIES {
             self.patches.has_again(tid, patch.tries + 1);
-            let _ = ptrace::set_registers(tid, again(patch.before));
+            let _ = ptrace::set_registers(tid, ptrace::again(patch.before));
             settle(tid, true, patch.mask);
             return;
         }
         let right = match patch.goal {
             Goal::Chdir => answer != 0 || self.stands_in_the_tree(tid) == Ok(true),
             Goal::Exec(..) | Goal::Load(..) => {
-                let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+                let errno = ptrace::errno_in(answer);
                 errno.is_some_and(|errno| {
                     EXEC_FAILS.contains(&errno) || patch.refused == Some(errno)
                 })
@@ -686,7 +684,7 @@ impl Engine {
         let mut regs = patch.before;
         (regs.rax, regs.rdi) = (libc::SYS_close as u64, number as u64);
         regs.orig_rax = u64::MAX;
-        regs.rip -= SYSCALL;
+        regs.rip -= ptrace::SYSCALL;
         patch.stage = Stage::Closes(answer, Close::Before);
         self.patches.threads.insert(tid, patch);
         let _ = ptrace::set_registers(tid, regs).and_then(|()| ptrace::cont_to_call(tid, 0));
@@ -747,14 +745,6 @@ impl Engine {
     fn stands_in_the_tree(&self, tid: u32) -> Result<bool> {
         of_thread(tid, "cwd").map(|id| self.cookies.get(id).is_some())
     }
-}
-
-/// The registers of a thread that stopped behind its call, and is to make it again.
-pub(crate) fn again(mut regs: user_regs_struct) -> user_regs_struct {
-    regs.rax = regs.orig_rax;
-    regs.rip -= SYSCALL;
-    regs.orig_rax = u64::MAX;
-    regs
 }
 
 /// Lets a stopped thread see an answer, as if nothing else had been.

@@ -173,14 +173,11 @@ fn mount(
             let made = |coherence| HostFs::with_options(dir, with(coherence));
             let (fs, watched) = match coherence {
                 Some(coherence) => (made(*coherence)?, *coherence == Coherence::Watched),
-                // Nobody may tell anything: the file system tells of nothing, or one may have so many queues of inotify(7).
-                None => {
-                    let strict = made(Coherence::Strict)?;
-                    let watches = strict.tells_all();
-                    let watched = if watches { made(Coherence::Watched).ok() } else { None };
-                    let tells = watched.is_some();
-                    (watched.unwrap_or(strict), tells)
-                }
+                None => match made(Coherence::Watched) {
+                    Ok(fs) if fs.tells_all() => (fs, true),
+                    // Nobody tells anything: its file system does not, or one may have so many queues of inotify(7).
+                    _ => (made(Coherence::Strict)?, false),
+                },
             };
             if watched {
                 let plain = *identities == Identities::Host;

@@ -129,6 +129,23 @@ fn who_looks_at_all_files_of_a_directory_finds_most() {
     assert!(some + 800 < all, "{some} of {all}");
 }
 
+/// What a process has to find answers is in no list of its descriptors.
+#[test]
+fn what_answers_are_found_by_is_not_listed() {
+    if !can_run(&["bash"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    let says = |script: &str| {
+        said(
+            in_the_tree(here.path(), &["--inside", "1", "bash", "-c", script]).stdin(Stdio::null()),
+        )
+    };
+    assert!(says("readlink /proc/$$/fd/1021").contains("eventpoll"), "it has it");
+    let listed = says("ls /proc/self/fd /proc/$$/fd /proc/self/fdinfo /proc/$$/fdinfo");
+    assert!(listed.contains('0') && !listed.contains("1021"), "{listed}");
+}
+
 /// Of a program of which one process made many calls the next ones make few, by way of the library, which may lie close to the interpreter
 /// that was seen first.
 #[test]

@@ -28,8 +28,6 @@ use pathwalk::{Errno, Result};
 use pathwalk_inside::{BASE, IMAGE_BYTES, TABLE_BYTES};
 use std::{ops::Range, os::fd::AsFd, time::Duration};
 
-/// The length of the instruction that makes a call.
-const SYSCALL: u64 = 2;
 /// After so long it is looked whether a thread that makes a call is still there, and after so many looks it is given up.
 const LOOK: Duration = Duration::from_millis(20);
 const MOST_LOOKS: u32 = 250;
@@ -138,9 +136,7 @@ impl Engine {
         plan: &Plan,
         number: Result<i64>,
     ) -> Result<libc::user_regs_struct> {
-        let mut regs = ptrace::registers(tid)?;
-        (regs.rax, regs.rip) = (regs.orig_rax, plan.behind - SYSCALL);
-        regs.orig_rax = u64::MAX;
+        let mut regs = ptrace::again(ptrace::registers(tid)?);
         let Ok(number) = number else { return Ok(regs) };
         let mask = ptrace::signal_mask(tid)?;
         ptrace::set_signal_mask(tid, u64::MAX)?;
@@ -216,7 +212,7 @@ impl Engine {
             }
         }
         let answer = ptrace::registers(tid)?.rax.cast_signed();
-        let errno = i32::try_from(-answer).ok().and_then(Errno::from_raw);
+        let errno = ptrace::errno_in(answer);
         errno.map_or(Ok(answer), Err)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     answer,
     cookies::Known,
     engine::{Base, Caller, Engine, Reply},
-    sys::seccomp::Notification,
+    sys::{ptrace, seccomp::Notification},
     table::Handler,
 };
 use pathwalk::{
@@ -261,7 +261,7 @@ fn key_of(call: &Notification, caller: &Caller) -> Option<OwnKey> {
 
 /// Whether an answer is of a kind that stays: an opening that gives a descriptor is none.
 fn stays(call: &Notification, caller: &Caller, answered: i64) -> bool {
-    let errno = i32::try_from(-answered).ok().and_then(Errno::from_raw);
+    let errno = ptrace::errno_in(answered);
     let of_path = errno.is_some_and(|errno| OF_PATHS.contains(&errno));
     let flags = match call.nr {
         OPEN => caller.word(1),

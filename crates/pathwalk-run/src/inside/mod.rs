@@ -456,7 +456,7 @@ impl Engine {
             sites::Place::Taken => {
                 memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)
             }
-            sites::Place::Lost if sites::has_code_at(&areas, BASE) => Err(Errno::ENOMEM),
+            sites::Place::Lost if sites::library(&areas, BASE).is_some() => Err(Errno::ENOMEM),
             sites::Place::Lost | sites::Place::Free => Ok(()),
         }
     }

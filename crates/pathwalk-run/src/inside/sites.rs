@@ -116,11 +116,6 @@ pub(crate) fn place(areas: &[Area]) -> Place {
     }
 }
 
-/// Whether there is code of a file at an address.
-pub(super) fn has_code_at(areas: &[Area], address: u64) -> bool {
-    library(areas, address).is_some()
-}
-
 /// A library, by its file and the length of its code.
 type Library = (Vec<u8>, u64);
 

@@ -15,6 +15,22 @@ const EVENT_STOP: i32 = 128;
 /// What a stop at a call shows as its signal (`PTRACE_O_TRACESYSGOOD`).
 const CALL: i32 = libc::SIGTRAP | 0x80;
 
+/// The length of the instruction that makes a call.
+pub(crate) const SYSCALL: u64 = 2;
+
+/// The registers of a thread that stopped behind its call, and is to make it again.
+pub(crate) fn again(mut regs: user_regs_struct) -> user_regs_struct {
+    (regs.rax, regs.rip) = (regs.orig_rax, regs.rip - SYSCALL);
+    // It returns from no call that could be made again.
+    regs.orig_rax = u64::MAX;
+    regs
+}
+
+/// With what a call failed that answered this.
+pub(crate) fn errno_in(answer: i64) -> Option<Errno> {
+    i32::try_from(-answer).ok().and_then(Errno::from_raw)
+}
+
 /// Why a thread that is traced reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
