@@ -6,7 +6,7 @@
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
-use crate::{let_go::let_go, options::Keeper};
+use crate::{let_go::leave_behind, options::Keeper};
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
 use rustix::{
     event::{Timespec, epoll},
@@ -61,8 +61,6 @@ pub(crate) struct Host {
     /// Calls that only asked whether anything had happened.
     looks: AtomicU64,
     keeper: Option<Arc<dyn Keeper>>,
-    /// Queues are left to somebody else to close.
-    closes_later: bool,
     /// Where a thread finds its descriptors by their numbers, and which thread.
     numbers: OnceLock<(Pid, OwnedFd)>,
 }
@@ -72,19 +70,10 @@ pub(crate) struct Host {
 pub(crate) struct News {
     /// What happens in watched directories.
     queue: OwnedFd,
-    closes_later: bool,
     /// Ready where the queue is, or where something was mounted or unmounted.
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
     _mounts: OwnedFd,
-}
-
-impl Drop for News {
-    fn drop(&mut self) {
-        if self.closes_later {
-            let_go(&mut self.queue);
-        }
-    }
 }
 
 impl News {
@@ -92,6 +81,11 @@ impl News {
     /// first, and once.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.queue.as_fd()
+    }
+
+    /// This process is about to end: see [`HostFs::ends`](crate::HostFs::ends).
+    pub(crate) fn ends(&self) {
+        leave_behind(self.queue.as_fd());
     }
 }
 
@@ -136,9 +130,9 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
 
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
-    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>, closes_later: bool) -> Self {
+    pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
         let (questions, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
-        let host = Self { openat2, questions, looks, keeper, closes_later, numbers };
+        let host = Self { openat2, questions, looks, keeper, numbers };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -503,7 +497,7 @@ impl Host {
         {
             self.call(|| epoll::add(&ready, fd, epoll::EventData::new_u64(number), what))?;
         }
-        Ok(News { queue, closes_later: self.closes_later, ready, _mounts: mounts })
+        Ok(News { queue, ready, _mounts: mounts })
     }
 
     /// Whether the mount that is held is one of this process's mounts, of which [`Host::news`] tells.
@@ -641,7 +635,7 @@ mod tests {
         for name in ["one", "other"] {
             std::fs::write(path(name), name).expect("room");
         }
-        let host = Host::new(true, None, false);
+        let host = Host::new(true, None);
         let reopened = |held: &File| {
             let fd = host.reopen(held.as_fd(), OFlags::RDONLY).expect("it is open");
             let mut text = String::new();

@@ -82,10 +82,10 @@ impl HostFs {
     /// # Errors
     ///
     /// - those of [`HostFs::new`].
-    /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is watched: the user has as many queues as one may have; there is no /proc.
-    pub fn with_options(path: impl AsRef<[u8]>, options: HostOptions) -> Result<Arc<Self>> {
+    /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is to be watched and its file system tells of all: the user has as many queues as one may have; there is no /proc.
+    pub fn with_options(path: impl AsRef<[u8]>, mut options: HostOptions) -> Result<Arc<Self>> {
         let source = path.as_ref().to_vec();
-        let host = Host::new(options.openat2, options.keeper.clone(), options.closes_later);
+        let host = Host::new(options.openat2, options.keeper.clone());
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::IDMAP;
@@ -95,6 +95,10 @@ impl HostFs {
         features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
         let opened = host.open_dir(root.as_fd(), OFlags::empty());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
+        let tells_all = || host.tells_all(root.as_fd()).unwrap_or(false);
+        if options.coherence == Coherence::Watched && !tells_all() {
+            options.coherence = Coherence::Strict;
+        }
         if options.coherence != Coherence::Exclusive {
             features |= Features::REVALIDATE | Features::LOOKUP_MANY | Features::GETATTR;
             features.set(Features::EACH_NAME, options.coherence == Coherence::Watched);
@@ -130,12 +134,6 @@ impl HostFs {
         Ok(Arc::new(Self(Arc::new(shared))))
     }
 
-    /// Whether the file system that the directory is on tells by inotify(7) of all that happens there. Where it does not,
-    /// [`Coherence::Watched`] asks the host as [`Coherence::Strict`] does.
-    pub fn tells_all(&self) -> bool {
-        self.0.host.tells_all(self.0.root.as_fd()).unwrap_or(false)
-    }
-
     /// How many calls to the host were made.
     pub fn host_calls(&self) -> u64 {
         self.0.host.calls()
@@ -148,7 +146,7 @@ impl HostFs {
     }
 
     /// A descriptor that is ready (`POLLIN`) when others did something in a watched directory that was not noted yet; none where nobody is
-    /// to tell of that. Of what is mounted and unmounted `/proc/self/mountinfo` tells.
+    /// to tell of that, or the file system that this is on does not tell by inotify(7) of all that happens. Of what is mounted and unmounted `/proc/self/mountinfo` tells.
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.0.watches().map(Watches::news)
     }
@@ -157,6 +155,14 @@ impl HostFs {
     pub fn hear(&self) {
         if let Some(watches) = self.0.watches() {
             watches.drain(&self.0.host);
+        }
+    }
+
+    /// This process is about to end. Who closes a queue of inotify(7) waits some 10 ms: it is left to a worker of the kernel. For who
+    /// does not drop the file system, which would take what is cached apart.
+    pub fn ends(&self) {
+        if let Some(watches) = self.0.watches() {
+            watches.ends();
         }
     }
 

@@ -22,16 +22,17 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-/// Leaves a descriptor that is about to be closed to somebody else, and puts one there instead that is closed at once. Where that cannot
-/// be done it stays there.
-pub(crate) fn let_go(fd: &mut OwnedFd) {
-    if let Ok(end) = leave_behind(fd.as_fd()) {
-        *fd = end;
+/// Leaves to somebody else to close what this process, which is about to end, has by a descriptor. Where that cannot be done it closes it
+/// itself.
+pub(crate) fn leave_behind(fd: BorrowedFd<'_>) {
+    if let Ok(end) = put_away(fd) {
+        // It is looked for what nobody receives when this is closed: after the descriptor, which has a lower number.
+        std::mem::forget(end);
     }
 }
 
 /// Puts a descriptor where nobody receives it, as soon as what is given back is closed.
-fn leave_behind(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn put_away(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let (one, other) =
         socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let left = [other.as_fd(), fd];
@@ -49,15 +50,16 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn what_is_let_go_is_closed() {
+    fn what_is_put_away_is_closed() {
         for _ in 0..20 {
-            let mut queue = inotify::init(inotify::CreateFlags::CLOEXEC).expect("it can be made");
+            let queue = inotify::init(inotify::CreateFlags::CLOEXEC).expect("it can be made");
             inotify::add_watch(&queue, "/", inotify::WatchFlags::CREATE).expect("it can watch");
-            let_go(&mut queue);
+            let end = put_away(queue.as_fd()).expect("it can be");
+            drop((queue, end));
         }
-        let (mut reader, writer) = rustix::pipe::pipe().expect("it can be made");
-        let_go(&mut reader);
-        drop(reader);
+        let (reader, writer) = rustix::pipe::pipe().expect("it can be made");
+        let end = put_away(reader.as_fd()).expect("it can be");
+        drop((reader, end));
         let since = Instant::now();
         // Until nobody can read there any more.
         while rustix::io::write(&writer, b"x") != Err(io::Errno::PIPE) {

@@ -60,16 +60,13 @@ pub struct HostOptions {
     pub special: bool,
     /// Walk by openat2(2) where the host has it. Else every name is a call of its own; it is as safe.
     pub openat2: bool,
-    /// A queue of inotify(7) is closed by a worker of the kernel, some 10 ms later, and not by who drops the file system, whom that
-    /// would take so long. It counts until then. For who is about to end.
-    pub closes_later: bool,
     /// Who is told before it is noted what others did, where the host tells of it.
     pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2, nothing
-    /// closed later, no keeper.
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2, no
+    /// keeper.
     fn default() -> Self {
         Self {
             coherence: Coherence::Exclusive,
@@ -79,7 +76,6 @@ impl Default for HostOptions {
             watches: 8192,
             special: false,
             openat2: true,
-            closes_later: false,
             keeper: None,
         }
     }

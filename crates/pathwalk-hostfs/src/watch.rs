@@ -193,6 +193,11 @@ impl Watches {
         self.news.fd()
     }
 
+    /// This process is about to end.
+    pub(crate) fn ends(&self) {
+        self.news.ends();
+    }
+
     /// Notes all that has happened.
     pub(crate) fn drain(&self, host: &Host) {
         self.table.lock().drain(host, &self.news);
@@ -477,7 +482,7 @@ mod tests {
 
     #[test]
     fn no_more_names_than_that_are_known() {
-        let host = Host::new(true, None, false);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");
@@ -499,7 +504,7 @@ mod tests {
     /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.
     #[test]
     fn who_has_the_same_number_is_told_all_the_same() {
-        let host = Host::new(true, None, false);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");
@@ -521,7 +526,7 @@ mod tests {
     /// The host may take as long as it likes to watch a directory: meanwhile others are watched, and no more.
     #[test]
     fn nobody_waits_for_who_is_watched() {
-        let host = Host::new(true, None, false);
+        let host = Host::new(true, None);
         let watches = Watches::new(&host, Believed::All, 8).expect("it can watch");
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");

@@ -101,7 +101,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
         asker.find_inside();
     }
     let made = tree::make(&specs, &owner, &asker, &cookies.knowns(), inside.as_mut());
-    let (_vfs, mut task) = made.map_err(|error| error.to_string())?;
+    let (tree, mut task) = made.map_err(|error| error.to_string())?;
     let virtual_ = credentials.map(|credentials| {
         Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })
     });
@@ -129,6 +129,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
         engine::serve(launched, task, virtual_, cookies, asker, (trace, inside), outside);
     // Standard error may be closed.
     let _ = std::io::stderr().write_all(trace.sums().as_bytes());
+    tree.ends();
     Ok(ended)
 }
 

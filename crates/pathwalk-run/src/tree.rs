@@ -21,6 +21,22 @@ use std::{
 /// So many directories of each mount are watched.
 const WATCHES: usize = 1 << 15;
 
+/// What the program's paths lead through.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    vfs: Arc<Vfs>,
+    /// The directories of the host that are mounted in it.
+    hosts: Vec<Arc<HostFs>>,
+}
+
+impl Tree {
+    /// This process is about to end. Nothing is taken apart, which takes long and gives back what the kernel takes back anyway.
+    pub(crate) fn ends(self) {
+        self.hosts.iter().for_each(|host| host.ends());
+        std::mem::forget(self.vfs);
+    }
+}
+
 /// What could not be mounted, and why.
 #[derive(Debug)]
 pub(crate) struct TreeError {
@@ -86,7 +102,7 @@ pub(crate) fn make(
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
     mut inside: Option<&mut Inside>,
-) -> Result<(Arc<Vfs>, Task), TreeError> {
+) -> Result<(Tree, Task), TreeError> {
     let config = config();
     let bare = MemFs::builder().root_mode(0o755).memfd().build();
     let vfs = Vfs::new(config, bare).map_err(|errno| TreeError {
@@ -96,20 +112,21 @@ pub(crate) fn make(
     })?;
     let mut task = vfs.task(Cred::root());
     asker.set_task(task.number());
+    let mut tree = Tree { vfs, hosts: Vec::new() };
     for spec in specs {
-        mount(&mut task, spec, owner, (asker, knowns), inside.as_deref_mut()).map_err(|errno| {
-            TreeError {
-                spec: match &spec.what {
-                    What::Mem { .. } => b"mem".to_vec(),
-                    What::Host { dir, .. } => dir.clone(),
-                    What::Proc => b"proc".to_vec(),
-                },
-                at: spec.at.clone(),
-                errno,
-            }
+        let mounted = mount(&mut task, spec, owner, (asker, knowns), inside.as_deref_mut());
+        let host = mounted.map_err(|errno| TreeError {
+            spec: match &spec.what {
+                What::Mem { .. } => b"mem".to_vec(),
+                What::Host { dir, .. } => dir.clone(),
+                What::Proc => b"proc".to_vec(),
+            },
+            at: spec.at.clone(),
+            errno,
         })?;
+        tree.hosts.extend(host);
     }
-    Ok((vfs, task))
+    Ok((tree, task))
 }
 
 /// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself.
@@ -135,14 +152,15 @@ fn config() -> Config {
     config
 }
 
+/// Mounts this, and gives what it is where that is a directory of the host.
 fn mount(
     task: &mut Task,
     spec: &Spec,
     owner: &Owner,
     (asker, knowns): (&Asker, &crate::cookies::Knowns),
     mut inside: Option<&mut Inside>,
-) -> Result<()> {
-    let mut host = None;
+) -> Result<Option<Arc<HostFs>>> {
+    let (mut host, mut told) = (None, None);
     let (fs, flags): (Arc<dyn FileSystem>, _) = match &spec.what {
         What::Mem { size, mode } => {
             let mut builder = MemFs::builder().memfd();
@@ -166,23 +184,20 @@ fn mount(
                 special: true,
                 watches: WATCHES,
                 keeper: keeper.clone().filter(|_| coherence == Coherence::Watched),
-                closes_later: true,
                 ..HostOptions::default()
             };
             let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
             let made = |coherence| HostFs::with_options(dir, with(coherence));
-            let (fs, watched) = match coherence {
-                Some(coherence) => (made(*coherence)?, *coherence == Coherence::Watched),
-                None => match made(Coherence::Watched) {
-                    Ok(fs) if fs.tells_all() => (fs, true),
-                    // Nobody tells anything: its file system does not, or one may have so many queues of inotify(7).
-                    _ => (made(Coherence::Strict)?, false),
-                },
+            let fs = match coherence {
+                Some(coherence) => made(*coherence)?,
+                // One may have so many queues of inotify(7).
+                None => made(Coherence::Watched).or_else(|_| made(Coherence::Strict))?,
             };
-            if watched {
+            if fs.news().is_some() {
                 let plain = *identities == Identities::Host;
-                host = Some((Arc::clone(&fs), (*writable, plain)));
+                told = Some((Arc::clone(&fs), (*writable, plain)));
             }
+            host = Some(Arc::clone(&fs));
             (fs, flags)
         }
         What::Proc => (ProcView::new(asker.clone(), Arc::clone(knowns)), MountFlags::empty()),
@@ -193,14 +208,14 @@ fn mount(
         make_directory(task, &spec.at, &owner.cred)?;
         task.mount(fs, &spec.at, flags)?;
     }
-    match (inside, host, &spec.what) {
+    match (inside, told, &spec.what) {
         (Some(inside), Some((fs, writable)), _) => {
             inside.mounted_host(task, &spec.at, fs, writable)
         }
         (Some(inside), None, What::Mem { .. }) => inside.mounted_memory(task, &spec.at),
         _ => {}
     }
-    Ok(())
+    Ok(host)
 }
 
 /// What is mounted at the root hides all that was mounted before, and is the task's root from then on.

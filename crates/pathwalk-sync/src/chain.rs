@@ -134,6 +134,12 @@ impl<'a> View<'a> {
         let head = self.heads.get(self.size.bucket(hash)).next() & !LOCK;
         Chain { slots, at: head, left: STEPS }
     }
+
+    /// Brings the head of the chain of `hash` towards the processor: somebody is about to walk it.
+    #[inline(always)]
+    pub fn prefetch(self, hash: u64) {
+        self.heads.prefetch(self.size.bucket(hash));
+    }
 }
 
 /// A walk along a chain: stands on a slot, or at the end.

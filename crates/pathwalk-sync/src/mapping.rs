@@ -75,6 +75,21 @@ impl<'a, T> Slots<'a, T> {
         unsafe { self.values.get_unchecked(index) }
     }
 
+    /// Brings the value at `index`, modulo the length, towards the processor, which goes on meanwhile.
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[expect(unsafe_code, reason = "an instruction that the language has no other word for")]
+    pub fn prefetch(self, index: u32) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the address is of a value; to prefetch reads and writes nothing that the program can see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self.get(index)).cast()) }
+    }
+
+    /// Does nothing: it is a hint only.
+    #[inline(always)]
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    pub fn prefetch(self, _index: u32) {}
+
     /// All values from the one at `index`, modulo the length.
     #[inline(always)]
     pub fn from(self, index: u32) -> &'a [T] {

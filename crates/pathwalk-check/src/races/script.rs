@@ -24,6 +24,8 @@
 //! - What is in the tree is named by `m` or by `h1`, which no call moves; by `n` it is only looked at.
 //! - Files are not opened there, as who has one open for writing keeps a map away, as long as that is.
 //! - Whoever writes at that moment keeps it away too: see [`Script::without_map`].
+//! - Owners are changed by `m`, which has no map: to find a file and to ask the map are two steps, and root may rename the
+//!   file before the one and give the map before the other.
 
 use super::{DONE, Outcome};
 use crate::{
@@ -426,6 +428,7 @@ impl Drawing<'_> {
             4 | 5 => Call::Mknodat { path, mode: Octal(S_IFREG | self.mode()), dev: Int(0) },
             6 => {
                 let id = Int(if self.rng.bool() { 0 } else { 1000 });
+                let path = place(&format!("m/{name}"));
                 Call::Fchownat { path, uid: id, gid: Int(-1), flags: none }
             }
             7 => Call::Unlinkat { path, flags: none },

@@ -28,6 +28,14 @@ pub(crate) struct Tables<'a> {
     pub(crate) secret: Secret,
 }
 
+impl Tables<'_> {
+    /// Says that a child is about to be looked for.
+    #[inline(always)]
+    pub(crate) fn expect(&self, child: &Dentry) {
+        self.view.prefetch(child.key.get());
+    }
+}
+
 impl Vfs {
     /// The tables as they are now.
     #[inline(always)]

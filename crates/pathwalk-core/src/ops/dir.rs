@@ -238,12 +238,14 @@ impl Vfs {
         true
     }
 
-    /// Lists a directory from the cache, newest first: below the cookie that was listed last.
+    /// Lists a directory from the cache, newest first: below the cookie that was listed last. Who lists mostly asks for what
+    /// was listed next, and would wait for each name's chain.
     fn list_complete(&self, id: DentryId, position: &mut Position, out: &mut Dirents<'_>) {
         if !self.list_dots(id, position, out) || position.offset == END {
             return;
         }
         let directory = self.dentry(id);
+        let tables = self.tables();
         let _guard = directory.lockref.lock(lock::DENTRY);
         let mut at = self.resume(id, position);
         while at != DentryId::NONE {
@@ -255,6 +257,7 @@ impl Vfs {
                 let cookie = dentry.cookie.get();
                 let Some(room) = out.begin(ino, cookie, kind, dentry.name_len()) else { return };
                 self.copy_name_to(dentry, room);
+                tables.expect(dentry);
                 *position = Position { offset: cookie, hint: at };
             }
             at = next;
