@@ -108,6 +108,15 @@ fn acl_permission_check(
     if lacks(class) == 0 { Ok(rule) } else { Err(rule) }
 }
 
+/// The rule that decides whatever the access ACL says, if one does. Of several that grant it is not told which is the first.
+fn whatever_the_acl(owner: Owner, access: Access, who: &Subject<'_>) -> Option<Result<Rule, Rule>> {
+    // For the owner, and where its mask lets nothing through, it is not looked at.
+    if who.owns(owner.uid) || owner.mode & S_IRWXG == 0 {
+        return Some(decide(owner, NO_ACL, access, who));
+    }
+    capability(owner, access, who).map(Ok)
+}
+
 fn capability(owner: Owner, access: Access, who: &Subject<'_>) -> Option<Rule> {
     let directory = owner.mode & S_IFMT == S_IFDIR;
     let read_search =
@@ -177,7 +186,15 @@ impl Vfs {
         }
         let rule = match self.try_decide(inode, owner, flags, access, who) {
             Verdict::Rule(rule) => rule.map_err(|_| Errno::EACCES)?,
-            Verdict::Changed | Verdict::Unknown => self.generic_permission(inode, access, who)?,
+            Verdict::Changed => self.generic_permission(inode, access, who)?,
+            // Who may search is asked again and again, and mostly answered by a flag that says that there is no ACL: so that is found out.
+            Verdict::Unknown if access.contains(Access::EXEC) => {
+                self.generic_permission(inode, access, who)?
+            }
+            Verdict::Unknown => match whatever_the_acl(owner, access, who) {
+                Some(rule) => rule.map_err(|_| Errno::EACCES)?,
+                None => self.generic_permission(inode, access, who)?,
+            },
         };
         self.security_inode_permission(inode, access, who)?;
         Ok(rule)
@@ -334,6 +351,29 @@ mod tests {
             (0o100_777, subject(11, 21), Ok(Rule::Everyone)),
         ] {
             assert_eq!(decide(owner(mode), NO_ACL, Access::all(), &who), want, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn an_acl_that_decides_nothing_need_not_be_known() {
+        let subject = |fsuid, caps| Subject {
+            fsuid,
+            fsgid: 20,
+            groups: &[],
+            caps,
+            security: 0,
+            task: 0,
+            idmap: None,
+        };
+        let (none, all) = (CapSet::empty(), CapSet::FULL);
+        for (mode, who, want) in [
+            (0o100_640, subject(10, none), Some(Ok(Rule::Owner))),
+            (0o100_244, subject(10, none), Some(Err(Rule::Owner))),
+            (0o100_604, subject(11, none), Some(Err(Rule::Group))),
+            (0o100_644, subject(11, none), None),
+            (0o100_644, subject(0, all), Some(Ok(Rule::CapDacReadSearch))),
+        ] {
+            assert_eq!(whatever_the_acl(owner(mode), Access::READ, &who), want, "{mode:o}");
         }
     }
 

@@ -11,7 +11,7 @@ use pathwalk_core::{Attr, InodeRef, fs::CachedName};
 use rustix::fs::{Statx, StatxAttributes};
 use std::{
     mem::replace,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -311,6 +311,33 @@ impl Shared {
         let Some(watches) = self.believed() else { return Ok(None) };
         watches.drain(&self.host);
         Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
+    }
+
+    /// Watches a directory that was just found; its attributes as they are told from then on.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the host answers.
+    pub(crate) fn watch_found(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        node: &Node,
+    ) -> Result<Option<Attr>> {
+        let Some(watches) = self.believed() else { return Ok(None) };
+        let held = Arc::new(self.spare(|| self.host.open_path(dir, name))?);
+        let stat = self.host.statx(held.as_fd(), b"")?;
+        if Ident::of(&stat) != node.ident {
+            return Ok(None);
+        }
+        // Who finds a directory mostly enters it next.
+        self.keep_at_hand(node, &held);
+        let Some(version) = watches.watch_new(&self.host, node.id, held.as_fd(), &stat) else {
+            return Ok(None);
+        };
+        let attr = self.attr(&self.host.statx(held.as_fd(), b"")?, held.as_fd())?;
+        watches.fresh(node.id, version);
+        Ok(Some(attr))
     }
 
     /// Whether all that becomes of a file is told of the directory in which it was found: what has other names can be changed by

@@ -54,11 +54,13 @@ impl HostFile {
     ) -> Result<Arc<Self>> {
         let held = fs.reach_node(node)?;
         let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
+        let nonblock = OFlags::from_bits_retain(flags.bits() as u32) & OFlags::NONBLOCK;
         let stands_in = kind != node.kind();
         let fd = fs.spare(|| match kind {
             _ if stands_in => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::Directory => {
-                fs.unnoted(told & OFlags::NOATIME, |flags| fs.host.open_dir(held.as_fd(), flags))
+                let told = (told & OFlags::NOATIME) | nonblock;
+                fs.unnoted(told, |flags| fs.host.open_dir(held.as_fd(), flags))
             }
             FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::CharDevice | FileType::BlockDevice
@@ -67,8 +69,7 @@ impl HostFile {
                 fs.reopen(held.as_fd(), OFlags::PATH)
             }
             FileType::CharDevice | FileType::BlockDevice => {
-                let nonblock = flags.bits() as u32 & OFlags::NONBLOCK.bits();
-                fs.reopen(held.as_fd(), told | OFlags::from_bits_retain(nonblock))
+                fs.reopen(held.as_fd(), told | nonblock)
             }
             FileType::Regular => match fs.reopen(held.as_fd(), told) {
                 Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told),

@@ -63,6 +63,8 @@ pub(crate) struct Host {
     keeper: Option<Arc<dyn Keeper>>,
     /// Where a thread finds its descriptors by their numbers, and which thread.
     numbers: OnceLock<(Pid, OwnedFd)>,
+    /// The file system of the root, which is held and stays, and whether it tells of all that happens there.
+    root: OnceLock<(u64, bool)>,
 }
 
 /// By what the host tells of what others do.
@@ -128,11 +130,17 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
     format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
 }
 
+/// The number of a file's device.
+fn device_of(stat: &Statx) -> u64 {
+    fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
+}
+
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
     pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
-        let (questions, looks, numbers) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
-        let host = Self { openat2, questions, looks, keeper, numbers };
+        let (questions, looks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (numbers, root) = (OnceLock::new(), OnceLock::new());
+        let host = Self { openat2, questions, looks, keeper, numbers, root };
         let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
         Self { openat2: has, ..host }
     }
@@ -517,9 +525,20 @@ impl Host {
 
     /// Whether inotify tells of all that happens to the names in a directory that is held. What is encrypted changes its names where
     /// a key is given or taken away.
-    pub(crate) fn tells_all(&self, dir: BorrowedFd<'_>) -> Result<bool> {
-        let encrypted = self.statx(dir, b"")?.stx_attributes.contains(StatxAttributes::ENCRYPTED);
-        Ok(!encrypted && TELLS_ALL.contains(&(self.statfs(dir)?.f_type as u64)))
+    pub(crate) fn tells_all(&self, stat: &Statx, dir: BorrowedFd<'_>) -> Result<bool> {
+        let encrypted = stat.stx_attributes.contains(StatxAttributes::ENCRYPTED);
+        Ok(!encrypted
+            && match self.root.get() {
+                Some(&(device, tells)) if device == device_of(stat) => tells,
+                _ => TELLS_ALL.contains(&(self.statfs(dir)?.f_type as u64)),
+            })
+    }
+
+    /// The same of the root, which is kept in mind.
+    pub(crate) fn root_tells_all(&self, stat: &Statx, root: BorrowedFd<'_>) -> bool {
+        let tells = self.tells_all(stat, root).unwrap_or(false);
+        self.root.get_or_init(|| (device_of(stat), tells));
+        tells
     }
 
     /// Watches a directory that is held: its names, what they stand for but for their contents, and itself; and with that the

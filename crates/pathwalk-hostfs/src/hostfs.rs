@@ -95,7 +95,7 @@ impl HostFs {
         features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
         let opened = host.open_dir(root.as_fd(), OFlags::empty());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
-        let tells_all = || host.tells_all(root.as_fd()).unwrap_or(false);
+        let tells_all = || host.root_tells_all(&stat, root.as_fd());
         if options.coherence == Coherence::Watched && !tells_all() {
             options.coherence = Coherence::Strict;
         }
@@ -310,9 +310,14 @@ impl Shared {
         };
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
         let told = self.is_told_of(&stat, &attr);
-        let (node, found, first) = self.found_first(dir.node(), name, &stat, attr);
+        let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told {
             self.believe(dir, name, Some(&node), seen);
+            if self.options.watches_found && node.is_directory() {
+                // Where it cannot be watched, it is asked about.
+                let watched = self.watch_found(held.as_fd(), name, &node).ok().flatten();
+                found.attr = watched.unwrap_or(found.attr);
+            }
         }
         Ok(Some(found))
     }

@@ -24,6 +24,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::Result;
+use rustix::fs::Statx;
 use std::{
     borrow::Cow,
     collections::HashMap,
@@ -209,8 +210,19 @@ impl Watches {
         if let Some(version) = self.version(dir) {
             return Some(version);
         }
+        self.watch_new(host, dir, held, &host.statx(held, b"").ok()?)
+    }
+
+    /// The same of one that is not, of which the host said this.
+    pub(crate) fn watch_new(
+        &self,
+        host: &Host,
+        dir: u64,
+        held: BorrowedFd<'_>,
+        stat: &Statx,
+    ) -> Option<u64> {
         // It may take long: nobody else waits for that.
-        if !host.tells_all(held).unwrap_or(false) {
+        if !host.tells_all(stat, held).unwrap_or(false) {
             return None;
         }
         let contents = self.believed == Believed::All;

@@ -116,6 +116,8 @@ pub const LSTAT: u32 = 6;
 pub const ACCESS: u32 = 21;
 /// The number of `readlink`.
 pub const READLINK: u32 = 89;
+/// The number of `getdents64`. Found by the directory alone: the process lists it itself.
+pub const GETDENTS64: u32 = 217;
 /// The number of `openat`.
 pub const OPENAT: u32 = 257;
 /// The number of `newfstatat`.
@@ -130,9 +132,9 @@ pub const STATX: u32 = 332;
 pub const FACCESSAT2: u32 = 439;
 
 /// The calls that are made by way of the image.
-pub const CALLS: [u32; 12] = [
-    OPEN, STAT, FSTAT, LSTAT, ACCESS, READLINK, OPENAT, NEWFSTATAT, READLINKAT, FACCESSAT, STATX,
-    FACCESSAT2,
+pub const CALLS: [u32; 13] = [
+    OPEN, STAT, FSTAT, LSTAT, ACCESS, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
+    FACCESSAT, STATX, FACCESSAT2,
 ];
 
 /// By what an answer is found.

@@ -4,6 +4,7 @@
 //!   the target's descriptor ── fstat ──► (device, inode) ──► Known: a place in the tree
 //!     a host file, a memfd        the file itself
 //!     a directory, `O_PATH`       a cookie: a private directory or file, one for each place
+//!     a directory to be listed    of a part of the host that is only read: itself
 //! ```
 //!
 //! Nothing is kept per descriptor. So dup, fork, exec, close and descriptors that are sent need no attention: the kernel keeps
@@ -76,6 +77,8 @@ pub(crate) struct Known {
     pub(crate) file: File,
     /// The descriptor stands for one that was opened with `O_PATH`: only the place may be used.
     pub(crate) path: bool,
+    /// It is a directory that is given as the host has it. Nobody stands there: who enters it stands in a cookie.
+    pub(crate) given: bool,
 }
 
 /// What is known, shared with the file system that shows processes.
@@ -203,20 +206,42 @@ impl Cookies {
         self.known.lock().get(&id).cloned()
     }
 
+    /// What somebody stands in whose current directory is that one of the host.
+    pub(crate) fn stands_for(&self, id: HostId) -> Option<Arc<Known>> {
+        self.get(id).filter(|known| !known.given)
+    }
+
     /// Notes what an open file of the host stands for.
     pub(crate) fn know(&mut self, id: HostId, file: &File) -> Arc<Known> {
-        let mut known = self.known.lock();
         // It is mostly known already, by the same place.
-        match known.get(&id) {
-            Some(known) if known.file.place_id() == file.place_id() => Arc::clone(known),
+        let before = self.get(id).filter(|known| known.file.place_id() == file.place_id());
+        before.unwrap_or_else(|| {
+            self.put(Known { id, file: file.place_alone(), path: false, given: false })
+        })
+    }
+
+    /// Notes that a directory of the host is given as it is; not where that stands for another place, or for one that is not listed.
+    pub(crate) fn give(&mut self, id: HostId, file: &File) -> Option<Arc<Known>> {
+        match self.get(id) {
+            None => {
+                Some(self.put(Known { id, file: file.place_alone(), path: false, given: true }))
+            }
             before => {
-                self.forgotten += u64::from(before.is_some());
-                let new = Arc::new(Known { id, file: file.place_alone(), path: false });
-                known.insert(id, Arc::clone(&new));
-                note(&mut self.numbers, id, file);
-                new
+                before.filter(|known| known.given && known.file.place_id() == file.place_id())
             }
         }
+    }
+
+    /// From here on a file of the host stands for this, whatever it stood for: the host may have given its number to another one.
+    fn put(&mut self, new: Known) -> Arc<Known> {
+        note(&mut self.numbers, new.id, &new.file);
+        let new = Arc::new(new);
+        let before = self.known.lock().insert(new.id, Arc::clone(&new));
+        let same = |before: Arc<Known>| {
+            before.given == new.given && before.file.place_id() == new.file.place_id()
+        };
+        self.forgotten += u64::from(before.is_some_and(|before| !same(before)));
+        new
     }
 
     /// Opens the cookie of a place anew.
@@ -236,16 +261,18 @@ impl Cookies {
             }
             None => self.make(file, kind)?,
         };
-        let cookie = &self.places[&(file.place_id(), kind)];
+        let id = self.places[&(file.place_id(), kind)].id;
         let is_path = |file: &File| file.flags().contains(pathwalk::OpenFlags::PATH);
         let path = kind != Kind::Directory;
-        let mut known = self.known.lock();
         // To be listed it must have been opened for that.
-        if known.get(&cookie.id).is_none_or(|known| is_path(&known.file) && !is_path(file)) {
-            known.insert(cookie.id, Arc::new(Known { id: cookie.id, file: file.clone(), path }));
-            note(&mut self.numbers, cookie.id, file);
+        let is_enough = |known: &Known| {
+            !known.given
+                && known.file.place_id() == file.place_id()
+                && (!is_path(&known.file) || is_path(file))
+        };
+        if self.get(id).is_none_or(|known| !is_enough(&known)) {
+            self.put(Known { id, file: file.clone(), path, given: false });
         }
-        drop(known);
         Ok(fd)
     }
 

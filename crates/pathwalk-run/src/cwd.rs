@@ -46,7 +46,7 @@ mod tests {
     fn where_somebody_stood_who_is_gone_is_not_remembered() {
         let vfs = Vfs::new(Config::default(), MemFs::new()).expect("a tree");
         let file = vfs.task(Cred::root()).openat(At::Cwd, b"/", OpenFlags::PATH, 0).expect("/");
-        let known = Arc::new(Known { id: HostId::new(0, 0), file, path: false });
+        let known = Arc::new(Known { id: HostId::new(0, 0), file, path: false, given: false });
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
         let mut remembered = Remembered::default();
         let thread = Arc::new(process::thread(child.id()).expect("it runs"));

@@ -743,7 +743,7 @@ impl Engine {
     ///
     /// - `ENOENT`: the thread is gone.
     fn stands_in_the_tree(&self, tid: u32) -> Result<bool> {
-        of_thread(tid, "cwd").map(|id| self.cookies.get(id).is_some())
+        of_thread(tid, "cwd").map(|id| self.cookies.stands_for(id).is_some())
     }
 }
 

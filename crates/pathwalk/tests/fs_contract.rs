@@ -133,6 +133,24 @@ fn acls_are_asked_for_once() {
     assert_eq!(root.getxattr("/closed", "user.a", &mut list), Err(Errno::EOPNOTSUPP));
 }
 
+/// For the owner, and for who may read everything, it is not asked for; who searches is answered by a flag later, which says that there is none.
+#[test]
+fn an_acl_that_decides_nothing_is_not_asked_for() {
+    let (fs, root) = machine(Features::POSIX_ACL);
+    fs.appear("d", DIR, 0o750, "");
+    fs.set_acls("d", common::lookups::acl(0o750, 1000..1001, 4));
+    assert_eq!(root.access("/d", AccessMode::R_OK), Ok(()));
+    // That of the directory that was searched.
+    assert_eq!(asked(&fs.calls.acls), 1);
+    let user = root.vfs().task(Cred::user(1000, 1000));
+    assert_eq!(user.access("/d", AccessMode::R_OK), Ok(()));
+    assert_eq!(asked(&fs.calls.acls), 1);
+    assert_eq!(root.access("/d", AccessMode::X_OK), Ok(()));
+    assert_eq!(user.access("/d", AccessMode::X_OK), Err(Errno::EACCES));
+    assert_eq!(user.access("/d", AccessMode::W_OK), Err(Errno::EACCES));
+    assert_eq!(asked(&fs.calls.acls), 0);
+}
+
 /// Linux: `retry_estale`: every call that looks something up is made once more.
 #[test]
 fn a_stale_answer_is_asked_for_once_more() {

@@ -3,7 +3,7 @@
  *   handed_in send PATH PROGRAM…     sends a descriptor of PATH into a socket, and runs the program with the other end
  *   handed_in inherit PATH PROGRAM…  runs the program with a descriptor of PATH, opened with O_PATH
  *   handed_in receive | inherited    what the program does
- *   handed_in races                  the same with the number of another directory, for a moment
+ *   handed_in races                  the same with the number of another directory, for a moment; and with one that the tree gave
  */
 #include "attack.h"
 #include <pthread.h>
@@ -204,6 +204,9 @@ int main(int count, char **args)
 		theirs = receive();
 		races("fchdir", races_fchdir);
 		races("chdir", races_chdir);
+		theirs = open("/usr/bin", O_RDONLY | O_DIRECTORY);
+		races("fchdir given", races_fchdir);
+		races("chdir given", races_chdir);
 		return 0;
 	} else if (!strcmp(what, "inherited")) {
 		struct stat stat;

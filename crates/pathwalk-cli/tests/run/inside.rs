@@ -82,9 +82,12 @@ fn threads_children_and_closed_descriptors_are_as_natively() {
 
 /// How many calls of a name reached the supervisor, by what `--stats` says.
 fn calls(stats: &str, name: &str) -> u64 {
-    let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name));
-    let line = line.unwrap_or_else(|| panic!("no {name} in {stats}"));
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    let of = |name: &str| {
+        let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
+    };
+    assert!(of("all").is_some(), "no calls are counted in {stats}");
+    of(name).unwrap_or(0)
 }
 
 /// Of 2,000 calls of each of three paths the supervisor hears a few: the others were found. With virtual credentials it hears all.
@@ -239,4 +242,126 @@ fn what_others_change_is_seen_at_once() {
         fs::rename(at("other"), at("dir")).unwrap();
         compare("back");
     }
+}
+
+/// Goes through the directories below its second argument, by their names in each other, and says what each is; once for each line.
+const GOES: &str = "
+import os, sys
+def go(at, path):
+    names = sorted(os.listdir(at))
+    print(path, names, end=' ')
+    for name in names:
+        stat = os.stat(name, dir_fd=at, follow_symlinks=False)
+        print(oct(stat.st_mode), stat.st_nlink, stat.st_mtime_ns, stat.st_ino, end=' ')
+        if stat.st_mode & 0o40000:
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
+            stat = os.stat(below)
+            print(stat.st_nlink, stat.st_mtime_ns, stat.st_size, end=' ')
+            go(below, path + '/' + name)
+            os.close(below)
+top = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+while True:
+    go(top, '')
+    print(flush=True)
+    if not sys.stdin.readline(): break
+    os.lseek(top, 0, os.SEEK_SET)
+";
+
+/// A tree of the host that is only read in the tree, and the options that put it there; none where it cannot be told of.
+fn only_read() -> Option<(TempDir, String)> {
+    if !can_run(&["python3", "stat", "sh"]) {
+        return None;
+    }
+    let others = TempDir::new_in("/tmp").unwrap();
+    let kind = said(Command::new("stat").args(["-f", "-c", "%T"]).arg(others.path()));
+    if !["ext2/ext3", "tmpfs", "xfs", "btrfs", "f2fs"].contains(&kind.trim()) {
+        println!("SKIPPED: {} does not tell of all that happens", kind.trim());
+        return None;
+    }
+    for name in ["top/a/b/c", "top/a/d", "top/e/f", "top/g"] {
+        fs::create_dir_all(others.path().join(name)).unwrap();
+    }
+    fs::write(others.path().join("top/a/file"), "").unwrap();
+    let bind = format!("{}:/tmp/data:ro", others.path().display());
+    Some((others, bind))
+}
+
+/// Who goes through a tree of the host sees after each change what he would see natively.
+#[test]
+fn who_goes_through_directories_sees_what_others_change() {
+    let Some((others, bind)) = only_read() else { return };
+    let mut tree = in_the_tree(others.path(), &["--inside", "1", "--bind", &bind]);
+    tree.args(["python3", "-c", GOES, "/tmp/data/top"]);
+    let mut native = Command::new("python3");
+    native.args(["-c", GOES]).arg(others.path().join("top"));
+    let (mut tree, mut native) = (Teller::of(tree), Teller::of(native));
+    assert_eq!(tree.tells(), native.tells());
+    for script in [
+        "mkdir a/b/new",
+        "chmod 711 a/b",
+        "touch a/b/c/file",
+        "rmdir a/b/new",
+        "mv a/d a/b/d",
+        "mv e a/e",
+        "rm -r a/b/c; echo > a/b/c",
+        "rm a/b/c; mkdir a/b/c",
+        "mv a/b other; mkdir a/b a/b/z",
+        "rm -r a; mkdir -p a/b/c/d/e/f",
+        "rm -r g; ln -s a g",
+        "touch -d @1000000000 a a/b",
+    ] {
+        let mut change = Command::new("sh");
+        change.args(["-c", script]).current_dir(others.path().join("top"));
+        assert!(change.status().unwrap().success(), "{script}");
+        for _ in 0..3 {
+            assert_eq!(tree.tells_again(), native.tells_again(), "{script}");
+        }
+    }
+}
+
+/// Directories of the host that are only read are listed by the process itself; and who goes through a tree finds what those in each are.
+#[test]
+fn who_goes_through_directories_makes_one_call_for_each() {
+    let Some((others, bind)) = only_read() else { return };
+    for number in 0..300 {
+        fs::create_dir_all(others.path().join(format!("top/{number}/below"))).unwrap();
+    }
+    let heard = |options: &[&str]| {
+        let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &bind]);
+        tree.args(options).args(["python3", "-c", GOES, "/tmp/data/top"]);
+        let output = tree.stdin(Stdio::null()).output().unwrap();
+        let (out, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{told}");
+        (out, ["getdents64", "newfstatat"].map(|name| calls(&told, name)))
+    };
+    let (want, all) = heard(&["--inside", "0"]);
+    let (have, few) = heard(&[]);
+    assert_eq!(have, want);
+    for (few, all) in few.into_iter().zip(all) {
+        assert!(few + 400 < all, "{few} of {all}");
+    }
+}
+
+/// To look into a directory before it is listed is not to read it: who opens it and does not list it leaves its times alone.
+#[test]
+fn a_directory_that_is_opened_is_not_read() {
+    let Some((others, bind)) = only_read() else { return };
+    let script = "
+import os
+top = os.open('/tmp/data/top', os.O_RDONLY)
+for name in ['e', 'a']:
+    os.stat(name, dir_fd=top)
+    below = os.open(name, os.O_RDONLY, dir_fd=top)
+print(sorted(os.listdir(below)))
+";
+    let set = "touch -a -d @1000000000 a e";
+    let top = others.path().join("top");
+    assert!(Command::new("sh").args(["-c", set]).current_dir(&top).status().unwrap().success());
+    let said = said(
+        in_the_tree(others.path(), &["--inside", "1", "--bind", &bind])
+            .args(["python3", "-c", script]),
+    );
+    assert_eq!(said, "['b', 'd', 'file']\n");
+    let read = |name: &str| fs::metadata(top.join(name)).unwrap().accessed().unwrap();
+    assert_eq!(read("e"), std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000));
 }

@@ -376,6 +376,37 @@ fn watched_asks_whether_anything_happened() {
     assert_eq!(ground.calls(look), 2);
 }
 
+/// What it is when it is found is believed until something is done to it, or in it.
+#[test]
+fn a_directory_is_watched_when_it_is_found_where_that_is_said() {
+    for watches_found in [false, true] {
+        let coherence = Coherence::Watched;
+        let ground = with(HostOptions { coherence, watches_found, ..HostOptions::default() });
+        fs::create_dir(ground.host("d")).unwrap();
+        if ground.fs.news().is_none() {
+            return println!("SKIPPED: this file system does not tell of all");
+        }
+        let links = || ground.task.stat("/d").map(|stat| stat.st_nlink);
+        // As many calls as before, but for those that ask about files.
+        let asked = |f: &dyn Fn()| {
+            let before = ground.fs.questions();
+            f();
+            ground.fs.questions() - before
+        };
+        assert_eq!(links(), Ok(2));
+        assert_eq!(asked(&|| assert_eq!(links(), Ok(2))) == 0, watches_found);
+        elsewhere(&ground, "mkdir d/below");
+        assert_eq!(links(), Ok(3));
+        elsewhere(&ground, "rmdir d/below; chmod 700 d");
+        assert_eq!(links(), Ok(2));
+        assert_eq!(ground.task.stat("/d").map(|stat| stat.st_mode), Ok(0o40_700));
+        elsewhere(&ground, "mv d e; mkdir d d/below");
+        assert_eq!(links(), Ok(3));
+        elsewhere(&ground, "rm -r d");
+        assert_eq!(links(), Err(Errno::ENOENT));
+    }
+}
+
 #[test]
 fn lost_events_make_all_be_asked_about() {
     let ground = ground(Coherence::Watched);

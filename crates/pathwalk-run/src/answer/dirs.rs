@@ -27,6 +27,11 @@ pub(crate) fn getdents(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// The cookie's position is the position of the listing.
 fn list(engine: &mut Engine, caller: &Caller, shape: fn(&mut [u8])) -> Result<Reply> {
     let (known, fd) = match open_file(engine, caller, 0)? {
+        // Its number may be that of another one by then, which the thread could list as well.
+        Descriptor::Ours(known, _) if known.given => {
+            engine.is_listed(&known);
+            return Ok(Reply::Pass);
+        }
         Descriptor::Ours(known, fd) => (known, fd),
         Descriptor::Foreign(fd) => return Err(not_ours(&fd)?),
     };

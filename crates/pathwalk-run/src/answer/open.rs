@@ -15,7 +15,7 @@ use pathwalk::{
 use rustix::fs::{self, Mode, OFlags};
 use std::{
     io::IsTerminal,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
@@ -153,7 +153,7 @@ pub(super) fn opened(
     }
     let Some(host) = file.host_fd() else {
         return match kind(engine, &file)? {
-            FileType::Directory => opened_directory(engine, &file, cloexec),
+            FileType::Directory => opened_directory(engine, caller, file, flags),
             FileType::Fifo => {
                 let stat = engine.task.fstat(&file)?;
                 let fifo = engine.cookies.fifo(stat.st_dev, stat.st_ino)?;
@@ -164,12 +164,12 @@ pub(super) fn opened(
         };
     };
     if flags.contains(OpenFlags::DIRECTORY) && !flags.contains(OpenFlags::TMPFILE) {
-        return opened_directory(engine, &file, cloexec);
+        return opened_directory(engine, caller, file, flags);
     }
     let stat = answer(fs::fstat(host))?;
     let kind = fs::FileType::from_raw_mode(stat.st_mode);
     if kind == fs::FileType::Directory {
-        return opened_directory(engine, &file, cloexec);
+        return opened_directory(engine, caller, file, flags);
     }
     if kind == fs::FileType::CharacterDevice
         && tty::is_current(stat.st_rdev)
@@ -191,11 +191,7 @@ pub(super) fn opened(
     if flags.contains(OpenFlags::TMPFILE) {
         engine.nameless.add(id);
     }
-    if flags.intersects(STATUS) {
-        let status = answer(fs::fcntl_getfl(host))?;
-        let told = OFlags::from_bits_retain((flags & STATUS).bits() as u32);
-        answer(fs::fcntl_setfl(host, status | told))?;
-    }
+    set_status(host, flags)?;
     if kind == fs::FileType::CharacterDevice
         && tty::becomes_current(caller, stat.st_rdev, flags)
         && host.is_terminal()
@@ -212,8 +208,31 @@ fn writes(flags: OpenFlags) -> bool {
     access == OpenFlags::WRONLY || access == OpenFlags::RDWR
 }
 
-fn opened_directory(engine: &mut Engine, file: &File, cloexec: Cloexec) -> Result<Reply> {
-    let fd = engine.cookies.open(file, Kind::Directory)?;
+/// Gives an open file those of its flags that the file system was not told.
+fn set_status(host: BorrowedFd<'_>, flags: OpenFlags) -> Result<()> {
+    if !flags.intersects(STATUS) {
+        return Ok(());
+    }
+    let status = answer(fs::fcntl_getfl(host))?;
+    let told = OFlags::from_bits_retain((flags & STATUS).bits() as u32);
+    answer(fs::fcntl_setfl(host, status | told))
+}
+
+fn opened_directory(
+    engine: &mut Engine,
+    caller: &Caller,
+    file: File,
+    flags: OpenFlags,
+) -> Result<Reply> {
+    let cloexec = Cloexec::of(flags.bits());
+    if let Some(host) = file.host_fd()
+        && engine.gives(caller, &file, host)
+    {
+        // The rest was told to the file system.
+        set_status(host, flags & OpenFlags::DIRECT)?;
+        return Ok(Reply::InstallFile(file, cloexec));
+    }
+    let fd = engine.cookies.open(&file, Kind::Directory)?;
     let _ = engine.watches.opened(&fd, false, watches::CLOSING);
     Ok(Reply::Install(fd, cloexec))
 }

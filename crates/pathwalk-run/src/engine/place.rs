@@ -113,7 +113,7 @@ impl Engine {
 
     fn cwd_of(&mut self, tid: u32) -> Result<Arc<Known>> {
         let thread = self.thread(tid);
-        let known = self.cookies.get(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
+        let known = self.cookies.stands_for(of_thread(tid, "cwd")?).ok_or(Errno::EACCES)?;
         // Before Linux 6.9 there is none of other threads than a process's first.
         if let Ok(thread) = thread {
             self.cwds.stands(tid, thread, &known);

@@ -15,7 +15,7 @@ use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
 /// A directory of more files is left to be asked about.
-const MOST_FILES: usize = 4096;
+pub(super) const MOST_FILES: usize = 4096;
 /// So many bytes of names are listed at once.
 const LISTED: usize = 32 << 10;
 
@@ -121,7 +121,13 @@ impl Engine {
     }
 
     /// The attributes of a file, if they come of what is believed: the first question may ask the host.
-    fn believed(&self, inside: &Inside, dir: &File, name: &[u8], flags: AtFlags) -> Option<Stat> {
+    pub(super) fn believed(
+        &self,
+        inside: &Inside,
+        dir: &File,
+        name: &[u8],
+        flags: AtFlags,
+    ) -> Option<Stat> {
         self.task.fstatat(At::Dir(dir), name, flags).ok()?;
         let before = inside.questions();
         let stat = self.task.fstatat(At::Dir(dir), name, flags).ok()?;

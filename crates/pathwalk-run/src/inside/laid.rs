@@ -46,7 +46,7 @@ impl OwnKey {
 }
 
 /// The number and the mode of the file whose attributes a call wrote.
-fn ino_and_mode_in(nr: u32, written: &[u8]) -> Option<(u64, u32)> {
+pub(super) fn ino_and_mode_in(nr: u32, written: &[u8]) -> Option<(u64, u32)> {
     let (ino, mode) = match nr {
         STATX => (32, 28),
         STAT | LSTAT | NEWFSTATAT => (8, 24),
@@ -128,6 +128,9 @@ impl Engine {
         if by_descriptor(call, caller) {
             self.lay_down_descriptor(&mut inside, before, call, caller, answered);
         } else if let Some(key) = key_of(call, caller) {
+            if answered == 0 {
+                inside.goes(caller, &key.key());
+            }
             if inside.table.has(&key.key()) {
                 self.give_news_again(&inside, call, caller);
             } else if inside.questions() == before.questions && stays(call, caller, answered) {

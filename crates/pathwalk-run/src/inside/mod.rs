@@ -4,6 +4,7 @@
 //!   a process makes many calls ──► enter: the image and the table are mapped there, and its calls lead there first
 //!   a call is answered ──► laid: what was answered is laid into the table, if it stays so
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
+//!   a directory is opened ──► directory: it is given as the host has it, and listed in the process
 //!   something changes ──► the count of that part of the tree: what hangs on it holds no more
 //! ```
 //!
@@ -27,6 +28,8 @@ mod enter;
 
 mod ahead;
 
+mod directory;
+
 mod laid;
 
 pub(crate) mod sites;
@@ -38,6 +41,7 @@ use crate::{
     table::{Call, Group},
 };
 use ahead::Ahead;
+use directory::Goers;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
@@ -75,9 +79,9 @@ const MOST_TOUCHED: usize = 1 << 16;
 enum Part {
     /// In memory.
     Memory,
-    /// A directory of the host that tells what others do, by its count; whether the program may write there; and whether owners and modes
-    /// are the host's.
-    Host { count: usize, writable: bool, plain: bool },
+    /// A directory of the host that tells what others do, by its count; whether the program may write there; whether owners and modes
+    /// are the host's; and the number of its root.
+    Host { count: usize, writable: bool, plain: bool, root: u64 },
 }
 
 /// What is laid down, and for whom.
@@ -109,6 +113,7 @@ pub(crate) struct Inside {
     laid: HashMap<u64, Vec<laid::OwnKey>>,
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
+    goers: Goers,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
 }
@@ -188,6 +193,7 @@ impl Inside {
             touched: Some(HashSet::new()),
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
+            goers: Goers::default(),
             forgotten: 0,
         })
     }
@@ -203,7 +209,7 @@ impl Inside {
 
     /// Something in memory was mounted.
     pub(crate) fn mounted_memory(&mut self, task: &Task, at: &[u8]) {
-        self.mounted(task, at, Part::Memory);
+        self.mounted(task, at, |_| Part::Memory);
     }
 
     /// A directory of the host was mounted, which tells the [`keeper`](Self::keeper).
@@ -220,18 +226,15 @@ impl Inside {
             return;
         }
         told.asks.store(true, Relaxed);
-        self.mounted(
-            task,
-            at,
-            Part::Host { count: FIRST_HOST + self.hosts.len(), writable, plain },
-        );
+        let count = FIRST_HOST + self.hosts.len();
+        self.mounted(task, at, |root| Part::Host { count, writable, plain, root });
         self.hosts.push(fs);
     }
 
-    fn mounted(&mut self, task: &Task, at: &[u8], part: Part) {
-        let stat = task.statx(At::Cwd, at, AtFlags::empty(), StatxMask::MNT_ID);
+    fn mounted(&mut self, task: &Task, at: &[u8], part: impl FnOnce(u64) -> Part) {
+        let stat = task.statx(At::Cwd, at, AtFlags::empty(), StatxMask::MNT_ID | StatxMask::INO);
         if let Ok(stat) = stat {
-            self.parts.insert(stat.stx_mnt_id, part);
+            self.parts.insert(stat.stx_mnt_id, part(stat.stx_ino));
         }
     }
 
@@ -313,6 +316,7 @@ impl Inside {
     /// A thread runs another program, as this process.
     fn runs_another(&mut self, tid: u32) {
         self.calls.retain(|(other, _), _| *other != tid);
+        self.goers.runs_another(tid);
     }
 
     /// A file was opened: what it is read and written by, nobody hears of.

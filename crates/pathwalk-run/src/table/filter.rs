@@ -16,7 +16,7 @@ use libc::{
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 use pathwalk::Errno;
-use pathwalk_inside::{FSTAT, MARK, STATX};
+use pathwalk_inside::{FSTAT, GETDENTS64, MARK, STATX};
 
 /// `AUDIT_ARCH_X86_64`
 const X86_64: u32 = 0xc000_003e;
@@ -62,8 +62,8 @@ type Marked = (u32, u8, &'static [(u8, u64)]);
 
 /// Calls that the image makes about a descriptor alone, or the current directory: their numbers, the argument that they do not have, in
 /// which the mark stands, and what others must be so that there is no path. Without `AT_EMPTY_PATH` one would be read at address 0.
-const MARKED: [Marked; 2] =
-    [(FSTAT, 2, &[]), (STATX, 5, &[(1, 0), (2, libc::AT_EMPTY_PATH as u64)])];
+const MARKED: [Marked; 3] =
+    [(FSTAT, 2, &[]), (GETDENTS64, 3, &[]), (STATX, 5, &[(1, 0), (2, libc::AT_EMPTY_PATH as u64)])];
 
 /// Lets a call through that has the mark.
 fn by_mark(mark: u8, be: &[(u8, u64)]) -> Vec<sock_filter> {
@@ -255,6 +255,8 @@ mod tests {
         };
         let own = |nr, args| heard(Identity::Own, nr, args);
         let (fstat, statx) = ([3, 4096, MARK, 0, 0, 0], [3, 0, 0x1000, 0, 4096, MARK]);
+        assert!(!own(GETDENTS64, [3, 4096, 32768, MARK, 0, 0]));
+        assert!(own(GETDENTS64, [3, 4096, 32768, 0, MARK, 0]));
         assert!(!own(FSTAT, fstat) && own(STATX, statx) != statx_needs_no_path());
         // Half of it, in another place, with a path, and of who is told apart from others.
         let half = MARK & 0xffff_ffff;

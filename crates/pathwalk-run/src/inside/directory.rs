@@ -1,0 +1,207 @@
+//! Directories that are given as the host has them, and listed in the process.
+//!
+//! ```text
+//!   open a directory ──► of a part of the host that is only read, and not its root
+//!      ──► the process gets it as it is, and finds by its number that it may list it itself
+//!      ──► the process goes through a tree: what the directories in it are is laid down too
+//! ```
+//!
+//! What such a directory lists is what the tree lists: names, types and numbers are the host's, and what is mounted on one of its names is
+//! listed as what is below it, on Linux too. Of the root alone `..` is another one. By the descriptor nothing is reached but the list: every
+//! call that has a path, or changes something, is answered here, and to enter the directory is to enter a cookie.
+//!
+//! Who goes through a tree opens each directory, and asks what the directories in it are before it opens them. By the names in it that
+//! is known when the first is opened: so it is not asked.
+
+use super::{
+    Inside, KNOWN, MOST_COUNTED, Part,
+    ahead::MOST_FILES,
+    laid::{attributes_of, ino_and_mode_in},
+};
+use crate::{
+    answer,
+    cookies::{HostId, Known},
+    engine::{Base, Caller, Engine},
+};
+use pathwalk::{AtFlags, File, FileType, Stat};
+use pathwalk_inside::{AS_THE_HOST, Answer, FSTAT, GETDENTS64, Key, NEWFSTATAT};
+use rustix::{
+    fs::{self, OFlags, RawDir, SeekFrom},
+    io,
+};
+use std::{collections::HashMap, mem::MaybeUninit, os::fd::BorrowedFd};
+
+/// So many bytes of names are listed at once.
+const LISTED: usize = 8 << 10;
+
+/// Threads that go through a tree, and the flags by which they ask what a directory is.
+#[derive(Debug, Default)]
+pub(super) struct Goers(HashMap<u32, u64>);
+
+impl Goers {
+    /// A thread asked what a name is in a directory that it was given.
+    pub(super) fn asked(&mut self, tid: u32, flags: u64) {
+        if self.0.len() >= MOST_COUNTED {
+            self.0.clear();
+        }
+        self.0.insert(tid, flags);
+    }
+
+    /// A thread runs another program.
+    pub(super) fn runs_another(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
+}
+
+/// A directory that is given, and what is known of it before anything else is asked.
+struct AsItIs<'a> {
+    file: &'a File,
+    host: BorrowedFd<'a>,
+    stat: fs::Stat,
+    part: Part,
+    /// What answers hang on: what descriptors stand for, and what others do.
+    parts: [(usize, u64); 2],
+}
+
+impl AsItIs<'_> {
+    fn base(&self) -> [u64; 2] {
+        [self.stat.st_dev, self.stat.st_ino]
+    }
+}
+
+impl Engine {
+    /// Whether a directory that was opened is given as the host has it. Then the process lists it by itself.
+    pub(crate) fn gives(&mut self, caller: &Caller, file: &File, host: BorrowedFd<'_>) -> bool {
+        let Some(inside) = &self.inside else { return false };
+        let Some(&part) = inside.parts.get(&file.mount_id()) else { return false };
+        let Part::Host { count, writable: false, plain: true, root } = part else { return false };
+        let Ok(stat) = fs::fstat(host) else { return false };
+        let id = HostId::of(&stat);
+        if stat.st_ino == root || self.asker.is_stranger(id) {
+            return false;
+        }
+        if self.cookies.give(id, file).is_none() {
+            return false;
+        }
+        let Some(mut inside) = self.inside.take() else { return false };
+        inside.forgotten(self.cookies.forgotten());
+        let parts = [KNOWN, count].map(|part| (part, inside.counts.get(part)));
+        let given = AsItIs { file, host, stat, part, parts };
+        inside.lists(given.base());
+        self.lay_down_itself(&mut inside, &given);
+        if let Some(&flags) = inside.goers.0.get(&caller.tid) {
+            self.lay_down_children(&mut inside, &given, flags);
+        }
+        self.inside = Some(inside);
+        true
+    }
+
+    /// Somebody lists a directory that is given, and did not find that he may do it himself.
+    pub(crate) fn is_listed(&mut self, known: &Known) {
+        if let Some(inside) = &mut self.inside {
+            inside.forgotten(self.cookies.forgotten());
+            inside.lists([known.id.dev(), known.id.ino()]);
+        }
+    }
+
+    /// What the directory is, where the host says the same but for the device.
+    fn lay_down_itself(&self, inside: &mut Inside, given: &AsItIs<'_>) {
+        let key = Key { nr: FSTAT, args: [AS_THE_HOST, 0], base: given.base(), text: b"" };
+        if inside.table.has(&key) {
+            return;
+        }
+        let Ok(stat) = self.task.fstat(given.file) else { return };
+        let ours = attributes_of(&stat);
+        if ours[8..] == answer::as_bytes(&given.stat)[8..] {
+            let device = stat.st_dev.cast_signed();
+            let answer = Answer { result: device, written: b"", parts: &given.parts[..1] };
+            inside.table.put(&key, &answer);
+        }
+    }
+
+    /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do.
+    fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
+        /// Where directories are counted in it, one without others has so many.
+        const NO_OTHERS: u64 = 2;
+        if given.stat.st_nlink == NO_OTHERS {
+            return;
+        }
+        let Ok(told) = fs::fcntl_getfl(given.host) else { return };
+        if fs::fcntl_setfl(given.host, told | OFlags::NOATIME).is_err() {
+            return;
+        }
+        let _ = each_directory(given.host, |name| {
+            if let Some(stat) = self.is_told(inside, given, name, flags) {
+                let key = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: name };
+                let written = attributes_of(&stat);
+                let answer = Answer { result: 0, written: &written, parts: &given.parts };
+                inside.table.put(&key, &answer);
+            }
+        });
+        // From where it is listed next.
+        let _ = fs::seek(given.host, SeekFrom::Start(0));
+        let _ = fs::fcntl_setfl(given.host, told);
+    }
+
+    /// What a name in the directory is, if that is told of: the first question may ask the host.
+    fn is_told(
+        &self,
+        inside: &mut Inside,
+        given: &AsItIs<'_>,
+        name: &[u8],
+        flags: u64,
+    ) -> Option<Stat> {
+        let flags = AtFlags::from_bits_retain(flags as u32);
+        let stat = self.believed(inside, given.file, name, flags)?;
+        let key = Key { nr: NEWFSTATAT, args: [0, 0], base: given.base(), text: name };
+        // Not of what is mounted there.
+        let here = self.task.fstat(given.file).ok()?.st_dev == stat.st_dev;
+        (here && inside.may_lay_attributes(given.part, stat.st_ino, &key)).then_some(stat)
+    }
+}
+
+impl Inside {
+    /// Hears of a question that was answered. Who asks what a directory is by its name in one that he was given goes through a tree.
+    pub(super) fn goes(&mut self, caller: &Caller, key: &Key<'_>) {
+        let in_given = || matches!(&*caller.base.borrow(), Some((Base::Dir(dir), _)) if dir.given);
+        let of_directory = || {
+            let told = ino_and_mode_in(key.nr, &caller.written.borrow());
+            told.is_some_and(|(_, mode)| FileType::from_mode(mode) == Some(FileType::Directory))
+        };
+        if key.nr == NEWFSTATAT && !key.text.contains(&b'/') && in_given() && of_directory() {
+            self.goers.asked(caller.tid, key.args[0]);
+        }
+    }
+
+    /// A process that has this directory of the host lists it.
+    fn lists(&mut self, base: [u64; 2]) {
+        let key = Key { nr: GETDENTS64, args: [0, 0], base, text: b"" };
+        if !self.table.has(&key) {
+            let parts = [(KNOWN, self.counts.get(KNOWN))];
+            self.table.put(&key, &Answer { result: 0, written: b"", parts: &parts });
+        }
+    }
+}
+
+/// The names of directories in a directory, from where it is read.
+///
+/// # Errors
+///
+/// Those of getdents64(2).
+fn each_directory(dir: BorrowedFd<'_>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buf = [MaybeUninit::uninit(); LISTED];
+    let mut entries = RawDir::new(dir, &mut buf);
+    let mut left = MOST_FILES;
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if entry.file_type() == fs::FileType::Directory && name != b"." && name != b".." {
+            each(name);
+        }
+        left -= 1;
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
