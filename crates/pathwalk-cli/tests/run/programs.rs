@@ -121,8 +121,8 @@ fn find_finds() {
 fn a_local_socket_is_found_by_each_of_its_names() {
     same(
         &["python3"],
-        "python3 -c 'import os, socket
-for base in \".\", \"/tmp\":
+        "python3 -c 'import os, socket, tempfile
+for base in \".\", tempfile.mkdtemp(dir=\"/tmp\"):
     a, b, c = (base + \"/\" + name for name in \"abc\")
     server = socket.socket(socket.AF_UNIX); server.bind(a); server.listen()
     other = socket.socket(socket.AF_UNIX); other.bind(base + \"/other\")
@@ -131,7 +131,8 @@ for base in \".\", \"/tmp\":
         return os.path.basename(client.getpeername())
     os.link(a, b); print(reach(a), reach(b)); os.unlink(a); print(reach(b)); os.rename(b, c); print(reach(c))
     last = socket.socket(socket.AF_UNIX); last.bind(b); print(reach(c))
-    for name in b, c, base + \"/other\": os.unlink(name)'",
+    for name in b, c, base + \"/other\": os.unlink(name)
+os.rmdir(base)'",
     );
 }
 
