@@ -5,6 +5,7 @@
 //!   jmp ──► stub ──► entry ──► answer: the path, where it begins, the table
 //!                      │          found ──► is there news of the host? ──► the answer; back behind the call
 //!                      └──────────────────► not found: the call, as it was, which the supervisor answers
+//!                                              it opened something ──► take: the descriptor lies in a socket
 //! ```
 //!
 //! Rules:
@@ -31,7 +32,7 @@ use core::{
 };
 use layout::{
     AS_THE_HOST, BASE, FSTAT, Found, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT, NEWS, NO_NEWS,
-    STATX, TABLE_BYTES, find, is_closed, shape_of,
+    OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find, is_closed, shape_of,
 };
 
 // The stub has put the call's number into `eax` and the address behind the call into `rcx`. 128 bytes below the stack's end may be the
@@ -48,6 +49,10 @@ global_asm!(
     "push rcx",
     "syscall",
     "jmp 5f",
+    // What the answer says is done as a call is: what it says stands in the number's place.
+    "6: popfq",
+    "pop rcx",
+    "lea rsp, [rsp + 128]",
     "7: lea rsp, [rsp - 128]",
     "push rcx",
     "pushfq",
@@ -90,7 +95,15 @@ global_asm!(
     "syscall",
     "jmp 5f",
     "4: popfq",
-    "5: pop rcx",
+    "jmp 8f",
+    // No answer of the kernel has anything in its upper half but a sign.
+    "5: pushfq",
+    "mov r11, rax",
+    "sar r11, 32",
+    "test r11, r11",
+    "jg 6b",
+    "popfq",
+    "8: pop rcx",
     "lea rsp, [rsp + 128]",
     "jmp rcx",
     answer = sym answer,
@@ -122,10 +135,14 @@ const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const STATX_INO: u64 = 0x100;
 const SYS_RT_SIGPROCMASK: u64 = 14;
+const SYS_RECVMSG: u64 = 47;
 const SYS_EPOLL_WAIT: u64 = 232;
 const PAGE: u64 = 4096;
 
 extern "sysv64" fn answer(registers: &Registers) -> i64 {
+    if registers.rax >> 32 != 0 {
+        return take(registers.rax, registers.args());
+    }
     found(registers.rax as u32, registers.args()).unwrap_or(NONE.into())
 }
 
@@ -221,6 +238,64 @@ fn list(table: &[AtomicU64], args: [u64; 6]) -> Option<i64> {
     let base = descriptor(fd as u32 as u64)?;
     let given = find(table, &Key { nr: GETDENTS64, args: [0, 0], base, text: b"" })?;
     given.holds().then(|| syscall(GETDENTS64.into(), [fd, to, len, MARK, 0, 0]))
+}
+
+/// The descriptor that the answer of a call says is there. Where it is not, the supervisor is told, and the call is made again: it gives it then.
+fn take(answer: u64, args: [u64; 6]) -> i64 {
+    if let Some(taken) = taken(answer) {
+        return taken;
+    }
+    syscall(OPENAT.into(), [AT_FDCWD as u64, 0, 0, 0, MARK, 0]);
+    let nr = if answer >> 32 & TAKE_OPEN != 0 { OPEN } else { OPENAT };
+    syscall(nr.into(), args)
+}
+
+/// Takes a descriptor; none where none is there, or the socket is another one.
+fn taken(answer: u64) -> Option<i64> {
+    const S_IFMT: u64 = 0o170_000;
+    const S_IFSOCK: u64 = 0o140_000;
+    const MSG_CTRUNC: u64 = 0x8;
+    const MSG_DONTWAIT: u64 = 0x40;
+    const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+    /// The length of `struct cmsghdr` with a descriptor behind it, `SOL_SOCKET` and `SCM_RIGHTS`.
+    const RIGHTS: [u64; 2] = [20, 1 | 1 << 32];
+    const EMFILE: i64 = 24;
+    let socket = TAKES as u64;
+    let mut stat = [0_u64; 18];
+    let to = stat.as_mut_ptr().addr() as u64;
+    if syscall(FSTAT.into(), [socket, to, MARK, 0, 0, 0]) != 0
+        || stat[3] & S_IFMT != S_IFSOCK
+        || stat[1] as u32 != answer as u32
+    {
+        return None;
+    }
+    let mut byte = 0_u64;
+    let piece = [(&raw mut byte).addr() as u64, 1];
+    let mut control = [0_u64; 3];
+    // `struct msghdr`
+    let mut message = [
+        0,
+        0,
+        piece.as_ptr().addr() as u64,
+        1,
+        control.as_mut_ptr().addr() as u64,
+        size_of_val(&control) as u64,
+        0,
+    ];
+    let cloexec = if answer >> 32 & TAKE_CLOEXEC != 0 { MSG_CMSG_CLOEXEC } else { 0 };
+    let at = message.as_mut_ptr().addr() as u64;
+    if syscall(SYS_RECVMSG, [socket, at, MSG_DONTWAIT | cloexec, 0, 0, 0]) < 0 {
+        return None;
+    }
+    // The kernel wrote to both.
+    let [control, message] = [control.as_ptr(), message.as_ptr()];
+    // SAFETY: they are as long.
+    let word = |from: *const u64, index| unsafe { from.add(index).read_volatile() };
+    if [word(control, 0), word(control, 1)] == RIGHTS {
+        return Some(i64::from(word(control, 2) as u32));
+    }
+    // There was no room for one more.
+    (word(message, 6) & MSG_CTRUNC != 0).then_some(-EMFILE)
 }
 
 /// Copies a path; none where it is too long, or not all there.

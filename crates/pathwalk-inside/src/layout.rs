@@ -31,6 +31,8 @@ pub const IMAGE_BYTES: usize = 64 << 10;
 pub const OFF: [u8; 2] = [0xeb, 0x02];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
+/// The socket by which a process takes descriptors by itself.
+pub const TAKES: i32 = 1020;
 /// What an event says that `NEWS` always has, lest another descriptor be taken for it, or one that is looked at by somebody else for an
 /// empty one. Without news it is the only one.
 pub const NO_NEWS: u64 = 0x51d3_6fa2_c84e_0b97;
@@ -39,6 +41,20 @@ pub const MARK: u64 = 0x9e6d_1a5b_70c3_f48d;
 
 /// A file's number in `fstat`: what is written is the host's but for the device, which is the result.
 pub const AS_THE_HOST: u64 = 1;
+
+/// The upper half of the answer of a call whose descriptor lies in `TAKES`: no descriptor and no error is such a number.
+pub(crate) const TAKE: u64 = 0x51d3_6fa0;
+/// In the upper half besides: it is closed by exec.
+pub(crate) const TAKE_CLOEXEC: u64 = 1;
+/// The call was `open`, and not `openat`.
+pub(crate) const TAKE_OPEN: u64 = 2;
+
+/// The answer of a call whose descriptor lies in the socket of this number.
+pub const fn take_by(ino: u64, nr: u32, cloexec: bool) -> i64 {
+    let cloexec = if cloexec { TAKE_CLOEXEC } else { 0 };
+    let open = if nr == OPEN { TAKE_OPEN } else { 0 };
+    ((TAKE | cloexec | open) << 32 | ino & 0xffff_ffff).cast_signed()
+}
 
 /// The longest path that is found.
 pub const MOST_TEXT: usize = 255;

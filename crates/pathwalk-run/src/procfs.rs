@@ -37,7 +37,7 @@ use rustix::{
     process::geteuid,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     convert::Infallible,
     ffi::CString,
     io::Read as _,
@@ -89,6 +89,38 @@ const PRIVATE: [&str; 17] = [
 /// what is read is what there was when it was opened.
 const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"];
 
+/// Sockets that processes have and are not shown, by their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unseen(Arc<Mutex<HashSet<u64>>>);
+
+/// So many are kept in mind: a process may have one that it was given by another, who is gone.
+const MOST_UNSEEN: usize = 1 << 12;
+
+impl Unseen {
+    /// One more is not shown.
+    pub(crate) fn hide(&self, ino: u64) {
+        let mut unseen = self.0.lock();
+        if unseen.len() >= MOST_UNSEEN {
+            unseen.clear();
+        }
+        unseen.insert(ino);
+    }
+
+    fn has(&self, link: &[u8]) -> bool {
+        let ino = link.strip_prefix(b"socket:[").and_then(|rest| rest.strip_suffix(b"]"));
+        let ino = ino.and_then(|ino| std::str::from_utf8(ino).ok()?.parse().ok());
+        ino.is_some_and(|ino| self.0.lock().contains(&ino))
+    }
+
+    /// Whether a thread has nothing of its own under this number.
+    pub(crate) fn is_free(&self, tid: u32, number: u32) -> bool {
+        match fs::readlink(format!("/proc/{tid}/fd/{number}"), Vec::new()) {
+            Ok(link) => self.has(link.to_bytes()),
+            Err(errno) => errno == io::Errno::NOENT,
+        }
+    }
+}
+
 /// Whose call is being answered, and by which task of the library.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asker(Arc<Asked>);
@@ -99,6 +131,7 @@ struct Asked {
     task: AtomicU32,
     /// Processes find answers by themselves.
     finds: AtomicBool,
+    unseen: Unseen,
     /// Those that have virtual credentials.
     threads: Threads,
     /// Which programs run by interpreters.
@@ -120,6 +153,11 @@ impl Asker {
     /// What processes have to find answers by themselves is shown to nobody.
     pub(crate) fn find_inside(&self) {
         self.0.finds.store(true, Relaxed);
+    }
+
+    /// Sockets of processes that are shown to nobody.
+    pub(crate) fn unseen(&self) -> Unseen {
+        self.0.unseen.clone()
     }
 
     /// Which programs run by interpreters.
@@ -631,11 +669,8 @@ impl FileSystem for ProcView {
         }
         if inode.attr().file_type() == FileType::Directory {
             let fd = on_host.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-            return Ok(Some(Box::new(Opened::directory(
-                fd,
-                path.is_empty(),
-                self.asker.0.finds.load(Relaxed),
-            ))));
+            let unseen = self.asker.0.finds.load(Relaxed).then(|| self.asker.unseen());
+            return Ok(Some(Box::new(Opened::directory(fd, path.is_empty(), unseen))));
         }
         let process = process_of(&path);
         // What is no process's is the machine's.
@@ -734,9 +769,9 @@ struct Entry {
 }
 
 /// Whether a name in a process's directory is of what it has to find answers by itself.
-fn is_inside(dir: &OwnedFd, name: &[u8]) -> bool {
+fn is_inside(dir: &OwnedFd, name: &[u8], unseen: &Unseen) -> bool {
     let Ok(text) = std::str::from_utf8(name) else { return false };
-    if text.parse() == Ok(inside::NUMBER) {
+    if text.parse().is_ok_and(|number| inside::NUMBERS.contains(&number)) {
         // In `fd` it is a link, in `fdinfo` a file.
         let kind = fs::statat(dir, name, fs::AtFlags::SYMLINK_NOFOLLOW);
         let kind = kind.map(|stat| fs::FileType::from_raw_mode(stat.st_mode));
@@ -746,21 +781,23 @@ fn is_inside(dir: &OwnedFd, name: &[u8]) -> bool {
             }
             _ => fs::readlinkat(dir, name, Vec::new()),
         };
-        return link.is_ok_and(|link| link.to_bytes() == b"anon_inode:[eventpoll]");
+        return link.is_ok_and(|link| {
+            link.to_bytes() == b"anon_inode:[eventpoll]" || unseen.has(link.to_bytes())
+        });
     }
     let start = text.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
     start.is_some_and(inside::has)
 }
 
 /// The names in a directory, by position; at the top no other processes'.
-fn entries(dir: &OwnedFd, top: bool, finds: bool) -> Result<Vec<Entry>> {
+fn entries(dir: &OwnedFd, top: bool, unseen: Option<&Unseen>) -> Result<Vec<Entry>> {
     let (mut found, mut names) = (Vec::new(), 0);
     for entry in answer(fs::Dir::read_from(dir))?.flatten() {
         let name = entry.file_name().to_bytes();
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
         if [&b"."[..], b".."].contains(&name)
             || top && number.is_some_and(|pid| !is_of_the_program(pid))
-            || finds && is_inside(dir, name)
+            || unseen.is_some_and(|unseen| is_inside(dir, name, unseen))
         {
             continue;
         }
@@ -786,18 +823,18 @@ fn entries(dir: &OwnedFd, top: bool, finds: bool) -> Result<Vec<Entry>> {
 struct Opened {
     fd: OwnedFd,
     top: bool,
-    /// Processes find answers by themselves.
-    finds: bool,
+    /// What is not shown, where processes find answers by themselves.
+    unseen: Option<Unseen>,
     entries: Mutex<Vec<Entry>>,
 }
 
 impl Opened {
     fn file(fd: OwnedFd) -> Self {
-        Self::directory(fd, false, false)
+        Self::directory(fd, false, None)
     }
 
-    fn directory(fd: OwnedFd, top: bool, finds: bool) -> Self {
-        Self { fd, top, finds, entries: Mutex::default() }
+    fn directory(fd: OwnedFd, top: bool, unseen: Option<Unseen>) -> Self {
+        Self { fd, top, unseen, entries: Mutex::default() }
     }
 }
 
@@ -819,7 +856,7 @@ impl OpenHandle for Opened {
     fn readdir(&self, _: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
         let mut entries = self.entries.lock();
         if offset == 0 {
-            *entries = crate::procfs::entries(&self.fd, self.top, self.finds)?;
+            *entries = crate::procfs::entries(&self.fd, self.top, self.unseen.as_ref())?;
         }
         let rest = entries.iter().skip_while(|entry| entry.position <= offset);
         for Entry { position, ino, kind, name } in rest {

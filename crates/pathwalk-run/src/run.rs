@@ -94,7 +94,9 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let (lines, sums) = args.told();
     // Where they are told apart, or each call is told, none finds an answer by itself.
     let mut inside = match args.inside() {
-        Some(after) if credentials.is_none() && lines == Lines::None => Inside::new(after).ok(),
+        Some(after) if credentials.is_none() && lines == Lines::None => {
+            Inside::new(after, asker.unseen()).ok()
+        }
         _ => None,
     };
     if inside.is_some() {

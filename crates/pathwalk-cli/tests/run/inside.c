@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,6 +290,115 @@ static void processes(void)
 	printf("%s\n", name(access("/", F_OK)));
 }
 
+// Whether what a path leads to can be read, and is what is written in it: its own name.
+static int wrong_file(int fd, const char *path)
+{
+	char body[64] = "";
+	int wrong = fd < 0 || read(fd, body, sizeof body - 1) != (ssize_t)strlen(path) || strcmp(body, path);
+	return wrong | (fd < 0 ? 0 : close(fd));
+}
+
+static int reads(const char *path)
+{
+	return wrong_file(open(path, O_RDONLY), path) + wrong_file(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC), path);
+}
+
+static volatile int heard, heard_wrong;
+
+static void handler(int signal)
+{
+	(void)signal;
+	int kept = errno;
+	heard_wrong += reads("e1");
+	heard++;
+	errno = kept;
+}
+
+static void *reader(void *path)
+{
+	long wrong = 0;
+	for (int i = 0; i < 500; i++)
+		wrong += reads(path);
+	return (void *)wrong;
+}
+
+// Files that are opened to be read, each the one that was named: beside handlers, children and threads that open others, and where
+// descriptors go whose numbers nobody knew.
+static void opens(void)
+{
+	static const char *const paths[] = {"e1", "e2", "e3", "e4"};
+	int wrong = 0, status;
+	for (int i = 0; i < 4; i++) {
+		int fd = open(paths[i], O_CREAT | O_WRONLY, 0600);
+		(void)!write(fd, paths[i], 2);
+		close(fd);
+	}
+	for (int i = 0; i < 300; i++)
+		wrong += reads(paths[i % 4]);
+	int plain = open("e1", O_RDONLY), cloexec = open("e1", O_RDONLY | O_CLOEXEC);
+	printf("%d %d %d %d\n", wrong, cloexec - plain, fcntl(plain, F_GETFD), fcntl(cloexec, F_GETFD));
+	close(plain);
+	close(cloexec);
+
+	struct itimerval often = {{0, 300}, {0, 300}}, never = {{0}};
+	signal(SIGALRM, handler);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 100000 && heard < 200; i++)
+		wrong += reads(paths[i % 4]);
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("handler %d %d %s\n", wrong, heard_wrong, heard >= 200 ? "often" : "rarely");
+
+	for (int round = 0; round < 4; round++) {
+		pid_t child = fork();
+		for (int i = 0; i < 300; i++)
+			wrong += reads(paths[(i + !child) % 4]);
+		if (child == 0)
+			_exit(wrong != 0);
+		waitpid(child, &status, 0);
+		printf("child %d %d\n", wrong, status);
+	}
+
+	// Its number, and one close by, are somebody else's, in whose place nothing is read.
+	int ends[2];
+	char byte = 0;
+	socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+	(void)!write(ends[1], "x", 1);
+	dup2(ends[0], 1020);
+	for (int i = 0; i < 300; i++)
+		wrong += reads(paths[i % 4]);
+	printf("own %d %zd %c %zd\n", wrong, recv(1020, &byte, 1, MSG_DONTWAIT), byte, recv(1020, &byte, 1, MSG_DONTWAIT));
+	pid_t keeps = fork();
+	if (keeps == 0) {
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < 20; i++) {
+		close_range(1000, 1020, 0);
+		for (int j = 0; j < 40; j++)
+			wrong += reads(paths[j % 4]);
+	}
+	kill(keeps, SIGKILL);
+	waitpid(keeps, &status, 0);
+	printf("closed %d\n", wrong);
+
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], 0, reader, (void *)paths[i]);
+	for (int i = 0; i < 4; i++) {
+		void *mistakes;
+		pthread_join(threads[i], &mistakes);
+		wrong += (long)mistakes;
+	}
+	printf("threads %d\n", wrong);
+
+	int number, last = 0;
+	while ((number = open("e2", O_RDONLY)) >= 0)
+		last = number;
+	printf("%s", name(number));
+	close(last);
+	printf(" %d %s\n", open("e2", O_RDONLY) == last, name(open("e2", O_RDONLY)));
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -300,6 +412,8 @@ int main(int argc, char **argv)
 		told(argv[2]);
 	else if (!strcmp(what, "processes"))
 		processes();
+	else if (!strcmp(what, "opens"))
+		opens();
 	else
 		return 2;
 	return 0;

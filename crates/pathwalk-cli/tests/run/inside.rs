@@ -80,6 +80,11 @@ fn threads_children_and_closed_descriptors_are_as_natively() {
     the_same(&["processes"]);
 }
 
+#[test]
+fn what_is_opened_is_what_was_named() {
+    the_same(&["opens"]);
+}
+
 /// How many calls of a name reached the supervisor, by what `--stats` says.
 fn calls(stats: &str, name: &str) -> u64 {
     let of = |name: &str| {
@@ -88,6 +93,20 @@ fn calls(stats: &str, name: &str) -> u64 {
     };
     assert!(of("all").is_some(), "no calls are counted in {stats}");
     of(name).unwrap_or(0)
+}
+
+/// Whether as few calls reach the supervisor as are to: what somebody else does on the host meanwhile has them asked again, so it may be tried
+/// more than once.
+fn are_few(what: &str, few: impl Fn() -> (u64, u64)) {
+    let mut tried = Vec::new();
+    for _ in 0..6 {
+        let (heard, less_than) = few();
+        if heard < less_than {
+            return;
+        }
+        tried.push((heard, less_than));
+    }
+    panic!("{what}: {tried:?}, and not fewer");
 }
 
 /// Of 2,000 calls of each of three paths the supervisor hears a few: the others were found. With virtual credentials it hears all.
@@ -100,14 +119,15 @@ fn answers_are_found() {
             let output = command.args(["--stats", program, "registers"]).output().unwrap();
             calls(&text(&output.stderr), "access")
         };
-        assert!(heard(&[]) < 100, "{}", heard(&[]));
+        are_few(program, || (heard(&[]), 100));
         assert!(heard(&["--inside", "0"]) >= 2000);
         assert!(heard(&["--uid", "0"]) >= 2000);
         // Of a program of which one process made many calls the next ones make few.
         let five = format!("for n in 1 2 3 4 5; do {program} registers; done");
-        let mut command = in_the_tree(built.path(), &["--stats", "sh", "-c", &five]);
-        let five = calls(&text(&command.output().unwrap().stderr), "access");
-        assert!(five < 2 * heard(&[]), "{five}");
+        are_few(&five, || {
+            let mut command = in_the_tree(built.path(), &["--stats", "sh", "-c", &five]);
+            (calls(&text(&command.output().unwrap().stderr), "access"), 100)
+        });
     }
 }
 
@@ -128,8 +148,7 @@ fn who_looks_at_all_files_of_a_directory_finds_most() {
         assert_eq!(text(&output.stdout), "499500\n", "{}", text(&output.stderr));
         calls(&text(&output.stderr), "newfstatat")
     };
-    let (some, all) = (heard("64"), heard("0"));
-    assert!(some + 800 < all, "{some} of {all}");
+    are_few("with --inside 0 all", || (heard("64") + 800, heard("0")));
 }
 
 /// What a process has to find answers is in no list of its descriptors.
@@ -146,7 +165,16 @@ fn what_answers_are_found_by_is_not_listed() {
     };
     assert!(says("readlink /proc/$$/fd/1021").contains("eventpoll"), "it has it");
     let listed = says("ls /proc/self/fd /proc/$$/fd /proc/self/fdinfo /proc/$$/fdinfo");
-    assert!(listed.contains('0') && !listed.contains("1021"), "{listed}");
+    let not_listed = !listed.contains("1021") && !listed.contains("1020");
+    assert!(listed.contains('0') && not_listed, "{listed}");
+    // After a few openings it has a socket.
+    let opens = "for n in $(seq 32); do : < /etc/passwd; done";
+    assert!(
+        says(&format!("{opens}; readlink /proc/$$/fd/1020; :")).contains("socket"),
+        "it has it"
+    );
+    let listed = says(&format!("{opens}; ls /proc/$$/fd /proc/$$/fdinfo; :"));
+    assert!(!listed.contains("102"), "{listed}");
 }
 
 /// Of a program of which one process made many calls the next ones make few, by way of the library, which may lie close to the interpreter
@@ -164,8 +192,7 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
         let mut command = in_the_tree(here.path(), &["--stats", "sh", "-c", &script]);
         calls(&text(&command.output().unwrap().stderr), "newfstatat")
     };
-    let (one, eight) = (heard("1"), heard("1 2 3 4 5 6 7 8"));
-    assert!(eight < 4 * one, "{eight} of eight, {one} of one");
+    are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 4 * heard("1")));
 }
 
 /// A program that tells what a path is, after each line that it is sent.
@@ -335,10 +362,12 @@ fn who_goes_through_directories_makes_one_call_for_each() {
         (out, ["getdents64", "newfstatat"].map(|name| calls(&told, name)))
     };
     let (want, all) = heard(&["--inside", "0"]);
-    let (have, few) = heard(&[]);
-    assert_eq!(have, want);
-    for (few, all) in few.into_iter().zip(all) {
-        assert!(few + 400 < all, "{few} of {all}");
+    for (index, name) in ["getdents64", "newfstatat"].into_iter().enumerate() {
+        are_few(name, || {
+            let (have, few) = heard(&[]);
+            assert_eq!(have, want);
+            (few[index] + 400, all[index])
+        });
     }
 }
 

@@ -486,6 +486,10 @@ impl Engine {
         if self.continue_patch(&caller, call.nr) {
             return;
         }
+        if self.misses(call) {
+            let _ = self.listener.send(call.id, Ok(0));
+            return;
+        }
         let Some(entry) = table::call_of(call.nr) else {
             let _ = self.listener.send(call.id, Err(Errno::ENOSYS));
             return;
@@ -583,7 +587,7 @@ impl Engine {
     }
 
     /// Who does not wait any more needs no answer.
-    fn reply(&self, call: &Notification, reply: Result<Reply>) {
+    fn reply(&mut self, call: &Notification, reply: Result<Reply>) {
         let id = call.id;
         let _ = match reply {
             Ok(Reply::Value(value)) => self.listener.send(id, Ok(value)),
@@ -598,13 +602,16 @@ impl Engine {
         };
     }
 
-    /// Gives a thread a descriptor as the answer of its call, on this CPU where it can be kept there. It may run anywhere again before it
-    /// sees the answer.
+    /// Gives a thread a descriptor as the answer of its call, if it does not take it by itself: on this CPU where it can be kept there. It
+    /// may run anywhere again before it sees the answer.
     ///
     /// # Errors
     ///
     /// As [`install`].
-    fn give(&self, call: &Notification, fd: BorrowedFd<'_>, cloexec: Cloexec) -> Result<()> {
+    fn give(&mut self, call: &Notification, fd: BorrowedFd<'_>, cloexec: Cloexec) -> Result<()> {
+        if let Some(handed) = self.hand(call, fd, cloexec) {
+            return self.listener.send(call.id, Ok(handed));
+        }
         let listener = &self.listener;
         let Some(kept) = listener.wakes_here().then(|| Kept::here(call.tid)).flatten() else {
             return install(listener, call.id, fd, cloexec);

@@ -254,7 +254,7 @@ impl Engine {
 }
 
 /// Whether a thread has filters beside the one of this process's making, and those that this process has itself.
-fn has_filters(tid: u32) -> bool {
+pub(super) fn has_filters(tid: u32) -> bool {
     let own = kin::filters(std::process::id());
     own.is_none_or(|own| kin::filters(tid) != Some(own + 1))
 }

@@ -4,6 +4,7 @@
 //!   a process makes many calls ──► enter: the image and the table are mapped there, and its calls lead there first
 //!   a call is answered ──► laid: what was answered is laid into the table, if it stays so
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
+//!   a file is opened ──► hands: the process takes the descriptor by itself
 //!   a directory is opened ──► directory: it is given as the host has it, and listed in the process
 //!   something changes ──► the count of that part of the tree: what hangs on it holds no more
 //! ```
@@ -30,6 +31,8 @@ mod ahead;
 
 mod directory;
 
+mod hands;
+
 mod laid;
 
 pub(crate) mod sites;
@@ -37,11 +40,13 @@ pub(crate) mod sites;
 use crate::{
     cookies::{HostId, of_thread},
     engine::{Caller, Engine},
+    procfs::Unseen,
     sys::{answer, memory, seccomp::Notification},
     table::{Call, Group},
 };
 use ahead::Ahead;
 use directory::Goers;
+use hands::Hands;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
@@ -114,6 +119,7 @@ pub(crate) struct Inside {
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
     goers: Goers,
+    hands: Hands,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
 }
@@ -167,7 +173,7 @@ impl Inside {
     /// # Errors
     ///
     /// Those of making memory that can be sealed and executed, and of `EMFILE`.
-    pub(crate) fn new(after: u32) -> Result<Self> {
+    pub(crate) fn new(after: u32, unseen: Unseen) -> Result<Self> {
         let table = answer(Table::new())?;
         let counts = table.counts();
         let news = answer(epoll::create(epoll::CreateFlags::CLOEXEC))?;
@@ -194,6 +200,7 @@ impl Inside {
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
             goers: Goers::default(),
+            hands: Hands::new(unseen),
             forgotten: 0,
         })
     }
@@ -317,6 +324,7 @@ impl Inside {
     fn runs_another(&mut self, tid: u32) {
         self.calls.retain(|(other, _), _| *other != tid);
         self.goers.runs_another(tid);
+        self.hands.runs_another(tid);
     }
 
     /// A file was opened: what it is read and written by, nobody hears of.
@@ -448,9 +456,9 @@ impl Engine {
     /// - `ENOMEM`: it may not be changed, or somebody else has changed what is there: it would be killed for what it does not make itself.
     pub(crate) fn finds_no_more(&mut self, caller: &Caller) -> Result<()> {
         let tid = caller.tid;
-        if self.inside.is_none() {
-            return Ok(());
-        }
+        let Some(inside) = &mut self.inside else { return Ok(()) };
+        // Nor what other threads of the process make.
+        inside.hands.forget();
         let areas = match sites::areas(tid) {
             // Who is gone finds none either.
             Err(Errno::ESRCH) => return Ok(()),
@@ -478,7 +486,9 @@ impl Engine {
     }
 }
 
-/// The number of the descriptor that tells of news.
+/// The number of the descriptor that tells of news, and that of the socket by which descriptors are taken.
+pub(crate) const NUMBERS: [u32; 2] = [NUMBER, pathwalk_inside::TAKES.cast_unsigned()];
+/// The first of them.
 pub(crate) const NUMBER: u32 = NEWS.cast_unsigned();
 
 /// Whether what processes have to find answers by themselves is at this address, but for the stubs.
