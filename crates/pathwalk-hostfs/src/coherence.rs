@@ -84,9 +84,7 @@ impl Shared {
                     return Ok(false);
                 }
                 node.add_name(dir.node(), name);
-                if let (Some(watches), Some(version)) = (self.believed(), itself) {
-                    watches.fresh(node.id, version);
-                }
+                self.is_fresh(&node, itself);
                 if told {
                     self.believe(dir, name, Some(&node), seen);
                 }
@@ -229,8 +227,12 @@ impl Shared {
 
     /// Brings the attributes of what names are known to lead to up to date; whether it is what it was.
     fn is_still(&self, inode: InodeRef<'_>, node: &Node) -> bool {
-        let turn = node.turn();
-        self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr))
+        let (turn, itself) = (node.turn(), self.watched_itself(node));
+        let still = self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr));
+        if still {
+            self.is_fresh(node, itself);
+        }
+        still
     }
 
     /// Watches the directories on a way that was just gone, and learns what their names stand for; whether the whole way is known then.
@@ -293,17 +295,33 @@ impl Shared {
                 return Ok(());
             }
         }
-        let itself = self.believed().and_then(|watches| watches.version(node.id));
+        let itself = self.watched_itself(&node);
         if let Some(open) = node.who_has_it_open(false) {
             self.refresh(inode, open.fd())?;
         } else {
             let turn = node.turn();
             show(&node, inode, turn, &self.look_at(&node)?);
         }
+        self.is_fresh(&node, itself);
+        Ok(())
+    }
+
+    /// The version of a directory that is watched itself; it is now, where that was said.
+    fn watched_itself(&self, node: &Node) -> Option<u64> {
+        let watches = self.believed()?;
+        let version = watches.version(node.id);
+        if version.is_none() && node.is_directory() && self.watches_found.load(Relaxed) {
+            // Where it cannot be, it is asked about each time.
+            return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
+        }
+        version
+    }
+
+    /// The attributes of a directory were told that had this version.
+    fn is_fresh(&self, node: &Node, itself: Option<u64>) {
         if let (Some(watches), Some(version)) = (self.believed(), itself) {
             watches.fresh(node.id, version);
         }
-        Ok(())
     }
 
     /// Before the host is asked about a name that is not cached: whether what it says can be believed later.

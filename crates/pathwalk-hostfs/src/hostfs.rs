@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     blksize: u32,
     /// The flags that can be set of a file, if there are any.
     flags: Option<InodeFlags>,
+    /// Directories are watched when they are asked about.
+    pub(crate) watches_found: AtomicBool,
     /// The host notes whatever is read of other users' files: it refused `O_NOATIME` for one.
     notes_others: AtomicBool,
 }
@@ -129,6 +131,7 @@ impl HostFs {
             features,
             blksize: stat.stx_blksize,
             flags: has_flags.then(InodeFlags::all),
+            watches_found: AtomicBool::new(false),
             notes_others: AtomicBool::new(false),
         };
         Ok(Arc::new(Self(Arc::new(shared))))
@@ -149,6 +152,12 @@ impl HostFs {
     /// to tell of that, or the file system that this is on does not tell by inotify(7) of all that happens. Of what is mounted and unmounted `/proc/self/mountinfo` tells.
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.0.watches().map(Watches::news)
+    }
+
+    /// Whether a directory is watched when it is asked about, and not only when something in it is: then its attributes are believed from then
+    /// on. For who is about to ask about directories that somebody enters next; where nobody is to tell what others do, it does nothing.
+    pub fn watch_found(&self, watch: bool) {
+        self.0.watches_found.store(watch, Relaxed);
     }
 
     /// Notes what others did, if it was told.
@@ -313,7 +322,7 @@ impl Shared {
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told {
             self.believe(dir, name, Some(&node), seen);
-            if self.options.watches_found && node.is_directory() {
+            if self.watches_found.load(Relaxed) && node.is_directory() {
                 // Where it cannot be watched, it is asked about.
                 let watched = self.watch_found(held.as_fd(), name, &node).ok().flatten();
                 found.attr = watched.unwrap_or(found.attr);

@@ -54,9 +54,6 @@ pub struct HostOptions {
     /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each
     /// time, and tries again.
     pub watches: usize,
-    /// A directory is watched when it is found, and not when something in it is asked for: so its attributes are believed from then on. For
-    /// who asks about directories often, and about most of them.
-    pub watches_found: bool,
     /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
     /// somebody opens the other. So is what is opened without `O_NONBLOCK` of a device that may wait for what is at its other end, as
     /// a serial line does: any but memory, as `/dev/null` is, and pseudo-terminals.
@@ -68,7 +65,7 @@ pub struct HostOptions {
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, of directories that are entered, no devices, openat2, no
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2, no
     /// keeper.
     fn default() -> Self {
         Self {
@@ -77,7 +74,6 @@ impl Default for HostOptions {
             read_only: false,
             handles: 1024,
             watches: 8192,
-            watches_found: false,
             special: false,
             openat2: true,
             keeper: None,

@@ -183,7 +183,6 @@ fn mount(
                 read_only: !writable,
                 special: true,
                 watches: WATCHES,
-                watches_found: inside.is_some() && coherence == Coherence::Watched && !writable,
                 keeper: keeper.clone().filter(|_| coherence == Coherence::Watched),
                 ..HostOptions::default()
             };

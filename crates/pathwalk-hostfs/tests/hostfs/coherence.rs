@@ -378,10 +378,10 @@ fn watched_asks_whether_anything_happened() {
 
 /// What it is when it is found is believed until something is done to it, or in it.
 #[test]
-fn a_directory_is_watched_when_it_is_found_where_that_is_said() {
+fn a_directory_is_watched_when_it_is_asked_about_where_that_is_said() {
     for watches_found in [false, true] {
-        let coherence = Coherence::Watched;
-        let ground = with(HostOptions { coherence, watches_found, ..HostOptions::default() });
+        let ground = ground(Coherence::Watched);
+        ground.fs.watch_found(watches_found);
         fs::create_dir(ground.host("d")).unwrap();
         if ground.fs.news().is_none() {
             return println!("SKIPPED: this file system does not tell of all");
@@ -395,6 +395,11 @@ fn a_directory_is_watched_when_it_is_found_where_that_is_said() {
         };
         assert_eq!(links(), Ok(2));
         assert_eq!(asked(&|| assert_eq!(links(), Ok(2))) == 0, watches_found);
+        // One that was found before, too.
+        ground.fs.watch_found(true);
+        assert_eq!([links(), links()], [Ok(2); 2]);
+        assert_eq!(asked(&|| assert_eq!(links(), Ok(2))), 0);
+        ground.fs.watch_found(watches_found);
         elsewhere(&ground, "mkdir d/below");
         assert_eq!(links(), Ok(3));
         elsewhere(&ground, "rmdir d/below; chmod 700 d");

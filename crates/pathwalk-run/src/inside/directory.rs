@@ -14,7 +14,7 @@
 //! is known when the first is opened: so it is not asked.
 
 use super::{
-    Inside, KNOWN, MOST_COUNTED, Part,
+    FIRST_HOST, Inside, KNOWN, MOST_COUNTED, Part,
     ahead::MOST_FILES,
     laid::{attributes_of, ino_and_mode_in},
 };
@@ -29,7 +29,7 @@ use rustix::{
     fs::{self, OFlags, RawDir, SeekFrom},
     io,
 };
-use std::{collections::HashMap, mem::MaybeUninit, os::fd::BorrowedFd};
+use std::{collections::HashMap, mem::MaybeUninit, os::fd::BorrowedFd, sync::Arc};
 
 /// So many bytes of names are listed at once.
 const LISTED: usize = 8 << 10;
@@ -130,6 +130,9 @@ impl Engine {
         if fs::fcntl_setfl(given.host, told | OFlags::NOATIME).is_err() {
             return;
         }
+        // Each is about to be entered, and is watched then.
+        let host = inside.hosts.get(given.parts[1].0 - FIRST_HOST).map(Arc::clone);
+        host.iter().for_each(|host| host.watch_found(true));
         let _ = each_directory(given.host, |name| {
             if let Some(stat) = self.is_told(inside, given, name, flags) {
                 let key = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: name };
@@ -138,6 +141,7 @@ impl Engine {
                 inside.table.put(&key, &answer);
             }
         });
+        host.iter().for_each(|host| host.watch_found(false));
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
         let _ = fs::fcntl_setfl(given.host, told);
