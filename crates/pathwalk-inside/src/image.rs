@@ -14,7 +14,7 @@
 //! 2. Nothing is kept: it has no data. What it reads is written by the supervisor alone, and mapped so that nobody here can write it.
 //! 3. Memory that the caller names is asked for by a call of the kernel before it is touched: what is not there is `EFAULT`, which the
 //!    supervisor answers.
-//! 4. The calls that it makes are about descriptors and this process alone. Those that the supervisor would answer bear a mark
+//! 4. The calls that it makes of itself are about descriptors and this process alone; those of the program it makes as they were made. Those that the supervisor would answer bear a mark
 //!    (`MARK`), by which the filter lets them through; whoever else makes them so learns nothing that a path leads to.
 
 #![no_std]
@@ -242,12 +242,20 @@ fn list(table: &[AtomicU64], args: [u64; 6]) -> Option<i64> {
 
 /// The descriptor that the answer of a call says is there. Where it is not, the supervisor is told, and the call is made again: it gives it then.
 fn take(answer: u64, args: [u64; 6]) -> i64 {
-    if let Some(taken) = taken(answer) {
-        return taken;
-    }
-    syscall(OPENAT.into(), [AT_FDCWD as u64, 0, 0, 0, MARK, 0]);
     let nr = if answer >> 32 & TAKE_OPEN != 0 { OPEN } else { OPENAT };
-    syscall(nr.into(), args)
+    let mut answer = answer;
+    loop {
+        if let Some(taken) = taken(answer) {
+            return taken;
+        }
+        syscall(OPENAT.into(), [AT_FDCWD as u64, 0, 0, 0, MARK, 0]);
+        let again = syscall(nr.into(), args);
+        // A signal's handler may have opened so many meanwhile that there is a socket again.
+        if again >> 32 <= 0 {
+            return again;
+        }
+        answer = again.cast_unsigned();
+    }
 }
 
 /// Takes a descriptor; none where none is there, or the socket is another one.

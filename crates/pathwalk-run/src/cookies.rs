@@ -132,6 +132,8 @@ pub(crate) struct Cookies {
     forgotten: u64,
     /// How many may be known before it is looked what can be forgotten.
     enough: usize,
+    /// What is on its way to a process, and in no list of it yet, when it is looked.
+    pub(crate) in_flight: HashSet<HostId>,
 }
 
 /// A file in each private directory, that says what it is.
@@ -188,7 +190,18 @@ impl Cookies {
             let _ = fs::rmdir(&path);
         })?;
         let (known, numbers, places) = (Arc::default(), HashMap::new(), HashMap::new());
-        Ok(Self { room, lock, path, known, numbers, places, next: 0, forgotten: 0, enough: ENOUGH })
+        Ok(Self {
+            room,
+            lock,
+            path,
+            known,
+            numbers,
+            places,
+            next: 0,
+            forgotten: 0,
+            enough: ENOUGH,
+            in_flight: HashSet::new(),
+        })
     }
 
     /// How often something was forgotten, or stands for something else since.
@@ -409,10 +422,15 @@ impl Cookies {
         self.get(id).filter(|known| known.file.ino() == ino)
     }
 
+    /// Whether so much is known that it is to be looked what can be forgotten.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.known.lock().len() >= self.enough
+    }
+
     /// Forgets what no process has, where there is much; whether it was looked for. What a call is about that is being answered may be
     /// forgotten too, unless somebody here holds it. `before` is as for [`sweep`](Self::sweep).
     pub(crate) fn make_room(&mut self, before: impl FnOnce(&Self)) -> bool {
-        if self.known.lock().len() < self.enough {
+        if !self.has_enough() {
             return false;
         }
         self.sweep(before);
@@ -425,7 +443,9 @@ impl Cookies {
         let Ok(Some(used)) = used() else { return };
         before(self);
         let mut known = self.known.lock();
-        known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
+        known.retain(|id, known| {
+            used.contains(id) || self.in_flight.contains(id) || Arc::strong_count(known) > 1
+        });
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
         self.numbers.retain(|_, ids| {

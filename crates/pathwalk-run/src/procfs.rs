@@ -37,7 +37,7 @@ use rustix::{
     process::geteuid,
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     convert::Infallible,
     ffi::CString,
     io::Read as _,
@@ -91,9 +91,9 @@ const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"]
 
 /// Sockets that processes have and are not shown, by their numbers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unseen(Arc<Mutex<HashSet<u64>>>);
+pub(crate) struct Unseen(Arc<Mutex<VecDeque<u64>>>);
 
-/// So many are kept in mind: a process may have one that it was given by another, who is gone.
+/// So many are kept in mind, the latest: a process may have one that it was given by another, who is gone.
 const MOST_UNSEEN: usize = 1 << 12;
 
 impl Unseen {
@@ -101,9 +101,9 @@ impl Unseen {
     pub(crate) fn hide(&self, ino: u64) {
         let mut unseen = self.0.lock();
         if unseen.len() >= MOST_UNSEEN {
-            unseen.clear();
+            unseen.pop_front();
         }
-        unseen.insert(ino);
+        unseen.push_back(ino);
     }
 
     fn has(&self, link: &[u8]) -> bool {

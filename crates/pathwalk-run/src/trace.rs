@@ -18,6 +18,8 @@ use std::{
 pub(crate) struct Trace {
     lines: Lines,
     sums: Option<Sums>,
+    /// How many descriptors processes took by themselves, and how many of them were not there.
+    pub(crate) handed: Option<[u64; 2]>,
 }
 
 /// Which calls a line is told of.
@@ -63,7 +65,7 @@ impl Trace {
             hits: 0,
             left: Tally::default(),
         });
-        Self { lines, sums }
+        Self { lines, sums, handed: None }
     }
 
     /// Whether anything is told.
@@ -145,6 +147,12 @@ impl Trace {
         reasons.sort_by_key(|&(_, times)| std::cmp::Reverse(times));
         for (why, times) in reasons {
             let _ = writeln!(text, "{times:>10}  {}", why.describe());
+        }
+        if let Some([handed, missed]) = self.handed {
+            let _ = writeln!(
+                text,
+                "{handed} descriptors were handed over, of which {missed} were not there to be taken"
+            );
         }
         let (busy, whole) = (all.time.as_secs_f64() * 1e3, began.elapsed().as_secs_f64() * 1e3);
         let _ = writeln!(text, "{busy:.1} ms of {whole:.1} ms in the supervisor");

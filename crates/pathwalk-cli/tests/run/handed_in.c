@@ -7,6 +7,7 @@
  */
 #include "attack.h"
 #include <pthread.h>
+#include <sys/resource.h>
 
 enum { SOCKET = 8, INHERITED = 9 };
 
@@ -170,6 +171,23 @@ static void races_chdir(void)
 	}
 }
 
+/* Nobody leaves a core, wherever he stands: the limit is 0, and nobody raises it. */
+static void cores(void)
+{
+	struct rlimit64 unlimited = {RLIM64_INFINITY, RLIM64_INFINITY}, none = {0, 0}, now = {1, 1};
+	int status, dumped, failed[3];
+	failed[0] = syscall(SYS_setrlimit, RLIMIT_CORE, &unlimited) ? errno : 0;
+	failed[1] = syscall(SYS_prlimit64, 0, RLIMIT_CORE, &unlimited, NULL) ? errno : 0;
+	failed[2] = syscall(SYS_prlimit64, getpid(), RLIMIT_CORE, &none, &now) ? errno : 0;
+	printf("limit %d-%d-%d-%d-%d\n", failed[0], failed[1], failed[2], (int)now.rlim_cur, (int)now.rlim_max);
+	pid_t child = fork();
+	if (child == 0)
+		abort();
+	waitpid(child, &status, 0);
+	dumped = WIFSIGNALED(status) && WCOREDUMP(status);
+	said("core", dumped ? "REACHED" : "never");
+}
+
 static void races(const char *what, void (*race)(void))
 {
 	int status;
@@ -203,6 +221,7 @@ int main(int count, char **args)
 	} else if (!strcmp(what, "races")) {
 		theirs = receive();
 		races("fchdir", races_fchdir);
+		cores();
 		races("chdir", races_chdir);
 		theirs = open("/usr/bin", O_RDONLY | O_DIRECTORY);
 		races("fchdir given", races_fchdir);

@@ -358,6 +358,31 @@ static void opens(void)
 		printf("child %d %d\n", wrong, status);
 	}
 
+	// What one process closes another one may have still: then nothing is there where something was put. A handler that opens files comes
+	// between now and then.
+	for (int round = 0; round < 8; round++) {
+		pid_t tries = fork();
+		if (tries == 0) {
+			for (int i = 0; i < 20; i++)
+				wrong += reads(paths[i % 4]);
+			pid_t keeps = fork();
+			if (keeps == 0) {
+				pause();
+				_exit(0);
+			}
+			close_range(1020, 1020, 0);
+			struct itimerval once = {{0}, {0, 10 + 60 * round}};
+			setitimer(ITIMER_REAL, &once, NULL);
+			for (int i = 0; i < 200; i++)
+				wrong += reads(paths[i % 4]);
+			kill(keeps, SIGKILL);
+			waitpid(keeps, &status, 0);
+			_exit((wrong | heard_wrong) != 0);
+		}
+		waitpid(tries, &status, 0);
+		printf("missed %d\n", status);
+	}
+
 	// Its number, and one close by, are somebody else's, in whose place nothing is read.
 	int ends[2];
 	char byte = 0;

@@ -85,6 +85,81 @@ fn what_is_opened_is_what_was_named() {
     the_same(&["opens"]);
 }
 
+/// Most descriptors are taken by the process itself, and those that are not there are given.
+#[test]
+fn descriptors_are_handed_over_and_missed() {
+    let Some(built) = built() else { return };
+    let mut command =
+        in_the_tree(built.path(), &["--stats", "--inside", "1", "./dynamic", "opens"]);
+    let told = text(&command.stdin(Stdio::null()).output().unwrap().stderr);
+    let line = told.lines().find(|line| line.contains("handed over")).unwrap();
+    let numbers = line.split(' ').filter_map(|word| word.parse().ok());
+    let [handed, missed] = numbers.collect::<Vec<u64>>()[..] else { panic!("{line}") };
+    assert!(handed > 2000 && (1..100).contains(&missed), "{line}");
+}
+
+/// While a process is stopped that has not yet taken what was opened for it, others open so much that what nobody has is forgotten.
+#[test]
+fn what_is_on_its_way_is_not_forgotten() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    let script = "
+import os, signal, time
+dirs = [path for path, _, _ in os.walk('/usr')][1:2000]
+pid = os.fork()
+if not pid:
+    wrong = []
+    signal.signal(signal.SIGALRM, lambda *_: (print(wrong, flush=True), os._exit(0)))
+    signal.alarm(3)
+    while True:
+        for path in dirs[:50]:
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                os.stat('.', dir_fd=fd)
+                os.close(fd)
+            except OSError as error:
+                wrong.append(error.errno)
+at, end = 50, time.time() + 2
+while time.time() < end:
+    os.kill(pid, signal.SIGSTOP)
+    for path in dirs[at:at + 600]:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    at = 50 + (at + 600) % 1300
+    os.kill(pid, signal.SIGCONT)
+    time.sleep(0.002)
+os.waitpid(pid, 0)
+";
+    let said = said(
+        in_the_tree(here.path(), &["--inside", "1", "python3", "-c", script]).stdin(Stdio::null()),
+    );
+    assert_eq!(said, "[]\n");
+}
+
+/// Who watches a directory is not told that it is read when another one opens it.
+#[test]
+fn who_watches_hears_of_no_reading_that_nobody_did() {
+    let Some((others, bind)) = only_read() else { return };
+    let script = "
+import ctypes, os
+libc = ctypes.CDLL(None)
+top = os.open('/tmp/data/top', os.O_RDONLY)
+for n in range(100): os.path.exists('/usr')
+os.stat('a', dir_fd=top, follow_symlinks=False)
+queue = libc.inotify_init1(os.O_NONBLOCK)
+libc.inotify_add_watch(queue, b'/tmp/data/top/a', 1)
+os.close(os.open('/tmp/data/top/a', os.O_RDONLY))
+try: print(os.read(queue, 4096))
+except BlockingIOError: print('nothing')
+";
+    let heard = said(
+        in_the_tree(others.path(), &["--inside", "1", "--bind", &bind])
+            .args(["python3", "-c", script]),
+    );
+    assert_eq!(heard, "nothing\n");
+}
+
 /// How many calls of a name reached the supervisor, by what `--stats` says.
 fn calls(stats: &str, name: &str) -> u64 {
     let of = |name: &str| {

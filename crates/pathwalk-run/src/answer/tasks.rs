@@ -70,6 +70,43 @@ pub(crate) fn get_robust_list(engine: &mut Engine, caller: &Caller) -> Result<Re
     Ok(Reply::Value(0))
 }
 
+/// A core is written into the current directory, which is not what the kernel takes for it: so there is none, and nobody raises the limit.
+///
+/// # Errors
+///
+/// - `EFAULT`: the new limit is not there; or there is no room for the old one.
+/// - `EINVAL`: what holds now is more than what may ever hold.
+/// - `EPERM`: it is not 0.
+fn no_core(caller: &Caller, new: u64, (index, old): (usize, u64)) -> Result<Reply> {
+    if new != 0 {
+        let [now, most] = memory::read_exact::<16>(caller.tid, new).map(|limit| {
+            [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| limit[at + byte])))
+        })?;
+        if now > most {
+            return Err(Errno::EINVAL);
+        }
+        if most > 0 {
+            return Err(Errno::EPERM);
+        }
+    }
+    if old != 0 {
+        caller.put(index, &[0; 16])?;
+    }
+    Ok(Reply::Value(0))
+}
+
+/// How large a core may become: see [`no_core`].
+///
+/// # Errors
+///
+/// Those of that; besides `EFAULT`, where there is none.
+pub(crate) fn setrlimit(_: &mut Engine, caller: &Caller) -> Result<Reply> {
+    match caller.args[1] {
+        0 => Err(Errno::EFAULT),
+        new => no_core(caller, new, (1, 0)),
+    }
+}
+
 /// Another process's limits are for who has the same ids, or `CAP_SYS_RESOURCE`. The kernel, to which they are all one, does the rest.
 ///
 /// # Errors
@@ -83,6 +120,13 @@ pub(crate) fn get_robust_list(engine: &mut Engine, caller: &Caller) -> Result<Re
 /// Linux: `check_prlimit_permission`.
 pub(crate) fn prlimit64(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let [_, _, new, old, ..] = caller.args;
+    if caller.word(1) == libc::RLIMIT_CORE {
+        let pid = caller.word(0);
+        if pid != 0 {
+            let _target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
+        }
+        return no_core(caller, new, (3, old));
+    }
     let new = match new {
         0 => None,
         at => Some(memory::read_exact(caller.tid, at).map(u128::from_ne_bytes)?),

@@ -31,6 +31,8 @@ use rustix::{
 };
 use std::{collections::HashMap, mem::MaybeUninit, os::fd::BorrowedFd, sync::Arc};
 
+/// Of so many directories in one it is laid down what they are: all others wait meanwhile.
+const MOST_CHILDREN: usize = 256;
 /// So many bytes of names are listed at once.
 const LISTED: usize = 8 << 10;
 
@@ -123,9 +125,17 @@ impl Engine {
     fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
         /// Where directories are counted in it, one without others has so many.
         const NO_OTHERS: u64 = 2;
-        if given.stat.st_nlink == NO_OTHERS {
+        // Who watches would be told of what is read here.
+        if given.stat.st_nlink == NO_OTHERS || inside.ahead.is_none() {
             return;
         }
+        // No path is empty: it is found by nobody but who looks here whether it is done.
+        let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
+        if inside.table.has(&done) {
+            return;
+        }
+        let answer = Answer { result: 0, written: b"", parts: &given.parts };
+        inside.table.put(&done, &answer);
         let Ok(told) = fs::fcntl_getfl(given.host) else { return };
         if fs::fcntl_setfl(given.host, told | OFlags::NOATIME).is_err() {
             return;
@@ -187,7 +197,7 @@ impl Inside {
     }
 }
 
-/// The names of directories in a directory, from where it is read.
+/// The names of directories in a directory, from where it is read; not of all where there are many.
 ///
 /// # Errors
 ///
@@ -195,15 +205,16 @@ impl Inside {
 fn each_directory(dir: BorrowedFd<'_>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let mut buf = [MaybeUninit::uninit(); LISTED];
     let mut entries = RawDir::new(dir, &mut buf);
-    let mut left = MOST_FILES;
+    let (mut names, mut children) = (0, 0);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if entry.file_type() == fs::FileType::Directory && name != b"." && name != b".." {
             each(name);
+            children += 1;
         }
-        left -= 1;
-        if left == 0 {
+        names += 1;
+        if names == MOST_FILES || children == MOST_CHILDREN {
             break;
         }
     }

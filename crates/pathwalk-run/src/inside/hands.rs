@@ -14,11 +14,13 @@
 //!    the socket too, as it has all descriptors, and no answer that says that something lies there.
 //! 2. One descriptor lies there at most, that of the last answer. Where one lies there still, as a signal's handler runs before it was
 //!    taken, the next is given as before.
-//! 3. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
+//! 3. What lies there is in no list of anybody's descriptors: what it stands for is known as long as it may.
+//! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or finds another socket there, says so, gets none any more, and makes his call again.
 
-use super::{Inside, enter::has_filters, sites};
+use super::{Inside, MOST_COUNTED, enter::has_filters, sites};
 use crate::{
+    cookies::HostId,
     engine::{Cloexec, Engine},
     kin,
     procfs::Unseen,
@@ -39,79 +41,114 @@ use rustix::{
     },
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 /// So many descriptors a thread gets before it takes them by itself: who runs a program next opens fewer.
 const FIRST: u32 = 4;
-/// So many threads are kept in mind.
+/// So many threads have a socket.
 const MOST: usize = 256;
+/// So often it is done without one where so many have, before it is looked whether they are there.
+const WITHOUT: u32 = 1 << 12;
 
 /// The threads that take descriptors by themselves, or may later.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
-    threads: HashMap<u32, Hand>,
+    sockets: HashMap<u32, Socket>,
+    /// How many descriptors the others got.
+    got: HashMap<u32, Got>,
+    without: u32,
     /// Their sockets, which are in no list.
     unseen: Unseen,
+    /// How many descriptors were handed, and how many of them were not there.
+    handed: u64,
+    missed: u64,
 }
 
-#[derive(Debug)]
-struct Hand {
-    /// How many descriptors it got.
-    got: u32,
+#[derive(Clone, Copy, Debug)]
+struct Got {
+    times: u32,
     /// At so many it gets a socket.
     next: u32,
-    socket: Option<Socket>,
 }
 
-/// The end that descriptors are put into, and the number of the other one.
+/// The end that descriptors are put into, the number of the other one, and what was put there last.
 #[derive(Debug)]
 struct Socket {
     own: OwnedFd,
     ino: u64,
+    last: Option<HostId>,
 }
 
 impl Hands {
     pub(super) fn new(unseen: Unseen) -> Self {
-        Self { threads: HashMap::new(), unseen }
+        Self { unseen, ..Self::default() }
     }
 
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, tid: u32) {
-        self.threads.remove(&tid);
+        self.sockets.remove(&tid);
+        self.got.remove(&tid);
     }
 
     /// Nobody takes anything until he is asked whether he may.
     pub(super) fn forget(&mut self) {
-        self.threads.clear();
+        self.sockets.clear();
+        self.got.clear();
+    }
+
+    /// Closes the sockets of those who are gone.
+    pub(super) fn sweep(&mut self) {
+        self.sockets.retain(|&tid, _| !kin::is_ending(tid));
+    }
+
+    /// What lies in a socket.
+    pub(super) fn in_flight(&self) -> HashSet<HostId> {
+        let lies_there = |socket: &&Socket| !socket::is_read(&socket.own);
+        self.sockets.values().filter(lies_there).filter_map(|socket| socket.last).collect()
+    }
+
+    /// How many descriptors were handed, and how many of them were not there.
+    pub(super) fn counts(&self) -> [u64; 2] {
+        [self.handed, self.missed]
     }
 
     /// What a thread takes descriptors by, which it gets if it is time for it.
-    fn socket(&mut self, listener: &Listener, call: &Notification) -> Option<&Socket> {
-        if self.threads.len() >= MOST && !self.threads.contains_key(&call.tid) {
-            self.threads.retain(|&tid, _| !kin::is_ending(tid));
-            if self.threads.len() >= MOST {
-                return None;
-            }
+    fn socket(&mut self, listener: &Listener, call: &Notification) -> Option<&mut Socket> {
+        if !self.sockets.contains_key(&call.tid) && self.is_time(call.tid) {
+            let socket = new_socket(listener, call, &self.unseen).ok()?;
+            self.got.remove(&call.tid);
+            self.sockets.insert(call.tid, socket);
         }
-        let Self { threads, unseen } = self;
-        let first = || Hand { got: 0, next: FIRST, socket: None };
-        let hand = threads.entry(call.tid).or_insert_with(first);
-        hand.got = hand.got.saturating_add(1);
-        if hand.got == hand.next && hand.socket.is_none() {
-            hand.socket = new_socket(listener, call, unseen).ok();
-        }
-        hand.socket.as_ref()
+        self.sockets.get_mut(&call.tid)
     }
 
-    /// A thread takes nothing more; or it is tried again when it got twice as many.
-    fn end(&mut self, tid: u32) {
-        if let Some(hand) = self.threads.get_mut(&tid) {
-            hand.socket = None;
-            hand.next = hand.got.saturating_mul(2).max(2 * FIRST);
+    /// Counts a descriptor for a thread without a socket; whether it is to get one now.
+    fn is_time(&mut self, tid: u32) -> bool {
+        if self.got.len() >= MOST_COUNTED {
+            self.got.clear();
         }
+        let got = self.got.entry(tid).or_insert(Got { times: 0, next: FIRST });
+        got.times = got.times.saturating_add(1);
+        if got.times != got.next {
+            return false;
+        }
+        if self.sockets.len() >= MOST {
+            self.without += 1;
+            if self.without.is_multiple_of(WITHOUT) {
+                self.sweep();
+            }
+        }
+        self.sockets.len() < MOST
+    }
+
+    /// A thread takes nothing more, until it got twice as many.
+    fn end(&mut self, tid: u32) {
+        let before = self.got.get(&tid).map_or(FIRST, |got| got.next);
+        self.sockets.remove(&tid);
+        self.got.insert(tid, Got { times: 0, next: before.saturating_mul(2) });
     }
 }
 
@@ -137,7 +174,7 @@ fn new_socket(listener: &Listener, call: &Notification, unseen: &Unseen) -> Resu
     let ino = answer(fs::fstat(&theirs))?.st_ino;
     unseen.hide(ino);
     listener.add_fd_at(call.id, theirs.as_fd(), number)?;
-    Ok(Socket { own, ino })
+    Ok(Socket { own, ino, last: None })
 }
 
 impl Socket {
@@ -147,10 +184,11 @@ impl Socket {
     ///
     /// - `EAGAIN`: one lies there still.
     /// - `EPIPE`, `ECONNREFUSED`: nobody has the other end.
-    fn put(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+    fn put(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         if !socket::is_read(&self.own) {
             return Err(io::Errno::AGAIN);
         }
+        self.last = Some(HostId::of(&fs::fstat(fd)?));
         let one = [fd];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut message = SendAncillaryBuffer::new(&mut space);
@@ -188,7 +226,11 @@ impl Engine {
         }
         let socket = inside.hands.socket(&self.listener, call)?;
         match socket.put(fd) {
-            Ok(()) => Some(take_by(socket.ino, call.nr, cloexec == Cloexec::Yes)),
+            Ok(()) => {
+                let taken = take_by(socket.ino, call.nr, cloexec == Cloexec::Yes);
+                inside.hands.handed += 1;
+                Some(taken)
+            }
             Err(io::Errno::AGAIN) => None,
             Err(_) => {
                 inside.hands.end(call.tid);
@@ -203,6 +245,20 @@ impl Engine {
         let says = call.nr == OPENAT && call.args[..5] == nothing && Inside::is_in(call);
         let Some(inside) = self.inside.as_mut().filter(|_| says) else { return false };
         inside.hands.end(call.tid);
+        inside.hands.missed += 1;
         true
+    }
+
+    /// Before it is looked what processes have: what is on its way to them. What arrives meanwhile is in their lists.
+    pub(crate) fn look_in_flight(&mut self) {
+        if let Some(inside) = &mut self.inside {
+            inside.hands.sweep();
+            self.cookies.in_flight = inside.hands.in_flight();
+        }
+    }
+
+    /// How many descriptors were handed, and how many of them were not there.
+    pub(crate) fn handed(&self) -> Option<[u64; 2]> {
+        self.inside.as_ref().map(|inside| inside.hands.counts())
     }
 }

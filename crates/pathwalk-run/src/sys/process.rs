@@ -195,6 +195,8 @@ fn ignore_again() -> std::io::Result<()> {
 fn prepare(launch: &Launch<'_>) -> Result<()> {
     answer(rustix::process::fchdir(launch.cwd))?;
     answer(rustix::process::setrlimit(rustix::process::Resource::Nofile, launch.nofile))?;
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    answer(rustix::process::setrlimit(rustix::process::Resource::Core, none))?;
     // SAFETY: the kernel reads one set there, and writes nothing.
     unsafe {
         libc::sigprocmask(libc::SIG_SETMASK, &raw const launch.blocked, std::ptr::null_mut())

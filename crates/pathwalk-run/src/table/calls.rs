@@ -88,6 +88,8 @@ const SETVERSION: &[u32] = &[0x4008_7602, 0x4004_7602];
 /// What reaches beyond the program: types on a terminal as if its user did (`TIOCSTI`, `TIOCLINUX`), or makes memory that the
 /// supervisor would wait for when it reads there, as the call userfaultfd does (`USERFAULTFD_IOC_NEW`).
 const REACHING: &[u32] = &[0x5412, 0x541c, 0xaa00];
+/// How large a core may become: nobody leaves one, as it would lie where the kernel says that somebody stands.
+const CORE: &[u32] = &[libc::RLIMIT_CORE];
 /// What has the kernel wait for the program, up to three quarters of a minute, before it lets another process open a file: here
 /// that would be the supervisor.
 const F_SETLEASE: u32 = 1024;
@@ -140,7 +142,7 @@ pub(super) const CALLS: &[Call] = &[
     call(41, "socket", Kernel, Pass),
     call(42, "connect", Sockets, Answer(socket::connect)),
     call(43, "accept", Kernel, Pass),
-    call(44, "sendto", Sockets, AnswerIf(NotZero(4), message::sendto)),
+    call(44, "sendto", Sockets, AnswerIf(&[NotZero(4)], message::sendto)),
     call(45, "recvfrom", Kernel, Pass),
     call(46, "sendmsg", Sockets, Answer(message::sendmsg)),
     call(47, "recvmsg", Kernel, Pass),
@@ -204,7 +206,7 @@ pub(super) const CALLS: &[Call] = &[
     call(98, "getrusage", Kernel, Pass),
     call(99, "sysinfo", Kernel, Pass),
     call(100, "times", Kernel, Pass),
-    call(101, "ptrace", Tasks, AnswerIf(Is(0, &[PTRACE_ATTACH, PTRACE_SEIZE]), tasks::ptrace)),
+    call(101, "ptrace", Tasks, AnswerIf(&[Is(0, &[PTRACE_ATTACH, PTRACE_SEIZE])], tasks::ptrace)),
     call_of_users(102, "getuid", Ids, [Pass, Answer(users::getuid)]),
     call(103, "syslog", Kernel, Pass),
     call_of_users(104, "getgid", Ids, [Pass, Answer(users::getgid)]),
@@ -260,10 +262,10 @@ pub(super) const CALLS: &[Call] = &[
     call(154, "modify_ldt", Kernel, Pass),
     call_of_users(155, "pivot_root", Mounts, [Refuse(Errno::EPERM), Answer(mounts::pivot_root)]),
     call(156, "_sysctl", Others, Refuse(Errno::ENOSYS)),
-    call_of_users(157, "prctl", Tasks, [AnswerIf(Is(0, &[PR_SET_DUMPABLE, libc::PR_SET_SECCOMP as u32]), tasks::prctl), AnswerIf(Is(0, PRCTL), users::prctl)]),
+    call_of_users(157, "prctl", Tasks, [AnswerIf(&[Is(0, &[PR_SET_DUMPABLE, libc::PR_SET_SECCOMP as u32])], tasks::prctl), AnswerIf(&[Is(0, PRCTL)], users::prctl)]),
     call(158, "arch_prctl", Kernel, Pass),
     call(159, "adjtimex", Kernel, Pass),
-    call(160, "setrlimit", Kernel, Pass),
+    call(160, "setrlimit", Tasks, AnswerIf(&[Is(0, CORE)], tasks::setrlimit)),
     call_of_users(161, "chroot", Directories, [Refuse(Errno::EPERM), Answer(mounts::chroot)]),
     call(162, "sync", Kernel, Pass),
     call(163, "acct", Mounts, Refuse(Errno::EPERM)),
@@ -377,7 +379,7 @@ pub(super) const CALLS: &[Call] = &[
     call(271, "ppoll", Kernel, Pass),
     call(272, "unshare", Tasks, RefuseIf(&[(Any(0, NAMESPACES), Errno::EPERM)])),
     call(273, "set_robust_list", Kernel, Pass),
-    call_of_users(274, "get_robust_list", Tasks, [Pass, AnswerIf(NotZero(0), tasks::get_robust_list)]),
+    call_of_users(274, "get_robust_list", Tasks, [Pass, AnswerIf(&[NotZero(0)], tasks::get_robust_list)]),
     call(275, "splice", Kernel, Pass),
     call(276, "tee", Kernel, Pass),
     call(277, "sync_file_range", Kernel, Pass),
@@ -405,7 +407,7 @@ pub(super) const CALLS: &[Call] = &[
     call(299, "recvmmsg", Kernel, Pass),
     call(300, "fanotify_init", Watches, Refuse(Errno::EPERM)),
     call(301, "fanotify_mark", Watches, Refuse(Errno::EPERM)),
-    call_of_users(302, "prlimit64", Tasks, [Pass, AnswerIf(NotZero(0), tasks::prlimit64)]),
+    call_of_users(302, "prlimit64", Tasks, [AnswerIf(&[Is(1, CORE)], tasks::prlimit64), AnswerIf(&[NotZero(0), Is(1, CORE)], tasks::prlimit64)]),
     call(303, "name_to_handle_at", Handles, Answer(handle::name_to_handle_at)),
     call(304, "open_by_handle_at", Handles, Answer(handle::open_by_handle_at)),
     call(305, "clock_adjtime", Kernel, Pass),
@@ -420,7 +422,7 @@ pub(super) const CALLS: &[Call] = &[
     call(314, "sched_setattr", Kernel, Pass),
     call(315, "sched_getattr", Kernel, Pass),
     call(316, "renameat2", Names, Answer(names::renameat2)),
-    call_of_users(317, "seccomp", Tasks, [AnswerIf(Is(0, SECCOMP_MODES), tasks::seccomp), AnswerIf(Is(0, &[SECCOMP_SET_MODE_FILTER]), users::seccomp)]),
+    call_of_users(317, "seccomp", Tasks, [AnswerIf(&[Is(0, SECCOMP_MODES)], tasks::seccomp), AnswerIf(&[Is(0, &[SECCOMP_SET_MODE_FILTER])], users::seccomp)]),
     call(318, "getrandom", Kernel, Pass),
     call(319, "memfd_create", Kernel, Pass),
     call(320, "kexec_file_load", Others, Refuse(Errno::EPERM)),

@@ -44,7 +44,9 @@ pub(crate) fn program(calls: &[Call], identity: Identity) -> Vec<sock_filter> {
                 then.push(ret(SECCOMP_RET_USER_NOTIF));
                 then
             }
-            Handling::AnswerIf(condition, _) => ask([(condition, SECCOMP_RET_USER_NOTIF)]),
+            Handling::AnswerIf(conditions, _) => {
+                ask(conditions.iter().map(|&condition| (condition, SECCOMP_RET_USER_NOTIF)))
+            }
             Handling::RefuseIf(conditions) => {
                 ask(conditions.iter().map(|&(condition, errno)| (condition, refuse(errno))))
             }

@@ -87,7 +87,7 @@ pub(crate) enum Handling {
     /// The library answers.
     Answer(Handler),
     /// The library answers where the arguments are such; else the kernel does it.
-    AnswerIf(Condition, Handler),
+    AnswerIf(&'static [Condition], Handler),
     /// Refused where the arguments are such, by the first that holds; else the kernel does it.
     RefuseIf(&'static [(Condition, Errno)]),
 }
