@@ -711,5 +711,7 @@ pub(crate) fn serve(
     }
     let ended = engine.serve(failure);
     engine.trace.handed = engine.handed();
+    // It is not taken apart: this process is about to end.
+    std::mem::forget(engine.inside.take());
     (ended, engine.trace)
 }

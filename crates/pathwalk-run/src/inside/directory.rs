@@ -121,7 +121,8 @@ impl Engine {
         }
     }
 
-    /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do.
+    /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
+    /// neither the user's own nor root asks.
     fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
         /// Where directories are counted in it, one without others has so many.
         const NO_OTHERS: u64 = 2;
@@ -136,15 +137,16 @@ impl Engine {
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
-        let Ok(told) = fs::fcntl_getfl(given.host) else { return };
-        if fs::fcntl_setfl(given.host, told | OFlags::NOATIME).is_err() {
-            return;
-        }
+        let unnoted = |host| fs::fcntl_getfl(host).is_ok_and(|told| told.contains(OFlags::NOATIME));
+        let (true, Ok(itself)) = (unnoted(given.host), self.task.fstat(given.file)) else { return };
         // Each is about to be entered, and is watched then.
         let host = inside.hosts.get(given.parts[1].0 - FIRST_HOST).map(Arc::clone);
         host.iter().for_each(|host| host.watch_found(true));
         let _ = each_directory(given.host, |name| {
-            if let Some(stat) = self.is_told(inside, given, name, flags) {
+            // Not of what is mounted there.
+            if let Some(stat) = self.is_told(inside, given, name, flags)
+                && stat.st_dev == itself.st_dev
+            {
                 let key = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: name };
                 let written = attributes_of(&stat);
                 let answer = Answer { result: 0, written: &written, parts: &given.parts };
@@ -154,7 +156,6 @@ impl Engine {
         host.iter().for_each(|host| host.watch_found(false));
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
-        let _ = fs::fcntl_setfl(given.host, told);
     }
 
     /// What a name in the directory is, if that is told of: the first question may ask the host.
@@ -168,9 +169,7 @@ impl Engine {
         let flags = AtFlags::from_bits_retain(flags as u32);
         let stat = self.believed(inside, given.file, name, flags)?;
         let key = Key { nr: NEWFSTATAT, args: [0, 0], base: given.base(), text: name };
-        // Not of what is mounted there.
-        let here = self.task.fstat(given.file).ok()?.st_dev == stat.st_dev;
-        (here && inside.may_lay_attributes(given.part, stat.st_ino, &key)).then_some(stat)
+        inside.may_lay_attributes(given.part, stat.st_ino, &key).then_some(stat)
     }
 }
 

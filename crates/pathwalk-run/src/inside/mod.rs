@@ -52,7 +52,7 @@ use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
 };
 use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll},
+    event::{EventfdFlags, Timespec, epoll, eventfd},
     fs::{Mode, OFlags, open},
 };
 use sites::Sites;
@@ -96,8 +96,9 @@ pub(crate) struct Inside {
     /// Ready where the host tells of something, and always by one more event.
     news: OwnedFd,
     _no_news: OwnedFd,
-    /// Whether anything was mounted on the host.
-    mounted: OwnedFd,
+    /// Ready where the host tells of something, or something was mounted there: it is asked here.
+    heard: OwnedFd,
+    _mounted: OwnedFd,
     hosts: Vec<Arc<HostFs>>,
     /// Who is told by the one that is mounted next.
     told: Option<Arc<Told>>,
@@ -182,12 +183,16 @@ impl Inside {
         answer(epoll::add(&news, &no_news, data, epoll::EventFlags::IN))?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounted = answer(open("/proc/self/mountinfo", flags, Mode::empty()))?;
+        let heard = answer(epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        let data = epoll::EventData::new_u64(0);
+        answer(epoll::add(&heard, &mounted, data, epoll::EventFlags::PRI))?;
         Ok(Self {
             table,
             counts,
             news,
             _no_news: no_news,
-            mounted,
+            heard,
+            _mounted: mounted,
             hosts: Vec::new(),
             told: None,
             asked: Arc::default(),
@@ -228,8 +233,10 @@ impl Inside {
         (writable, plain): (bool, bool),
     ) {
         let (Some(news), Some(told)) = (fs.news(), self.told.take()) else { return };
-        let flags = epoll::EventFlags::IN;
-        if epoll::add(&self.news, news, epoll::EventData::new_u64(0), flags).is_err() {
+        let add = |to: &OwnedFd| {
+            epoll::add(to, news, epoll::EventData::new_u64(0), epoll::EventFlags::IN).is_ok()
+        };
+        if !(add(&self.heard) && add(&self.news)) {
             return;
         }
         told.asks.store(true, Relaxed);
@@ -249,12 +256,11 @@ impl Inside {
     fn before(&self) -> Before {
         // What is heard of now nobody asked for before.
         self.after();
-        let mut ready = [const { std::mem::MaybeUninit::uninit() }; 2];
+        let mut ready = [const { std::mem::MaybeUninit::uninit() }; 1];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let quiet = epoll::wait(&self.news, &mut ready[..], Some(&at_once))
-            .is_ok_and(|(ready, _)| ready.len() == 1 && ready[0].data.u64() == NO_NEWS);
-        let mut mounted = [PollFd::new(&self.mounted, PollFlags::PRI)];
-        if !quiet || poll(&mut mounted, Some(&at_once)) != Ok(0) {
+        let quiet = epoll::wait(&self.heard, &mut ready[..], Some(&at_once))
+            .is_ok_and(|(ready, _)| ready.is_empty());
+        if !quiet {
             self.hosts.iter().for_each(|host| host.hear());
         }
         self.asked.store(true, Relaxed);
