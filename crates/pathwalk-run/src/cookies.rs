@@ -4,7 +4,7 @@
 //!   the target's descriptor ── fstat ──► (device, inode) ──► Known: a place in the tree
 //!     a host file, a memfd        the file itself
 //!     a directory, `O_PATH`       a cookie: a private directory or file, one for each place
-//!     a directory to be listed    of a part of the host that is only read: itself
+//!     a directory to be listed    of the host: itself, mostly
 //! ```
 //!
 //! Nothing is kept per descriptor. So dup, fork, exec, close and descriptors that are sent need no attention: the kernel keeps

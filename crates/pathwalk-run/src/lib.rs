@@ -83,6 +83,8 @@ mod procfs;
 
 mod hidden;
 
+mod unseen;
+
 mod proc_text;
 
 mod trace;

@@ -25,6 +25,7 @@ use crate::{
     people::{Person, Thread, Threads},
     proc_text::{mount_stats, stat_for_others, status_of},
     sys::{answer, errno_of, process},
+    unseen::{self, Unseen},
 };
 use parking_lot::Mutex;
 use pathwalk::{
@@ -37,7 +38,7 @@ use rustix::{
     process::geteuid,
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     convert::Infallible,
     ffi::CString,
     io::Read as _,
@@ -88,38 +89,6 @@ const PRIVATE: [&str; 17] = [
 /// What is asked at each reading who may know it. The kernel would ask it of whom it knows: so where somebody has virtual credentials
 /// what is read is what there was when it was opened.
 const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"];
-
-/// Sockets that processes have and are not shown, by their numbers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Unseen(Arc<Mutex<VecDeque<u64>>>);
-
-/// So many are kept in mind, the latest: a process may have one that it was given by another, who is gone.
-const MOST_UNSEEN: usize = 1 << 12;
-
-impl Unseen {
-    /// One more is not shown.
-    pub(crate) fn hide(&self, ino: u64) {
-        let mut unseen = self.0.lock();
-        if unseen.len() >= MOST_UNSEEN {
-            unseen.pop_front();
-        }
-        unseen.push_back(ino);
-    }
-
-    fn has(&self, link: &[u8]) -> bool {
-        let ino = link.strip_prefix(b"socket:[").and_then(|rest| rest.strip_suffix(b"]"));
-        let ino = ino.and_then(|ino| std::str::from_utf8(ino).ok()?.parse().ok());
-        ino.is_some_and(|ino| self.0.lock().contains(&ino))
-    }
-
-    /// Whether a thread has nothing of its own under this number.
-    pub(crate) fn is_free(&self, tid: u32, number: u32) -> bool {
-        match fs::readlink(format!("/proc/{tid}/fd/{number}"), Vec::new()) {
-            Ok(link) => self.has(link.to_bytes()),
-            Err(errno) => errno == io::Errno::NOENT,
-        }
-    }
-}
 
 /// Whose call is being answered, and by which task of the library.
 #[derive(Clone, Debug, Default)]
@@ -768,27 +737,6 @@ struct Entry {
     name: Vec<u8>,
 }
 
-/// Whether a name in a process's directory is of what it has to find answers by itself.
-fn is_inside(dir: &OwnedFd, name: &[u8], unseen: &Unseen) -> bool {
-    let Ok(text) = std::str::from_utf8(name) else { return false };
-    if text.parse().is_ok_and(|number| inside::NUMBERS.contains(&number)) {
-        // In `fd` it is a link, in `fdinfo` a file.
-        let kind = fs::statat(dir, name, fs::AtFlags::SYMLINK_NOFOLLOW);
-        let kind = kind.map(|stat| fs::FileType::from_raw_mode(stat.st_mode));
-        let link = match kind {
-            Ok(fs::FileType::RegularFile) => {
-                fs::readlinkat(dir, format!("../fd/{text}"), Vec::new())
-            }
-            _ => fs::readlinkat(dir, name, Vec::new()),
-        };
-        return link.is_ok_and(|link| {
-            link.to_bytes() == b"anon_inode:[eventpoll]" || unseen.has(link.to_bytes())
-        });
-    }
-    let start = text.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
-    start.is_some_and(inside::has)
-}
-
 /// The names in a directory, by position; at the top no other processes'.
 fn entries(dir: &OwnedFd, top: bool, unseen: Option<&Unseen>) -> Result<Vec<Entry>> {
     let (mut found, mut names) = (Vec::new(), 0);
@@ -797,7 +745,7 @@ fn entries(dir: &OwnedFd, top: bool, unseen: Option<&Unseen>) -> Result<Vec<Entr
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
         if [&b"."[..], b".."].contains(&name)
             || top && number.is_some_and(|pid| !is_of_the_program(pid))
-            || unseen.is_some_and(|unseen| is_inside(dir, name, unseen))
+            || unseen.is_some_and(|unseen| unseen::is_inside(dir, name, unseen))
         {
             continue;
         }

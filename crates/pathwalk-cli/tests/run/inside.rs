@@ -469,3 +469,65 @@ print(sorted(os.listdir(below)))
     let read = |name: &str| fs::metadata(top.join(name)).unwrap().accessed().unwrap();
     assert_eq!(read("e"), std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000));
 }
+
+/// What a program does with a directory of the host that it may change, and what it is told of it.
+const DIRECTORY: &str = "
+import os, fcntl, ctypes, struct, errno, stat, shutil
+def t(name, f):
+    try: r=f()
+    except OSError as e: r=errno.errorcode[e.errno]
+    print(name, r, flush=True)
+for n in range(70): os.path.exists('/usr')
+os.mkdir('d'); os.mkdir('d/s'); open('d/f','w').write('x')
+fd=os.open('d',os.O_RDONLY|os.O_DIRECTORY)
+ls=lambda: (os.lseek(fd,0,0), sorted(os.listdir(fd)))[1]
+t('ls',ls)
+os.mkdir('d/new'); t('ls2',ls)
+os.rename('d','e'); t('link',lambda: os.path.basename(os.readlink(f'/proc/self/fd/{fd}'))); t('ls3',ls)
+t('fstat',lambda: (os.fstat(fd).st_nlink, oct(os.fstat(fd).st_mode), os.fstat(fd).st_ino==os.stat('e').st_ino, os.fstat(fd).st_dev==os.stat('e').st_dev))
+t('fsync',lambda: os.fsync(fd))
+t('fchmod',lambda: os.fchmod(fd,0o711)); t('mode',lambda: oct(os.fstat(fd).st_mode))
+t('utime',lambda: os.utime(fd,(5,6))); t('times',lambda:(os.fstat(fd).st_atime,os.fstat(fd).st_mtime))
+t('xattr',lambda: os.setxattr(fd,'user.a',b'1')); t('getx',lambda: os.getxattr(fd,'user.a'))
+t('create',lambda: os.close(os.open('made',os.O_CREAT|os.O_WRONLY,0o600,dir_fd=fd))); t('ls4',ls)
+two=os.open('e',os.O_RDONLY)
+t('flock',lambda: fcntl.flock(fd,fcntl.LOCK_EX|fcntl.LOCK_NB)); t('flock2',lambda: fcntl.flock(two,fcntl.LOCK_EX|fcntl.LOCK_NB))
+t('fchdir',lambda: os.fchdir(fd)); t('cwd',lambda: os.path.basename(os.getcwd())); os.chdir('..')
+t('write',lambda: os.write(fd,b'x')); t('read',lambda: os.read(fd,10)); t('trunc',lambda: os.ftruncate(fd,0))
+libc=ctypes.CDLL(None,use_errno=True); q=libc.inotify_init1(os.O_NONBLOCK); libc.inotify_add_watch(q,b'e',0xfff)
+os.close(os.open('e',os.O_RDONLY)); x=os.open('e',os.O_RDONLY); os.listdir(x); os.close(x); os.mkdir('e/w')
+def ev():
+    try: b=os.read(q,65536)
+    except BlockingIOError: return []
+    r=[];o=0
+    while o<len(b):
+        wd,m,c,l=struct.unpack_from('iIII',b,o); r.append((hex(m),b[o+16:o+16+l].rstrip(b'\\0').decode())); o+=16+l
+    return r
+t('events',ev)
+pid=os.fork()
+if not pid:
+    t('child',ls); os._exit(0)
+os.waitpid(pid,0)
+shutil.rmtree('e'); t('gone',ls); t('nlink',lambda: os.fstat(fd).st_nlink)
+t('create gone',lambda: os.open('x',os.O_CREAT|os.O_WRONLY,dir_fd=fd)); t('linkgone',lambda: os.path.basename(os.readlink(f'/proc/self/fd/{fd}')))
+t('dotdot',lambda: os.stat('..',dir_fd=fd).st_ino==os.stat('.').st_ino)
+t('fchdir gone',lambda: os.fchdir(fd)); t('getcwd',os.getcwd); os.chdir('/'); 
+t('old',lambda: libc.syscall(78,fd,ctypes.create_string_buffer(4096),4096))
+";
+
+/// A directory of the host is one in all that is done with it, and with its descriptor, where the program may write too.
+#[test]
+fn a_directory_is_as_natively_whatever_is_done_with_it() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = || TempDir::new_in("/tmp").unwrap();
+    let native = here();
+    let want = said(Command::new("python3").args(["-c", DIRECTORY]).current_dir(&native));
+    assert!(want.contains("dotdot"), "{want}");
+    for after in ["1", "64"] {
+        let tree = here();
+        let options = ["--inside", after, "python3", "-c", DIRECTORY];
+        assert_eq!(said(&mut in_the_tree(tree.path(), &options)), want, "--inside {after}");
+    }
+}

@@ -1,9 +1,9 @@
 //! Directories that are given as the host has them, and listed in the process.
 //!
 //! ```text
-//!   open a directory ──► of a part of the host that is only read, and not its root
+//!   open a directory ──► of a part of the host, and not its root
 //!      ──► the process gets it as it is, and finds by its number that it may list it itself
-//!      ──► the process goes through a tree: what the directories in it are is laid down too
+//!      ──► the process goes through a tree that is only read: what the directories in it are is laid down too
 //! ```
 //!
 //! What such a directory lists is what the tree lists: names, types and numbers are the host's, and what is mounted on one of its names is
@@ -76,7 +76,7 @@ impl Engine {
     pub(crate) fn gives(&mut self, caller: &Caller, file: &File, host: BorrowedFd<'_>) -> bool {
         let Some(inside) = &self.inside else { return false };
         let Some(&part) = inside.parts.get(&file.mount_id()) else { return false };
-        let Part::Host { count, writable: false, plain: true, root } = part else { return false };
+        let Part::Host { count, writable, plain: true, root } = part else { return false };
         let Ok(stat) = fs::fstat(host) else { return false };
         let id = HostId::of(&stat);
         if stat.st_ino == root || self.asker.is_stranger(id) {
@@ -91,7 +91,8 @@ impl Engine {
         let given = AsItIs { file, host, stat, part, parts };
         inside.lists(given.base());
         self.lay_down_itself(&mut inside, &given);
-        if let Some(&flags) = inside.goers.0.get(&caller.tid) {
+        // Where the program writes while it goes, what is laid down holds for a moment.
+        if let (Some(&flags), false) = (inside.goers.0.get(&caller.tid), writable) {
             self.lay_down_children(&mut inside, &given, flags);
         }
         self.inside = Some(inside);

@@ -23,12 +23,12 @@ use crate::{
     cookies::HostId,
     engine::{Cloexec, Engine},
     kin,
-    procfs::Unseen,
     sys::{
         answer,
         seccomp::{Listener, Notification},
         socket,
     },
+    unseen::Unseen,
 };
 use pathwalk::{OpenFlags, Result, abi::AT_FDCWD};
 use pathwalk_inside::{MARK, OPEN, OPENAT, TAKES, take_by};

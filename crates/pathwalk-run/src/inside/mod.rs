@@ -40,9 +40,9 @@ pub(crate) mod sites;
 use crate::{
     cookies::{HostId, of_thread},
     engine::{Caller, Engine},
-    procfs::Unseen,
     sys::{answer, memory, seccomp::Notification},
     table::{Call, Group},
+    unseen::Unseen,
 };
 use ahead::Ahead;
 use directory::Goers;
