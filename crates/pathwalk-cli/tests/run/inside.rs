@@ -267,7 +267,7 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
         let mut command = in_the_tree(here.path(), &["--stats", "sh", "-c", &script]);
         calls(&text(&command.output().unwrap().stderr), "newfstatat")
     };
-    are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 4 * heard("1")));
+    are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 6 * heard("1")));
 }
 
 /// A program that tells what a path is, after each line that it is sent.
