@@ -186,14 +186,11 @@ impl Vfs {
         }
         let rule = match self.try_decide(inode, owner, flags, access, who) {
             Verdict::Rule(rule) => rule.map_err(|_| Errno::EACCES)?,
-            Verdict::Changed => self.generic_permission(inode, access, who)?,
-            // Who may search is asked again and again, and mostly answered by a flag that says that there is no ACL: so that is found out.
-            Verdict::Unknown if access.contains(Access::EXEC) => {
-                self.generic_permission(inode, access, who)?
-            }
-            Verdict::Unknown => match whatever_the_acl(owner, access, who) {
-                Some(rule) => rule.map_err(|_| Errno::EACCES)?,
-                None => self.generic_permission(inode, access, who)?,
+            Verdict::Changed | Verdict::Unknown => match whatever_the_acl(owner, access, who) {
+                // Who may search is asked again and again, and mostly answered by a flag that says that there is no ACL: so that is
+                // found out.
+                Some(rule) if !access.contains(Access::EXEC) => rule.map_err(|_| Errno::EACCES)?,
+                _ => self.generic_permission(inode, access, who)?,
             },
         };
         self.security_inode_permission(inode, access, who)?;

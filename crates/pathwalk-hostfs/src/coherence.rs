@@ -11,7 +11,7 @@ use pathwalk_core::{Attr, InodeRef, fs::CachedName};
 use rustix::fs::{Statx, StatxAttributes};
 use std::{
     mem::replace,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::AsFd,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -308,13 +308,12 @@ impl Shared {
 
     /// The version of a directory that is watched itself; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
-        let watches = self.believed()?;
-        let version = watches.version(node.id);
-        if version.is_none() && node.is_directory() && self.watches_found.load(Relaxed) {
+        let watches = self.believed().filter(|_| node.is_directory())?;
+        if self.watches_found.load(Relaxed) {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }
-        version
+        watches.version(node.id)
     }
 
     /// The attributes of a directory were told that had this version.
@@ -331,31 +330,12 @@ impl Shared {
         Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
     }
 
-    /// Watches a directory that was just found; its attributes as they are told from then on.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the host answers.
-    pub(crate) fn watch_found(
-        &self,
-        dir: BorrowedFd<'_>,
-        name: &[u8],
-        node: &Node,
-    ) -> Result<Option<Attr>> {
-        let Some(watches) = self.believed() else { return Ok(None) };
-        let held = Arc::new(self.spare(|| self.host.open_path(dir, name))?);
-        let stat = self.host.statx(held.as_fd(), b"")?;
-        if Ident::of(&stat) != node.ident {
-            return Ok(None);
-        }
-        // Who finds a directory mostly enters it next.
-        self.keep_at_hand(node, &held);
-        let Some(version) = watches.watch_new(&self.host, node.id, held.as_fd(), &stat) else {
-            return Ok(None);
-        };
-        let attr = self.attr(&self.host.statx(held.as_fd(), b"")?, held.as_fd())?;
-        watches.fresh(node.id, version);
-        Ok(Some(attr))
+    /// The attributes of a directory that was just found, as they are told from now on; none where it is not watched itself.
+    pub(crate) fn told_from_now_on(&self, node: &Node) -> Option<Attr> {
+        let itself = self.watched_itself(node)?;
+        let attr = self.look_at(node).ok()?;
+        self.is_fresh(node, Some(itself));
+        Some(attr)
     }
 
     /// Whether all that becomes of a file is told of the directory in which it was found: what has other names can be changed by

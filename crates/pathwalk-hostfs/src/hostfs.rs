@@ -84,7 +84,8 @@ impl HostFs {
     /// # Errors
     ///
     /// - those of [`HostFs::new`].
-    /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is to be watched and its file system tells of all: the user has as many queues as one may have; there is no /proc.
+    /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is to be watched and its file system tells of all: the user has as many queues as one
+    ///   may have; there is no /proc.
     pub fn with_options(path: impl AsRef<[u8]>, mut options: HostOptions) -> Result<Arc<Self>> {
         let source = path.as_ref().to_vec();
         let host = Host::new(options.openat2, options.keeper.clone());
@@ -322,11 +323,7 @@ impl Shared {
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told {
             self.believe(dir, name, Some(&node), seen);
-            if self.watches_found.load(Relaxed) && node.is_directory() {
-                // Where it cannot be watched, it is asked about.
-                let watched = self.watch_found(held.as_fd(), name, &node).ok().flatten();
-                found.attr = watched.unwrap_or(found.attr);
-            }
+            found.attr = self.told_from_now_on(&node).unwrap_or(found.attr);
         }
         Ok(Some(found))
     }

@@ -24,7 +24,6 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::Result;
-use rustix::fs::Statx;
 use std::{
     borrow::Cow,
     collections::HashMap,
@@ -210,19 +209,9 @@ impl Watches {
         if let Some(version) = self.version(dir) {
             return Some(version);
         }
-        self.watch_new(host, dir, held, &host.statx(held, b"").ok()?)
-    }
-
-    /// The same of one that is not, of which the host said this.
-    pub(crate) fn watch_new(
-        &self,
-        host: &Host,
-        dir: u64,
-        held: BorrowedFd<'_>,
-        stat: &Statx,
-    ) -> Option<u64> {
         // It may take long: nobody else waits for that.
-        if !host.tells_all(stat, held).unwrap_or(false) {
+        let stat = host.statx(held, b"").ok()?;
+        if !host.tells_all(&stat, held).unwrap_or(false) {
             return None;
         }
         let contents = self.believed == Believed::All;

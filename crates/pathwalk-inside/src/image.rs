@@ -14,8 +14,9 @@
 //! 2. Nothing is kept: it has no data. What it reads is written by the supervisor alone, and mapped so that nobody here can write it.
 //! 3. Memory that the caller names is asked for by a call of the kernel before it is touched: what is not there is `EFAULT`, which the
 //!    supervisor answers.
-//! 4. The calls that it makes of itself are about descriptors and this process alone; those of the program it makes as they were made. Those that the supervisor would answer bear a mark
-//!    (`MARK`), by which the filter lets them through; whoever else makes them so learns nothing that a path leads to.
+//! 4. The calls that it makes of itself are about descriptors and this process alone; those of the program it makes as they were made.
+//!    Those that the supervisor would answer bear a mark (`MARK`), by which the filter lets them through; whoever else makes them so
+//!    learns nothing that a path leads to.
 
 #![no_std]
 #![no_main]
@@ -31,8 +32,9 @@ use core::{
     sync::atomic::AtomicU64,
 };
 use layout::{
-    AS_THE_HOST, BASE, FSTAT, Found, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT, NEWS, NO_NEWS,
-    OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find, is_closed, shape_of,
+    AS_THE_HOST, BASE, FSTAT, Found, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT,
+    NEWS, NO_NEWS, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
+    is_closed, shape_of,
 };
 
 // The stub has put the call's number into `eax` and the address behind the call into `rcx`. 128 bytes below the stack's end may be the
@@ -240,7 +242,8 @@ fn list(table: &[AtomicU64], args: [u64; 6]) -> Option<i64> {
     given.holds().then(|| syscall(GETDENTS64.into(), [fd, to, len, MARK, 0, 0]))
 }
 
-/// The descriptor that the answer of a call says is there. Where it is not, the supervisor is told, and the call is made again: it gives it then.
+/// The descriptor that the answer of a call says is there. Where it is not, the supervisor is told, and the call is made again: it gives it
+/// then.
 fn take(answer: u64, args: [u64; 6]) -> i64 {
     let nr = if answer >> 32 & TAKE_OPEN != 0 { OPEN } else { OPENAT };
     let mut answer = answer;
@@ -295,15 +298,11 @@ fn taken(answer: u64) -> Option<i64> {
     if syscall(SYS_RECVMSG, [socket, at, MSG_DONTWAIT | cloexec, 0, 0, 0]) < 0 {
         return None;
     }
-    // The kernel wrote to both.
-    let [control, message] = [control.as_ptr(), message.as_ptr()];
-    // SAFETY: they are as long.
-    let word = |from: *const u64, index| unsafe { from.add(index).read_volatile() };
-    if [word(control, 0), word(control, 1)] == RIGHTS {
-        return Some(i64::from(word(control, 2) as u32));
+    if control[..2] == RIGHTS {
+        return Some(i64::from(control[2] as u32));
     }
     // There was no room for one more.
-    (word(message, 6) & MSG_CTRUNC != 0).then_some(-EMFILE)
+    (message[6] & MSG_CTRUNC != 0).then_some(-EMFILE)
 }
 
 /// Copies a path; none where it is too long, or not all there.

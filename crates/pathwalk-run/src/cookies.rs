@@ -13,6 +13,7 @@
 //! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
 
 use crate::{
+    inside::InFlight,
     kin::{self, descendants, threads_of},
     mapped,
     sys::{answer, errno_of},
@@ -132,8 +133,8 @@ pub(crate) struct Cookies {
     forgotten: u64,
     /// How many may be known before it is looked what can be forgotten.
     enough: usize,
-    /// What is on its way to a process, and in no list of it yet, when it is looked.
-    pub(crate) in_flight: HashSet<HostId>,
+    /// What is on its way to a process, and in no list of it yet.
+    in_flight: InFlight,
 }
 
 /// A file in each private directory, that says what it is.
@@ -200,7 +201,7 @@ impl Cookies {
             next: 0,
             forgotten: 0,
             enough: ENOUGH,
-            in_flight: HashSet::new(),
+            in_flight: InFlight::default(),
         })
     }
 
@@ -212,6 +213,11 @@ impl Cookies {
     /// What is known, to be shared.
     pub(crate) fn knowns(&self) -> Knowns {
         Arc::clone(&self.known)
+    }
+
+    /// Who says what is on its way to processes.
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.in_flight.clone()
     }
 
     /// What a file of the host stands for.
@@ -233,16 +239,14 @@ impl Cookies {
         })
     }
 
-    /// Notes that a directory of the host is given as it is; not where that stands for another place, or for one that is not listed.
-    pub(crate) fn give(&mut self, id: HostId, file: &File) -> Option<Arc<Known>> {
-        match self.get(id) {
-            None => {
-                Some(self.put(Known { id, file: file.place_alone(), path: false, given: true }))
-            }
-            before => {
-                before.filter(|known| known.given && known.file.place_id() == file.place_id())
-            }
+    /// Notes that a directory of the host is given as it is; whether it may be: not where that stands for another place, or for one that is
+    /// not listed.
+    pub(crate) fn give(&mut self, id: HostId, file: &File) -> bool {
+        if let Some(known) = self.get(id) {
+            return known.given && known.file.place_id() == file.place_id();
         }
+        self.put(Known { id, file: file.place_alone(), path: false, given: true });
+        true
     }
 
     /// From here on a file of the host stands for this, whatever it stood for: the host may have given its number to another one.
@@ -422,15 +426,10 @@ impl Cookies {
         self.get(id).filter(|known| known.file.ino() == ino)
     }
 
-    /// Whether so much is known that it is to be looked what can be forgotten.
-    pub(crate) fn has_enough(&self) -> bool {
-        self.known.lock().len() >= self.enough
-    }
-
     /// Forgets what no process has, where there is much; whether it was looked for. What a call is about that is being answered may be
     /// forgotten too, unless somebody here holds it. `before` is as for [`sweep`](Self::sweep).
     pub(crate) fn make_room(&mut self, before: impl FnOnce(&Self)) -> bool {
-        if !self.has_enough() {
+        if self.known.lock().len() < self.enough {
             return false;
         }
         self.sweep(before);
@@ -440,12 +439,12 @@ impl Cookies {
 
     /// Forgets what no process has. `before` is done while it is still known what that was, and is closed by now.
     pub(crate) fn sweep(&mut self, before: impl FnOnce(&Self)) {
-        let Ok(Some(used)) = used() else { return };
+        let in_flight = self.in_flight.ids();
+        let Ok(Some(mut used)) = used() else { return };
+        used.extend(in_flight);
         before(self);
         let mut known = self.known.lock();
-        known.retain(|id, known| {
-            used.contains(id) || self.in_flight.contains(id) || Arc::strong_count(known) > 1
-        });
+        known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
         let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
         self.numbers.retain(|_, ids| {
@@ -575,7 +574,7 @@ fn remove(room: &OwnedFd, path: &Path) -> Result<()> {
     answer(fs::rmdir(path))
 }
 
-/// Removes what is in a directory that was made here: files in a cookie are the kernel's, where who stands in it ends with a core;
+/// Removes what is in a directory that was made here: files in a cookie are the kernel's, where somebody outside let who stands in it end with a core;
 /// and what is watched has names in it, and whiteouts.
 pub(crate) fn empty(room: &OwnedFd, name: impl Arg) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

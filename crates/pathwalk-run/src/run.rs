@@ -95,7 +95,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     // Where they are told apart, or each call is told, none finds an answer by itself.
     let mut inside = match args.inside() {
         Some(after) if credentials.is_none() && lines == Lines::None => {
-            Inside::new(after, asker.unseen()).ok()
+            Inside::new(after, cookies.in_flight(), asker.unseen()).ok()
         }
         _ => None,
     };

@@ -162,12 +162,12 @@ except BlockingIOError: print('nothing')
 
 /// How many calls of a name reached the supervisor, by what `--stats` says.
 fn calls(stats: &str, name: &str) -> u64 {
-    let of = |name: &str| {
-        let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name));
-        line.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
-    };
-    assert!(of("all").is_some(), "no calls are counted in {stats}");
-    of(name).unwrap_or(0)
+    calls_if_any(stats, name).unwrap_or_else(|| panic!("no {name} in {stats}"))
+}
+
+fn calls_if_any(stats: &str, name: &str) -> Option<u64> {
+    let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split_whitespace().nth(1).unwrap().parse().ok()
 }
 
 /// Whether as few calls reach the supervisor as are to: what somebody else does on the host meanwhile has them asked again, so it may be tried
@@ -201,7 +201,7 @@ fn answers_are_found() {
         let five = format!("for n in 1 2 3 4 5; do {program} registers; done");
         are_few(&five, || {
             let mut command = in_the_tree(built.path(), &["--stats", "sh", "-c", &five]);
-            (calls(&text(&command.output().unwrap().stderr), "access"), 100)
+            (calls(&text(&command.output().unwrap().stderr), "access"), 2 * heard(&[]))
         });
     }
 }
@@ -267,7 +267,7 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
         let mut command = in_the_tree(here.path(), &["--stats", "sh", "-c", &script]);
         calls(&text(&command.output().unwrap().stderr), "newfstatat")
     };
-    are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 6 * heard("1")));
+    are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 4 * heard("1")));
 }
 
 /// A program that tells what a path is, after each line that it is sent.
@@ -434,7 +434,8 @@ fn who_goes_through_directories_makes_one_call_for_each() {
         let output = tree.stdin(Stdio::null()).output().unwrap();
         let (out, told) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{told}");
-        (out, ["getdents64", "newfstatat"].map(|name| calls(&told, name)))
+        assert!(calls(&told, "openat") > 600, "each directory is opened: {told}");
+        (out, ["getdents64", "newfstatat"].map(|name| calls_if_any(&told, name).unwrap_or(0)))
     };
     let (want, all) = heard(&["--inside", "0"]);
     for (index, name) in ["getdents64", "newfstatat"].into_iter().enumerate() {

@@ -340,8 +340,8 @@ pub trait FileSystem: Send + Sync + 'static {
         });
     }
 
-    /// Tells an inode's ACLs, valid ones; asked once while it is in the cache, if [`Features::POSIX_ACL`] is set and the
-    /// file system is not complete.
+    /// Tells an inode's ACLs, valid ones; asked once while it is in the cache, where they may decide something, if
+    /// [`Features::POSIX_ACL`] is set and the file system is not complete.
     ///
     /// # Errors
     ///

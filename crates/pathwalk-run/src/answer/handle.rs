@@ -157,7 +157,6 @@ pub(crate) fn open_by_handle_at(engine: &mut Engine, caller: &Caller) -> Result<
     let stale = Errno::ESTALE;
     let bytes = bytes.first_chunk().ok_or(stale)?;
     let mount = mount.ok_or(stale)?;
-    engine.look_in_flight();
     let Engine { handles, task, cookies, watches, .. } = engine;
     let file = handles.find(task, *bytes, (cookies, watches))?;
     if said & IS_DIRECTORY != 0 && !is_directory(engine, &file)? {

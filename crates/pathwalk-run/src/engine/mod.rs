@@ -514,9 +514,6 @@ impl Engine {
         if self.room.is_needed(self.listener.fd()) {
             self.sweep();
         }
-        if self.cookies.has_enough() {
-            self.look_in_flight();
-        }
         let Self { cookies, watches, task, .. } = self;
         if cookies.make_room(|cookies| watches.hear(cookies, task)) {
             watches.forget_unused(cookies);
@@ -582,7 +579,6 @@ impl Engine {
         self.cwds.moved();
         self.asker.images().sweep();
         self.loads.forget_ended();
-        self.look_in_flight();
         self.sockets.forget_unused(&self.cookies);
         let Self { cookies, watches, task, .. } = self;
         cookies.sweep(|cookies| watches.hear(cookies, task));

@@ -15,7 +15,7 @@ use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
 /// A directory of more files is left to be asked about.
-pub(super) const MOST_FILES: usize = 4096;
+const MOST_FILES: usize = 4096;
 /// So many bytes of names are listed at once.
 const LISTED: usize = 32 << 10;
 
@@ -38,6 +38,17 @@ pub(super) struct Question<'a> {
     pub(super) key: &'a OwnKey,
     pub(super) part: Part,
     /// What its answer hangs on.
+    pub(super) parts: &'a [(usize, u64)],
+}
+
+/// Files of a directory of which it is laid down what they are.
+pub(super) struct Those<'a> {
+    pub(super) kind: FileType,
+    /// So many of them at most.
+    pub(super) most: usize,
+    /// By what the answers are found; each has its name behind this text.
+    pub(super) key: Key<'a>,
+    pub(super) part: Part,
     pub(super) parts: &'a [(usize, u64)],
 }
 
@@ -84,35 +95,53 @@ impl Engine {
     /// Those of listing the directory: without being noted as read, it may not be.
     fn lay_down_all(&self, inside: &mut Inside, question: &Question<'_>) -> Result<()> {
         let key = question.key.key();
-        let nofollow = key.nr == LSTAT
-            || key.nr == NEWFSTATAT
-                && key.args[0] & u64::from(AtFlags::SYMLINK_NOFOLLOW.bits()) != 0;
-        let at_flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let above = question.above();
         let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOATIME;
         let path = if above.is_empty() { b"." } else { above };
         let dir = self.task.openat(question.base.at(), path, flags, 0)?;
-        let device = self.task.fstat(&dir)?.st_dev;
+        let (part, parts) = (question.part, question.parts);
+        let kind = FileType::Regular;
+        let those = Those { kind, most: MOST_FILES, key: Key { text: above, ..key }, part, parts };
+        self.lay_down_those(inside, &dir, &those)
+    }
+
+    /// Lays down what some of the files in a directory are, from where it is listed next.
+    ///
+    /// # Errors
+    ///
+    /// Those of listing the directory.
+    pub(super) fn lay_down_those(
+        &self,
+        inside: &mut Inside,
+        dir: &File,
+        those: &Those<'_>,
+    ) -> Result<()> {
+        let nofollow = those.key.nr == LSTAT
+            || those.key.nr == NEWFSTATAT
+                && those.key.args[0] & u64::from(AtFlags::SYMLINK_NOFOLLOW.bits()) != 0;
+        let flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        // Not what is mounted there.
+        let device = self.task.fstat(dir)?.st_dev;
         let mut listing = inside.ahead.as_mut().map(|ahead| std::mem::take(&mut ahead.listing));
         let listing = listing.get_or_insert_default();
         listing.resize(LISTED, 0);
-        let mut left = MOST_FILES;
-        let listed = list(&self.task, &dir, listing, |name, kind| {
-            left = left.saturating_sub(1);
-            if left == 0 || kind != FileType::Regular {
-                return left > 0;
+        let (mut names, mut left) = (MOST_FILES, those.most);
+        let listed = list(&self.task, dir, listing, |name, kind| {
+            names -= 1;
+            if kind == those.kind && name != b"." && name != b".." {
+                left -= 1;
+                let text = [those.key.text, name].concat();
+                let key = Key { text: &text, ..those.key };
+                if let Some(stat) = self.believed(inside, dir, name, flags)
+                    && stat.st_dev == device
+                    && inside.may_lay_attributes(those.part, stat.st_ino, &key)
+                {
+                    let written = attributes_of(&stat);
+                    let answer = Answer { result: 0, written: &written, parts: those.parts };
+                    inside.table.put(&key, &answer);
+                }
             }
-            let text = [above, name].concat();
-            let key = Key { text: &text, ..key };
-            if let Some(stat) = self.believed(inside, &dir, name, at_flags)
-                && stat.st_dev == device
-                && inside.may_lay_attributes(question.part, stat.st_ino, &key)
-            {
-                let written = attributes_of(&stat);
-                let answer = Answer { result: 0, written: &written, parts: question.parts };
-                inside.table.put(&key, &answer);
-            }
-            true
+            names > 0 && left > 0
         });
         if let Some(ahead) = &mut inside.ahead {
             ahead.listing = std::mem::take(listing);
@@ -121,13 +150,7 @@ impl Engine {
     }
 
     /// The attributes of a file, if they come of what is believed: the first question may ask the host.
-    pub(super) fn believed(
-        &self,
-        inside: &Inside,
-        dir: &File,
-        name: &[u8],
-        flags: AtFlags,
-    ) -> Option<Stat> {
+    fn believed(&self, inside: &Inside, dir: &File, name: &[u8], flags: AtFlags) -> Option<Stat> {
         self.task.fstatat(At::Dir(dir), name, flags).ok()?;
         let before = inside.questions();
         let stat = self.task.fstatat(At::Dir(dir), name, flags).ok()?;

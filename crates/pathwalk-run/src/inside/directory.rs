@@ -15,26 +15,20 @@
 
 use super::{
     FIRST_HOST, Inside, KNOWN, MOST_COUNTED, Part,
-    ahead::MOST_FILES,
+    ahead::Those,
     laid::{attributes_of, ino_and_mode_in},
 };
 use crate::{
-    answer,
     cookies::{HostId, Known},
     engine::{Base, Caller, Engine},
 };
-use pathwalk::{AtFlags, File, FileType, Stat};
-use pathwalk_inside::{AS_THE_HOST, Answer, FSTAT, GETDENTS64, Key, NEWFSTATAT};
-use rustix::{
-    fs::{self, OFlags, RawDir, SeekFrom},
-    io,
-};
-use std::{collections::HashMap, mem::MaybeUninit, os::fd::BorrowedFd, sync::Arc};
+use pathwalk::{File, FileType};
+use pathwalk_inside::{Answer, GETDENTS64, Key, NEWFSTATAT};
+use rustix::fs::{self, OFlags, SeekFrom};
+use std::{collections::HashMap, os::fd::BorrowedFd, sync::Arc};
 
 /// Of so many directories in one it is laid down what they are: all others wait meanwhile.
 const MOST_CHILDREN: usize = 256;
-/// So many bytes of names are listed at once.
-const LISTED: usize = 8 << 10;
 
 /// Threads that go through a tree, and the flags by which they ask what a directory is.
 #[derive(Debug, Default)]
@@ -79,10 +73,7 @@ impl Engine {
         let Part::Host { count, writable, plain: true, root } = part else { return false };
         let Ok(stat) = fs::fstat(host) else { return false };
         let id = HostId::of(&stat);
-        if stat.st_ino == root || self.asker.is_stranger(id) {
-            return false;
-        }
-        if self.cookies.give(id, file).is_none() {
+        if stat.st_ino == root || self.asker.is_stranger(id) || !self.cookies.give(id, file) {
             return false;
         }
         let Some(mut inside) = self.inside.take() else { return false };
@@ -90,7 +81,9 @@ impl Engine {
         let parts = [KNOWN, count].map(|part| (part, inside.counts.get(part)));
         let given = AsItIs { file, host, stat, part, parts };
         inside.lists(given.base());
-        self.lay_down_itself(&mut inside, &given);
+        if let Ok(ours) = self.task.fstat(file) {
+            inside.lay_as_the_host(&stat, &attributes_of(&ours), parts[0]);
+        }
         // Where the program writes while it goes, what is laid down holds for a moment.
         if let (Some(&flags), false) = (inside.goers.0.get(&caller.tid), writable) {
             self.lay_down_children(&mut inside, &given, flags);
@@ -104,21 +97,6 @@ impl Engine {
         if let Some(inside) = &mut self.inside {
             inside.forgotten(self.cookies.forgotten());
             inside.lists([known.id.dev(), known.id.ino()]);
-        }
-    }
-
-    /// What the directory is, where the host says the same but for the device.
-    fn lay_down_itself(&self, inside: &mut Inside, given: &AsItIs<'_>) {
-        let key = Key { nr: FSTAT, args: [AS_THE_HOST, 0], base: given.base(), text: b"" };
-        if inside.table.has(&key) {
-            return;
-        }
-        let Ok(stat) = self.task.fstat(given.file) else { return };
-        let ours = attributes_of(&stat);
-        if ours[8..] == answer::as_bytes(&given.stat)[8..] {
-            let device = stat.st_dev.cast_signed();
-            let answer = Answer { result: device, written: b"", parts: &given.parts[..1] };
-            inside.table.put(&key, &answer);
         }
     }
 
@@ -139,38 +117,19 @@ impl Engine {
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
         let unnoted = |host| fs::fcntl_getfl(host).is_ok_and(|told| told.contains(OFlags::NOATIME));
-        let (true, Ok(itself)) = (unnoted(given.host), self.task.fstat(given.file)) else { return };
+        if !unnoted(given.host) {
+            return;
+        }
         // Each is about to be entered, and is watched then.
         let host = inside.hosts.get(given.parts[1].0 - FIRST_HOST).map(Arc::clone);
         host.iter().for_each(|host| host.watch_found(true));
-        let _ = each_directory(given.host, |name| {
-            // Not of what is mounted there.
-            if let Some(stat) = self.is_told(inside, given, name, flags)
-                && stat.st_dev == itself.st_dev
-            {
-                let key = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: name };
-                let written = attributes_of(&stat);
-                let answer = Answer { result: 0, written: &written, parts: &given.parts };
-                inside.table.put(&key, &answer);
-            }
-        });
+        let (kind, parts) = (FileType::Directory, &given.parts);
+        let those = Those { kind, most: MOST_CHILDREN, key: done, part: given.part, parts };
+        // What cannot be listed is asked about.
+        let _ = self.lay_down_those(inside, given.file, &those);
         host.iter().for_each(|host| host.watch_found(false));
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
-    }
-
-    /// What a name in the directory is, if that is told of: the first question may ask the host.
-    fn is_told(
-        &self,
-        inside: &mut Inside,
-        given: &AsItIs<'_>,
-        name: &[u8],
-        flags: u64,
-    ) -> Option<Stat> {
-        let flags = AtFlags::from_bits_retain(flags as u32);
-        let stat = self.believed(inside, given.file, name, flags)?;
-        let key = Key { nr: NEWFSTATAT, args: [0, 0], base: given.base(), text: name };
-        inside.may_lay_attributes(given.part, stat.st_ino, &key).then_some(stat)
     }
 }
 
@@ -195,28 +154,4 @@ impl Inside {
             self.table.put(&key, &Answer { result: 0, written: b"", parts: &parts });
         }
     }
-}
-
-/// The names of directories in a directory, from where it is read; not of all where there are many.
-///
-/// # Errors
-///
-/// Those of getdents64(2).
-fn each_directory(dir: BorrowedFd<'_>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut buf = [MaybeUninit::uninit(); LISTED];
-    let mut entries = RawDir::new(dir, &mut buf);
-    let (mut names, mut children) = (0, 0);
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if entry.file_type() == fs::FileType::Directory && name != b"." && name != b".." {
-            each(name);
-            children += 1;
-        }
-        names += 1;
-        if names == MOST_FILES || children == MOST_CHILDREN {
-            break;
-        }
-    }
-    Ok(())
 }

@@ -30,6 +30,7 @@ use crate::{
     },
     unseen::Unseen,
 };
+use parking_lot::Mutex;
 use pathwalk::{OpenFlags, Result, abi::AT_FDCWD};
 use pathwalk_inside::{MARK, OPEN, OPENAT, TAKES, take_by};
 use rustix::{
@@ -41,26 +42,38 @@ use rustix::{
     },
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
 };
 
 /// So many descriptors a thread gets before it takes them by itself: who runs a program next opens fewer.
 const FIRST: u32 = 4;
 /// So many threads have a socket.
 const MOST: usize = 256;
-/// So often it is done without one where so many have, before it is looked whether they are there.
-const WITHOUT: u32 = 1 << 12;
+
+/// The sockets of threads, for who looks what is in use: what lies there is in no list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight(Arc<Mutex<HashMap<u32, Socket>>>);
+
+impl InFlight {
+    /// What is on its way to a thread now. What arrives from here on is in the thread's list.
+    pub(crate) fn ids(&self) -> HashSet<HostId> {
+        let mut sockets = self.0.lock();
+        sockets.retain(|&tid, _| !kin::is_ending(tid));
+        let lies_there = |socket: &&Socket| !socket::is_read(&socket.own);
+        sockets.values().filter(lies_there).filter_map(|socket| socket.last).collect()
+    }
+}
 
 /// The threads that take descriptors by themselves, or may later.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
-    sockets: HashMap<u32, Socket>,
-    /// How many descriptors the others got.
+    sockets: InFlight,
+    /// How many descriptors threads got.
     got: HashMap<u32, Got>,
-    without: u32,
-    /// Their sockets, which are in no list.
+    /// Their sockets, which are not shown.
     unseen: Unseen,
     /// How many descriptors were handed, and how many of them were not there.
     handed: u64,
@@ -83,31 +96,20 @@ struct Socket {
 }
 
 impl Hands {
-    pub(super) fn new(unseen: Unseen) -> Self {
-        Self { unseen, ..Self::default() }
+    pub(super) fn new(sockets: InFlight, unseen: Unseen) -> Self {
+        Self { sockets, unseen, ..Self::default() }
     }
 
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, tid: u32) {
-        self.sockets.remove(&tid);
+        self.sockets.0.lock().remove(&tid);
         self.got.remove(&tid);
     }
 
     /// Nobody takes anything until he is asked whether he may.
     pub(super) fn forget(&mut self) {
-        self.sockets.clear();
+        self.sockets.0.lock().clear();
         self.got.clear();
-    }
-
-    /// Closes the sockets of those who are gone.
-    pub(super) fn sweep(&mut self) {
-        self.sockets.retain(|&tid, _| !kin::is_ending(tid));
-    }
-
-    /// What lies in a socket.
-    pub(super) fn in_flight(&self) -> HashSet<HostId> {
-        let lies_there = |socket: &&Socket| !socket::is_read(&socket.own);
-        self.sockets.values().filter(lies_there).filter_map(|socket| socket.last).collect()
     }
 
     /// How many descriptors were handed, and how many of them were not there.
@@ -115,41 +117,50 @@ impl Hands {
         [self.handed, self.missed]
     }
 
-    /// What a thread takes descriptors by, which it gets if it is time for it.
-    fn socket(&mut self, listener: &Listener, call: &Notification) -> Option<&mut Socket> {
-        if !self.sockets.contains_key(&call.tid) && self.is_time(call.tid) {
-            let socket = new_socket(listener, call, &self.unseen).ok()?;
-            self.got.remove(&call.tid);
-            self.sockets.insert(call.tid, socket);
-        }
-        self.sockets.get_mut(&call.tid)
-    }
-
-    /// Counts a descriptor for a thread without a socket; whether it is to get one now.
-    fn is_time(&mut self, tid: u32) -> bool {
-        if self.got.len() >= MOST_COUNTED {
-            self.got.clear();
-        }
-        let got = self.got.entry(tid).or_insert(Got { times: 0, next: FIRST });
-        got.times = got.times.saturating_add(1);
-        if got.times != got.next {
-            return false;
-        }
-        if self.sockets.len() >= MOST {
-            self.without += 1;
-            if self.without.is_multiple_of(WITHOUT) {
-                self.sweep();
+    /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
+    fn put(&mut self, listener: &Listener, call: &Notification, fd: BorrowedFd<'_>) -> Option<u64> {
+        let mut sockets = self.sockets.0.lock();
+        let all = sockets.len();
+        let socket = match sockets.entry(call.tid) {
+            Entry::Occupied(socket) => socket.into_mut(),
+            Entry::Vacant(place) => {
+                if !is_time(&mut self.got, call.tid) || all >= MOST {
+                    return None;
+                }
+                place.insert(new_socket(listener, call, &self.unseen).ok()?)
+            }
+        };
+        match socket.put(fd) {
+            Ok(()) => {
+                self.handed += 1;
+                Some(socket.ino)
+            }
+            Err(io::Errno::AGAIN) => None,
+            Err(_) => {
+                drop(sockets);
+                self.end(call.tid);
+                None
             }
         }
-        self.sockets.len() < MOST
     }
 
-    /// A thread takes nothing more, until it got twice as many.
+    /// A thread takes nothing more, until it got twice as many as it got before that.
     fn end(&mut self, tid: u32) {
-        let before = self.got.get(&tid).map_or(FIRST, |got| got.next);
-        self.sockets.remove(&tid);
-        self.got.insert(tid, Got { times: 0, next: before.saturating_mul(2) });
+        self.sockets.0.lock().remove(&tid);
+        if let Some(got) = self.got.get_mut(&tid) {
+            (got.times, got.next) = (0, got.next.saturating_mul(2));
+        }
     }
+}
+
+/// Counts a descriptor for a thread without a socket; whether it is to get one now.
+fn is_time(all: &mut HashMap<u32, Got>, tid: u32) -> bool {
+    if all.len() >= MOST_COUNTED {
+        all.clear();
+    }
+    let got = all.entry(tid).or_insert(Got { times: 0, next: FIRST });
+    got.times = got.times.saturating_add(1);
+    got.times == got.next
 }
 
 /// Gives a thread an end of a new socket.
@@ -224,19 +235,8 @@ impl Engine {
         if !Inside::is_in(call) || !can_be_made_again(call) {
             return None;
         }
-        let socket = inside.hands.socket(&self.listener, call)?;
-        match socket.put(fd) {
-            Ok(()) => {
-                let taken = take_by(socket.ino, call.nr, cloexec == Cloexec::Yes);
-                inside.hands.handed += 1;
-                Some(taken)
-            }
-            Err(io::Errno::AGAIN) => None,
-            Err(_) => {
-                inside.hands.end(call.tid);
-                None
-            }
-        }
+        let ino = inside.hands.put(&self.listener, call, fd)?;
+        Some(take_by(ino, call.nr, cloexec == Cloexec::Yes))
     }
 
     /// Whether a call says that what was handed was not there. Then the thread makes its call again, and is given what it opens.
@@ -247,14 +247,6 @@ impl Engine {
         inside.hands.end(call.tid);
         inside.hands.missed += 1;
         true
-    }
-
-    /// Before it is looked what processes have: what is on its way to them. What arrives meanwhile is in their lists.
-    pub(crate) fn look_in_flight(&mut self) {
-        if let Some(inside) = &mut self.inside {
-            inside.hands.sweep();
-            self.cookies.in_flight = inside.hands.in_flight();
-        }
     }
 
     /// How many descriptors were handed, and how many of them were not there.

@@ -69,6 +69,24 @@ pub(super) fn attributes_of(stat: &Stat) -> Vec<u8> {
 }
 
 impl Inside {
+    /// Lays down that a file is what the host says of it but for the device, if it is: as long as what descriptors stand for is what it was.
+    pub(super) fn lay_as_the_host(
+        &mut self,
+        host: &rustix::fs::Stat,
+        ours: &[u8],
+        known_before: (usize, u64),
+    ) -> bool {
+        let same = answer::as_bytes(host)[8..] == ours[8..];
+        let base = [host.st_dev, host.st_ino];
+        let key = Key { nr: FSTAT, args: [AS_THE_HOST, 0], base, text: b"" };
+        if same && !self.table.has(&key) {
+            let device = i64::from_ne_bytes(ours[..8].try_into().unwrap_or_default());
+            let answer = Answer { result: device, written: b"", parts: &[known_before] };
+            self.table.put(&key, &answer);
+        }
+        same
+    }
+
     /// Whether the attributes of a file may be laid down, by this key, which is noted where they have to be taken away again.
     pub(super) fn may_lay_attributes(&mut self, part: Part, ino: u64, key: &Key<'_>) -> bool {
         match part {
@@ -201,15 +219,10 @@ impl Engine {
         if answered != 0 || written.len() != size_of::<pathwalk::Stat>() {
             return;
         }
-        let id = [host.st_dev, host.st_ino];
-        let key = |of| Key { nr: FSTAT, args: [of, 0], base: id, text: b"" };
         let known_before = (KNOWN, before.counts[KNOWN]);
         let part = part_of(&self.task, inside, known);
         let plain = matches!(part, Some(Part::Host { plain: true, .. }));
-        if plain && answer::as_bytes(host)[8..] == written[8..] {
-            let device = i64::from_ne_bytes(written[..8].try_into().unwrap_or_default());
-            let answer = Answer { result: device, written: b"", parts: &[known_before] };
-            inside.table.put(&key(AS_THE_HOST), &answer);
+        if plain && inside.lay_as_the_host(host, &written, known_before) {
             return;
         }
         let (Some(Part::Host { count, writable: false, .. }), true) =
@@ -217,11 +230,12 @@ impl Engine {
         else {
             return;
         };
-        if inside.table.has(&key(0)) {
+        let key = Key { nr: FSTAT, args: [0, 0], base: [host.st_dev, host.st_ino], text: b"" };
+        if inside.table.has(&key) {
             return self.give_news_again(inside, call, caller);
         }
         let parts = [known_before, (count, before.counts[count])];
-        inside.table.put(&key(0), &Answer { result: 0, written: &written, parts: &parts });
+        inside.table.put(&key, &Answer { result: 0, written: &written, parts: &parts });
     }
 }
 

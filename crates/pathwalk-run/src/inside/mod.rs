@@ -47,6 +47,7 @@ use crate::{
 use ahead::Ahead;
 use directory::Goers;
 use hands::Hands;
+pub(crate) use hands::InFlight;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
@@ -174,7 +175,7 @@ impl Inside {
     /// # Errors
     ///
     /// Those of making memory that can be sealed and executed, and of `EMFILE`.
-    pub(crate) fn new(after: u32, unseen: Unseen) -> Result<Self> {
+    pub(crate) fn new(after: u32, in_flight: InFlight, unseen: Unseen) -> Result<Self> {
         let table = answer(Table::new())?;
         let counts = table.counts();
         let news = answer(epoll::create(epoll::CreateFlags::CLOEXEC))?;
@@ -205,7 +206,7 @@ impl Inside {
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
             goers: Goers::default(),
-            hands: Hands::new(unseen),
+            hands: Hands::new(in_flight, unseen),
             forgotten: 0,
         })
     }
