@@ -72,8 +72,7 @@ impl Shared {
             None => None,
         };
         let turn = cached.as_ref().map(|(_, node)| node.turn());
-        let itself = self.believed().zip(cached.as_ref());
-        let itself = itself.and_then(|(watches, (_, node))| watches.version(node.id));
+        let itself = cached.as_ref().and_then(|(_, node)| self.watched_itself(node));
         let holds = match (self.host.statx(parent.as_fd(), name), cached) {
             (Err(Errno::ENOENT), cached) => cached.is_none(),
             (Err(errno), _) => return Err(errno),
@@ -309,7 +308,7 @@ impl Shared {
     /// The version of a directory that is watched itself; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed().filter(|_| node.is_directory())?;
-        if self.watches_found.load(Relaxed) {
+        if self.watching.load(Relaxed) != 0 {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }

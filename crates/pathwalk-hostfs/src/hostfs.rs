@@ -63,8 +63,8 @@ pub(crate) struct Shared {
     blksize: u32,
     /// The flags that can be set of a file, if there are any.
     flags: Option<InodeFlags>,
-    /// Directories are watched when they are asked about.
-    pub(crate) watches_found: AtomicBool,
+    /// So many want directories to be watched when they are asked about.
+    pub(crate) watching: AtomicU32,
     /// The host notes whatever is read of other users' files: it refused `O_NOATIME` for one.
     notes_others: AtomicBool,
 }
@@ -132,7 +132,7 @@ impl HostFs {
             features,
             blksize: stat.stx_blksize,
             flags: has_flags.then(InodeFlags::all),
-            watches_found: AtomicBool::new(false),
+            watching: AtomicU32::new(0),
             notes_others: AtomicBool::new(false),
         };
         Ok(Arc::new(Self(Arc::new(shared))))
@@ -155,10 +155,12 @@ impl HostFs {
         self.0.watches().map(Watches::news)
     }
 
-    /// Whether a directory is watched when it is asked about, and not only when something in it is: then its attributes are believed from then
-    /// on. For who is about to ask about directories that somebody enters next; where nobody is to tell what others do, it does nothing.
-    pub fn watch_found(&self, watch: bool) {
-        self.0.watches_found.store(watch, Relaxed);
+    /// As long as this is kept a directory is watched when it is asked about, and not only when something in it is: then its attributes
+    /// are believed from then on. For who is about to ask about directories that somebody enters next; where nobody is to tell what others
+    /// do, it does nothing.
+    pub fn watch_found(&self) -> WatchesFound {
+        self.0.watching.fetch_add(1, Relaxed);
+        WatchesFound(Arc::clone(&self.0))
     }
 
     /// Notes what others did, if it was told.
@@ -184,6 +186,17 @@ impl HostFs {
     /// How many files of the host the cache knows.
     pub fn known_files(&self) -> usize {
         self.0.nodes.len()
+    }
+}
+
+/// What [`HostFs::watch_found`] gives.
+#[derive(Debug)]
+#[must_use = "it ends when this is dropped"]
+pub struct WatchesFound(Arc<Shared>);
+
+impl Drop for WatchesFound {
+    fn drop(&mut self) {
+        self.0.watching.fetch_sub(1, Relaxed);
     }
 }
 

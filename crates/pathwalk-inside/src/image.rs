@@ -273,7 +273,7 @@ fn taken(answer: u64) -> Option<i64> {
     const EMFILE: i64 = 24;
     let socket = TAKES as u64;
     let mut stat = [0_u64; 18];
-    let to = stat.as_mut_ptr().addr() as u64;
+    let to = stat.as_mut_ptr().expose_provenance() as u64;
     if syscall(FSTAT.into(), [socket, to, MARK, 0, 0, 0]) != 0
         || stat[3] & S_IFMT != S_IFSOCK
         || stat[1] as u32 != answer as u32
@@ -281,20 +281,20 @@ fn taken(answer: u64) -> Option<i64> {
         return None;
     }
     let mut byte = 0_u64;
-    let piece = [(&raw mut byte).addr() as u64, 1];
+    let piece = [(&raw mut byte).expose_provenance() as u64, 1];
     let mut control = [0_u64; 3];
     // `struct msghdr`
     let mut message = [
         0,
         0,
-        piece.as_ptr().addr() as u64,
+        piece.as_ptr().expose_provenance() as u64,
         1,
-        control.as_mut_ptr().addr() as u64,
+        control.as_mut_ptr().expose_provenance() as u64,
         size_of_val(&control) as u64,
         0,
     ];
     let cloexec = if answer >> 32 & TAKE_CLOEXEC != 0 { MSG_CMSG_CLOEXEC } else { 0 };
-    let at = message.as_mut_ptr().addr() as u64;
+    let at = message.as_mut_ptr().expose_provenance() as u64;
     if syscall(SYS_RECVMSG, [socket, at, MSG_DONTWAIT | cloexec, 0, 0, 0]) < 0 {
         return None;
     }
@@ -351,7 +351,7 @@ fn may_be_written(at: u64, len: u64) -> Option<()> {
 fn is_there_news() -> bool {
     // Two times `struct epoll_event`, of 12 bytes.
     let mut events = [0_u32; 6];
-    let to = events.as_mut_ptr().addr() as u64;
+    let to = events.as_mut_ptr().expose_provenance() as u64;
     let ready = syscall(SYS_EPOLL_WAIT, [NEWS as u64, to, 2, 0, 0, 0]);
     ready != 1 || u64::from(events[1]) | u64::from(events[2]) << 32 != NO_NEWS
 }
@@ -359,14 +359,14 @@ fn is_there_news() -> bool {
 /// The file of a descriptor.
 fn descriptor(fd: u64) -> Option<[u64; 2]> {
     let mut stat = [0_u64; 18];
-    let to = stat.as_mut_ptr().addr() as u64;
+    let to = stat.as_mut_ptr().expose_provenance() as u64;
     (syscall(FSTAT.into(), [fd, to, MARK, 0, 0, 0]) == 0).then(|| [stat[0], stat[1]])
 }
 
 /// The file that the current directory is.
 fn current_directory() -> Option<[u64; 2]> {
     let mut statx = [0_u64; 32];
-    let to = statx.as_mut_ptr().addr() as u64;
+    let to = statx.as_mut_ptr().expose_provenance() as u64;
     let cwd = AT_FDCWD as u64;
     if syscall(STATX.into(), [cwd, 0, AT_EMPTY_PATH, STATX_INO, to, MARK]) != 0 {
         return None;

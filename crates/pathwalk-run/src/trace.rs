@@ -18,7 +18,7 @@ use std::{
 pub(crate) struct Trace {
     lines: Lines,
     sums: Option<Sums>,
-    /// How many descriptors processes took by themselves, and how many of them were not there.
+    /// How many descriptors were handed to processes, and how many of them were not there.
     pub(crate) handed: Option<[u64; 2]>,
 }
 

@@ -25,7 +25,9 @@ pub use pathwalk_abi::{
 };
 pub use pathwalk_core::*;
 #[cfg(feature = "hostfs")]
-pub use pathwalk_hostfs::{Coherence, HostFs, HostOptions, IdMap, IdRange, Identities, Keeper};
+pub use pathwalk_hostfs::{
+    Coherence, HostFs, HostOptions, IdMap, IdRange, Identities, Keeper, WatchesFound,
+};
 #[cfg(feature = "memfs")]
 pub use pathwalk_memfs::{Limits, MemFs};
 #[cfg(feature = "procfs")]

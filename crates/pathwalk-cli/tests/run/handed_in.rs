@@ -111,7 +111,7 @@ fn a_directory_under_the_number_of_another_one_is_nobody_s_current_one() {
     let Some(attack) = Attack::of("handed_in") else { return };
     let outside = attack.outside.path().display().to_string();
     let tried = tries(&attack, "send", &outside, "races", true);
-    // Nobody stands in a directory of the host that the tree gave him either: he could end there, with a core.
+    // Nobody stands in a directory of the host that the tree gave him either.
     let hows = ["chdir", "chdir given", "core", "fchdir", "fchdir given"];
     let want = hows.map(|how| (how, "never")).into_iter().chain([("limit", "1-1-0-0-0")]);
     let want = want.map(|(how, answer)| (how.to_owned(), answer.to_owned()));

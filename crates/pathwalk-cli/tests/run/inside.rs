@@ -98,6 +98,29 @@ fn descriptors_are_handed_over_and_missed() {
     assert!(handed > 2000 && (1..100).contains(&missed), "{line}");
 }
 
+/// Those who ended keep nobody from taking descriptors.
+#[test]
+fn many_processes_take_descriptors_one_after_the_other() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    let script = "
+import os
+for n in range(100): os.close(os.open('/etc/passwd', os.O_RDONLY))
+for child in range(400):
+    if not os.fork():
+        for n in range(30): os.close(os.open('/etc/passwd', os.O_RDONLY))
+        os._exit(0)
+    os.wait()
+";
+    let mut command = in_the_tree(here.path(), &["--stats", "--inside", "1", "python3", "-c"]);
+    let told = text(&command.arg(script).stdin(Stdio::null()).output().unwrap().stderr);
+    let line = told.lines().find(|line| line.contains("handed over")).unwrap();
+    let handed: u64 = line.split(' ').next().unwrap().parse().unwrap();
+    assert!(handed > 400 * 20, "{line}");
+}
+
 /// While a process is stopped that has not yet taken what was opened for it, others open so much that what nobody has is forgotten.
 #[test]
 fn what_is_on_its_way_is_not_forgotten() {
@@ -437,6 +460,16 @@ fn who_goes_through_directories_makes_one_call_for_each() {
         assert!(calls(&told, "openat") > 600, "each directory is opened: {told}");
         (out, ["getdents64", "newfstatat"].map(|name| calls_if_any(&told, name).unwrap_or(0)))
     };
+    // Where the program may write, too, it lists by itself.
+    let written = bind.trim_end_matches(":ro").replace("/tmp/data", "/tmp/written");
+    let lists = |after: &str| {
+        let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &written]);
+        tree.args(["--inside", after, "python3", "-c", GOES, "/tmp/written/top"]);
+        let told = text(&tree.stdin(Stdio::null()).output().unwrap().stderr);
+        assert!(calls(&told, "openat") > 600, "each directory is opened: {told}");
+        calls_if_any(&told, "getdents64").unwrap_or(0)
+    };
+    are_few("getdents64 where the program may write", || (lists("64") + 400, lists("0")));
     let (want, all) = heard(&["--inside", "0"]);
     for (index, name) in ["getdents64", "newfstatat"].into_iter().enumerate() {
         are_few(name, || {

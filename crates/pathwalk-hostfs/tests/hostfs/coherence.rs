@@ -381,7 +381,7 @@ fn watched_asks_whether_anything_happened() {
 fn a_directory_is_watched_when_it_is_asked_about_where_that_is_said() {
     for watches_found in [false, true] {
         let ground = ground(Coherence::Watched);
-        ground.fs.watch_found(watches_found);
+        let _watch = watches_found.then(|| ground.fs.watch_found());
         fs::create_dir(ground.host("d")).unwrap();
         if ground.fs.news().is_none() {
             return println!("SKIPPED: this file system does not tell of all");
@@ -396,10 +396,10 @@ fn a_directory_is_watched_when_it_is_asked_about_where_that_is_said() {
         assert_eq!(links(), Ok(2));
         assert_eq!(asked(&|| assert_eq!(links(), Ok(2))) == 0, watches_found);
         // One that was found before, too.
-        ground.fs.watch_found(true);
+        let watch = ground.fs.watch_found();
         assert_eq!([links(), links()], [Ok(2); 2]);
         assert_eq!(asked(&|| assert_eq!(links(), Ok(2))), 0);
-        ground.fs.watch_found(watches_found);
+        drop(watch);
         elsewhere(&ground, "mkdir d/below");
         assert_eq!(links(), Ok(3));
         elsewhere(&ground, "rmdir d/below; chmod 700 d");

@@ -70,41 +70,32 @@ pub(crate) fn get_robust_list(engine: &mut Engine, caller: &Caller) -> Result<Re
     Ok(Reply::Value(0))
 }
 
-/// A core is written into the current directory, which is not what the kernel takes for it: so there is none, and nobody raises the limit.
+/// How large a core may become. It is written into the current directory, which is not what the kernel takes for it: so there is none, and
+/// nobody raises the limit.
 ///
 /// # Errors
 ///
-/// - `EFAULT`: the new limit is not there; or there is no room for the old one.
-/// - `EINVAL`: what holds now is more than what may ever hold.
+/// - `EINVAL`: what is to hold now is more than what may ever hold.
 /// - `EPERM`: it is not 0.
-fn no_core(caller: &Caller, new: u64, (index, old): (usize, u64)) -> Result<Reply> {
-    if new != 0 {
-        let [now, most] = memory::read_exact::<16>(caller.tid, new).map(|limit| {
-            [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| limit[at + byte])))
-        })?;
-        if now > most {
-            return Err(Errno::EINVAL);
-        }
-        if most > 0 {
-            return Err(Errno::EPERM);
-        }
+fn no_core(new: Option<u128>) -> Result<u128> {
+    // `struct rlimit`: what holds now comes first.
+    let [now, most] = new.map_or([0, 0], |new| [new as u64, (new >> 64) as u64]);
+    match (now, most) {
+        _ if now > most => Err(Errno::EINVAL),
+        (_, 1..) => Err(Errno::EPERM),
+        _ => Ok(0),
     }
-    if old != 0 {
-        caller.put(index, &[0; 16])?;
-    }
-    Ok(Reply::Value(0))
 }
 
-/// How large a core may become: see [`no_core`].
+/// Sets how large a core may become.
 ///
 /// # Errors
 ///
-/// Those of that; besides `EFAULT`, where there is none.
+/// - `EFAULT`: the new limit is not there.
+/// - those of [`no_core`].
 pub(crate) fn setrlimit(_: &mut Engine, caller: &Caller) -> Result<Reply> {
-    match caller.args[1] {
-        0 => Err(Errno::EFAULT),
-        new => no_core(caller, new, (1, 0)),
-    }
+    no_core(Some(memory::read_exact(caller.tid, caller.args[1]).map(u128::from_ne_bytes)?))?;
+    Ok(Reply::Value(0))
 }
 
 /// Another process's limits are for who has the same ids, or `CAP_SYS_RESOURCE`. The kernel, to which they are all one, does the rest.
@@ -120,30 +111,26 @@ pub(crate) fn setrlimit(_: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// Linux: `check_prlimit_permission`.
 pub(crate) fn prlimit64(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let [_, _, new, old, ..] = caller.args;
-    if caller.word(1) == libc::RLIMIT_CORE {
-        let pid = caller.word(0);
-        if pid != 0 {
-            let _target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
-        }
-        return no_core(caller, new, (3, old));
-    }
     let new = match new {
         0 => None,
         at => Some(memory::read_exact(caller.tid, at).map(u128::from_ne_bytes)?),
     };
-    let pid = caller.word(0);
-    let _target = process::thread(pid).map_err(|_| Errno::ESRCH)?;
-    if !procfs::is_of_the_program(pid) {
+    // Of one's own only that of cores is answered here.
+    let (pid, of_core) = (caller.word(0), caller.word(1) == libc::RLIMIT_CORE);
+    let own = of_core && pid == 0;
+    let _target = (!own).then(|| process::thread(pid).map_err(|_| Errno::ESRCH)).transpose()?;
+    if !own && !procfs::is_of_the_program(pid) {
         return Err(Errno::ESRCH);
     }
     if let Some(people) = &mut engine.people
+        && !own
         && pid != caller.tid
     {
         let own = people.who(caller.tid)?;
         people.limits_are_open(pid, &own.credentials)?;
     }
     engine.still_waits(caller)?;
-    let before = process::limit(pid, caller.word(1), new)?;
+    let before = if of_core { no_core(new)? } else { process::limit(pid, caller.word(1), new)? };
     if old != 0 {
         caller.put(3, &before.to_ne_bytes())?;
     }

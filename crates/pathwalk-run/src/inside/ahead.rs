@@ -14,7 +14,7 @@ use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
 
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
-/// A directory of more files is left to be asked about.
+/// So many names of a directory are looked at; what the others are is left to be asked.
 const MOST_FILES: usize = 4096;
 /// So many bytes of names are listed at once.
 const LISTED: usize = 32 << 10;

@@ -105,8 +105,11 @@ impl Engine {
     fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
         /// Where directories are counted in it, one without others has so many.
         const NO_OTHERS: u64 = 2;
+        if given.stat.st_nlink == NO_OTHERS {
+            return;
+        }
         // Who watches would be told of what is read here.
-        if given.stat.st_nlink == NO_OTHERS || inside.ahead.is_none() {
+        if inside.ahead.is_none() {
             return;
         }
         // No path is empty: it is found by nobody but who looks here whether it is done.
@@ -122,12 +125,12 @@ impl Engine {
         }
         // Each is about to be entered, and is watched then.
         let host = inside.hosts.get(given.parts[1].0 - FIRST_HOST).map(Arc::clone);
-        host.iter().for_each(|host| host.watch_found(true));
+        let watched = host.as_ref().map(|host| host.watch_found());
         let (kind, parts) = (FileType::Directory, &given.parts);
         let those = Those { kind, most: MOST_CHILDREN, key: done, part: given.part, parts };
         // What cannot be listed is asked about.
         let _ = self.lay_down_those(inside, given.file, &those);
-        host.iter().for_each(|host| host.watch_found(false));
+        drop(watched);
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
     }

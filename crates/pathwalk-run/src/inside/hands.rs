@@ -14,7 +14,7 @@
 //!    the socket too, as it has all descriptors, and no answer that says that something lies there.
 //! 2. One descriptor lies there at most, that of the last answer. Where one lies there still, as a signal's handler runs before it was
 //!    taken, the next is given as before.
-//! 3. What lies there is in no list of anybody's descriptors: what it stands for is known as long as it may.
+//! 3. What lies there is in no list of anybody's descriptors: who looks what is in use asks [`InFlight`] before the lists.
 //! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or finds another socket there, says so, gets none any more, and makes his call again.
 
@@ -42,7 +42,7 @@ use rustix::{
     },
 };
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -120,16 +120,24 @@ impl Hands {
     /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
     fn put(&mut self, listener: &Listener, call: &Notification, fd: BorrowedFd<'_>) -> Option<u64> {
         let mut sockets = self.sockets.0.lock();
-        let all = sockets.len();
-        let socket = match sockets.entry(call.tid) {
-            Entry::Occupied(socket) => socket.into_mut(),
-            Entry::Vacant(place) => {
-                if !is_time(&mut self.got, call.tid) || all >= MOST {
-                    return None;
-                }
-                place.insert(new_socket(listener, call, &self.unseen).ok()?)
+        if !sockets.contains_key(&call.tid) {
+            let got = got(&mut self.got, call.tid);
+            if got.times < got.next {
+                return None;
             }
-        };
+            if sockets.len() >= MOST {
+                sockets.retain(|&tid, _| !kin::is_ending(tid));
+            }
+            let room = sockets.len() < MOST;
+            let new = room.then(|| new_socket(listener, call, &self.unseen).ok()).flatten();
+            got.times = 0;
+            let Some(new) = new else {
+                got.next = got.next.saturating_mul(2);
+                return None;
+            };
+            sockets.insert(call.tid, new);
+        }
+        let socket = sockets.get_mut(&call.tid)?;
         match socket.put(fd) {
             Ok(()) => {
                 self.handed += 1;
@@ -153,14 +161,14 @@ impl Hands {
     }
 }
 
-/// Counts a descriptor for a thread without a socket; whether it is to get one now.
-fn is_time(all: &mut HashMap<u32, Got>, tid: u32) -> bool {
+/// Counts a descriptor for a thread without a socket.
+fn got(all: &mut HashMap<u32, Got>, tid: u32) -> &mut Got {
     if all.len() >= MOST_COUNTED {
         all.clear();
     }
     let got = all.entry(tid).or_insert(Got { times: 0, next: FIRST });
     got.times = got.times.saturating_add(1);
-    got.times == got.next
+    got
 }
 
 /// Gives a thread an end of a new socket.
