@@ -308,7 +308,7 @@ impl Shared {
     /// The version of a directory that is watched itself; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed().filter(|_| node.is_directory())?;
-        if self.watching.load(Relaxed) != 0 {
+        if self.watches_found() {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }

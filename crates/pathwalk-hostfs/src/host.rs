@@ -17,6 +17,7 @@ use rustix::{
     thread::{Pid, gettid},
 };
 use std::{
+    cell::Cell,
     ffi::CStr,
     mem::MaybeUninit,
     os::fd::AsRawFd,
@@ -52,11 +53,22 @@ const MOST_EVENTS: usize = 1 << 14;
 /// The mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
+thread_local! {
+    /// Calls of this thread that asked about files.
+    static QUESTIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many calls this thread made, of all hosts, that asked about files and not only whether anything had happened.
+pub(crate) fn questions() -> u64 {
+    QUESTIONS.get()
+}
+
 /// How the host is asked.
 #[derive(Debug)]
 pub(crate) struct Host {
     /// Whether it has openat2; where not, runs of names are walked name by name.
     openat2: bool,
+    /// Calls that asked about files.
     questions: AtomicU64,
     /// Calls that only asked whether anything had happened.
     looks: AtomicU64,
@@ -152,13 +164,9 @@ impl Host {
 
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
-        self.questions() + self.looks.load(Relaxed)
+        self.questions.load(Relaxed) + self.looks.load(Relaxed)
     }
 
-    /// How many of them asked about files, and not only whether anything had happened.
-    pub(crate) fn questions(&self) -> u64 {
-        self.questions.load(Relaxed)
-    }
 
     /// Says that something that was known need not be so any more, before it is noted.
     pub(crate) fn say_news(&self) {
@@ -175,8 +183,14 @@ impl Host {
 
     /// Makes a call.
     fn call<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
-        self.questions.fetch_add(1, Relaxed);
+        self.asks();
         answer(call())
+    }
+
+    /// A call is made that asks about files.
+    fn asks(&self) {
+        self.questions.fetch_add(1, Relaxed);
+        QUESTIONS.set(QUESTIONS.get() + 1);
     }
 
     /// Opens the directory that everything lies below: the only path that is the user's own.
@@ -473,7 +487,7 @@ impl Host {
         let mut entries = fs::RawDir::new(dir, &mut buf);
         loop {
             if entries.is_buffer_empty() {
-                self.questions.fetch_add(1, Relaxed);
+                self.asks();
             }
             let Some(entry) = entries.next() else { return Ok(()) };
             let entry = answer(entry)?;

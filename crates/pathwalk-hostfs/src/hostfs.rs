@@ -4,7 +4,7 @@ use crate::{
     attr::attr_of,
     clock::Clock,
     handle::{HostFile, Opened},
-    host::Host,
+    host::{Host, questions},
     identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
@@ -28,7 +28,10 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 use std::{
+    cell::Cell,
+    marker::PhantomData,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ptr,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -63,8 +66,6 @@ pub(crate) struct Shared {
     blksize: u32,
     /// The flags that can be set of a file, if there are any.
     flags: Option<InodeFlags>,
-    /// So many want directories to be watched when they are asked about.
-    pub(crate) watching: AtomicU32,
     /// The host notes whatever is read of other users' files: it refused `O_NOATIME` for one.
     notes_others: AtomicBool,
 }
@@ -132,7 +133,6 @@ impl HostFs {
             features,
             blksize: stat.stx_blksize,
             flags: has_flags.then(InodeFlags::all),
-            watching: AtomicU32::new(0),
             notes_others: AtomicBool::new(false),
         };
         Ok(Arc::new(Self(Arc::new(shared))))
@@ -143,10 +143,11 @@ impl HostFs {
         self.0.host.calls()
     }
 
-    /// How many of them asked about files, and not only whether anything had happened. If none did while a call was answered, the answer
-    /// is of what is cached and believed, and stays the same until there is news or the tree is changed here.
-    pub fn questions(&self) -> u64 {
-        self.0.host.questions()
+    /// How many calls to the host this thread made, for all mounts, that asked about files, and not only whether anything had happened. If
+    /// none did while a call was answered, the answer is of what is cached and believed, and stays the same until there is news or the
+    /// tree is changed here.
+    pub fn questions() -> u64 {
+        questions()
     }
 
     /// A descriptor that is ready (`POLLIN`) when others did something in a watched directory that was not noted yet; none where nobody is
@@ -155,12 +156,11 @@ impl HostFs {
         self.0.watches().map(Watches::news)
     }
 
-    /// As long as this is kept a directory is watched when it is asked about, and not only when something in it is: then its attributes
-    /// are believed from then on. For who is about to ask about directories that somebody enters next; where nobody is to tell what others
-    /// do, it does nothing.
+    /// As long as this is kept a directory is watched when this thread asks about it, and not only when something in it is asked about:
+    /// then its attributes are believed from then on. For who is about to ask about directories that somebody enters next; where nobody
+    /// is to tell what others do, it does nothing. Of two mounts the later counts.
     pub fn watch_found(&self) -> WatchesFound {
-        self.0.watching.fetch_add(1, Relaxed);
-        WatchesFound(Arc::clone(&self.0))
+        WatchesFound { before: WATCHES.replace(self.0.number()), of_thread: PhantomData }
     }
 
     /// Notes what others did, if it was told.
@@ -189,18 +189,37 @@ impl HostFs {
     }
 }
 
+thread_local! {
+    /// The mount in which this thread has directories watched when it asks about them; 0 is none.
+    static WATCHES: Cell<usize> = const { Cell::new(0) };
+}
+
 /// What [`HostFs::watch_found`] gives.
 #[derive(Debug)]
 #[must_use = "it ends when this is dropped"]
-pub struct WatchesFound(Arc<Shared>);
+pub struct WatchesFound {
+    /// The mount that it was before.
+    before: usize,
+    of_thread: PhantomData<*const ()>,
+}
 
 impl Drop for WatchesFound {
     fn drop(&mut self) {
-        self.0.watching.fetch_sub(1, Relaxed);
+        WATCHES.set(self.before);
     }
 }
 
 impl Shared {
+    /// What no other mount has, as long as it is there.
+    fn number(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// See [`HostFs::watch_found`].
+    pub(crate) fn watches_found(&self) -> bool {
+        WATCHES.get() == self.number()
+    }
+
     /// Refuses a change of what is only to be read.
     ///
     /// # Errors

@@ -541,7 +541,7 @@ impl Engine {
         if self.enters(&caller, call) {
             return;
         }
-        let before = self.before();
+        let before = self.before(entry);
         let began = self.trace.begin();
         let reply = handler(self, &caller);
         self.changed(entry, &caller);

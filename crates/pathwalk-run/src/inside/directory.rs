@@ -14,9 +14,10 @@
 //! is known when the first is opened: so it is not asked.
 
 use super::{
-    FIRST_HOST, Inside, KNOWN, MOST_COUNTED, Part,
+    Inside, KNOWN, MOST_COUNTED, Part,
     ahead::Those,
     laid::{attributes_of, ino_and_mode_in},
+    list::is_unnoted,
 };
 use crate::{
     cookies::{HostId, Known},
@@ -24,8 +25,8 @@ use crate::{
 };
 use pathwalk::{File, FileType};
 use pathwalk_inside::{Answer, GETDENTS64, Key, NEWFSTATAT};
-use rustix::fs::{self, OFlags, SeekFrom};
-use std::{collections::HashMap, os::fd::BorrowedFd, sync::Arc};
+use rustix::fs::{self, SeekFrom};
+use std::{collections::HashMap, os::fd::BorrowedFd};
 
 /// Of so many directories in one it is laid down what they are: all others wait meanwhile.
 const MOST_CHILDREN: usize = 256;
@@ -105,6 +106,8 @@ impl Engine {
     fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
         /// Where directories are counted in it, one without others has so many.
         const NO_OTHERS: u64 = 2;
+        let (kind, ino) = (FileType::Directory, given.stat.st_ino);
+        let is_known = inside.scout.opened(ino, kind);
         if given.stat.st_nlink == NO_OTHERS {
             return;
         }
@@ -119,18 +122,23 @@ impl Engine {
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
-        let unnoted = |host| fs::fcntl_getfl(host).is_ok_and(|told| told.contains(OFlags::NOATIME));
-        if !unnoted(given.host) {
+        if !is_unnoted(given.host) {
             return;
         }
         // Each is about to be entered, and is watched then.
-        let host = inside.hosts.get(given.parts[1].0 - FIRST_HOST).map(Arc::clone);
+        let host = inside.host_of(given.part);
         let watched = host.as_ref().map(|host| host.watch_found());
-        let (kind, parts) = (FileType::Directory, &given.parts);
-        let those = Those { kind, most: MOST_CHILDREN, key: done, part: given.part, parts };
+        let (part, parts) = (given.part, &given.parts);
+        let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
+        let mut names = Vec::new();
         // What cannot be listed is asked about.
-        let _ = self.lay_down_those(inside, given.file, &those);
+        let _ = self.lay_down_those(inside, given.file, &those, &mut |entry| {
+            names.push((entry.name.into(), entry.ino));
+        });
         drop(watched);
+        if let Some(look) = those.look(inside).filter(|_| !is_known) {
+            inside.scout.go(&self.task, given.file, look, names.into_iter());
+        }
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
     }

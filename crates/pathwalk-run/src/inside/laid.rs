@@ -9,7 +9,7 @@ use crate::{
     table::Handler,
 };
 use pathwalk::{
-    At, AtFlags, Errno, FileType, OpenFlags, Stat, StatxMask, Task,
+    At, AtFlags, Errno, FileType, HostFs, OpenFlags, Stat, StatxMask, Task,
     explain::{ExplainHow, Explanation},
 };
 use pathwalk_inside::{
@@ -122,15 +122,15 @@ impl Engine {
         caller: &Caller,
         mut answered: i64,
     ) {
-        let asked = self.inside.as_ref().map_or(0, Inside::questions) != before.questions;
+        let asked = HostFs::questions() != before.questions;
         let again = || {
             let written = caller.written.borrow();
             // Who enters a directory asks about it once. What becomes of it is told by its own watch, which it has not yet.
             ino_and_mode_in(call.nr, &written).is_none_or(|(_, mode)| is_file(mode))
         };
         if asked && Inside::is_in(call) && only_looks(call, caller, answered) && again() {
-            before = match self.before() {
-                Some(before) => before,
+            before = match &self.inside {
+                Some(inside) => inside.before(),
                 None => return,
             };
             // The thread is told what was answered first.
@@ -151,7 +151,7 @@ impl Engine {
             }
             if inside.table.has(&key.key()) {
                 self.give_news_again(&inside, call, caller);
-            } else if inside.questions() == before.questions && stays(call, caller, answered) {
+            } else if HostFs::questions() == before.questions && stays(call, caller, answered) {
                 self.lay_down_path(&mut inside, before, &key, caller, answered);
             }
         }
@@ -183,7 +183,7 @@ impl Engine {
         let explanation = explain(&self.task, base, key);
         let Some(explanation) = explanation else { return };
         let Some(parts) = parts(inside, before, base, &explanation) else { return };
-        if inside.questions() != before.questions {
+        if HostFs::questions() != before.questions {
             return;
         }
         let written = caller.written.take();
@@ -226,7 +226,7 @@ impl Engine {
             return;
         }
         let (Some(Part::Host { count, writable: false, .. }), true) =
-            (part, inside.questions() == before.questions)
+            (part, HostFs::questions() == before.questions)
         else {
             return;
         };

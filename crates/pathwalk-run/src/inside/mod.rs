@@ -4,6 +4,7 @@
 //!   a process makes many calls ──► enter: the image and the table are mapped there, and its calls lead there first
 //!   a call is answered ──► laid: what was answered is laid into the table, if it stays so
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
+//!       a program goes through a tree ──► scout: what it asks next is asked by a thread that goes ahead of it
 //!   a file is opened ──► hands: the process takes the descriptor by itself
 //!   a directory is opened ──► directory: it is given as the host has it, and listed in the process
 //!   something changes ──► the count of that part of the tree: what hangs on it holds no more
@@ -35,6 +36,10 @@ mod hands;
 
 mod laid;
 
+mod list;
+
+mod scout;
+
 pub(crate) mod sites;
 
 use crate::{
@@ -47,6 +52,7 @@ use crate::{
 use ahead::Ahead;
 use directory::Goers;
 use hands::Hands;
+use scout::Scout;
 pub(crate) use hands::InFlight;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
@@ -121,6 +127,7 @@ pub(crate) struct Inside {
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
     goers: Goers,
+    scout: Scout,
     hands: Hands,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
@@ -206,6 +213,7 @@ impl Inside {
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
             goers: Goers::default(),
+            scout: Scout::default(),
             hands: Hands::new(in_flight, unseen),
             forgotten: 0,
         })
@@ -253,6 +261,12 @@ impl Inside {
         }
     }
 
+    /// The directory of the host that a part is.
+    fn host_of(&self, part: Part) -> Option<Arc<HostFs>> {
+        let Part::Host { count, .. } = part else { return None };
+        self.hosts.get(count - FIRST_HOST).map(Arc::clone)
+    }
+
     /// A call is to be answered. What others did is noted first.
     fn before(&self) -> Before {
         // What is heard of now nobody asked for before.
@@ -266,7 +280,7 @@ impl Inside {
         }
         self.asked.store(true, Relaxed);
         Before {
-            questions: self.questions(),
+            questions: HostFs::questions(),
             counts: std::array::from_fn(|part| self.counts.get(part)),
         }
     }
@@ -274,11 +288,6 @@ impl Inside {
     /// It was answered.
     fn after(&self) {
         self.asked.store(false, Relaxed);
-    }
-
-    /// How often a file of the host was asked about.
-    fn questions(&self) -> u64 {
-        self.hosts.iter().map(|host| host.questions()).sum()
     }
 
     /// Whether a thread's process has the image.
@@ -418,8 +427,13 @@ fn changes(call: &Call, caller: &Caller) -> Changes {
 
 impl Engine {
     /// Before a call is answered: see [`Inside::before`].
-    pub(crate) fn before(&self) -> Option<Before> {
-        self.inside.as_ref().map(Inside::before)
+    pub(crate) fn before(&self, call: &Call) -> Option<Before> {
+        let inside = self.inside.as_ref()?;
+        // What is open is busy, and who watches would be told of it.
+        if matches!(call.group, Group::Mounts | Group::Watches) {
+            inside.scout.rests();
+        }
+        Some(inside.before())
     }
 
     /// What is asked from here on is none of a call's.
