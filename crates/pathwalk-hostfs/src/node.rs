@@ -20,7 +20,6 @@ use pathwalk_abi::{FileType, Timespec};
 use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 use std::{
-    collections::HashMap,
     os::fd::OwnedFd,
     sync::{Arc, Weak, atomic::AtomicU64},
 };
@@ -172,7 +171,7 @@ pub(crate) struct Nodes(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     by_number: FxHashMap<u64, (Arc<Node>, u64)>,
-    by_file: HashMap<Ident, u64>,
+    by_file: FxHashMap<Ident, u64>,
     next: u64,
 }
 

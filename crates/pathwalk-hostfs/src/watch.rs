@@ -22,12 +22,13 @@ use crate::{
     host::{Event, Host, News, What},
     node::Node,
 };
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 use parking_lot::Mutex;
-use pathwalk_abi::Result;
+use pathwalk_abi::{NAME_MAX, Result};
 use std::{
-    borrow::Cow,
     collections::HashMap,
     hash::{BuildHasher, RandomState},
+    mem::replace,
     os::fd::BorrowedFd,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -111,41 +112,55 @@ struct Dir {
     unsure: bool,
 }
 
-/// Names that may be the same, and the node of each.
-type Spellings = HashMap<Box<[u8]>, Option<u64>>;
-
-/// Names and the nodes that they stand for, none for a name that is not there; by what they are the same as for a host that looks at
-/// neither case nor spelling.
+/// Names and the nodes that they stand for, none for a name that is not there.
 #[derive(Debug, Default)]
 struct Names {
-    by_sound: HashMap<Box<[u8]>, Spellings>,
-    count: usize,
+    /// Those that are ASCII, by what they are the same as for a host that does not look at case.
+    ascii: HashTable<Name>,
+    /// All others: how their letters may be written is the host's to say, so they go together.
+    foreign: HashMap<Box<[u8]>, Option<u64>>,
+    hasher: DefaultHashBuilder,
 }
 
-/// Under this are all names that are not ASCII.
-const FOREIGN: &[u8] = b"";
-
-fn sound(name: &[u8]) -> Cow<'_, [u8]> {
-    if !name.is_ascii() {
-        FOREIGN.into()
-    } else if name.iter().any(u8::is_ascii_uppercase) {
-        name.to_ascii_lowercase().into()
-    } else {
-        name.into()
-    }
+#[derive(Debug)]
+struct Name {
+    name: Box<[u8]>,
+    node: Option<u64>,
 }
 
 impl Names {
+    /// By what a name is found, and all that differ from it in case alone.
+    fn hash(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
+        let mut lower = [0; NAME_MAX];
+        let lower = &mut lower[..name.len().min(NAME_MAX)];
+        lower.copy_from_slice(&name[..lower.len()]);
+        lower.make_ascii_lowercase();
+        hasher.hash_one(&*lower)
+    }
+
     fn get(&self, name: &[u8]) -> Option<Option<u64>> {
-        self.by_sound.get(&*sound(name))?.get(name).copied()
+        if !name.is_ascii() {
+            return self.foreign.get(name).copied();
+        }
+        let hash = Self::hash(&self.hasher, name);
+        self.ascii.find(hash, |known| *known.name == *name).map(|known| known.node)
     }
 
     /// Says what was known before.
     fn insert(&mut self, name: &[u8], node: Option<u64>) -> Option<Option<u64>> {
-        let same = self.by_sound.entry(sound(name).into()).or_default();
-        let before = same.insert(name.into(), node);
-        self.count += usize::from(before.is_none());
-        before
+        if !name.is_ascii() {
+            return self.foreign.insert(name.into(), node);
+        }
+        let Self { ascii, hasher, .. } = self;
+        let hash = Self::hash(hasher, name);
+        let again = |known: &Name| Self::hash(hasher, &known.name);
+        match ascii.entry(hash, |known| *known.name == *name, again) {
+            Entry::Occupied(mut known) => Some(replace(&mut known.get_mut().node, node)),
+            Entry::Vacant(none) => {
+                none.insert(Name { name: name.into(), node });
+                None
+            }
+        }
     }
 
     /// Forgets a name, and what may be the same.
@@ -153,13 +168,20 @@ impl Names {
         if !name.is_ascii() {
             return self.clear();
         }
-        for sound in [&*sound(name), FOREIGN] {
-            self.count -= self.by_sound.remove(sound).map_or(0, |same| same.len());
+        self.foreign.clear();
+        let hash = Self::hash(&self.hasher, name);
+        let same = |known: &Name| known.name.eq_ignore_ascii_case(name);
+        while let Ok(known) = self.ascii.find_entry(hash, same) {
+            known.remove();
         }
     }
 
     fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    fn count(&self) -> usize {
+        self.ascii.len() + self.foreign.len()
     }
 }
 
@@ -323,7 +345,7 @@ impl Table {
         // What is watched already has one number: an older node of the same directory, or this one that was not sure of it.
         for other in [self.by_number.get(&number).copied(), Some(dir)].into_iter().flatten() {
             if let Some(gone) = self.dirs.remove(other) {
-                self.names -= gone.known.count;
+                self.names -= gone.known.count();
                 if self.by_number.get(&gone.number) == Some(&other) {
                     self.by_number.remove(&gone.number);
                 }
@@ -377,15 +399,15 @@ impl Table {
         self.heard += 1;
         if event.what == What::Ends {
             self.by_number.remove(&event.number);
-            self.names -= self.dirs.remove(id).map_or(0, |gone| gone.known.count);
+            self.names -= self.dirs.remove(id).map_or(0, |gone| gone.known.count());
             return;
         }
         let Some(dir) = self.dirs.get(id) else { return };
         dir.touch();
         if let Some(name) = event.name {
-            let before = dir.known.count;
+            let before = dir.known.count();
             dir.known.remove(name);
-            self.names -= before - dir.known.count;
+            self.names -= before - dir.known.count();
         }
     }
 
@@ -394,7 +416,7 @@ impl Table {
         // Nothing more is heard of it.
         host.say_news();
         self.heard += 1;
-        self.names -= gone.known.count;
+        self.names -= gone.known.count();
         // A later node of the same directory may have its number.
         if self.by_number.get(&gone.number) == Some(&node) {
             self.by_number.remove(&gone.number);
@@ -472,7 +494,7 @@ mod tests {
             }
             names.remove(told);
             let left: Vec<_> = all.into_iter().filter(|name| names.get(name).is_some()).collect();
-            assert_eq!(names.count, left.len());
+            assert_eq!(names.count(), left.len());
             left
         };
         assert_eq!(left(b"NAME"), [b"other"]);

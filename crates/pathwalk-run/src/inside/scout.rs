@@ -23,7 +23,9 @@ use std::{
 };
 
 /// It is so many directories ahead of who did not open any of them yet, and of anybody at most.
-const FIRST: usize = 8;
+const FIRST: usize = 32;
+/// It is woken for so many.
+const WOKEN_FOR: usize = 8;
 const MOST: usize = 256;
 /// So many wait to be taken; of more the last are not.
 const WAITING: usize = 4096;
@@ -171,7 +173,7 @@ impl Shared {
 
     /// Wakes the scout if it waits and there is enough to be done: to be woken takes longer than to go to one directory.
     fn wake(&self, state: &mut State) {
-        if state.waits && !state.stack.is_empty() && state.room() >= FIRST {
+        if state.waits && !state.stack.is_empty() && state.room() >= WOKEN_FOR {
             state.waits = false;
             self.changed.notify_all();
         }

@@ -7,6 +7,7 @@ use crate::{
     kin,
     sys::{errno_of, memory, read_told},
 };
+use memchr::memmem;
 use pathwalk::{Errno, Result};
 use pathwalk_inside::{BASE, CALLS, IMAGE_BYTES, TABLE_BYTES};
 use std::collections::HashMap;
@@ -31,6 +32,10 @@ pub(super) const STUBS: u64 = 4096;
 const NEAR: u64 = 0x7000_0000;
 /// So much code is looked through at most.
 const MOST_CODE: usize = 8 << 20;
+/// So much of it is read at once, of which the next piece has the last bytes again: a call begins in one of them, whole and with what
+/// stands before it.
+const PIECE: usize = 256 << 10;
+const AGAIN: usize = BOTH as usize;
 /// So many libraries are remembered.
 const MOST_KNOWN: usize = 64;
 
@@ -205,19 +210,36 @@ fn call_at(code: &[u8], at: usize) -> Option<u32> {
 
 /// Finds the calls in a library's code.
 fn look_through(tid: u32, library: &Area) -> Result<Vec<(u64, u32)>> {
-    let len = usize::try_from(library.end - library.start).unwrap_or(usize::MAX);
-    let mut code = vec![0; len.min(MOST_CODE)];
-    let mut read = 0;
-    while read < code.len() {
-        // One call of the kernel takes no more pieces.
-        let upto = code.len().min(read + (1 << 20));
-        read += memory::read(tid, library.start + read as u64, &mut code[read..upto])?;
+    let len = usize::try_from(library.end - library.start).unwrap_or(usize::MAX).min(MOST_CODE);
+    let mut code = vec![0; PIECE.min(len)];
+    let (mut calls, mut from) = (Vec::new(), 0);
+    loop {
+        let piece = PIECE.min(len - from);
+        let mut read = 0;
+        while read < piece {
+            let at = library.start + (from + read) as u64;
+            read += memory::read(tid, at, &mut code[read..piece])?;
+        }
+        let found = calls_in(&code[..piece], from > 0);
+        calls.extend(found.map(|(at, nr)| ((from + at) as u64, nr)));
+        if from + piece == len {
+            break;
+        }
+        from += piece - AGAIN;
     }
-    let first = usize::try_from(FIRST).unwrap_or(0);
-    let ends = code.windows(2).enumerate().filter(|(at, two)| *two == SYSCALL && *at >= first);
-    let calls = ends.filter_map(|(at, _)| Some((at - first, call_at(&code, at - first)?)));
     // There is no room for more.
-    Ok(calls.map(|(at, nr)| (at as u64, nr)).take(STUBS as usize / STUB).collect())
+    calls.truncate(STUBS as usize / STUB);
+    Ok(calls)
+}
+
+/// The calls in a piece of code. Where it goes on with another one, of which it has the last bytes again, those are left out that
+/// were found there.
+fn calls_in(code: &[u8], goes_on: bool) -> impl Iterator<Item = (usize, u32)> {
+    let first = FIRST as usize + usize::from(goes_on);
+    memmem::find_iter(code, &SYSCALL).filter(move |&end| end >= first).filter_map(|end| {
+        let at = end - FIRST as usize;
+        Some((at, call_at(code, at)?))
+    })
 }
 
 /// Whether a process has one thread, and nobody else has its memory.
@@ -247,6 +269,21 @@ mod tests {
         let plain = [0x90, 0xb8, 4, 0, 0, 0, 0x0f, 0x05];
         let extended = [0x41, 0xb8, 4, 0, 0, 0, 0x0f, 0x05];
         assert_eq!([plain, extended].map(|code| call_at(&code, 1)), [Some(4), None]);
+    }
+
+    /// Wherever a piece ends, each call is found in one piece.
+    #[test]
+    fn a_call_is_found_once_wherever_a_piece_ends() {
+        let one = |nr| [&[0x90, MOV, nr, 0, 0, 0][..], &SYSCALL].concat();
+        let code = [one(4), one(6), vec![0x41], one(4)[1..].to_vec(), one(6)].concat();
+        let whole: Vec<_> = calls_in(&code, false).collect();
+        assert_eq!(whole, [(1, 4), (9, 6), (25, 6)]);
+        for end in AGAIN..code.len() {
+            let from = end - AGAIN;
+            let rest = calls_in(&code[from..], true).map(|(at, nr)| (from + at, nr));
+            let both: Vec<_> = calls_in(&code[..end], false).chain(rest).collect();
+            assert_eq!(both, whole, "{end}");
+        }
     }
 
     #[test]
