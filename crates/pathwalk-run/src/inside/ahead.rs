@@ -3,36 +3,59 @@
 //! A program that looks through a directory asks about each of its files once. So what is laid down when it asks is of no use to it. At the
 //! second question about a regular file the directory is listed here, and what would be told of its others is laid down. Not of its
 //! directories: they are asked about to be entered, each before the next.
+//!
+//! 1. Of a directory with many files some are laid down, and some more when others are asked about.
+//! 2. What was laid down once is not laid down again while nothing changes. Then it takes twice as many questions as before.
+//! 3. Who asks about the files of two directories beside each other is about to ask about those of all that are beside them: the scout
+//!    goes there, and what it found is laid down at the first question.
 
 use super::{
     Inside, Part,
     laid::{OwnKey, attributes_of},
     list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
-    scout::Look,
+    scout::{Been, Found, Look, believed},
 };
 use crate::engine::{Base, Engine};
-use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, Result, Stat};
+use pathwalk::{AtFlags, File, FileType, OpenFlags, Result, Stat};
 use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
 
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
+/// Who asked about all files of so many directories beside each other goes on.
+const ENOUGH: u32 = 2;
 /// How a directory is opened to be listed here.
 const UNNOTED: OpenFlags =
     OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
 
-/// In which directories was asked, of what, and how often something had been changed there.
-#[derive(Debug, Default)]
+/// In which directories was asked, of what.
+#[derive(Default)]
 pub(super) struct Ahead {
+    /// The latest last.
     asked: Vec<Asked>,
-    /// In which of them all was laid down in how many directories.
-    gone_through: Vec<(Asked, u32)>,
     listing: Vec<u8>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+/// Questions in a directory.
 struct Asked {
     like: OwnKey,
+    /// How often something had been changed there.
     count: u64,
+    /// So many were asked since then, or since something was laid down.
+    questions: u32,
+    laid: Laid,
+    /// So many are to be asked before anything is.
+    most: u32,
+    /// In so many directories in it all was laid down.
+    below: u32,
+}
+
+/// How much is laid down of a directory.
+enum Laid {
+    Nothing,
+    /// What was listed by now.
+    Some(File),
+    /// All, or nothing of it can be.
+    All,
 }
 
 /// A question about a regular file that was answered.
@@ -72,12 +95,9 @@ impl Question<'_> {
         above(self.key.key().text)
     }
 
-    /// What was asked in a directory on its way.
-    fn asked(&self, path: &[u8]) -> Asked {
-        let like = OwnKey::of(&Key { text: path, ..self.key.key() });
-        // All that has changed there counts, that below the same root too.
-        let count = self.parts.iter().map(|(_, count)| count).sum();
-        Asked { like, count }
+    /// How often something was changed where it was asked: all counts, that below the same root too.
+    fn count(&self) -> u64 {
+        self.parts.iter().map(|(_, count)| count).sum()
     }
 }
 
@@ -92,63 +112,104 @@ impl Those<'_> {
 
     /// The same for who goes ahead.
     pub(super) fn look(&self, inside: &Inside) -> Option<Look> {
-        let host = inside.host_of(self.part)?;
-        Some(Look { kind: self.kind, flags: self.flags(), host })
+        let (host, count) = inside.host_of(self.part)?;
+        let counts = inside.counts.clone();
+        Some(Look { kind: self.kind, flags: self.flags(), host, counts, count })
     }
 }
 
 impl Ahead {
-    /// Notes a question; whether it is the second one in that directory.
-    fn is_second(&mut self, question: &Question<'_>) -> bool {
-        let asked = question.asked(question.above());
-        if let Some(at) = self.asked.iter().position(|known| *known == asked) {
-            self.asked.remove(at);
-            return true;
+    /// Has no directory open.
+    pub(super) fn forget(&mut self) {
+        self.asked.clear();
+    }
+
+    /// What was asked like a question in a directory on its way.
+    fn asked(&mut self, question: &Question<'_>, path: &[u8]) -> &mut Asked {
+        let (like, count) = (OwnKey::of(&Key { text: path, ..question.key.key() }), question.count());
+        let mut asked = match self.asked.iter().position(|known| known.like == like) {
+            Some(at) => self.asked.remove(at),
+            None => Asked { like, count, questions: 0, laid: Laid::Nothing, most: 2, below: 0 },
+        };
+        if asked.count != count {
+            if !matches!(asked.laid, Laid::Nothing) {
+                asked.most = asked.most.saturating_mul(2);
+            }
+            (asked.count, asked.questions, asked.laid) = (count, 0, Laid::Nothing);
         }
         if self.asked.len() >= DIRECTORIES {
             self.asked.remove(0);
         }
         self.asked.push(asked);
-        false
+        let last = self.asked.len() - 1;
+        &mut self.asked[last]
     }
 
-    /// Notes that all was laid down in a directory; whether it is the second in the one above: the others in it are to be gone to.
-    fn is_gone_through(&mut self, question: &Question<'_>, up: &[u8]) -> bool {
-        let asked = question.asked(up);
-        if let Some((_, times)) = self.gone_through.iter_mut().find(|(known, _)| *known == asked) {
-            *times += 1;
-            return *times == 2;
-        }
-        if self.gone_through.len() >= DIRECTORIES {
-            self.gone_through.remove(0);
-        }
-        self.gone_through.push((asked, 1));
-        false
+    /// Notes a question; what was laid down there, if more is to be now.
+    fn hears(&mut self, question: &Question<'_>) -> Option<Laid> {
+        let up = question.above().strip_suffix(b"/").map(above);
+        let beside = up.map_or(0, |up| self.asked(question, up).below);
+        let asked = self.asked(question, question.above());
+        asked.questions += 1;
+        let most = if beside >= ENOUGH && asked.most == 2 { 1 } else { asked.most };
+        let more = !matches!(asked.laid, Laid::All) && asked.questions >= most;
+        more.then(|| {
+            asked.questions = 0;
+            // Until it is known how much there is.
+            std::mem::replace(&mut asked.laid, Laid::All)
+        })
     }
 }
 
 impl Engine {
     /// Hears of a question that was answered of what is believed.
     pub(super) fn look_ahead(&self, inside: &mut Inside, question: &Question<'_>) {
-        if inside.ahead.as_mut().is_some_and(|ahead| ahead.is_second(question)) {
-            // What cannot be listed is asked about.
-            let _ = self.lay_down_all(inside, question);
+        let more = inside.ahead.as_mut().and_then(|ahead| ahead.hears(question));
+        let dir = match more {
+            Some(Laid::Some(dir)) => Some(dir),
+            Some(Laid::Nothing) => None,
+            Some(Laid::All) | None => return,
+        };
+        // What cannot be listed is asked about.
+        if let Ok(Some(rest)) = self.lay_down_more(inside, question, dir)
+            && let Some(ahead) = &mut inside.ahead
+        {
+            ahead.asked(question, question.above()).laid = Laid::Some(rest);
         }
     }
 
+    /// Lays down what files of a directory are, of which some were listed or none was; the directory, where others are left.
+    ///
     /// # Errors
     ///
     /// Those of listing the directory: without being noted as read, it may not be.
-    fn lay_down_all(&self, inside: &mut Inside, question: &Question<'_>) -> Result<()> {
+    fn lay_down_more(
+        &self,
+        inside: &mut Inside,
+        question: &Question<'_>,
+        listed: Option<File>,
+    ) -> Result<Option<File>> {
         let key = question.key.key();
         let above = question.above();
-        let dir = self.task.openat(question.base.at(), itself(above), UNNOTED, 0)?;
         let (part, parts) = (question.part, question.parts);
         let kind = FileType::Regular;
         let those = Those { kind, most: MOST_FILES, key: Key { text: above, ..key }, part, parts };
-        inside.scout.opened(self.task.fstat(&dir)?.st_ino, kind);
-        self.send_beside(inside, question, &those)?;
-        self.lay_down_those(inside, &dir, &those, &mut |_| {})
+        let dir = match listed {
+            Some(dir) => dir,
+            None => {
+                let dir = self.task.openat(question.base.at(), itself(above), UNNOTED, 0)?;
+                self.send_beside(inside, question, &those)?;
+                let stat = self.task.fstat(&dir)?;
+                let been = inside.scout.opened(&dir, &stat, kind, those.flags());
+                if let Been::Yes(Some(found)) = been {
+                    inside.lay_down_found(&those, &found);
+                    return Ok(None);
+                }
+                dir
+            }
+        };
+        let whole = self.lay_down_those(inside, &dir, &those, &mut |_| {})?;
+        Ok((!whole).then_some(dir))
     }
 
     /// Who asks about all files in two directories of one is about to ask about those in its others: the scout goes there.
@@ -162,12 +223,12 @@ impl Engine {
         question: &Question<'_>,
         those: &Those<'_>,
     ) -> Result<()> {
-        let Some(own) = those.key.text.strip_suffix(b"/").filter(|path| !path.is_empty()) else {
-            return Ok(());
-        };
+        let own = those.key.text.strip_suffix(b"/").filter(|path| !path.is_empty());
+        let (Some(own), Some(ahead)) = (own, &mut inside.ahead) else { return Ok(()) };
         let up = above(own);
-        let ahead = inside.ahead.as_mut();
-        if !ahead.is_some_and(|ahead| ahead.is_gone_through(question, up)) {
+        let asked = ahead.asked(question, up);
+        asked.below += 1;
+        if asked.below != ENOUGH {
             return Ok(());
         }
         let dir = self.task.openat(question.base.at(), itself(up), UNNOTED, 0)?;
@@ -192,7 +253,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lays down what some of the files in a directory are, from where it is listed next, and tells of each of them.
+    /// Lays down what some of the files in a directory are, from where it is listed next, and tells of each of them; whether there are no
+    /// more.
     ///
     /// # Errors
     ///
@@ -203,7 +265,7 @@ impl Engine {
         dir: &File,
         those: &Those<'_>,
         tell: &mut dyn FnMut(&Entry<'_>),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let flags = those.flags();
         // Not what is mounted there.
         let device = self.task.fstat(dir)?.st_dev;
@@ -216,15 +278,9 @@ impl Engine {
             if entry.kind == those.kind {
                 left -= 1;
                 tell(&entry);
-                let text = [those.key.text, entry.name].concat();
-                let key = Key { text: &text, ..those.key };
-                if let Some(stat) = self.believed(dir, entry.name, flags)
-                    && stat.st_dev == device
-                    && inside.may_lay_attributes(those.part, stat.st_ino, &key)
-                {
-                    let written = attributes_of(&stat);
-                    let answer = Answer { result: 0, written: &written, parts: those.parts };
-                    inside.table.put(&key, &answer);
+                let stat = believed(&self.task, dir, entry.name, flags);
+                if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
+                    inside.lay_down_one(those, entry.name, &stat, those.parts);
                 }
             }
             names > 0 && left > 0
@@ -234,13 +290,30 @@ impl Engine {
         }
         listed
     }
+}
 
-    /// The attributes of a file, if they come of what is believed: the first question may ask the host.
-    fn believed(&self, dir: &File, name: &[u8], flags: AtFlags) -> Option<Stat> {
-        (0..2).find_map(|_| {
-            let before = HostFs::questions();
-            let stat = self.task.fstatat(At::Dir(dir), name, flags).ok()?;
-            (HostFs::questions() == before).then_some(stat)
-        })
+impl Inside {
+    /// Lays down what the scout found.
+    pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) {
+        let before = |&(part, count)| if part == found.count.0 { found.count } else { (part, count) };
+        let parts: Vec<_> = those.parts.iter().map(before).collect();
+        for (name, stat) in found.files.iter().take(those.most) {
+            self.lay_down_one(those, name, stat, &parts);
+        }
+    }
+
+    fn lay_down_one(
+        &mut self,
+        those: &Those<'_>,
+        name: &[u8],
+        stat: &Stat,
+        parts: &[(usize, u64)],
+    ) {
+        let text = [those.key.text, name].concat();
+        let key = Key { text: &text, ..those.key };
+        if self.may_lay_attributes(those.part, stat.st_ino, &key) {
+            let written = attributes_of(stat);
+            self.table.put(&key, &Answer { result: 0, written: &written, parts });
+        }
     }
 }

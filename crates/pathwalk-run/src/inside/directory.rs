@@ -18,12 +18,13 @@ use super::{
     ahead::Those,
     laid::{attributes_of, ino_and_mode_in},
     list::is_unnoted,
+    scout::Been,
 };
 use crate::{
     cookies::{HostId, Known},
     engine::{Base, Caller, Engine},
 };
-use pathwalk::{File, FileType};
+use pathwalk::{File, FileType, Stat};
 use pathwalk_inside::{Answer, GETDENTS64, Key, NEWFSTATAT};
 use rustix::fs::{self, SeekFrom};
 use std::{collections::HashMap, os::fd::BorrowedFd};
@@ -84,10 +85,10 @@ impl Engine {
         inside.lists(given.base());
         if let Ok(ours) = self.task.fstat(file) {
             inside.lay_as_the_host(&stat, &attributes_of(&ours), parts[0]);
-        }
-        // Where the program writes while it goes, what is laid down holds for a moment.
-        if let (Some(&flags), false) = (inside.goers.0.get(&caller.tid), writable) {
-            self.lay_down_children(&mut inside, &given, flags);
+            // Where the program writes while it goes, what is laid down holds for a moment.
+            if let (Some(&flags), false) = (inside.goers.0.get(&caller.tid), writable) {
+                self.lay_down_children(&mut inside, &given, &ours, flags);
+            }
         }
         self.inside = Some(inside);
         true
@@ -103,11 +104,14 @@ impl Engine {
 
     /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
     /// neither the user's own nor root asks.
-    fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, flags: u64) {
+    fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, ours: &Stat, flags: u64) {
         /// Where directories are counted in it, one without others has so many.
         const NO_OTHERS: u64 = 2;
-        let (kind, ino) = (FileType::Directory, given.stat.st_ino);
-        let is_known = inside.scout.opened(ino, kind);
+        let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
+        let (kind, part, parts) = (FileType::Directory, given.part, &given.parts);
+        let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
+        let Some(look) = those.look(inside) else { return };
+        let been = inside.scout.opened(given.file, ours, kind, look.flags);
         if given.stat.st_nlink == NO_OTHERS {
             return;
         }
@@ -116,27 +120,26 @@ impl Engine {
             return;
         }
         // No path is empty: it is found by nobody but who looks here whether it is done.
-        let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
         if inside.table.has(&done) {
             return;
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
+        if let Been::Yes(Some(found)) = &been {
+            return inside.lay_down_found(&those, found);
+        }
         if !is_unnoted(given.host) {
             return;
         }
         // Each is about to be entered, and is watched then.
-        let host = inside.host_of(given.part);
-        let watched = host.as_ref().map(|host| host.watch_found());
-        let (part, parts) = (given.part, &given.parts);
-        let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
+        let watched = look.host.watch_found();
         let mut names = Vec::new();
         // What cannot be listed is asked about.
         let _ = self.lay_down_those(inside, given.file, &those, &mut |entry| {
             names.push((entry.name.into(), entry.ino));
         });
         drop(watched);
-        if let Some(look) = those.look(inside).filter(|_| !is_known) {
+        if let Been::No = been {
             inside.scout.go(&self.task, given.file, look, names.into_iter());
         }
         // From where it is listed next.

@@ -21,7 +21,7 @@ pub(super) fn is_unnoted(host: BorrowedFd<'_>) -> bool {
     fcntl_getfl(host).is_ok_and(|told| told.contains(OFlags::NOATIME))
 }
 
-/// Lists a directory but for its dots, until that is enough.
+/// Lists a directory but for its dots, until that is enough; whether that was all.
 ///
 /// # Errors
 ///
@@ -31,11 +31,11 @@ pub(super) fn list(
     dir: &File,
     buf: &mut [u8],
     mut each: impl FnMut(Entry<'_>) -> bool,
-) -> Result<()> {
+) -> Result<bool> {
     loop {
         let len = task.getdents64(dir, buf)?;
         if len == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let mut rest = &buf[..len];
         // `struct linux_dirent64`: its inode's number, its length in two bytes from 16 on, its type, its name.
@@ -48,7 +48,7 @@ pub(super) fn list(
             let entry = Entry { name, kind: kind.unwrap_or(FileType::Regular), ino };
             let dots = [&b"."[..], b".."].contains(&name);
             if !dots && !each(entry) {
-                return Ok(());
+                return Ok(false);
             }
             rest = after;
         }

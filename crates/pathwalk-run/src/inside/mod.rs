@@ -261,10 +261,10 @@ impl Inside {
         }
     }
 
-    /// The directory of the host that a part is.
-    fn host_of(&self, part: Part) -> Option<Arc<HostFs>> {
+    /// The directory of the host that a part is, and its count.
+    fn host_of(&self, part: Part) -> Option<(Arc<HostFs>, usize)> {
         let Part::Host { count, .. } = part else { return None };
-        self.hosts.get(count - FIRST_HOST).map(Arc::clone)
+        Some((self.hosts.get(count - FIRST_HOST).map(Arc::clone)?, count))
     }
 
     /// A call is to be answered. What others did is noted first.
@@ -427,11 +427,12 @@ fn changes(call: &Call, caller: &Caller) -> Changes {
 
 impl Engine {
     /// Before a call is answered: see [`Inside::before`].
-    pub(crate) fn before(&self, call: &Call) -> Option<Before> {
-        let inside = self.inside.as_ref()?;
+    pub(crate) fn before(&mut self, call: &Call) -> Option<Before> {
+        let inside = self.inside.as_mut()?;
         // What is open is busy, and who watches would be told of it.
         if matches!(call.group, Group::Mounts | Group::Watches) {
             inside.scout.rests();
+            inside.ahead.iter_mut().for_each(Ahead::forget);
         }
         Some(inside.before())
     }

@@ -3,10 +3,11 @@
 //! ```text
 //!   the program opens a directory ──► the directories in it lie on the stack, the first on top
 //!   the scout takes the top one ──► lists it, and asks about what is in it ──► the directories in that lie on top
-//!   the program opens one that was taken ──► what it asks now is cached
+//!   the program opens one that was taken ──► what it asks now was found
 //! ```
 //!
-//! What the scout is told nobody hears of: it lies in the cache, and is asked for anew.
+//! What the scout finds is laid down by who answers the program, as what he finds himself: of what is believed, and hanging on the count
+//! that the part of the tree had before it was asked.
 //!
 //! 1. It asks what the program may ask, and nothing that is noted as a reading.
 //! 2. It is no more than so many directories ahead, and goes further ahead of who opens what it took.
@@ -14,7 +15,10 @@
 
 use super::list::{Entry, LISTED, MOST_FILES, is_unnoted, list};
 use parking_lot::{Condvar, Mutex};
-use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Task};
+use pathwalk::{
+    At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task,
+};
+use pathwalk_inside::Counts;
 use std::{
     collections::VecDeque,
     mem::take,
@@ -35,8 +39,28 @@ const WAITING: usize = 4096;
 pub(super) struct Look {
     pub(super) kind: FileType,
     pub(super) flags: AtFlags,
-    /// The directory of the host that it lies in.
+    /// The directory of the host that it lies in, by its count.
     pub(super) host: Arc<HostFs>,
+    pub(super) counts: Counts,
+    pub(super) count: usize,
+}
+
+/// What was found in a directory: all of that kind, as they are believed to be.
+pub(super) struct Found {
+    /// The mount, the device and the number of the directory.
+    dir: [u64; 3],
+    kind: FileType,
+    flags: AtFlags,
+    /// How often something had been changed in that part of the tree before.
+    pub(super) count: (usize, u64),
+    pub(super) files: Vec<(Box<[u8]>, Stat)>,
+}
+
+/// Whether the scout was in a directory already.
+pub(super) enum Been {
+    No,
+    /// It was, or is; what it found, if it found all.
+    Yes(Option<Found>),
 }
 
 /// A directory that the program may open.
@@ -44,6 +68,12 @@ struct Place {
     dir: Arc<(File, Look)>,
     name: Box<[u8]>,
     ino: u64,
+}
+
+impl Place {
+    fn place(&self) -> (u64, u64) {
+        (self.dir.0.mount_id(), self.ino)
+    }
 }
 
 /// The scout, as the supervisor knows it.
@@ -71,13 +101,19 @@ struct Shared {
 struct State {
     /// Where to go next, the first last.
     stack: Vec<Place>,
-    /// What it took, and the program did not open since: by the numbers of the inodes, which need not be unlike.
-    taken: VecDeque<u64>,
+    /// What it took, and the program did not open since.
+    taken: VecDeque<Taken>,
     ahead: usize,
     /// It asks; what it finds is gone for where this is not so any more.
     asks: Asks,
     /// It is to be woken.
     waits: bool,
+}
+
+/// A directory that was taken, by its mount and its number.
+struct Taken {
+    place: (u64, u64),
+    found: Option<Found>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -91,10 +127,16 @@ enum Asks {
 }
 
 impl Scout {
-    /// The program opens a directory; whether the scout has gone to those in it.
-    pub(super) fn opened(&self, ino: u64, kind: FileType) -> bool {
-        let Known::Hired(shared) = &self.0 else { return false };
-        shared.opened(ino, kind == FileType::Directory)
+    /// The program opens a directory, of which this is to be known.
+    pub(super) fn opened(&self, dir: &File, stat: &Stat, kind: FileType, flags: AtFlags) -> Been {
+        let Known::Hired(shared) = &self.0 else { return Been::No };
+        let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
+        match shared.opened((id[0], id[2]), kind == FileType::Directory) {
+            Been::Yes(found) => Been::Yes(found.filter(|found| {
+                (found.dir, found.kind, found.flags) == (id, kind, flags)
+            })),
+            Been::No => Been::No,
+        }
     }
 
     /// The program is about to open these directories, in this order.
@@ -149,15 +191,16 @@ impl State {
 
 impl Shared {
     /// See [`Scout::opened`]. Who goes through all of a tree has passed what comes before.
-    fn opened(&self, ino: u64, passed: bool) -> bool {
+    fn opened(&self, place: (u64, u64), passed: bool) -> Been {
         let mut state = self.state.lock();
-        if let Some(at) = state.taken.iter().position(|&taken| taken == ino) {
-            state.taken.drain(if passed { 0 } else { at }..=at);
+        if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
+            let gone: Vec<_> = state.taken.drain(if passed { 0 } else { at }..=at).collect();
             state.ahead = (state.ahead + 2).min(MOST);
             self.wake(&mut state);
-            return true;
+            drop(state);
+            return Been::Yes(gone.into_iter().next_back().and_then(|taken| taken.found));
         }
-        if let Some(at) = state.stack.iter().rposition(|place| place.ino == ino) {
+        if let Some(at) = state.stack.iter().rposition(|other| other.place() == place) {
             let end = if passed { state.stack.len() } else { at + 1 };
             if passed {
                 // All of them lay above it.
@@ -168,7 +211,7 @@ impl Shared {
             drop(state);
             drop(gone);
         }
-        false
+        Been::No
     }
 
     /// Wakes the scout if it waits and there is enough to be done: to be woken takes longer than to go to one directory.
@@ -193,53 +236,84 @@ impl Shared {
                     }
                 }
             };
-            state.taken.push_back(place.ino);
+            let at = place.place();
+            state.taken.push_back(Taken { place: at, found: None });
             state.asks = Asks::All;
             drop(state);
-            let found = look(task, &place, &mut listing);
+            let looked = look(task, &place, &mut listing);
             drop(place);
             state = self.state.lock();
             let asked = take(&mut state.asks);
             if asked == Asks::Alone {
                 self.changed.notify_all();
-            } else if let Some((dir, names)) = found {
-                state.push(Arc::new(dir), names.into_iter());
+            } else if let Some(Looked { found, below }) = looked {
+                if let Some(taken) = state.taken.iter_mut().find(|taken| taken.place == at) {
+                    taken.found = Some(found);
+                }
+                if let Some((dir, names)) = below {
+                    state.push(Arc::new(dir), names.into_iter());
+                }
             }
         }
     }
 }
 
-/// Asks about all in a directory; that directory, where others in it are to be gone to, and those. None where it is not there, or what is
-/// done there would be noted.
-fn look(
-    task: &Task,
-    place: &Place,
-    listing: &mut [u8],
-) -> Option<((File, Look), Vec<(Box<[u8]>, u64)>)> {
+/// What there was in a directory.
+struct Looked {
+    found: Found,
+    /// The directory, where others in it are to be gone to, and those.
+    below: Option<((File, Look), Vec<(Box<[u8]>, u64)>)>,
+}
+
+/// Asks about all in a directory. None where it is not there, where what is done there would be noted, or where there is too much.
+fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     let (above, look) = &*place.dir;
-    let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::NOATIME;
-    let how = OpenHow { flags: flags.bits(), mode: 0, resolve: ResolveFlags::NO_XDEV.bits() };
+    let Look { kind, flags, host, .. } = look;
+    let how = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::NOATIME;
+    let how = OpenHow { flags: how.bits(), mode: 0, resolve: ResolveFlags::NO_XDEV.bits() };
     let dir = task.openat2(above, &place.name, &how).ok()?;
     if !is_unnoted(dir.host_fd()?) {
         return None;
     }
+    let stat = task.fstat(&dir).ok()?;
+    // What was told until now is noted, and what is told from here on is counted.
+    host.hear();
+    let count = (look.count, look.counts.get(look.count));
+    let (mut names, mut files, mut left) = (Vec::new(), Vec::new(), MOST_FILES);
     // What is found is about to be entered, and is watched then.
-    let enters = look.kind == FileType::Directory;
-    let watched = enters.then(|| look.host.watch_found());
-    let (mut names, mut left) = (Vec::new(), MOST_FILES);
-    let listed = list(task, &dir, listing, |Entry { name, kind, ino }| {
-        if kind == look.kind {
-            // What it answers is cached.
-            let _ = task.fstatat(At::Dir(&dir), name, look.flags);
+    let enters = *kind == FileType::Directory;
+    let watched = enters.then(|| host.watch_found());
+    let whole = list(task, &dir, listing, |Entry { name, kind: its, ino }| {
+        if its == *kind {
             if enters {
                 names.push((name.into(), ino));
+            }
+            if let Some(its) = believed(task, &dir, name, *flags) {
+                // Not what is mounted there.
+                if its.st_dev == stat.st_dev {
+                    files.push((name.into(), its));
+                }
             }
         }
         left -= 1;
         left > 0
     });
     drop(watched);
-    (listed.is_ok() && enters).then(|| ((dir, look.clone()), names))
+    if !whole.ok()? {
+        return None;
+    }
+    let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
+    let found = Found { dir: id, kind: *kind, flags: *flags, count, files };
+    Some(Looked { found, below: enters.then(|| ((dir, look.clone()), names)) })
+}
+
+/// The attributes of a file, if they come of what is believed: the first question may ask the host.
+pub(super) fn believed(task: &Task, dir: &File, name: &[u8], flags: AtFlags) -> Option<Stat> {
+    (0..2).find_map(|_| {
+        let before = HostFs::questions();
+        let stat = task.fstatat(At::Dir(dir), name, flags).ok()?;
+        (HostFs::questions() == before).then_some(stat)
+    })
 }
 
 /// Where one processor is all that there is, nobody goes ahead.
