@@ -22,12 +22,13 @@ use clap::Parser;
 use pathwalk::{CapSet, Errno};
 use rustix::{
     fs,
+    io::fcntl_dupfd_cloexec,
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use std::{
     io::Write,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -82,7 +83,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
-    let nofile = raise_limit();
+    let nofile = raise_limit(outside.fds()[0].as_fd());
     no_directory_is_inherited();
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;
     let asker = Asker::default();
@@ -161,10 +162,16 @@ pub(crate) fn failed(failure: Failure) -> String {
     }
 }
 
-/// Makes room for the descriptors of files in memory; returns what the program has.
-fn raise_limit() -> Rlimit {
+/// So many descriptors there is room for from the beginning.
+const ROOM: i32 = 4096;
+
+/// Makes room for the descriptors of files in memory; returns what the program has. The kernel lets who has threads wait some 20 ms whenever
+/// its table has to be a larger one: it is made when there is one thread.
+fn raise_limit(any: BorrowedFd<'_>) -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
+    // Where there may be fewer, or no descriptor is left, it grows when it has to.
+    let _ = fcntl_dupfd_cloexec(any, ROOM - 1);
     before
 }
 
