@@ -60,17 +60,16 @@ impl Shared {
         cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
         let cached = self.named(cached)?;
-        let parent = self.reach(dir)?;
-        let seen = match self.believed() {
-            Some(watches) => {
-                watches.drain(&self.host);
-                if watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node)) {
-                    return Ok(true);
-                }
-                watches.watch(&self.host, dir.node(), parent.as_fd())
+        let watches = self.believed();
+        if let Some(watches) = watches {
+            watches.drain(&self.host);
+            if watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node)) {
+                return Ok(true);
             }
-            None => None,
-        };
+        }
+        let parent = self.reach(dir)?;
+        let seen =
+            watches.and_then(|watches| watches.watch(&self.host, dir.node(), parent.as_fd()));
         let turn = cached.as_ref().map(|(_, node)| node.turn());
         let itself = cached.as_ref().and_then(|(_, node)| self.watched_itself(node));
         let holds = match (self.host.statx(parent.as_fd(), name), cached) {
@@ -344,7 +343,7 @@ impl Shared {
         attr.file_type() == FileType::Directory || attr.nlink == 1 && !mounted
     }
 
-    /// Notes what the host has by a name, or that it has nothing, if that can be believed. Not of a file that was told of before, by
+    /// Notes what the host has by a name, or that it has nothing, if that can be believed; whether it is. Not of a file that was told of before, by
     /// another name: an inode that the cache had then keeps its attributes, those of which this name's directory told nobody. That is
     /// noted when it is asked about again.
     pub(crate) fn believe(
@@ -353,9 +352,8 @@ impl Shared {
         name: &[u8],
         node: Option<&Node>,
         seen: Option<u64>,
-    ) {
-        if let (Some(watches), Some(seen)) = (self.believed(), seen) {
-            watches.learn(dir.node(), name, node.map(|node| node.id), seen);
-        }
+    ) -> bool {
+        let (Some(watches), Some(seen)) = (self.believed(), seen) else { return false };
+        watches.learn(dir.node(), name, node.map(|node| node.id), seen)
     }
 }

@@ -58,9 +58,15 @@ thread_local! {
     static QUESTIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many calls this thread made, of all hosts, that asked about files and not only whether anything had happened.
+/// How many calls this thread made, of all hosts, that asked about files and not only whether anything had happened; but for those of
+/// which all is believed that they answered.
 pub(crate) fn questions() -> u64 {
     QUESTIONS.get()
+}
+
+/// What was answered since there were so many questions is believed from now on.
+pub(crate) fn is_believed(before: u64) {
+    QUESTIONS.set(before);
 }
 
 /// How the host is asked.
@@ -166,7 +172,6 @@ impl Host {
     pub(crate) fn calls(&self) -> u64 {
         self.questions.load(Relaxed) + self.looks.load(Relaxed)
     }
-
 
     /// Says that something that was known need not be so any more, before it is noted.
     pub(crate) fn say_news(&self) {

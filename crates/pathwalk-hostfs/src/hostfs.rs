@@ -4,7 +4,7 @@ use crate::{
     attr::attr_of,
     clock::Clock,
     handle::{HostFile, Opened},
-    host::{Host, questions},
+    host::{Host, is_believed, questions},
     identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
@@ -143,9 +143,9 @@ impl HostFs {
         self.0.host.calls()
     }
 
-    /// How many calls to the host this thread made, for all mounts, that asked about files, and not only whether anything had happened. If
-    /// none did while a call was answered, the answer is of what is cached and believed, and stays the same until there is news or the
-    /// tree is changed here.
+    /// How many calls to the host this thread made, for all mounts, that asked about files, and not only whether anything had happened; but
+    /// for those by which a name was looked up of which the host tells from then on. If none did while a call was answered, the answer is
+    /// of what is cached and believed, and stays the same until there is news or the tree is changed here.
     pub fn questions() -> u64 {
         questions()
     }
@@ -340,12 +340,15 @@ impl Shared {
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        let asked = questions();
         let held = self.reach(dir)?;
         let seen = self.before_lookup(dir)?;
         let stat = match self.host.statx(held.as_fd(), name) {
             Ok(stat) => stat,
             Err(Errno::ENOENT) => {
-                self.believe(dir, name, None, seen);
+                if self.believe(dir, name, None, seen) {
+                    is_believed(asked);
+                }
                 return Ok(None);
             }
             Err(errno) => return Err(errno),
@@ -353,9 +356,12 @@ impl Shared {
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
         let told = self.is_told_of(&stat, &attr);
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
-        if first && told {
-            self.believe(dir, name, Some(&node), seen);
-            found.attr = self.told_from_now_on(&node).unwrap_or(found.attr);
+        if first && told && self.believe(dir, name, Some(&node), seen) {
+            let fresh = self.told_from_now_on(&node);
+            if fresh.is_some() || !node.is_directory() {
+                is_believed(asked);
+            }
+            found.attr = fresh.unwrap_or(found.attr);
         }
         Ok(Some(found))
     }

@@ -249,6 +249,112 @@ fn who_looks_at_all_files_of_a_directory_finds_most() {
     are_few("with --inside 0 all", || (heard("64") + 800, heard("0")));
 }
 
+/// Of a directory of more files than are looked at at once the others are looked at when they are asked about, and none twice: with each
+/// of 10,000 files the supervisor would list the first ones again, and take minutes.
+#[test]
+fn who_looks_at_all_files_of_a_large_directory_finds_most() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    fs::create_dir(here.path().join("large")).unwrap();
+    for number in 0..10_000 {
+        fs::write(here.path().join(format!("large/{number}")), "").unwrap();
+    }
+    let script = "import os\nprint(sum(os.stat(f'large/{n}').st_nlink for n in range(10000)))";
+    are_few("half of 10,000", || {
+        let mut command = in_the_tree(here.path(), &["--stats"]);
+        let output = command.args(["python3", "-c", script]).output().unwrap();
+        assert_eq!(text(&output.stdout), "10000\n", "{}", text(&output.stderr));
+        (calls(&text(&output.stderr), "newfstatat"), 5000)
+    });
+}
+
+/// Says of all files in the directories below this one what they are, by their paths; once for each line.
+const LOOKS: &str = "
+import os, sys
+def what(path):
+    try: stat = os.lstat(path)
+    except OSError as error: return error.errno
+    return oct(stat.st_mode), stat.st_size, stat.st_mtime_ns, stat.st_ino
+names = [f'{a}/{b}/{c}' for a in range(3) for b in range(12) for c in range(20)]
+while True:
+    print(hash(tuple(what(name) for name in names)), [what(name) for name in names[::17]], flush=True)
+    line = sys.stdin.readline().strip()
+    if not line: break
+    if line != '-': os.system(line)
+";
+
+fn directories_of_files() -> TempDir {
+    let here = TempDir::new_in("/tmp").unwrap();
+    for (a, b) in (0..3).flat_map(|a| (0..12).map(move |b| (a, b))) {
+        let dir = here.path().join(format!("{a}/{b}"));
+        fs::create_dir_all(&dir).unwrap();
+        for name in 0..20 {
+            fs::write(dir.join(name.to_string()), "x".repeat(name)).unwrap();
+        }
+    }
+    here
+}
+
+/// Who asks about the files of one directory after the other finds most of them, as somebody asked ahead of him.
+#[test]
+fn who_looks_at_the_files_of_many_directories_finds_most() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = directories_of_files();
+    let heard = |after: &str| {
+        let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
+        let output = command.args(["python3", "-c", LOOKS]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        calls(&text(&output.stderr), "newfstatat")
+    };
+    are_few("with --inside 0 all", || (heard("1") + 500, heard("0")));
+}
+
+/// He sees what others change, and what he changes himself, as he would natively.
+#[test]
+fn who_looks_at_the_files_of_many_directories_sees_what_is_changed() {
+    if !can_run(&["python3", "sh"]) {
+        return;
+    }
+    let here = directories_of_files();
+    let native = || {
+        let mut native = Command::new("python3");
+        native.args(["-c", LOOKS]).current_dir(here.path()).env("PYTHONHASHSEED", "0");
+        let native = native.stdin(Stdio::null()).output().unwrap();
+        text(&native.stdout).trim_end().to_owned()
+    };
+    let mut tree = in_the_tree(here.path(), &["--inside", "1", "--env", "PYTHONHASHSEED=0"]);
+    tree.args(["python3", "-c", LOOKS]);
+    let mut tree = Teller::of(tree);
+    assert_eq!(tree.tells(), native());
+    let changes = [
+        "echo > 0/3/7",
+        "chmod 711 1/5/0 2/11/19",
+        "rm 0/9/1 1/9/1; ln -s 0 0/9/1",
+        "mv 0/4 0/away; mv 0/5 0/4; mv 0/away 0/5",
+        "mv 2 away; mkdir 2; mv away/3 2/3",
+        "rm -r 2; mv away 2",
+        "touch -d @1000000000 1/1/*",
+    ];
+    for (turn, change) in changes.into_iter().cycle().take(28).enumerate() {
+        // Now others do, now the program.
+        if turn % 2 == 0 {
+            let mut other = Command::new("sh");
+            // What was done already fails, and does something else.
+            other.args(["-c", change]).current_dir(here.path()).stderr(Stdio::null());
+            let _ = other.status().unwrap();
+            assert_eq!(tree.tells_after("-"), native(), "others: {change}");
+        } else {
+            let change = format!("({change}) 2>/dev/null");
+            assert_eq!(tree.tells_after(&change), native(), "the program: {change}");
+        }
+        assert_eq!(tree.tells_after("-"), native(), "{change}");
+    }
+}
+
 /// What a process has to find answers is in no list of its descriptors.
 #[test]
 fn what_answers_are_found_by_is_not_listed() {
@@ -311,7 +417,11 @@ impl Teller {
     }
 
     fn tells_again(&mut self) -> String {
-        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.tells_after("")
+    }
+
+    fn tells_after(&mut self, line: &str) -> String {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
         self.tells()
     }
 }
@@ -406,6 +516,9 @@ fn only_read() -> Option<(TempDir, String)> {
     for name in ["top/a/b/c", "top/a/d", "top/e/f", "top/g"] {
         fs::create_dir_all(others.path().join(name)).unwrap();
     }
+    for number in 0..40 {
+        fs::create_dir_all(others.path().join(format!("top/many/{number}/below"))).unwrap();
+    }
     fs::write(others.path().join("top/a/file"), "").unwrap();
     let bind = format!("{}:/tmp/data:ro", others.path().display());
     Some((others, bind))
@@ -434,6 +547,10 @@ fn who_goes_through_directories_sees_what_others_change() {
         "rm -r a; mkdir -p a/b/c/d/e/f",
         "rm -r g; ln -s a g",
         "touch -d @1000000000 a a/b",
+        "for n in 7 17 27 37; do mkdir many/$n/new; rmdir many/$n/below; done",
+        "mv many/7 many/39/below/; chmod 700 many/30 many/39",
+        "mv many other; mkdir many many/7; touch -d @1000000000 other/*",
+        "rm -r many; mv other many",
     ] {
         let mut change = Command::new("sh");
         change.args(["-c", script]).current_dir(others.path().join("top"));

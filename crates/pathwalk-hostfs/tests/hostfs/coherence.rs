@@ -6,7 +6,7 @@ use pathwalk_abi::{
     mode::{S_IFDIR, S_IFLNK, S_IFMT},
 };
 use pathwalk_core::{At, Cred};
-use pathwalk_hostfs::{Coherence, HostOptions};
+use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
 use rustix::fs::inotify;
 use std::{
     env,
@@ -374,6 +374,35 @@ fn watched_asks_whether_anything_happened() {
     assert!(ground.calls(look) > 2);
     look();
     assert_eq!(ground.calls(look), 2);
+}
+
+/// Who looks a name up is told what is believed from then on, and that it was asked for does not count: not of a directory, whose times
+/// nobody tells of, nor of what has another name.
+#[test]
+fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
+    let ground = ground(Coherence::Watched);
+    if ground.fs.news().is_none() {
+        return println!("SKIPPED: this file system does not tell of all");
+    }
+    for name in ["first", "file", "linked"] {
+        fs::write(ground.host(name), "1").unwrap();
+    }
+    fs::hard_link(ground.host("linked"), ground.host("other")).unwrap();
+    let asks = |path: &str| {
+        let (before, calls) = (HostFs::questions(), ground.fs.host_calls());
+        let size = ground.task.stat(path).map(|stat| stat.st_size);
+        assert!(ground.fs.host_calls() > calls, "{path}");
+        (size, HostFs::questions() > before)
+    };
+    // Whether the root has an ACL is asked as well.
+    assert_eq!(asks("/first").0, Ok(1));
+    assert_eq!(asks("/file"), (Ok(1), false));
+    assert_eq!(asks("/absent"), (Err(Errno::ENOENT), false));
+    assert_eq!(asks("/linked"), (Ok(1), true));
+    assert!(asks("/a").1);
+    // It is told of.
+    fs::write(ground.host("file"), "22").unwrap();
+    assert_eq!(asks("/file"), (Ok(2), true));
 }
 
 /// What it is when it is found is believed until something is done to it, or in it.

@@ -24,8 +24,7 @@ const DIRECTORIES: usize = 64;
 /// Who asked about all files of so many directories beside each other goes on.
 const ENOUGH: u32 = 2;
 /// How a directory is opened to be listed here.
-const UNNOTED: OpenFlags =
-    OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
+const UNNOTED: OpenFlags = OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
 
 /// In which directories was asked, of what.
 #[derive(Default)]
@@ -119,14 +118,10 @@ impl Those<'_> {
 }
 
 impl Ahead {
-    /// Has no directory open.
-    pub(super) fn forget(&mut self) {
-        self.asked.clear();
-    }
-
     /// What was asked like a question in a directory on its way.
     fn asked(&mut self, question: &Question<'_>, path: &[u8]) -> &mut Asked {
-        let (like, count) = (OwnKey::of(&Key { text: path, ..question.key.key() }), question.count());
+        let (like, count) =
+            (OwnKey::of(&Key { text: path, ..question.key.key() }), question.count());
         let mut asked = match self.asked.iter().position(|known| known.like == like) {
             Some(at) => self.asked.remove(at),
             None => Asked { like, count, questions: 0, laid: Laid::Nothing, most: 2, below: 0 },
@@ -295,7 +290,8 @@ impl Engine {
 impl Inside {
     /// Lays down what the scout found.
     pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) {
-        let before = |&(part, count)| if part == found.count.0 { found.count } else { (part, count) };
+        let before =
+            |&(part, count)| if part == found.count.0 { found.count } else { (part, count) };
         let parts: Vec<_> = those.parts.iter().map(before).collect();
         for (name, stat) in found.files.iter().take(those.most) {
             self.lay_down_one(those, name, stat, &parts);

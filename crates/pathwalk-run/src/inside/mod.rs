@@ -52,7 +52,6 @@ use crate::{
 use ahead::Ahead;
 use directory::Goers;
 use hands::Hands;
-use scout::Scout;
 pub(crate) use hands::InFlight;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
@@ -62,6 +61,7 @@ use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},
     fs::{Mode, OFlags, open},
 };
+use scout::Scout;
 use sites::Sites;
 use std::{
     collections::{HashMap, HashSet},
@@ -429,10 +429,10 @@ impl Engine {
     /// Before a call is answered: see [`Inside::before`].
     pub(crate) fn before(&mut self, call: &Call) -> Option<Before> {
         let inside = self.inside.as_mut()?;
-        // What is open is busy, and who watches would be told of it.
-        if matches!(call.group, Group::Mounts | Group::Watches) {
+        // Who watches the host would be told of what is looked at for him.
+        if call.group == Group::Watches {
+            inside.ahead = None;
             inside.scout.rests();
-            inside.ahead.iter_mut().for_each(Ahead::forget);
         }
         Some(inside.before())
     }
@@ -448,10 +448,6 @@ impl Engine {
         inside.forgotten(self.cookies.forgotten());
         // What is done by descriptors in memory is told of before the next call is answered: so none is found.
         inside.table.close(self.watches.fd().is_some());
-        // Who watches the host would be told of what is looked at for him.
-        if call.group == Group::Watches {
-            inside.ahead = None;
-        }
         let changes = changes(call, caller);
         if changes != Changes::Nothing {
             inside.counts.count(MEMORY);

@@ -11,13 +11,11 @@
 //!
 //! 1. It asks what the program may ask, and nothing that is noted as a reading.
 //! 2. It is no more than so many directories ahead, and goes further ahead of who opens what it took.
-//! 3. While something is mounted or unmounted it rests: a mount of which a file is open is busy.
+//! 3. From when somebody watches what is done it rests: he would be told of what it does.
 
 use super::list::{Entry, LISTED, MOST_FILES, is_unnoted, list};
 use parking_lot::{Condvar, Mutex};
-use pathwalk::{
-    At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task,
-};
+use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
 use pathwalk_inside::Counts;
 use std::{
     collections::VecDeque,
@@ -132,9 +130,9 @@ impl Scout {
         let Known::Hired(shared) = &self.0 else { return Been::No };
         let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
         match shared.opened((id[0], id[2]), kind == FileType::Directory) {
-            Been::Yes(found) => Been::Yes(found.filter(|found| {
-                (found.dir, found.kind, found.flags) == (id, kind, flags)
-            })),
+            Been::Yes(found) => Been::Yes(
+                found.filter(|found| (found.dir, found.kind, found.flags) == (id, kind, flags)),
+            ),
             Been::No => Been::No,
         }
     }
