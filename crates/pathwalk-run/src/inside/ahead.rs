@@ -243,7 +243,7 @@ impl Engine {
         let behind = names.partition_point(|(name, _)| **name <= own[up.len()..]);
         names.rotate_left(behind);
         if let Some(look) = those.look(inside) {
-            inside.scout.go(&self.task, &dir, look, names.into_iter());
+            inside.scout.go(&self.task, &dir, look, names);
         }
         Ok(())
     }

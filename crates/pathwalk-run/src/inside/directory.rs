@@ -140,7 +140,7 @@ impl Engine {
         });
         drop(watched);
         if let Been::No = been {
-            inside.scout.go(&self.task, given.file, look, names.into_iter());
+            inside.scout.go(&self.task, given.file, look, names);
         }
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));

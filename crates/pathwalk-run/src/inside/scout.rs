@@ -24,11 +24,11 @@ use std::{
     thread::{self, available_parallelism},
 };
 
-/// It is so many directories ahead of who did not open any of them yet, and of anybody at most.
+/// It is so many directories ahead of who did not open any of them yet, and so many more of who does.
 const FIRST: usize = 32;
+const MOST: usize = 256;
 /// It is woken for so many.
 const WOKEN_FOR: usize = 8;
-const MOST: usize = 256;
 /// So many wait to be taken; of more the last are not.
 const WAITING: usize = 4096;
 
@@ -61,16 +61,25 @@ pub(super) enum Been {
     Yes(Option<Found>),
 }
 
+/// A name in a directory, and the number of its inode.
+pub(super) type Named = (Box<[u8]>, u64);
+
+/// A directory, and what is asked about of all that is in those in it.
+struct Above {
+    dir: File,
+    look: Look,
+}
+
 /// A directory that the program may open.
 struct Place {
-    dir: Arc<(File, Look)>,
+    above: Arc<Above>,
     name: Box<[u8]>,
     ino: u64,
 }
 
 impl Place {
     fn place(&self) -> (u64, u64) {
-        (self.dir.0.mount_id(), self.ino)
+        (self.above.dir.mount_id(), self.ino)
     }
 }
 
@@ -101,6 +110,7 @@ struct State {
     stack: Vec<Place>,
     /// What it took, and the program did not open since.
     taken: VecDeque<Taken>,
+    /// How much further ahead it goes, as what it took was opened.
     ahead: usize,
     /// It asks; what it finds is gone for where this is not so any more.
     asks: Asks,
@@ -138,19 +148,13 @@ impl Scout {
     }
 
     /// The program is about to open these directories, in this order.
-    pub(super) fn go(
-        &mut self,
-        task: &Task,
-        dir: &File,
-        look: Look,
-        names: impl DoubleEndedIterator<Item = (Box<[u8]>, u64)>,
-    ) {
+    pub(super) fn go(&mut self, task: &Task, dir: &File, look: Look, names: Vec<Named>) {
         if matches!(self.0, Known::Not) {
             self.0 = hire(task).map_or(Known::None, Known::Hired);
         }
         let Known::Hired(shared) = &self.0 else { return };
         let mut state = shared.state.lock();
-        state.push(Arc::new((dir.clone(), look)), names);
+        state.push(Above { dir: dir.clone(), look }, names);
         shared.wake(&mut state);
     }
 
@@ -175,13 +179,10 @@ impl State {
         (FIRST + self.ahead).saturating_sub(self.taken.len())
     }
 
-    fn push(
-        &mut self,
-        dir: Arc<(File, Look)>,
-        names: impl DoubleEndedIterator<Item = (Box<[u8]>, u64)>,
-    ) {
-        let places = names.rev().map(|(name, ino)| Place { dir: Arc::clone(&dir), name, ino });
-        self.stack.extend(places);
+    fn push(&mut self, above: Above, names: Vec<Named>) {
+        let above = Arc::new(above);
+        let place = |(name, ino)| Place { above: Arc::clone(&above), name, ino };
+        self.stack.extend(names.into_iter().rev().map(place));
         let most = self.stack.len().saturating_sub(WAITING);
         self.stack.drain(..most);
     }
@@ -248,8 +249,8 @@ impl Shared {
                 if let Some(taken) = state.taken.iter_mut().find(|taken| taken.place == at) {
                     taken.found = Some(found);
                 }
-                if let Some((dir, names)) = below {
-                    state.push(Arc::new(dir), names.into_iter());
+                if let Some((above, names)) = below {
+                    state.push(above, names);
                 }
             }
         }
@@ -260,12 +261,12 @@ impl Shared {
 struct Looked {
     found: Found,
     /// The directory, where others in it are to be gone to, and those.
-    below: Option<((File, Look), Vec<(Box<[u8]>, u64)>)>,
+    below: Option<(Above, Vec<Named>)>,
 }
 
 /// Asks about all in a directory. None where it is not there, where what is done there would be noted, or where there is too much.
 fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
-    let (above, look) = &*place.dir;
+    let Above { dir: above, look } = &*place.above;
     let Look { kind, flags, host, .. } = look;
     let how = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::NOATIME;
     let how = OpenHow { flags: how.bits(), mode: 0, resolve: ResolveFlags::NO_XDEV.bits() };
@@ -302,7 +303,8 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     }
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
     let found = Found { dir: id, kind: *kind, flags: *flags, count, files };
-    Some(Looked { found, below: enters.then(|| ((dir, look.clone()), names)) })
+    let below = enters.then(|| (Above { dir, look: look.clone() }, names));
+    Some(Looked { found, below })
 }
 
 /// The attributes of a file, if they come of what is believed: the first question may ask the host.
