@@ -64,6 +64,7 @@ use rustix::{
 use scout::Scout;
 use sites::Sites;
 use std::{
+    cell::Cell,
     collections::{HashMap, HashSet},
     ops::Range,
     os::fd::OwnedFd,
@@ -109,8 +110,6 @@ pub(crate) struct Inside {
     hosts: Vec<Arc<HostFs>>,
     /// Who is told by the one that is mounted next.
     told: Option<Arc<Told>>,
-    /// A call is being answered, and it was asked for news after it began.
-    asked: Arc<AtomicBool>,
     /// By the number of the mount.
     parts: HashMap<u64, Part>,
     /// How many calls a thread makes before its process finds answers by itself.
@@ -152,7 +151,11 @@ struct Told {
     count: usize,
     /// It is asked for news with all others.
     asks: AtomicBool,
-    asked: Arc<AtomicBool>,
+}
+
+thread_local! {
+    /// This thread asked for news, and is to be answered by what was so then.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Keeper for Told {
@@ -161,7 +164,7 @@ impl Keeper for Told {
     }
 
     fn has_asked(&self) -> bool {
-        self.asks.load(Relaxed) && self.asked.load(Relaxed)
+        self.asks.load(Relaxed) && ASKED.get()
     }
 }
 
@@ -203,7 +206,6 @@ impl Inside {
             _mounted: mounted,
             hosts: Vec::new(),
             told: None,
-            asked: Arc::default(),
             parts: HashMap::new(),
             after,
             calls: HashMap::new(),
@@ -222,8 +224,8 @@ impl Inside {
     /// Who is told by a directory of the host that is to be mounted next what others did.
     pub(crate) fn keeper(&mut self) -> Option<Arc<dyn Keeper>> {
         let (counts, count) = (self.counts.clone(), FIRST_HOST + self.hosts.len());
-        let (asks, asked) = (AtomicBool::new(false), Arc::clone(&self.asked));
-        let told = (count < PARTS).then(|| Arc::new(Told { counts, count, asks, asked }));
+        let asks = AtomicBool::new(false);
+        let told = (count < PARTS).then(|| Arc::new(Told { counts, count, asks }));
         self.told.clone_from(&told);
         told.map(|told| told as _)
     }
@@ -278,7 +280,7 @@ impl Inside {
         if !quiet {
             self.hosts.iter().for_each(|host| host.hear());
         }
-        self.asked.store(true, Relaxed);
+        ASKED.set(true);
         Before {
             questions: HostFs::questions(),
             counts: std::array::from_fn(|part| self.counts.get(part)),
@@ -287,7 +289,7 @@ impl Inside {
 
     /// It was answered.
     fn after(&self) {
-        self.asked.store(false, Relaxed);
+        ASKED.set(false);
     }
 
     /// Whether a thread's process has the image.

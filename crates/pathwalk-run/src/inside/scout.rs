@@ -13,7 +13,10 @@
 //! 2. It is no more than so many directories ahead, and goes further ahead of who opens what it took.
 //! 3. From when somebody watches what is done it rests: he would be told of what it does.
 
-use super::list::{Entry, LISTED, MOST_FILES, is_unnoted, list};
+use super::{
+    ASKED,
+    list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
+};
 use parking_lot::{Condvar, Mutex};
 use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
 use pathwalk_inside::Counts;
@@ -275,9 +278,11 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
         return None;
     }
     let stat = task.fstat(&dir).ok()?;
-    // What was told until now is noted, and what is told from here on is counted.
+    // What was told until now is noted, and what is told from here on is counted: so it is asked for once.
+    ASKED.set(false);
     host.hear();
     let count = (look.count, look.counts.get(look.count));
+    ASKED.set(true);
     let (mut names, mut files, mut left) = (Vec::new(), Vec::new(), MOST_FILES);
     // What is found is about to be entered, and is watched then.
     let enters = *kind == FileType::Directory;
