@@ -70,7 +70,15 @@ pub(super) type Named = (Box<[u8]>, u64);
 /// A directory, and what is asked about of all that is in those in it.
 struct Above {
     dir: File,
+    /// The number of its mount.
+    mount: u64,
     look: Look,
+}
+
+impl Above {
+    fn new(dir: File, look: Look) -> Self {
+        Self { mount: dir.mount_id(), dir, look }
+    }
 }
 
 /// A directory that the program may open.
@@ -82,7 +90,7 @@ struct Place {
 
 impl Place {
     fn place(&self) -> (u64, u64) {
-        (self.above.dir.mount_id(), self.ino)
+        (self.above.mount, self.ino)
     }
 }
 
@@ -157,7 +165,7 @@ impl Scout {
         }
         let Known::Hired(shared) = &self.0 else { return };
         let mut state = shared.state.lock();
-        state.push(Above { dir: dir.clone(), look }, names);
+        state.push(Above::new(dir.clone(), look), names);
         shared.wake(&mut state);
     }
 
@@ -269,7 +277,7 @@ struct Looked {
 
 /// Asks about all in a directory. None where it is not there, where what is done there would be noted, or where there is too much.
 fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
-    let Above { dir: above, look } = &*place.above;
+    let Above { dir: above, look, .. } = &*place.above;
     let Look { kind, flags, host, .. } = look;
     let how = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::NOATIME;
     let how = OpenHow { flags: how.bits(), mode: 0, resolve: ResolveFlags::NO_XDEV.bits() };
@@ -308,7 +316,7 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     }
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
     let found = Found { dir: id, kind: *kind, flags: *flags, count, files };
-    let below = enters.then(|| (Above { dir, look: look.clone() }, names));
+    let below = enters.then(|| (Above::new(dir, look.clone()), names));
     Some(Looked { found, below })
 }
 
