@@ -321,11 +321,19 @@ impl Shared {
         }
     }
 
-    /// Before the host is asked about a name that is not cached: whether what it says can be believed later.
+    /// Before the host is asked about a name that is not cached: whether what it says can be believed later. Of a directory in which nothing
+    /// else is asked about it cannot: to watch one takes as long as some questions, and one with many files as long as hundreds.
     pub(crate) fn before_lookup(&self, dir: InodeRef<'_>) -> Result<Option<u64>> {
         let Some(watches) = self.believed() else { return Ok(None) };
         watches.drain(&self.host);
-        Ok(watches.watch(&self.host, dir.node(), self.reach(dir)?.as_fd()))
+        if let Some(version) = watches.version(dir.node()) {
+            return Ok(Some(version));
+        }
+        let node = self.node(dir)?;
+        if !node.asked_in.swap(true, Relaxed) && !self.watches_found() {
+            return Ok(None);
+        }
+        Ok(watches.watch(&self.host, dir.node(), self.reach_node(&node)?.as_fd()))
     }
 
     /// The attributes of a directory that was just found, as they are told from now on; none where it is not watched itself.
@@ -343,9 +351,10 @@ impl Shared {
         attr.file_type() == FileType::Directory || attr.nlink == 1 && !mounted
     }
 
-    /// Notes what the host has by a name, or that it has nothing, if that can be believed; whether it is. Not of a file that was told of before, by
-    /// another name: an inode that the cache had then keeps its attributes, those of which this name's directory told nobody. That is
-    /// noted when it is asked about again.
+    /// Notes what the host has by a name, or that it has nothing, if that can be believed. Says whether it is from now on.
+    ///
+    /// Not of a file that was told of before, by another name: an inode that the cache had then keeps its attributes, those of which
+    /// this name's directory told nobody. That is noted when it is asked about again.
     pub(crate) fn believe(
         &self,
         dir: InodeRef<'_>,

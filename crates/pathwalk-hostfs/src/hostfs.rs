@@ -29,7 +29,6 @@ use rustix::{
 };
 use std::{
     cell::Cell,
-    marker::PhantomData,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr,
     sync::{
@@ -156,11 +155,12 @@ impl HostFs {
         self.0.watches().map(Watches::news)
     }
 
-    /// As long as this is kept a directory is watched when this thread asks about it, and not only when something in it is asked about:
-    /// then its attributes are believed from then on. For who is about to ask about directories that somebody enters next; where nobody
-    /// is to tell what others do, it does nothing. Of two mounts the later counts.
-    pub fn watch_found(&self) -> WatchesFound {
-        WatchesFound { before: WATCHES.replace(self.0.number()), of_thread: PhantomData }
+    /// Does something, and has a directory watched when that asks about it or about anything in it, in this thread, and not only when
+    /// something in it is asked about for the second time: then its attributes are believed from then on. For who is about to ask
+    /// about directories that somebody enters next; where nobody is to tell what others do, it only does it.
+    pub fn watching_found<T>(&self, does: impl FnOnce() -> T) -> T {
+        let _before = Watching(WATCHING.replace(self.0.number()));
+        does()
     }
 
     /// Notes what others did, if it was told.
@@ -191,21 +191,15 @@ impl HostFs {
 
 thread_local! {
     /// The mount in which this thread has directories watched when it asks about them; 0 is none.
-    static WATCHES: Cell<usize> = const { Cell::new(0) };
+    static WATCHING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What [`HostFs::watch_found`] gives.
-#[derive(Debug)]
-#[must_use = "it ends when this is dropped"]
-pub struct WatchesFound {
-    /// The mount that it was before.
-    before: usize,
-    of_thread: PhantomData<*const ()>,
-}
+/// The mount that it was before.
+struct Watching(usize);
 
-impl Drop for WatchesFound {
+impl Drop for Watching {
     fn drop(&mut self) {
-        WATCHES.set(self.before);
+        WATCHING.set(self.0);
     }
 }
 
@@ -215,9 +209,9 @@ impl Shared {
         ptr::from_ref(self).addr()
     }
 
-    /// See [`HostFs::watch_found`].
+    /// See [`HostFs::watching_found`].
     pub(crate) fn watches_found(&self) -> bool {
-        WATCHES.get() == self.number()
+        WATCHING.get() == self.number()
     }
 
     /// Refuses a change of what is only to be read.

@@ -39,6 +39,6 @@ mod options;
 
 mod host;
 
-pub use hostfs::{HostFs, WatchesFound};
+pub use hostfs::HostFs;
 pub use identity::{IdMap, IdRange, Identities};
 pub use options::{Coherence, HostOptions, Keeper};

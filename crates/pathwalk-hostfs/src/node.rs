@@ -21,7 +21,10 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 use std::{
     os::fd::OwnedFd,
-    sync::{Arc, Weak, atomic::AtomicU64},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 /// The number of the root's node.
@@ -64,6 +67,8 @@ pub(crate) struct Node {
     state: Mutex<State>,
     /// The turn of the attributes that the cache has; under the inode's lock.
     pub(crate) shown: AtomicU64,
+    /// A name in it was asked about.
+    pub(crate) asked_in: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -188,7 +193,13 @@ impl Nodes {
         let id = *table.by_file.entry(ident).or_insert(table.next);
         let (node, answered) = table.by_number.entry(id).or_insert_with(|| {
             table.next += 1;
-            let node = Node { id, ident, state: Mutex::default(), shown: AtomicU64::new(0) };
+            let node = Node {
+                id,
+                ident,
+                state: Mutex::default(),
+                shown: AtomicU64::new(0),
+                asked_in: AtomicBool::new(false),
+            };
             (Arc::new(node), 0)
         });
         *answered += 1;

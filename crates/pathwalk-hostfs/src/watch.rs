@@ -36,6 +36,9 @@ use std::{
 /// Where more names are known, of all directories, all are forgotten.
 const MOST: usize = 1 << 16;
 
+/// Of a name so many spellings are known.
+const MOST_SPELLINGS: usize = 8;
+
 /// So often it is tried to watch a directory while others' watches are taken away.
 const MOST_TRIES: u32 = 8;
 
@@ -146,13 +149,19 @@ impl Names {
         self.ascii.find(hash, |known| *known.name == *name).map(|known| known.node)
     }
 
-    /// Says what was known before.
+    /// Says what was known before. Of many names that differ in case alone no more than some are known, as they are looked through one after
+    /// the other.
     fn insert(&mut self, name: &[u8], node: Option<u64>) -> Option<Option<u64>> {
         if !name.is_ascii() {
             return self.foreign.insert(name.into(), node);
         }
+        let hash = Self::hash(&self.hasher, name);
+        if self.ascii.iter_hash(hash).count() >= MOST_SPELLINGS {
+            while let Ok(known) = self.ascii.find_entry(hash, |_| true) {
+                known.remove();
+            }
+        }
         let Self { ascii, hasher, .. } = self;
-        let hash = Self::hash(hasher, name);
         let again = |known: &Name| Self::hash(hasher, &known.name);
         match ascii.entry(hash, |known| *known.name == *name, again) {
             Entry::Occupied(mut known) => Some(replace(&mut known.get_mut().node, node)),
@@ -271,11 +280,12 @@ impl Watches {
         let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) else {
             return false;
         };
-        match dir.known.insert(name, node) {
-            None => table.names += 1,
-            // The file was forgotten and found again.
-            Some(before) => table.heard += u64::from(before != node),
-        }
+        let known = dir.known.count();
+        let before = dir.known.insert(name, node);
+        table.names = table.names - known + dir.known.count();
+        // The file was forgotten and found again; or other names were forgotten.
+        let forgot = before.map_or(dir.known.count() <= known, |before| before != node);
+        table.heard += u64::from(forgot);
         true
     }
 

@@ -25,9 +25,7 @@ pub use pathwalk_abi::{
 };
 pub use pathwalk_core::*;
 #[cfg(feature = "hostfs")]
-pub use pathwalk_hostfs::{
-    Coherence, HostFs, HostOptions, IdMap, IdRange, Identities, Keeper, WatchesFound,
-};
+pub use pathwalk_hostfs::{Coherence, HostFs, HostOptions, IdMap, IdRange, Identities, Keeper};
 #[cfg(feature = "memfs")]
 pub use pathwalk_memfs::{Limits, MemFs};
 #[cfg(feature = "procfs")]

@@ -10,6 +10,8 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -595,6 +597,99 @@ fn who_goes_through_directories_makes_one_call_for_each() {
             (few[index] + 400, all[index])
         });
     }
+}
+
+/// Who goes deep has few directories open for what is asked ahead of him, and none when he is gone: a chain of directories with others
+/// beside each is gone through where few may be open at once, of which one asked ahead would take too many.
+#[test]
+fn who_goes_deep_has_room_for_what_is_opened() {
+    let Some((others, bind)) = only_read() else { return };
+    let mut dir = others.path().join("deep");
+    for _ in 0..400 {
+        dir.push("d");
+        for beside in ["a", "b"] {
+            fs::create_dir_all(dir.join(beside)).unwrap();
+        }
+    }
+    for limit in [128, 1024] {
+        let limited = format!("ulimit -n {limit}; exec \"$@\"");
+        let mut tree = Command::new("sh");
+        tree.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_pathwalk"), "run", "--inside", "1"]);
+        tree.args(["--bind", &bind, "--", "sh", "-c"]);
+        let script = "find /tmp/data/deep -type d | wc -l; find /tmp/data/deep -type d >/dev/null; sleep 3; echo done";
+        let mut tree = Teller::of({
+            tree.arg(script);
+            tree
+        });
+        assert_eq!(tree.tells(), "1201", "{limit}");
+        thread::sleep(Duration::from_millis(2500));
+        let held = held_below(tree.child.id(), others.path());
+        assert_eq!(tree.tells(), "done");
+        assert!(held < 4, "{held} directories are held that were read ahead");
+    }
+}
+
+const O_PATH: u32 = 0o10_000_000;
+
+/// How many directories below this one are open to be read in the processes that come of one.
+fn held_below(process: u32, dir: &Path) -> usize {
+    let children = |pid: u32| -> Vec<u32> {
+        let all = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let told = all.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        told.flat_map(|told| {
+            told.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>()
+        })
+        .collect()
+    };
+    let mut all = vec![process];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        all.extend(children(pid));
+        next += 1;
+    }
+    let open = |pid: &u32| {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let below = fds.filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(dir)));
+        let info = |fd: fs::DirEntry| {
+            fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.file_name().display()))
+                .unwrap_or_default()
+        };
+        // Those of `O_PATH` are kept to ask by.
+        let path = |info: &String| {
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+            flags.is_none_or(|flags| u32::from_str_radix(flags.trim(), 8).unwrap() & O_PATH != 0)
+        };
+        below.map(info).filter(|info| !path(info)).count()
+    };
+    all.iter().map(open).sum()
+}
+
+/// Who asked about files of two directories and left the others alone leaves who comes after him what is found ahead.
+#[test]
+fn who_leaves_others_alone_is_not_waited_for() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = directories_of_files();
+    for dir in 0..60 {
+        fs::create_dir_all(here.path().join(format!("many/{dir}"))).unwrap();
+        for file in 0..4 {
+            fs::write(here.path().join(format!("many/{dir}/{file}")), "").unwrap();
+        }
+    }
+    let script = format!(
+        "import os
+for dir in range(3): [os.stat(f'many/{{dir}}/{{file}}') for file in range(4)]
+{LOOKS}"
+    );
+    let heard = |after: &str| {
+        let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
+        let output =
+            command.args(["python3", "-c", &script]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        calls(&text(&output.stderr), "newfstatat")
+    };
+    are_few("with --inside 0 all", || (heard("1") + 500, heard("0")));
 }
 
 /// To look into a directory before it is listed is not to read it: who opens it and does not list it leaves its times alone.

@@ -14,6 +14,7 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, symlink},
     process::Command,
+    time::Instant,
 };
 
 fn ground(coherence: Coherence) -> Ground {
@@ -410,35 +411,65 @@ fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
 fn a_directory_is_watched_when_it_is_asked_about_where_that_is_said() {
     for watches_found in [false, true] {
         let ground = ground(Coherence::Watched);
-        let _watch = watches_found.then(|| ground.fs.watch_found());
-        fs::create_dir(ground.host("d")).unwrap();
         if ground.fs.news().is_none() {
             return println!("SKIPPED: this file system does not tell of all");
         }
-        let links = || ground.task.stat("/d").map(|stat| stat.st_nlink);
-        // As many calls as before, but for those that ask about files.
-        let asked = |f: &dyn Fn()| {
-            let before = HostFs::questions();
-            f();
-            HostFs::questions() - before
-        };
-        assert_eq!(links(), Ok(2));
-        assert_eq!(asked(&|| assert_eq!(links(), Ok(2))) == 0, watches_found);
-        // One that was found before, too.
-        let watch = ground.fs.watch_found();
+        let looks = || looks_at_a_directory(&ground, watches_found);
+        if watches_found { ground.fs.watching_found(looks) } else { looks() }
+    }
+}
+
+fn looks_at_a_directory(ground: &Ground, watches_found: bool) {
+    fs::create_dir(ground.host("d")).unwrap();
+    let links = || ground.task.stat("/d").map(|stat| stat.st_nlink);
+    // As many calls as before, but for those that ask about files.
+    let asked = |f: &dyn Fn()| {
+        let before = HostFs::questions();
+        f();
+        HostFs::questions() - before
+    };
+    assert_eq!(links(), Ok(2));
+    assert_eq!(asked(&|| assert_eq!(links(), Ok(2))) == 0, watches_found);
+    // One that was found before, too.
+    ground.fs.watching_found(|| {
         assert_eq!([links(), links()], [Ok(2); 2]);
         assert_eq!(asked(&|| assert_eq!(links(), Ok(2))), 0);
-        drop(watch);
-        elsewhere(&ground, "mkdir d/below");
-        assert_eq!(links(), Ok(3));
-        elsewhere(&ground, "rmdir d/below; chmod 700 d");
-        assert_eq!(links(), Ok(2));
-        assert_eq!(ground.task.stat("/d").map(|stat| stat.st_mode), Ok(0o40_700));
-        elsewhere(&ground, "mv d e; mkdir d d/below");
-        assert_eq!(links(), Ok(3));
-        elsewhere(&ground, "rm -r d");
-        assert_eq!(links(), Err(Errno::ENOENT));
-    }
+    });
+    elsewhere(ground, "mkdir d/below");
+    assert_eq!(links(), Ok(3));
+    elsewhere(ground, "rmdir d/below; chmod 700 d");
+    assert_eq!(links(), Ok(2));
+    assert_eq!(ground.task.stat("/d").map(|stat| stat.st_mode), Ok(0o40_700));
+    elsewhere(ground, "mv d e; mkdir d d/below");
+    assert_eq!(links(), Ok(3));
+    elsewhere(ground, "rm -r d");
+    assert_eq!(links(), Err(Errno::ENOENT));
+}
+
+/// Of names that differ in case alone, of which a directory of a host may have thousands, none is asked about for longer than another.
+#[test]
+fn names_of_one_sound_are_looked_up_as_others() {
+    let ground = ground(Coherence::Watched);
+    let spelt = |number: u32| -> String {
+        let upper = |(at, letter): (usize, char)| {
+            if number >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
+        };
+        "abcdefghijklm".chars().enumerate().map(upper).collect()
+    };
+    let plain = |number: u32| format!("{number:013}");
+    let took = |dir: &str, name: &dyn Fn(u32) -> String| {
+        fs::create_dir(ground.host(dir)).unwrap();
+        (0..1 << 13).for_each(|number| {
+            fs::write(ground.host(&format!("{dir}/{}", name(number))), "").unwrap()
+        });
+        let since = Instant::now();
+        for number in 0..1 << 13 {
+            ground.task.stat(format!("/{dir}/{}", name(number))).unwrap();
+        }
+        since.elapsed()
+    };
+    let (others, alike) = (took("others", &plain), took("alike", &spelt));
+    assert!(alike < 3 * others, "{alike:?} and {others:?}");
 }
 
 #[test]

@@ -567,6 +567,9 @@ impl Engine {
         let since = Instant::now();
         self.forget_unused();
         self.pidfds.clear();
+        if let Some(inside) = &mut self.inside {
+            inside.lets_go();
+        }
         if let Some(people) = &mut self.people {
             people.sweep();
         }

@@ -5,9 +5,10 @@
 //! directories: they are asked about to be entered, each before the next.
 //!
 //! 1. Of a directory with many files some are laid down, and some more when others are asked about.
-//! 2. What was laid down once is not laid down again while nothing changes. Then it takes twice as many questions as before.
-//! 3. Who asks about the files of two directories beside each other is about to ask about those of all that are beside them: the scout
-//!    goes there, and what it found is laid down at the first question.
+//! 2. What was laid down once is not laid down again while nothing changes, as long as the directory is among the last that were asked about.
+//!    When something has changed it takes twice as many questions as before.
+//! 3. Who asks about the files of two directories beside each other, by their paths, is about to ask about those of all that are beside
+//!    them: the scout goes there, and what it found is laid down at the first question.
 
 use super::{
     Inside, Part,
@@ -21,6 +22,8 @@ use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
 
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
+/// At so many questions in a directory all is laid down.
+const SECOND: u32 = 2;
 /// Who asked about all files of so many directories beside each other goes on.
 const ENOUGH: u32 = 2;
 /// How a directory is opened to be listed here.
@@ -118,13 +121,24 @@ impl Those<'_> {
 }
 
 impl Ahead {
+    /// Has no directory open.
+    pub(super) fn lets_go(&mut self) {
+        for asked in &mut self.asked {
+            if let Laid::Some(_) = asked.laid {
+                asked.laid = Laid::All;
+            }
+        }
+    }
+
     /// What was asked like a question in a directory on its way.
     fn asked(&mut self, question: &Question<'_>, path: &[u8]) -> &mut Asked {
         let (like, count) =
             (OwnKey::of(&Key { text: path, ..question.key.key() }), question.count());
         let mut asked = match self.asked.iter().position(|known| known.like == like) {
             Some(at) => self.asked.remove(at),
-            None => Asked { like, count, questions: 0, laid: Laid::Nothing, most: 2, below: 0 },
+            None => {
+                Asked { like, count, questions: 0, laid: Laid::Nothing, most: SECOND, below: 0 }
+            }
         };
         if asked.count != count {
             if !matches!(asked.laid, Laid::Nothing) {
@@ -146,7 +160,7 @@ impl Ahead {
         let beside = up.map_or(0, |up| self.asked(question, up).below);
         let asked = self.asked(question, question.above());
         asked.questions += 1;
-        let most = if beside >= ENOUGH && asked.most == 2 { 1 } else { asked.most };
+        let most = if beside >= ENOUGH && asked.most == SECOND { 1 } else { asked.most };
         let more = !matches!(asked.laid, Laid::All) && asked.questions >= most;
         more.then(|| {
             asked.questions = 0;
@@ -220,6 +234,10 @@ impl Engine {
     ) -> Result<()> {
         let own = those.key.text.strip_suffix(b"/").filter(|path| !path.is_empty());
         let (Some(own), Some(ahead)) = (own, &mut inside.ahead) else { return Ok(()) };
+        // What was laid down before was counted then.
+        if ahead.asked(question, question.above()).most != SECOND {
+            return Ok(());
+        }
         let up = above(own);
         let asked = ahead.asked(question, up);
         asked.below += 1;
@@ -248,8 +266,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lays down what some of the files in a directory are, from where it is listed next, and tells of each of them; whether there are no
-    /// more.
+    /// Lays down what some of the files in a directory are, from where it is listed next, and tells of each of
+    /// them; whether there are no more.
     ///
     /// # Errors
     ///
@@ -267,18 +285,22 @@ impl Engine {
         let mut listing = inside.ahead.as_mut().map(|ahead| std::mem::take(&mut ahead.listing));
         let listing = listing.get_or_insert_default();
         listing.resize(LISTED, 0);
+        let Some((host, _)) = inside.host_of(those.part) else { return Ok(true) };
         let (mut names, mut left) = (MOST_FILES, those.most);
-        let listed = list(&self.task, dir, listing, |entry| {
-            names -= 1;
-            if entry.kind == those.kind {
-                left -= 1;
-                tell(&entry);
-                let stat = believed(&self.task, dir, entry.name, flags);
-                if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
-                    inside.lay_down_one(those, entry.name, &stat, those.parts);
+        // Much is asked about here; and what is about to be entered is watched then.
+        let listed = host.watching_found(|| {
+            list(&self.task, dir, listing, |entry| {
+                names -= 1;
+                if entry.kind == those.kind {
+                    left -= 1;
+                    let stat = believed(&self.task, dir, entry.name, flags);
+                    if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
+                        tell(&entry);
+                        inside.lay_down_one(those, entry.name, &stat, those.parts);
+                    }
                 }
-            }
-            names > 0 && left > 0
+                names > 0 && left > 0
+            })
         });
         if let Some(ahead) = &mut inside.ahead {
             ahead.listing = std::mem::take(listing);

@@ -131,14 +131,11 @@ impl Engine {
         if !is_unnoted(given.host) {
             return;
         }
-        // Each is about to be entered, and is watched then.
-        let watched = look.host.watch_found();
         let mut names = Vec::new();
         // What cannot be listed is asked about.
         let _ = self.lay_down_those(inside, given.file, &those, &mut |entry| {
             names.push((entry.name.into(), entry.ino));
         });
-        drop(watched);
         if let Been::No = been {
             inside.scout.go(&self.task, given.file, look, names);
         }

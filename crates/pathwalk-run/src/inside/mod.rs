@@ -345,6 +345,12 @@ impl Inside {
         self.hands.runs_another(tid);
     }
 
+    /// Closes what is open for what may be asked next.
+    pub(crate) fn lets_go(&mut self) {
+        self.scout.stops();
+        self.ahead.iter_mut().for_each(Ahead::lets_go);
+    }
+
     /// A file was opened: what it is read and written by, nobody hears of.
     pub(crate) fn opened(&mut self, ino: u64) {
         let Some(touched) = &mut self.touched else { return };

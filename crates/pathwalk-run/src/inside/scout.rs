@@ -9,22 +9,27 @@
 //! What the scout finds is laid down by who answers the program, as what he finds himself: of what is believed, and hanging on the count
 //! that the part of the tree had before it was asked.
 //!
-//! 1. It asks what the program may ask, and nothing that is noted as a reading.
-//! 2. It is no more than so many directories ahead, and goes further ahead of who opens what it took.
-//! 3. From when somebody watches what is done it rests: he would be told of what it does.
+//! 1. It asks what the program may ask, and nothing that is noted as a reading; and goes where what is there is believed, so where the host tells
+//!    of it.
+//! 2. It is no more than so many directories ahead, and goes further ahead of who opens what it took. Who goes elsewhere has it begin anew.
+//! 3. It has few directories open, and none some time after the program opened the last one.
+//! 4. From when somebody watches what is done it rests: he would be told of what it does.
 
 use super::{
     ASKED,
     list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
 use pathwalk_inside::Counts;
+use rustix::process::{Resource, getrlimit};
 use std::{
     collections::VecDeque,
     mem::take,
+    ops::Range,
     sync::Arc,
     thread::{self, available_parallelism},
+    time::Duration,
 };
 
 /// It is so many directories ahead of who did not open any of them yet, and so many more of who does.
@@ -32,8 +37,15 @@ const FIRST: usize = 32;
 const MOST: usize = 256;
 /// It is woken for so many.
 const WOKEN_FOR: usize = 8;
-/// So many wait to be taken; of more the last are not.
+/// So many wait to be taken, in so many directories, each of which is open; of more the last are not.
 const WAITING: usize = 4096;
+const OPEN: usize = 16;
+/// Where fewer descriptors may be open nobody goes ahead: what is there is needed.
+const ROOM: u64 = 1024;
+/// What it found and nobody opened yet are no more files than that.
+const MOST_FOUND: usize = 1 << 15;
+/// Where it had nothing to do for so long it has nothing open.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is asked about of all that is in a directory.
 #[derive(Clone)]
@@ -121,6 +133,8 @@ struct State {
     stack: Vec<Place>,
     /// What it took, and the program did not open since.
     taken: VecDeque<Taken>,
+    /// So many files were found there.
+    files: usize,
     /// How much further ahead it goes, as what it took was opened.
     ahead: usize,
     /// It asks; what it finds is gone for where this is not so any more.
@@ -165,16 +179,26 @@ impl Scout {
         }
         let Known::Hired(shared) = &self.0 else { return };
         let mut state = shared.state.lock();
-        state.push(Above::new(dir.clone(), look), names);
-        shared.wake(&mut state);
+        state.begins_anew();
+        let gone = state.push(Above::new(dir.clone(), look), names);
+        state.waits = false;
+        shared.changed.notify_all();
+        drop(state);
+        drop(gone);
     }
 
-    /// Goes nowhere that it was sent to, and has nothing open.
+    /// Goes nowhere that it was sent to.
+    pub(super) fn stops(&self) {
+        let Known::Hired(shared) = &self.0 else { return };
+        let gone = shared.state.lock().forget();
+        drop(gone);
+    }
+
+    /// The same, and has nothing open.
     pub(super) fn rests(&self) {
         let Known::Hired(shared) = &self.0 else { return };
         let mut state = shared.state.lock();
-        let gone = take(&mut state.stack);
-        state.taken.clear();
+        let gone = state.forget();
         while state.asks != Asks::Nothing {
             state.asks = Asks::Alone;
             shared.changed.wait(&mut state);
@@ -187,15 +211,54 @@ impl Scout {
 impl State {
     /// How many more it may take.
     fn room(&self) -> usize {
+        if self.files > MOST_FOUND {
+            return 0;
+        }
         (FIRST + self.ahead).saturating_sub(self.taken.len())
     }
 
-    fn push(&mut self, above: Above, names: Vec<Named>) {
+    /// Puts directories on the stack; gives those that are not gone to for that.
+    fn push(&mut self, above: Above, names: Vec<Named>) -> Vec<Place> {
         let above = Arc::new(above);
         let place = |(name, ino)| Place { above: Arc::clone(&above), name, ino };
         self.stack.extend(names.into_iter().rev().map(place));
-        let most = self.stack.len().saturating_sub(WAITING);
-        self.stack.drain(..most);
+        let (mut open, mut last) = (0, None);
+        let kept = self.stack.iter().rev().take(WAITING).take_while(|place| {
+            let another =
+                last.replace(&place.above).is_none_or(|last| !Arc::ptr_eq(last, &place.above));
+            open += usize::from(another);
+            open <= OPEN
+        });
+        let gone = self.stack.len() - kept.count();
+        self.stack.drain(..gone).collect()
+    }
+
+    /// Takes what comes up to a place among those that were taken.
+    fn pass(&mut self, places: Range<usize>) -> Option<Found> {
+        let passed: Vec<_> = self.taken.drain(places).collect();
+        self.files -= passed.iter().map(Taken::files).sum::<usize>();
+        passed.into_iter().next_back().and_then(|taken| taken.found)
+    }
+
+    /// Where as much was taken as may be, nobody comes by there any more.
+    fn begins_anew(&mut self) {
+        if self.room() == 0 {
+            self.pass(0..self.taken.len());
+            self.ahead = 0;
+        }
+    }
+
+    /// Forgets everything; gives what there was to be gone to.
+    fn forget(&mut self) -> Vec<Place> {
+        self.pass(0..self.taken.len());
+        self.ahead = 0;
+        take(&mut self.stack)
+    }
+}
+
+impl Taken {
+    fn files(&self) -> usize {
+        self.found.as_ref().map_or(0, |found| found.files.len())
     }
 }
 
@@ -204,20 +267,22 @@ impl Shared {
     fn opened(&self, place: (u64, u64), passed: bool) -> Been {
         let mut state = self.state.lock();
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
-            let gone: Vec<_> = state.taken.drain(if passed { 0 } else { at }..=at).collect();
+            let found = state.pass(if passed { 0 } else { at }..at + 1);
             state.ahead = (state.ahead + 2).min(MOST);
             self.wake(&mut state);
-            drop(state);
-            return Been::Yes(gone.into_iter().next_back().and_then(|taken| taken.found));
+            return Been::Yes(found);
         }
         if let Some(at) = state.stack.iter().rposition(|other| other.place() == place) {
             let end = if passed { state.stack.len() } else { at + 1 };
+            let gone: Vec<_> = state.stack.drain(at..end).collect();
             if passed {
                 // All of them lay above it.
-                state.taken.clear();
-                self.wake(&mut state);
+                let all = state.taken.len();
+                state.pass(0..all);
+            } else {
+                state.begins_anew();
             }
-            let gone: Vec<_> = state.stack.drain(at..end).collect();
+            self.wake(&mut state);
             drop(state);
             drop(gone);
         }
@@ -238,12 +303,17 @@ impl Shared {
         let mut state = self.state.lock();
         loop {
             let place = loop {
-                match if state.room() > 0 { state.stack.pop() } else { None } {
-                    Some(place) => break place,
-                    None => {
-                        state.waits = true;
-                        self.changed.wait(&mut state);
-                    }
+                if state.room() > 0
+                    && let Some(place) = state.stack.pop()
+                {
+                    break place;
+                }
+                state.waits = true;
+                if state.stack.is_empty() && state.taken.is_empty() {
+                    self.changed.wait(&mut state);
+                } else if self.changed.wait_for(&mut state, PATIENCE).timed_out() {
+                    let gone = state.forget();
+                    MutexGuard::unlocked(&mut state, || drop(gone));
                 }
             };
             let at = place.place();
@@ -255,14 +325,23 @@ impl Shared {
             state = self.state.lock();
             let asked = take(&mut state.asks);
             if asked == Asks::Alone {
+                drop(looked);
                 self.changed.notify_all();
-            } else if let Some(Looked { found, below }) = looked {
-                if let Some(taken) = state.taken.iter_mut().find(|taken| taken.place == at) {
-                    taken.found = Some(found);
-                }
-                if let Some((above, names)) = below {
-                    state.push(above, names);
-                }
+                continue;
+            }
+            let Some(Looked { found, below }) = looked else {
+                // Who opens it looks himself.
+                state.taken.retain(|taken| taken.place != at);
+                continue;
+            };
+            if let Some(taken) = state.taken.iter_mut().find(|taken| taken.place == at) {
+                let files = found.files.len();
+                taken.found = Some(found);
+                state.files += files;
+            }
+            if let Some((above, names)) = below {
+                let gone = state.push(above, names);
+                MutexGuard::unlocked(&mut state, || drop(gone));
             }
         }
     }
@@ -291,31 +370,31 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     host.hear();
     let count = (look.count, look.counts.get(look.count));
     ASKED.set(true);
-    let (mut names, mut files, mut left) = (Vec::new(), Vec::new(), MOST_FILES);
-    // What is found is about to be entered, and is watched then.
-    let enters = *kind == FileType::Directory;
-    let watched = enters.then(|| host.watch_found());
+    let (mut names, mut left) = (Vec::new(), MOST_FILES);
     let whole = list(task, &dir, listing, |Entry { name, kind: its, ino }| {
         if its == *kind {
-            if enters {
-                names.push((name.into(), ino));
-            }
-            if let Some(its) = believed(task, &dir, name, *flags) {
-                // Not what is mounted there.
-                if its.st_dev == stat.st_dev {
-                    files.push((name.into(), its));
-                }
-            }
+            names.push((Box::from(name), ino));
         }
-        left -= 1;
+        left = left.saturating_sub(1);
         left > 0
     });
-    drop(watched);
     if !whole.ok()? {
         return None;
     }
+    let mut files = Vec::with_capacity(names.len());
+    // Much is asked about here; and what is about to be entered is watched then.
+    host.watching_found(|| {
+        names.retain(|(name, _)| {
+            let its = believed(task, &dir, name, *flags);
+            // Not what is mounted there.
+            let its = its.filter(|its| its.st_dev == stat.st_dev);
+            files.extend(its.map(|its| (name.clone(), its)));
+            its.is_some()
+        });
+    });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
     let found = Found { dir: id, kind: *kind, flags: *flags, count, files };
+    let enters = *kind == FileType::Directory;
     let below = enters.then(|| (Above::new(dir, look.clone()), names));
     Some(Looked { found, below })
 }
@@ -332,6 +411,9 @@ pub(super) fn believed(task: &Task, dir: &File, name: &[u8], flags: AtFlags) -> 
 /// Where one processor is all that there is, nobody goes ahead.
 fn hire(task: &Task) -> Option<Arc<Shared>> {
     available_parallelism().ok().filter(|many| many.get() > 1)?;
+    if getrlimit(Resource::Nofile).current.is_some_and(|limit| limit < ROOM) {
+        return None;
+    }
     let (shared, task) = (Arc::new(Shared::default()), task.thread());
     let its = Arc::clone(&shared);
     thread::Builder::new().spawn(move || its.goes(&task)).ok()?;
