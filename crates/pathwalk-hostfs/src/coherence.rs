@@ -2,7 +2,7 @@
 
 use crate::{
     hostfs::Shared,
-    node::{Ident, Node},
+    node::{Ident, Node, ROOT},
     reach::show,
     watch::{Believed, Watches, each},
 };
@@ -17,6 +17,9 @@ use std::{
 
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
+
+/// A directory that was asked about so often is watched, though nothing in it is asked about.
+const OFTEN: u64 = 4;
 
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
@@ -289,7 +292,9 @@ impl Shared {
         if let Some(watches) = self.believed() {
             watches.drain(&self.host);
             let knows = |(dir, name): (u64, Box<[u8]>)| watches.knows(dir, &name, Some(&node));
-            if watches.tells_about(&node) && node.last_name().is_some_and(knows) {
+            // The root is held: it is what it is by whatever name.
+            let is_it = || node.id == ROOT || node.last_name().is_some_and(knows);
+            if watches.tells_about(&node) && is_it() {
                 return Ok(());
             }
         }
@@ -304,10 +309,10 @@ impl Shared {
         Ok(())
     }
 
-    /// The version of a directory that is watched itself; it is now, where that was said.
+    /// The version of a directory that is watched itself; it is now, where that was said, or it was asked about often.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed().filter(|_| node.is_directory())?;
-        if self.watches_found() {
+        if self.watches_found() || node.turns() >= OFTEN {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }
