@@ -2,7 +2,7 @@
 
 use crate::{
     hostfs::Shared,
-    node::{Ident, Node, ROOT},
+    node::{Ident, Node},
     reach::show,
     watch::{Believed, Watches, each},
 };
@@ -17,9 +17,6 @@ use std::{
 
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
-
-/// A directory that was asked about so often is watched, though nothing in it is asked about.
-const OFTEN: u64 = 4;
 
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
@@ -292,9 +289,7 @@ impl Shared {
         if let Some(watches) = self.believed() {
             watches.drain(&self.host);
             let knows = |(dir, name): (u64, Box<[u8]>)| watches.knows(dir, &name, Some(&node));
-            // The root is held: it is what it is by whatever name.
-            let is_it = || node.id == ROOT || node.last_name().is_some_and(knows);
-            if watches.tells_about(&node) && is_it() {
+            if watches.tells_about(&node) && node.last_name().is_some_and(knows) {
                 return Ok(());
             }
         }
@@ -309,10 +304,10 @@ impl Shared {
         Ok(())
     }
 
-    /// The version of a directory that is watched itself; it is now, where that was said, or it was asked about often.
+    /// The version of a directory that is watched itself; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed().filter(|_| node.is_directory())?;
-        if self.watches_found() || node.turns() >= OFTEN {
+        if self.watches_found() {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }
@@ -335,6 +330,7 @@ impl Shared {
             return Ok(Some(version));
         }
         let node = self.node(dir)?;
+        // Relaxed: of two who ask at once either may be the second.
         if !node.asked_in.swap(true, Relaxed) && !self.watches_found() {
             return Ok(None);
         }

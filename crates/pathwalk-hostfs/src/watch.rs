@@ -150,13 +150,16 @@ impl Names {
     }
 
     /// Says what was known before. Of many names that differ in case alone no more than some are known, as they are looked through one after
-    /// the other.
+    /// the other; a name that is taken for one of them by its hash is forgotten with them.
     fn insert(&mut self, name: &[u8], node: Option<u64>) -> Option<Option<u64>> {
         if !name.is_ascii() {
             return self.foreign.insert(name.into(), node);
         }
         let hash = Self::hash(&self.hasher, name);
-        if self.ascii.iter_hash(hash).count() >= MOST_SPELLINGS {
+        let spellings = self.ascii.iter_hash(hash);
+        if spellings.count() >= MOST_SPELLINGS
+            && self.ascii.find(hash, |known| *known.name == *name).is_none()
+        {
             while let Ok(known) = self.ascii.find_entry(hash, |_| true) {
                 known.remove();
             }

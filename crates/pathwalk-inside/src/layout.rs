@@ -130,8 +130,6 @@ pub const FSTAT: u32 = 5;
 pub const LSTAT: u32 = 6;
 /// The number of `access`.
 pub const ACCESS: u32 = 21;
-/// The number of `getcwd`. Found by the directory alone.
-pub const GETCWD: u32 = 79;
 /// The number of `readlink`.
 pub const READLINK: u32 = 89;
 /// The number of `getdents64`. Found by the directory alone: the process lists it itself.
@@ -150,8 +148,8 @@ pub const STATX: u32 = 332;
 pub const FACCESSAT2: u32 = 439;
 
 /// The calls that are made by way of the image.
-pub const CALLS: [u32; 14] = [
-    OPEN, STAT, FSTAT, LSTAT, ACCESS, GETCWD, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
+pub const CALLS: [u32; 13] = [
+    OPEN, STAT, FSTAT, LSTAT, ACCESS, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
     FACCESSAT, STATX, FACCESSAT2,
 ];
 

@@ -241,7 +241,9 @@ impl Engine {
         let up = above(own);
         let asked = ahead.asked(question, up);
         asked.below += 1;
-        if asked.below != ENOUGH {
+        // It may have stopped since, as nobody followed for a while.
+        let again = asked.below > ENOUGH && inside.scout.is_idle();
+        if asked.below != ENOUGH && !again {
             return Ok(());
         }
         let dir = self.task.openat(question.base.at(), itself(up), UNNOTED, 0)?;
@@ -260,6 +262,9 @@ impl Engine {
         // Those behind this one first.
         let behind = names.partition_point(|(name, _)| **name <= own[up.len()..]);
         names.rotate_left(behind);
+        if again {
+            names.truncate(names.len() - behind);
+        }
         if let Some(look) = those.look(inside) {
             inside.scout.go(&self.task, &dir, look, names);
         }

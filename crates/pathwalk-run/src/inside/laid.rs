@@ -9,12 +9,12 @@ use crate::{
     table::Handler,
 };
 use pathwalk::{
-    At, AtFlags, Errno, FileType, HostFs, OpenFlags, Stat, Statx, StatxMask, Task,
+    At, AtFlags, Errno, FileType, HostFs, OpenFlags, Stat, StatxMask, Task,
     explain::{ExplainHow, Explanation},
 };
 use pathwalk_inside::{
-    AS_THE_HOST, Answer, FSTAT, GETCWD, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN,
-    OPENAT, READLINK, READLINKAT, STAT, STATX, shape_of,
+    AS_THE_HOST, Answer, FSTAT, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN, OPENAT,
+    READLINK, READLINKAT, STAT, STATX, shape_of,
 };
 use std::os::fd::AsFd;
 
@@ -145,8 +145,6 @@ impl Engine {
         let Some(mut inside) = self.inside.take() else { return };
         if by_descriptor(call, caller) {
             self.lay_down_descriptor(&mut inside, before, call, caller, answered);
-        } else if call.nr == GETCWD {
-            self.lay_down_cwd(&mut inside, before, call, caller, answered);
         } else if let Some(key) = key_of(call, caller) {
             if answered == 0 {
                 inside.goes(caller, &key.key());
@@ -203,37 +201,6 @@ impl Engine {
         inside.table.put(&key.key(), &answer);
         if let Some(question) = question {
             self.look_ahead(inside, &question);
-        }
-    }
-
-    /// The path of the current directory, if it leads there by names that are believed: so it does until one of them is heard of.
-    fn lay_down_cwd(
-        &self,
-        inside: &mut Inside,
-        before: &Before,
-        call: &Notification,
-        caller: &Caller,
-        answered: i64,
-    ) {
-        let base = caller.base.borrow();
-        let Some((base @ Base::Dir(known), _)) = &*base else { return };
-        let written = caller.written.take();
-        let Some(path) = written.strip_suffix(b"\0").filter(|path| path.starts_with(b"/")) else {
-            return;
-        };
-        let key =
-            Key { nr: GETCWD, args: [0, 0], base: [known.id.dev(), known.id.ino()], text: b"" };
-        if inside.table.has(&key) {
-            return self.give_news_again(inside, call, caller);
-        }
-        let explanation = self.task.explain(path, ExplainHow::default());
-        let Some(parts) = parts(inside, before, base, &explanation) else { return };
-        let (mask, empty) = (StatxMask::MNT_ID | StatxMask::INO, AtFlags::EMPTY_PATH);
-        let id = |stat: Statx| (stat.stx_mnt_id, stat.stx_ino);
-        let there = self.task.statx(At::Cwd, path, AtFlags::empty(), mask).map(id);
-        let here = self.task.statx(At::Dir(&known.file), b"", empty, mask).map(id);
-        if there.is_ok() && there == here && HostFs::questions() == before.questions {
-            inside.table.put(&key, &Answer { result: answered, written: &written, parts: &parts });
         }
     }
 

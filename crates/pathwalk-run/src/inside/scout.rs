@@ -25,7 +25,7 @@ use pathwalk_inside::Counts;
 use rustix::process::{Resource, getrlimit};
 use std::{
     collections::VecDeque,
-    mem::take,
+    mem::{forget, take},
     ops::Range,
     sync::Arc,
     thread::{self, available_parallelism},
@@ -133,30 +133,24 @@ struct State {
     stack: Vec<Place>,
     /// What it took, and the program did not open since.
     taken: VecDeque<Taken>,
-    /// So many files were found there.
-    files: usize,
     /// How much further ahead it goes, as what it took was opened.
     ahead: usize,
-    /// It asks; what it finds is gone for where this is not so any more.
-    asks: Asks,
+    /// How often it took one, and how often all was forgotten.
+    turns: u64,
+    forgotten: u64,
+    /// The program opened one since it was last looked.
+    follows: bool,
+    /// It asks about a directory.
+    asks: bool,
     /// It is to be woken.
     waits: bool,
 }
 
-/// A directory that was taken, by its mount and its number.
+/// A directory that was taken, by its mount and its number, and in which turn.
 struct Taken {
     place: (u64, u64),
+    turn: u64,
     found: Option<Found>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Asks {
-    #[default]
-    Nothing,
-    /// About a directory, and those in it are to be gone to.
-    All,
-    /// About one of which nobody wants that any more.
-    Alone,
 }
 
 impl Scout {
@@ -187,7 +181,14 @@ impl Scout {
         drop(gone);
     }
 
-    /// Goes nowhere that it was sent to.
+    /// Whether it has nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        let Known::Hired(shared) = &self.0 else { return true };
+        let state = shared.state.lock();
+        state.stack.is_empty() && state.taken.is_empty()
+    }
+
+    /// Goes nowhere that it was sent to, once it is done with the directory that it asks about.
     pub(super) fn stops(&self) {
         let Known::Hired(shared) = &self.0 else { return };
         let gone = shared.state.lock().forget();
@@ -199,8 +200,7 @@ impl Scout {
         let Known::Hired(shared) = &self.0 else { return };
         let mut state = shared.state.lock();
         let gone = state.forget();
-        while state.asks != Asks::Nothing {
-            state.asks = Asks::Alone;
+        while state.asks {
             shared.changed.wait(&mut state);
         }
         drop(state);
@@ -211,7 +211,7 @@ impl Scout {
 impl State {
     /// How many more it may take.
     fn room(&self) -> usize {
-        if self.files > MOST_FOUND {
+        if self.taken.iter().map(Taken::files).sum::<usize>() > MOST_FOUND {
             return 0;
         }
         (FIRST + self.ahead).saturating_sub(self.taken.len())
@@ -235,23 +235,22 @@ impl State {
 
     /// Takes what comes up to a place among those that were taken.
     fn pass(&mut self, places: Range<usize>) -> Option<Found> {
-        let passed: Vec<_> = self.taken.drain(places).collect();
-        self.files -= passed.iter().map(Taken::files).sum::<usize>();
-        passed.into_iter().next_back().and_then(|taken| taken.found)
+        self.taken.drain(places).next_back().and_then(|taken| taken.found)
     }
 
     /// Where as much was taken as may be, nobody comes by there any more.
     fn begins_anew(&mut self) {
         if self.room() == 0 {
-            self.pass(0..self.taken.len());
+            self.taken.clear();
             self.ahead = 0;
         }
     }
 
     /// Forgets everything; gives what there was to be gone to.
     fn forget(&mut self) -> Vec<Place> {
-        self.pass(0..self.taken.len());
+        self.taken.clear();
         self.ahead = 0;
+        self.forgotten += 1;
         take(&mut self.stack)
     }
 }
@@ -266,6 +265,7 @@ impl Shared {
     /// See [`Scout::opened`]. Who goes through all of a tree has passed what comes before.
     fn opened(&self, place: (u64, u64), passed: bool) -> Been {
         let mut state = self.state.lock();
+        state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
             let found = state.pass(if passed { 0 } else { at }..at + 1);
             state.ahead = (state.ahead + 2).min(MOST);
@@ -277,8 +277,7 @@ impl Shared {
             let gone: Vec<_> = state.stack.drain(at..end).collect();
             if passed {
                 // All of them lay above it.
-                let all = state.taken.len();
-                state.pass(0..all);
+                state.taken.clear();
             } else {
                 state.begins_anew();
             }
@@ -311,39 +310,56 @@ impl Shared {
                 state.waits = true;
                 if state.stack.is_empty() && state.taken.is_empty() {
                     self.changed.wait(&mut state);
-                } else if self.changed.wait_for(&mut state, PATIENCE).timed_out() {
+                } else if self.changed.wait_for(&mut state, PATIENCE).timed_out()
+                    && !take(&mut state.follows)
+                {
                     let gone = state.forget();
                     MutexGuard::unlocked(&mut state, || drop(gone));
                 }
             };
-            let at = place.place();
-            state.taken.push_back(Taken { place: at, found: None });
-            state.asks = Asks::All;
+            state.turns += 1;
+            let (turn, forgotten) = (state.turns, state.forgotten);
+            state.taken.push_back(Taken { place: place.place(), turn, found: None });
+            state.asks = true;
             drop(state);
-            let looked = look(task, &place, &mut listing);
+            let asks = Asks(self);
+            let mut looked = look(task, &place, &mut listing);
             drop(place);
+            forget(asks);
             state = self.state.lock();
-            let asked = take(&mut state.asks);
-            if asked == Asks::Alone {
-                drop(looked);
-                self.changed.notify_all();
+            let all_is_forgotten = state.forgotten != forgotten;
+            if all_is_forgotten {
+                MutexGuard::unlocked(&mut state, || looked = None);
+            }
+            // Nothing is open by now that nobody wants.
+            state.asks = false;
+            self.changed.notify_all();
+            if all_is_forgotten {
                 continue;
             }
             let Some(Looked { found, below }) = looked else {
                 // Who opens it looks himself.
-                state.taken.retain(|taken| taken.place != at);
+                state.taken.retain(|taken| taken.turn != turn);
                 continue;
             };
-            if let Some(taken) = state.taken.iter_mut().find(|taken| taken.place == at) {
-                let files = found.files.len();
+            if let Some(taken) = state.taken.iter_mut().find(|taken| taken.turn == turn) {
                 taken.found = Some(found);
-                state.files += files;
             }
             if let Some((above, names)) = below {
                 let gone = state.push(above, names);
                 MutexGuard::unlocked(&mut state, || drop(gone));
             }
         }
+    }
+}
+
+/// The scout asks about a directory. Should it end by that, nobody waits for it.
+struct Asks<'a>(&'a Shared);
+
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().asks = false;
+        self.0.changed.notify_all();
     }
 }
 
