@@ -170,8 +170,9 @@ const ROOM: i32 = 4096;
 fn raise_limit(any: BorrowedFd<'_>) -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
-    // Where there may be fewer, or no descriptor is left, it grows when it has to.
-    let _ = fcntl_dupfd_cloexec(any, ROOM - 1);
+    let most = before.maximum.and_then(|most| i32::try_from(most).ok()).unwrap_or(ROOM);
+    // Where no descriptor is left, it grows when it has to.
+    let _ = fcntl_dupfd_cloexec(any, most.min(ROOM) - 1);
     before
 }
 

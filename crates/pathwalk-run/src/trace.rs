@@ -20,6 +20,8 @@ pub(crate) struct Trace {
     sums: Option<Sums>,
     /// How many descriptors were handed to processes, and how many of them were not there.
     pub(crate) handed: Option<[u64; 2]>,
+    /// How many directories were looked at ahead, and in how many of them the program looked then.
+    pub(crate) ahead: Option<[u64; 2]>,
 }
 
 /// Which calls a line is told of.
@@ -65,7 +67,7 @@ impl Trace {
             hits: 0,
             left: Tally::default(),
         });
-        Self { lines, sums, handed: None }
+        Self { lines, sums, handed: None, ahead: None }
     }
 
     /// Whether anything is told.
@@ -152,6 +154,12 @@ impl Trace {
             let _ = writeln!(
                 text,
                 "{handed} descriptors were handed over, of which {missed} were not there to be taken"
+            );
+        }
+        if let Some([looked, used]) = self.ahead {
+            let _ = writeln!(
+                text,
+                "{looked} directories were looked at ahead, of which {used} were looked at then"
             );
         }
         let (busy, whole) = (all.time.as_secs_f64() * 1e3, began.elapsed().as_secs_f64() * 1e3);

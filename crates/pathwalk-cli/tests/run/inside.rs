@@ -264,11 +264,11 @@ fn who_looks_at_all_files_of_a_large_directory_finds_most() {
         fs::write(here.path().join(format!("large/{number}")), "").unwrap();
     }
     let script = "import os\nprint(sum(os.stat(f'large/{n}').st_nlink for n in range(10000)))";
-    are_few("half of 10,000", || {
+    are_few("a fifth of 10,000", || {
         let mut command = in_the_tree(here.path(), &["--stats"]);
         let output = command.args(["python3", "-c", script]).output().unwrap();
         assert_eq!(text(&output.stdout), "10000\n", "{}", text(&output.stderr));
-        (calls(&text(&output.stderr), "newfstatat"), 5000)
+        (calls(&text(&output.stderr), "newfstatat"), 2000)
     });
 }
 
@@ -299,6 +299,39 @@ fn directories_of_files() -> TempDir {
     here
 }
 
+/// How many directories were looked at ahead of the program, and in how many of them it looked then.
+fn ahead(stats: &str) -> [u64; 2] {
+    let line = stats.lines().find(|line| line.contains("were looked at ahead"));
+    let mut words = line.into_iter().flat_map(str::split_whitespace);
+    [(); 2].map(|()| words.by_ref().find_map(|word| word.parse().ok()).unwrap_or(0))
+}
+
+/// Whether in so many directories somebody looked ahead of a program that looked there then; on a busy machine the program may be
+/// faster, so it may be tried more than once.
+fn is_ahead_in(least: u64, looks: impl Fn() -> String) {
+    if thread::available_parallelism().is_ok_and(|many| many.get() == 1) {
+        return println!("SKIPPED: nobody goes ahead where one processor is all that there is");
+    }
+    let mut tried = Vec::new();
+    while tried.len() < 6 {
+        let looked = ahead(&looks());
+        if looked[1] >= least {
+            return;
+        }
+        tried.push(looked);
+    }
+    panic!("looked at ahead, and then: {tried:?}, and not {least}");
+}
+
+/// What `--stats` says of a script that succeeds.
+fn stats_of(dir: &Path, options: &[&str], script: &str) -> String {
+    let mut command = in_the_tree(dir, &["--stats"]);
+    command.args(options).args(["python3", "-c", script]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stderr)
+}
+
 /// Who asks about the files of one directory after the other finds most of them, as somebody asked ahead of him.
 #[test]
 fn who_looks_at_the_files_of_many_directories_finds_most() {
@@ -306,13 +339,10 @@ fn who_looks_at_the_files_of_many_directories_finds_most() {
         return;
     }
     let here = directories_of_files();
-    let heard = |after: &str| {
-        let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
-        let output = command.args(["python3", "-c", LOOKS]).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        calls(&text(&output.stderr), "newfstatat")
-    };
+    let stats = |after: &str| stats_of(here.path(), &["--inside", after], LOOKS);
+    let heard = |after: &str| calls(&stats(after), "newfstatat");
     are_few("with --inside 0 all", || (heard("1") + 500, heard("0")));
+    is_ahead_in(4, || stats("1"));
 }
 
 /// He sees what others change, and what he changes himself, as he would natively.
@@ -589,6 +619,11 @@ fn who_goes_through_directories_makes_one_call_for_each() {
         calls_if_any(&told, "getdents64").unwrap_or(0)
     };
     are_few("getdents64 where the program may write", || (lists("64") + 400, lists("0")));
+    is_ahead_in(20, || {
+        let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &bind]);
+        tree.args(["--inside", "1", "python3", "-c", GOES, "/tmp/data/top"]);
+        text(&tree.stdin(Stdio::null()).output().unwrap().stderr)
+    });
     let (want, all) = heard(&["--inside", "0"]);
     for (index, name) in ["getdents64", "newfstatat"].into_iter().enumerate() {
         are_few(name, || {
@@ -666,9 +701,9 @@ fn held_below(process: u32, dir: &Path) -> usize {
     all.iter().map(open).sum()
 }
 
-/// Who asked about files of two directories and left the others alone leaves who comes after him what is found ahead.
+/// Who asks about files of some directories and leaves those beside them alone is followed again where he goes next.
 #[test]
-fn who_leaves_others_alone_is_not_waited_for() {
+fn who_leaves_others_alone_is_followed_again() {
     if !can_run(&["python3"]) {
         return;
     }
@@ -679,19 +714,14 @@ fn who_leaves_others_alone_is_not_waited_for() {
             fs::write(here.path().join(format!("many/{dir}/{file}")), "").unwrap();
         }
     }
+    // Where it was not asked for as many directories as it goes ahead.
     let script = format!(
-        "import os
+        "import os, time
 for dir in range(3): [os.stat(f'many/{{dir}}/{{file}}') for file in range(4)]
+time.sleep(.3)
 {LOOKS}"
     );
-    let heard = |after: &str| {
-        let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
-        let output =
-            command.args(["python3", "-c", &script]).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        calls(&text(&output.stderr), "newfstatat")
-    };
-    are_few("with --inside 0 all", || (heard("1") + 500, heard("0")));
+    is_ahead_in(4, || stats_of(here.path(), &["--inside", "1"], &script));
 }
 
 /// To look into a directory before it is listed is not to read it: who opens it and does not list it leaves its times alone.

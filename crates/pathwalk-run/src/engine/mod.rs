@@ -710,6 +710,7 @@ pub(crate) fn serve(
     }
     let ended = engine.serve(failure);
     engine.trace.handed = engine.handed();
+    engine.trace.ahead = engine.inside.as_ref().and_then(Inside::ahead);
     // It is not taken apart: this process is about to end.
     std::mem::forget(engine.inside.take());
     (ended, engine.trace)

@@ -250,13 +250,12 @@ impl Engine {
         if !dir.host_fd().is_some_and(is_unnoted) {
             return Ok(());
         }
-        let (mut names, mut left) = (Vec::new(), MOST_FILES);
+        let mut names = Vec::new();
         list(&self.task, &dir, &mut vec![0; LISTED], |Entry { name, kind, ino }| {
             if kind == FileType::Directory {
                 names.push((Box::from(name), ino));
             }
-            left -= 1;
-            left > 0
+            true
         })?;
         names.sort();
         // Those behind this one first.
@@ -291,11 +290,10 @@ impl Engine {
         let listing = listing.get_or_insert_default();
         listing.resize(LISTED, 0);
         let Some((host, _)) = inside.host_of(those.part) else { return Ok(true) };
-        let (mut names, mut left) = (MOST_FILES, those.most);
+        let mut left = those.most;
         // Much is asked about here; and what is about to be entered is watched then.
         let listed = host.watching_found(|| {
             list(&self.task, dir, listing, |entry| {
-                names -= 1;
                 if entry.kind == those.kind {
                     left -= 1;
                     let stat = believed(&self.task, dir, entry.name, flags);
@@ -304,7 +302,7 @@ impl Engine {
                         inside.lay_down_one(those, entry.name, &stat, those.parts);
                     }
                 }
-                names > 0 && left > 0
+                left > 0
             })
         });
         if let Some(ahead) = &mut inside.ahead {

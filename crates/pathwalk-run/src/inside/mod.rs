@@ -345,6 +345,11 @@ impl Inside {
         self.hands.runs_another(tid);
     }
 
+    /// How many directories were looked at ahead, and in how many of them the program looked then.
+    pub(crate) fn ahead(&self) -> Option<[u64; 2]> {
+        self.scout.sums()
+    }
+
     /// Closes what is open for what may be asked next.
     pub(crate) fn lets_go(&mut self) {
         self.scout.stops();

@@ -17,7 +17,7 @@
 
 use super::{
     ASKED,
-    list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
+    list::{Entry, LISTED, is_unnoted, list},
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
@@ -26,7 +26,6 @@ use rustix::process::{Resource, getrlimit};
 use std::{
     collections::VecDeque,
     mem::{forget, take},
-    ops::Range,
     sync::Arc,
     thread::{self, available_parallelism},
     time::Duration,
@@ -135,8 +134,9 @@ struct State {
     taken: VecDeque<Taken>,
     /// How much further ahead it goes, as what it took was opened.
     ahead: usize,
-    /// How often it took one, and how often all was forgotten.
+    /// How often it took one, how often the program opened one of which all was found, and how often all was forgotten.
     turns: u64,
+    opened: u64,
     forgotten: u64,
     /// The program opened one since it was last looked.
     follows: bool,
@@ -179,6 +179,13 @@ impl Scout {
         shared.changed.notify_all();
         drop(state);
         drop(gone);
+    }
+
+    /// How many directories it took, and of how many of them the program took what was found; none where it was not needed.
+    pub(super) fn sums(&self) -> Option<[u64; 2]> {
+        let Known::Hired(shared) = &self.0 else { return None };
+        let state = shared.state.lock();
+        Some([state.turns, state.opened])
     }
 
     /// Whether it has nothing to do.
@@ -233,11 +240,6 @@ impl State {
         self.stack.drain(..gone).collect()
     }
 
-    /// Takes what comes up to a place among those that were taken.
-    fn pass(&mut self, places: Range<usize>) -> Option<Found> {
-        self.taken.drain(places).next_back().and_then(|taken| taken.found)
-    }
-
     /// Where as much was taken as may be, nobody comes by there any more.
     fn begins_anew(&mut self) {
         if self.room() == 0 {
@@ -267,7 +269,9 @@ impl Shared {
         let mut state = self.state.lock();
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
-            let found = state.pass(if passed { 0 } else { at }..at + 1);
+            let gone = state.taken.drain(if passed { 0 } else { at }..=at);
+            let found = gone.into_iter().next_back().and_then(|taken| taken.found);
+            state.opened += u64::from(found.is_some());
             state.ahead = (state.ahead + 2).min(MOST);
             self.wake(&mut state);
             return Been::Yes(found);
@@ -386,13 +390,12 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     host.hear();
     let count = (look.count, look.counts.get(look.count));
     ASKED.set(true);
-    let (mut names, mut left) = (Vec::new(), MOST_FILES);
+    let mut names = Vec::new();
     let whole = list(task, &dir, listing, |Entry { name, kind: its, ino }| {
         if its == *kind {
             names.push((Box::from(name), ino));
         }
-        left = left.saturating_sub(1);
-        left > 0
+        true
     });
     if !whole.ok()? {
         return None;
