@@ -721,7 +721,7 @@ for dir in range(3): [os.stat(f'many/{{dir}}/{{file}}') for file in range(4)]
 time.sleep(.3)
 {LOOKS}"
     );
-    is_ahead_in(4, || stats_of(here.path(), &["--inside", "1"], &script));
+    is_ahead_in(10, || stats_of(here.path(), &["--inside", "1"], &script));
 }
 
 /// To look into a directory before it is listed is not to read it: who opens it and does not list it leaves its times alone.
