@@ -6,6 +6,7 @@
 //!                      │          found ──► is there news of the host? ──► the answer; back behind the call
 //!                      └──────────────────► not found: the call, as it was, which the supervisor answers
 //!                                              it opened something ──► take: the descriptor lies in a socket
+//!   it is about to open what it is expected to ──► ready: the descriptor lies there before
 //! ```
 //!
 //! Rules:
@@ -34,7 +35,7 @@ use core::{
 use layout::{
     AS_THE_HOST, BASE, FSTAT, Found, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT,
     NEWS, NO_NEWS, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
-    is_closed, shape_of,
+    is_closed, ready_for, shape_of,
 };
 
 // The stub has put the call's number into `eax` and the address behind the call into `rcx`. 128 bytes below the stack's end may be the
@@ -136,8 +137,10 @@ impl Registers {
 const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const STATX_INO: u64 = 0x100;
+const SYS_CLOSE: u64 = 3;
 const SYS_RT_SIGPROCMASK: u64 = 14;
 const SYS_RECVMSG: u64 = 47;
+const SYS_GETTID: u64 = 186;
 const SYS_EPOLL_WAIT: u64 = 232;
 const PAGE: u64 = 4096;
 
@@ -177,8 +180,12 @@ fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
         _ => descriptor(dir as u32 as u64)?,
     };
     let args_that_matter = shape.keys.map(|key| key.map_or(0, |key| args[key]));
-    let answer = find(table, &Key { nr, args: args_that_matter, base, text })?;
-    hand_out(answer, shape.out.map_or(0, |out| args[out]))
+    let key = Key { nr, args: args_that_matter, base, text };
+    match find(table, &key) {
+        Some(answer) => hand_out(answer, shape.out.map_or(0, |out| args[out])),
+        None if nr == OPEN || nr == OPENAT => ready(table, &key),
+        None => None,
+    }
 }
 
 /// Writes what an answer has to be written, and gives its result.
@@ -263,46 +270,86 @@ fn take(answer: u64, args: [u64; 6]) -> i64 {
 
 /// Takes a descriptor; none where none is there, or the socket is another one.
 fn taken(answer: u64) -> Option<i64> {
+    if socket()? as u32 != answer as u32 {
+        return None;
+    }
+    receive(0, answer >> 32 & TAKE_CLOEXEC != 0)
+}
+
+/// The descriptor of what this thread was expected to open, if it lies there and is the next.
+fn ready(table: &[AtomicU64], key: &Key<'_>) -> Option<i64> {
+    const O_CLOEXEC: u64 = 0o2_000_000;
+    const MSG_PEEK: u64 = 0x2;
+    let tid = syscall(SYS_GETTID, [0; 6]) as u32;
+    let args = [key.args[0], ready_for(socket()?, tid)];
+    let answer = find(table, &Key { args, ..*key })?;
+    if answer.hangs_on_news() && is_there_news() {
+        return None;
+    }
+    let number = answer.result().cast_unsigned();
+    // Nobody else takes what this thread has: so if it is the next it stays that, but for a signal's handler.
+    if !answer.holds() || message(&mut [], MSG_PEEK)?.number != number {
+        return None;
+    }
+    receive(number, key.args[0] & O_CLOEXEC != 0)
+}
+
+/// The number of the socket that descriptors are taken from.
+fn socket() -> Option<u64> {
     const S_IFMT: u64 = 0o170_000;
     const S_IFSOCK: u64 = 0o140_000;
+    let mut stat = [0_u64; 18];
+    let to = stat.as_mut_ptr().expose_provenance() as u64;
+    let asked = syscall(FSTAT.into(), [TAKES as u64, to, MARK, 0, 0, 0]);
+    (asked == 0 && stat[3] & S_IFMT == S_IFSOCK).then_some(stat[1])
+}
+
+/// Takes the descriptor of the message of this number; none where another one was the next, which is lost.
+fn receive(number: u64, cloexec: bool) -> Option<i64> {
     const MSG_CTRUNC: u64 = 0x8;
-    const MSG_DONTWAIT: u64 = 0x40;
     const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
     /// The length of `struct cmsghdr` with a descriptor behind it, `SOL_SOCKET` and `SCM_RIGHTS`.
     const RIGHTS: [u64; 2] = [20, 1 | 1 << 32];
     const EMFILE: i64 = 24;
-    let socket = TAKES as u64;
-    let mut stat = [0_u64; 18];
-    let to = stat.as_mut_ptr().expose_provenance() as u64;
-    if syscall(FSTAT.into(), [socket, to, MARK, 0, 0, 0]) != 0
-        || stat[3] & S_IFMT != S_IFSOCK
-        || stat[1] as u32 != answer as u32
-    {
-        return None;
-    }
-    let mut byte = 0_u64;
-    let piece = [(&raw mut byte).expose_provenance() as u64, 1];
     let mut control = [0_u64; 3];
+    let message = message(&mut control, if cloexec { MSG_CMSG_CLOEXEC } else { 0 })?;
+    let fd = (control[..2] == RIGHTS).then_some(u64::from(control[2] as u32));
+    match fd {
+        Some(fd) if message.number == number => Some(fd.cast_signed()),
+        Some(fd) => {
+            syscall(SYS_CLOSE, [fd, 0, 0, 0, 0, 0]);
+            None
+        }
+        // There was no room for one more.
+        None => (message.number == number && message.flags & MSG_CTRUNC != 0).then_some(-EMFILE),
+    }
+}
+
+/// What was received.
+struct Message {
+    number: u64,
+    flags: u64,
+}
+
+/// Receives the next message, or looks at it; none where there is none.
+fn message(control: &mut [u64], flags: u64) -> Option<Message> {
+    const MSG_DONTWAIT: u64 = 0x40;
+    let mut number = 0_u64;
+    let len = size_of_val(&number) as u64;
+    let piece = [(&raw mut number).expose_provenance() as u64, len];
     // `struct msghdr`
-    let mut message = [
+    let mut head = [
         0,
         0,
         piece.as_ptr().expose_provenance() as u64,
         1,
         control.as_mut_ptr().expose_provenance() as u64,
-        size_of_val(&control) as u64,
+        size_of_val(control) as u64,
         0,
     ];
-    let cloexec = if answer >> 32 & TAKE_CLOEXEC != 0 { MSG_CMSG_CLOEXEC } else { 0 };
-    let at = message.as_mut_ptr().expose_provenance() as u64;
-    if syscall(SYS_RECVMSG, [socket, at, MSG_DONTWAIT | cloexec, 0, 0, 0]) < 0 {
-        return None;
-    }
-    if control[..2] == RIGHTS {
-        return Some(i64::from(control[2] as u32));
-    }
-    // There was no room for one more.
-    (message[6] & MSG_CTRUNC != 0).then_some(-EMFILE)
+    let at = head.as_mut_ptr().expose_provenance() as u64;
+    let read = syscall(SYS_RECVMSG, [TAKES as u64, at, MSG_DONTWAIT | flags, 0, 0, 0]);
+    (read == len.cast_signed()).then_some(Message { number, flags: head[6] })
 }
 
 /// Copies a path; none where it is too long, or not all there.

@@ -56,6 +56,12 @@ pub const fn take_by(ino: u64, nr: u32, cloexec: bool) -> i64 {
     ((TAKE | cloexec | open) << 32 | ino & 0xffff_ffff).cast_signed()
 }
 
+/// Who takes a descriptor that lies ready, in the place of a second argument of the call that opens it: the thread that has the socket of
+/// this number. The answer is the number of the message.
+pub const fn ready_for(ino: u64, tid: u32) -> u64 {
+    (tid as u64) << 32 | ino & 0xffff_ffff
+}
+
 /// The longest path that is found.
 pub const MOST_TEXT: usize = 255;
 /// The most that is written by an answer.

@@ -21,6 +21,7 @@ mod layout;
 pub use layout::{
     ACCESS, AS_THE_HOST, BASE, CALLS, FACCESSAT, FACCESSAT2, FSTAT, GETDENTS64, IMAGE_BYTES, Key,
     LSTAT, MARK, MOST_PARTS, MOST_TEXT, MOST_WRITTEN, NEWFSTATAT, NEWS, NO_NEWS, OFF, OPEN, OPENAT,
-    PARTS, READLINK, READLINKAT, STAT, STATX, Shape, TABLE_BYTES, TAKES, shape_of, take_by,
+    PARTS, READLINK, READLINKAT, STAT, STATX, Shape, TABLE_BYTES, TAKES, ready_for, shape_of,
+    take_by,
 };
 pub use table::{Answer, Counts, Table};

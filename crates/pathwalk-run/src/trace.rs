@@ -20,6 +20,8 @@ pub(crate) struct Trace {
     sums: Option<Sums>,
     /// How many descriptors were handed to processes, and how many of them were not there.
     pub(crate) handed: Option<[u64; 2]>,
+    /// How many descriptors lay ready before somebody asked for them, and how many of them are known to have been taken.
+    pub(crate) ready: Option<[u64; 2]>,
     /// How many directories were looked at ahead, and in how many of them the program looked then.
     pub(crate) ahead: Option<[u64; 2]>,
 }
@@ -67,7 +69,7 @@ impl Trace {
             hits: 0,
             left: Tally::default(),
         });
-        Self { lines, sums, handed: None, ahead: None }
+        Self { lines, sums, handed: None, ready: None, ahead: None }
     }
 
     /// Whether anything is told.
@@ -154,6 +156,12 @@ impl Trace {
             let _ = writeln!(
                 text,
                 "{handed} descriptors were handed over, of which {missed} were not there to be taken"
+            );
+        }
+        if let Some([ready, used]) = self.ready {
+            let _ = writeln!(
+                text,
+                "{ready} descriptors lay ready before they were asked for, of which {used} were taken"
             );
         }
         if let Some([looked, used]) = self.ahead {

@@ -30,13 +30,13 @@ fn built() -> Option<TempDir> {
     Some(dir)
 }
 
-fn said(command: &mut Command) -> String {
+pub(crate) fn said(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
 
-fn in_the_tree(dir: &Path, options: &[&str]) -> Command {
+pub(crate) fn in_the_tree(dir: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
     command.arg("run").args(options).current_dir(dir);
     command
@@ -432,19 +432,19 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
 }
 
 /// A program that tells what a path is, after each line that it is sent.
-struct Teller {
+pub(crate) struct Teller {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Teller {
-    fn of(mut command: Command) -> Self {
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
 
-    fn tells(&mut self) -> String {
+    pub(crate) fn tells(&mut self) -> String {
         self.lines.next().expect("it goes on").unwrap()
     }
 
@@ -452,7 +452,7 @@ impl Teller {
         self.tells_after("")
     }
 
-    fn tells_after(&mut self, line: &str) -> String {
+    pub(crate) fn tells_after(&mut self, line: &str) -> String {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
         self.tells()
     }

@@ -29,6 +29,8 @@ mod checks;
 
 mod inside;
 
+mod ready;
+
 mod watches;
 
 mod readme;

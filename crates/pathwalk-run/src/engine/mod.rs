@@ -555,8 +555,12 @@ impl Engine {
             Err(errno) => Some(-i64::from(errno.raw())),
             Ok(_) => None,
         };
-        if let (Some(before), Some(answered)) = (before, answered) {
-            self.lay_down(before, (call, handler), &caller, answered);
+        match (before, answered) {
+            (Some(before), Some(answered)) => {
+                self.lay_down(before, (call, handler), &caller, answered);
+            }
+            (Some(before), None) => self.opens_ahead(&before, call, &caller, &reply),
+            (None, _) => {}
         }
         self.after();
         self.reply(call, reply);
@@ -710,6 +714,7 @@ pub(crate) fn serve(
     }
     let ended = engine.serve(failure);
     engine.trace.handed = engine.handed();
+    engine.trace.ready = engine.ready();
     engine.trace.ahead = engine.inside.as_ref().and_then(Inside::ahead);
     // It is not taken apart: this process is about to end.
     std::mem::forget(engine.inside.take());

@@ -6,43 +6,43 @@
 //! ```
 //!
 //! To give a thread a descriptor (`SECCOMP_IOCTL_NOTIF_ADDFD`) wakes it so that it takes that, and once more for the answer; and to keep it
-//! on this CPU meanwhile takes four calls more. Who takes it by himself is woken once.
+//! on this CPU meanwhile takes four calls more. Who takes it by himself is woken once. Behind that may lie what it is expected to open
+//! next (`ready`), which it takes without asking.
 //!
 //! Rules:
 //!
 //! 1. A socket is one thread's, whose process had no other when it got it. What is handed to others is given as before: who comes of it has
 //!    the socket too, as it has all descriptors, and no answer that says that something lies there.
-//! 2. One descriptor lies there at most, that of the last answer. Where one lies there still, as a signal's handler runs before it was
-//!    taken, the next is given as before.
+//! 2. Of descriptors that were asked for one lies there at most, that of the last answer. Where it lies there still, as a signal's handler
+//!    runs before it was taken, the next is given as before. What lies there that nobody asked for is taken back before another one is put there.
 //! 3. What lies there is in no list of anybody's descriptors: who looks what is in use asks [`InFlight`] before the lists.
 //! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or finds another socket there, says so, gets none any more, and makes his call again.
 
-use super::{Inside, MOST_COUNTED, enter::has_filters, sites};
+use super::{Inside, MOST_COUNTED, enter::has_filters, laid::OwnKey, ready::Expected, sites};
 use crate::{
-    cookies::HostId,
+    cookies::{HostId, of_thread},
     engine::{Cloexec, Engine},
     kin,
     sys::{
         answer,
         seccomp::{Listener, Notification},
-        socket,
     },
     unseen::Unseen,
 };
 use parking_lot::Mutex;
 use pathwalk::{OpenFlags, Result, abi::AT_FDCWD};
-use pathwalk_inside::{MARK, OPEN, OPENAT, TAKES, take_by};
+use pathwalk_inside::{Answer, Key, MARK, OPEN, OPENAT, TAKES, Table, ready_for, take_by};
 use rustix::{
     fs,
-    io::{self, IoSlice},
+    io::{self, IoSlice, ioctl_fionread},
     net::{
-        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
-        SocketType, sendmsg, shutdown, socketpair,
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+        SocketFlags, SocketType, recv, sendmsg, shutdown, socketpair,
     },
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -62,8 +62,11 @@ impl InFlight {
     pub(crate) fn ids(&self) -> HashSet<HostId> {
         let mut sockets = self.0.lock();
         sockets.retain(|&tid, _| !kin::is_ending(tid));
-        let lies_there = |socket: &&Socket| !socket::is_read(&socket.own);
-        sockets.values().filter(lies_there).filter_map(|socket| socket.last).collect()
+        sockets
+            .values()
+            .flat_map(|socket| socket.lie.iter().skip(socket.taken()))
+            .map(|lies| lies.id)
+            .collect()
     }
 }
 
@@ -78,6 +81,11 @@ pub(super) struct Hands {
     /// How many descriptors were handed, and how many of them were not there.
     handed: u64,
     missed: u64,
+    /// The number of the last message that nobody asked for.
+    number: u64,
+    /// How many of these there were, and how many of them are known to have been taken.
+    ready: u64,
+    used: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +95,25 @@ struct Got {
     next: u32,
 }
 
-/// The end that descriptors are put into, the number of the other one, and what was put there last.
+/// The end that descriptors are put into, the other one, by which what nobody took is taken back, the number of that, and what was put there
+/// and is not known to have been taken, the oldest first.
 #[derive(Debug)]
 struct Socket {
     own: OwnedFd,
+    theirs: OwnedFd,
     ino: u64,
-    last: Option<HostId>,
+    lie: VecDeque<Lies>,
+    program: Option<HostId>,
+    /// What the thread opened last.
+    last: Option<Box<[u8]>>,
+}
+
+/// A descriptor that lies in a socket.
+#[derive(Debug)]
+struct Lies {
+    id: HostId,
+    /// By what it is found that nobody asked for.
+    ready: Option<OwnKey>,
 }
 
 impl Hands {
@@ -101,8 +122,9 @@ impl Hands {
     }
 
     /// A thread runs another program.
-    pub(super) fn runs_another(&mut self, tid: u32) {
-        self.sockets.0.lock().remove(&tid);
+    pub(super) fn runs_another(&mut self, table: &mut Table, tid: u32) {
+        let socket = self.sockets.0.lock().remove(&tid);
+        self.used += socket.map_or(0, |mut socket| socket.settle(table, tid));
         self.got.remove(&tid);
     }
 
@@ -117,8 +139,52 @@ impl Hands {
         [self.handed, self.missed]
     }
 
+    /// How many descriptors lay ready, and how many of them are known to have been taken.
+    pub(super) fn ready(&mut self, table: &mut Table) -> [u64; 2] {
+        for (&tid, socket) in &mut *self.sockets.0.lock() {
+            self.used += socket.settle(table, tid);
+        }
+        [self.ready, self.used]
+    }
+
+    /// Who takes descriptors as this thread: its program, and what it opened before that.
+    pub(super) fn opens(
+        &mut self,
+        table: &mut Table,
+        tid: u32,
+        path: &[u8],
+    ) -> Option<(HostId, Option<Box<[u8]>>)> {
+        let mut sockets = self.sockets.0.lock();
+        let socket = sockets.get_mut(&tid)?;
+        self.used += socket.settle(table, tid);
+        Some((socket.program?, socket.last.replace(path.into())))
+    }
+
+    /// Puts what a thread is expected to open behind what it asked for.
+    fn put_ready(&mut self, table: &mut Table, tid: u32, expected: Vec<Expected>) {
+        let mut sockets = self.sockets.0.lock();
+        let Some(socket) = sockets.get_mut(&tid) else { return };
+        for Expected { key, file, id, parts } in expected {
+            self.number += 1;
+            let number = self.number;
+            let Some(fd) = file.host_fd() else { return };
+            if socket.send(fd, number).is_err() {
+                return;
+            }
+            let answer = Answer { result: number.cast_signed(), written: b"", parts: &parts };
+            table.put(&found_ready(&key, socket.ino, tid), &answer);
+            socket.lie.push_back(Lies { id, ready: Some(key) });
+            self.ready += 1;
+        }
+    }
+
     /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
-    fn put(&mut self, listener: &Listener, call: &Notification, fd: BorrowedFd<'_>) -> Option<u64> {
+    fn put(
+        &mut self,
+        (listener, table): (&Listener, &mut Table),
+        call: &Notification,
+        fd: BorrowedFd<'_>,
+    ) -> Option<u64> {
         let mut sockets = self.sockets.0.lock();
         if !sockets.contains_key(&call.tid) {
             let got = got(&mut self.got, call.tid);
@@ -138,7 +204,8 @@ impl Hands {
             sockets.insert(call.tid, new);
         }
         let socket = sockets.get_mut(&call.tid)?;
-        match socket.put(fd) {
+        self.used += socket.settle(table, call.tid);
+        match socket.put(table, call.tid, fd) {
             Ok(()) => {
                 self.handed += 1;
                 Some(socket.ino)
@@ -193,32 +260,84 @@ fn new_socket(listener: &Listener, call: &Notification, unseen: &Unseen) -> Resu
     let ino = answer(fs::fstat(&theirs))?.st_ino;
     unseen.hide(ino);
     listener.add_fd_at(call.id, theirs.as_fd(), number)?;
-    Ok(Socket { own, ino, last: None })
+    let program = of_thread(call.tid, "exe").ok();
+    Ok(Socket { own, theirs, ino, lie: VecDeque::new(), program, last: None })
+}
+
+/// By what a thread finds that something lies ready for it.
+fn found_ready(key: &OwnKey, ino: u64, tid: u32) -> Key<'_> {
+    let key = key.key();
+    Key { args: [key.args[0], ready_for(ino, tid)], ..key }
 }
 
 impl Socket {
-    /// Puts a descriptor where it is taken.
+    /// How many of those that lay there were taken.
+    fn taken(&self) -> usize {
+        let bytes = ioctl_fionread(&self.theirs).unwrap_or_default();
+        self.lie.len().saturating_sub(bytes as usize / size_of::<u64>())
+    }
+
+    /// Notes what was taken; how many of these nobody had asked for.
+    fn settle(&mut self, table: &mut Table, tid: u32) -> u64 {
+        let mut used = 0;
+        if self.lie.is_empty() {
+            return used;
+        }
+        for taken in self.lie.drain(..self.taken()) {
+            let Some(key) = taken.ready else { continue };
+            table.remove(&found_ready(&key, self.ino, tid));
+            self.last = Some(key.path());
+            used += 1;
+        }
+        used
+    }
+
+    /// Puts a descriptor that was asked for where it is taken.
     ///
     /// # Errors
     ///
     /// - `EAGAIN`: one lies there still.
     /// - `EPIPE`, `ECONNREFUSED`: nobody has the other end.
-    fn put(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        if !socket::is_read(&self.own) {
+    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
             return Err(io::Errno::AGAIN);
         }
-        self.last = Some(HostId::of(&fs::fstat(fd)?));
+        self.take_back();
+        for lay in self.lie.drain(..) {
+            lay.ready.iter().for_each(|key| table.remove(&found_ready(key, self.ino, tid)));
+        }
+        let id = HostId::of(&fs::fstat(fd)?);
+        self.send(fd, 0)?;
+        self.lie.push_back(Lies { id, ready: None });
+        Ok(())
+    }
+
+    fn send(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
         let one = [fd];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut message = SendAncillaryBuffer::new(&mut space);
         message.push(SendAncillaryMessage::ScmRights(&one));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        sendmsg(&self.own, &[IoSlice::new(b"\0")], &mut message, flags).map(drop)
+        let number = number.to_ne_bytes();
+        sendmsg(&self.own, &[IoSlice::new(&number)], &mut message, flags).map(drop)
+    }
+
+    /// Takes back what lies there: without a place for them the descriptors are closed.
+    fn take_back(&self) {
+        let mut number = [0_u8; size_of::<u64>()];
+        while recv(&self.theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }
 
 /// Whether a call opens what it can open again, by its flags.
-fn can_be_made_again(call: &Notification) -> bool {
+pub(super) fn can_be_made_again(call: &Notification) -> bool {
     let flags = match call.nr {
         OPEN => call.args[1],
         OPENAT => call.args[2],
@@ -243,7 +362,10 @@ impl Engine {
         if !Inside::is_in(call) || !can_be_made_again(call) {
             return None;
         }
-        let ino = inside.hands.put(&self.listener, call, fd)?;
+        let expected = std::mem::take(&mut inside.expected);
+        let Inside { hands, table, .. } = inside;
+        let ino = hands.put((&self.listener, table), call, fd)?;
+        hands.put_ready(table, call.tid, expected);
         Some(take_by(ino, call.nr, cloexec == Cloexec::Yes))
     }
 
@@ -260,5 +382,10 @@ impl Engine {
     /// How many descriptors were handed, and how many of them were not there.
     pub(crate) fn handed(&self) -> Option<[u64; 2]> {
         self.inside.as_ref().map(|inside| inside.hands.counts())
+    }
+
+    /// How many descriptors lay ready before they were asked for, and how many of them are known to have been taken.
+    pub(crate) fn ready(&mut self) -> Option<[u64; 2]> {
+        self.inside.as_mut().map(|Inside { hands, table, .. }| hands.ready(table))
     }
 }

@@ -27,7 +27,7 @@ const MOST_LAID: usize = 1 << 15;
 const MOST_NAMES: usize = 8;
 
 /// A key that is kept.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnKey {
     nr: u32,
     args: [u64; 2],
@@ -42,6 +42,11 @@ impl OwnKey {
 
     pub(super) fn key(&self) -> Key<'_> {
         Key { nr: self.nr, args: self.args, base: self.base, text: &self.text }
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> Box<[u8]> {
+        self.text.clone()
     }
 }
 
@@ -260,7 +265,7 @@ fn only_looks(call: &Notification, caller: &Caller, answered: i64) -> bool {
 }
 
 /// By what the answer of a call is found, if it can be.
-fn key_of(call: &Notification, caller: &Caller) -> Option<OwnKey> {
+pub(super) fn key_of(call: &Notification, caller: &Caller) -> Option<OwnKey> {
     let shape = shape_of(call.nr)?;
     let paths = caller.paths.borrow();
     let (_, text) = paths.iter().find(|(index, _)| *index == shape.path)?;
@@ -293,7 +298,7 @@ fn stays(call: &Notification, caller: &Caller, answered: i64) -> bool {
 }
 
 /// How the walk of a call goes.
-fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
+pub(super) fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
     const NOFOLLOW: u64 = AtFlags::SYMLINK_NOFOLLOW.bits() as u64;
     let nofollow = match key.nr {
         LSTAT | READLINK | READLINKAT => true,
@@ -315,7 +320,7 @@ fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
 
 /// The parts of the tree that a walk goes through, and how often something had been changed there before; none where not all of them
 /// are such of which one hears.
-fn parts(
+pub(super) fn parts(
     inside: &Inside,
     before: &Before,
     base: &Base,
@@ -342,7 +347,7 @@ fn parts(
 }
 
 /// The part of the tree in which a walk ended.
-fn place_of(inside: &Inside, explanation: &Explanation) -> Option<Part> {
+pub(super) fn place_of(inside: &Inside, explanation: &Explanation) -> Option<Part> {
     let arrival = explanation.outcome.as_ref().ok()?;
     let stand = explanation.steps.get(arrival.step)?.stand.as_ref()?;
     inside.parts.get(&stand.mount).copied()

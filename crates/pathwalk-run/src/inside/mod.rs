@@ -6,6 +6,7 @@
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
 //!       a program goes through a tree ──► scout: what it asks next is asked by a thread that goes ahead of it
 //!   a file is opened ──► hands: the process takes the descriptor by itself
+//!     it is known what is opened next ──► ready: that lies there before it is asked for
 //!   a directory is opened ──► directory: it is given as the host has it, and listed in the process
 //!   something changes ──► the count of that part of the tree: what hangs on it holds no more
 //! ```
@@ -38,6 +39,8 @@ mod laid;
 
 mod list;
 
+mod ready;
+
 mod scout;
 
 pub(crate) mod sites;
@@ -57,6 +60,7 @@ use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask,
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
 };
+use ready::{Expected, Follows};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},
     fs::{Mode, OFlags, open},
@@ -128,6 +132,9 @@ pub(crate) struct Inside {
     goers: Goers,
     scout: Scout,
     hands: Hands,
+    follows: Follows,
+    /// What the thread whose call is being answered is expected to open next.
+    expected: Vec<Expected>,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
 }
@@ -217,6 +224,8 @@ impl Inside {
             goers: Goers::default(),
             scout: Scout::default(),
             hands: Hands::new(in_flight, unseen),
+            follows: Follows::default(),
+            expected: Vec::new(),
             forgotten: 0,
         })
     }
@@ -342,7 +351,7 @@ impl Inside {
     fn runs_another(&mut self, tid: u32) {
         self.calls.retain(|(other, _), _| *other != tid);
         self.goers.runs_another(tid);
-        self.hands.runs_another(tid);
+        self.hands.runs_another(&mut self.table, tid);
     }
 
     /// How many directories were looked at ahead, and in how many of them the program looked then.

@@ -77,14 +77,6 @@ pub(crate) fn option(fd: &OwnedFd, option: i32) -> Result<i32> {
     checked(answer.into()).map(|_| value)
 }
 
-/// Whether all that was sent by a local socket was received.
-pub(crate) fn is_read(fd: &OwnedFd) -> bool {
-    let mut left = 0_i32;
-    // SAFETY: the kernel writes one number there.
-    let asked = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut left) };
-    asked == 0 && left == 0
-}
-
 /// Whether nobody is to wait for a socket.
 ///
 /// # Errors

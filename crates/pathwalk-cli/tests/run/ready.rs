@@ -1,0 +1,229 @@
+//! What a program is expected to open lies ready, and is what it would be given.
+
+use crate::{
+    common::{can_run, text},
+    inside::{Teller, in_the_tree, said},
+};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// How many files there are.
+const FILES: usize = 40;
+
+/// A directory with files that the program may read, and not write.
+fn files() -> Option<TempDir> {
+    if !can_run(&["python3"]) {
+        return None;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    fs::create_dir_all(here.path().join("data/below")).unwrap();
+    for number in 0..FILES {
+        fs::write(here.path().join(format!("data/below/{number}")), format!("file {number}\n"))
+            .unwrap();
+    }
+    for number in 0..8 {
+        fs::write(here.path().join(format!("data/{number}")), "").unwrap();
+    }
+    symlink("below", here.path().join("data/link")).unwrap();
+    Some(here)
+}
+
+/// A program that has children open files one after the other, by what each line says.
+const OPENS: &str = r#"
+import fcntl, os, random, resource, sys
+top = sys.argv[1]
+def name(number): return f'{top}/below/{number}'
+def told(path, flags=os.O_RDONLY):
+    try: fd = os.open(path, flags)
+    except OSError as error: return (error.errno,)
+    stat = os.fstat(fd)
+    said = (fd, os.read(fd, 5), os.lseek(fd, 0, 1), os.read(fd, 100), os.get_inheritable(fd),
+        fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_NOATIME | os.O_NOFOLLOW), stat.st_size, stat.st_nlink, os.readlink(f'/proc/self/fd/{fd}'))
+    os.close(fd)
+    return said
+def child(does):
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.close(ours)
+        for number in range(8): os.close(os.open(f'{top}/{number}', os.O_RDONLY))
+        os.write(theirs, (repr(does()) + '\n').encode())
+        os._exit(0)
+    os.close(theirs)
+    with open(ours) as lines: said = lines.read()
+    os.wait()
+    return said.strip()
+def in_order(count=40): return [told(name(number)) for number in range(count)]
+"#;
+
+/// What the program says, natively and in the tree, and what `--stats` says of it there.
+fn both(here: &Path, script: &str) -> [String; 3] {
+    let script = format!("{OPENS}{script}");
+    let data = here.join("data").display().to_string();
+    let native = said(Command::new("python3").args(["-c", &script, &data]));
+    let bind = format!("{data}:{data}:ro");
+    let mut command = in_the_tree(here, &["--inside", "1", "--stats", "--bind", &bind]);
+    let output =
+        command.args(["python3", "-c", &script, &data]).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    [native, text(&output.stdout), text(&output.stderr)]
+}
+
+/// What stands between what is said of one file and of the next.
+const BETWEEN: &str = "), (";
+
+/// All that is said is the same.
+fn same(native: &str, tree: &str, when: &str) {
+    let (mut native, mut tree) = (native.split(BETWEEN), tree.split(BETWEEN));
+    loop {
+        let both = (native.next(), tree.next());
+        assert_eq!(both.0, both.1, "{when}");
+        if both == (None, None) {
+            return;
+        }
+    }
+}
+
+/// How many descriptors lay ready, and how many of them were taken.
+fn ready(stats: &str) -> [u64; 2] {
+    let line = stats.lines().find(|line| line.contains("lay ready")).unwrap();
+    let mut words = line.split(' ').filter_map(|word| word.parse().ok());
+    [(); 2].map(|()| words.next().unwrap())
+}
+
+/// Who opens what others opened before in the same order takes nearly all of it without asking, and it is what was named.
+#[test]
+fn what_is_opened_in_the_same_order_lies_ready() {
+    let Some(here) = files() else { return };
+    let [native, tree, stats] = both(here.path(), "for turn in range(10): print(child(in_order))");
+    same(&native, &tree, "");
+    let [ready, taken] = ready(&stats);
+    // All but the first and each seventeenth, of nine children.
+    assert!(ready > 9 * 35 && taken > ready - ready / 10, "{stats}");
+}
+
+/// Who opens them in other orders, with other flags, by other names, and some again, gets what he named.
+#[test]
+fn what_is_opened_in_another_order_is_what_was_named() {
+    let Some(here) = files() else { return };
+    let script = "
+flags = [os.O_RDONLY, os.O_RDONLY | os.O_CLOEXEC, os.O_RDONLY | os.O_NOFOLLOW, os.O_RDONLY | os.O_NONBLOCK]
+for turn in range(30):
+    draws = random.Random(turn)
+    first = draws.randrange(40)
+    def does():
+        said = [in_order(first)]
+        for number in range(20):
+            path = name(draws.randrange(40))
+            if draws.random() < .2: path = path.replace('below', draws.choice(['link', '../data/below', 'absent']))
+            libc_flags = draws.choice(flags)
+            said.append(told(path, libc_flags))
+        return said + [told(name(number)) for number in range(first, 40)]
+    print(child(does))
+";
+    let [native, tree, stats] = both(here.path(), script);
+    same(&native, &tree, "");
+    assert!(ready(&stats)[1] > 100, "{stats}");
+}
+
+/// A child that comes of who was about to open them, a number that is taken away, no room for one more, and what is locked by another
+/// descriptor: all as natively.
+#[test]
+fn what_lies_ready_is_in_nobodys_way() {
+    let Some(here) = files() else { return };
+    let script = "
+for turn in range(4): child(in_order)
+def forks():
+    said = [told(name(number)) for number in range(3)]
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.write(theirs, repr([told(name(number)) for number in range(3, 12)]).encode())
+        os._exit(0)
+    os.wait()
+    return said, os.read(ours, 100000), [told(name(number)) for number in range(3, 40)]
+def closes():
+    said = [told(name(number)) for number in range(3)]
+    try: os.close(1020)
+    except OSError: pass
+    said.append(os.dup2(0, 1020))
+    return said + [told(name(number)) for number in range(3, 40)]
+def is_full():
+    said = [told(name(number)) for number in range(3)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    said += [told(name(number)) for number in range(3, 9)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return said + [told(name(number)) for number in range(9, 40)]
+def locks():
+    held = os.open(name(5), os.O_RDONLY)
+    fcntl.lockf(held, fcntl.LOCK_SH)
+    said = [told(name(number)) for number in range(3)]
+    said += [told(name(number)) for number in range(8, 40)]
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        import struct
+        asks = struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)
+        fd = os.open(name(5), os.O_RDONLY)
+        asks = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)
+        os.write(theirs, repr(struct.unpack('hhqqi4x', fcntl.fcntl(fd, fcntl.F_GETLK, asks))[0]).encode())
+        os._exit(0)
+    os.wait()
+    return said, os.read(ours, 100)
+for does in [forks, closes, is_full, locks]: print(child(does))
+";
+    let [native, tree, stats] = both(here.path(), script);
+    same(&native, &tree, "");
+    assert!(ready(&stats)[1] > 2 * 30, "{stats}");
+}
+
+/// What others change after it was laid ready is opened as it is by then.
+#[test]
+fn what_others_change_is_opened_as_it_is() {
+    let Some(here) = files() else { return };
+    let script = format!(
+        "{OPENS}
+def does():
+    said = [told(name(number)) for number in range(4)]
+    print('ready', flush=True)
+    sys.stdin.readline()
+    return said + [told(name(number)) for number in range(4, 40)]
+for turn in range(4): child(in_order)
+while True: print(child(does), flush=True)
+"
+    );
+    let data = here.path().join("data");
+    let bind = format!("{0}:{0}:ro", data.display());
+    let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
+    command.args(["python3", "-c", &script]).arg(&data);
+    let mut tree = Teller::of(command);
+    let native = || {
+        let script = format!("{OPENS}print(child(in_order))");
+        said(Command::new("python3").args(["-c", &script]).arg(&data)).trim_end().to_owned()
+    };
+    let changes = [
+        "true",
+        "echo new > new; mv new below/5",
+        "rm below/6 below/30",
+        "echo more >> below/7",
+        "mv below away; mkdir below; cp away/* below; echo other > below/9",
+        "rm -r below; mv away below",
+        "ln -sf 12 below/11",
+        "true",
+    ];
+    for change in changes {
+        assert_eq!(tree.tells(), "ready", "{change}");
+        let before = native();
+        let mut other = Command::new("sh");
+        assert!(other.args(["-c", change]).current_dir(&data).status().unwrap().success());
+        let told = tree.tells_after("");
+        let (first, rest) = (before.split(BETWEEN).take(4), native());
+        let want: Vec<_> = first.chain(rest.split(BETWEEN).skip(4)).collect();
+        same(&want.join(BETWEEN), &told, change);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a program is expected to open next lies ready before it asks for it.
+//!
+//! ```text
+//!   a program opens A, then B, then C ──► noted: behind A comes B, behind B comes C
+//!   another process of it opens A ──► B and C are opened too, and put behind A (hands)
+//!   it opens B ──► image: the table says that B lies there ──► recvmsg ──► the descriptor
+//! ```
+//!
+//! Who runs a program again opens the same files in the same order: its libraries, its modules, its headers. To be asked for each takes two
+//! switches between processes; to open some more while one is asked for takes a third of that.
+//!
+//! Rules:
+//!
+//! 1. What lies ready is what the call would open: it holds as long as any other answer that the process finds by itself, and hangs on the
+//!    same counts. So it is of directories of the host alone of which that tells, and where the program may not write.
+//! 2. It is opened to read, and is a regular file: to open it leaves no trace.
+//! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
+//!    asked for, and what lay there is taken back.
+//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice.
+//! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened.
+
+use super::{
+    Before, Inside, Part,
+    hands::can_be_made_again,
+    laid::{OwnKey, explain, key_of, parts, place_of},
+};
+use crate::{
+    cookies::HostId,
+    engine::{Base, Caller, Engine, Reply},
+    sys::{answer, seccomp::Notification},
+};
+use pathwalk::{At, File, HostFs, OpenFlags};
+use rustix::fs;
+use std::collections::HashMap;
+
+/// So many lie ready.
+const MOST: usize = 16;
+/// Of so many openings it is kept in mind what came next.
+const MOST_FOLLOWS: usize = 1 << 14;
+/// Flags of what lies ready.
+const PLAIN: OpenFlags = OpenFlags::CLOEXEC
+    .union(OpenFlags::NOCTTY)
+    .union(OpenFlags::LARGEFILE)
+    .union(OpenFlags::NOFOLLOW);
+
+/// What is opened behind what, by programs.
+#[derive(Debug, Default)]
+pub(super) struct Follows {
+    by_program: HashMap<HostId, HashMap<Box<[u8]>, Next>>,
+    count: usize,
+}
+
+/// What came next.
+#[derive(Debug)]
+struct Next {
+    key: OwnKey,
+    /// It is expected to come again.
+    expected: bool,
+    /// The parts of the tree that it hangs on, and how often something had been changed there when that was found.
+    parts: Vec<(usize, u64)>,
+}
+
+/// A file that was opened before somebody asked for it.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) key: OwnKey,
+    pub(super) file: File,
+    pub(super) id: HostId,
+    pub(super) parts: Vec<(usize, u64)>,
+}
+
+impl Follows {
+    /// A program opened this behind that.
+    fn note(&mut self, program: HostId, last: Box<[u8]>, key: &OwnKey) {
+        if self.count >= MOST_FOLLOWS {
+            *self = Self::default();
+        }
+        let next = self.by_program.entry(program).or_default();
+        match next.get_mut(&last) {
+            Some(next) if next.key == *key => next.expected = true,
+            Some(next) => *next = Next { key: key.clone(), expected: false, parts: Vec::new() },
+            None => {
+                self.count += 1;
+                next.insert(last, Next { key: key.clone(), expected: true, parts: Vec::new() });
+            }
+        }
+    }
+
+    /// What a program is expected to open behind this.
+    fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
+        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected)
+    }
+}
+
+impl Next {
+    /// Whether it may lie ready.
+    fn may_be(&self) -> bool {
+        let flags = OpenFlags::from_bits_retain(self.key.key().args[0]);
+        self.key.key().text.starts_with(b"/") && (flags - PLAIN).is_empty()
+    }
+}
+
+impl Engine {
+    /// A call opened something: what the thread is expected to open next is opened, too.
+    pub(crate) fn opens_ahead(
+        &mut self,
+        before: &Before,
+        call: &Notification,
+        caller: &Caller,
+        reply: &pathwalk::Result<Reply>,
+    ) {
+        let opened = matches!(reply, Ok(Reply::Install(..) | Reply::InstallFile(..)));
+        if !opened || !Inside::is_in(call) || !can_be_made_again(call) {
+            return;
+        }
+        let Some(mut inside) = self.inside.take() else { return };
+        inside.expected.clear();
+        // Somebody watches, or did.
+        if inside.ahead.is_some()
+            && let Some(key) = key_of(call, caller)
+            && let Some((program, last)) =
+                inside.hands.opens(&mut inside.table, call.tid, key.key().text)
+        {
+            if let Some(last) = last {
+                inside.follows.note(program, last, &key);
+            }
+            inside.expected = self.expected(&mut inside, before, program, &key);
+        }
+        self.inside = Some(inside);
+    }
+
+    /// What a program is expected to open behind this, opened.
+    fn expected(
+        &mut self,
+        inside: &mut Inside,
+        before: &Before,
+        program: HostId,
+        key: &OwnKey,
+    ) -> Vec<Expected> {
+        let mut all = Vec::new();
+        let mut path = key.path();
+        while all.len() < MOST
+            && let Some(next) = inside.follows.next(program, &path)
+            && next.may_be()
+        {
+            let (key, known) = (next.key.clone(), std::mem::take(&mut next.parts));
+            let Some(expected) = self.open_expected(inside, before, key, known) else { break };
+            if let Some(next) = inside.follows.next(program, &path) {
+                next.parts.clone_from(&expected.parts);
+            }
+            path = expected.key.path();
+            all.push(expected);
+        }
+        all
+    }
+
+    /// Opens what a call would open, if it may lie ready.
+    fn open_expected(
+        &mut self,
+        inside: &Inside,
+        before: &Before,
+        key: OwnKey,
+        known: Vec<(usize, u64)>,
+    ) -> Option<Expected> {
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        let file = self.task.openat(At::Cwd, key.key().text, flags, 0).ok()?;
+        let stat = answer(fs::fstat(file.host_fd()?)).ok()?;
+        if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::RegularFile {
+            return None;
+        }
+        let same = |&(part, count): &(usize, u64)| before.counts[part] == count;
+        let parts = if !known.is_empty() && known.iter().all(same) {
+            known
+        } else {
+            let asked = HostFs::questions();
+            let explanation = explain(&self.task, &Base::Root, &key)?;
+            let read_only = |part| matches!(part, Part::Host { writable: false, .. });
+            let parts = parts(inside, before, &Base::Root, &explanation)?;
+            let stays = HostFs::questions() == asked;
+            (stays && place_of(inside, &explanation).is_some_and(read_only)).then_some(parts)?
+        };
+        let id = HostId::of(&stat);
+        self.know(id, &file)?;
+        self.touched(id);
+        Some(Expected { key, file, id, parts })
+    }
+}
