@@ -429,7 +429,7 @@ impl Pages {
             return;
         }
         let at: Vec<u64> = new.iter().map(|page| page * PAGE).collect();
-        let read = memory::read_pages(caller.tid, &at).unwrap_or_default();
+        let read = memory::read_pieces(caller.tid, &at, PAGE as usize).unwrap_or_default();
         self.0.extend(new.into_iter().zip(read));
     }
 

@@ -12,7 +12,7 @@
 
 use super::{
     NUMBER,
-    sites::{self, BOTH, Place},
+    sites::{self, Place},
 };
 use crate::{
     cpu::Kept,
@@ -36,10 +36,8 @@ const MOST_OTHERS: u32 = 1000;
 
 /// What is to be done to a process.
 struct Plan {
-    /// Where the instruction is that made the call, and what makes calls.
-    behind: u64,
-    /// That instruction makes the call that was made: who jumped there may have made another one.
-    leads: bool,
+    /// Where the call begins, if its instructions make the one that was made: who jumped into them may have made another one.
+    first: Option<u64>,
     /// The image is there already, for another library.
     again: bool,
     /// The code whose calls are led there, and where stubs are.
@@ -74,7 +72,7 @@ impl Engine {
         let taken = std::fs::symlink_metadata(format!("/proc/{tid}/fd/{NUMBER}")).is_ok();
         let Some(inside) = &mut self.inside else { return Ok(None) };
         // A filter of its own knows nothing of the calls by which answers are found.
-        if !sites::is_alone(tid) || has_filters(tid) {
+        if !inside.alone.is(tid) {
             return Ok(None);
         }
         let areas = sites::areas(tid)?;
@@ -87,11 +85,11 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let leads = sites::is_call(tid, call.behind - BOTH) == Some(call.nr);
+        let first = sites::whole_call(tid, call.behind).filter(|(_, nr)| *nr == call.nr);
         let changes = inside.sites.changes(tid, library, room, again)?;
         self.still_waits(caller)?;
-        let (behind, library) = (call.behind, library.start..library.end);
-        Ok((changes.len() > 1).then_some(Plan { behind, leads, again, library, room, changes }))
+        let (first, library) = (first.map(|(at, _)| at), library.start..library.end);
+        Ok((changes.len() > 1).then_some(Plan { first, again, library, room, changes }))
     }
 
     /// # Errors
@@ -147,8 +145,9 @@ impl Engine {
             memory::write_code(tid, &pieces)
         });
         ptrace::set_signal_mask(tid, mask)?;
-        let first = plan.behind - BOTH;
-        if plan.leads && changed.is_ok() && plan.changes.iter().any(|(at, _)| *at == first) {
+        if let Some(first) = plan.first.filter(|_| changed.is_ok())
+            && plan.changes.iter().any(|(at, _)| *at == first)
+        {
             regs.rip = first;
         }
         Ok(regs)
@@ -251,10 +250,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// Whether a thread has filters beside the one of this process's making, and those that this process has itself.
-pub(super) fn has_filters(tid: u32) -> bool {
-    let own = kin::filters(std::process::id());
-    own.is_none_or(|own| kin::filters(tid) != Some(own + 1))
 }

@@ -19,7 +19,7 @@
 //! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or finds another socket there, says so, gets none any more, and makes his call again.
 
-use super::{Inside, MOST_COUNTED, enter::has_filters, laid::OwnKey, ready::Expected, sites};
+use super::{Inside, MOST_COUNTED, alone::Alone, laid::OwnKey, ready::Expected};
 use crate::{
     cookies::{HostId, of_thread},
     engine::{Cloexec, Engine},
@@ -181,7 +181,7 @@ impl Hands {
     /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
     fn put(
         &mut self,
-        (listener, table): (&Listener, &mut Table),
+        (listener, table, alone): (&Listener, &mut Table, &Alone),
         call: &Notification,
         fd: BorrowedFd<'_>,
     ) -> Option<u64> {
@@ -195,7 +195,7 @@ impl Hands {
                 sockets.retain(|&tid, _| !kin::is_ending(tid));
             }
             let room = sockets.len() < MOST;
-            let new = room.then(|| new_socket(listener, call, &self.unseen).ok()).flatten();
+            let new = room.then(|| new_socket(listener, call, &self.unseen, alone).ok()).flatten();
             got.times = 0;
             let Some(new) = new else {
                 got.next = got.next.saturating_mul(2);
@@ -244,13 +244,15 @@ fn got(all: &mut HashMap<u32, Got>, tid: u32) -> &mut Got {
 ///
 /// - `EBADF`: it may have no descriptor of that number; or it has given the number to something else, or is not alone.
 /// - `EMFILE`, `ENFILE`: no descriptor is left.
-fn new_socket(listener: &Listener, call: &Notification, unseen: &Unseen) -> Result<Socket> {
+fn new_socket(
+    listener: &Listener,
+    call: &Notification,
+    unseen: &Unseen,
+    alone: &Alone,
+) -> Result<Socket> {
     let number = TAKES.cast_unsigned();
-    let own = unseen.is_free(call.tid, number)
-        && sites::is_alone(call.tid)
-        // Who has calls looked at by a filter of its own would be asked about one that it does not make itself.
-        && !has_filters(call.tid);
-    if !own {
+    // Who has calls looked at by a filter of its own would be asked about one that it does not make itself.
+    if !(unseen.is_free(call.tid, number) && alone.is(call.tid)) {
         return Err(pathwalk::Errno::EBADF);
     }
     let made = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -363,8 +365,8 @@ impl Engine {
             return None;
         }
         let expected = std::mem::take(&mut inside.expected);
-        let Inside { hands, table, .. } = inside;
-        let ino = hands.put((&self.listener, table), call, fd)?;
+        let Inside { hands, table, alone, .. } = inside;
+        let ino = hands.put((&self.listener, table, alone), call, fd)?;
         hands.put_ready(table, call.tid, expected);
         Some(take_by(ino, call.nr, cloexec == Cloexec::Yes))
     }

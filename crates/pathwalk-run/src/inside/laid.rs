@@ -1,6 +1,6 @@
 //! What is laid down of a call that was answered.
 
-use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question, sites};
+use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question};
 use crate::{
     answer,
     cookies::Known,
@@ -168,7 +168,7 @@ impl Engine {
         let path = format!("/proc/{}/fd/{}", call.tid, NUMBER);
         if Inside::is_in(call)
             && std::fs::symlink_metadata(path).is_err()
-            && sites::is_alone(call.tid)
+            && inside.alone.has_no_other(call.tid)
         {
             let _ = self.listener.add_fd_at(caller.id, inside.news.as_fd(), NUMBER);
         }

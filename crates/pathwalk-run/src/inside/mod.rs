@@ -29,6 +29,8 @@
 
 mod enter;
 
+mod alone;
+
 mod ahead;
 
 mod directory;
@@ -53,6 +55,7 @@ use crate::{
     unseen::Unseen,
 };
 use ahead::Ahead;
+use alone::Alone;
 use directory::Goers;
 use hands::Hands;
 pub(crate) use hands::InFlight;
@@ -123,6 +126,7 @@ pub(crate) struct Inside {
     /// Programs of which a process made so many: others of the same find answers from the first call on.
     callers: HashSet<HostId>,
     sites: Sites,
+    alone: Alone,
     /// Inode numbers of files that the program has had open; none where they are too many to be known.
     touched: Option<HashSet<u64>>,
     /// The keys by which attributes of writable files were laid down, by their inode numbers.
@@ -218,6 +222,7 @@ impl Inside {
             calls: HashMap::new(),
             callers: HashSet::new(),
             sites: Sites::default(),
+            alone: Alone::default(),
             touched: Some(HashSet::new()),
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
@@ -349,6 +354,7 @@ impl Inside {
 
     /// A thread runs another program, as this process.
     fn runs_another(&mut self, tid: u32) {
+        self.alone.runs_another(tid);
         self.calls.retain(|(other, _), _| *other != tid);
         self.goers.runs_another(tid);
         self.hands.runs_another(&mut self.table, tid);
@@ -497,6 +503,7 @@ impl Engine {
     pub(crate) fn finds_no_more(&mut self, caller: &Caller) -> Result<()> {
         let tid = caller.tid;
         let Some(inside) = &mut self.inside else { return Ok(()) };
+        inside.alone.is_filtered();
         // Nor what other threads of the process make.
         inside.hands.forget();
         let areas = match sites::areas(tid) {

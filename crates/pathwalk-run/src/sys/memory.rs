@@ -43,23 +43,24 @@ pub(crate) fn read(tid: u32, address: u64, buf: &mut [u8]) -> Result<usize> {
     checked(read as i64).map(|read| read as usize)
 }
 
-/// Reads pages of a thread's memory by their addresses, all at once: as many as there are, up to the first that is not.
+/// Reads pieces of one length of a thread's memory by their addresses, all at once: as many as there are, up to the first that is not
+/// all there. One call reads no more than 1,024.
 ///
 /// # Errors
 ///
 /// - `EFAULT`: there is none at the first address.
 /// - `ESRCH`: the thread is gone.
-pub(crate) fn read_pages(tid: u32, pages: &[u64]) -> Result<Vec<Vec<u8>>> {
-    let mut bytes = vec![0; pages.len() * PAGE as usize];
+pub(crate) fn read_pieces(tid: u32, addresses: &[u64], len: usize) -> Result<Vec<Vec<u8>>> {
+    let mut bytes = vec![0; addresses.len() * len];
     let local = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    let piece = |&at: &u64| iovec { iov_base: at as *mut c_void, iov_len: PAGE as usize };
-    let pieces: Vec<_> = pages.iter().map(piece).collect();
+    let piece = |&at: &u64| iovec { iov_base: at as *mut c_void, iov_len: len };
+    let pieces: Vec<_> = addresses.iter().map(piece).collect();
     let (pieces_ptr, count) = (pieces.as_ptr(), pieces.len() as u64);
     // SAFETY: the kernel writes to `bytes` alone; the other addresses are another process's.
     let read =
         unsafe { libc::process_vm_readv(tid as i32, &raw const local, 1, pieces_ptr, count, 0) };
     let read = checked(read as i64)? as usize;
-    Ok(bytes[..read].chunks_exact(PAGE as usize).map(Into::into).collect())
+    Ok(bytes[..read].chunks_exact(len).map(Into::into).collect())
 }
 
 /// Writes to a thread's memory, all of it.
