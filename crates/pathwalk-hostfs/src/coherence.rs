@@ -2,7 +2,7 @@
 
 use crate::{
     hostfs::Shared,
-    node::{Ident, Node},
+    node::{Ident, Node, ROOT},
     reach::show,
     watch::{Believed, Watches, each},
 };
@@ -17,6 +17,9 @@ use std::{
 
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
+
+/// Where the root was asked about so often, it is watched, and the directory that it lies in; where that fails, at twice as often.
+pub(crate) const OFTEN: u64 = 4;
 
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
@@ -289,29 +292,63 @@ impl Shared {
         if let Some(watches) = self.believed() {
             watches.drain(&self.host);
             let knows = |(dir, name): (u64, Box<[u8]>)| watches.knows(dir, &name, Some(&node));
-            if watches.tells_about(&node) && node.last_name().is_some_and(knows) {
+            // The root is held: it is what it is by whatever name.
+            let is_it = || node.id == ROOT || node.last_name().is_some_and(knows);
+            if watches.tells_about(&node) && is_it() {
                 return Ok(());
             }
         }
         let itself = self.watched_itself(&node);
-        if let Some(open) = node.who_has_it_open(false) {
-            self.refresh(inode, open.fd())?;
+        let attr = if let Some(open) = node.who_has_it_open(false) {
+            self.refresh(inode, open.fd())?
         } else {
             let turn = node.turn();
-            show(&node, inode, turn, &self.look_at(&node)?);
+            let attr = self.look_at(&node)?;
+            show(&node, inode, turn, &attr);
+            attr
+        };
+        // Of what is removed nothing is told.
+        if attr.nlink > 0 {
+            self.is_fresh(&node, itself);
         }
-        self.is_fresh(&node, itself);
         Ok(())
     }
 
     /// The version of a directory that is watched itself; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed().filter(|_| node.is_directory())?;
-        if self.watches_found() {
+        let root = node.id == ROOT;
+        if root && !self.hears_of_root(watches, node.turns()) {
+            return None;
+        }
+        if root || self.watches_found() {
             // Where it cannot be, it is asked about each time.
             return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
         }
         watches.version(node.id)
+    }
+
+    /// Whether it is told from now on that the root is removed, or moved, as it was asked about so often. What is mounted on the host has
+    /// its name elsewhere.
+    fn hears_of_root(&self, watches: &Watches, turns: u64) -> bool {
+        // Relaxed: of two who ask at once both may try.
+        if turns < self.hears_after.load(Relaxed) {
+            return false;
+        }
+        let above = || {
+            let root = self.root.as_fd();
+            let above = self.host.above(root)?;
+            let [here, there] = [root, above.as_fd()].map(|fd| self.host.statx(fd, b""));
+            let (here, there) = (here?, there?);
+            let mounted = here.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+            if mounted { Err(Errno::EXDEV) } else { Ok((above, Ident::of(&there))) }
+        };
+        let hears = watches.watch_above(&self.host, above);
+        if hears.is_err() {
+            // It may not be read, or what it is on is mounted: so it is mostly for ever.
+            self.hears_after.store(2 * turns, Relaxed);
+        }
+        hears.unwrap_or(false)
     }
 
     /// The attributes of a directory were told that had this version.

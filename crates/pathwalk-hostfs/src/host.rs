@@ -581,6 +581,26 @@ impl Host {
         self.call(|| inotify::add_watch(&news.queue, by_number(held), what))
     }
 
+    /// Watches the directory that a held one lies in, for that to be removed or moved.
+    ///
+    /// # Errors
+    ///
+    /// - `EACCES`: who may not read it is told nothing.
+    pub(crate) fn add_watch_above(&self, news: &News, above: BorrowedFd<'_>) -> Result<i32> {
+        let what = inotify::WatchFlags::DELETE
+            | inotify::WatchFlags::MOVE
+            | inotify::WatchFlags::ONLYDIR
+            // It may be watched already, as a directory of its own that is mounted below.
+            | inotify::WatchFlags::MASK_ADD;
+        self.call(|| inotify::add_watch(&news.queue, by_number(above), what))
+    }
+
+    /// The directory that a held one lies in.
+    pub(crate) fn above(&self, held: BorrowedFd<'_>) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.call(|| fs::openat(held, "..", flags, Mode::empty()))
+    }
+
     pub(crate) fn remove_watch(&self, news: &News, number: i32) {
         // It went with its directory otherwise.
         let _ = self.call(|| inotify::remove_watch(&news.queue, number));

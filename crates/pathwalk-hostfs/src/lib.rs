@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Invariant: nothing outside the directory is ever reached, whatever another process does to it meanwhile. Every call is
-//! relative to a descriptor that was come to from the root by names that were not symlinks, and follows none itself.
+//! relative to a descriptor that was come to from the root by names that were not symlinks, and follows none itself. The directory that the
+//! root lies in is watched, where others change the tree, for the root to be removed or moved; nothing that is in it is asked about.
 //!
 //! Linux: what `fs/fuse` is to a passthrough server, or `fs/overlayfs` to its only layer.
 

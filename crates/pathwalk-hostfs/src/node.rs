@@ -103,6 +103,11 @@ impl Node {
         state.turns
     }
 
+    /// How often that was.
+    pub(crate) fn turns(&self) -> u64 {
+        self.state.lock().turns
+    }
+
     /// See [`State::unnoted`].
     pub(crate) fn unnoted(&self) -> Option<Timespec> {
         self.state.lock().unnoted

@@ -20,7 +20,7 @@
 use crate::{
     clock::Clock,
     host::{Event, Host, News, What},
-    node::Node,
+    node::{Ident, Node, ROOT},
 };
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     mem::replace,
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
@@ -71,6 +71,14 @@ struct Table {
     /// How many names are known.
     names: usize,
     ways: Ways,
+    above: Option<Above>,
+}
+
+/// The directory that the root lies in. It tells that the root is removed or moved.
+#[derive(Debug)]
+struct Above {
+    number: i32,
+    ident: Ident,
 }
 
 /// Ways that were looked up name by name, and where they led while nothing was heard.
@@ -213,7 +221,8 @@ impl Watches {
     /// - `ENOENT`, `EACCES`: there is no /proc.
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
         let (dirs, ways) = (Clock::new(most), Ways::default());
-        let table = Table { dirs, by_number: HashMap::new(), heard: 0, ends: 0, names: 0, ways };
+        let by_number = HashMap::new();
+        let table = Table { dirs, by_number, heard: 0, ends: 0, names: 0, ways, above: None };
         Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
     }
 
@@ -250,6 +259,30 @@ impl Watches {
         }
         let contents = self.believed == Believed::All;
         self.enter(host, dir, || host.add_watch(&self.news, held, contents).ok())
+    }
+
+    /// Whether it is told from now on that the root is removed or moved; `above` finds where it lies, and is asked twice, as it may be moved
+    /// meanwhile.
+    pub(crate) fn watch_above(
+        &self,
+        host: &Host,
+        above: impl Fn() -> Result<(OwnedFd, Ident)>,
+    ) -> Result<bool> {
+        let (held, ident) = above()?;
+        let known = self.table.lock().above.as_ref().is_some_and(|above| above.ident == ident);
+        if !known {
+            let number = host.add_watch_above(&self.news, held.as_fd())?;
+            let mut table = self.table.lock();
+            let before = table.above.replace(Above { number, ident });
+            let before = before.map(|before| before.number);
+            if let Some(before) = before.filter(|&before| before != number)
+                && !table.by_number.contains_key(&before)
+            {
+                host.remove_watch(&self.news, before);
+            }
+        }
+        let (_, again) = above()?;
+        Ok(again == ident)
     }
 
     /// Enters a directory under the number that the host gives its watch. The table is not locked while the host is asked: a directory
@@ -347,6 +380,20 @@ impl Watches {
 }
 
 impl Table {
+    /// Something happened in the directory that the root lies in.
+    fn note_above(&mut self, event: &Event<'_>) {
+        if self.above.as_ref().is_none_or(|above| above.number != event.number) {
+            return;
+        }
+        if event.what == What::Ends {
+            self.above = None;
+        }
+        self.heard += 1;
+        if let Some(root) = self.dirs.get(ROOT) {
+            root.touch();
+        }
+    }
+
     /// Notes that a directory is watched under that number, and gives its version.
     fn enter(&mut self, host: &Host, news: &News, dir: u64, number: i32) -> u64 {
         if let Some(known) = self.dirs.get(dir)
@@ -408,6 +455,7 @@ impl Table {
             What::Mounted => return self.forget_all(false),
             What::Ends | What::Else => {}
         }
+        self.note_above(event);
         let Some(&id) = self.by_number.get(&event.number) else { return };
         self.heard += 1;
         if event.what == What::Ends {
@@ -433,6 +481,9 @@ impl Table {
         // A later node of the same directory may have its number.
         if self.by_number.get(&gone.number) == Some(&node) {
             self.by_number.remove(&gone.number);
+            if self.above.as_ref().is_some_and(|above| above.number == gone.number) {
+                self.above = None;
+            }
             self.ends += 1;
             host.remove_watch(news, gone.number);
         }
@@ -446,6 +497,9 @@ impl Table {
             dir.touch();
             dir.known.clear();
             dir.unsure |= lost;
+        }
+        if lost {
+            self.above = None;
         }
     }
 }

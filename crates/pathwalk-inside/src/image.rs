@@ -33,7 +33,7 @@ use core::{
     sync::atomic::AtomicU64,
 };
 use layout::{
-    AS_THE_HOST, BASE, FSTAT, Found, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT,
+    AS_THE_HOST, BASE, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT,
     NEWS, NO_NEWS, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
     is_closed, ready_for, shape_of,
 };
@@ -166,6 +166,9 @@ fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
     if nr == GETDENTS64 {
         return list(table, args);
     }
+    if nr == GETCWD {
+        return path_of_current_directory(table, args[0], args[1]);
+    }
     let shape = shape_of(nr)?;
     let mut text = [0; MOST_TEXT];
     let text = copy_path(args[shape.path], &mut text)?;
@@ -247,6 +250,16 @@ fn list(table: &[AtomicU64], args: [u64; 6]) -> Option<i64> {
     let base = descriptor(fd as u32 as u64)?;
     let given = find(table, &Key { nr: GETDENTS64, args: [0, 0], base, text: b"" })?;
     given.holds().then(|| syscall(GETDENTS64.into(), [fd, to, len, MARK, 0, 0]))
+}
+
+/// Where there is no room for it, that is not said here.
+fn path_of_current_directory(table: &[AtomicU64], to: u64, room: u64) -> Option<i64> {
+    let base = current_directory()?;
+    let path = find(table, &Key { nr: GETCWD, args: [0, 0], base, text: b"" })?;
+    if path.len() as u64 > room {
+        return None;
+    }
+    hand_out(path, to)
 }
 
 /// The descriptor that the answer of a call says is there. Where it is not, the supervisor is told, and the call is made again: it gives it

@@ -136,6 +136,8 @@ pub const FSTAT: u32 = 5;
 pub const LSTAT: u32 = 6;
 /// The number of `access`.
 pub const ACCESS: u32 = 21;
+/// The number of `getcwd`. Found by the directory alone.
+pub const GETCWD: u32 = 79;
 /// The number of `readlink`.
 pub const READLINK: u32 = 89;
 /// The number of `getdents64`. Found by the directory alone: the process lists it itself.
@@ -154,8 +156,8 @@ pub const STATX: u32 = 332;
 pub const FACCESSAT2: u32 = 439;
 
 /// The calls that are made by way of the image.
-pub const CALLS: [u32; 13] = [
-    OPEN, STAT, FSTAT, LSTAT, ACCESS, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
+pub const CALLS: [u32; 14] = [
+    OPEN, STAT, FSTAT, LSTAT, ACCESS, GETCWD, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
     FACCESSAT, STATX, FACCESSAT2,
 ];
 
@@ -265,6 +267,13 @@ impl<'t> Found<'t> {
     pub(crate) fn written(self) -> impl Iterator<Item = u64> + 't {
         let first = HEAD + self.text.div_ceil(8);
         (0..self.len().div_ceil(8)).map(move |index| self.word(first + index))
+    }
+
+    /// The parts of the tree that it hangs on, and how often something had been changed there before it was found.
+    pub(crate) fn parts(self) -> impl Iterator<Item = (usize, u64)> + 't {
+        let parts = self.word(7).to_le_bytes().into_iter().take(MOST_PARTS).enumerate();
+        let there = parts.filter(|(_, part)| *part != NO_PART);
+        there.map(move |(index, part)| (part.into(), self.word(8 + index)))
     }
 
     /// Whether it hangs on anything that the host does.

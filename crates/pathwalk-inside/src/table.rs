@@ -57,6 +57,9 @@ pub struct Table {
     turn: u32,
 }
 
+/// What an answer writes, and the parts of the tree that it hangs on with what had been changed there.
+pub type Written = (Vec<u8>, Vec<(usize, u64)>);
+
 /// The counts, for who changes something.
 #[derive(Clone, Debug)]
 pub struct Counts(Arc<Shared>);
@@ -137,6 +140,14 @@ impl Table {
     /// Whether the answer of a call is there and holds.
     pub fn has(&self, key: &Key<'_>) -> bool {
         find(self.words(), key).is_some_and(|found| found.holds())
+    }
+
+    /// What the answer of a call writes, and the parts that it hangs on, if it is there and holds.
+    pub fn get(&self, key: &Key<'_>) -> Option<Written> {
+        let found = find(self.words(), key)?;
+        let bytes = found.written().flat_map(u64::to_le_bytes).take(found.len()).collect();
+        let parts = found.parts().collect();
+        found.holds().then_some((bytes, parts))
     }
 
     /// Lays down what a call answers; not what is longer than is found.
@@ -273,10 +284,11 @@ mod tests {
             Key { nr: NEWFSTATAT, ..key(b"/a/link") },
         ];
         assert!(others.iter().all(|key| read(&table, key).is_none()));
+        assert_eq!(table.get(&key(b"/a/link")), Some((body.to_vec(), parts.to_vec())));
         counts.count(4);
         assert!(table.has(&key(b"/a/link")));
         counts.count(5);
-        assert!(!table.has(&key(b"/a/link")));
+        assert!(!table.has(&key(b"/a/link")) && table.get(&key(b"/a/link")).is_none());
         // Found before the change, and laid down after it.
         table.put(&key(b"/a/link"), &Answer { result: 17, written: body, parts: &parts });
         assert!(!table.has(&key(b"/a/link")));

@@ -186,7 +186,7 @@ except BlockingIOError: print('nothing')
 }
 
 /// How many calls of a name reached the supervisor, by what `--stats` says.
-fn calls(stats: &str, name: &str) -> u64 {
+pub(crate) fn calls(stats: &str, name: &str) -> u64 {
     calls_if_any(stats, name).unwrap_or_else(|| panic!("no {name} in {stats}"))
 }
 
@@ -197,7 +197,7 @@ fn calls_if_any(stats: &str, name: &str) -> Option<u64> {
 
 /// Whether as few calls reach the supervisor as are to: what somebody else does on the host meanwhile has them asked again, so it may be tried
 /// more than once.
-fn are_few(what: &str, few: impl Fn() -> (u64, u64)) {
+pub(crate) fn are_few(what: &str, few: impl Fn() -> (u64, u64)) {
     let mut tried = Vec::new();
     for _ in 0..6 {
         let (heard, less_than) = few();

@@ -31,6 +31,8 @@ mod inside;
 
 mod ready;
 
+mod place;
+
 mod watches;
 
 mod readme;

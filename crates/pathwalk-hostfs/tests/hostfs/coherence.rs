@@ -12,7 +12,10 @@ use std::{
     env,
     fmt::Debug,
     fs,
-    os::unix::fs::{MetadataExt, symlink},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, symlink},
+    },
     process::Command,
     time::Instant,
 };
@@ -570,4 +573,59 @@ fn a_file_that_others_moved_may_be_read_by_whom_they_let() {
         elsewhere(ground, "mv a/b/c/moved a/b/c/file; chmod 600 a/b/c/file");
         assert_eq!(often(|| may("/a/b/c/file")), Err(Errno::EACCES));
     });
+}
+
+/// The root has no name in the tree: of what becomes of it the directory tells that it lies in.
+#[test]
+fn the_root_is_told_about_as_others_make_it() {
+    let check = |ground: &Ground, believes: bool| {
+        let task = &ground.task;
+        let held = fs::File::open(ground.host("")).unwrap();
+        let native = || {
+            let stat = held.metadata().unwrap();
+            (u64::from(stat.mode()), stat.nlink(), stat.size(), stat.mtime(), stat.ctime_nsec())
+        };
+        let told = || {
+            often(|| {
+                let stat = task.stat("/").unwrap();
+                let mode = u64::from(stat.st_mode);
+                let times = (stat.st_mtime, i64::try_from(stat.st_ctime_nsec).unwrap());
+                (mode, stat.st_nlink, stat.st_size as u64, times.0, times.1)
+            })
+        };
+        let here = ground.host("").display().to_string();
+        let here = here.trim_end_matches('/');
+        let away = format!("{here}.away");
+        let turn = [
+            "chmod 711 .".to_owned(),
+            "mkdir new".to_owned(),
+            "rmdir new; touch -d @1000000000 .".to_owned(),
+            format!("mv {here} {away}"),
+            format!("chmod 755 {away}; touch {away}/file"),
+            format!("mv {away} {here}; rm {here}/file"),
+            format!("mkdir {away}; mv {here} {away}/below"),
+            format!("mv {away}/below {here}; rmdir {away}"),
+        ];
+        for change in turn.iter().cycle().take(3 * turn.len()) {
+            assert_eq!(told(), native());
+            let mut other = Command::new("sh");
+            other.args(["-ec", change]).current_dir(format!("/proc/self/fd/{}", held.as_raw_fd()));
+            assert!(other.status().unwrap().success(), "{change}");
+            assert_eq!(told(), native(), "{change}");
+        }
+        // Nobody asks what is believed.
+        let before = HostFs::questions();
+        told();
+        assert!(HostFs::questions() == before || !believes);
+        elsewhere(ground, "rm -r *");
+        assert_eq!(told(), native());
+        assert!(Command::new("rmdir").arg(here).status().unwrap().success());
+        assert_eq!(told(), native());
+        assert_eq!(native().1, 0);
+        fs::create_dir(here).unwrap();
+        assert_eq!(told(), native());
+    };
+    check(&ground(Coherence::Watched), true);
+    check(&ground(Coherence::Strict), false);
+    check(&unwatched(), false);
 }

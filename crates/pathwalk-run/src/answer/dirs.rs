@@ -3,7 +3,7 @@
 use super::{layout, open_file};
 use crate::{
     cookies::Known,
-    engine::{Caller, Descriptor, Engine, Reply},
+    engine::{Base, Caller, Descriptor, Engine, Reply},
     sys::answer,
 };
 use pathwalk::{
@@ -11,7 +11,10 @@ use pathwalk::{
     abi::{AT_FDCWD, PATH_MAX},
 };
 use rustix::fs::{self, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
 
 /// More than that nobody is told at once.
 const LISTED_AT_ONCE: usize = 1 << 18;
@@ -83,6 +86,7 @@ fn not_ours(fd: &OwnedFd) -> Result<Errno> {
 
 pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let cwd = engine.cwd(caller)?;
+    caller.base.replace(Some((Base::Dir(Arc::clone(&cwd)), None)));
     let mut path = vec![0; PATH_MAX];
     let at = At::Dir(&cwd.file);
     match engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path) {

@@ -13,8 +13,8 @@ use pathwalk::{
     explain::{ExplainHow, Explanation},
 };
 use pathwalk_inside::{
-    AS_THE_HOST, Answer, FSTAT, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN, OPENAT,
-    READLINK, READLINKAT, STAT, STATX, shape_of,
+    AS_THE_HOST, Answer, FSTAT, GETCWD, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN,
+    OPENAT, READLINK, READLINKAT, STAT, STATX, shape_of,
 };
 use std::os::fd::AsFd;
 
@@ -150,6 +150,8 @@ impl Engine {
         let Some(mut inside) = self.inside.take() else { return };
         if by_descriptor(call, caller) {
             self.lay_down_descriptor(&mut inside, before, call, caller, answered);
+        } else if call.nr == GETCWD {
+            self.lay_down_cwd(&mut inside, before, call, caller, answered);
         } else if let Some(key) = key_of(call, caller) {
             if answered == 0 {
                 inside.goes(caller, &key.key());
@@ -206,6 +208,39 @@ impl Engine {
         inside.table.put(&key.key(), &answer);
         if let Some(question) = question {
             self.look_ahead(inside, &question);
+        }
+    }
+
+    /// The path of the current directory, where it was asked what that path leads to, and is believed, and it is this directory: it stays
+    /// so as long as that does. Nothing is asked here: what somebody else moved would be lost by that.
+    fn lay_down_cwd(
+        &self,
+        inside: &mut Inside,
+        before: &Before,
+        call: &Notification,
+        caller: &Caller,
+        answered: i64,
+    ) {
+        let base = caller.base.borrow();
+        let Some((Base::Dir(known), _)) = &*base else { return };
+        let written = caller.written.take();
+        let Some(path) = written.strip_suffix(b"\0").filter(|path| path.starts_with(b"/")) else {
+            return;
+        };
+        let base = [known.id.dev(), known.id.ino()];
+        let key = Key { nr: GETCWD, args: [0, 0], base, text: b"" };
+        if inside.table.has(&key) {
+            return self.give_news_again(inside, call, caller);
+        }
+        let asked = |nr| Key { nr, args: [0, 0], base: [0, 0], text: path };
+        let there = [NEWFSTATAT, STAT].into_iter().find_map(|nr| inside.table.get(&asked(nr)));
+        let Some((stat, mut parts)) = there else { return };
+        let Ok(here) = self.task.fstat(&known.file) else { return };
+        if HostFs::questions() == before.questions
+            && stat.get(..16) == Some(&attributes_of(&here)[..16])
+        {
+            parts.push((KNOWN, before.counts[KNOWN]));
+            inside.table.put(&key, &Answer { result: answered, written: &written, parts: &parts });
         }
     }
 
