@@ -18,9 +18,6 @@ use std::{
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
 
-/// Where the root was asked about so often, it is watched, and the directory that it lies in; where that fails, at twice as often.
-pub(crate) const OFTEN: u64 = 4;
-
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
 
@@ -331,10 +328,6 @@ impl Shared {
     /// Whether it is told from now on that the root is removed, or moved, as it was asked about so often. What is mounted on the host has
     /// its name elsewhere.
     fn hears_of_root(&self, watches: &Watches, turns: u64) -> bool {
-        // Relaxed: of two who ask at once both may try.
-        if turns < self.hears_after.load(Relaxed) {
-            return false;
-        }
         let above = || {
             let root = self.root.as_fd();
             let above = self.host.above(root)?;
@@ -343,12 +336,7 @@ impl Shared {
             let mounted = here.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
             if mounted { Err(Errno::EXDEV) } else { Ok((above, Ident::of(&there))) }
         };
-        let hears = watches.watch_above(&self.host, above);
-        if hears.is_err() {
-            // It may not be read, or what it is on is mounted: so it is mostly for ever.
-            self.hears_after.store(2 * turns, Relaxed);
-        }
-        hears.unwrap_or(false)
+        watches.watch_above(&self.host, turns, above)
     }
 
     /// The attributes of a directory were told that had this version.

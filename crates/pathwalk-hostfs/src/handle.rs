@@ -71,8 +71,9 @@ impl HostFile {
             FileType::CharDevice | FileType::BlockDevice => {
                 fs.reopen(held.as_fd(), told | nonblock)
             }
-            FileType::Regular => match fs.reopen(held.as_fd(), told) {
-                Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told),
+            // Who leased it is waited for, or not.
+            FileType::Regular => match fs.reopen(held.as_fd(), told | nonblock) {
+                Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told | nonblock),
                 answer => answer,
             },
             _ => fs.reopen(held.as_fd(), told),

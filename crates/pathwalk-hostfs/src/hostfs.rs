@@ -3,7 +3,6 @@
 use crate::{
     attr::attr_of,
     clock::Clock,
-    coherence::OFTEN,
     handle::{HostFile, Opened},
     host::{Host, is_believed, questions},
     identity::{Identities, Kept, OWN_PREFIX},
@@ -34,7 +33,7 @@ use std::{
     ptr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
 };
 
@@ -61,8 +60,6 @@ pub(crate) struct Shared {
     /// How often it was asked for that before there was any.
     pub(crate) tries: AtomicU32,
     pub(crate) asked: Asked,
-    /// Where the root was asked about so often it is tried to hear of its end.
-    pub(crate) hears_after: AtomicU64,
     source: Vec<u8>,
     features: Features,
     blksize: u32,
@@ -131,7 +128,6 @@ impl HostFs {
             watches,
             tries: AtomicU32::new(0),
             asked: Asked::new(),
-            hears_after: AtomicU64::new(OFTEN),
             source,
             features,
             blksize: stat.stx_blksize,

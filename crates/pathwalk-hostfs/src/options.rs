@@ -20,7 +20,8 @@ pub enum Coherence {
     /// is written through memory maps, not what other machines do on a network file system, of a file that they give one
     /// more name neither that it has one nor what they do by it, and not that they read a file or set the time of its last reading
     /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
-    /// this process's mount namespace. Names that nobody touched
+    /// this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
+    /// little happens there; else it is asked about each time. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
     Watched,

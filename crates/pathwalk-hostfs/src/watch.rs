@@ -31,6 +31,7 @@ use std::{
     mem::replace,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
 };
 
 /// Where more names are known, of all directories, all are forgotten.
@@ -38,6 +39,9 @@ const MOST: usize = 1 << 16;
 
 /// Of a name so many spellings are known.
 const MOST_SPELLINGS: usize = 8;
+
+/// Where the root was asked about so often, the directory that it lies in is watched.
+const OFTEN_ASKED: u64 = 4;
 
 /// So often it is tried to watch a directory while others' watches are taken away.
 const MOST_TRIES: u32 = 8;
@@ -72,6 +76,8 @@ struct Table {
     names: usize,
     ways: Ways,
     above: Option<Above>,
+    /// Where the root was asked about so often, the directory that it lies in is watched.
+    above_after: u64,
 }
 
 /// The directory that the root lies in. It tells that the root is removed or moved.
@@ -79,14 +85,23 @@ struct Table {
 struct Above {
     number: i32,
     ident: Ident,
+    /// How often the root had been asked about when it was looked last whether it lies there.
+    asked: u64,
+    /// So often it told of something since then, which was mostly something else.
+    told: u32,
+    since: Instant,
 }
+
+/// Where the directory that the root lies in told of more in such a time it is watched no more.
+const MOST_TOLD: u32 = 8;
+const TIME: Duration = Duration::from_secs(1);
 
 /// Ways that were looked up name by name, and where they led while nothing was heard.
 #[derive(Debug)]
 struct Ways {
     hasher: RandomState,
-    /// By a hash of where it begins and of its names: of two that share one the later.
-    slots: Box<[Option<Way>]>,
+    /// By a hash of where it begins and of its names: of two that share one the later. There are few while few are taken.
+    slots: Vec<Option<Way>>,
 }
 
 #[derive(Debug)]
@@ -97,18 +112,39 @@ struct Way {
     leads: Option<u64>,
 }
 
-/// So many ways are kept.
+/// So many ways are kept at first, and in the end.
+const FIRST_WAYS: usize = 1 << 8;
 const WAYS: usize = 1 << 12;
 
 impl Ways {
-    fn slot(&mut self, dir: u64, path: &[u8]) -> &mut Option<Way> {
-        &mut self.slots[self.hasher.hash_one((dir, path)) as usize % WAYS]
+    fn slot(&mut self, dir: u64, path: &[u8]) -> Option<&mut Option<Way>> {
+        let at = (self.hasher.hash_one((dir, path)) as usize).checked_rem(self.slots.len())?;
+        self.slots.get_mut(at)
+    }
+
+    /// Where a way leads by now, if it is kept.
+    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<Option<u64>> {
+        let way = self.slot(dir, path)?.as_ref()?;
+        ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way.leads)
+    }
+
+    /// Keeps a way. Where that has the place of another one that is still good, there are more places from then on.
+    fn put(&mut self, way: Way) {
+        let taken = self.slot(way.dir, &way.path).and_then(|slot| slot.as_ref());
+        let crowded = taken.is_some_and(|taken| taken.heard == way.heard && taken.path != way.path);
+        let len = self.slots.len();
+        if len == 0 || crowded && len < WAYS {
+            self.slots = (0..(4 * len).max(FIRST_WAYS)).map(|_| None).collect();
+        }
+        if let Some(slot) = self.slot(way.dir, &way.path) {
+            *slot = Some(way);
+        }
     }
 }
 
 impl Default for Ways {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), slots: (0..WAYS).map(|_| None).collect() }
+        Self { hasher: RandomState::new(), slots: Vec::new() }
     }
 }
 
@@ -222,7 +258,9 @@ impl Watches {
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
         let (dirs, ways) = (Clock::new(most), Ways::default());
         let by_number = HashMap::new();
-        let table = Table { dirs, by_number, heard: 0, ends: 0, names: 0, ways, above: None };
+        let (above, above_after) = (None, OFTEN_ASKED);
+        let table =
+            Table { dirs, by_number, heard: 0, ends: 0, names: 0, ways, above, above_after };
         Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
     }
 
@@ -261,24 +299,43 @@ impl Watches {
         self.enter(host, dir, || host.add_watch(&self.news, held, contents).ok())
     }
 
-    /// Whether it is told from now on that the root is removed or moved; `above` finds where it lies, and is asked twice, as it may be moved
-    /// meanwhile.
+    /// Whether it is told from now on that the root is removed or moved, which was asked about so often; `above` finds where it lies, and is
+    /// asked twice, as it may be moved meanwhile.
     pub(crate) fn watch_above(
         &self,
         host: &Host,
+        asked: u64,
+        above: impl Fn() -> Result<(OwnedFd, Ident)>,
+    ) -> bool {
+        if asked < self.table.lock().above_after {
+            return false;
+        }
+        let watched = self.try_to_watch_above(host, asked, above);
+        if watched.is_err() {
+            // It may not be read, or what it is on is mounted: so it is mostly for ever.
+            self.table.lock().above_after = 2 * asked;
+        }
+        watched.unwrap_or(false)
+    }
+
+    fn try_to_watch_above(
+        &self,
+        host: &Host,
+        asked: u64,
         above: impl Fn() -> Result<(OwnedFd, Ident)>,
     ) -> Result<bool> {
         let (held, ident) = above()?;
-        let known = self.table.lock().above.as_ref().is_some_and(|above| above.ident == ident);
-        if !known {
+        let is_it = |above: &&mut Above| above.ident == ident;
+        let mut table = self.table.lock();
+        let known = table.above.as_mut().filter(is_it).map(|above| above.asked = asked);
+        drop(table);
+        if known.is_none() {
             let number = host.add_watch_above(&self.news, held.as_fd())?;
             let mut table = self.table.lock();
-            let before = table.above.replace(Above { number, ident });
-            let before = before.map(|before| before.number);
-            if let Some(before) = before.filter(|&before| before != number)
-                && !table.by_number.contains_key(&before)
-            {
-                host.remove_watch(&self.news, before);
+            let new = Above { number, ident, asked, told: 0, since: Instant::now() };
+            let before = table.above.replace(new);
+            if let Some(before) = before.filter(|before| before.number != number) {
+                table.end_above(host, &self.news, &before);
             }
         }
         let (_, again) = above()?;
@@ -360,13 +417,11 @@ impl Watches {
         table.drain(host, &self.news);
         let &[path] = names else { return table.leads(dir, names) };
         let heard = table.heard;
-        if let Some(way) = table.ways.slot(dir, path)
-            && (way.dir, way.heard, &*way.path) == (dir, heard, path)
-        {
-            return Some(way.leads);
+        if let Some(leads) = table.ways.get(dir, path, heard) {
+            return Some(leads);
         }
         let leads = table.leads(dir, names)?;
-        *table.ways.slot(dir, path) = Some(Way { dir, path: path.into(), heard, leads });
+        table.ways.put(Way { dir, path: path.into(), heard, leads });
         Some(leads)
     }
 
@@ -380,17 +435,32 @@ impl Watches {
 }
 
 impl Table {
-    /// Something happened in the directory that the root lies in.
+    /// Something happened in the directory that the root lies in, or it is watched no more.
     fn note_above(&mut self, event: &Event<'_>) {
-        if self.above.as_ref().is_none_or(|above| above.number != event.number) {
+        let Some(above) = self.above.as_mut().filter(|above| above.number == event.number) else {
             return;
+        };
+        if above.told == 0 || above.since.elapsed() > TIME {
+            (above.told, above.since) = (0, Instant::now());
         }
+        above.told += 1;
         if event.what == What::Ends {
             self.above = None;
         }
+        self.touch_root();
+    }
+
+    fn touch_root(&mut self) {
         self.heard += 1;
         if let Some(root) = self.dirs.get(ROOT) {
             root.touch();
+        }
+    }
+
+    /// The directory that the root lay in, or lies in, is watched no more for that.
+    fn end_above(&mut self, host: &Host, news: &News, above: &Above) {
+        if !self.by_number.contains_key(&above.number) {
+            host.remove_watch(news, above.number);
         }
     }
 
@@ -447,6 +517,12 @@ impl Table {
         if host.events(news, &mut |event| self.note(&event)).is_err() {
             self.forget_all(true);
         }
+        // What others do there is no news of what is below, and would be heard of each time.
+        if let Some(above) = self.above.take_if(|above| above.told > MOST_TOLD) {
+            self.end_above(host, news, &above);
+            self.above_after = 2 * above.asked;
+            self.touch_root();
+        }
     }
 
     fn note(&mut self, event: &Event<'_>) {
@@ -481,8 +557,8 @@ impl Table {
         // A later node of the same directory may have its number.
         if self.by_number.get(&gone.number) == Some(&node) {
             self.by_number.remove(&gone.number);
-            if self.above.as_ref().is_some_and(|above| above.number == gone.number) {
-                self.above = None;
+            if self.above.take_if(|above| above.number == gone.number).is_some() {
+                self.touch_root();
             }
             self.ends += 1;
             host.remove_watch(news, gone.number);

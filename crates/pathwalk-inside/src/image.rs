@@ -293,18 +293,36 @@ fn taken(answer: u64) -> Option<i64> {
 fn ready(table: &[AtomicU64], key: &Key<'_>) -> Option<i64> {
     const O_CLOEXEC: u64 = 0o2_000_000;
     const MSG_PEEK: u64 = 0x2;
+    let socket = socket()?;
     let tid = syscall(SYS_GETTID, [0; 6]) as u32;
-    let args = [key.args[0], ready_for(socket()?, tid)];
+    let args = [key.args[0], ready_for(socket, tid)];
     let answer = find(table, &Key { args, ..*key })?;
     if answer.hangs_on_news() && is_there_news() {
         return None;
     }
     let number = answer.result().cast_unsigned();
-    // Nobody else takes what this thread has: so if it is the next it stays that, but for a signal's handler.
-    if !answer.holds() || message(&mut [], MSG_PEEK)?.number != number {
+    if !answer.holds() {
         return None;
     }
-    receive(number, key.args[0] & O_CLOEXEC != 0)
+    // Nobody else takes what this thread has; and no signal's handler opens anything meanwhile. So if it is the next it stays that.
+    without_signals(|| {
+        let next = message(&mut [], MSG_PEEK)?;
+        (next.number == number).then(|| receive(number, key.args[0] & O_CLOEXEC != 0))?
+    })
+}
+
+/// Does something while no signal is taken.
+fn without_signals<T>(does: impl FnOnce() -> Option<T>) -> Option<T> {
+    const SIG_SETMASK: u64 = 2;
+    let (all, mut before) = (u64::MAX, 0_u64);
+    let at = |set: *const u64| set.expose_provenance() as u64;
+    let keeps = [SIG_SETMASK, at(&raw const all), at(&raw mut before), 8, 0, 0];
+    if syscall(SYS_RT_SIGPROCMASK, keeps) != 0 {
+        return None;
+    }
+    let done = does();
+    syscall(SYS_RT_SIGPROCMASK, [SIG_SETMASK, at(&raw const before), 0, 8, 0, 0]);
+    done
 }
 
 /// The number of the socket that descriptors are taken from.

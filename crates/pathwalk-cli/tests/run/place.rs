@@ -109,8 +109,7 @@ fn where_a_process_is_it_says_as_natively() {
     }
 }
 
-/// Of 2,000 questions where it is, and what the directory is, the supervisor hears fewer than half: those of a script that is `python3`
-/// somewhere.
+/// Of 2,000 questions where it is, and what the directory is, the supervisor hears few.
 #[test]
 fn where_a_process_is_it_finds() {
     if !can_run(&["python3"]) {
@@ -118,10 +117,11 @@ fn where_a_process_is_it_finds() {
     }
     let here = TempDir::new_in("/tmp").unwrap();
     let script = "import os\nfor n in range(2000): os.stat(os.getcwd())";
-    for name in ["getcwd", "newfstatat"] {
+    // The rest are those of a script that is `python3` somewhere.
+    for (name, rest) in [("getcwd", 100), ("newfstatat", 900)] {
         are_few(name, || {
             let mut command = in_the_tree(here.path(), &["--stats", "python3", "-c", script]);
-            (calls(&text(&command.output().unwrap().stderr), name), 1000)
+            (calls(&text(&command.output().unwrap().stderr), name), rest)
         });
     }
 }

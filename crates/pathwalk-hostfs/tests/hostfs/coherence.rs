@@ -5,18 +5,25 @@ use pathwalk_abi::{
     AccessMode, AtFlags, Errno, OpenFlags,
     mode::{S_IFDIR, S_IFLNK, S_IFMT},
 };
-use pathwalk_core::{At, Cred};
+use pathwalk_core::{At, Config, Cred, Vfs, fs::FileSystem};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
-use rustix::fs::inotify;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::inotify,
+};
 use std::{
     env,
     fmt::Debug,
     fs,
     os::{
         fd::AsRawFd,
-        unix::fs::{MetadataExt, symlink},
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, symlink},
+        },
     },
     process::Command,
+    sync::Arc,
     time::Instant,
 };
 
@@ -628,4 +635,28 @@ fn the_root_is_told_about_as_others_make_it() {
     check(&ground(Coherence::Watched), true);
     check(&ground(Coherence::Strict), false);
     check(&unwatched(), false);
+}
+
+/// What others do in the directory that the root lies in is no news for long where there is much of it.
+#[test]
+fn what_is_done_above_the_root_is_heard_of_seldom() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let options = HostOptions { coherence: Coherence::Watched, ..HostOptions::default() };
+    let host = HostFs::with_options(root.as_os_str().as_bytes(), options).unwrap();
+    let vfs = Vfs::new(Config::default(), Arc::clone(&host) as Arc<dyn FileSystem>).unwrap();
+    let task = vfs.task(Cred::root());
+    let heard = (0..400).filter(|_| {
+        assert!(task.stat("/").unwrap().st_nlink > 0);
+        fs::write(dir.path().join("other"), "").unwrap();
+        fs::remove_file(dir.path().join("other")).unwrap();
+        let news = host.news().unwrap();
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(news, PollFlags::IN)], Some(&at_once)) == Ok(1)
+    });
+    let heard = heard.count();
+    assert!((1..150).contains(&heard), "{heard}");
+    fs::remove_dir(&root).unwrap();
+    assert_eq!(task.stat("/").unwrap().st_nlink, 0);
 }

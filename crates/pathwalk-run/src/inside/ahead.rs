@@ -14,11 +14,12 @@ use super::{
     Inside, Part,
     laid::{OwnKey, attributes_of},
     list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
-    scout::{Been, Found, Look, believed},
+    scout::{Been, Beside, Found, Lays, Look, believed},
 };
 use crate::engine::{Base, Engine};
 use pathwalk::{AtFlags, File, FileType, OpenFlags, Result, Stat};
 use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
+use std::sync::Arc;
 
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
@@ -26,6 +27,8 @@ const DIRECTORIES: usize = 64;
 const SECOND: u32 = 2;
 /// Who asked about all files of so many directories beside each other goes on.
 const ENOUGH: u32 = 2;
+/// So many directories are laid down at once before somebody asks about them.
+const MOST_AT_ONCE: usize = 8;
 /// How a directory is opened to be listed here.
 const UNNOTED: OpenFlags = OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
 
@@ -34,6 +37,8 @@ const UNNOTED: OpenFlags = OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(O
 pub(super) struct Ahead {
     /// The latest last.
     asked: Vec<Asked>,
+    /// Somebody asked about all files of directories beside each other.
+    goes_on: bool,
     listing: Vec<u8>,
 }
 
@@ -49,6 +54,8 @@ struct Asked {
     most: u32,
     /// In so many directories in it all was laid down.
     below: u32,
+    /// The scout was sent to the others.
+    sent: bool,
 }
 
 /// How much is laid down of a directory.
@@ -116,7 +123,7 @@ impl Those<'_> {
     pub(super) fn look(&self, inside: &Inside) -> Option<Look> {
         let (host, count) = inside.host_of(self.part)?;
         let counts = inside.counts.clone();
-        Some(Look { kind: self.kind, flags: self.flags(), host, counts, count })
+        Some(Look { kind: self.kind, flags: self.flags(), host, counts, count, lays: None })
     }
 }
 
@@ -137,7 +144,8 @@ impl Ahead {
         let mut asked = match self.asked.iter().position(|known| known.like == like) {
             Some(at) => self.asked.remove(at),
             None => {
-                Asked { like, count, questions: 0, laid: Laid::Nothing, most: SECOND, below: 0 }
+                let (laid, most) = (Laid::Nothing, SECOND);
+                Asked { like, count, questions: 0, laid, most, below: 0, sent: false }
             }
         };
         if asked.count != count {
@@ -154,13 +162,19 @@ impl Ahead {
         &mut self.asked[last]
     }
 
+    /// At the files of so many directories beside each other it is taken that those of all come.
+    fn enough(&self) -> u32 {
+        if self.goes_on { 1 } else { ENOUGH }
+    }
+
     /// Notes a question; what was laid down there, if more is to be now.
     fn hears(&mut self, question: &Question<'_>) -> Option<Laid> {
         let up = question.above().strip_suffix(b"/").map(above);
         let beside = up.map_or(0, |up| self.asked(question, up).below);
+        let enough = self.enough();
         let asked = self.asked(question, question.above());
         asked.questions += 1;
-        let most = if beside >= ENOUGH && asked.most == SECOND { 1 } else { asked.most };
+        let most = if beside >= enough && asked.most == SECOND { 1 } else { asked.most };
         let more = !matches!(asked.laid, Laid::All) && asked.questions >= most;
         more.then(|| {
             asked.questions = 0;
@@ -239,13 +253,16 @@ impl Engine {
             return Ok(());
         }
         let up = above(own);
+        let enough = ahead.enough();
         let asked = ahead.asked(question, up);
         asked.below += 1;
         // It may have stopped since, as nobody followed for a while.
-        let again = asked.below > ENOUGH && inside.scout.is_idle();
-        if asked.below != ENOUGH && !again {
+        let again = asked.sent && inside.scout.is_idle();
+        if asked.below < enough || asked.sent && !again {
             return Ok(());
         }
+        asked.sent = true;
+        ahead.goes_on = true;
         let dir = self.task.openat(question.base.at(), itself(up), UNNOTED, 0)?;
         if !dir.host_fd().is_some_and(is_unnoted) {
             return Ok(());
@@ -265,6 +282,9 @@ impl Engine {
             names.truncate(names.len() - behind);
         }
         if let Some(look) = those.look(inside) {
+            let above = OwnKey::of(&Key { text: up, ..those.key });
+            let lays = Lays { above, part: those.part, parts: those.parts.to_vec() };
+            let look = Look { lays: Some(Arc::new(lays)), ..look };
             inside.scout.go(&self.task, &dir, look, names);
         }
         Ok(())
@@ -313,6 +333,27 @@ impl Engine {
 }
 
 impl Inside {
+    /// Lays down what the scout found beside what was asked about, if the way there is what it was.
+    pub(super) fn lay_down_ahead(&mut self) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some((Beside { lays, name, itself }, found)) = self.scout.to_lay() else { return };
+            let Lays { above, part, parts } = &*lays;
+            let unchanged = |&(part, count): &(usize, u64)| self.counts.get(part) == count;
+            if !parts.iter().all(unchanged) || !parts.contains(&found.count) {
+                continue;
+            }
+            let key = above.key();
+            let kind = FileType::Regular;
+            let beside = Those { kind, most: MOST_FILES, key, part: *part, parts };
+            if let Some(stat) = itself {
+                self.lay_down_one(&beside, &name, &stat, parts);
+            }
+            let text = [key.text, &name, b"/"].concat();
+            let those = Those { key: Key { text: &text, ..key }, ..beside };
+            self.lay_down_found(&those, &found);
+        }
+    }
+
     /// Lays down what the scout found.
     pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) {
         let before =

@@ -1,52 +1,64 @@
 //! Whether a process is alone: it has one thread, nobody else has its memory or its descriptors, and nobody but us looks at its calls.
 //!
 //! Who runs a program is alone then; and he stays that as long as no process or thread is made at all, by whomever. The kernel says which
-//! was the last, but of one that is given a number by who makes it, for which one needs a capability (`set_tid` of clone3(2)): to ask that is one
-//! call, where to look at all processes of the program takes dozens. Who sets up a filter is heard
-//! of.
+//! was the last: to ask that is one call, where to look at all processes of the program takes dozens. As numbers come again, that is believed for a moment,
+//! in which there are not as many made as there are numbers, and until another one is seen to be the last. Who may say which number
+//! comes next (`set_tid` of clone3(2), `ns_last_pid`) needs a capability for that, and may deceive himself. Who sets up a filter is heard of.
 //!
 //! Manual: proc_loadavg(5).
 
 use super::MOST_COUNTED;
 use crate::kin;
 use rustix::io::pread;
-use std::{collections::HashMap, fs::File};
+use std::{
+    collections::HashMap,
+    fs::File,
+    time::{Duration, Instant},
+};
+
+/// For so long it is believed that nobody was made.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// What is known of processes.
 #[derive(Debug)]
 pub(super) struct Alone {
     /// `/proc/loadavg`, which ends with the number of the process that was made last.
-    last: Option<File>,
-    /// Which one that was when a process ran its program.
-    since: HashMap<u32, u64>,
+    loadavg: Option<File>,
+    /// Which one that was when it was looked last, and who has run a program since it was, and when.
+    last: Option<u64>,
+    since: HashMap<u32, Instant>,
     /// Some process has a filter of its own, or had.
     filters: bool,
 }
 
 impl Default for Alone {
     fn default() -> Self {
-        let last = File::open("/proc/loadavg").ok();
-        Self { last, since: HashMap::new(), filters: false }
+        let loadavg = File::open("/proc/loadavg").ok();
+        Self { loadavg, last: None, since: HashMap::new(), filters: false }
     }
 }
 
 impl Alone {
     /// The number of the process or thread that was made last.
-    fn last(&self) -> Option<u64> {
+    fn made_last(&self) -> Option<u64> {
         let mut text = [0; 128];
-        let read = pread(self.last.as_ref()?, &mut text, 0).ok()?;
+        let read = pread(self.loadavg.as_ref()?, &mut text, 0).ok()?;
         last_in(&text[..read])
+    }
+
+    /// Who has run a program since this one was made, which was the last.
+    fn since(&mut self, last: Option<u64>) -> &mut HashMap<u32, Instant> {
+        if last.is_none() || last != self.last || self.since.len() >= MOST_COUNTED {
+            self.since.clear();
+            self.last = last;
+        }
+        &mut self.since
     }
 
     /// A process runs another program, of which no instruction ran yet.
     pub(super) fn runs_another(&mut self, process: u32) {
-        if self.since.len() >= MOST_COUNTED {
-            self.since.clear();
-        }
-        match self.last() {
-            Some(last) => drop(self.since.insert(process, last)),
-            None => drop(self.since.remove(&process)),
-        }
+        let last = self.made_last();
+        self.since(last).insert(process, Instant::now());
     }
 
     /// Some process is about to have a filter of its own.
@@ -55,13 +67,14 @@ impl Alone {
     }
 
     /// Whether a process has one thread, and nobody else has its memory or its descriptors.
-    pub(super) fn has_no_other(&self, process: u32) -> bool {
-        let since = self.since.get(&process);
-        since.is_some_and(|since| self.last() == Some(*since)) || has_no_other_now(process)
+    pub(super) fn has_no_other(&mut self, process: u32) -> bool {
+        let last = self.made_last();
+        let since = self.since(last).get(&process);
+        since.is_some_and(|since| since.elapsed() < MOMENT) || has_no_other_now(process)
     }
 
     /// The same, and its calls are looked at by no filter of its own.
-    pub(super) fn is(&self, process: u32) -> bool {
+    pub(super) fn is(&mut self, process: u32) -> bool {
         self.has_no_other(process) && !(self.filters && has_filters(process))
     }
 }
@@ -93,10 +106,24 @@ mod tests {
         assert_eq!(last_in(b"0.20 0.18 0.12 1/80 11206\n"), Some(11206));
         assert_eq!([b"".as_slice(), b"\n", b"1/80"].map(last_in), [None; 3]);
         let alone = Alone::default();
-        let before = alone.last();
+        let before = alone.made_last();
         let mut child = Command::new("true").spawn().expect("it runs");
-        assert!(before.is_some() && alone.last() != before);
+        assert!(before.is_some() && alone.made_last() != before);
         child.wait().expect("it runs");
+    }
+
+    /// A number that comes again is not the one that it was: a process that ends has it no more, and another one, or a thread, may.
+    #[test]
+    fn numbers_come_again() {
+        let mut alone = Alone::default();
+        let now = Instant::now();
+        alone.since(Some(7)).insert(7, now);
+        assert!(alone.since(Some(7)).contains_key(&7));
+        assert!(!alone.since(Some(8)).contains_key(&7) && !alone.since(Some(7)).contains_key(&7));
+        alone.since(Some(9)).insert(9, now);
+        assert!(!alone.since(None).contains_key(&9) && !alone.since(Some(9)).contains_key(&9));
+        alone.since(None).insert(9, now);
+        assert!(!alone.since(None).contains_key(&9));
     }
 
     /// What it was when it ran its program is asked no more as soon as somebody was made. This process has several threads.
@@ -113,6 +140,9 @@ mod tests {
         let mut child = Command::new("true").spawn().expect("it runs");
         assert!(!alone.has_no_other(id()));
         child.wait().expect("it runs");
+        alone.runs_another(id());
+        std::thread::sleep(MOMENT);
+        assert!(!alone.has_no_other(id()));
         several.join().expect("it ends");
     }
 }

@@ -19,14 +19,20 @@
 //! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or finds another socket there, says so, gets none any more, and makes his call again.
 
-use super::{Inside, MOST_COUNTED, alone::Alone, laid::OwnKey, ready::Expected};
+use super::{
+    Inside, MOST_COUNTED,
+    alone::Alone,
+    laid::OwnKey,
+    ready::{Expected, Follows},
+};
 use crate::{
     cookies::{HostId, of_thread},
     engine::{Cloexec, Engine},
     kin,
     sys::{
-        answer,
+        answer, process,
         seccomp::{Listener, Notification},
+        socket,
     },
     unseen::Unseen,
 };
@@ -35,7 +41,7 @@ use pathwalk::{OpenFlags, Result, abi::AT_FDCWD};
 use pathwalk_inside::{Answer, Key, MARK, OPEN, OPENAT, TAKES, Table, ready_for, take_by};
 use rustix::{
     fs,
-    io::{self, IoSlice, ioctl_fionread},
+    io::{self, IoSlice},
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
         SocketFlags, SocketType, recv, sendmsg, shutdown, socketpair,
@@ -52,6 +58,9 @@ use std::{
 const FIRST: u32 = 4;
 /// So many threads have a socket.
 const MOST: usize = 256;
+/// So many descriptors lie in all of them that nobody asked for: the kernel counts how many are on their way for a user, and lets nobody of
+/// his send more than he may have open.
+const MOST_READY: usize = 128;
 
 /// The sockets of threads, for who looks what is in use: what lies there is in no list.
 #[derive(Clone, Debug, Default)]
@@ -64,15 +73,23 @@ impl InFlight {
         sockets.retain(|&tid, _| !kin::is_ending(tid));
         sockets
             .values()
-            .flat_map(|socket| socket.lie.iter().skip(socket.taken()))
+            .flat_map(|socket| socket.lie.iter().skip(socket.taken().unwrap_or(usize::MAX)))
             .map(|lies| lies.id)
             .collect()
     }
 }
 
+/// What became of what lay ready: so many were taken, and so many were not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    used: usize,
+    lost: usize,
+}
+
 /// The threads that take descriptors by themselves, or may later.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
+    pub(super) follows: Follows,
     sockets: InFlight,
     /// How many descriptors threads got.
     got: HashMap<u32, Got>,
@@ -95,14 +112,17 @@ struct Got {
     next: u32,
 }
 
-/// The end that descriptors are put into, the other one, by which what nobody took is taken back, the number of that, and what was put there
-/// and is not known to have been taken, the oldest first.
+/// The end that descriptors are put into, the number of the other one, and what was put there and is not known to have been taken, the
+/// oldest first. The other end is the thread's alone: so what lies there ends with it.
 #[derive(Debug)]
 struct Socket {
     own: OwnedFd,
-    theirs: OwnedFd,
     ino: u64,
     lie: VecDeque<Lies>,
+    /// How much one that lies there takes of the kernel's memory.
+    each: u32,
+    /// When something was laid ready there last.
+    turn: u64,
     program: Option<HostId>,
     /// What the thread opened last.
     last: Option<Box<[u8]>>,
@@ -124,14 +144,35 @@ impl Hands {
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, table: &mut Table, tid: u32) {
         let socket = self.sockets.0.lock().remove(&tid);
-        self.used += socket.map_or(0, |mut socket| socket.settle(table, tid));
+        if let Some(mut socket) = socket {
+            let settled = socket.settle(table, tid);
+            let left = socket.forget(table, tid);
+            self.settled(&socket, settled, left);
+        }
         self.got.remove(&tid);
     }
 
     /// Nobody takes anything until he is asked whether he may.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget(&mut self, table: &mut Table) {
+        self.take_back(table);
         self.sockets.0.lock().clear();
         self.got.clear();
+    }
+
+    /// Takes back what lies ready, of all threads.
+    pub(super) fn take_back(&mut self, table: &mut Table) {
+        for (&tid, socket) in &mut *self.sockets.0.lock() {
+            let settled = socket.settle(table, tid);
+            self.used += settled.used as u64;
+            socket.take_back(table, tid);
+        }
+    }
+
+    fn settled(&mut self, socket: &Socket, settled: Settled, lost: usize) {
+        self.used += settled.used as u64;
+        if let Some(program) = socket.program {
+            self.follows.settled(program, settled.used, settled.lost + lost);
+        }
     }
 
     /// How many descriptors were handed, and how many of them were not there.
@@ -142,27 +183,29 @@ impl Hands {
     /// How many descriptors lay ready, and how many of them are known to have been taken.
     pub(super) fn ready(&mut self, table: &mut Table) -> [u64; 2] {
         for (&tid, socket) in &mut *self.sockets.0.lock() {
-            self.used += socket.settle(table, tid);
+            self.used += socket.settle(table, tid).used as u64;
         }
         [self.ready, self.used]
     }
 
-    /// Who takes descriptors as this thread: its program, and what it opened before that.
-    pub(super) fn opens(
-        &mut self,
-        table: &mut Table,
-        tid: u32,
-        path: &[u8],
-    ) -> Option<(HostId, Option<Box<[u8]>>)> {
-        let mut sockets = self.sockets.0.lock();
+    /// A thread opens this; which program it runs, if it takes descriptors by itself.
+    pub(super) fn opens(&mut self, table: &mut Table, tid: u32, key: &OwnKey) -> Option<HostId> {
+        let sockets = self.sockets.clone();
+        let mut sockets = sockets.0.lock();
         let socket = sockets.get_mut(&tid)?;
-        self.used += socket.settle(table, tid);
-        Some((socket.program?, socket.last.replace(path.into())))
+        let settled = socket.settle(table, tid);
+        self.settled(socket, settled, 0);
+        let program = socket.program?;
+        if let Some(last) = socket.last.replace(key.path()) {
+            self.follows.note(program, last, key);
+        }
+        Some(program)
     }
 
     /// Puts what a thread is expected to open behind what it asked for.
     fn put_ready(&mut self, table: &mut Table, tid: u32, expected: Vec<Expected>) {
         let mut sockets = self.sockets.0.lock();
+        make_room(&mut sockets, table, expected.len(), tid);
         let Some(socket) = sockets.get_mut(&tid) else { return };
         for Expected { key, file, id, parts } in expected {
             self.number += 1;
@@ -174,6 +217,7 @@ impl Hands {
             let answer = Answer { result: number.cast_signed(), written: b"", parts: &parts };
             table.put(&found_ready(&key, socket.ino, tid), &answer);
             socket.lie.push_back(Lies { id, ready: Some(key) });
+            socket.turn = number;
             self.ready += 1;
         }
     }
@@ -181,11 +225,12 @@ impl Hands {
     /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
     fn put(
         &mut self,
-        (listener, table, alone): (&Listener, &mut Table, &Alone),
+        (listener, table, alone): (&Listener, &mut Table, &mut Alone),
         call: &Notification,
         fd: BorrowedFd<'_>,
     ) -> Option<u64> {
-        let mut sockets = self.sockets.0.lock();
+        let all = self.sockets.clone();
+        let mut sockets = all.0.lock();
         if !sockets.contains_key(&call.tid) {
             let got = got(&mut self.got, call.tid);
             if got.times < got.next {
@@ -204,10 +249,10 @@ impl Hands {
             sockets.insert(call.tid, new);
         }
         let socket = sockets.get_mut(&call.tid)?;
-        self.used += socket.settle(table, call.tid);
         match socket.put(table, call.tid, fd) {
-            Ok(()) => {
+            Ok(lost) => {
                 self.handed += 1;
+                self.settled(socket, Settled::default(), lost);
                 Some(socket.ino)
             }
             Err(io::Errno::AGAIN) => None,
@@ -248,7 +293,7 @@ fn new_socket(
     listener: &Listener,
     call: &Notification,
     unseen: &Unseen,
-    alone: &Alone,
+    alone: &mut Alone,
 ) -> Result<Socket> {
     let number = TAKES.cast_unsigned();
     // Who has calls looked at by a filter of its own would be asked about one that it does not make itself.
@@ -263,7 +308,7 @@ fn new_socket(
     unseen.hide(ino);
     listener.add_fd_at(call.id, theirs.as_fd(), number)?;
     let program = of_thread(call.tid, "exe").ok();
-    Ok(Socket { own, theirs, ino, lie: VecDeque::new(), program, last: None })
+    Ok(Socket { own, ino, lie: VecDeque::new(), each: 1, turn: 0, program, last: None })
 }
 
 /// By what a thread finds that something lies ready for it.
@@ -272,46 +317,81 @@ fn found_ready(key: &OwnKey, ino: u64, tid: u32) -> Key<'_> {
     Key { args: [key.args[0], ready_for(ino, tid)], ..key }
 }
 
+/// Makes room for so many more for a thread: what lies ready longest for others is taken back.
+fn make_room(sockets: &mut HashMap<u32, Socket>, table: &mut Table, more: usize, own: u32) {
+    let lie = |sockets: &HashMap<u32, Socket>| {
+        sockets.values().map(|socket| socket.lie.len()).sum::<usize>() + more > MOST_READY
+    };
+    if lie(sockets) {
+        for (&tid, socket) in &mut *sockets {
+            socket.settle(table, tid);
+        }
+    }
+    while lie(sockets) {
+        let others =
+            sockets.iter_mut().filter(|(tid, socket)| **tid != own && !socket.lie.is_empty());
+        let Some((&tid, oldest)) = others.min_by_key(|(_, socket)| socket.turn) else { return };
+        oldest.take_back(table, tid);
+        oldest.lie.clear();
+    }
+}
+
 impl Socket {
-    /// How many of those that lay there were taken.
-    fn taken(&self) -> usize {
-        let bytes = ioctl_fionread(&self.theirs).unwrap_or_default();
-        self.lie.len().saturating_sub(bytes as usize / size_of::<u64>())
+    /// How many of those that lay there were taken; none where nobody takes any more.
+    fn taken(&self) -> Option<usize> {
+        let left = socket::unread(&self.own).div_ceil(self.each) as usize;
+        let ready = self.lie.iter().any(|lies| lies.ready.is_some());
+        // What lay there ended with the other end.
+        let ended = left == 0 && ready && socket::is_left(&self.own);
+        (!ended).then(|| self.lie.len().saturating_sub(left))
     }
 
-    /// Notes what was taken; how many of these nobody had asked for.
-    fn settle(&mut self, table: &mut Table, tid: u32) -> u64 {
-        let mut used = 0;
+    /// Notes what was taken, and what became of what lay ready.
+    fn settle(&mut self, table: &mut Table, tid: u32) -> Settled {
+        let mut settled = Settled::default();
         if self.lie.is_empty() {
-            return used;
+            return settled;
         }
-        for taken in self.lie.drain(..self.taken()) {
+        let Some(taken) = self.taken() else {
+            settled.lost = self.forget(table, tid);
+            return settled;
+        };
+        for taken in self.lie.drain(..taken) {
             let Some(key) = taken.ready else { continue };
             table.remove(&found_ready(&key, self.ino, tid));
             self.last = Some(key.path());
-            used += 1;
+            settled.used += 1;
         }
-        used
+        settled
     }
 
-    /// Puts a descriptor that was asked for where it is taken.
+    /// Nothing that lies ready is found any more; how many these were.
+    fn forget(&mut self, table: &mut Table, tid: u32) -> usize {
+        let ready = self.lie.drain(..).filter_map(|lies| lies.ready);
+        ready.map(|key| table.remove(&found_ready(&key, self.ino, tid))).count()
+    }
+
+    /// Puts a descriptor that was asked for where it is taken; how many were taken back for that.
     ///
     /// # Errors
     ///
     /// - `EAGAIN`: one lies there still.
     /// - `EPIPE`, `ECONNREFUSED`: nobody has the other end.
-    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
+    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        self.settle(table, tid);
         if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
             return Err(io::Errno::AGAIN);
         }
-        self.take_back();
-        for lay in self.lie.drain(..) {
-            lay.ready.iter().for_each(|key| table.remove(&found_ready(key, self.ino, tid)));
+        let lost = self.lie.len();
+        self.take_back(table, tid);
+        if !self.lie.is_empty() {
+            return Err(io::Errno::PIPE);
         }
         let id = HostId::of(&fs::fstat(fd)?);
         self.send(fd, 0)?;
+        self.each = socket::unread(&self.own).max(1);
         self.lie.push_back(Lies { id, ready: None });
-        Ok(())
+        Ok(lost)
     }
 
     fn send(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
@@ -324,17 +404,24 @@ impl Socket {
         sendmsg(&self.own, &[IoSlice::new(&number)], &mut message, flags).map(drop)
     }
 
-    /// Takes back what lies there: without a place for them the descriptors are closed.
-    fn take_back(&self) {
-        let mut number = [0_u8; size_of::<u64>()];
-        while recv(&self.theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
+    /// Takes back what lies ready, by the thread's own end: without a place for them the descriptors are closed. What was asked for and lies
+    /// in front of it stays; then the rest does too, and is not found.
+    fn take_back(&mut self, table: &mut Table, tid: u32) {
+        if self.lie.is_empty() {
+            return;
         }
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.take_back();
+        for key in self.lie.iter().filter_map(|lies| lies.ready.as_ref()) {
+            table.remove(&found_ready(key, self.ino, tid));
+        }
+        if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
+            return;
+        }
+        let theirs = process::thread(tid).and_then(|thread| process::descriptor(&thread, TAKES));
+        let is_it = |fd: &OwnedFd| fs::fstat(fd).is_ok_and(|stat| stat.st_ino == self.ino);
+        let Some(theirs) = theirs.ok().filter(is_it) else { return };
+        let mut number = [0_u8; size_of::<u64>()];
+        while recv(&theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {}
+        self.lie.clear();
     }
 }
 

@@ -148,6 +148,7 @@ impl Engine {
         }
         let before = &before;
         let Some(mut inside) = self.inside.take() else { return };
+        inside.lay_down_ahead();
         if by_descriptor(call, caller) {
             self.lay_down_descriptor(&mut inside, before, call, caller, answered);
         } else if call.nr == GETCWD {
@@ -157,7 +158,7 @@ impl Engine {
                 inside.goes(caller, &key.key());
             }
             if inside.table.has(&key.key()) {
-                self.give_news_again(&inside, call, caller);
+                self.give_news_again(&mut inside, call, caller);
             } else if HostFs::questions() == before.questions && stays(call, caller, answered) {
                 self.lay_down_path(&mut inside, before, &key, caller, answered);
             }
@@ -166,7 +167,7 @@ impl Engine {
     }
 
     /// The process could have found it: it may have closed what it has to ask before.
-    fn give_news_again(&self, inside: &Inside, call: &Notification, caller: &Caller) {
+    fn give_news_again(&self, inside: &mut Inside, call: &Notification, caller: &Caller) {
         let path = format!("/proc/{}/fd/{}", call.tid, NUMBER);
         if Inside::is_in(call)
             && std::fs::symlink_metadata(path).is_err()

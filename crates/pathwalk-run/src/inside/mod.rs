@@ -63,7 +63,7 @@ use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask,
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
 };
-use ready::{Expected, Follows};
+use ready::Expected;
 use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},
     fs::{Mode, OFlags, open},
@@ -136,7 +136,6 @@ pub(crate) struct Inside {
     goers: Goers,
     scout: Scout,
     hands: Hands,
-    follows: Follows,
     /// What the thread whose call is being answered is expected to open next.
     expected: Vec<Expected>,
     /// How often what descriptors stand for was forgotten.
@@ -229,7 +228,6 @@ impl Inside {
             goers: Goers::default(),
             scout: Scout::default(),
             hands: Hands::new(in_flight, unseen),
-            follows: Follows::default(),
             expected: Vec::new(),
             forgotten: 0,
         })
@@ -461,6 +459,7 @@ impl Engine {
         if call.group == Group::Watches {
             inside.ahead = None;
             inside.scout.rests();
+            inside.hands.take_back(&mut inside.table);
         }
         Some(inside.before())
     }
@@ -505,7 +504,7 @@ impl Engine {
         let Some(inside) = &mut self.inside else { return Ok(()) };
         inside.alone.is_filtered();
         // Nor what other threads of the process make.
-        inside.hands.forget();
+        inside.hands.forget(&mut inside.table);
         let areas = match sites::areas(tid) {
             // Who is gone finds none either.
             Err(Errno::ESRCH) => return Ok(()),

@@ -13,11 +13,14 @@
 //!
 //! 1. What lies ready is what the call would open: it holds as long as any other answer that the process finds by itself, and hangs on the
 //!    same counts. So it is of directories of the host alone of which that tells, and where the program may not write.
-//! 2. It is opened to read, and is a regular file: to open it leaves no trace.
+//! 2. It is opened to read, and is a regular file: nothing is made by that. Who leased it hears of it, and is not waited for.
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
 //!    asked for, and what lay there is taken back.
-//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice.
-//! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened.
+//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. Where nothing came behind it,
+//!    fewer lie ready for that program from then on.
+//! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What
+//!    lay there is taken back before.
+//! 6. It lies in a socket that the process alone has: with that it ends. In all of them there are no more than some.
 
 use super::{
     Before, Inside, Part,
@@ -33,7 +36,8 @@ use pathwalk::{At, File, HostFs, OpenFlags};
 use rustix::fs;
 use std::collections::HashMap;
 
-/// So many lie ready.
+/// So many lie ready at first, and twice as many whenever all were taken, up to this; half as many when some were not.
+const FIRST: usize = 2;
 const MOST: usize = 16;
 /// Of so many openings it is kept in mind what came next.
 const MOST_FOLLOWS: usize = 1 << 14;
@@ -46,8 +50,15 @@ const PLAIN: OpenFlags = OpenFlags::CLOEXEC
 /// What is opened behind what, by programs.
 #[derive(Debug, Default)]
 pub(super) struct Follows {
-    by_program: HashMap<HostId, HashMap<Box<[u8]>, Next>>,
+    by_program: HashMap<HostId, Of>,
     count: usize,
+}
+
+/// What a program opens behind what, and how many are laid ready for it at once.
+#[derive(Debug)]
+struct Of {
+    next: HashMap<Box<[u8]>, Next>,
+    most: usize,
 }
 
 /// What came next.
@@ -71,11 +82,12 @@ pub(super) struct Expected {
 
 impl Follows {
     /// A program opened this behind that.
-    fn note(&mut self, program: HostId, last: Box<[u8]>, key: &OwnKey) {
+    pub(super) fn note(&mut self, program: HostId, last: Box<[u8]>, key: &OwnKey) {
         if self.count >= MOST_FOLLOWS {
             *self = Self::default();
         }
-        let next = self.by_program.entry(program).or_default();
+        let of = self.by_program.entry(program);
+        let next = &mut of.or_insert_with(|| Of { next: HashMap::new(), most: FIRST }).next;
         match next.get_mut(&last) {
             Some(next) if next.key == *key => next.expected = true,
             Some(next) => *next = Next { key: key.clone(), expected: false, parts: Vec::new() },
@@ -88,7 +100,22 @@ impl Follows {
 
     /// What a program is expected to open behind this.
     fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
-        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected)
+        self.by_program.get_mut(&program)?.next.get_mut(path).filter(|next| next.expected)
+    }
+
+    /// How many are laid ready for a program.
+    fn most(&self, program: HostId) -> usize {
+        self.by_program.get(&program).map_or(0, |of| of.most)
+    }
+
+    /// Of what lay ready for a program so many were taken, and so many were not.
+    pub(super) fn settled(&mut self, program: HostId, used: usize, lost: usize) {
+        let Some(of) = self.by_program.get_mut(&program) else { return };
+        if lost > 0 {
+            of.most = (of.most / 2).max(1);
+        } else if used > 0 {
+            of.most = (2 * of.most).min(MOST);
+        }
     }
 }
 
@@ -115,15 +142,12 @@ impl Engine {
         }
         let Some(mut inside) = self.inside.take() else { return };
         inside.expected.clear();
-        // Somebody watches, or did.
-        if inside.ahead.is_some()
-            && let Some(key) = key_of(call, caller)
-            && let Some((program, last)) =
-                inside.hands.opens(&mut inside.table, call.tid, key.key().text)
+        // Who watches is told of all that is opened, and nothing is looked at ahead from then on.
+        let watched = inside.ahead.is_none();
+        let Inside { hands, table, .. } = &mut inside;
+        if let Some(key) = key_of(call, caller).filter(|_| !watched)
+            && let Some(program) = hands.opens(table, call.tid, &key)
         {
-            if let Some(last) = last {
-                inside.follows.note(program, last, &key);
-            }
             inside.expected = self.expected(&mut inside, before, program, &key);
         }
         self.inside = Some(inside);
@@ -139,13 +163,14 @@ impl Engine {
     ) -> Vec<Expected> {
         let mut all = Vec::new();
         let mut path = key.path();
-        while all.len() < MOST
-            && let Some(next) = inside.follows.next(program, &path)
+        let most = inside.hands.follows.most(program);
+        while all.len() < most
+            && let Some(next) = inside.hands.follows.next(program, &path)
             && next.may_be()
         {
-            let (key, known) = (next.key.clone(), std::mem::take(&mut next.parts));
+            let (key, known) = (next.key.clone(), next.parts.clone());
             let Some(expected) = self.open_expected(inside, before, key, known) else { break };
-            if let Some(next) = inside.follows.next(program, &path) {
+            if let Some(next) = inside.hands.follows.next(program, &path) {
                 next.parts.clone_from(&expected.parts);
             }
             path = expected.key.path();
@@ -162,12 +187,16 @@ impl Engine {
         key: OwnKey,
         known: Vec<(usize, u64)>,
     ) -> Option<Expected> {
-        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        // Who leased it is not waited for.
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]) | OpenFlags::NONBLOCK;
         let file = self.task.openat(At::Cwd, key.key().text, flags, 0).ok()?;
-        let stat = answer(fs::fstat(file.host_fd()?)).ok()?;
+        let host = file.host_fd()?;
+        let stat = answer(fs::fstat(host)).ok()?;
         if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::RegularFile {
             return None;
         }
+        let status = answer(fs::fcntl_getfl(host)).ok()?;
+        answer(fs::fcntl_setfl(host, status - fs::OFlags::NONBLOCK)).ok()?;
         let same = |&(part, count): &(usize, u64)| before.counts[part] == count;
         let parts = if !known.is_empty() && known.iter().all(same) {
             known

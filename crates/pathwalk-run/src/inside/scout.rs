@@ -7,7 +7,8 @@
 //! ```
 //!
 //! What the scout finds is laid down by who answers the program, as what he finds himself: of what is believed, and hanging on the count
-//! that the part of the tree had before it was asked.
+//! that the part of the tree had before it was asked. Of what lies beside each other he lays down three directories of four as soon as he answers anything: the
+//! fourth waits until it is asked about, so that one hears whether the program follows.
 //!
 //! 1. It asks what the program may ask, and nothing that is noted as a reading; and goes where what is there is believed, so where the host tells
 //!    of it.
@@ -16,7 +17,8 @@
 //! 4. From when somebody watches what is done it rests: he would be told of what it does.
 
 use super::{
-    ASKED,
+    ASKED, Part,
+    laid::OwnKey,
     list::{Entry, LISTED, is_unnoted, list},
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -26,7 +28,10 @@ use rustix::process::{Resource, getrlimit};
 use std::{
     collections::VecDeque,
     mem::{forget, take},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread::{self, available_parallelism},
     time::Duration,
 };
@@ -34,6 +39,10 @@ use std::{
 /// It is so many directories ahead of who did not open any of them yet, and so many more of who does.
 const FIRST: usize = 32;
 const MOST: usize = 256;
+/// So many behind one that the program is at come next.
+const BEHIND: usize = 4;
+/// Of so many directories beside each other one is not laid down before it is asked about.
+const EACH: u64 = 4;
 /// It is woken for so many.
 const WOKEN_FOR: usize = 8;
 /// So many wait to be taken, in so many directories, each of which is open; of more the last are not.
@@ -55,6 +64,18 @@ pub(super) struct Look {
     pub(super) host: Arc<HostFs>,
     pub(super) counts: Counts,
     pub(super) count: usize,
+    /// By what it is found that lies beside each other.
+    pub(super) lays: Option<Arc<Lays>>,
+}
+
+/// By what the files are found in directories beside each other.
+#[derive(Debug)]
+pub(super) struct Lays {
+    /// Its text is the way to what is above.
+    pub(super) above: OwnKey,
+    pub(super) part: Part,
+    /// What the answers hang on.
+    pub(super) parts: Vec<(usize, u64)>,
 }
 
 /// What was found in a directory: all of that kind, as they are believed to be.
@@ -66,13 +87,23 @@ pub(super) struct Found {
     /// How often something had been changed in that part of the tree before.
     pub(super) count: (usize, u64),
     pub(super) files: Vec<(Box<[u8]>, Stat)>,
+    /// Where they may be laid down before somebody asks.
+    beside: Option<Beside>,
+}
+
+/// One of some directories beside each other.
+pub(super) struct Beside {
+    pub(super) lays: Arc<Lays>,
+    pub(super) name: Box<[u8]>,
+    /// What it is, if that is believed.
+    pub(super) itself: Option<Stat>,
 }
 
 /// Whether the scout was in a directory already.
 pub(super) enum Been {
     No,
     /// It was, or is; what it found, if it found all.
-    Yes(Option<Found>),
+    Yes(Option<Box<Found>>),
 }
 
 /// A name in a directory, and the number of its inode.
@@ -81,14 +112,15 @@ pub(super) type Named = (Box<[u8]>, u64);
 /// A directory, and what is asked about of all that is in those in it.
 struct Above {
     dir: File,
-    /// The number of its mount.
+    /// The numbers of its mount, and its own.
     mount: u64,
+    number: u64,
     look: Look,
 }
 
 impl Above {
     fn new(dir: File, look: Look) -> Self {
-        Self { mount: dir.mount_id(), dir, look }
+        Self { mount: dir.mount_id(), number: dir.ino(), dir, look }
     }
 }
 
@@ -97,11 +129,17 @@ struct Place {
     above: Arc<Above>,
     name: Box<[u8]>,
     ino: u64,
+    /// Which one it is of those in the directory.
+    order: usize,
 }
 
 impl Place {
     fn place(&self) -> (u64, u64) {
         (self.above.mount, self.ino)
+    }
+
+    fn order(&self) -> (u64, usize) {
+        (self.above.number, self.order)
     }
 }
 
@@ -124,6 +162,8 @@ struct Shared {
     state: Mutex<State>,
     /// The state is another one.
     changed: Condvar,
+    /// How many directories are to be laid down.
+    to_lay: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -149,8 +189,12 @@ struct State {
 /// A directory that was taken, by its mount and its number, and in which turn.
 struct Taken {
     place: (u64, u64),
+    /// Its place among those beside it, by the number of what is above.
+    order: (u64, usize),
     turn: u64,
-    found: Option<Found>,
+    found: Option<Box<Found>>,
+    /// What was found is laid down.
+    laid: bool,
 }
 
 impl Scout {
@@ -179,6 +223,21 @@ impl Scout {
         shared.changed.notify_all();
         drop(state);
         drop(gone);
+    }
+
+    /// What was found in a directory, and may be laid down before somebody asks.
+    pub(super) fn to_lay(&self) -> Option<(Beside, Box<Found>)> {
+        let Known::Hired(shared) = &self.0 else { return None };
+        // Relaxed: what is there is seen under the lock, now or by who asks next.
+        if shared.to_lay.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut state = shared.state.lock();
+        let taken = state.taken.iter_mut().find(|taken| taken.is_to_lay())?;
+        taken.laid = true;
+        let mut found = taken.found.take()?;
+        shared.count(&state);
+        Some((found.beside.take()?, found))
     }
 
     /// How many directories it took, and of how many of them the program took what was found; none where it was not needed.
@@ -227,17 +286,29 @@ impl State {
     /// Puts directories on the stack; gives those that are not gone to for that.
     fn push(&mut self, above: Above, names: Vec<Named>) -> Vec<Place> {
         let above = Arc::new(above);
-        let place = |(name, ino)| Place { above: Arc::clone(&above), name, ino };
-        self.stack.extend(names.into_iter().rev().map(place));
-        let (mut open, mut last) = (0, None);
+        let place = |(order, (name, ino))| Place { above: Arc::clone(&above), name, ino, order };
+        self.stack
+            .extend(names.into_iter().enumerate().collect::<Vec<_>>().into_iter().rev().map(place));
+        let mut open: Vec<*const Above> = Vec::with_capacity(OPEN);
         let kept = self.stack.iter().rev().take(WAITING).take_while(|place| {
-            let another =
-                last.replace(&place.above).is_none_or(|last| !Arc::ptr_eq(last, &place.above));
-            open += usize::from(another);
-            open <= OPEN
+            let above = Arc::as_ptr(&place.above);
+            let known = open.contains(&above);
+            if !known && open.len() < OPEN {
+                open.push(above);
+            }
+            known || open.last() == Some(&above)
         });
         let gone = self.stack.len() - kept.count();
         self.stack.drain(..gone).collect()
+    }
+
+    /// The program is at this directory, and maybe at others elsewhere: what is behind it comes next.
+    fn next_are_behind(&mut self, (above, order): (u64, usize)) {
+        let behind = order + 1..=order + BEHIND;
+        let is_next = |place: &Place| place.above.number == above && behind.contains(&place.order);
+        let (next, mut rest): (Vec<_>, Vec<_>) = self.stack.drain(..).partition(is_next);
+        rest.extend(next);
+        self.stack = rest;
     }
 
     /// Where as much was taken as may be, nobody comes by there any more.
@@ -258,6 +329,11 @@ impl State {
 }
 
 impl Taken {
+    fn is_to_lay(&self) -> bool {
+        let beside = self.found.as_ref().is_some_and(|found| found.beside.is_some());
+        beside && !self.turn.is_multiple_of(EACH)
+    }
+
     fn files(&self) -> usize {
         self.found.as_ref().map_or(0, |found| found.files.len())
     }
@@ -269,16 +345,27 @@ impl Shared {
         let mut state = self.state.lock();
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
+            let (turn, order) = (state.taken[at].turn, state.taken[at].order);
             let gone = state.taken.drain(if passed { 0 } else { at }..=at);
             let found = gone.into_iter().next_back().and_then(|taken| taken.found);
-            state.opened += u64::from(found.is_some());
-            state.ahead = (state.ahead + 2).min(MOST);
+            // Who came to this one passed those that he did not have to ask about.
+            let before = state.taken.len();
+            state.taken.retain(|taken| !(taken.laid && taken.turn < turn));
+            let passed = before - state.taken.len();
+            state.opened += u64::from(found.is_some()) + passed as u64;
+            state.ahead = (state.ahead + 2 + 2 * passed).min(MOST);
+            state.next_are_behind(order);
+            self.count(&state);
             self.wake(&mut state);
             return Been::Yes(found);
         }
         if let Some(at) = state.stack.iter().rposition(|other| other.place() == place) {
             let end = if passed { state.stack.len() } else { at + 1 };
+            let order = state.stack[at].order();
             let gone: Vec<_> = state.stack.drain(at..end).collect();
+            if !passed {
+                state.next_are_behind(order);
+            }
             if passed {
                 // All of them lay above it.
                 state.taken.clear();
@@ -290,6 +377,13 @@ impl Shared {
             drop(gone);
         }
         Been::No
+    }
+
+    /// Counts what is to be laid down.
+    fn count(&self, state: &State) {
+        let count = state.taken.iter().filter(|taken| taken.is_to_lay()).count();
+        // Relaxed: see `Scout::to_lay`.
+        self.to_lay.store(count, Relaxed);
     }
 
     /// Wakes the scout if it waits and there is enough to be done: to be woken takes longer than to go to one directory.
@@ -323,7 +417,13 @@ impl Shared {
             };
             state.turns += 1;
             let (turn, forgotten) = (state.turns, state.forgotten);
-            state.taken.push_back(Taken { place: place.place(), turn, found: None });
+            state.taken.push_back(Taken {
+                place: place.place(),
+                order: place.order(),
+                turn,
+                found: None,
+                laid: false,
+            });
             state.asks = true;
             drop(state);
             let asks = Asks(self);
@@ -347,8 +447,9 @@ impl Shared {
                 continue;
             };
             if let Some(taken) = state.taken.iter_mut().find(|taken| taken.turn == turn) {
-                taken.found = Some(found);
+                taken.found = Some(Box::new(found));
             }
+            self.count(&state);
             if let Some((above, names)) = below {
                 let gone = state.push(above, names);
                 MutexGuard::unlocked(&mut state, || drop(gone));
@@ -412,7 +513,12 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
         });
     });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
-    let found = Found { dir: id, kind: *kind, flags: *flags, count, files };
+    let beside = look.lays.clone().map(|lays| {
+        let itself = host.watching_found(|| believed(task, above, &place.name, *flags));
+        let itself = itself.filter(|its| (its.st_dev, its.st_ino) == (stat.st_dev, stat.st_ino));
+        Beside { lays, name: place.name.clone(), itself }
+    });
+    let found = Found { dir: id, kind: *kind, flags: *flags, count, files, beside };
     let enters = *kind == FileType::Directory;
     let below = enters.then(|| (Above::new(dir, look.clone()), names));
     Some(Looked { found, below })

@@ -4,6 +4,7 @@
 
 use super::{answer, checked};
 use pathwalk::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     ptr::null_mut,
@@ -75,6 +76,21 @@ pub(crate) fn option(fd: &OwnedFd, option: i32) -> Result<i32> {
     // SAFETY: the kernel writes no more than the number that is there, and its length.
     let answer = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut len) };
     checked(answer.into()).map(|_| value)
+}
+
+/// How much of what was sent by a local socket was not received, in bytes of the kernel's memory.
+pub(crate) fn unread(fd: &OwnedFd) -> u32 {
+    let mut left = 0_i32;
+    // SAFETY: the kernel writes one number there.
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut left) };
+    left.cast_unsigned()
+}
+
+/// Whether nobody has the other end of a local socket.
+pub(crate) fn is_left(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether nobody is to wait for a socket.
