@@ -57,7 +57,7 @@ const FIRST: u32 = 1;
 const SPARE: u32 = 16;
 /// As long as a table has no more buckets than these, it has [`SPARE`] for each slot.
 #[cfg(not(loom))]
-const ROOMY: u32 = 1 << 16;
+const ROOMY: u32 = 1 << 14;
 /// A [sparse](Table::sparse) table has so many for each slot, however large it is. With one for each, half another slot is
 /// met before the one that is looked for, and each comes from memory after the one before it; with four, an eighth.
 #[cfg(not(loom))]
@@ -475,7 +475,7 @@ mod tests {
     fn a_small_table_has_buckets_to_spare() {
         let arena = Arena::<Node>::new(1 << 20).unwrap();
         let table = Table::new(1 << 20, Rank(7)).unwrap();
-        for (slots, buckets) in [(100, 1600), (5000, 1 << 16), (100_000, 100_000)] {
+        for (slots, buckets) in [(100, 1600), (5000, 1 << 14), (100_000, 100_000)] {
             table.grow(&arena, slots);
             assert_eq!(table.bytes(), 4 * buckets, "{slots}");
         }
@@ -488,7 +488,7 @@ mod tests {
     fn a_sparse_table_has_four_buckets_for_each_slot() {
         let arena = Arena::<Node>::new(1 << 20).unwrap();
         let table = Table::sparse(1 << 18, Rank(7)).unwrap();
-        for (slots, buckets) in [(100, 1600), (5000, 1 << 16), (100_000, 400_000)] {
+        for (slots, buckets) in [(100, 1600), (2000, 1 << 14), (100_000, 400_000)] {
             table.grow(&arena, slots);
             assert_eq!(table.bytes(), 4 * buckets, "{slots}");
         }
