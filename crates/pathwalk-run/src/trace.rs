@@ -161,7 +161,7 @@ impl Trace {
         if let Some([ready, used]) = self.ready {
             let _ = writeln!(
                 text,
-                "{ready} descriptors lay ready before they were asked for, of which {used} were taken"
+                "{ready} descriptors lay ready before they were asked for, of which {used} are known to have been taken"
             );
         }
         if let Some([looked, used]) = self.ahead {

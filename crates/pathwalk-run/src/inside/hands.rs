@@ -58,6 +58,9 @@ use std::{
 const FIRST: u32 = 4;
 /// So many threads have a socket.
 const MOST: usize = 256;
+/// So many lie ready for a thread at first, twice as many whenever it took all, up to this, and half as many when it did not.
+const FIRST_READY: usize = 4;
+const MOST_AT_ONCE: usize = 16;
 /// So many descriptors lie in all of them that nobody asked for: the kernel counts how many are on their way for a user, and lets nobody of
 /// his send more than he may have open.
 const MOST_READY: usize = 128;
@@ -77,13 +80,6 @@ impl InFlight {
             .map(|lies| lies.id)
             .collect()
     }
-}
-
-/// What became of what lay ready: so many were taken, and so many were not.
-#[derive(Clone, Copy, Debug, Default)]
-struct Settled {
-    used: usize,
-    lost: usize,
 }
 
 /// The threads that take descriptors by themselves, or may later.
@@ -121,8 +117,9 @@ struct Socket {
     lie: VecDeque<Lies>,
     /// How much one that lies there takes of the kernel's memory.
     each: u32,
-    /// When something was laid ready there last.
+    /// When something was laid ready there last, and how much may be.
     turn: u64,
+    most: usize,
     program: Option<HostId>,
     /// What the thread opened last.
     last: Option<Box<[u8]>>,
@@ -145,9 +142,8 @@ impl Hands {
     pub(super) fn runs_another(&mut self, table: &mut Table, tid: u32) {
         let socket = self.sockets.0.lock().remove(&tid);
         if let Some(mut socket) = socket {
-            let settled = socket.settle(table, tid);
-            let left = socket.forget(table, tid);
-            self.settled(&socket, settled, left);
+            self.used += socket.settle(table, tid);
+            socket.forget(table, tid);
         }
         self.got.remove(&tid);
     }
@@ -162,16 +158,8 @@ impl Hands {
     /// Takes back what lies ready, of all threads.
     pub(super) fn take_back(&mut self, table: &mut Table) {
         for (&tid, socket) in &mut *self.sockets.0.lock() {
-            let settled = socket.settle(table, tid);
-            self.used += settled.used as u64;
+            self.used += socket.settle(table, tid);
             socket.take_back(table, tid);
-        }
-    }
-
-    fn settled(&mut self, socket: &Socket, settled: Settled, lost: usize) {
-        self.used += settled.used as u64;
-        if let Some(program) = socket.program {
-            self.follows.settled(program, settled.used, settled.lost + lost);
         }
     }
 
@@ -180,26 +168,29 @@ impl Hands {
         [self.handed, self.missed]
     }
 
-    /// How many descriptors lay ready, and how many of them are known to have been taken.
+    /// How many descriptors lay ready, and how many of them are known to have been taken: not the last ones that a process took.
     pub(super) fn ready(&mut self, table: &mut Table) -> [u64; 2] {
         for (&tid, socket) in &mut *self.sockets.0.lock() {
-            self.used += socket.settle(table, tid).used as u64;
+            self.used += socket.settle(table, tid);
         }
         [self.ready, self.used]
     }
 
-    /// A thread opens this; which program it runs, if it takes descriptors by itself.
-    pub(super) fn opens(&mut self, table: &mut Table, tid: u32, key: &OwnKey) -> Option<HostId> {
-        let sockets = self.sockets.clone();
-        let mut sockets = sockets.0.lock();
+    /// A thread opens this; which program it runs, and how much may lie ready for it, if it takes descriptors by itself.
+    pub(super) fn opens(
+        &mut self,
+        table: &mut Table,
+        tid: u32,
+        key: &OwnKey,
+    ) -> Option<(HostId, usize)> {
+        let mut sockets = self.sockets.0.lock();
         let socket = sockets.get_mut(&tid)?;
-        let settled = socket.settle(table, tid);
-        self.settled(socket, settled, 0);
+        self.used += socket.settle(table, tid);
         let program = socket.program?;
         if let Some(last) = socket.last.replace(key.path()) {
             self.follows.note(program, last, key);
         }
-        Some(program)
+        Some((program, socket.most))
     }
 
     /// Puts what a thread is expected to open behind what it asked for.
@@ -229,8 +220,7 @@ impl Hands {
         call: &Notification,
         fd: BorrowedFd<'_>,
     ) -> Option<u64> {
-        let all = self.sockets.clone();
-        let mut sockets = all.0.lock();
+        let mut sockets = self.sockets.0.lock();
         if !sockets.contains_key(&call.tid) {
             let got = got(&mut self.got, call.tid);
             if got.times < got.next {
@@ -250,9 +240,8 @@ impl Hands {
         }
         let socket = sockets.get_mut(&call.tid)?;
         match socket.put(table, call.tid, fd) {
-            Ok(lost) => {
+            Ok(()) => {
                 self.handed += 1;
-                self.settled(socket, Settled::default(), lost);
                 Some(socket.ino)
             }
             Err(io::Errno::AGAIN) => None,
@@ -308,7 +297,16 @@ fn new_socket(
     unseen.hide(ino);
     listener.add_fd_at(call.id, theirs.as_fd(), number)?;
     let program = of_thread(call.tid, "exe").ok();
-    Ok(Socket { own, ino, lie: VecDeque::new(), each: 1, turn: 0, program, last: None })
+    Ok(Socket {
+        own,
+        ino,
+        lie: VecDeque::new(),
+        each: 1,
+        turn: 0,
+        most: FIRST_READY,
+        program,
+        last: None,
+    })
 }
 
 /// By what a thread finds that something lies ready for it.
@@ -346,44 +344,50 @@ impl Socket {
         (!ended).then(|| self.lie.len().saturating_sub(left))
     }
 
-    /// Notes what was taken, and what became of what lay ready.
-    fn settle(&mut self, table: &mut Table, tid: u32) -> Settled {
-        let mut settled = Settled::default();
+    /// Notes what was taken; how many of these nobody had asked for.
+    fn settle(&mut self, table: &mut Table, tid: u32) -> u64 {
         if self.lie.is_empty() {
-            return settled;
+            return 0;
         }
         let Some(taken) = self.taken() else {
-            settled.lost = self.forget(table, tid);
-            return settled;
+            self.forget(table, tid);
+            return 0;
         };
+        let mut used = 0;
         for taken in self.lie.drain(..taken) {
             let Some(key) = taken.ready else { continue };
             table.remove(&found_ready(&key, self.ino, tid));
             self.last = Some(key.path());
-            settled.used += 1;
+            used += 1;
         }
-        settled
+        if used > 0 && self.lie.is_empty() {
+            self.most = (2 * self.most).min(MOST_AT_ONCE);
+        }
+        used
     }
 
-    /// Nothing that lies ready is found any more; how many these were.
-    fn forget(&mut self, table: &mut Table, tid: u32) -> usize {
-        let ready = self.lie.drain(..).filter_map(|lies| lies.ready);
-        ready.map(|key| table.remove(&found_ready(&key, self.ino, tid))).count()
+    /// Nothing that lies ready is found any more.
+    fn forget(&mut self, table: &mut Table, tid: u32) {
+        for key in self.lie.drain(..).filter_map(|lies| lies.ready) {
+            table.remove(&found_ready(&key, self.ino, tid));
+        }
     }
 
-    /// Puts a descriptor that was asked for where it is taken; how many were taken back for that.
+    /// Puts a descriptor that was asked for where it is taken.
     ///
     /// # Errors
     ///
     /// - `EAGAIN`: one lies there still.
     /// - `EPIPE`, `ECONNREFUSED`: nobody has the other end.
-    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<usize> {
+    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.settle(table, tid);
         if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
             return Err(io::Errno::AGAIN);
         }
-        let lost = self.lie.len();
-        self.take_back(table, tid);
+        if !self.lie.is_empty() {
+            self.most = (self.most / 2).max(1);
+            self.take_back(table, tid);
+        }
         if !self.lie.is_empty() {
             return Err(io::Errno::PIPE);
         }
@@ -391,7 +395,7 @@ impl Socket {
         self.send(fd, 0)?;
         self.each = socket::unread(&self.own).max(1);
         self.lie.push_back(Lies { id, ready: None });
-        Ok(lost)
+        Ok(())
     }
 
     fn send(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {

@@ -16,8 +16,8 @@
 //! 2. It is opened to read, and is a regular file: nothing is made by that. Who leased it hears of it, and is not waited for.
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
 //!    asked for, and what lay there is taken back.
-//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. Where nothing came behind it,
-//!    fewer lie ready for that program from then on.
+//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
+//!    at first, and more as it takes them.
 //! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What
 //!    lay there is taken back before.
 //! 6. It lies in a socket that the process alone has: with that it ends. In all of them there are no more than some.
@@ -36,9 +36,6 @@ use pathwalk::{At, File, HostFs, OpenFlags};
 use rustix::fs;
 use std::collections::HashMap;
 
-/// So many lie ready at first, and twice as many whenever all were taken, up to this; half as many when some were not.
-const FIRST: usize = 2;
-const MOST: usize = 16;
 /// Of so many openings it is kept in mind what came next.
 const MOST_FOLLOWS: usize = 1 << 14;
 /// Flags of what lies ready.
@@ -50,15 +47,8 @@ const PLAIN: OpenFlags = OpenFlags::CLOEXEC
 /// What is opened behind what, by programs.
 #[derive(Debug, Default)]
 pub(super) struct Follows {
-    by_program: HashMap<HostId, Of>,
+    by_program: HashMap<HostId, HashMap<Box<[u8]>, Next>>,
     count: usize,
-}
-
-/// What a program opens behind what, and how many are laid ready for it at once.
-#[derive(Debug)]
-struct Of {
-    next: HashMap<Box<[u8]>, Next>,
-    most: usize,
 }
 
 /// What came next.
@@ -86,8 +76,7 @@ impl Follows {
         if self.count >= MOST_FOLLOWS {
             *self = Self::default();
         }
-        let of = self.by_program.entry(program);
-        let next = &mut of.or_insert_with(|| Of { next: HashMap::new(), most: FIRST }).next;
+        let next = self.by_program.entry(program).or_default();
         match next.get_mut(&last) {
             Some(next) if next.key == *key => next.expected = true,
             Some(next) => *next = Next { key: key.clone(), expected: false, parts: Vec::new() },
@@ -100,22 +89,7 @@ impl Follows {
 
     /// What a program is expected to open behind this.
     fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
-        self.by_program.get_mut(&program)?.next.get_mut(path).filter(|next| next.expected)
-    }
-
-    /// How many are laid ready for a program.
-    fn most(&self, program: HostId) -> usize {
-        self.by_program.get(&program).map_or(0, |of| of.most)
-    }
-
-    /// Of what lay ready for a program so many were taken, and so many were not.
-    pub(super) fn settled(&mut self, program: HostId, used: usize, lost: usize) {
-        let Some(of) = self.by_program.get_mut(&program) else { return };
-        if lost > 0 {
-            of.most = (of.most / 2).max(1);
-        } else if used > 0 {
-            of.most = (2 * of.most).min(MOST);
-        }
+        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected)
     }
 }
 
@@ -146,9 +120,9 @@ impl Engine {
         let watched = inside.ahead.is_none();
         let Inside { hands, table, .. } = &mut inside;
         if let Some(key) = key_of(call, caller).filter(|_| !watched)
-            && let Some(program) = hands.opens(table, call.tid, &key)
+            && let Some((program, most)) = hands.opens(table, call.tid, &key)
         {
-            inside.expected = self.expected(&mut inside, before, program, &key);
+            inside.expected = self.expected(&mut inside, before, (program, most), &key);
         }
         self.inside = Some(inside);
     }
@@ -158,12 +132,11 @@ impl Engine {
         &mut self,
         inside: &mut Inside,
         before: &Before,
-        program: HostId,
+        (program, most): (HostId, usize),
         key: &OwnKey,
     ) -> Vec<Expected> {
         let mut all = Vec::new();
         let mut path = key.path();
-        let most = inside.hands.follows.most(program);
         while all.len() < most
             && let Some(next) = inside.hands.follows.next(program, &path)
             && next.may_be()
