@@ -320,7 +320,9 @@ impl Shared {
         }
         if root || self.watches_found() {
             // Where it cannot be, it is asked about each time.
-            return watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
+            let version = watches.watch(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
+            // It may have been given up meanwhile to hear of the root's end; what is given up from here on has another version.
+            return version.filter(|_| !root || watches.is_above_watched());
         }
         watches.version(node.id)
     }

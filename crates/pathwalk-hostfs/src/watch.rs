@@ -128,7 +128,7 @@ impl Ways {
         ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way.leads)
     }
 
-    /// Keeps a way. Where that has the place of another one that is still good, there are more places from then on.
+    /// Keeps a way. Where that has the place of another one that is still good, there are more places from then on, and the others are forgotten.
     fn put(&mut self, way: Way) {
         let taken = self.slot(way.dir, &way.path).and_then(|slot| slot.as_ref());
         let crowded = taken.is_some_and(|taken| taken.heard == way.heard && taken.path != way.path);
@@ -316,6 +316,11 @@ impl Watches {
             self.table.lock().above_after = 2 * asked;
         }
         watched.unwrap_or(false)
+    }
+
+    /// Whether it is told that the root is removed or moved.
+    pub(crate) fn is_above_watched(&self) -> bool {
+        self.table.lock().above.is_some()
     }
 
     fn try_to_watch_above(

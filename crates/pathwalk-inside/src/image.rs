@@ -137,7 +137,6 @@ impl Registers {
 const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const STATX_INO: u64 = 0x100;
-const SYS_CLOSE: u64 = 3;
 const SYS_RT_SIGPROCMASK: u64 = 14;
 const SYS_RECVMSG: u64 = 47;
 const SYS_GETTID: u64 = 186;
@@ -281,18 +280,14 @@ fn take(answer: u64, args: [u64; 6]) -> i64 {
     }
 }
 
-/// Takes a descriptor; none where none is there, or the socket is another one.
+/// Takes the descriptor that an answer says is there; none where it is not.
 fn taken(answer: u64) -> Option<i64> {
-    if socket()? as u32 != answer as u32 {
-        return None;
-    }
-    receive(0, answer >> 32 & TAKE_CLOEXEC != 0)
+    receive(answer as u32, answer >> 32 & TAKE_CLOEXEC != 0)
 }
 
 /// The descriptor of what this thread was expected to open, if it lies there and is the next.
 fn ready(table: &[AtomicU64], key: &Key<'_>) -> Option<i64> {
     const O_CLOEXEC: u64 = 0o2_000_000;
-    const MSG_PEEK: u64 = 0x2;
     let socket = socket()?;
     let tid = syscall(SYS_GETTID, [0; 6]) as u32;
     let args = [key.args[0], ready_for(socket, tid)];
@@ -300,15 +295,11 @@ fn ready(table: &[AtomicU64], key: &Key<'_>) -> Option<i64> {
     if answer.hangs_on_news() && is_there_news() {
         return None;
     }
-    let number = answer.result().cast_unsigned();
+    let number = answer.result() as u32;
     if !answer.holds() {
         return None;
     }
-    // Nobody else takes what this thread has; and no signal's handler opens anything meanwhile. So if it is the next it stays that.
-    without_signals(|| {
-        let next = message(&mut [], MSG_PEEK)?;
-        (next.number == number).then(|| receive(number, key.args[0] & O_CLOEXEC != 0))?
-    })
+    receive(number, key.args[0] & O_CLOEXEC != 0)
 }
 
 /// Does something while no signal is taken.
@@ -335,25 +326,27 @@ fn socket() -> Option<u64> {
     (asked == 0 && stat[3] & S_IFMT == S_IFSOCK).then_some(stat[1])
 }
 
-/// Takes the descriptor of the message of this number; none where another one was the next, which is lost.
-fn receive(number: u64, cloexec: bool) -> Option<i64> {
+/// Takes the descriptor of the message of this number, if that is the next: no other one is taken. Nobody else takes what this thread has, and
+/// no signal's handler opens anything meanwhile: so if it is the next it stays that.
+fn receive(number: u32, cloexec: bool) -> Option<i64> {
+    const MSG_PEEK: u64 = 0x2;
     const MSG_CTRUNC: u64 = 0x8;
     const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
     /// The length of `struct cmsghdr` with a descriptor behind it, `SOL_SOCKET` and `SCM_RIGHTS`.
     const RIGHTS: [u64; 2] = [20, 1 | 1 << 32];
     const EMFILE: i64 = 24;
     let mut control = [0_u64; 3];
-    let message = message(&mut control, if cloexec { MSG_CMSG_CLOEXEC } else { 0 })?;
-    let fd = (control[..2] == RIGHTS).then_some(u64::from(control[2] as u32));
-    match fd {
-        Some(fd) if message.number == number => Some(fd.cast_signed()),
-        Some(fd) => {
-            syscall(SYS_CLOSE, [fd, 0, 0, 0, 0, 0]);
-            None
+    let message = without_signals(|| {
+        if message(&mut [], MSG_PEEK)?.number != number.into() {
+            return None;
         }
-        // There was no room for one more.
-        None => (message.number == number && message.flags & MSG_CTRUNC != 0).then_some(-EMFILE),
+        message(&mut control, if cloexec { MSG_CMSG_CLOEXEC } else { 0 })
+    })?;
+    if control[..2] == RIGHTS {
+        return Some(i64::from(control[2] as u32));
     }
+    // There was no room for one more.
+    (message.flags & MSG_CTRUNC != 0).then_some(-EMFILE)
 }
 
 /// What was received.

@@ -49,11 +49,11 @@ pub(crate) const TAKE_CLOEXEC: u64 = 1;
 /// The call was `open`, and not `openat`.
 pub(crate) const TAKE_OPEN: u64 = 2;
 
-/// The answer of a call whose descriptor lies in the socket of this number.
-pub const fn take_by(ino: u64, nr: u32, cloexec: bool) -> i64 {
+/// The answer of a call whose descriptor lies in the socket, with the message of this number.
+pub const fn take_by(number: u32, nr: u32, cloexec: bool) -> i64 {
     let cloexec = if cloexec { TAKE_CLOEXEC } else { 0 };
     let open = if nr == OPEN { TAKE_OPEN } else { 0 };
-    ((TAKE | cloexec | open) << 32 | ino & 0xffff_ffff).cast_signed()
+    ((TAKE | cloexec | open) << 32 | number as u64).cast_signed()
 }
 
 /// Who takes a descriptor that lies ready, in the place of a second argument of the call that opens it: the thread that has the socket of

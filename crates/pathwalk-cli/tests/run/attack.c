@@ -754,7 +754,7 @@ static void reused(char **args)
 		_exit(0);
 	}
 	read(told[0], &number, sizeof number);
-	for (int round = 0; round < 200 && child != number; round++) {
+	for (int round = 0; round < 5000 && child != number; round++) {
 		printf("%d\n", number);
 		fflush(stdout);
 		if (!fgets(line, sizeof line, stdin))

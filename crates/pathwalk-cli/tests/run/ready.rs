@@ -1,6 +1,7 @@
 //! What a program is expected to open lies ready, and is what it would be given.
 
 use crate::{
+    attacks::cc,
     common::{can_run, text},
     inside::{Teller, in_the_tree, said},
 };
@@ -306,4 +307,28 @@ sys.stdin.readline()
     let since = Instant::now();
     tree.tells_after("");
     assert!(since.elapsed() < Duration::from_secs(5));
+}
+
+/// Who is interrupted before he takes what he opened gets it all the same, and what the handler opens is what that named, though room is made
+/// meanwhile for what lies ready for others.
+#[test]
+fn what_is_taken_is_what_was_asked_for() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    cc(
+        here.path(),
+        &["-O1", "-o", "ready", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/ready.c")],
+    );
+    for (dir, count) in [("warm", 8), ("below", 40), ("main", 500), ("handler", 500)] {
+        fs::create_dir_all(here.path().join("data").join(dir)).unwrap();
+        for name in (0..count).map(|number| format!("{dir}/{number}")) {
+            fs::write(here.path().join("data").join(&name), &name).unwrap();
+        }
+    }
+    let data = here.path().join("data").display().to_string();
+    let bind = format!("{data}:{data}:ro");
+    let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
+    assert_eq!(said(command.args(["./ready", &data])), "interrupted, 0 wrong\n");
 }

@@ -14,12 +14,12 @@ use super::{
     Inside, Part,
     laid::{OwnKey, attributes_of},
     list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
-    scout::{Been, Beside, Found, Lays, Look, believed},
+    scout::{Been, Beside, Found, Lays, Look, PATIENCE, believed},
 };
 use crate::engine::{Base, Engine};
 use pathwalk::{AtFlags, File, FileType, OpenFlags, Result, Stat};
 use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// So many directories are kept in mind.
 const DIRECTORIES: usize = 64;
@@ -37,8 +37,8 @@ const UNNOTED: OpenFlags = OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(O
 pub(super) struct Ahead {
     /// The latest last.
     asked: Vec<Asked>,
-    /// Somebody asked about all files of directories beside each other.
-    goes_on: bool,
+    /// When somebody asked last about all files of directories beside each other.
+    goes_on: Option<Instant>,
     listing: Vec<u8>,
 }
 
@@ -164,7 +164,8 @@ impl Ahead {
 
     /// At the files of so many directories beside each other it is taken that those of all come.
     fn enough(&self) -> u32 {
-        if self.goes_on { 1 } else { ENOUGH }
+        let goes_on = self.goes_on.is_some_and(|last| last.elapsed() < PATIENCE);
+        if goes_on { 1 } else { ENOUGH }
     }
 
     /// Notes a question; what was laid down there, if more is to be now.
@@ -262,7 +263,7 @@ impl Engine {
             return Ok(());
         }
         asked.sent = true;
-        ahead.goes_on = true;
+        ahead.goes_on = Some(Instant::now());
         let dir = self.task.openat(question.base.at(), itself(up), UNNOTED, 0)?;
         if !dir.host_fd().is_some_and(is_unnoted) {
             return Ok(());
@@ -340,6 +341,7 @@ impl Inside {
             let Lays { above, part, parts } = &*lays;
             let unchanged = |&(part, count): &(usize, u64)| self.counts.get(part) == count;
             if !parts.iter().all(unchanged) || !parts.contains(&found.count) {
+                self.scout.is_not_laid(&found);
                 continue;
             }
             let key = above.key();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   openat ──► the supervisor opens it ──► a socket, whose other end the process has under the number TAKES
-//!      the answer: that something lies there, and in which socket ──► image: recvmsg ──► the descriptor
+//!      the answer: that something lies there, by which number ──► image: recvmsg ──► the descriptor
 //! ```
 //!
 //! To give a thread a descriptor (`SECCOMP_IOCTL_NOTIF_ADDFD`) wakes it so that it takes that, and once more for the answer; and to keep it
@@ -94,8 +94,9 @@ pub(super) struct Hands {
     /// How many descriptors were handed, and how many of them were not there.
     handed: u64,
     missed: u64,
-    /// The number of the last message that nobody asked for.
-    number: u64,
+    /// The number of the last message, and how often something was laid ready.
+    number: u32,
+    turn: u64,
     /// How many of these there were, and how many of them are known to have been taken.
     ready: u64,
     used: u64,
@@ -196,30 +197,32 @@ impl Hands {
     /// Puts what a thread is expected to open behind what it asked for.
     fn put_ready(&mut self, table: &mut Table, tid: u32, expected: Vec<Expected>) {
         let mut sockets = self.sockets.0.lock();
-        make_room(&mut sockets, table, expected.len(), tid);
+        if expected.is_empty() || !make_room(&mut sockets, table, expected.len(), tid) {
+            return;
+        }
         let Some(socket) = sockets.get_mut(&tid) else { return };
+        self.turn += 1;
+        socket.turn = self.turn;
         for Expected { key, file, id, parts } in expected {
-            self.number += 1;
-            let number = self.number;
             let Some(fd) = file.host_fd() else { return };
-            if socket.send(fd, number).is_err() {
+            self.number = self.number.wrapping_add(1);
+            if socket.send(fd, self.number).is_err() {
                 return;
             }
-            let answer = Answer { result: number.cast_signed(), written: b"", parts: &parts };
+            let answer = Answer { result: self.number.into(), written: b"", parts: &parts };
             table.put(&found_ready(&key, socket.ino, tid), &answer);
             socket.lie.push_back(Lies { id, ready: Some(key) });
-            socket.turn = number;
             self.ready += 1;
         }
     }
 
-    /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number it is.
+    /// Puts a descriptor where a thread takes it, which gets a socket if it is time for that: by which number.
     fn put(
         &mut self,
         (listener, table, alone): (&Listener, &mut Table, &mut Alone),
         call: &Notification,
         fd: BorrowedFd<'_>,
-    ) -> Option<u64> {
+    ) -> Option<u32> {
         let mut sockets = self.sockets.0.lock();
         if !sockets.contains_key(&call.tid) {
             let got = got(&mut self.got, call.tid);
@@ -239,23 +242,25 @@ impl Hands {
             sockets.insert(call.tid, new);
         }
         let socket = sockets.get_mut(&call.tid)?;
-        match socket.put(table, call.tid, fd) {
+        self.number = self.number.wrapping_add(1);
+        match socket.put(table, call.tid, (fd, self.number)) {
             Ok(()) => {
                 self.handed += 1;
-                Some(socket.ino)
+                Some(self.number)
             }
             Err(io::Errno::AGAIN) => None,
             Err(_) => {
                 drop(sockets);
-                self.end(call.tid);
+                self.end(table, call.tid);
                 None
             }
         }
     }
 
     /// A thread takes nothing more, until it got twice as many as it got before that.
-    fn end(&mut self, tid: u32) {
-        self.sockets.0.lock().remove(&tid);
+    fn end(&mut self, table: &mut Table, tid: u32) {
+        let socket = self.sockets.0.lock().remove(&tid);
+        socket.into_iter().for_each(|mut socket| socket.forget(table, tid));
         if let Some(got) = self.got.get_mut(&tid) {
             (got.times, got.next) = (0, got.next.saturating_mul(2));
         }
@@ -315,29 +320,35 @@ fn found_ready(key: &OwnKey, ino: u64, tid: u32) -> Key<'_> {
     Key { args: [key.args[0], ready_for(ino, tid)], ..key }
 }
 
-/// Makes room for so many more for a thread: what lies ready longest for others is taken back.
-fn make_room(sockets: &mut HashMap<u32, Socket>, table: &mut Table, more: usize, own: u32) {
-    let lie = |sockets: &HashMap<u32, Socket>| {
-        sockets.values().map(|socket| socket.lie.len()).sum::<usize>() + more > MOST_READY
+/// Makes room for so many more for a thread: what lies ready longest for others is taken back. Whether there is room.
+fn make_room(sockets: &mut HashMap<u32, Socket>, table: &mut Table, more: usize, own: u32) -> bool {
+    let is_room = |sockets: &HashMap<u32, Socket>| {
+        sockets.values().map(|socket| socket.lie.len()).sum::<usize>() + more <= MOST_READY
     };
-    if lie(sockets) {
-        for (&tid, socket) in &mut *sockets {
-            socket.settle(table, tid);
+    if is_room(sockets) {
+        return true;
+    }
+    for (&tid, socket) in &mut *sockets {
+        socket.settle(table, tid);
+    }
+    let others = sockets.iter().filter(|(tid, socket)| **tid != own && socket.has_ready_first());
+    let mut others: Vec<_> = others.map(|(&tid, socket)| (socket.turn, tid)).collect();
+    others.sort_unstable();
+    for (_, tid) in others {
+        if is_room(sockets) {
+            break;
+        }
+        if let Some(socket) = sockets.get_mut(&tid) {
+            socket.take_back(table, tid);
         }
     }
-    while lie(sockets) {
-        let others =
-            sockets.iter_mut().filter(|(tid, socket)| **tid != own && !socket.lie.is_empty());
-        let Some((&tid, oldest)) = others.min_by_key(|(_, socket)| socket.turn) else { return };
-        oldest.take_back(table, tid);
-        oldest.lie.clear();
-    }
+    is_room(sockets)
 }
 
 impl Socket {
     /// How many of those that lay there were taken; none where nobody takes any more.
     fn taken(&self) -> Option<usize> {
-        let left = socket::unread(&self.own).div_ceil(self.each) as usize;
+        let left = socket::unread(&self.own).ok()?.div_ceil(self.each) as usize;
         let ready = self.lie.iter().any(|lies| lies.ready.is_some());
         // What lay there ended with the other end.
         let ended = left == 0 && ready && socket::is_left(&self.own);
@@ -379,9 +390,14 @@ impl Socket {
     ///
     /// - `EAGAIN`: one lies there still.
     /// - `EPIPE`, `ECONNREFUSED`: nobody has the other end.
-    fn put(&mut self, table: &mut Table, tid: u32, fd: BorrowedFd<'_>) -> io::Result<()> {
+    fn put(
+        &mut self,
+        table: &mut Table,
+        tid: u32,
+        (fd, number): (BorrowedFd<'_>, u32),
+    ) -> io::Result<()> {
         self.settle(table, tid);
-        if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
+        if !self.lie.is_empty() && !self.has_ready_first() {
             return Err(io::Errno::AGAIN);
         }
         if !self.lie.is_empty() {
@@ -392,32 +408,34 @@ impl Socket {
             return Err(io::Errno::PIPE);
         }
         let id = HostId::of(&fs::fstat(fd)?);
-        self.send(fd, 0)?;
-        self.each = socket::unread(&self.own).max(1);
+        self.send(fd, number)?;
+        self.each = socket::unread(&self.own).unwrap_or(self.each).max(1);
         self.lie.push_back(Lies { id, ready: None });
         Ok(())
     }
 
-    fn send(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+    /// Whether what lies there first nobody asked for.
+    fn has_ready_first(&self) -> bool {
+        self.lie.front().is_some_and(|lies| lies.ready.is_some())
+    }
+
+    fn send(&self, fd: BorrowedFd<'_>, number: u32) -> io::Result<()> {
         let one = [fd];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut message = SendAncillaryBuffer::new(&mut space);
         message.push(SendAncillaryMessage::ScmRights(&one));
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let number = number.to_ne_bytes();
+        let number = u64::from(number).to_ne_bytes();
         sendmsg(&self.own, &[IoSlice::new(&number)], &mut message, flags).map(drop)
     }
 
-    /// Takes back what lies ready, by the thread's own end: without a place for them the descriptors are closed. What was asked for and lies
-    /// in front of it stays; then the rest does too, and is not found.
+    /// Takes back what lies ready, by the thread's own end: without a place for them the descriptors are closed. Where something lies in front
+    /// of it that was asked for, or the end is not there, all stays as it is, but is not found.
     fn take_back(&mut self, table: &mut Table, tid: u32) {
-        if self.lie.is_empty() {
-            return;
-        }
         for key in self.lie.iter().filter_map(|lies| lies.ready.as_ref()) {
             table.remove(&found_ready(key, self.ino, tid));
         }
-        if self.lie.front().is_some_and(|lies| lies.ready.is_none()) {
+        if !self.has_ready_first() {
             return;
         }
         let theirs = process::thread(tid).and_then(|thread| process::descriptor(&thread, TAKES));
@@ -457,9 +475,9 @@ impl Engine {
         }
         let expected = std::mem::take(&mut inside.expected);
         let Inside { hands, table, alone, .. } = inside;
-        let ino = hands.put((&self.listener, table, alone), call, fd)?;
+        let number = hands.put((&self.listener, table, alone), call, fd)?;
         hands.put_ready(table, call.tid, expected);
-        Some(take_by(ino, call.nr, cloexec == Cloexec::Yes))
+        Some(take_by(number, call.nr, cloexec == Cloexec::Yes))
     }
 
     /// Whether a call says that what was handed was not there. Then the thread makes its call again, and is given what it opens.
@@ -467,7 +485,7 @@ impl Engine {
         let nothing = [AT_FDCWD as i64 as u64, 0, 0, 0, MARK];
         let says = call.nr == OPENAT && call.args[..5] == nothing && Inside::is_in(call);
         let Some(inside) = self.inside.as_mut().filter(|_| says) else { return false };
-        inside.hands.end(call.tid);
+        inside.hands.end(&mut inside.table, call.tid);
         inside.hands.missed += 1;
         true
     }

@@ -46,9 +46,9 @@ pub(super) fn list(
             let (entry, after) = rest.split_at(length.clamp(19, rest.len()));
             let word = |at| u64::from_ne_bytes(entry[at..at + 8].try_into().unwrap_or_default());
             let name = entry[19..].split(|&byte| byte == 0).next().unwrap_or_default();
+            // Where the host does not say what it is, it is left out: it may be a symlink.
             let kind = FileType::from_mode(u32::from(entry[18]) << 12);
-            let kind = kind.unwrap_or(FileType::Regular);
-            if ![&b"."[..], b".."].contains(&name) {
+            if let Some(kind) = kind.filter(|_| ![&b"."[..], b".."].contains(&name)) {
                 let enough = left == 0 || {
                     (left, next) = (left - 1, word(8));
                     !each(Entry { name, kind, ino: word(0) })

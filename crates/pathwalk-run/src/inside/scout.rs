@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What the scout finds is laid down by who answers the program, as what he finds himself: of what is believed, and hanging on the count
-//! that the part of the tree had before it was asked. Of what lies beside each other he lays down three directories of four as soon as he answers anything: the
-//! fourth waits until it is asked about, so that one hears whether the program follows.
+//! that the part of the tree had before it was asked. What lies beside what was asked about he lays down as soon as he answers anything, but for each fourth directory that was taken: that waits
+//! until it is asked about, and tells how far the program is.
 //!
 //! 1. It asks what the program may ask, and nothing that is noted as a reading; and goes where what is there is believed, so where the host tells
 //!    of it.
@@ -41,6 +41,10 @@ const FIRST: usize = 32;
 const MOST: usize = 256;
 /// So many behind one that the program is at come next.
 const BEHIND: usize = 4;
+/// They are looked for among so many.
+const SOON: usize = 128;
+/// A directory with more files is not laid down before it is asked about: all others wait meanwhile.
+const MOST_LAID: usize = 256;
 /// Of so many directories beside each other one is not laid down before it is asked about.
 const EACH: u64 = 4;
 /// It is woken for so many.
@@ -53,7 +57,7 @@ const ROOM: u64 = 1024;
 /// What it found and nobody opened yet are no more files than that.
 const MOST_FOUND: usize = 1 << 15;
 /// Where it had nothing to do for so long it has nothing open.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is asked about of all that is in a directory.
 #[derive(Clone)]
@@ -193,6 +197,8 @@ struct Taken {
     order: (u64, usize),
     turn: u64,
     found: Option<Box<Found>>,
+    /// So many files were found.
+    files: usize,
     /// What was found is laid down.
     laid: bool,
 }
@@ -233,11 +239,20 @@ impl Scout {
             return None;
         }
         let mut state = shared.state.lock();
-        let taken = state.taken.iter_mut().find(|taken| taken.is_to_lay())?;
-        taken.laid = true;
-        let mut found = taken.found.take()?;
+        let taken = state.taken.iter_mut().find(|taken| taken.is_to_lay());
+        let found = taken.and_then(|taken| {
+            taken.laid = true;
+            taken.found.take()
+        });
         shared.count(&state);
+        let mut found = found?;
         Some((found.beside.take()?, found))
+    }
+
+    /// What was found in a directory was not laid down after all: who asks about it looks himself.
+    pub(super) fn is_not_laid(&self, found: &Found) {
+        let Known::Hired(shared) = &self.0 else { return };
+        shared.state.lock().taken.retain(|taken| taken.place != (found.dir[0], found.dir[2]));
     }
 
     /// How many directories it took, and of how many of them the program took what was found; none where it was not needed.
@@ -277,7 +292,7 @@ impl Scout {
 impl State {
     /// How many more it may take.
     fn room(&self) -> usize {
-        if self.taken.iter().map(Taken::files).sum::<usize>() > MOST_FOUND {
+        if self.taken.iter().map(|taken| taken.files).sum::<usize>() > MOST_FOUND {
             return 0;
         }
         (FIRST + self.ahead).saturating_sub(self.taken.len())
@@ -302,13 +317,14 @@ impl State {
         self.stack.drain(..gone).collect()
     }
 
-    /// The program is at this directory, and maybe at others elsewhere: what is behind it comes next.
+    /// The program is at this directory, and maybe at others elsewhere: what is behind it comes next, if it came soon in any case.
     fn next_are_behind(&mut self, (above, order): (u64, usize)) {
         let behind = order + 1..=order + BEHIND;
         let is_next = |place: &Place| place.above.number == above && behind.contains(&place.order);
-        let (next, mut rest): (Vec<_>, Vec<_>) = self.stack.drain(..).partition(is_next);
-        rest.extend(next);
-        self.stack = rest;
+        let soon = self.stack.len().saturating_sub(SOON);
+        let (next, rest): (Vec<_>, Vec<_>) = self.stack.drain(soon..).partition(is_next);
+        self.stack.extend(rest);
+        self.stack.extend(next);
     }
 
     /// Where as much was taken as may be, nobody comes by there any more.
@@ -331,11 +347,7 @@ impl State {
 impl Taken {
     fn is_to_lay(&self) -> bool {
         let beside = self.found.as_ref().is_some_and(|found| found.beside.is_some());
-        beside && !self.turn.is_multiple_of(EACH)
-    }
-
-    fn files(&self) -> usize {
-        self.found.as_ref().map_or(0, |found| found.files.len())
+        beside && self.files <= MOST_LAID && !self.turn.is_multiple_of(EACH)
     }
 }
 
@@ -345,16 +357,21 @@ impl Shared {
         let mut state = self.state.lock();
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
-            let (turn, order) = (state.taken[at].turn, state.taken[at].order);
+            let order = state.taken[at].order;
             let gone = state.taken.drain(if passed { 0 } else { at }..=at);
             let found = gone.into_iter().next_back().and_then(|taken| taken.found);
-            // Who came to this one passed those that he did not have to ask about.
+            // Who came to this one passed those before it that he did not have to ask about.
+            let is_passed =
+                |taken: &Taken| taken.laid && taken.order.0 == order.0 && taken.order.1 < order.1;
             let before = state.taken.len();
-            state.taken.retain(|taken| !(taken.laid && taken.turn < turn));
-            let passed = before - state.taken.len();
-            state.opened += u64::from(found.is_some()) + passed as u64;
-            state.ahead = (state.ahead + 2 + 2 * passed).min(MOST);
-            state.next_are_behind(order);
+            state.taken.retain(|taken| !is_passed(taken));
+            let gone = before - state.taken.len();
+            state.opened += u64::from(found.is_some()) + gone as u64;
+            state.ahead = (state.ahead + 2 + 2 * gone).min(MOST);
+            // Who goes deep comes to what is in this one first.
+            if !passed {
+                state.next_are_behind(order);
+            }
             self.count(&state);
             self.wake(&mut state);
             return Been::Yes(found);
@@ -422,6 +439,7 @@ impl Shared {
                 order: place.order(),
                 turn,
                 found: None,
+                files: 0,
                 laid: false,
             });
             state.asks = true;
@@ -447,7 +465,7 @@ impl Shared {
                 continue;
             };
             if let Some(taken) = state.taken.iter_mut().find(|taken| taken.turn == turn) {
-                taken.found = Some(Box::new(found));
+                (taken.files, taken.found) = (found.files.len(), Some(Box::new(found)));
             }
             self.count(&state);
             if let Some((above, names)) = below {
