@@ -8,7 +8,7 @@
 //! 2. What was laid down once is not laid down again while nothing changes, as long as the directory is among the last that were asked about.
 //!    When something has changed it takes twice as many questions as before.
 //! 3. Who asks about the files of two directories beside each other, by their paths, is about to ask about those of all that are beside
-//!    them: the scout goes there, and what it found is laid down at the first question.
+//!    them: the scout goes there, and what it found is laid down when anything is answered, or at the first question.
 
 use super::{
     Inside, Part,

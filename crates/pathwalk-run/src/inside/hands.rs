@@ -97,7 +97,7 @@ pub(super) struct Hands {
     /// The number of the last message, and how often something was laid ready.
     number: u32,
     turn: u64,
-    /// How many of these there were, and how many of them are known to have been taken.
+    /// How many descriptors lay ready, and how many of them are known to have been taken.
     ready: u64,
     used: u64,
 }

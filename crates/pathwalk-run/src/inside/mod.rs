@@ -87,8 +87,9 @@ const MEMORY: usize = 0;
 const KNOWN: usize = 1;
 /// The first directory of the host.
 const FIRST_HOST: usize = 2;
-/// Calls from so close by are taken for one library's.
+/// Calls from the same piece of memory, of that size, are taken for one library's, and those from so close by on both sides of a border.
 const LIBRARY_BITS: u32 = 21;
+const CLOSE_BY: u64 = 1 << 18;
 /// So many threads are counted, and so many programs kept in mind.
 const MOST_COUNTED: usize = 1 << 10;
 /// Of so many files it is known that the program has had them open.
@@ -146,6 +147,8 @@ pub(crate) struct Inside {
 #[derive(Debug)]
 struct Counted {
     calls: u32,
+    /// From where the first came.
+    at: u64,
     /// What the thread's process runs.
     program: Option<HostId>,
     /// Before so many it is not tried again.
@@ -176,11 +179,6 @@ impl Keeper for Told {
     fn has_asked(&self) -> bool {
         self.asks.load(Relaxed) && ASKED.get()
     }
-}
-
-/// Where a call is counted.
-fn place_of_call(call: &Notification) -> (u32, u64) {
-    (call.tid, call.behind >> LIBRARY_BITS)
 }
 
 /// What was so before a call was answered.
@@ -309,6 +307,17 @@ impl Inside {
         (BASE..BASE + IMAGE_BYTES as u64).contains(&call.behind)
     }
 
+    /// Where a call is counted: a border may go through a library, between what asks and what opens.
+    fn place_of(&self, call: &Notification) -> (u32, u64) {
+        let piece = call.behind >> LIBRARY_BITS;
+        let places = [piece, piece.wrapping_sub(1), piece + 1].map(|piece| (call.tid, piece));
+        let is_close = |place: &(u32, u64)| {
+            let counted = self.calls.get(place);
+            counted.is_some_and(|counted| counted.at.abs_diff(call.behind) < CLOSE_BY)
+        };
+        places.into_iter().find(is_close).unwrap_or(places[0])
+    }
+
     /// Counts a call; whether the process is to find answers by itself from here on.
     fn is_time(&mut self, call: &Notification) -> bool {
         if !CALLS.contains(&call.nr) || Self::is_in(call) {
@@ -317,9 +326,10 @@ impl Inside {
         if self.calls.len() >= MOST_COUNTED {
             self.calls.clear();
         }
-        let counted = self.calls.entry(place_of_call(call));
+        let counted = self.calls.entry(self.place_of(call));
         let counted = counted.or_insert_with(|| Counted {
             calls: 0,
+            at: call.behind,
             program: of_thread(call.tid, "exe").ok(),
             next: 1,
             entered: 0..0,
@@ -345,7 +355,7 @@ impl Inside {
 
     /// The process of a call finds the answers of this library's calls from here on; another library may lie close by.
     fn has_entered(&mut self, call: &Notification, library: Range<u64>) {
-        if let Some(counted) = self.calls.get_mut(&place_of_call(call)) {
+        if let Some(counted) = self.calls.get_mut(&self.place_of(call)) {
             (counted.calls, counted.next, counted.entered) = (0, 1, library);
         }
     }
@@ -541,4 +551,33 @@ pub(crate) const NUMBER: u32 = NEWS.cast_unsigned();
 pub(crate) fn has(address: u64) -> bool {
     let bytes = (IMAGE_BYTES + TABLE_BYTES) as u64;
     (BASE..BASE + bytes).contains(&address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A library that lies on both sides of a border is one, and what lies further away another.
+    #[test]
+    fn calls_are_counted_by_library() {
+        let border = 0x7f12_3460_0000;
+        let due = |places: &[u64], times: usize| {
+            let (in_flight, unseen) = (InFlight::default(), Unseen::default());
+            let mut inside = Inside::new(8, in_flight, unseen).expect("there is memory");
+            (1..=times).find(|time| {
+                let behind = places[time % places.len()];
+                let call = Notification {
+                    id: 1,
+                    tid: std::process::id(),
+                    nr: pathwalk_inside::STAT,
+                    args: [0; 6],
+                    behind,
+                };
+                inside.is_time(&call)
+            })
+        };
+        assert_eq!(due(&[border + 100], 20), Some(8));
+        assert_eq!(due(&[border - 0x3000, border + 0x4000], 20), Some(8));
+        assert_eq!(due(&[border - 0x10_0000, border + 0x4000], 14), None);
+    }
 }

@@ -302,8 +302,7 @@ impl State {
     fn push(&mut self, above: Above, names: Vec<Named>) -> Vec<Place> {
         let above = Arc::new(above);
         let place = |(order, (name, ino))| Place { above: Arc::clone(&above), name, ino, order };
-        self.stack
-            .extend(names.into_iter().enumerate().collect::<Vec<_>>().into_iter().rev().map(place));
+        self.stack.extend(names.into_iter().enumerate().rev().map(place));
         let mut open: Vec<*const Above> = Vec::with_capacity(OPEN);
         let kept = self.stack.iter().rev().take(WAITING).take_while(|place| {
             let above = Arc::as_ptr(&place.above);
