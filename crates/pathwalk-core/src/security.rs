@@ -449,6 +449,12 @@ impl Vfs {
         }
     }
 
+    /// Whether there is a module that wants to be asked this.
+    #[inline]
+    pub(crate) fn asks(&self, hook: Hooks) -> bool {
+        self.security.hooks.get() & hook.bits() != 0
+    }
+
     /// Asks the module, if there is one that wants to be asked this. The rename mutex may be held.
     ///
     /// # Errors
@@ -460,7 +466,7 @@ impl Vfs {
         hook: Hooks,
         question: impl FnOnce(&dyn SecurityModule) -> Result<T>,
     ) -> Result<T> {
-        if self.security.hooks.get() & hook.bits() == 0 {
+        if !self.asks(hook) {
             return Ok(T::default());
         }
         self.security.module.get().map_or(Ok(T::default()), |module| question(&**module))

@@ -360,6 +360,26 @@ impl Shared {
         Ok(Some(found))
     }
 
+    /// What is asked about a file that the cache does not know stays so as what is looked up does: until its directory is heard of.
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
+        let asked = questions();
+        let held = self.reach(dir)?;
+        let Some(seen) = self.before_lookup(dir)? else { return Ok(None) };
+        let stat = match self.host.statx(held.as_fd(), name) {
+            Err(Errno::ENOENT) => return Ok(None),
+            stat => stat?,
+        };
+        let attr = self.attr_at(&stat, held.as_fd(), name)?;
+        let told = self.is_told_of(&stat, &attr)
+            && attr.file_type() != FileType::Directory
+            && self.nodes.of_file(&Ident::of(&stat)).is_none();
+        if !told || self.watches().and_then(|watches| watches.version(dir.node())) != Some(seen) {
+            return Ok(None);
+        }
+        is_believed(asked);
+        Ok(Some(attr))
+    }
+
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
         let node = self.node(inode)?;
         let held = self.reach_node(&node)?;
@@ -441,6 +461,10 @@ impl FileSystem for HostFs {
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
         self.0.lookup(dir, name)
+    }
+
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
+        self.0.peek(dir, name)
     }
 
     fn revalidate(

@@ -185,20 +185,23 @@ impl Key<'_> {
         (hash ^ (hash >> 32)) | 1 << 63
     }
 
-    /// The places of the index where it may be.
-    pub(crate) fn places(&self) -> core::ops::Range<usize> {
-        let set = self.hash() as usize % SETS;
-        INDEX + set * WAYS..INDEX + set * WAYS + WAYS
-    }
-
     pub(crate) fn lengths(&self, written: usize) -> u64 {
         u64::from(self.nr) | (self.text.len() as u64) << 32 | (written as u64) << 48
     }
 }
 
+/// The places of the index where an answer may be whose key has this hash.
+pub(crate) fn places(hash: u64) -> core::ops::Range<usize> {
+    let set = hash as usize % SETS;
+    INDEX + set * WAYS..INDEX + set * WAYS + WAYS
+}
+
 /// Bytes as words, the last one filled up with zeroes.
 pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks(8).map(|chunk| {
+        if let Some(&whole) = chunk.first_chunk() {
+            return u64::from_le_bytes(whole);
+        }
         let mut word = 0;
         for (index, &byte) in chunk.iter().enumerate() {
             word |= u64::from(byte) << (8 * index);
@@ -219,8 +222,12 @@ pub(crate) struct Found<'t> {
 
 /// Finds the answer of a call.
 pub(crate) fn find<'t>(table: &'t [AtomicU64], key: &Key<'_>) -> Option<Found<'t>> {
-    let hash = key.hash();
-    for place in key.places() {
+    find_by(table, key, key.hash())
+}
+
+/// The same, by the hash of the key.
+pub(crate) fn find_by<'t>(table: &'t [AtomicU64], key: &Key<'_>, hash: u64) -> Option<Found<'t>> {
+    for place in places(hash) {
         // Acquire: what the answer says was written before. Pairs with the Release store in `Table::put`.
         let entry = table.get(place)?.load(Acquire);
         if entry == 0 {

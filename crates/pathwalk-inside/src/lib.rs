@@ -24,4 +24,4 @@ pub use layout::{
     OFF, OPEN, OPENAT, PARTS, READLINK, READLINKAT, STAT, STATX, Shape, TABLE_BYTES, TAKES,
     ready_for, shape_of, take_by,
 };
-pub use table::{Answer, Counts, Table, Written};
+pub use table::{Answer, Counts, Laid, Table, Written};

@@ -4,7 +4,7 @@
 
 use crate::layout::{
     CLOSED, COUNTS, HEAD, IMAGE_BYTES, INDEX, Key, LOG, LOG_WORDS, MOST_PARTS, MOST_TEXT,
-    MOST_WRITTEN, NO_PART, PARTS, SETS, TABLE_BYTES, WAYS, count, find, words,
+    MOST_WRITTEN, NO_PART, PARTS, SETS, TABLE_BYTES, WAYS, count, find, find_by, places, words,
 };
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create, open},
@@ -79,6 +79,12 @@ impl Drop for Shared {
 struct Entry {
     at: usize,
     len: usize,
+    laid: Laid,
+}
+
+/// An answer that was laid down: where the index names it, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Laid {
     place: usize,
     entry: u64,
 }
@@ -150,13 +156,16 @@ impl Table {
         found.holds().then_some((bytes, parts))
     }
 
-    /// Lays down what a call answers; not what is longer than is found.
-    pub fn put(&mut self, key: &Key<'_>, answer: &Answer<'_>) {
+    /// Lays down what a call answers; none of what is longer than is found.
+    pub fn put(&mut self, key: &Key<'_>, answer: &Answer<'_>) -> Option<Laid> {
         let (text, written) = (key.text.len(), answer.written.len());
         if text > MOST_TEXT || written > MOST_WRITTEN || answer.parts.len() > MOST_PARTS {
-            return;
+            return None;
         }
-        self.remove(key);
+        let hash = key.hash();
+        if let Some(before) = find_by(self.words(), key, hash) {
+            self.words()[before.place()].store(0, Relaxed);
+        }
         let len = HEAD + text.div_ceil(8) + written.div_ceil(8);
         if self.next + len > LOG_WORDS {
             self.make_room(self.next, LOG_WORDS);
@@ -164,7 +173,7 @@ impl Table {
         }
         let at = self.next;
         self.make_room(at, at + len);
-        let place = self.place_for(key);
+        let place = self.place_for(hash);
         // Release fence: who sees a word that is written from here on sees that the index does not name what was there before.
         // Pairs with the Acquire fence in `Found::holds`.
         fence(Release);
@@ -174,7 +183,7 @@ impl Table {
             (parts[index], counts[index]) = (part as u8, count);
         }
         let head = [
-            key.hash(),
+            hash,
             key.base[0],
             key.base[1],
             key.args[0],
@@ -192,8 +201,22 @@ impl Table {
         let entry = u64::from(self.turn) << 32 | at as u64;
         // Release: what the answer says is written. Pairs with the Acquire load in `find`.
         self.words()[place].store(entry, Release);
-        self.log.push_back(Entry { at, len, place, entry });
+        let laid = Laid { place, entry };
+        self.log.push_back(Entry { at, len, laid });
         self.next = at + len;
+        Some(laid)
+    }
+
+    /// Whether an answer that was laid down is there still.
+    pub fn is_there(&self, laid: Laid) -> bool {
+        self.words()[laid.place].load(Relaxed) == laid.entry
+    }
+
+    /// Takes it away, if it is there.
+    pub fn take_away(&mut self, laid: Laid) {
+        if self.is_there(laid) {
+            self.words()[laid.place].store(0, Relaxed);
+        }
     }
 
     /// Takes the answer of a call away, if there is one.
@@ -209,17 +232,15 @@ impl Table {
             && oldest.at < to
             && from < oldest.at + oldest.len
         {
-            let index = &self.words()[oldest.place];
-            if index.load(Relaxed) == oldest.entry {
-                index.store(0, Relaxed);
-            }
+            let laid = oldest.laid;
+            self.take_away(laid);
             self.log.pop_front();
         }
     }
 
     /// A place in the index: one that is free, or the one that was taken first.
-    fn place_for(&self, key: &Key<'_>) -> usize {
-        let oldest = key.places().min_by_key(|&place| self.words()[place].load(Relaxed) >> 32);
+    fn place_for(&self, hash: u64) -> usize {
+        let oldest = places(hash).min_by_key(|&place| self.words()[place].load(Relaxed) >> 32);
         let place = oldest.unwrap_or(INDEX);
         self.words()[place].store(0, Relaxed);
         place

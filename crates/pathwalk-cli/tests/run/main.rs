@@ -19,6 +19,8 @@ mod users;
 
 mod attacks;
 
+mod beside;
+
 mod exec;
 
 mod numbers;

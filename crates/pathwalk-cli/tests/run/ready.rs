@@ -91,7 +91,7 @@ fn same(native: &str, tree: &str, when: &str) {
 }
 
 /// How many descriptors lay ready, and how many of them were taken.
-fn ready(stats: &str) -> [u64; 2] {
+pub(crate) fn ready(stats: &str) -> [u64; 2] {
     let line = stats.lines().find(|line| line.contains("lay ready")).unwrap();
     let mut words = line.split(' ').filter_map(|word| word.parse().ok());
     [(); 2].map(|()| words.next().unwrap())

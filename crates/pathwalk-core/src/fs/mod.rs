@@ -36,7 +36,7 @@ pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Rename};
 use crate::{
     acl::{AclEntry, AclKind, Acls},
     cred::Subject,
-    inode::InodeRef,
+    inode::{Attr, InodeRef},
 };
 use pathwalk_abi::{Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
 use std::{convert::Infallible, os::fd::OwnedFd};
@@ -171,6 +171,18 @@ pub trait FileSystem: Send + Sync + 'static {
     ) -> Result<bool> {
         let _ = (dir, path, cached);
         Ok(false)
+    }
+
+    /// The attributes of what a name that is not cached stands for, of which nothing is cached by this either: no inode is answered,
+    /// and none is given back. None where there is no such, and where it has to be looked up: because it costs as much, or would be
+    /// told otherwise then. For who looks at many names, each once ([`Task::peekat`](crate::Task::peekat)).
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::lookup`].
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
+        let _ = (dir, name);
+        Ok(None)
     }
 
     /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them; asked if

@@ -2,6 +2,8 @@
 
 pub(crate) mod stat;
 
+pub(crate) mod peek;
+
 pub(crate) mod realpath;
 
 pub(crate) mod access;

@@ -33,7 +33,7 @@ pub(super) struct MountStat {
     dev: Dev,
     blksize: u32,
     coarse: bool,
-    idmapped: bool,
+    pub(super) idmapped: bool,
     flagless: bool,
     is_root: bool,
     automount: bool,
@@ -41,7 +41,7 @@ pub(super) struct MountStat {
 
 impl MountStat {
     #[inline]
-    fn of(mount: &Mount, dentry: DentryId, flags: u32) -> Self {
+    pub(super) fn of(mount: &Mount, dentry: DentryId, flags: u32) -> Self {
         let blksize = mount.blksize.get();
         Self {
             id: mount.unique_id.get(),

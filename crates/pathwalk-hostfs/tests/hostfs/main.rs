@@ -17,3 +17,5 @@ mod bounds;
 mod escape;
 
 mod identities;
+
+mod peek;

@@ -226,7 +226,7 @@ fn opened_directory(
 ) -> Result<Reply> {
     let cloexec = Cloexec::of(flags.bits());
     if let Some(host) = file.host_fd()
-        && engine.gives(caller, &file, host)
+        && engine.gives(caller, &file)
     {
         // The rest was told to the file system.
         set_status(host, flags & OpenFlags::DIRECT)?;

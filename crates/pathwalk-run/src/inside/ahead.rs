@@ -30,7 +30,8 @@ const ENOUGH: u32 = 2;
 /// So many directories are laid down at once before somebody asks about them.
 const MOST_AT_ONCE: usize = 8;
 /// How a directory is opened to be listed here.
-const UNNOTED: OpenFlags = OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
+pub(super) const UNNOTED: OpenFlags =
+    OpenFlags::RDONLY.union(OpenFlags::DIRECTORY).union(OpenFlags::NOATIME);
 
 /// In which directories was asked, of what.
 #[derive(Default)]
@@ -88,13 +89,13 @@ pub(super) struct Those<'a> {
 }
 
 /// A path up to its last component.
-fn above(path: &[u8]) -> &[u8] {
+pub(super) fn above(path: &[u8]) -> &[u8] {
     let slash = path.iter().rposition(|&byte| byte == b'/');
     slash.map_or(&[], |slash| &path[..=slash])
 }
 
 /// The path of a directory, which may be where it begins.
-fn itself(path: &[u8]) -> &[u8] {
+pub(super) fn itself(path: &[u8]) -> &[u8] {
     if path.is_empty() { b"." } else { path }
 }
 
@@ -317,7 +318,7 @@ impl Engine {
             list(&self.task, dir, listing, |entry| {
                 if entry.kind == those.kind {
                     left -= 1;
-                    let stat = believed(&self.task, dir, entry.name, flags);
+                    let stat = believed(&self.task, dir, (entry.name, those.kind), flags);
                     if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
                         tell(&entry);
                         inside.lay_down_one(those, entry.name, &stat, those.parts);
@@ -375,9 +376,8 @@ impl Inside {
     ) {
         let text = [those.key.text, name].concat();
         let key = Key { text: &text, ..those.key };
-        if self.may_lay_attributes(those.part, stat.st_ino, &key) {
-            let written = attributes_of(stat);
-            self.table.put(&key, &Answer { result: 0, written: &written, parts });
-        }
+        let written = attributes_of(stat);
+        let answer = Answer { result: 0, written: &written, parts };
+        self.lay_attributes((those.part, stat.st_ino), &key, &answer);
     }
 }

@@ -45,6 +45,11 @@ impl Goers {
         self.0.insert(tid, flags);
     }
 
+    /// By which flags a thread asks, if it goes through a tree.
+    pub(super) fn flags(&self, tid: u32) -> Option<u64> {
+        self.0.get(&tid).copied()
+    }
+
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, tid: u32) {
         self.0.remove(&tid);
@@ -52,10 +57,12 @@ impl Goers {
 }
 
 /// A directory that is given, and what is known of it before anything else is asked.
-struct AsItIs<'a> {
+pub(super) struct AsItIs<'a> {
     file: &'a File,
     host: BorrowedFd<'a>,
     stat: fs::Stat,
+    /// What the tree has of it, if it could be asked.
+    ours: Option<Stat>,
     part: Part,
     /// What answers hang on: what descriptors stand for, and what others do.
     parts: [(usize, u64); 2],
@@ -69,29 +76,43 @@ impl AsItIs<'_> {
 
 impl Engine {
     /// Whether a directory that was opened is given as the host has it. Then the process lists it by itself.
-    pub(crate) fn gives(&mut self, caller: &Caller, file: &File, host: BorrowedFd<'_>) -> bool {
-        let Some(inside) = &self.inside else { return false };
-        let Some(&part) = inside.parts.get(&file.mount_id()) else { return false };
-        let Part::Host { count, writable, plain: true, root } = part else { return false };
-        let Ok(stat) = fs::fstat(host) else { return false };
+    pub(crate) fn gives(&mut self, caller: &Caller, file: &File) -> bool {
+        let Some(mut inside) = self.inside.take() else { return false };
+        let given = self.gives_as_it_is(&mut inside, file);
+        // Where the program writes while it goes, what is laid down holds for a moment.
+        if let Some(given) = &given
+            && let Part::Host { writable: false, .. } = given.part
+            && let (Some(ours), Some(flags)) = (given.ours, inside.goers.flags(caller.tid))
+        {
+            self.lay_down_children(&mut inside, given, &ours, flags);
+        }
+        let is_given = given.is_some();
+        self.inside = Some(inside);
+        is_given
+    }
+
+    /// Makes a directory one that is given as it is, if it may be.
+    pub(super) fn gives_as_it_is<'a>(
+        &mut self,
+        inside: &mut Inside,
+        file: &'a File,
+    ) -> Option<AsItIs<'a>> {
+        let host = file.host_fd()?;
+        let &part = inside.parts.get(&file.mount_id())?;
+        let Part::Host { count, plain: true, root, .. } = part else { return None };
+        let stat = fs::fstat(host).ok()?;
         let id = HostId::of(&stat);
         if stat.st_ino == root || self.asker.is_stranger(id) || !self.cookies.give(id, file) {
-            return false;
+            return None;
         }
-        let Some(mut inside) = self.inside.take() else { return false };
         inside.forgotten(self.cookies.forgotten());
         let parts = [KNOWN, count].map(|part| (part, inside.counts.get(part)));
-        let given = AsItIs { file, host, stat, part, parts };
-        inside.lists(given.base());
-        if let Ok(ours) = self.task.fstat(file) {
-            inside.lay_as_the_host(&stat, &attributes_of(&ours), parts[0]);
-            // Where the program writes while it goes, what is laid down holds for a moment.
-            if let (Some(&flags), false) = (inside.goers.0.get(&caller.tid), writable) {
-                self.lay_down_children(&mut inside, &given, &ours, flags);
-            }
+        inside.lists([stat.st_dev, stat.st_ino]);
+        let ours = self.task.fstat(file).ok();
+        if let Some(ours) = &ours {
+            inside.lay_as_the_host(&stat, &attributes_of(ours), parts[0]);
         }
-        self.inside = Some(inside);
-        true
+        Some(AsItIs { file, host, stat, ours, part, parts })
     }
 
     /// Somebody lists a directory that is given, and did not find that he may do it himself.

@@ -22,6 +22,7 @@
 use super::{
     Inside, MOST_COUNTED,
     alone::Alone,
+    beside::Row,
     laid::OwnKey,
     ready::{Expected, Follows},
 };
@@ -124,6 +125,19 @@ struct Socket {
     program: Option<HostId>,
     /// What the thread opened last.
     last: Option<Box<[u8]>>,
+    /// Where it is among directories beside each other.
+    row: Option<Row>,
+}
+
+/// What is known of a thread that opens something.
+pub(super) struct Opens {
+    /// What it runs.
+    pub(super) program: HostId,
+    /// So much may lie ready for it.
+    pub(super) most: usize,
+    pub(super) row: Option<Row>,
+    /// What lay ready it took.
+    pub(super) took: bool,
 }
 
 /// A descriptor that lies in a socket.
@@ -177,13 +191,8 @@ impl Hands {
         [self.ready, self.used]
     }
 
-    /// A thread opens this; which program it runs, and how much may lie ready for it, if it takes descriptors by itself.
-    pub(super) fn opens(
-        &mut self,
-        table: &mut Table,
-        tid: u32,
-        key: &OwnKey,
-    ) -> Option<(HostId, usize)> {
+    /// A thread opens this; what is known of it, if it takes descriptors by itself.
+    pub(super) fn opens(&mut self, table: &mut Table, tid: u32, key: &OwnKey) -> Option<Opens> {
         let mut sockets = self.sockets.0.lock();
         let socket = sockets.get_mut(&tid)?;
         self.used += socket.settle(table, tid);
@@ -191,7 +200,15 @@ impl Hands {
         if let Some(last) = socket.last.replace(key.path()) {
             self.follows.note(program, last, key);
         }
-        Some((program, socket.most))
+        let (row, took) = (socket.row.take(), socket.lie.is_empty());
+        Some(Opens { program, most: socket.most, row, took })
+    }
+
+    /// Where a thread is among directories beside each other.
+    pub(super) fn is_at(&mut self, tid: u32, row: Option<Row>) {
+        if let Some(socket) = self.sockets.0.lock().get_mut(&tid) {
+            socket.row = row;
+        }
     }
 
     /// Puts what a thread is expected to open behind what it asked for.
@@ -311,6 +328,7 @@ fn new_socket(
         most: FIRST_READY,
         program,
         last: None,
+        row: None,
     })
 }
 

@@ -13,8 +13,8 @@ use pathwalk::{
     explain::{ExplainHow, Explanation},
 };
 use pathwalk_inside::{
-    AS_THE_HOST, Answer, FSTAT, GETCWD, Key, LSTAT, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN,
-    OPENAT, READLINK, READLINKAT, STAT, STATX, shape_of,
+    AS_THE_HOST, Answer, FSTAT, GETCWD, Key, LSTAT, Laid, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN,
+    OPENAT, READLINK, READLINKAT, STAT, STATX, Table, shape_of,
 };
 use std::os::fd::AsFd;
 
@@ -92,27 +92,53 @@ impl Inside {
         same
     }
 
-    /// Whether the attributes of a file may be laid down, by this key, which is noted where they have to be taken away again.
-    pub(super) fn may_lay_attributes(&mut self, part: Part, ino: u64, key: &Key<'_>) -> bool {
-        match part {
-            Part::Host { writable: false, .. } => true,
-            Part::Host { writable: true, .. } => {
-                if self.touched.as_ref().is_none_or(|touched| touched.contains(&ino)) {
-                    return false;
-                }
-                if self.laid.len() >= MOST_LAID {
-                    self.take_attributes_away();
-                }
-                let key = OwnKey::of(key);
-                let keys = self.laid.entry(ino).or_default();
-                let room = keys.len() < MOST_NAMES || keys.contains(&key);
-                if room && !keys.contains(&key) {
-                    keys.push(key);
-                }
-                room
-            }
-            Part::Memory => false,
+    /// Lays down the attributes of a file, if they may be; it is noted where they have to be taken away again.
+    pub(super) fn lay_attributes(
+        &mut self,
+        (part, ino): (Part, u64),
+        key: &Key<'_>,
+        answer: &Answer<'_>,
+    ) -> bool {
+        let Part::Host { writable, .. } = part else { return false };
+        if !writable {
+            self.table.put(key, answer);
+            return true;
         }
+        if self.touched.as_ref().is_none_or(|touched| touched.contains(&ino)) {
+            return false;
+        }
+        if self.laid.len() >= MOST_LAID {
+            self.take_attributes_away();
+        }
+        let Self { laid, table, .. } = self;
+        let laid = laid.entry(ino).or_default();
+        laid.drop_gone(table);
+        let room = laid.more.len() < MOST_NAMES;
+        if room && let Some(new) = table.put(key, answer) {
+            laid.more.extend(laid.last.replace(new));
+        }
+        room
+    }
+}
+
+/// The attributes of a writable file, as they are laid down by its names, and by each call that asks about them.
+#[derive(Debug, Default)]
+pub(super) struct LaidOf {
+    last: Option<Laid>,
+    more: Vec<Laid>,
+}
+
+impl LaidOf {
+    /// Forgets those that are not there any more, when there are many.
+    fn drop_gone(&mut self, table: &Table) {
+        if self.more.len() >= MOST_NAMES {
+            self.more.retain(|&laid| table.is_there(laid));
+        }
+    }
+
+    /// Takes them away.
+    pub(super) fn take_away(self, table: &mut Table) {
+        self.more.into_iter().chain(self.last).for_each(|laid| table.take_away(laid));
     }
 }
 
@@ -195,18 +221,19 @@ impl Engine {
             return;
         }
         let written = caller.written.take();
+        let answer = Answer { result: answered, written: &written, parts: &parts };
         let mut question = None;
         if attributes {
             let Some((ino, mode)) = ino_and_mode_in(key.nr, &written) else { return };
             let Some(part) = place_of(inside, &explanation) else { return };
-            if !inside.may_lay_attributes(part, ino, &key.key()) {
+            if !inside.lay_attributes((part, ino), &key.key(), &answer) {
                 return;
             }
             let looks = key.nr != STATX && explanation.links == 0 && is_file(mode);
             question = looks.then_some(Question { base, key, part, parts: &parts });
+        } else {
+            inside.table.put(&key.key(), &answer);
         }
-        let answer = Answer { result: answered, written: &written, parts: &parts };
-        inside.table.put(&key.key(), &answer);
         if let Some(question) = question {
             self.look_ahead(inside, &question);
         }

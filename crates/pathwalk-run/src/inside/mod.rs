@@ -6,7 +6,7 @@
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
 //!       a program goes through a tree ──► scout: what it asks next is asked by a thread that goes ahead of it
 //!   a file is opened ──► hands: the process takes the descriptor by itself
-//!     it is known what is opened next ──► ready: that lies there before it is asked for
+//!     it is known what is opened next ──► ready, beside: that lies there before it is asked for
 //!   a directory is opened ──► directory: it is given as the host has it, and listed in the process
 //!   something changes ──► the count of that part of the tree: what hangs on it holds no more
 //! ```
@@ -32,6 +32,8 @@ mod enter;
 mod alone;
 
 mod ahead;
+
+mod beside;
 
 mod directory;
 
@@ -59,6 +61,7 @@ use alone::Alone;
 use directory::Goers;
 use hands::Hands;
 pub(crate) use hands::InFlight;
+use laid::LaidOf;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
@@ -130,8 +133,8 @@ pub(crate) struct Inside {
     alone: Alone,
     /// Inode numbers of files that the program has had open; none where they are too many to be known.
     touched: Option<HashSet<u64>>,
-    /// The keys by which attributes of writable files were laid down, by their inode numbers.
-    laid: HashMap<u64, Vec<laid::OwnKey>>,
+    /// The attributes of writable files that were laid down, by their inode numbers.
+    laid: HashMap<u64, LaidOf>,
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
     goers: Goers,
@@ -390,15 +393,14 @@ impl Inside {
             self.take_attributes_away();
             return;
         }
-        for key in self.laid.remove(&ino).into_iter().flatten() {
-            self.table.remove(&key.key());
+        if let Some(laid) = self.laid.remove(&ino) {
+            laid.take_away(&mut self.table);
         }
     }
 
     /// Takes away the attributes of all writable files.
     fn take_attributes_away(&mut self) {
-        let all: Vec<_> = self.laid.drain().collect();
-        all.iter().flat_map(|(_, keys)| keys).for_each(|key| self.table.remove(&key.key()));
+        self.laid.drain().for_each(|(_, laid)| laid.take_away(&mut self.table));
     }
 
     /// So often something was forgotten for which a file of the host stood, or another place put in its stead.

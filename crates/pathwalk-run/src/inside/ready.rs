@@ -24,7 +24,7 @@
 
 use super::{
     Before, Inside, Part,
-    hands::can_be_made_again,
+    hands::{Opens, can_be_made_again},
     laid::{OwnKey, explain, key_of, parts, place_of},
 };
 use crate::{
@@ -120,9 +120,21 @@ impl Engine {
         let watched = inside.ahead.is_none();
         let Inside { hands, table, .. } = &mut inside;
         if let Some(key) = key_of(call, caller).filter(|_| !watched)
-            && let Some((program, most)) = hands.opens(table, call.tid, &key)
+            && let Some(opens) = hands.opens(table, call.tid, &key)
         {
-            inside.expected = self.expected(&mut inside, before, (program, most), &key);
+            let Opens { program, most, mut row, took } = opens;
+            let mut expected = self.expected(&mut inside, before, (program, most), &key);
+            let base = caller.base.borrow();
+            // Of who goes through a tree and asks what is in it one hears by what he opens.
+            let goes = inside.goers.flags(call.tid).is_some();
+            if let (true, false, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
+                (expected.is_empty(), goes, reply, &*base)
+            {
+                let at = (row, took, most);
+                (expected, row) = self.expected_beside(&mut inside, before, (base, &key), file, at);
+            }
+            inside.hands.is_at(call.tid, row);
+            inside.expected = expected;
         }
         self.inside = Some(inside);
     }

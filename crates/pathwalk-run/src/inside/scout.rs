@@ -22,7 +22,9 @@ use super::{
     list::{Entry, LISTED, is_unnoted, list},
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use pathwalk::{At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
+use pathwalk::{
+    At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Result, Stat, Task,
+};
 use pathwalk_inside::Counts;
 use rustix::process::{Resource, getrlimit};
 use std::{
@@ -522,7 +524,7 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     // Much is asked about here; and what is about to be entered is watched then.
     host.watching_found(|| {
         names.retain(|(name, _)| {
-            let its = believed(task, &dir, name, *flags);
+            let its = believed(task, &dir, (name, *kind), *flags);
             // Not what is mounted there.
             let its = its.filter(|its| its.st_dev == stat.st_dev);
             files.extend(its.map(|its| (name.clone(), its)));
@@ -531,7 +533,8 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
     let beside = look.lays.clone().map(|lays| {
-        let itself = host.watching_found(|| believed(task, above, &place.name, *flags));
+        let itself = host
+            .watching_found(|| believed(task, above, (&place.name, FileType::Directory), *flags));
         let itself = itself.filter(|its| (its.st_dev, its.st_ino) == (stat.st_dev, stat.st_ino));
         Beside { lays, name: place.name.clone(), itself }
     });
@@ -541,13 +544,25 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     Some(Looked { found, below })
 }
 
-/// The attributes of a file, if they come of what is believed: the first question may ask the host.
-pub(super) fn believed(task: &Task, dir: &File, name: &[u8], flags: AtFlags) -> Option<Stat> {
-    (0..2).find_map(|_| {
+/// The attributes of a file of this kind, if they come of what is believed. What is not cached stays so, where that will do: each is asked
+/// about once. Else the first question may ask the host.
+pub(super) fn believed(
+    task: &Task,
+    dir: &File,
+    (name, kind): (&[u8], FileType),
+    flags: AtFlags,
+) -> Option<Stat> {
+    let answers_of_what_is_believed = |ask: &dyn Fn() -> Result<Option<Stat>>| {
         let before = HostFs::questions();
-        let stat = task.fstatat(At::Dir(dir), name, flags).ok()?;
-        (HostFs::questions() == before).then_some(stat)
-    })
+        let stat = ask().ok().flatten();
+        stat.filter(|_| HostFs::questions() == before)
+    };
+    let peek = || task.peekat(dir, name);
+    let peeked = (kind == FileType::Regular).then(|| answers_of_what_is_believed(&peek)).flatten();
+    let is_it = |stat: &Stat| FileType::from_mode(stat.st_mode) == Some(kind);
+    let ask = || task.fstatat(At::Dir(dir), name, flags).map(Some);
+    let mut asks = 0..2;
+    peeked.filter(is_it).or_else(|| asks.find_map(|_| answers_of_what_is_believed(&ask)))
 }
 
 /// Where one processor is all that there is, nobody goes ahead.
