@@ -33,7 +33,7 @@ use core::{
     sync::atomic::AtomicU64,
 };
 use layout::{
-    AS_THE_HOST, BASE, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MOST_TEXT, NEWFSTATAT,
+    AS_THE_HOST, BASE, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MESSAGE, MOST_TEXT, NEWFSTATAT,
     NEWS, NO_NEWS, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
     is_closed, ready_for, shape_of,
 };
@@ -137,6 +137,7 @@ impl Registers {
 const AT_FDCWD: i32 = -100;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const STATX_INO: u64 = 0x100;
+const SYS_CLOSE: u64 = 3;
 const SYS_RT_SIGPROCMASK: u64 = 14;
 const SYS_RECVMSG: u64 = 47;
 const SYS_GETTID: u64 = 186;
@@ -326,8 +327,8 @@ fn socket() -> Option<u64> {
     (asked == 0 && stat[3] & S_IFMT == S_IFSOCK).then_some(stat[1])
 }
 
-/// Takes the descriptor of the message of this number, if that is the next: no other one is taken. Nobody else takes what this thread has, and
-/// no signal's handler opens anything meanwhile: so if it is the next it stays that.
+/// Takes the descriptor of the message of this number, if that is the next. Another one may be the next by the time that it is received,
+/// as the supervisor takes back what lies there, or somebody who came of this process has the socket too: that is nobody's then.
 fn receive(number: u32, cloexec: bool) -> Option<i64> {
     const MSG_PEEK: u64 = 0x2;
     const MSG_CTRUNC: u64 = 0x8;
@@ -335,18 +336,25 @@ fn receive(number: u32, cloexec: bool) -> Option<i64> {
     /// The length of `struct cmsghdr` with a descriptor behind it, `SOL_SOCKET` and `SCM_RIGHTS`.
     const RIGHTS: [u64; 2] = [20, 1 | 1 << 32];
     const EMFILE: i64 = 24;
+    let number = MESSAGE | u64::from(number);
     let mut control = [0_u64; 3];
+    // No signal's handler opens anything meanwhile.
     let message = without_signals(|| {
-        if message(&mut [], MSG_PEEK)?.number != number.into() {
+        if message(&mut [], MSG_PEEK)?.number != number {
             return None;
         }
         message(&mut control, if cloexec { MSG_CMSG_CLOEXEC } else { 0 })
     })?;
-    if control[..2] == RIGHTS {
-        return Some(i64::from(control[2] as u32));
+    let taken = (control[..2] == RIGHTS).then_some(control[2] as u32);
+    if message.number != number {
+        taken.map(|taken| syscall(SYS_CLOSE, [taken.into(), 0, 0, 0, 0, 0]));
+        return None;
     }
-    // There was no room for one more.
-    (message.flags & MSG_CTRUNC != 0).then_some(-EMFILE)
+    match taken {
+        Some(taken) => Some(taken.into()),
+        // There was no room for one more.
+        None => (message.flags & MSG_CTRUNC != 0).then_some(-EMFILE),
+    }
 }
 
 /// What was received.

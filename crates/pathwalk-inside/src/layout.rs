@@ -49,6 +49,9 @@ pub(crate) const TAKE_CLOEXEC: u64 = 1;
 /// The call was `open`, and not `openat`.
 pub(crate) const TAKE_OPEN: u64 = 2;
 
+/// What a message in the socket says is its number, and this, lest it be taken for one in another socket.
+pub const MESSAGE: u64 = 0x51d3_6fa1 << 32;
+
 /// The answer of a call whose descriptor lies in the socket, with the message of this number.
 pub const fn take_by(number: u32, nr: u32, cloexec: bool) -> i64 {
     let cloexec = if cloexec { TAKE_CLOEXEC } else { 0 };

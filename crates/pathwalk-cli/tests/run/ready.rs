@@ -37,7 +37,7 @@ fn files() -> Option<TempDir> {
 
 /// A program that has children open files one after the other, by what each line says.
 const OPENS: &str = r#"
-import fcntl, os, random, resource, sys
+import fcntl, os, random, resource, sys, time
 top = sys.argv[1]
 def name(number): return f'{top}/below/{number}'
 def told(path, flags=os.O_RDONLY):
@@ -284,6 +284,16 @@ def lease(number, how):
 for turn in range(5): child(in_order)
 def short(): return in_order(3)
 for turn in range(3): print(child(short), flush=True)
+def leaves_one_behind():
+    said = short()
+    if os.fork() == 0:
+        os.closerange(0, 1000)
+        time.sleep(5)
+        os._exit(0)
+    return said
+child(leaves_one_behind)
+# Who gets to take descriptors by himself next has what lies there for nobody taken back.
+child(short)
 print('now', flush=True)
 sys.stdin.readline()
 print(child(short), flush=True)
@@ -316,11 +326,16 @@ fn what_is_taken_is_what_was_asked_for() {
     if !can_run(&["cc"]) {
         return;
     }
+    let (here, mut command, data) = compiled("ready", &[]);
+    assert_eq!(said(command.args(["./ready", &data])), "interrupted, 0 wrong\n");
+    drop(here);
+}
+
+/// A program of this name among the tests, files with their own paths in them, and a run in which it finds answers by itself.
+fn compiled(name: &str, options: &[&str]) -> (TempDir, Command, String) {
     let here = TempDir::new_in("/tmp").unwrap();
-    cc(
-        here.path(),
-        &["-O1", "-o", "ready", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/ready.c")],
-    );
+    let source = format!("{}/tests/run/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    cc(here.path(), &["-O1", "-pthread", "-o", name, &source]);
     for (dir, count) in [("warm", 8), ("below", 40), ("main", 500), ("handler", 500)] {
         fs::create_dir_all(here.path().join("data").join(dir)).unwrap();
         for name in (0..count).map(|number| format!("{dir}/{number}")) {
@@ -329,6 +344,74 @@ fn what_is_taken_is_what_was_asked_for() {
     }
     let data = here.path().join("data").display().to_string();
     let bind = format!("{data}:{data}:ro");
-    let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
-    assert_eq!(said(command.args(["./ready", &data])), "interrupted, 0 wrong\n");
+    let options = [&["--inside", "1", "--bind", &bind], options].concat();
+    let command = in_the_tree(here.path(), &options);
+    (here, command, data)
+}
+
+/// A handler that forks before something is taken leaves two who are to take it: each gets what he named.
+#[test]
+fn who_forks_before_he_takes_gets_what_he_named() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let (_here, mut command, data) = compiled("interrupted", &[]);
+    assert_eq!(said(command.args(["./interrupted", "forks", &data])), "0 wrong\n");
+}
+
+/// A handler that jumps away leaves what was to be taken where it is: some openings later it is as before.
+#[test]
+fn who_jumps_away_takes_nothing_and_then_goes_on() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let (_here, mut command, data) = compiled("interrupted", &["--stats"]);
+    let output = command.args(["./interrupted", "jumps", &data]).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    assert_eq!(text(&output.stdout), "0 wrong\n");
+    let stats = text(&output.stderr);
+    // Most of ten times 500 files.
+    assert!(ready(&stats)[1] > 3000, "{stats}");
+}
+
+/// A filter for all threads of a process knows nothing of what is done in it to find answers, and nobody is killed for that.
+#[test]
+fn nobody_is_killed_for_finding_answers() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    for _ in 0..5 {
+        let (_here, mut command, data) = compiled("interrupted", &[]);
+        assert_eq!(said(command.args(["./interrupted", "filters", &data])), "0\n");
+    }
+}
+
+/// What may not lie ready is not opened: who has the other end of a terminal hears nothing of who does not open it.
+#[test]
+fn what_may_not_lie_ready_is_not_opened() {
+    let Some(here) = files() else { return };
+    let script = "
+import select, struct
+def terminal():
+    master = os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY)
+    fcntl.ioctl(master, 0x40045431, struct.pack('i', 0))
+    number, = struct.unpack('i', fcntl.ioctl(master, 0x80045430, struct.pack('i', 0)))
+    return master, f'/dev/pts/{number}'
+def hears(master):
+    poll = select.poll()
+    poll.register(master, select.POLLIN)
+    return poll.poll(50)
+def opens():
+    for number in range(5): os.close(os.open(name(number), os.O_RDONLY))
+    if other: os.close(os.open(other, os.O_RDONLY | os.O_NOCTTY))
+for turn in range(5):
+    master, other = terminal()
+    if turn == 4: other = None
+    child(opens)
+    print(hears(master) != [])
+    os.close(master)
+";
+    let [native, tree, _] = both(here.path(), script);
+    assert_eq!(native, "True\nTrue\nTrue\nTrue\nFalse\n");
+    assert_eq!(native, tree);
 }

@@ -39,7 +39,9 @@ pub(crate) fn prctl(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 /// The kernel reads the filter; what it may not see any more is not made from there on.
 pub(crate) fn seccomp(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     engine.still_waits(caller)?;
-    engine.finds_no_more(caller)?;
+    let all = caller.word(0) == libc::SECCOMP_SET_MODE_FILTER
+        && caller.args[1] & libc::SECCOMP_FILTER_FLAG_TSYNC != 0;
+    engine.finds_no_more(caller, all)?;
     Ok(Reply::Pass)
 }
 

@@ -226,8 +226,9 @@ impl Engine {
                 self.send_beside(inside, question, &those)?;
                 let stat = self.task.fstat(&dir)?;
                 let been = inside.scout.opened(&dir, &stat, kind, those.flags());
-                if let Been::Yes(Some(found)) = been {
-                    inside.lay_down_found(&those, &found);
+                if let Been::Yes(Some(found)) = been
+                    && inside.lay_down_found(&those, &found)
+                {
                     return Ok(None);
                 }
                 dir
@@ -357,14 +358,16 @@ impl Inside {
         }
     }
 
-    /// Lays down what the scout found.
-    pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) {
-        let before =
-            |&(part, count)| if part == found.count.0 { found.count } else { (part, count) };
-        let parts: Vec<_> = those.parts.iter().map(before).collect();
-        for (name, stat) in found.files.iter().take(those.most) {
-            self.lay_down_one(those, name, stat, &parts);
+    /// Lays down what the scout found, if nothing happened between the question and that, or since: what leads there may be another
+    /// way by then.
+    pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) -> bool {
+        let is_of_now = those.parts.contains(&found.count);
+        if is_of_now {
+            for (name, stat) in found.files.iter().take(those.most) {
+                self.lay_down_one(those, name, stat, those.parts);
+            }
         }
+        is_of_now
     }
 
     fn lay_down_one(

@@ -146,8 +146,10 @@ impl Engine {
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
-        if let Been::Yes(Some(found)) = &been {
-            return inside.lay_down_found(&those, found);
+        if let Been::Yes(Some(found)) = &been
+            && inside.lay_down_found(&those, found)
+        {
+            return;
         }
         if !is_unnoted(given.host) {
             return;

@@ -41,6 +41,8 @@ mod hands;
 
 mod laid;
 
+mod leave;
+
 mod list;
 
 mod ready;
@@ -49,9 +51,12 @@ mod scout;
 
 pub(crate) mod sites;
 
+mod socket;
+
 use crate::{
     cookies::{HostId, of_thread},
     engine::{Caller, Engine},
+    procfs,
     sys::{answer, memory, seccomp::Notification},
     table::{Call, Group},
     unseen::Unseen,
@@ -505,18 +510,20 @@ impl Engine {
         self.inside.as_mut().is_some_and(|inside| inside.is_time(call)) && self.enter(caller, call)
     }
 
-    /// A thread is about to have a filter of its own, which knows nothing of the calls by which answers are found: its process finds none
-    /// from here on, nor do those that come of it.
+    /// A thread, or with `all` each of its process, is about to have a filter of its own, which knows nothing of the calls by which answers
+    /// are found: its process finds none from here on, nor do those that come of it.
     ///
     /// # Errors
     ///
-    /// - `ENOMEM`: it may not be changed, or somebody else has changed what is there: it would be killed for what it does not make itself.
-    pub(crate) fn finds_no_more(&mut self, caller: &Caller) -> Result<()> {
+    /// - `ENOMEM`: it may not be changed, or somebody else has changed what is there, or another thread was about to find an answer and does
+    ///   not come to an end: it would be killed for what it does not make itself.
+    pub(crate) fn finds_no_more(&mut self, caller: &Caller, all: bool) -> Result<()> {
         let tid = caller.tid;
         let Some(inside) = &mut self.inside else { return Ok(()) };
         inside.alone.is_filtered();
         // Nor what other threads of the process make.
-        inside.hands.forget(&mut inside.table);
+        let is_one_of_it = |other| other == tid || procfs::are_one_process(tid, other);
+        inside.hands.forget(&mut inside.table, is_one_of_it);
         let areas = match sites::areas(tid) {
             // Who is gone finds none either.
             Err(Errno::ESRCH) => return Ok(()),
@@ -524,7 +531,10 @@ impl Engine {
         };
         match sites::place(&areas) {
             sites::Place::Taken => {
-                memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)
+                memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)?;
+                let process = procfs::process_of_thread(tid).unwrap_or(tid);
+                let out = !all || leave::have_all_left(tid, process);
+                if out { Ok(()) } else { Err(Errno::ENOMEM) }
             }
             sites::Place::Lost if sites::library(&areas, BASE).is_some() => Err(Errno::ENOMEM),
             sites::Place::Lost | sites::Place::Free => Ok(()),

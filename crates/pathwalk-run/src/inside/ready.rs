@@ -13,14 +13,16 @@
 //!
 //! 1. What lies ready is what the call would open: it holds as long as any other answer that the process finds by itself, and hangs on the
 //!    same counts. So it is of directories of the host alone of which that tells, and where the program may not write.
-//! 2. It is opened to read, and is a regular file: nothing is made by that. Who leased it hears of it, and is not waited for.
+//! 2. It is opened to read, and is a regular file, which is known before: nothing is made by that. Who leased it hears of it, and is not
+//!    waited for.
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
 //!    asked for, and what lay there is taken back.
 //! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
 //!    at first, and more as it takes them.
 //! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What
 //!    lay there is taken back before.
-//! 6. It lies in a socket that the process alone has: with that it ends. In all of them there are no more than some.
+//! 6. It lies in a socket that the process has, and who came of it since: with the last of them it ends, or when another process gets a
+//!    socket after it ended. In all of them there are no more than some.
 
 use super::{
     Before, Inside, Part,
@@ -32,7 +34,7 @@ use crate::{
     engine::{Base, Caller, Engine, Reply},
     sys::{answer, seccomp::Notification},
 };
-use pathwalk::{At, File, HostFs, OpenFlags};
+use pathwalk::{At, AtFlags, Errno, File, FileType, HostFs, OpenFlags};
 use rustix::fs;
 use std::collections::HashMap;
 
@@ -57,6 +59,8 @@ struct Next {
     key: OwnKey,
     /// It is expected to come again.
     expected: bool,
+    /// It may not lie ready.
+    never: bool,
     /// The parts of the tree that it hangs on, and how often something had been changed there when that was found.
     parts: Vec<(usize, u64)>,
 }
@@ -79,25 +83,25 @@ impl Follows {
         let next = self.by_program.entry(program).or_default();
         match next.get_mut(&last) {
             Some(next) if next.key == *key => next.expected = true,
-            Some(next) => *next = Next { key: key.clone(), expected: false, parts: Vec::new() },
+            Some(next) => *next = Next::new(key, false),
             None => {
                 self.count += 1;
-                next.insert(last, Next { key: key.clone(), expected: true, parts: Vec::new() });
+                next.insert(last, Next::new(key, true));
             }
         }
     }
 
     /// What a program is expected to open behind this.
     fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
-        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected)
+        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected && !next.never)
     }
 }
 
 impl Next {
-    /// Whether it may lie ready.
-    fn may_be(&self) -> bool {
-        let flags = OpenFlags::from_bits_retain(self.key.key().args[0]);
-        self.key.key().text.starts_with(b"/") && (flags - PLAIN).is_empty()
+    fn new(key: &OwnKey, expected: bool) -> Self {
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        let may = key.key().text.starts_with(b"/") && (flags - PLAIN).is_empty();
+        Self { key: key.clone(), expected, never: !may, parts: Vec::new() }
     }
 }
 
@@ -151,51 +155,70 @@ impl Engine {
         let mut path = key.path();
         while all.len() < most
             && let Some(next) = inside.hands.follows.next(program, &path)
-            && next.may_be()
         {
             let (key, known) = (next.key.clone(), next.parts.clone());
-            let Some(expected) = self.open_expected(inside, before, key, known) else { break };
+            let expected = self.open_expected(inside, before, key, known);
             if let Some(next) = inside.hands.follows.next(program, &path) {
-                next.parts.clone_from(&expected.parts);
+                match &expected {
+                    Ok(expected) => next.parts.clone_from(&expected.parts),
+                    Err(never) => next.never = *never,
+                }
             }
+            let Ok(expected) = expected else { break };
             path = expected.key.path();
             all.push(expected);
         }
         all
     }
 
-    /// Opens what a call would open, if it may lie ready.
+    /// Opens what a call would open, if it may lie ready; else whether that will stay so. It is looked at before it is opened: somebody may
+    /// see that of what is no regular file, or lies where the program may write.
     fn open_expected(
         &mut self,
         inside: &Inside,
         before: &Before,
         key: OwnKey,
         known: Vec<(usize, u64)>,
-    ) -> Option<Expected> {
-        // Who leased it is not waited for.
-        let flags = OpenFlags::from_bits_retain(key.key().args[0]) | OpenFlags::NONBLOCK;
-        let file = self.task.openat(At::Cwd, key.key().text, flags, 0).ok()?;
-        let host = file.host_fd()?;
-        let stat = answer(fs::fstat(host)).ok()?;
-        if fs::FileType::from_raw_mode(stat.st_mode) != fs::FileType::RegularFile {
-            return None;
-        }
-        let status = answer(fs::fcntl_getfl(host)).ok()?;
-        answer(fs::fcntl_setfl(host, status - fs::OFlags::NONBLOCK)).ok()?;
+    ) -> Result<Expected, bool> {
         let same = |&(part, count): &(usize, u64)| before.counts[part] == count;
         let parts = if !known.is_empty() && known.iter().all(same) {
             known
         } else {
-            let asked = HostFs::questions();
-            let explanation = explain(&self.task, &Base::Root, &key)?;
-            let read_only = |part| matches!(part, Part::Host { writable: false, .. });
-            let parts = parts(inside, before, &Base::Root, &explanation)?;
-            let stays = HostFs::questions() == asked;
-            (stays && place_of(inside, &explanation).is_some_and(read_only)).then_some(parts)?
+            self.may_lie_ready(inside, before, &key)?
         };
-        let id = HostId::of(&stat);
-        self.know(id, &file)?;
+        // Who leased it is not waited for.
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]) | OpenFlags::NONBLOCK;
+        let opened = self.task.openat(At::Cwd, key.key().text, flags, 0).and_then(|file| {
+            let host = file.host_fd().ok_or(Errno::EBADF)?;
+            let status = answer(fs::fcntl_getfl(host))?;
+            answer(fs::fcntl_setfl(host, status - fs::OFlags::NONBLOCK))?;
+            Ok((HostId::of_fd(host)?, file))
+        });
+        let (id, file) = opened.map_err(|_| false)?;
+        self.know(id, &file).ok_or(true)?;
         self.touched(id);
-        Some(Expected { key, file, id, parts })
+        Ok(Expected { key, file, id, parts })
+    }
+
+    /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells; else
+    /// whether it will not.
+    fn may_lie_ready(
+        &self,
+        inside: &Inside,
+        before: &Before,
+        key: &OwnKey,
+    ) -> Result<Vec<(usize, u64)>, bool> {
+        let asked = HostFs::questions();
+        let explanation = explain(&self.task, &Base::Root, key).ok_or(false)?;
+        let place = place_of(inside, &explanation).ok_or(explanation.outcome.is_ok())?;
+        let nofollow = key.key().args[0] & OpenFlags::NOFOLLOW.bits() != 0;
+        let flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let stat = self.task.fstatat(At::Cwd, key.key().text, flags).map_err(|_| false)?;
+        let is_file = FileType::from_mode(stat.st_mode) == Some(FileType::Regular);
+        if !is_file || !matches!(place, Part::Host { writable: false, .. }) {
+            return Err(true);
+        }
+        let parts = parts(inside, before, &Base::Root, &explanation).ok_or(false)?;
+        if HostFs::questions() == asked { Ok(parts) } else { Err(false) }
     }
 }

@@ -1,0 +1,167 @@
+// Who is interrupted, or interrupts others, where descriptors are taken and answers are found.
+//
+//     interrupted forks DIR     its handler forks: do both get what they named?
+//     interrupted jumps DIR     its handler jumps away, some times; then it opens all files ten times
+//     interrupted filters DIR   all its threads have a filter that kills who makes a call that none of them makes
+//
+// In DIR there are `main/0` to `main/499`, and in each file its own path.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FILES = 500, JUMPS = 20, AGAIN = 10, THREADS = 8 };
+
+static char path[FILES][300], name[FILES][40];
+static volatile int is_child, stop;
+static sigjmp_buf away;
+
+static int is_right(int number)
+{
+	char got[100] = "";
+	int fd = open(path[number], O_RDONLY);
+	int right = fd >= 0 && pread(fd, got, sizeof got - 1, 0) >= 0 && strcmp(got, name[number]) == 0;
+	if (!right)
+		dprintf(1, "%s is %s\n", name[number], got);
+	close(fd);
+	return right;
+}
+
+/* Some processes open all in order first, so that it is known what is opened next. */
+static void in_order(void)
+{
+	for (int turn = 0; turn < 3; turn++) {
+		if (fork() == 0) {
+			for (int number = 0; number < FILES; number++)
+				is_right(number);
+			_exit(0);
+		}
+		wait(NULL);
+	}
+}
+
+static void forks(int signal)
+{
+	(void)signal;
+	if (fork() == 0)
+		is_child = 1;
+}
+
+static int who_forks(void)
+{
+	in_order();
+	pid_t one = fork();
+	if (one == 0) {
+		struct sigaction action = {.sa_handler = forks, .sa_flags = SA_RESTART};
+		sigaction(SIGUSR1, &action, NULL);
+		signal(SIGCHLD, SIG_IGN);
+		long wrong = 0;
+		time_t end = time(NULL) + 5;
+		for (int number = 0; time(NULL) < end; number = (number + 1) % FILES) {
+			wrong += !is_right(number);
+			if (is_child)
+				_exit(0);
+		}
+		dprintf(1, "%ld wrong\n", wrong);
+		_exit(0);
+	}
+	usleep(100000);
+	while (waitpid(one, NULL, WNOHANG) == 0) {
+		kill(one, SIGUSR1);
+		usleep(700 + rand() % 600);
+	}
+	return 0;
+}
+
+static void jumps(int signal)
+{
+	(void)signal;
+	siglongjmp(away, 1);
+}
+
+static int who_jumps(void)
+{
+	in_order();
+	if (fork() == 0) {
+		struct sigaction action = {.sa_handler = jumps};
+		sigaction(SIGALRM, &action, NULL);
+		for (int jump = 0; jump < JUMPS; jump++) {
+			if (sigsetjmp(away, 1))
+				continue;
+			ualarm(300 + rand() % 500, 0);
+			for (int number = 0;; number = (number + 1) % FILES)
+				close(open(path[number], O_RDONLY));
+		}
+		/* What was open when it jumped stays so. */
+		long wrong = 0;
+		for (int number = 0; number < AGAIN * FILES; number++)
+			wrong += !is_right(number % FILES);
+		dprintf(1, "%ld wrong\n", wrong);
+		_exit(0);
+	}
+	wait(NULL);
+	return 0;
+}
+
+static void *looks(void *nothing)
+{
+	struct stat stat_;
+	while (!stop)
+		stat(path[0], &stat_);
+	return nothing;
+}
+
+static int who_filters(void)
+{
+	struct sock_filter kills[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_wait, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {4, kills};
+	pthread_t threads[THREADS];
+	struct stat stat_;
+	for (int time = 0; time < 200; time++)
+		stat(path[0], &stat_);
+	for (int thread = 0; thread < THREADS; thread++)
+		pthread_create(&threads[thread], NULL, looks, NULL);
+	usleep(50000);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	long answer = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
+	usleep(50000);
+	stop = 1;
+	for (int thread = 0; thread < THREADS; thread++)
+		pthread_join(threads[thread], NULL);
+	printf("%ld\n", answer);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	for (int number = 0; number < FILES; number++) {
+		snprintf(name[number], sizeof name[number], "main/%d", number);
+		snprintf(path[number], sizeof path[number], "%s/%s", argv[2], name[number]);
+	}
+	switch (argv[1][0]) {
+	case 'f':
+		return argv[1][1] == 'o' ? who_forks() : who_filters();
+	default:
+		return who_jumps();
+	}
+}

@@ -1,0 +1,278 @@
+//! A socket that a thread takes descriptors from, as the supervisor knows it.
+
+use super::{alone::Alone, beside::Row, laid::OwnKey, ready::Expected};
+use crate::{
+    cookies::{HostId, of_thread},
+    kin,
+    sys::{
+        answer, process,
+        seccomp::{Listener, Notification},
+        socket,
+    },
+    unseen::Unseen,
+};
+use pathwalk::Result;
+use pathwalk_inside::{Answer, Key, MESSAGE, TAKES, Table, ready_for};
+use rustix::{
+    fs,
+    io::{self, IoSlice},
+    net::{
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+        SocketFlags, SocketType, recv, sendmsg, shutdown, socketpair,
+    },
+};
+use std::{
+    collections::VecDeque,
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    process::id,
+    time::{Duration, Instant},
+};
+
+/// So many lie ready for a thread at first, twice as many whenever it took all, up to this, and half as many when it did not.
+const FIRST_READY: usize = 4;
+const MOST_AT_ONCE: usize = 16;
+/// So often something is given as before, as what was asked for lies there still, until it is taken for forgotten: a signal's handler may
+/// have jumped away from where it is taken.
+const MOST_FULL: u32 = 8;
+/// Who was laid nothing ready for so long is not about to take it.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The end that descriptors are put into, the number of the other one, and what was put there and is not known to have been taken, the
+/// oldest first. The other end is the thread's, and of who came of it since: what lies there ends with the last of them, or is taken back
+/// when the thread is known to have ended.
+#[derive(Debug)]
+pub(super) struct Socket {
+    own: OwnedFd,
+    ino: u64,
+    tid: u32,
+    lie: VecDeque<Lies>,
+    /// How much one that lies there takes of the kernel's memory.
+    each: u32,
+    /// So often what was asked for lay there still.
+    full: u32,
+    /// When something was laid ready there last, and how much may be.
+    laid: Option<Instant>,
+    pub(super) most: usize,
+    /// What the thread runs.
+    pub(super) program: Option<HostId>,
+    /// What it opened last.
+    pub(super) last: Option<Box<[u8]>>,
+    /// Where it is among directories beside each other.
+    pub(super) row: Option<Row>,
+}
+
+/// A descriptor that lies in a socket.
+#[derive(Debug)]
+struct Lies {
+    id: HostId,
+    /// By what it is found that nobody asked for.
+    ready: Option<OwnKey>,
+}
+
+/// What became of a descriptor that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It lies there.
+    Lies,
+    /// One lies there still.
+    Full,
+    /// Nobody takes anything there any more.
+    Left,
+}
+
+impl Socket {
+    /// Gives a thread an end of a new one.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: it may have no descriptor of that number; or it has given the number to something else, or is not alone.
+    /// - `EMFILE`, `ENFILE`: no descriptor is left.
+    pub(super) fn new(
+        listener: &Listener,
+        call: &Notification,
+        unseen: &Unseen,
+        alone: &mut Alone,
+    ) -> Result<Self> {
+        let number = TAKES.cast_unsigned();
+        // Who has calls looked at by a filter of its own would be asked about one that it does not make itself.
+        if !(unseen.is_free(call.tid, number) && alone.is(call.tid)) {
+            return Err(pathwalk::Errno::EBADF);
+        }
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (own, theirs) = answer(socketpair(family, kind, SocketFlags::CLOEXEC, None))?;
+        // Nobody reads here what somebody might write there.
+        answer(shutdown(&own, Shutdown::Read))?;
+        let ino = answer(fs::fstat(&theirs))?.st_ino;
+        unseen.hide(ino);
+        listener.add_fd_at(call.id, theirs.as_fd(), number)?;
+        Ok(Self {
+            own,
+            ino,
+            tid: call.tid,
+            lie: VecDeque::new(),
+            each: 1,
+            full: 0,
+            laid: None,
+            most: FIRST_READY,
+            program: of_thread(call.tid, "exe").ok(),
+            last: None,
+            row: None,
+        })
+    }
+
+    /// How many of those that lay there were taken; none where nobody takes any more.
+    fn taken(&self) -> Option<usize> {
+        let left = socket::unread(&self.own).div_ceil(self.each) as usize;
+        // What lay there ended with the other end.
+        let ended = left == 0 && self.ready() > 0 && socket::is_left(&self.own);
+        (!ended).then(|| self.lie.len().saturating_sub(left))
+    }
+
+    /// What lies there now. What arrives from here on is in the thread's list.
+    pub(super) fn ids(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.lie.iter().skip(self.taken().unwrap_or(usize::MAX)).map(|lies| lies.id)
+    }
+
+    /// How many lie there that nobody asked for, as far as is known.
+    pub(super) fn ready(&self) -> usize {
+        self.lie.iter().filter(|lies| lies.ready.is_some()).count()
+    }
+
+    /// Whether nothing lies there, as far as is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lie.is_empty()
+    }
+
+    /// Whether something lies there that was asked for.
+    pub(super) fn has_asked_for(&self) -> bool {
+        self.lie.front().is_some_and(|lies| lies.ready.is_none())
+    }
+
+    /// Whether what lies there is not about to be taken.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.has_asked_for() && self.laid.is_none_or(|laid| laid.elapsed() > QUIET)
+    }
+
+    /// When something was laid ready there last.
+    pub(super) fn laid(&self) -> Option<Instant> {
+        self.laid
+    }
+
+    /// By what the thread finds that something lies ready for it.
+    fn found<'a>(&self, key: &'a OwnKey) -> Key<'a> {
+        let key = key.key();
+        Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key }
+    }
+
+    /// Notes what was taken; how many of these nobody had asked for.
+    pub(super) fn settle(&mut self, table: &mut Table) -> u64 {
+        if self.lie.is_empty() {
+            return 0;
+        }
+        let Some(taken) = self.taken() else {
+            self.forget(table);
+            return 0;
+        };
+        let mut used = 0;
+        for _ in 0..taken {
+            let Some(key) = self.lie.pop_front().and_then(|lies| lies.ready) else { continue };
+            table.remove(&self.found(&key));
+            self.last = Some(key.path());
+            used += 1;
+        }
+        if used > 0 && self.lie.is_empty() {
+            self.most = (2 * self.most).min(MOST_AT_ONCE);
+        }
+        used
+    }
+
+    /// Nothing that lies ready is found any more.
+    fn hide(&self, table: &mut Table) {
+        for key in self.lie.iter().filter_map(|lies| lies.ready.as_ref()) {
+            table.remove(&self.found(key));
+        }
+    }
+
+    fn forget(&mut self, table: &mut Table) {
+        self.hide(table);
+        self.lie.clear();
+    }
+
+    /// Puts a descriptor that was asked for where it is taken.
+    pub(super) fn put(&mut self, table: &mut Table, fd: BorrowedFd<'_>, number: u32) -> Put {
+        if self.has_asked_for() {
+            self.full += 1;
+            return if self.full < MOST_FULL { Put::Full } else { Put::Left };
+        }
+        self.full = 0;
+        if !self.lie.is_empty() {
+            self.most = (self.most / 2).max(1);
+            self.take_back(table);
+        }
+        if !self.lie.is_empty() {
+            return Put::Left;
+        }
+        match HostId::of_fd(fd).and_then(|id| answer(self.send(fd, number)).map(|()| id)) {
+            Ok(id) => {
+                self.each = socket::unread(&self.own).max(1);
+                self.lie.push_back(Lies { id, ready: None });
+                Put::Lies
+            }
+            Err(_) => Put::Left,
+        }
+    }
+
+    /// Puts something behind that; whether it could be.
+    pub(super) fn put_ready(&mut self, table: &mut Table, expected: Expected, number: u32) -> bool {
+        let Expected { key, file, id, parts } = expected;
+        let sent = file.host_fd().is_some_and(|fd| self.send(fd, number).is_ok());
+        if sent {
+            self.laid = Some(Instant::now());
+            let answer = Answer { result: number.into(), written: b"", parts: &parts };
+            table.put(&self.found(&key), &answer);
+            self.lie.push_back(Lies { id, ready: Some(key) });
+        }
+        sent
+    }
+
+    fn send(&self, fd: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+        let one = [fd];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut message = SendAncillaryBuffer::new(&mut space);
+        message.push(SendAncillaryMessage::ScmRights(&one));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let number = (MESSAGE | u64::from(number)).to_ne_bytes();
+        sendmsg(&self.own, &[IoSlice::new(&number)], &mut message, flags).map(drop)
+    }
+
+    /// Takes back all that lies there, by the thread's own end. Who is about to take what it asked for asks again then. Where the end is not
+    /// there all stays as it is, but what lies ready is not found.
+    pub(super) fn take_back(&mut self, table: &mut Table) {
+        self.hide(table);
+        if self.empty_of(self.tid) {
+            self.lie.clear();
+        }
+    }
+
+    /// The thread does not take anything any more, as it ended or runs another program: what lies there is taken back by who came of it.
+    pub(super) fn ends(&mut self, table: &mut Table) {
+        self.hide(table);
+        if self.lie.is_empty() || socket::is_left(&self.own) {
+            return;
+        }
+        let others = [id(), self.tid].map(|parent| kin::children(parent, parent));
+        let others = others.into_iter().flatten().flatten();
+        let _ = [self.tid].into_iter().chain(others).any(|tid| self.empty_of(tid));
+    }
+
+    /// Empties it, by the end that somebody has, if it is there: without a place for them the descriptors are closed.
+    fn empty_of(&self, tid: u32) -> bool {
+        let theirs = process::thread(tid).and_then(|thread| process::descriptor(&thread, TAKES));
+        let is_it = |fd: &OwnedFd| fs::fstat(fd).is_ok_and(|stat| stat.st_ino == self.ino);
+        let Some(theirs) = theirs.ok().filter(is_it) else { return false };
+        let mut number = [0_u8; size_of::<u64>()];
+        while recv(&theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {}
+        true
+    }
+}
