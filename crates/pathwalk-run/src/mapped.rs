@@ -9,9 +9,9 @@
 //! Manual: proc_pid_maps(5).
 
 use crate::{
-    cookies::HostId,
+    cookies::{HostId, of_thread},
     kin,
-    sys::{answer, errno_of, memory, read_told},
+    sys::{answer, errno_of, memory, ptrace, read_told},
 };
 use pathwalk::{Errno, Executable, Result};
 use rustix::fs;
@@ -56,16 +56,49 @@ impl Shown {
     }
 }
 
+/// A file that runs, and its interpreter, if it has one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image {
+    pub(crate) program: HostId,
+    pub(crate) interpreter: Option<HostId>,
+}
+
+impl Image {
+    /// Whether a process, of which no instruction ran yet, runs this: that file, and it begins in this interpreter. The kernel puts
+    /// nothing else into its memory.
+    pub(crate) fn is_run_by(self, process: u32) -> bool {
+        let Self { program, interpreter } = self;
+        let begins_in = || {
+            let at = ptrace::registers(process).ok()?.rip;
+            let maps = File::open(format!("/proc/{process}/maps")).ok()?;
+            let part = memory::file_at(maps.as_fd(), at, memory::Where::Here).ok().flatten()?;
+            let (major, minor) = part.device;
+            Some(HostId::new(fs::makedev(major, minor), part.ino))
+        };
+        of_thread(process, "exe") == Ok(program)
+            && begins_in() == Some(interpreter.unwrap_or(program))
+    }
+}
+
+/// Whether a process, of which no instruction ran yet, runs this file, with that interpreter: also where the kernel says of its memory no
+/// more than a text, or another device than stat(2) does.
+pub(crate) fn is_run(
+    process: u32,
+    program: HostId,
+    interpreter: Option<&(Executable, HostId)>,
+) -> bool {
+    let image = Image { program, interpreter: interpreter.map(|(_, id)| *id) };
+    image.is_run_by(process)
+        || of_thread(process, "exe") == Ok(program)
+            && is_alone(process, program, interpreter) == Ok(true)
+}
+
 /// Whether a process that runs a file, which is this one, has nothing in its memory but that, and its interpreter.
 ///
 /// # Errors
 ///
 /// - `ENOENT`: the process is gone.
-pub(crate) fn is_alone(
-    tid: u32,
-    own: HostId,
-    interpreter: Option<&(Executable, HostId)>,
-) -> Result<bool> {
+fn is_alone(tid: u32, own: HostId, interpreter: Option<&(Executable, HostId)>) -> Result<bool> {
     let has = files_of(tid)?;
     let has_no_other = |may: Vec<Shown>| has.iter().all(|file| may.contains(file));
     let by_stat = [own].into_iter().chain(interpreter.map(|(_, id)| *id)).map(Shown::by_stat);
@@ -84,7 +117,7 @@ fn files_of(tid: u32) -> Result<Vec<Shown>> {
     let maps = File::open(format!("/proc/{tid}/maps")).map_err(|error| errno_of(&error))?;
     let (mut files, mut at) = (Vec::new(), 0);
     loop {
-        match memory::file_at(maps.as_fd(), at) {
+        match memory::file_at(maps.as_fd(), at, memory::Where::OrBehind) {
             Ok(Some(memory::Part { device: (major, minor), ino, end })) => {
                 files.push(Shown { device: format!("{major:02x}:{minor:02x}"), ino });
                 at = end;

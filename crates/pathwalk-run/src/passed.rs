@@ -19,17 +19,19 @@
 use crate::{
     answer::exec,
     auxv,
-    cookies::{HostId, of_thread},
+    cookies::HostId,
     cpu::Kept,
     engine::{Caller, Engine, Reply},
-    mapped,
+    inside::Before,
+    mapped::{self, Image},
     patch::RESTARTS,
     procfs,
     program::Program,
     sys::{process, ptrace},
 };
-use pathwalk::{Errno, Executable, Result};
+use pathwalk::{Errno, Executable, File, Result};
 use rustix::fs;
+use std::collections::HashMap;
 
 /// So often a path is looked up that led elsewhere when the kernel looked it up.
 const MOST_LOOKS: u32 = 16;
@@ -39,9 +41,17 @@ pub(crate) struct Passed {
     /// As which process it reports when it has ended the others.
     pub(crate) process: u32,
     path: Vec<u8>,
-    /// What runs, and its interpreter, if it has one.
-    runs: Runs,
+    /// What runs.
+    runs: Looked,
     kept: Option<Kept>,
+}
+
+/// What a path leads to.
+pub(crate) enum Looked {
+    /// It was looked for.
+    Up(Runs),
+    /// It is what it was.
+    Before(Image),
 }
 
 /// A program of the tree that the kernel finds as the library does: by its path, and its interpreter by its own.
@@ -57,16 +67,96 @@ const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
 /// And such as may be of the file that was found: the call is made again, and that file run by a descriptor.
 const OF_WHAT_RUNS: [Errno; 2] = [Errno::ETXTBSY, Errno::EMFILE];
 
+/// So many programs are kept.
+const MOST: usize = 1 << 8;
+
+/// Programs that were run by such a call, by their paths. As long as nothing happens on the ways to them they are not looked for again; what
+/// runs is looked at each time.
+#[derive(Default)]
+pub(crate) struct RunBefore(HashMap<Vec<u8>, Known>);
+
+struct Known {
+    image: Image,
+    /// The program and its interpreter, as places.
+    places: Vec<(HostId, File)>,
+    parts: Vec<(usize, u64)>,
+}
+
 impl Runs {
     /// Whether a process runs this, of which no instruction ran yet.
     fn is_run_by(&self, process: u32) -> bool {
-        let Self { program, interpreter, .. } = self;
-        of_thread(process, "exe") == Ok(program.id())
-            && mapped::is_alone(process, program.id(), interpreter.as_ref()) == Ok(true)
+        mapped::is_run(process, self.program.id(), self.interpreter.as_ref())
+    }
+
+    /// What is kept of it, with what it hangs on; none of a script, and of what has no place.
+    fn known(&self, parts: Vec<(usize, u64)>) -> Option<Known> {
+        let Self { program, interpreter, before } = self;
+        let program = (program.id(), program.file().filter(|_| before.is_empty())?);
+        let interpreter = interpreter.as_ref().map(|(file, id)| (*id, file.file()));
+        let image = Image { program: program.0, interpreter: interpreter.map(|(id, _)| id) };
+        let places = [program].into_iter().chain(interpreter);
+        let places = places.map(|(id, file)| (id, file.place_alone())).collect();
+        Some(Known { image, places, parts })
+    }
+}
+
+impl Looked {
+    fn is_run_by(&self, process: u32) -> bool {
+        match self {
+            Self::Up(runs) => runs.is_run_by(process),
+            Self::Before(image) => image.is_run_by(process),
+        }
+    }
+
+    /// What it is given instead of the first argument.
+    fn before(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Up(runs) => &runs.before,
+            Self::Before(_) => &[],
+        }
+    }
+
+    fn program(&self) -> HostId {
+        match self {
+            Self::Up(runs) => runs.program.id(),
+            Self::Before(image) => image.program,
+        }
     }
 }
 
 impl Engine {
+    /// What a path led to when it was run before, if it still leads there.
+    pub(crate) fn runs_as_before(&mut self, path: &[u8]) -> Option<Looked> {
+        let known = self.run_before.0.get(path)?;
+        if !self.inside.as_ref()?.are_of_now(&known.parts) {
+            self.run_before.0.remove(path);
+            return None;
+        }
+        let (image, places) = (known.image, known.places.iter());
+        places.for_each(|(id, file)| drop(self.cookies.know(*id, file)));
+        Some(Looked::Before(image))
+    }
+
+    /// Keeps what a path leads to that is run by it, and the path of its interpreter; `before` it was looked for this was so.
+    pub(crate) fn keeps(
+        &mut self,
+        before: Option<&Before>,
+        (path, interpreter): (&[u8], Option<&[u8]>),
+        runs: &Runs,
+    ) {
+        let parts = |path: &[u8]| self.stays_by(before?, path);
+        let Some(mut all) = parts(path) else { return };
+        if let Some(path) = interpreter {
+            let Some(more) = parts(path) else { return };
+            all.extend(more);
+        }
+        let Some(known) = runs.known(all) else { return };
+        if self.run_before.0.len() >= MOST {
+            self.run_before.0.clear();
+        }
+        self.run_before.0.insert(path.to_vec(), known);
+    }
+
     /// Lets the kernel do the call, which runs this by that path.
     ///
     /// # Errors
@@ -75,7 +165,7 @@ impl Engine {
     pub(crate) fn pass_exec(
         &mut self,
         caller: &Caller,
-        runs: Runs,
+        runs: Looked,
         path: Vec<u8>,
     ) -> Result<Reply> {
         let tid = caller.tid;
@@ -101,11 +191,15 @@ impl Engine {
         }
         drop(kept);
         self.loads.runs_another(process);
-        let script = !runs.before.is_empty();
+        let script = !runs.before().is_empty();
         // Another call may be under way; what was asked for that is not what is asked here.
         self.after();
-        let right = auxv::is_run_as(process, &path, &runs.before) == Ok(true)
-            && (runs.is_run_by(process) || !script && self.runs_by_now(process, &path));
+        let named = auxv::is_run_as(process, &path, runs.before()) == Ok(true);
+        let is_it = named && runs.is_run_by(process);
+        if is_it && let Some(inside) = &mut self.inside {
+            inside.runs(process, runs.program());
+        }
+        let right = is_it || named && !script && self.runs_by_now(process, &path);
         if !right {
             process::kill(process, libc::SIGKILL);
         }

@@ -585,14 +585,8 @@ impl Engine {
         }
         self.runs_no_more(tid, process);
         let right = match &patch.goal {
-            Goal::Exec(id, _, interpreter) => {
-                of_thread(process, "exe") == Ok(*id)
-                    && mapped::is_alone(process, *id, interpreter.as_ref()) == Ok(true)
-            }
-            Goal::Load(id, _) => {
-                of_thread(process, "exe") == Ok(*id)
-                    && mapped::is_alone(process, *id, None) == Ok(true)
-            }
+            Goal::Exec(id, _, interpreter) => mapped::is_run(process, *id, interpreter.as_ref()),
+            Goal::Load(id, _) => mapped::is_run(process, *id, None),
             Goal::Chdir => false,
         };
         let put = auxv::arguments(process, &patch.told);

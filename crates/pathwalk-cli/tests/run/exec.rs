@@ -2,7 +2,8 @@
 
 use crate::{
     attacks::{Attack, cc},
-    common::{run, said, text},
+    common::{can_run, run, said, text},
+    inside::{Teller, in_the_tree},
 };
 use std::{
     fs,
@@ -12,6 +13,7 @@ use std::{
     thread,
     time::Duration,
 };
+use tempfile::TempDir;
 
 #[test]
 fn programs_whose_path_a_thread_rewrites_do_not_run() {
@@ -108,4 +110,70 @@ fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();
     assert_eq!(said, "");
+}
+
+/// What is run again and again is not looked for each time, and is what its path leads to by then.
+#[test]
+fn what_is_run_again_is_what_its_path_leads_to_by_then() {
+    if !can_run(&["cc", "sh"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    fs::create_dir_all(here.path().join("data/bin")).unwrap();
+    fs::write(
+        here.path().join("says.c"),
+        "int puts(const char *);\nint main(void) { puts(SAYS); return 0; }\n",
+    )
+    .unwrap();
+    for says in ["one", "two"] {
+        let says_it = format!("-DSAYS=\"{says}\"");
+        cc(here.path(), &[&says_it, "-o", &format!("data/{says}"), "says.c"]);
+        cc(here.path(), &[&says_it, "-static", "-o", &format!("data/{says}-static"), "says.c"]);
+    }
+    let data = here.path().join("data");
+    let change = |change: &str| {
+        let mut other = Command::new("sh");
+        assert!(other.args(["-c", change]).current_dir(&data).status().unwrap().success());
+    };
+    change("cp one bin/program");
+    let bind = format!("{0}:{0}:ro", data.display());
+    let script =
+        format!("while read line; do {}/bin/program 2>/dev/null; echo $?; done", data.display());
+    let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
+    command.args(["sh", "-c", &script]);
+    let mut tree = Teller::of(command);
+    let mut says = |what: &str, when: &str| {
+        // It is kept at the second time, and found at the third.
+        for _ in 0..4 {
+            let mut told = tree.tells_after("");
+            if let "one" | "two" = &told[..] {
+                told = format!("{told} {}", tree.tells());
+            }
+            assert_eq!(told, what, "{when}");
+        }
+    };
+    let changes = [
+        ("true", "one 0"),
+        ("cp two new; mv new bin/program", "two 0"),
+        ("cat one > bin/program", "one 0"),
+        ("chmod 644 bin/program", "126"),
+        ("chmod 755 bin/program", "one 0"),
+        ("rm bin/program", "127"),
+        ("cp two-static bin/program", "two 0"),
+        ("cp one-static new; mv new bin/program", "one 0"),
+        ("mv bin old; mkdir bin; cp two bin/program", "two 0"),
+        ("rm -r bin; mv old bin", "one 0"),
+        ("rm bin/program; ln -s ../two bin/program", "two 0"),
+        ("ln -sf ../one bin/program", "one 0"),
+        ("cp two new; mv new one", "two 0"),
+        (
+            "rm bin/program; printf '#!/bin/sh\\nexit 3\\n' > bin/program; chmod 755 bin/program",
+            "3",
+        ),
+        ("rm bin/program; mkdir bin/program", "126"),
+    ];
+    for (what, then) in changes {
+        change(what);
+        says(then, what);
+    }
 }

@@ -17,7 +17,8 @@ use crate::{
     cookies::{self, HostId},
     elf::{Beginning, Elf, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
-    passed::Runs,
+    inside::{Before, Inside},
+    passed::{Looked, Runs},
     patch::{Beside, Loaded, Vectors},
     program::Program,
     setid::is_in_memory,
@@ -53,9 +54,18 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let program = open_by_name(engine, caller, &path)?;
     let vectors = vectors(caller, &path, [0, 1, 2]);
-    exec(engine, caller, program, Called::by(path), vectors)
+    let watched = engine.watches.fd().is_some();
+    if !watched
+        && !engine.patches.is_again(caller.tid)
+        && let Some(runs) = engine.runs_as_before(&path)
+    {
+        fit(caller, vectors)?;
+        return engine.pass_exec(caller, runs, path);
+    }
+    let as_it_was = engine.inside.as_ref().map(Inside::now);
+    let program = open_by_name(engine, caller, &path)?;
+    exec(engine, caller, (program, as_it_was), Called::by(path), vectors)
 }
 
 /// How a program was called.
@@ -126,7 +136,7 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         let vectors = vectors(caller, b"", [1, 2, 3]);
         let called =
             Called { name: format!("/dev/fd/{fd}").into_bytes(), comm: None, fd: Some(fd) };
-        return exec(engine, caller, program, called, vectors);
+        return exec(engine, caller, (program, None), called, vectors);
     }
     let path = any_path(caller, 1, flags)?;
     let base = base_of(engine, caller, fd, &path, flags)?;
@@ -137,17 +147,17 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     let vectors = vectors(caller, &path, [1, 2, 3]);
     if path.first() == Some(&b'/') || fd == AT_FDCWD {
-        return exec(engine, caller, program, Called::by(path), vectors);
+        return exec(engine, caller, (program, None), Called::by(path), vectors);
     }
     let name = [format!("/dev/fd/{fd}/").as_bytes(), &path].concat();
-    exec(engine, caller, program, Called { fd: Some(fd), ..Called::by(name) }, vectors)
+    exec(engine, caller, (program, None), Called { fd: Some(fd), ..Called::by(name) }, vectors)
 }
 
-/// Runs a file that was found so.
+/// Runs a file that was found so; what was so before it was looked for, where that is to be kept.
 fn exec(
     engine: &mut Engine,
     caller: &Caller,
-    mut program: Program,
+    (mut program, as_it_was): (Program, Option<Before>),
     called: Called,
     vectors: Vectors,
 ) -> Result<Reply> {
@@ -194,7 +204,9 @@ fn exec(
                     engine.know(program.id(), file);
                 }
                 let runs = Runs { program, interpreter: found, before };
-                return engine.pass_exec(caller, runs, called.name);
+                let paths = (&called.name[..], elf.interpreter.as_deref());
+                engine.keeps(as_it_was.as_ref(), paths, &runs);
+                return engine.pass_exec(caller, Looked::Up(runs), called.name);
             }
             let told = called.told(before, || program.name(engine))?;
             return run(engine, caller, (program, Beside::Interpreter(found)), told, vectors);
@@ -382,11 +394,21 @@ fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
 ///
 /// Linux: `bprm_stack_limits`, `copy_strings`.
 fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
+    // So much room there is however small a stack may be.
+    const LEAST: u64 = 128 << 10;
+    match fit_into(caller, vectors, LEAST as usize) {
+        Err(Errno::E2BIG) => {
+            let room = (process::stack_limit(caller.tid)? / 4).clamp(LEAST, 6 << 20);
+            fit_into(caller, vectors, room as usize)
+        }
+        answer => answer,
+    }
+}
+
+fn fit_into(caller: &Caller, vectors: Vectors, room: usize) -> Result<()> {
     // Both end with NUL.
     const LONGEST: usize = 128 << 10;
     const NAME: usize = b"/dev/fd/2147483647\0".len();
-    let stack = process::stack_limit(caller.tid)?;
-    let room = (stack / 4).clamp(128 << 10, 6 << 20) as usize;
     let mut pages = Pages(HashMap::new());
     pages.read(caller, [vectors.argv, vectors.envp]);
     let argv = pages.pointers(caller, vectors.argv, room)?;

@@ -134,6 +134,8 @@ pub(crate) struct Inside {
     calls: HashMap<(u32, u64), Counted>,
     /// Programs of which a process made so many: others of the same find answers from the first call on.
     callers: HashSet<HostId>,
+    /// What processes run, as far as it was seen.
+    programs: HashMap<u32, HostId>,
     sites: Sites,
     alone: Alone,
     /// Inode numbers of files that the program has had open; none where they are too many to be known.
@@ -226,6 +228,7 @@ impl Inside {
             after,
             calls: HashMap::new(),
             callers: HashSet::new(),
+            programs: HashMap::new(),
             sites: Sites::default(),
             alone: Alone::default(),
             touched: Some(HashSet::new()),
@@ -299,10 +302,20 @@ impl Inside {
             self.hosts.iter().for_each(|host| host.hear());
         }
         ASKED.set(true);
+        self.now()
+    }
+
+    /// What is so now, as far as it was noted.
+    pub(crate) fn now(&self) -> Before {
         Before {
             questions: HostFs::questions(),
             counts: std::array::from_fn(|part| self.counts.get(part)),
         }
+    }
+
+    /// Whether nothing was changed since in these parts of the tree, as far as it was noted.
+    pub(crate) fn are_of_now(&self, parts: &[(usize, u64)]) -> bool {
+        parts.iter().all(|&(part, count)| self.counts.get(part) == count)
     }
 
     /// It was answered.
@@ -334,11 +347,12 @@ impl Inside {
         if self.calls.len() >= MOST_COUNTED {
             self.calls.clear();
         }
+        let (program, tid) = (self.programs.get(&call.tid).copied(), call.tid);
         let counted = self.calls.entry(self.place_of(call));
         let counted = counted.or_insert_with(|| Counted {
             calls: 0,
             at: call.behind,
-            program: of_thread(call.tid, "exe").ok(),
+            program: program.or_else(|| of_thread(tid, "exe").ok()),
             next: 1,
             entered: 0..0,
         });
@@ -371,9 +385,18 @@ impl Inside {
     /// A thread runs another program, as this process.
     fn runs_another(&mut self, tid: u32) {
         self.alone.runs_another(tid);
+        self.programs.remove(&tid);
         self.calls.retain(|(other, _), _| *other != tid);
         self.goers.runs_another(tid);
         self.hands.runs_another(&mut self.table, tid);
+    }
+
+    /// A process runs this.
+    pub(crate) fn runs(&mut self, process: u32, program: HostId) {
+        if self.programs.len() >= MOST_COUNTED {
+            self.programs.clear();
+        }
+        self.programs.insert(process, program);
     }
 
     /// How many directories were looked at ahead, and in how many of them the program looked then.

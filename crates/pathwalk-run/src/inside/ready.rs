@@ -35,6 +35,7 @@ use crate::{
     sys::{answer, seccomp::Notification},
 };
 use pathwalk::{At, AtFlags, Errno, File, FileType, HostFs, OpenFlags};
+use pathwalk_inside::{Key, OPEN};
 use rustix::fs;
 use std::collections::HashMap;
 
@@ -198,6 +199,14 @@ impl Engine {
         self.know(id, &file).ok_or(true)?;
         self.touched(id);
         Ok(Expected { key, file, id, parts })
+    }
+
+    /// What it hangs on that a path leads to a regular file of a directory of the host that is only read, and of which that tells; none where
+    /// it does not, or that is not known.
+    pub(crate) fn stays_by(&self, before: &Before, path: &[u8]) -> Option<Vec<(usize, u64)>> {
+        let key = OwnKey::of(&Key { nr: OPEN, args: [0, 0], base: [0, 0], text: path });
+        let inside = self.inside.as_ref().filter(|_| path.starts_with(b"/"))?;
+        self.may_lie_ready(inside, before, &key).ok()
     }
 
     /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells; else

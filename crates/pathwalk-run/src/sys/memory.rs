@@ -182,14 +182,15 @@ pub(crate) struct Part {
 ///
 /// - `ENOTTY`: a kernel before 6.11.
 /// - `ESRCH`: the process is gone.
-pub(crate) fn file_at(maps: BorrowedFd<'_>, address: u64) -> Result<Option<Part>> {
+pub(crate) fn file_at(maps: BorrowedFd<'_>, address: u64, at: Where) -> Result<Option<Part>> {
     /// `PROCMAP_QUERY`
     const QUERY: libc::Ioctl = 0xc068_6611;
-    /// `PROCMAP_QUERY_COVERING_OR_NEXT_VMA`, `PROCMAP_QUERY_FILE_BACKED_VMA`
-    const NEXT_FILE: u64 = 0x10 | 0x20;
+    /// `PROCMAP_QUERY_FILE_BACKED_VMA`, `PROCMAP_QUERY_COVERING_OR_NEXT_VMA`
+    const FILE: u64 = 0x20;
+    const NEXT: u64 = 0x10;
     let size = size_of::<ProcmapQuery>() as u64;
-    let mut query =
-        ProcmapQuery { size, query_flags: NEXT_FILE, query_addr: address, ..Default::default() };
+    let query_flags = FILE | if at == Where::OrBehind { NEXT } else { 0 };
+    let mut query = ProcmapQuery { size, query_flags, query_addr: address, ..Default::default() };
     // SAFETY: the kernel reads and writes one `struct procmap_query` there, and nothing that it points to.
     let found = unsafe { libc::ioctl(maps.as_raw_fd(), QUERY, &raw mut query) };
     match checked(found.into()) {
@@ -200,6 +201,13 @@ pub(crate) fn file_at(maps: BorrowedFd<'_>, address: u64) -> Result<Option<Part>
         Err(Errno::ENOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
+}
+
+/// Where a part of memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Here,
+    OrBehind,
 }
 
 /// The first page of a file, mapped.
