@@ -1,6 +1,7 @@
 //! Which files a process has in its memory.
 //!
-//! When a program begins these are its own and its interpreter's, or it does not begin. The kernel looks for the interpreter
+//! When a program begins these are its own and its interpreter's, or it does not begin; of one in a read-only mount it is looked which
+//! file it is, and in which it begins. The kernel looks for the interpreter
 //! that a program names by itself, in its own tree, and later than the library did. Meanwhile the name may have been
 //! rewritten, or a symlink on the way to it been exchanged.
 //!
@@ -64,8 +65,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Whether a process, of which no instruction ran yet, runs this: that file, and it begins in this interpreter. The kernel puts
-    /// nothing else into its memory.
+    /// Whether a process, of which no instruction ran yet, runs this: that file, and it begins in this interpreter, where nobody of the
+    /// program may change either. The kernel puts nothing else into its memory.
     pub(crate) fn is_run_by(self, process: u32) -> bool {
         let Self { program, interpreter } = self;
         let begins_in = || {
@@ -80,17 +81,14 @@ impl Image {
     }
 }
 
-/// Whether a process, of which no instruction ran yet, runs this file, with that interpreter: also where the kernel says of its memory no
-/// more than a text, or another device than stat(2) does.
+/// Whether a process, of which no instruction ran yet, runs this file, and has nothing in its memory but that and its interpreter: also where
+/// the kernel says of its memory no more than a text, or another device than stat(2) does.
 pub(crate) fn is_run(
     process: u32,
     program: HostId,
     interpreter: Option<&(Executable, HostId)>,
 ) -> bool {
-    let image = Image { program, interpreter: interpreter.map(|(_, id)| *id) };
-    image.is_run_by(process)
-        || of_thread(process, "exe") == Ok(program)
-            && is_alone(process, program, interpreter) == Ok(true)
+    of_thread(process, "exe") == Ok(program) && is_alone(process, program, interpreter) == Ok(true)
 }
 
 /// Whether a process that runs a file, which is this one, has nothing in its memory but that, and its interpreter.

@@ -4,7 +4,8 @@
 //!   execve("/a", …) ──► the library finds the file; by that path the host has the same
 //!      ──► passed on ──► a stop before the new program's first instruction
 //!      what runs is that file, by that name, and its interpreter the one that was found, or the process is killed
-//!      it fails ──► a stop ──► the thread sees the error, if that tells nothing of the path; or is killed
+//!      it fails ──► a stop ──► the thread sees the error, if that tells nothing of the path; or makes the call again, by a descriptor
+//!   execve("/a", …) again, and nothing happened on the way ──► passed on, and looked at in front of its first instruction all the same
 //! ```
 //!
 //! The thread gets no descriptor and no other registers, and makes no second call: one stop takes the place of three. The kernel reads
@@ -62,10 +63,9 @@ pub(crate) struct Runs {
     pub(crate) before: Vec<Vec<u8>>,
 }
 
-/// With what a call may fail that was passed on: what says nothing of a file that the host has by that path.
+/// With what a call may fail that was passed on: what says nothing of a file that the host has by that path. After any other failure the call
+/// is made again: then it is answered by the library, or the file that it finds is run by a descriptor.
 const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
-/// And such as may be of the file that was found: the call is made again, and that file run by a descriptor.
-const OF_WHAT_RUNS: [Errno; 2] = [Errno::ETXTBSY, Errno::EMFILE];
 
 /// So many programs are kept.
 const MOST: usize = 1 << 8;
@@ -85,7 +85,10 @@ struct Known {
 impl Runs {
     /// Whether a process runs this, of which no instruction ran yet.
     fn is_run_by(&self, process: u32) -> bool {
-        mapped::is_run(process, self.program.id(), self.interpreter.as_ref())
+        let interpreter = self.interpreter.as_ref();
+        let image =
+            Image { program: self.program.id(), interpreter: interpreter.map(|(_, id)| *id) };
+        image.is_run_by(process) || mapped::is_run(process, image.program, interpreter)
     }
 
     /// What is kept of it, with what it hangs on; none of a script, and of what has no place.
@@ -233,12 +236,10 @@ impl Engine {
         if let Ok(regs) = ptrace::registers(tid) {
             let answer = regs.rax.cast_signed();
             let errno = ptrace::errno_in(answer);
-            let one_of = |errnos: &[Errno]| errno.is_some_and(|errno| errnos.contains(&errno));
-            if one_of(&OF_WHAT_RUNS) {
+            let shown = errno.is_some_and(|errno| SHOWN.contains(&errno));
+            if !shown && !RESTARTS.contains(&answer) {
                 self.patches.has_again(tid, 1);
                 let _ = ptrace::set_registers(tid, ptrace::again(regs));
-            } else if !RESTARTS.contains(&answer) && !one_of(&SHOWN) {
-                process::kill(tid, libc::SIGKILL);
             }
         }
         let _ = ptrace::detach(tid);

@@ -3,7 +3,7 @@
 use crate::{
     attacks::{Attack, cc},
     common::{can_run, run, said, text},
-    inside::{Teller, in_the_tree},
+    inside::{self, Teller, in_the_tree},
 };
 use std::{
     fs,
@@ -176,4 +176,31 @@ fn what_is_run_again_is_what_its_path_leads_to_by_then() {
         change(what);
         says(then, what);
     }
+}
+
+/// The kernel counts the path, too, and no stack grows further than it may: what does not fit is not run, and nobody is killed that would not
+/// be natively.
+#[test]
+fn arguments_that_do_not_fit_are_as_natively() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/too_big.c");
+    cc(here.path(), &["-o", "too_big", source]);
+    for words in
+        [["3900", "0", "2090000", "2098000", "400"], ["20", "65536", "20000", "110000", "10000"]]
+    {
+        let native = inside::said(Command::new("./too_big").args(words).current_dir(here.path()));
+        for inside in ["0", "1"] {
+            let mut command = in_the_tree(here.path(), &["--inside", inside]);
+            assert_eq!(inside::said(command.arg("./too_big").args(words)), native, "{words:?}");
+        }
+    }
+    // A script's interpreter is given more, which may be what does not fit into a page.
+    fs::write(here.path().join("script"), "#!/bin/sh -e\nexit 0\n").unwrap();
+    fs::set_permissions(here.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    let runs =
+        "for n in $(seq 3000 7 4200); do env -i X=$(printf %0${n}d 1) ./script || echo $n; done";
+    assert_eq!(inside::said(in_the_tree(here.path(), &[]).args(["sh", "-c", runs])), "");
 }

@@ -3,6 +3,7 @@
 //     interrupted forks DIR     its handler forks: do both get what they named?
 //     interrupted jumps DIR     its handler jumps away, some times; then it opens all files ten times
 //     interrupted filters DIR   all its threads have a filter that kills who makes a call that none of them makes
+//     interrupted handler DIR   so has one whose handler, that interrupted it, waits for that, or sets the filter itself
 //
 // In DIR there are `main/0` to `main/499`, and in each file its own path.
 #define _GNU_SOURCE
@@ -119,6 +120,34 @@ static int who_jumps(void)
 	return 0;
 }
 
+static volatile int in_handler, done, sets_itself;
+
+static long sets_filter(unsigned flags)
+{
+	struct sock_filter kills[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_wait, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {4, kills};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
+}
+
+static void in_between(int signal)
+{
+	struct timespec moment = {0, 1000000};
+	(void)signal;
+	in_handler = 1;
+	if (sets_itself) {
+		sets_filter(0);
+		done = 1;
+	}
+	while (!done)
+		nanosleep(&moment, NULL);
+}
+
 static void *looks(void *nothing)
 {
 	struct stat stat_;
@@ -129,13 +158,6 @@ static void *looks(void *nothing)
 
 static int who_filters(void)
 {
-	struct sock_filter kills[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_wait, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog filter = {4, kills};
 	pthread_t threads[THREADS];
 	struct stat stat_;
 	for (int time = 0; time < 200; time++)
@@ -143,13 +165,45 @@ static int who_filters(void)
 	for (int thread = 0; thread < THREADS; thread++)
 		pthread_create(&threads[thread], NULL, looks, NULL);
 	usleep(50000);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	long answer = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
+	long answer = sets_filter(SECCOMP_FILTER_FLAG_TSYNC);
 	usleep(50000);
 	stop = 1;
 	for (int thread = 0; thread < THREADS; thread++)
 		pthread_join(threads[thread], NULL);
 	printf("%ld\n", answer);
+	return 0;
+}
+
+static int who_is_interrupted(void)
+{
+	int killed = 0;
+	for (int turn = 0; turn < 40; turn++) {
+		int status;
+		pid_t child = fork();
+		if (child == 0) {
+			struct sigaction action = {.sa_handler = in_between, .sa_flags = SA_RESTART};
+			struct stat stat_;
+			pthread_t thread;
+			sets_itself = turn % 2;
+			sigaction(SIGUSR1, &action, NULL);
+			for (int time = 0; time < 300; time++)
+				stat(path[0], &stat_);
+			pthread_create(&thread, NULL, looks, NULL);
+			usleep(20000 + turn * 137 % 1000);
+			pthread_kill(thread, SIGUSR1);
+			while (!in_handler || (sets_itself && !done))
+				usleep(100);
+			long answer = sets_itself ? 0 : sets_filter(SECCOMP_FILTER_FLAG_TSYNC);
+			done = 1;
+			usleep(5000);
+			stop = 1;
+			pthread_join(thread, NULL);
+			_exit(answer != 0);
+		}
+		waitpid(child, &status, 0);
+		killed += status != 0;
+	}
+	printf("%d\n", killed);
 	return 0;
 }
 
@@ -164,6 +218,8 @@ int main(int argc, char **argv)
 	switch (argv[1][0]) {
 	case 'f':
 		return argv[1][1] == 'o' ? who_forks() : who_filters();
+	case 'h':
+		return who_is_interrupted();
 	default:
 		return who_jumps();
 	}

@@ -384,6 +384,8 @@ fn nobody_is_killed_for_finding_answers() {
         let (_here, mut command, data) = compiled("interrupted", &[]);
         assert_eq!(said(command.args(["./interrupted", "filters", &data])), "0\n");
     }
+    let (_here, mut command, data) = compiled("interrupted", &[]);
+    assert_eq!(said(command.args(["./interrupted", "handler", &data])), "0\n");
 }
 
 /// What may not lie ready is not opened: who has the other end of a terminal hears nothing of who does not open it.

@@ -60,7 +60,7 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         && !engine.patches.is_again(caller.tid)
         && let Some(runs) = engine.runs_as_before(&path)
     {
-        fit(caller, vectors)?;
+        fit(caller, vectors, &path, 0)?;
         return engine.pass_exec(caller, runs, path);
     }
     let as_it_was = engine.inside.as_ref().map(Inside::now);
@@ -161,7 +161,7 @@ fn exec(
     called: Called,
     vectors: Vectors,
 ) -> Result<Reply> {
-    fit(caller, vectors)?;
+    fit(caller, vectors, &called.name, 0)?;
     let mut name = called.name.clone();
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
@@ -191,6 +191,10 @@ fn exec(
         script.get_or_insert(first);
         name = interpreter;
     };
+    if !before.is_empty() {
+        let more = before.iter().map(|argument| argument.len() + 1).sum();
+        fit(caller, vectors, &called.name, more)?;
+    }
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
@@ -385,7 +389,15 @@ fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
     })
 }
 
-/// Whether the kernel has room for the arguments and the environment, as it counts.
+/// What there is room for on a new stack, beside what a program was called by and given.
+struct Room {
+    left: usize,
+    /// How much the first argument takes, in the place of which a script's interpreter is given others.
+    first: usize,
+}
+
+/// Whether the kernel has room for the name, the arguments and the environment, as it counts, and for so many bytes of arguments that a
+/// script's interpreter is given in the place of the first.
 ///
 /// # Errors
 ///
@@ -393,30 +405,48 @@ fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
 /// - `E2BIG`: there are more than a new stack holds, or a longer one.
 ///
 /// Linux: `bprm_stack_limits`, `copy_strings`.
-fn fit(caller: &Caller, vectors: Vectors) -> Result<()> {
-    // So much room there is however small a stack may be.
+fn fit(caller: &Caller, vectors: Vectors, name: &[u8], more: usize) -> Result<()> {
+    // The kernel runs what was found by a descriptor, or by the name.
+    const SHORTEST: usize = b"/dev/fd/2147483647\0".len();
+    /// So much there is for all, with the pointers to it, however small a stack may be.
     const LEAST: u64 = 128 << 10;
-    match fit_into(caller, vectors, LEAST as usize) {
-        Err(Errno::E2BIG) => {
-            let room = (process::stack_limit(caller.tid)? / 4).clamp(LEAST, 6 << 20);
-            fit_into(caller, vectors, room as usize)
-        }
-        answer => answer,
+    let name = (name.len() + 1).max(SHORTEST);
+    // Nor is there ever less than a page for what is pointed to, and mostly that will do: so the limit is not asked for.
+    let fits = |room: &Room| more <= room.left + room.first;
+    match fit_into(caller, vectors, name, [LEAST as usize, strings_in(0)]) {
+        Ok(room) if fits(&room) => return Ok(()),
+        Ok(_) | Err(Errno::E2BIG) => {}
+        Err(errno) => return Err(errno),
     }
+    let stack = process::stack_limit(caller.tid)?;
+    let room = (stack / 4).clamp(LEAST, 6 << 20) as usize;
+    let room = fit_into(caller, vectors, name, [room, strings_in(stack)])?;
+    if fits(&room) { Ok(()) } else { Err(Errno::E2BIG) }
 }
 
-fn fit_into(caller: &Caller, vectors: Vectors, room: usize) -> Result<()> {
-    // Both end with NUL.
+/// How many bytes of strings a stack takes that may grow so far: it has whole pages, one at least, and ends with a null pointer.
+fn strings_in(stack: u64) -> usize {
+    usize::try_from((stack / PAGE).max(1) * PAGE).unwrap_or(usize::MAX) - 8
+}
+
+fn fit_into(
+    caller: &Caller,
+    vectors: Vectors,
+    name: usize,
+    [room, strings]: [usize; 2],
+) -> Result<Room> {
+    // It ends with NUL.
     const LONGEST: usize = 128 << 10;
-    const NAME: usize = b"/dev/fd/2147483647\0".len();
     let mut pages = Pages(HashMap::new());
     pages.read(caller, [vectors.argv, vectors.envp]);
     let argv = pages.pointers(caller, vectors.argv, room)?;
     let envp = pages.pointers(caller, vectors.envp, room)?;
-    let taken = 8 * (argv.len().max(1) + envp.len()) + NAME;
-    let mut left = room.checked_sub(taken).ok_or(Errno::E2BIG)?;
+    let pointers = 8 * (argv.len().max(1) + envp.len());
+    let left = room.checked_sub(pointers).ok_or(Errno::E2BIG)?.min(strings);
+    let mut left = left.checked_sub(name).ok_or(Errno::E2BIG)?;
     pages.read(caller, envp.iter().chain(&argv).copied());
-    for mut at in envp.into_iter().chain(argv) {
+    let (mut first, begins) = (0, envp.len());
+    for (index, mut at) in envp.into_iter().chain(argv).enumerate() {
         let mut len = 0;
         loop {
             let rest = pages.rest(caller, at)?;
@@ -431,8 +461,11 @@ fn fit_into(caller: &Caller, vectors: Vectors, room: usize) -> Result<()> {
             at = at.checked_add(rest.len() as u64).ok_or(Errno::EFAULT)?;
         }
         left = left.checked_sub(len).ok_or(Errno::E2BIG)?;
+        if index == begins {
+            first = len;
+        }
     }
-    Ok(())
+    Ok(Room { left, first })
 }
 
 /// The pages in which strings lie, and the addresses of these, each read once: many may lie in few of them, in any order.

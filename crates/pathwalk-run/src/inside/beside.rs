@@ -7,8 +7,8 @@
 //!
 //! Rules:
 //!
-//! 1. Only a directory lies ready that would be given as the host has it (`directory`), and by the rules of `ready`; the program may write
-//!    where it is, as nothing is read or written by it.
+//! 1. Only a directory lies ready that would be given as the host has it (`directory`), and on which nothing is mounted, and by the rules of
+//!    `ready` but for the first; the program may write where it is, as nothing is read or written by it.
 //! 2. Behind one that has directories in it nothing is expected: those come next.
 //! 3. A thread that took the last ones goes on in the next directory from its first one. Who opened another one instead has to open two
 //!    in order again.
@@ -24,7 +24,7 @@ use crate::{
     cookies::HostId,
     engine::{Base, Engine},
 };
-use pathwalk::{File, FileType, HostFs, OpenFlags};
+use pathwalk::{AtFlags, File, FileType, HostFs, OpenFlags};
 use pathwalk_inside::Key;
 use rustix::fs;
 
@@ -46,12 +46,15 @@ pub(super) struct Row {
     /// How they are opened, up to the name.
     like: OwnKey,
     /// Their names, as they are listed; none where that is not known yet.
-    names: Vec<Box<[u8]>>,
+    names: Vec<Name>,
     /// Which was opened last.
     last: Box<[u8]>,
     /// It opened them in order.
     in_order: bool,
 }
+
+/// The name of a directory, and its number as it is listed: what is mounted there has another one.
+type Name = (Box<[u8]>, u64);
 
 /// A directory that was opened, by the path of what it is in, its name, and what is behind that.
 struct Opened<'a> {
@@ -83,7 +86,7 @@ impl Row {
     }
 
     fn position(&self, name: &[u8]) -> Option<usize> {
-        self.names.iter().position(|known| **known == *name)
+        self.names.iter().position(|(known, _)| **known == *name)
     }
 
     /// It opened one more.
@@ -94,7 +97,7 @@ impl Row {
     }
 
     /// What comes behind the last one.
-    fn behind(&self) -> &[Box<[u8]>] {
+    fn behind(&self) -> &[Name] {
         let last = self.position(&self.last);
         last.map_or(&[], |last| &self.names[last + 1..])
     }
@@ -136,10 +139,10 @@ impl Engine {
         if !row.in_order || !no_others(file) {
             return (all, Some(row));
         }
-        for name in row.behind().iter().take(most) {
+        for (name, ino) in row.behind().iter().take(most) {
             let text = [opened.above, name, opened.end].concat();
             let key = OwnKey::of(&Key { text: &text, ..key.key() });
-            let expected = self.open_beside(inside, before, base, key, file.mount_id());
+            let expected = self.open_beside(inside, before, base, key, (file.mount_id(), *ino));
             let Some(expected) = expected else { break };
             let is_last = !no_others(&expected.file);
             all.push(expected);
@@ -147,22 +150,22 @@ impl Engine {
                 break;
             }
         }
-        if let Some(last) = row.behind().get(..all.len()).and_then(<[_]>::last).cloned() {
+        if let Some((last, _)) = row.behind().get(..all.len()).and_then(<[_]>::last).cloned() {
             row.last = last;
         }
         (all, Some(row))
     }
 
     /// The directories in one, as they are listed; none where that would be noted.
-    fn names_in(&self, base: &Base, above: &[u8]) -> Option<Vec<Box<[u8]>>> {
+    fn names_in(&self, base: &Base, above: &[u8]) -> Option<Vec<Name>> {
         let dir = self.task.openat(base.at(), itself(above), UNNOTED, 0).ok()?;
         if !dir.host_fd().is_some_and(is_unnoted) {
             return None;
         }
         let mut names = Vec::new();
-        let each = |Entry { name, kind, .. }: Entry<'_>| {
+        let each = |Entry { name, kind, ino }: Entry<'_>| {
             if kind == FileType::Directory {
-                names.push(name.into());
+                names.push((name.into(), ino));
             }
             names.len() < MOST_NAMES
         };
@@ -170,32 +173,33 @@ impl Engine {
         Some(names)
     }
 
-    /// Opens what a call would open, if it is a directory that would be given as it is.
+    /// Opens what a call would open, if it is a directory that would be given as it is. It is looked at before: what somebody mounted
+    /// there on the host may not answer.
     fn open_beside(
         &mut self,
         inside: &mut Inside,
         before: &Before,
         base: &Base,
         key: OwnKey,
-        mount: u64,
+        (mount, ino): (u64, u64),
     ) -> Option<Expected> {
-        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
-        let file = self.task.openat(base.at(), key.key().text, flags, 0).ok()?;
-        if file.mount_id() != mount {
-            return None;
-        }
-        let id = HostId::of_fd(file.host_fd()?).ok()?;
+        let text = key.key().text;
         let asked = HostFs::questions();
         let explanation = explain(&self.task, base, &key)?;
         let parts = parts(inside, before, base, &explanation)?;
         let on_host = |part| matches!(part, Part::Host { .. });
-        let stays =
-            HostFs::questions() == asked && place_of(inside, &explanation).is_some_and(on_host);
-        (stays && self.gives_as_it_is(inside, &file).is_some()).then_some(Expected {
-            key,
-            file,
-            id,
-            parts,
-        })
+        place_of(inside, &explanation).filter(|&part| on_host(part))?;
+        let stat = self.task.fstatat(base.at(), text, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if HostFs::questions() != asked || stat.st_ino != ino {
+            return None;
+        }
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        let file = self.task.openat(base.at(), text, flags, 0).ok()?;
+        if file.mount_id() != mount {
+            return None;
+        }
+        let id = HostId::of_fd(file.host_fd()?).ok()?;
+        self.gives_as_it_is(inside, &file)?;
+        Some(Expected { key, file, id, parts })
     }
 }

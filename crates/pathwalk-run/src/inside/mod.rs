@@ -16,7 +16,7 @@
 //! 1. What is laid down was answered by the library, to the same call, or to the same one about a file beside it. In the process nothing is
 //!    decided.
 //! 2. It is laid down where the answer came of what is cached and believed alone: while it was found no file of the host was asked
-//!    about. So it stays as it is until the host tells of something, or something is changed in the tree.
+//!    about, but such as are believed from then on. So it stays as it is until the host tells of something, or something is changed in the tree.
 //! 3. What the host tells lies in a queue, before the call returns that it tells of. Who finds an answer that hangs on the host asks
 //!    whether the queue is empty. Before it is emptied here, the counts move.
 //! 4. What is changed in memory is changed by calls that are answered here: before they are answered the count of memory moves.
@@ -544,24 +544,11 @@ impl Engine {
         let tid = caller.tid;
         let Some(inside) = &mut self.inside else { return Ok(()) };
         inside.alone.is_filtered();
-        // Nor what other threads of the process make.
+        let put_off = put_off(tid, all);
+        // Who takes a descriptor just now is done with it.
         let is_one_of_it = |other| other == tid || procfs::are_one_process(tid, other);
         inside.hands.forget(&mut inside.table, is_one_of_it);
-        let areas = match sites::areas(tid) {
-            // Who is gone finds none either.
-            Err(Errno::ESRCH) => return Ok(()),
-            areas => areas.map_err(|_| Errno::ENOMEM)?,
-        };
-        match sites::place(&areas) {
-            sites::Place::Taken => {
-                memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)?;
-                let process = procfs::process_of_thread(tid).unwrap_or(tid);
-                let out = !all || leave::have_all_left(tid, process);
-                if out { Ok(()) } else { Err(Errno::ENOMEM) }
-            }
-            sites::Place::Lost if sites::library(&areas, BASE).is_some() => Err(Errno::ENOMEM),
-            sites::Place::Lost | sites::Place::Free => Ok(()),
-        }
+        put_off
     }
 
     /// A thread runs another program, as this process: what it called before is none of that one's.
@@ -574,6 +561,29 @@ impl Engine {
         if let Some(inside) = &mut self.inside {
             inside.opened(id.ino());
         }
+    }
+}
+
+/// Has a thread's process find nothing any more; with `all`, no other thread of it is about to then.
+///
+/// # Errors
+///
+/// - `ENOMEM`: see [`Engine::finds_no_more`].
+fn put_off(tid: u32, all: bool) -> Result<()> {
+    let areas = match sites::areas(tid) {
+        // Who is gone finds none either.
+        Err(Errno::ESRCH) => return Ok(()),
+        areas => areas.map_err(|_| Errno::ENOMEM)?,
+    };
+    match sites::place(&areas) {
+        sites::Place::Taken => {
+            memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)?;
+            let process = procfs::process_of_thread(tid).unwrap_or(tid);
+            let out = !all || leave::have_all_left(tid, process);
+            if out { Ok(()) } else { Err(Errno::ENOMEM) }
+        }
+        sites::Place::Lost if sites::library(&areas, BASE).is_some() => Err(Errno::ENOMEM),
+        sites::Place::Lost | sites::Place::Free => Ok(()),
     }
 }
 

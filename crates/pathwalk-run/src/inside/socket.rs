@@ -269,7 +269,12 @@ impl Socket {
     /// Empties it, by the end that somebody has, if it is there: without a place for them the descriptors are closed.
     fn empty_of(&self, tid: u32) -> bool {
         let theirs = process::thread(tid).and_then(|thread| process::descriptor(&thread, TAKES));
-        let is_it = |fd: &OwnedFd| fs::fstat(fd).is_ok_and(|stat| stat.st_ino == self.ino);
+        let is_it = |fd: &OwnedFd| {
+            fs::fstat(fd).is_ok_and(|stat| {
+                let kind = fs::FileType::from_raw_mode(stat.st_mode);
+                (stat.st_ino, kind) == (self.ino, fs::FileType::Socket)
+            })
+        };
         let Some(theirs) = theirs.ok().filter(is_it) else { return false };
         let mut number = [0_u8; size_of::<u64>()];
         while recv(&theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {}
