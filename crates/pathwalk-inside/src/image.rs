@@ -34,7 +34,7 @@ use core::{
 };
 use layout::{
     AS_THE_HOST, BASE, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MESSAGE, MOST_TEXT, NEWFSTATAT,
-    NEWS, NO_NEWS, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
+    NEWS, NO_NEWS, ON, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
     is_closed, ready_for, shape_of,
 };
 
@@ -46,7 +46,7 @@ global_asm!(
     "_start:",
     // `xchg ax, ax`. Where the program has calls looked at by a filter of its own, its process has a jump over the next instruction here:
     // two bytes in one word, which are changed at once.
-    ".byte 0x66, 0x90",
+    ".byte {on_first}, {on_second}",
     "jmp short 7f",
     "lea rsp, [rsp - 128]",
     "push rcx",
@@ -109,6 +109,8 @@ global_asm!(
     "8: pop rcx",
     "lea rsp, [rsp + 128]",
     "jmp rcx",
+    on_first = const ON[0],
+    on_second = const ON[1],
     answer = sym answer,
     none = const NONE,
 );
@@ -459,10 +461,9 @@ fn current_directory() -> Option<[u64; 2]> {
 /// A call of the image's own; none where the process has a filter of its own by now, or is about to: a signal's handler that interrupted
 /// this may have set it.
 fn own(nr: u64, args: [u64; 6]) -> Option<i64> {
-    const ON: u16 = 0x9066;
     // SAFETY: the image begins there; who sets a filter has the supervisor change these bytes, both at once.
     let begins = unsafe { (BASE as *const u16).read_volatile() };
-    (begins == ON).then(|| syscall(nr, args))
+    (begins == u16::from_le_bytes(ON)).then(|| syscall(nr, args))
 }
 
 fn syscall(nr: u64, args: [u64; 6]) -> i64 {

@@ -29,6 +29,8 @@ pub const BASE: u64 = 0x5500_0000_0000;
 pub const IMAGE_BYTES: usize = 64 << 10;
 /// What is written at `BASE` where a process is to find nothing any more.
 pub const OFF: [u8; 2] = [0xeb, 0x02];
+/// How it begins else: an instruction that does nothing.
+pub(crate) const ON: [u8; 2] = [0x66, 0x90];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
 /// The socket by which a process takes descriptors by itself.

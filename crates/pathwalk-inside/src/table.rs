@@ -219,13 +219,6 @@ impl Table {
         }
     }
 
-    /// Takes the answer of a call away, if there is one.
-    pub fn remove(&mut self, key: &Key<'_>) {
-        if let Some(found) = find(self.words(), key) {
-            self.words()[found.place()].store(0, Relaxed);
-        }
-    }
-
     /// Takes away the answers whose words are needed.
     fn make_room(&mut self, from: usize, to: usize) {
         while let Some(oldest) = self.log.front()
@@ -313,9 +306,14 @@ mod tests {
         // Found before the change, and laid down after it.
         table.put(&key(b"/a/link"), &Answer { result: 17, written: body, parts: &parts });
         assert!(!table.has(&key(b"/a/link")));
-        table.put(&key(b"/a/link"), &Answer { result: -2, written: b"", parts: &[] });
+        let absent = Answer { result: -2, written: b"", parts: &[] };
+        let first = table.put(&key(b"/a/link"), &absent).expect("it has room");
+        let laid = table.put(&key(b"/a/link"), &absent).expect("it has room");
+        // What was laid down before is not there any more, and takes nothing away.
+        table.take_away(first);
+        assert!(!table.is_there(first) && table.is_there(laid));
         assert_eq!(read(&table, &key(b"/a/link")), Some((-2, Vec::new())));
-        table.remove(&key(b"/a/link"));
+        table.take_away(laid);
         assert_eq!(read(&table, &key(b"/a/link")), None);
     }
 

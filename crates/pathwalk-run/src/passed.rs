@@ -83,12 +83,16 @@ struct Known {
 }
 
 impl Runs {
+    fn image(&self) -> Image {
+        let interpreter = self.interpreter.as_ref().map(|(_, id)| *id);
+        Image { program: self.program.id(), interpreter }
+    }
+
     /// Whether a process runs this, of which no instruction ran yet.
     fn is_run_by(&self, process: u32) -> bool {
-        let interpreter = self.interpreter.as_ref();
-        let image =
-            Image { program: self.program.id(), interpreter: interpreter.map(|(_, id)| *id) };
-        image.is_run_by(process) || mapped::is_run(process, image.program, interpreter)
+        let image = self.image();
+        image.is_run_by(process)
+            || mapped::is_run(process, image.program, self.interpreter.as_ref())
     }
 
     /// What is kept of it, with what it hangs on; none of a script, and of what has no place.
@@ -96,7 +100,7 @@ impl Runs {
         let Self { program, interpreter, before } = self;
         let program = (program.id(), program.file().filter(|_| before.is_empty())?);
         let interpreter = interpreter.as_ref().map(|(file, id)| (*id, file.file()));
-        let image = Image { program: program.0, interpreter: interpreter.map(|(id, _)| id) };
+        let image = self.image();
         let places = [program].into_iter().chain(interpreter);
         let places = places.map(|(id, file)| (id, file.place_alone())).collect();
         Some(Known { image, places, parts })

@@ -16,7 +16,7 @@
 use super::{
     Before, Inside, Part,
     ahead::{UNNOTED, above, itself},
-    laid::{OwnKey, explain, parts, place_of},
+    laid::{End, OwnKey, end_of},
     list::{Entry, LISTED, is_unnoted, list},
     ready::Expected,
 };
@@ -24,7 +24,7 @@ use crate::{
     cookies::HostId,
     engine::{Base, Engine},
 };
-use pathwalk::{AtFlags, File, FileType, HostFs, OpenFlags};
+use pathwalk::{File, FileType, OpenFlags};
 use pathwalk_inside::Key;
 use rustix::fs;
 
@@ -183,18 +183,12 @@ impl Engine {
         key: OwnKey,
         (mount, ino): (u64, u64),
     ) -> Option<Expected> {
-        let text = key.key().text;
-        let asked = HostFs::questions();
-        let explanation = explain(&self.task, base, &key)?;
-        let parts = parts(inside, before, base, &explanation)?;
-        let on_host = |part| matches!(part, Part::Host { .. });
-        place_of(inside, &explanation).filter(|&part| on_host(part))?;
-        let stat = self.task.fstatat(base.at(), text, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if HostFs::questions() != asked || stat.st_ino != ino {
+        let End { part, stat, parts } = end_of(&self.task, inside, before, (base, &key)).ok()?;
+        if !matches!(part, Part::Host { .. }) || stat.st_ino != ino {
             return None;
         }
         let flags = OpenFlags::from_bits_retain(key.key().args[0]);
-        let file = self.task.openat(base.at(), text, flags, 0).ok()?;
+        let file = self.task.openat(base.at(), key.key().text, flags, 0).ok()?;
         if file.mount_id() != mount {
             return None;
         }

@@ -360,8 +360,8 @@ fn stays(call: &Notification, caller: &Caller, answered: i64) -> bool {
     of_path && !makes && errno != Some(Errno::EINVAL)
 }
 
-/// How the walk of a call goes.
-pub(super) fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
+/// Whether a call follows a symlink at its end, as flags.
+fn follows(key: &OwnKey) -> AtFlags {
     const NOFOLLOW: u64 = AtFlags::SYMLINK_NOFOLLOW.bits() as u64;
     let nofollow = match key.nr {
         LSTAT | READLINK | READLINKAT => true,
@@ -369,8 +369,12 @@ pub(super) fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanat
         NEWFSTATAT | STATX => key.args[0] & NOFOLLOW != 0,
         _ => key.args[1] & NOFOLLOW != 0,
     };
-    let flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-    let how = ExplainHow { flags, ..ExplainHow::default() };
+    if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() }
+}
+
+/// How the walk of a call goes.
+fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
+    let how = ExplainHow { flags: follows(key), ..ExplainHow::default() };
     Some(match base {
         Base::Root => task.explain(&key.text, how),
         Base::Dir(known) => {
@@ -381,9 +385,36 @@ pub(super) fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanat
     })
 }
 
+/// What a call leads to, as is believed.
+pub(super) struct End {
+    pub(super) part: Part,
+    pub(super) stat: Stat,
+    /// What it hangs on.
+    pub(super) parts: Vec<(usize, u64)>,
+}
+
+/// What a call leads to where the host need not be asked; else whether that will stay so, as it lies where nobody tells what others do.
+///
+/// # Errors
+///
+/// `true` where it will.
+pub(super) fn end_of(
+    task: &Task,
+    inside: &Inside,
+    before: &Before,
+    (base, key): (&Base, &OwnKey),
+) -> Result<End, bool> {
+    let asked = HostFs::questions();
+    let explanation = explain(task, base, key).ok_or(false)?;
+    let part = place_of(inside, &explanation).ok_or(explanation.outcome.is_ok())?;
+    let parts = parts(inside, before, base, &explanation).ok_or(false)?;
+    let stat = task.fstatat(base.at(), &key.text, follows(key)).map_err(|_| false)?;
+    if HostFs::questions() == asked { Ok(End { part, stat, parts }) } else { Err(false) }
+}
+
 /// The parts of the tree that a walk goes through, and how often something had been changed there before; none where not all of them
 /// are such of which one hears.
-pub(super) fn parts(
+fn parts(
     inside: &Inside,
     before: &Before,
     base: &Base,
@@ -410,7 +441,7 @@ pub(super) fn parts(
 }
 
 /// The part of the tree in which a walk ended.
-pub(super) fn place_of(inside: &Inside, explanation: &Explanation) -> Option<Part> {
+fn place_of(inside: &Inside, explanation: &Explanation) -> Option<Part> {
     let arrival = explanation.outcome.as_ref().ok()?;
     let stand = explanation.steps.get(arrival.step)?.stand.as_ref()?;
     inside.parts.get(&stand.mount).copied()

@@ -27,14 +27,14 @@
 use super::{
     Before, Inside, Part,
     hands::{Opens, can_be_made_again},
-    laid::{OwnKey, explain, key_of, parts, place_of},
+    laid::{End, OwnKey, end_of, key_of},
 };
 use crate::{
     cookies::HostId,
     engine::{Base, Caller, Engine, Reply},
     sys::{answer, seccomp::Notification},
 };
-use pathwalk::{At, AtFlags, Errno, File, FileType, HostFs, OpenFlags};
+use pathwalk::{At, Errno, File, FileType, OpenFlags};
 use pathwalk_inside::{Key, OPEN};
 use rustix::fs;
 use std::collections::HashMap;
@@ -217,17 +217,9 @@ impl Engine {
         before: &Before,
         key: &OwnKey,
     ) -> Result<Vec<(usize, u64)>, bool> {
-        let asked = HostFs::questions();
-        let explanation = explain(&self.task, &Base::Root, key).ok_or(false)?;
-        let place = place_of(inside, &explanation).ok_or(explanation.outcome.is_ok())?;
-        let nofollow = key.key().args[0] & OpenFlags::NOFOLLOW.bits() != 0;
-        let flags = if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-        let stat = self.task.fstatat(At::Cwd, key.key().text, flags).map_err(|_| false)?;
+        let End { part, stat, parts } = end_of(&self.task, inside, before, (&Base::Root, key))?;
         let is_file = FileType::from_mode(stat.st_mode) == Some(FileType::Regular);
-        if !is_file || !matches!(place, Part::Host { writable: false, .. }) {
-            return Err(true);
-        }
-        let parts = parts(inside, before, &Base::Root, &explanation).ok_or(false)?;
-        if HostFs::questions() == asked { Ok(parts) } else { Err(false) }
+        let may = is_file && matches!(part, Part::Host { writable: false, .. });
+        if may { Ok(parts) } else { Err(true) }
     }
 }

@@ -1,6 +1,6 @@
 //! A socket that a thread takes descriptors from, as the supervisor knows it.
 
-use super::{alone::Alone, beside::Row, laid::OwnKey, ready::Expected};
+use super::{alone::Alone, beside::Row, ready::Expected};
 use crate::{
     cookies::{HostId, of_thread},
     kin,
@@ -12,7 +12,7 @@ use crate::{
     unseen::Unseen,
 };
 use pathwalk::Result;
-use pathwalk_inside::{Answer, Key, MESSAGE, TAKES, Table, ready_for};
+use pathwalk_inside::{Answer, Key, Laid, MESSAGE, TAKES, Table, ready_for};
 use rustix::{
     fs,
     io::{self, IoSlice},
@@ -66,8 +66,8 @@ pub(super) struct Socket {
 #[derive(Debug)]
 struct Lies {
     id: HostId,
-    /// By what it is found that nobody asked for.
-    ready: Option<OwnKey>,
+    /// Of what nobody asked for: the answer by which it is found, and its path.
+    ready: Option<(Laid, Box<[u8]>)>,
 }
 
 /// What became of a descriptor that was asked for.
@@ -159,12 +159,6 @@ impl Socket {
         self.laid
     }
 
-    /// By what the thread finds that something lies ready for it.
-    fn found<'a>(&self, key: &'a OwnKey) -> Key<'a> {
-        let key = key.key();
-        Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key }
-    }
-
     /// Notes what was taken; how many of these nobody had asked for.
     pub(super) fn settle(&mut self, table: &mut Table) -> u64 {
         if self.lie.is_empty() {
@@ -176,9 +170,11 @@ impl Socket {
         };
         let mut used = 0;
         for _ in 0..taken {
-            let Some(key) = self.lie.pop_front().and_then(|lies| lies.ready) else { continue };
-            table.remove(&self.found(&key));
-            self.last = Some(key.path());
+            let Some((laid, path)) = self.lie.pop_front().and_then(|lies| lies.ready) else {
+                continue;
+            };
+            table.take_away(laid);
+            self.last = Some(path);
             used += 1;
         }
         if used > 0 && self.lie.is_empty() {
@@ -189,8 +185,8 @@ impl Socket {
 
     /// Nothing that lies ready is found any more.
     fn hide(&self, table: &mut Table) {
-        for key in self.lie.iter().filter_map(|lies| lies.ready.as_ref()) {
-            table.remove(&self.found(key));
+        for (laid, _) in self.lie.iter().filter_map(|lies| lies.ready.as_ref()) {
+            table.take_away(*laid);
         }
     }
 
@@ -230,8 +226,10 @@ impl Socket {
         if sent {
             self.laid = Some(Instant::now());
             let answer = Answer { result: number.into(), written: b"", parts: &parts };
-            table.put(&self.found(&key), &answer);
-            self.lie.push_back(Lies { id, ready: Some(key) });
+            let (path, key) = (key.path(), key.key());
+            let found = Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key };
+            let ready = table.put(&found, &answer).map(|laid| (laid, path));
+            self.lie.push_back(Lies { id, ready });
         }
         sent
     }
