@@ -222,14 +222,16 @@ impl Socket {
     /// Puts something behind that; whether it could be.
     pub(super) fn put_ready(&mut self, table: &mut Table, expected: Expected, number: u32) -> bool {
         let Expected { key, file, id, parts } = expected;
+        let answer = Answer { result: number.into(), written: b"", parts: &parts };
+        let (path, key) = (key.path(), key.key());
+        let found = Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key };
+        let Some(ready) = table.put(&found, &answer) else { return false };
         let sent = file.host_fd().is_some_and(|fd| self.send(fd, number).is_ok());
         if sent {
             self.laid = Some(Instant::now());
-            let answer = Answer { result: number.into(), written: b"", parts: &parts };
-            let (path, key) = (key.path(), key.key());
-            let found = Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key };
-            let ready = table.put(&found, &answer).map(|laid| (laid, path));
-            self.lie.push_back(Lies { id, ready });
+            self.lie.push_back(Lies { id, ready: Some((ready, path)) });
+        } else {
+            table.take_away(ready);
         }
         sent
     }
