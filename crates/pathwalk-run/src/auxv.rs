@@ -54,7 +54,7 @@ pub(crate) struct Put {
 /// - `ESRCH`: the thread is gone.
 pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<Put> {
     let mut regs = ptrace::registers(tid)?;
-    let mut words = Words { tid, at: regs.rsp, read: Vec::new(), next: 0 };
+    let mut words = Words::from(tid, regs.rsp);
     let given = words.next()?.1;
     // What follows the first argument stays as it is, and where it ends is where the strings end.
     let mut rest = Vec::new();
@@ -118,14 +118,14 @@ pub(crate) fn arguments(tid: u32, Told { before, name, comm }: &Told) -> Result<
 }
 
 /// Whether the kernel knows by this name what a process runs, of which no instruction ran yet, and gave it these arguments instead of the
-/// first, if there are any; its thread is stopped.
+/// first, if there are any; its thread is stopped, and this is where its stack begins.
 ///
 /// # Errors
 ///
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
-pub(crate) fn is_run_as(tid: u32, name: &[u8], before: &[Vec<u8>]) -> Result<bool> {
-    let mut words = Words::of_stack(tid)?;
+pub(crate) fn is_run_as(tid: u32, stack: u64, name: &[u8], before: &[Vec<u8>]) -> Result<bool> {
+    let mut words = Words::from(tid, stack);
     let (count, first) = words.arguments()?;
     // They lie one behind the other.
     let mut text = Vec::new();
@@ -155,7 +155,7 @@ pub(crate) fn is_run_as(tid: u32, name: &[u8], before: &[Vec<u8>]) -> Result<boo
 /// - `EFAULT`: the stack is not as the kernel makes it.
 /// - `ESRCH`: the thread is gone.
 pub(crate) fn tell(tid: u32, Ran { who, secure, .. }: &Ran) -> Result<()> {
-    let mut words = Words::of_stack(tid)?;
+    let mut words = Words::from(tid, ptrace::registers(tid)?.rsp);
     words.arguments()?;
     loop {
         let (_, kind) = words.next()?;
@@ -184,9 +184,8 @@ struct Words {
 }
 
 impl Words {
-    /// The stack of a program of which no instruction ran yet; its thread is stopped.
-    fn of_stack(tid: u32) -> Result<Self> {
-        Ok(Self { tid, at: ptrace::registers(tid)?.rsp, read: Vec::new(), next: 0 })
+    fn from(tid: u32, at: u64) -> Self {
+        Self { tid, at, read: Vec::new(), next: 0 }
     }
 
     /// How many arguments there are, and where the first is; the auxiliary vector is next.

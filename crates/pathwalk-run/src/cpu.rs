@@ -5,20 +5,46 @@
 //! these takes several times what the call does. So until that is done the thread may run on no other CPU than this. It never sees that
 //! itself: it runs no instruction meanwhile. Another one that asks about it just then does (`sched_getaffinity`).
 
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// A thread that waits for the supervisor, and is kept on its CPU meanwhile.
 pub(crate) struct Kept {
     thread: Pid,
+    cpus: Cpus,
+}
+
+/// Where somebody may run who is kept, and who is not.
+#[derive(Clone, Copy)]
+pub(crate) struct Cpus {
     here: CpuSet,
-    /// Where it may run.
     before: CpuSet,
+}
+
+impl Cpus {
+    /// Whether a thread was kept so until now.
+    pub(crate) fn let_go(&self, tid: u32) -> bool {
+        pid(tid).is_some_and(|thread| self.let_thread_go(thread))
+    }
+
+    /// The same, unless somebody said otherwise meanwhile.
+    fn let_thread_go(&self, thread: Pid) -> bool {
+        let is_kept = sched_getaffinity(Some(thread)).is_ok_and(|now| now == self.here);
+        is_kept && sched_setaffinity(Some(thread), &self.before).is_ok()
+    }
 }
 
 impl Kept {
     /// Keeps a thread here; none where it may run on one CPU alone, or not on this.
     pub(crate) fn here(tid: u32) -> Option<Self> {
-        let thread = pid(tid)?;
+        Self::thread_here(pid(tid)?)
+    }
+
+    /// The same of the thread that asks.
+    pub(crate) fn supervisor() -> Option<Self> {
+        Self::thread_here(gettid())
+    }
+
+    fn thread_here(thread: Pid) -> Option<Self> {
         let before = sched_getaffinity(Some(thread)).ok()?;
         let cpu = sched_getcpu();
         if cpu >= CpuSet::MAX_CPU || !before.is_set(cpu) || before.count() < 2 {
@@ -27,7 +53,23 @@ impl Kept {
         let mut here = CpuSet::new();
         here.set(cpu);
         sched_setaffinity(Some(thread), &here).ok()?;
-        Some(Self { thread, here, before })
+        Some(Self { thread, cpus: Cpus { here, before } })
+    }
+
+    /// Another thread, which is kept since it was made, as this one was.
+    pub(crate) fn made(&self, tid: u32) -> Option<Self> {
+        Some(Self { thread: pid(tid)?, cpus: self.cpus })
+    }
+
+    /// Whether the supervisor is there, too.
+    pub(crate) fn is_here(&self) -> bool {
+        let cpu = sched_getcpu();
+        cpu < CpuSet::MAX_CPU && self.cpus.here.is_set(cpu)
+    }
+
+    /// Lets it go; where those may run who had their CPU of it.
+    pub(crate) fn ends(self) -> Cpus {
+        self.cpus
     }
 
     /// The thread has another number: it ran a program, and was not its process's first.
@@ -39,9 +81,7 @@ impl Kept {
 impl Drop for Kept {
     /// Lets it run where it might before, unless somebody said otherwise meanwhile.
     fn drop(&mut self) {
-        if sched_getaffinity(Some(self.thread)).is_ok_and(|now| now == self.here) {
-            let _ = sched_setaffinity(Some(self.thread), &self.before);
-        }
+        self.cpus.let_thread_go(self.thread);
     }
 }
 

@@ -23,6 +23,8 @@ const EXITING: u64 = 4;
 /// What the kernel tells of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
+    /// Whose child its process is.
+    pub(crate) parent: u32,
     /// When it began.
     pub(crate) begun: u64,
     /// Where the stack of its program began.
@@ -105,12 +107,13 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
     if matches!(words.next()?, "Z" | "X") {
         return None;
     }
-    let flags: u64 = words.nth(5)?.parse().ok()?;
+    let parent = words.next()?.parse().ok()?;
+    let flags: u64 = words.nth(4)?.parse().ok()?;
     if flags & EXITING != 0 {
         return None;
     }
     let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
-    Some(Facts { begun, stack })
+    Some(Facts { parent, begun, stack })
 }
 
 /// Whether another process has the memory of this one, as after vfork(2), or its descriptors; also where that cannot be told.
@@ -187,8 +190,17 @@ pub(crate) fn children(process: u32, tid: u32) -> Result<Vec<u32>> {
 ///
 /// As [`read`].
 pub(crate) fn descendants() -> Result<Vec<u32>> {
+    below(std::process::id())
+}
+
+/// The same of a process's.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn below(process: u32) -> Result<Vec<u32>> {
     let mut found = Vec::new();
-    let mut todo = vec![std::process::id()];
+    let mut todo = vec![process];
     while let Some(process) = todo.pop() {
         for thread in threads_of(process)? {
             let below = children(process, thread)?;

@@ -47,7 +47,9 @@ mod auxv;
 mod image;
 
 mod cpu;
+
 mod credentials;
+mod stay;
 
 mod people;
 

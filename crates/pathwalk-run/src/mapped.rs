@@ -12,13 +12,14 @@
 use crate::{
     cookies::{HostId, of_thread},
     kin,
-    sys::{answer, errno_of, memory, ptrace, read_told},
+    sys::{answer, errno_of, memory, read_told},
 };
 use pathwalk::{Errno, Executable, Result};
 use rustix::fs;
 use std::{
     collections::HashMap,
     fs::File,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
 };
@@ -65,19 +66,28 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Whether a process, of which no instruction ran yet, runs this: that file, and it begins in this interpreter, where nobody of the
-    /// program may change either. The kernel puts nothing else into its memory.
-    pub(crate) fn is_run_by(self, process: u32) -> bool {
+    /// The code in which a process begins, of which no instruction ran yet, if it runs this: that file, and it begins in this interpreter,
+    /// at this address.
+    ///
+    /// The kernel puts nothing into its memory but the file and its interpreter, and lets it begin in the latter. So where another file is there
+    /// too, that one is run; of a single one it is asked.
+    pub(crate) fn is_run_by(self, process: u32, at: u64) -> Option<Range<u64>> {
         let Self { program, interpreter } = self;
-        let begins_in = || {
-            let at = ptrace::registers(process).ok()?.rip;
-            let maps = File::open(format!("/proc/{process}/maps")).ok()?;
-            let part = memory::file_at(maps.as_fd(), at, memory::Where::Here).ok().flatten()?;
+        let maps = File::open(format!("/proc/{process}/maps")).ok()?;
+        let part = |at, which| {
+            let part = memory::file_at(maps.as_fd(), at, which).ok().flatten()?;
             let (major, minor) = part.device;
-            Some(HostId::new(fs::makedev(major, minor), part.ino))
+            Some((HostId::new(fs::makedev(major, minor), part.ino), part.at))
         };
-        of_thread(process, "exe") == Ok(program)
-            && begins_in() == Some(interpreter.unwrap_or(program))
+        let (begins_in, code) = part(at, memory::Where::Here)?;
+        let interpreter = interpreter.unwrap_or(program);
+        let has_another = || {
+            let first = part(0, memory::Where::OrBehind);
+            interpreter != program && first.is_some_and(|(first, _)| first == program)
+        };
+        let is_it =
+            begins_in == interpreter && (has_another() || of_thread(process, "exe") == Ok(program));
+        is_it.then_some(code)
     }
 }
 
@@ -116,9 +126,9 @@ fn files_of(tid: u32) -> Result<Vec<Shown>> {
     let (mut files, mut at) = (Vec::new(), 0);
     loop {
         match memory::file_at(maps.as_fd(), at, memory::Where::OrBehind) {
-            Ok(Some(memory::Part { device: (major, minor), ino, end })) => {
+            Ok(Some(memory::Part { device: (major, minor), ino, at: part })) => {
                 files.push(Shown { device: format!("{major:02x}:{minor:02x}"), ino });
-                at = end;
+                at = part.end;
             }
             Ok(None) => break,
             Err(Errno::ENOTTY) => return Ok(self::files(&read_maps(&tid.to_string())?)),

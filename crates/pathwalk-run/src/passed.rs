@@ -32,7 +32,7 @@ use crate::{
 };
 use pathwalk::{Errno, Executable, File, Result};
 use rustix::fs;
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 /// So often a path is looked up that led elsewhere when the kernel looked it up.
 const MOST_LOOKS: u32 = 16;
@@ -80,6 +80,22 @@ struct Known {
     /// The program and its interpreter, as places.
     places: Vec<(HostId, File)>,
     parts: Vec<(usize, u64)>,
+    /// So many calls its interpreter made of which it was heard when it began.
+    calls: u32,
+}
+
+impl RunBefore {
+    /// How many calls the interpreter makes when what was run by this path begins; none where that is not known.
+    pub(crate) fn calls(&self, path: &[u8]) -> u32 {
+        self.0.get(path).map_or(0, |known| known.calls)
+    }
+
+    /// It made so many.
+    pub(crate) fn made(&mut self, path: &[u8], calls: u32) {
+        if let Some(known) = self.0.get_mut(path) {
+            known.calls = known.calls.max(calls);
+        }
+    }
 }
 
 impl Runs {
@@ -88,11 +104,12 @@ impl Runs {
         Image { program: self.program.id(), interpreter }
     }
 
-    /// Whether a process runs this, of which no instruction ran yet.
-    fn is_run_by(&self, process: u32) -> bool {
+    /// The code in which a process begins at this address, of which no instruction ran yet, if it runs this; empty where the kernel does not
+    /// say which that is.
+    fn is_run_by(&self, process: u32, at: u64) -> Option<Range<u64>> {
         let image = self.image();
-        image.is_run_by(process)
-            || mapped::is_run(process, image.program, self.interpreter.as_ref())
+        let is_it = || mapped::is_run(process, image.program, self.interpreter.as_ref());
+        image.is_run_by(process, at).or_else(|| is_it().then_some(0..0))
     }
 
     /// What is kept of it, with what it hangs on; none of a script, and of what has no place.
@@ -103,15 +120,16 @@ impl Runs {
         let image = self.image();
         let places = [program].into_iter().chain(interpreter);
         let places = places.map(|(id, file)| (id, file.place_alone())).collect();
-        Some(Known { image, places, parts })
+        Some(Known { image, places, parts, calls: 0 })
     }
 }
 
 impl Looked {
-    fn is_run_by(&self, process: u32) -> bool {
+    /// The same.
+    fn is_run_by(&self, process: u32, at: u64) -> Option<Range<u64>> {
         match self {
-            Self::Up(runs) => runs.is_run_by(process),
-            Self::Before(image) => image.is_run_by(process),
+            Self::Up(runs) => runs.is_run_by(process, at),
+            Self::Before(image) => image.is_run_by(process, at),
         }
     }
 
@@ -179,7 +197,10 @@ impl Engine {
         let process = procfs::process_of_thread(tid).unwrap_or(tid);
         self.still_waits(caller)?;
         ptrace::seize(tid)?;
-        let kept = Kept::here(tid);
+        let kept = match runs {
+            Looked::Before(_) => self.stays_to_run(tid, &path),
+            Looked::Up(_) => Kept::here(tid),
+        };
         let _ = ptrace::interrupt(tid);
         if self.listener.pass(caller.id).is_ok() {
             self.patches.passed.insert(tid, Passed { process, path, runs, kept });
@@ -196,17 +217,25 @@ impl Engine {
         if let Some(kept) = &mut kept {
             kept.renumbered(process);
         }
-        drop(kept);
+        // Where it does not begin at once it goes on where there is room.
+        let kept = kept.filter(|_| self.stays.begins(process));
         self.loads.runs_another(process);
         let script = !runs.before().is_empty();
         // Another call may be under way; what was asked for that is not what is asked here.
         self.after();
-        let named = auxv::is_run_as(process, &path, runs.before()) == Ok(true);
-        let is_it = named && runs.is_run_by(process);
-        if is_it && let Some(inside) = &mut self.inside {
-            inside.runs(process, runs.program());
-        }
-        let right = is_it || named && !script && self.runs_by_now(process, &path);
+        let right = ptrace::registers(process).is_ok_and(|regs| {
+            let named = auxv::is_run_as(process, regs.rsp, &path, runs.before()) == Ok(true);
+            if !named {
+                return false;
+            }
+            let code = runs.is_run_by(process, regs.rip);
+            let is_it = code.is_some();
+            if let Some(code) = code {
+                self.inside.iter_mut().for_each(|inside| inside.runs(process, runs.program()));
+                self.has_begun(process, code, kept);
+            }
+            is_it || !script && self.runs_by_now(process, &path, regs.rip)
+        });
         if !right {
             process::kill(process, libc::SIGKILL);
         }
@@ -215,7 +244,7 @@ impl Engine {
 
     /// Whether a process runs what that path leads to by now; or what the tree has by the name that the host has for it, where it was
     /// exchanged once more. Either of them the program may run.
-    fn runs_by_now(&mut self, process: u32, path: &[u8]) -> bool {
+    fn runs_by_now(&mut self, process: u32, path: &[u8], at: u64) -> bool {
         self.asker.set(process);
         (0..MOST_LOOKS).any(|look| {
             let by_host = fs::readlink(format!("/proc/{process}/exe"), Vec::new());
@@ -224,7 +253,7 @@ impl Engine {
                 _ => path,
             };
             let Ok(Some(runs)) = exec::found_again(self, path) else { return false };
-            let right = runs.is_run_by(process);
+            let right = runs.is_run_by(process, at).is_some();
             if let (true, Some(file)) = (right, runs.program.file()) {
                 self.know(runs.program.id(), file);
             }

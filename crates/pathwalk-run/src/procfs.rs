@@ -44,7 +44,7 @@ use std::{
     io::Read as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
 };
@@ -408,6 +408,13 @@ pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
         String::from_utf8_lossy(&kin::read(format!("/proc/{tid}/status")).ok()??).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
+}
+
+/// Whether a file is one of the host's `/proc`.
+pub(crate) fn has(stat: &fs::Stat) -> bool {
+    static DEVICE: LazyLock<Option<u64>> =
+        LazyLock::new(|| fs::stat("/proc").ok().map(|proc| proc.st_dev));
+    *DEVICE == Some(stat.st_dev)
 }
 
 /// The process that a thread is of.

@@ -23,6 +23,8 @@ mod beside;
 
 mod exec;
 
+mod stay;
+
 mod numbers;
 
 mod handed_in;

@@ -54,15 +54,15 @@ pub(crate) fn execve(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let vectors = vectors(caller, &path, [0, 1, 2]);
     let watched = engine.watches.fd().is_some();
+    // Whether all fits that it is given, the kernel finds out.
     if !watched
         && !engine.patches.is_again(caller.tid)
         && let Some(runs) = engine.runs_as_before(&path)
     {
-        fit(caller, vectors, &path, 0)?;
         return engine.pass_exec(caller, runs, path);
     }
+    let vectors = vectors(caller, &path, [0, 1, 2]);
     let as_it_was = engine.inside.as_ref().map(Inside::now);
     let program = open_by_name(engine, caller, &path)?;
     exec(engine, caller, (program, as_it_was), Called::by(path), vectors)

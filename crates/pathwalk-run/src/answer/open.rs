@@ -4,6 +4,7 @@ use super::{any_path, as_long_as_it_waits, base_of, done, later};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Base, Caller, Cloexec, Engine, Reply, install},
+    procfs,
     setid::is_in_memory,
     sys::{answer, memory, process::by_number},
     tty, watches,
@@ -180,6 +181,9 @@ pub(super) fn opened(
     if kind != fs::FileType::RegularFile && answer(fs::fcntl_getfl(host))?.contains(OFlags::PATH) {
         let place = answer(host.try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))?;
         return opened_slowly(engine, caller, &file, place, flags);
+    }
+    if procfs::has(&stat) {
+        engine.nobody_stays();
     }
     let id = HostId::of(&stat);
     engine.know(id, &file);

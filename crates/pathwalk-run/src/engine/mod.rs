@@ -39,6 +39,7 @@ use crate::{
     people::People,
     room::Room,
     setid::SetIds,
+    stay::Stays,
     sys::{
         memory,
         process::{self, Launched},
@@ -182,6 +183,7 @@ pub(crate) struct Engine {
     pub(crate) patches: Patches,
     pub(crate) loads: Loads,
     pub(crate) run_before: RunBefore,
+    pub(crate) stays: Stays,
     pub(crate) sockets: Sockets,
     pub(crate) cwds: Remembered,
     pub(crate) asker: crate::procfs::Asker,
@@ -266,6 +268,7 @@ impl Engine {
             patches: Patches::default(),
             loads: Loads::default(),
             run_before: RunBefore::default(),
+            stays: Stays::new().unwrap_or_default(),
             sockets: Sockets::default(),
             cwds: Remembered::default(),
             asker,
@@ -330,8 +333,8 @@ impl Engine {
         if self.more_reports {
             return Some(News { children: true, ..News::default() });
         }
-        let Self { listener, outside, watches, watchman, .. } = self;
-        if watches.fd().is_some() || watchman.is_asked_first() {
+        let Self { listener, outside, watches, watchman, stays, .. } = self;
+        if watches.fd().is_some() || stays.some() || watchman.is_asked_first() {
             return self.ask();
         }
         let watched = || {
@@ -344,14 +347,14 @@ impl Engine {
     }
 
     fn ask(&mut self) -> Option<News> {
-        let listener = &self.listener;
-        let [children, orders, above] = self.outside.fds();
+        let Self { listener, outside, watches, stays, .. } = self;
+        let [children, orders, above] = outside.fds();
         let hears = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let (calls, contents) = (hears(listener.fd()), self.watches.fd());
-        let last = hears(contents.unwrap_or_else(|| listener.fd()));
-        let count = if contents.is_some() { 5 } else { 4 };
-        let mut fds = [calls, children, orders, above, last];
-        let most = self.watches.wait().map(timespec);
+        let (calls, contents) = (hears(listener.fd()), watches.fd());
+        let other = |fd: Option<_>| hears(fd.unwrap_or_else(|| listener.fd()));
+        let count = if contents.is_some() { 6 } else { 5 };
+        let mut fds = [calls, children, orders, above, other(stays.alarm()), other(contents)];
+        let most = watches.wait().map(timespec);
         match poll(&mut fds[..count], most.as_ref()) {
             Ok(_) => {}
             Err(io::Errno::INTR) => return Some(News::default()),
@@ -361,7 +364,7 @@ impl Engine {
                 return None;
             }
         }
-        let [calls, children, orders, above, _] = fds.map(|fd| fd.revents());
+        let [calls, children, orders, above, alarm, _] = fds.map(|fd| fd.revents());
         let call = match calls.contains(PollFlags::IN) {
             true => listener.receive().ok(),
             false if calls.intersects(PollFlags::HUP | PollFlags::ERR) => return None,
@@ -370,6 +373,9 @@ impl Engine {
         let (children, orders) = (!children.is_empty(), !orders.is_empty() || !above.is_empty());
         if children || orders {
             self.watchman.had_news();
+        }
+        if alarm.contains(PollFlags::IN) && self.stays.some() {
+            self.moment_is_over();
         }
         Some(News { call, children, orders })
     }
@@ -473,6 +479,7 @@ impl Engine {
             self.postponed.push(*call);
             return;
         }
+        self.hears_who_stays(call);
         let caller = Caller {
             id: call.id,
             tid: call.tid,
@@ -623,6 +630,9 @@ impl Engine {
             return self.listener.send(call.id, Ok(handed));
         }
         let listener = &self.listener;
+        if self.stays.begins(call.tid) {
+            return install(listener, call.id, fd, cloexec);
+        }
         let Some(kept) = listener.wakes_here().then(|| Kept::here(call.tid)).flatten() else {
             return install(listener, call.id, fd, cloexec);
         };

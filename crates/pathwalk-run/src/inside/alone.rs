@@ -40,7 +40,7 @@ impl Default for Alone {
 
 impl Alone {
     /// The number of the process or thread that was made last.
-    fn made_last(&self) -> Option<u64> {
+    pub(super) fn made_last(&self) -> Option<u64> {
         let mut text = [0; 128];
         let read = pread(self.loadavg.as_ref()?, &mut text, 0).ok()?;
         last_in(&text[..read])
@@ -64,6 +64,17 @@ impl Alone {
     /// Some process is about to have a filter of its own.
     pub(super) fn is_filtered(&mut self) {
         self.filters = true;
+    }
+
+    /// The number of the process or thread that was made last when somebody ran a program the last time.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// Whether no process or thread was made since this one ran a program.
+    pub(super) fn was_last(&mut self, process: u32) -> bool {
+        let last = self.made_last();
+        self.since(last).contains_key(&process)
     }
 
     /// Whether a process has one thread, and nobody else has its memory or its descriptors.

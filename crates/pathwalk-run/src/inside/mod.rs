@@ -391,6 +391,21 @@ impl Inside {
         self.hands.runs_another(&mut self.table, tid);
     }
 
+    /// Whether no process or thread was made since this one ran a program.
+    pub(crate) fn was_last(&mut self, process: u32) -> bool {
+        self.alone.was_last(process)
+    }
+
+    /// The number of the process or thread that was made last.
+    pub(crate) fn made_last(&self) -> Option<u64> {
+        self.alone.made_last()
+    }
+
+    /// The number of the process or thread that was made last when somebody ran a program the last time.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.alone.last()
+    }
+
     /// A process runs this.
     pub(crate) fn runs(&mut self, process: u32, program: HostId) {
         if self.programs.len() >= MOST_COUNTED {

@@ -10,6 +10,7 @@ use pathwalk::{Errno, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
     fs::OpenOptions,
+    ops::Range,
     os::{
         fd::{AsRawFd, BorrowedFd},
         unix::fs::FileExt,
@@ -171,8 +172,8 @@ pub(crate) struct Part {
     /// The two numbers of the file's device.
     pub(crate) device: (u32, u32),
     pub(crate) ino: u64,
-    /// Where it ends.
-    pub(crate) end: u64,
+    /// Where it is.
+    pub(crate) at: Range<u64>,
 }
 
 /// Which file a process has in its memory at an address or, if there is none, at the next one where there is. `maps` is the process's file
@@ -196,7 +197,7 @@ pub(crate) fn file_at(maps: BorrowedFd<'_>, address: u64, at: Where) -> Result<O
     match checked(found.into()) {
         Ok(_) => {
             let device = (query.dev_major, query.dev_minor);
-            Ok(Some(Part { device, ino: query.inode, end: query.vma_end }))
+            Ok(Some(Part { device, ino: query.inode, at: query.vma_start..query.vma_end }))
         }
         Err(Errno::ENOENT) => Ok(None),
         Err(errno) => Err(errno),

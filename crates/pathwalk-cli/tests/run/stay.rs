@@ -1,0 +1,45 @@
+//! Who stays on the supervisor's CPU for a moment sees nothing of it, nor does who was made meanwhile.
+
+use super::{
+    attacks::cc,
+    common::can_run,
+    inside::{in_the_tree, said},
+};
+use std::process::Command;
+use tempfile::TempDir;
+
+fn stay(dir: &TempDir) -> String {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/stay.c");
+    cc(dir.path(), &["-o", "stay", source, "-ldl", "-lpthread"]);
+    dir.path().join("stay").display().to_string()
+}
+
+/// What it says natively, and where its directory is read-only: there a program is run by its path.
+fn same(script: &str) {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
+        eprintln!("left out: there is one CPU");
+        return;
+    }
+    let (dir, here) = (TempDir::new_in("/var/tmp").unwrap(), TempDir::new_in("/tmp").unwrap());
+    let script = script.replace("stay", &stay(&dir));
+    let native = said(Command::new("sh").args(["-c", &script]).current_dir(here.path()));
+    let bind = format!("{0}:{0}:ro", dir.path().display());
+    let mut command = in_the_tree(here.path(), &["--bind", &bind]);
+    assert_eq!(said(command.args(["sh", "-c", &script])), native);
+    assert!(native.lines().count() >= 3, "{native}");
+}
+
+#[test]
+fn who_is_made_by_a_program_that_begins_runs_where_it_might() {
+    same(
+        "for i in 1 2 3 4 5 6; do stay loads; done; for i in 1 2 3 4 5 6 7 8 9 10; do stay begins; done",
+    );
+}
+
+#[test]
+fn who_is_made_by_who_runs_programs_runs_where_he_might() {
+    same("stay runs; stay runs; stay runs");
+}

@@ -1,0 +1,148 @@
+//! Who stays on the supervisor's CPU for a moment: what happens one after the other happens on one CPU.
+//!
+//! ```text
+//!   exec ──► startup: a program, until its interpreter has loaded what it needs; and the supervisor
+//!   exec, end, exec, end, … ──► maker: who runs these, and waits for each
+//! ```
+//!
+//! What stops or ends, goes on or gets a descriptor wakes somebody where nobody runs, if there is such a CPU. That one has to be got out of its
+//! sleep, has nothing in its caches of what is needed there, and the next call comes from there. Between the calls of a program that begins
+//! little happens, so that this is most of the time.
+//!
+//! Rules:
+//!
+//! 1. Only while nobody else calls: where several run, each CPU has something to do.
+//! 2. They see nothing of it. What runs of a program meanwhile is its interpreter's code; and before somebody is told about the CPUs of
+//!    anybody, says on which one may run, or opens a file of `/proc`, nobody stays any more.
+//! 3. Nobody stays for longer than a moment after the last program was run.
+//! 4. Who is made meanwhile by who stays has its one CPU of it. So who was made meanwhile is let go, too.
+
+mod maker;
+
+mod startup;
+
+use crate::{
+    cpu::Kept,
+    engine::Engine,
+    sys::{answer, seccomp::Notification},
+};
+use maker::Maker;
+use pathwalk::Result;
+use rustix::{
+    io,
+    time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    },
+};
+use startup::Startup;
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+/// A moment. To run `/bin/true` takes half of it.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// Who stays.
+#[derive(Default)]
+pub(crate) struct Stays {
+    startup: Option<Startup>,
+    maker: Maker,
+    alarm: Option<Alarm>,
+}
+
+impl Stays {
+    /// # Errors
+    ///
+    /// - `EMFILE`: no descriptor is left. Nobody stays then.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { alarm: Some(Alarm::new()?), ..Self::default() })
+    }
+
+    /// Whether somebody stays.
+    pub(crate) fn some(&self) -> bool {
+        self.maker.stays() || self.startup.as_ref().is_some_and(Startup::stays)
+    }
+
+    /// Whether this thread does, as a program that begins.
+    pub(crate) fn begins(&self, tid: u32) -> bool {
+        self.startup.as_ref().is_some_and(|startup| startup.is_of(tid))
+    }
+
+    /// What is ready when a moment is over, if somebody stays.
+    pub(crate) fn alarm(&mut self) -> Option<BorrowedFd<'_>> {
+        let some = self.some();
+        let alarm = self.alarm.as_mut().filter(|_| some)?;
+        alarm.set();
+        Some(alarm.fd.as_fd())
+    }
+}
+
+impl Engine {
+    /// Keeps a thread here that is about to run what was run by this path before; and who else is to stay.
+    pub(crate) fn stays_to_run(&mut self, tid: u32, path: &[u8]) -> Option<Kept> {
+        self.nobody_begins();
+        if self.stays.alarm.is_none() {
+            return Kept::here(tid);
+        }
+        let kept = self.stays_with_maker(tid);
+        self.is_to_begin(tid, path);
+        kept
+    }
+
+    /// A call came.
+    pub(crate) fn hears_who_stays(&mut self, call: &Notification) {
+        self.hears_who_begins(call);
+        self.hears_maker(call);
+    }
+
+    /// A moment is over.
+    pub(crate) fn moment_is_over(&mut self) {
+        let Stays { startup, maker, alarm } = &mut self.stays;
+        alarm.iter_mut().for_each(Alarm::rang);
+        let startup = startup.as_ref().is_some_and(Startup::is_over);
+        let maker = maker.is_over();
+        if startup {
+            self.nobody_begins();
+        }
+        if maker {
+            self.no_maker_stays();
+        }
+    }
+
+    /// Who stays does no more.
+    pub(crate) fn nobody_stays(&mut self) {
+        self.nobody_begins();
+        self.no_maker_stays();
+    }
+}
+
+/// A timer, which is set once for many waits: to set one takes as long as a call, and longer where a machine is virtual.
+struct Alarm {
+    fd: OwnedFd,
+    is_set: bool,
+}
+
+impl Alarm {
+    fn new() -> Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let fd = answer(timerfd_create(TimerfdClockId::Monotonic, flags))?;
+        Ok(Self { fd, is_set: false })
+    }
+
+    fn set(&mut self) {
+        if self.is_set {
+            return;
+        }
+        let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let moment = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
+        let time = Itimerspec { it_interval: once, it_value: moment };
+        self.is_set = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time).is_ok();
+    }
+
+    fn rang(&mut self) {
+        let _ = io::read(&self.fd, &mut [0; 8]);
+        self.is_set = false;
+    }
+}

@@ -1,0 +1,117 @@
+//! A program stays until its interpreter has loaded what it needs: for as many calls from there as it made when it was run before.
+//!
+//! Who makes fewer, as he finds less to load, is let go by another call, or after a moment. He may have made somebody meanwhile.
+
+use super::MOMENT;
+use crate::{cpu::Kept, engine::Engine, inside::Inside, kin, sys::seccomp::Notification};
+use std::{ops::Range, time::Instant};
+
+/// So often it is looked whether somebody was made meanwhile.
+const MOST_LOOKS: usize = 8;
+
+/// A program that begins.
+pub(super) struct Startup {
+    /// Who runs it, and by which path.
+    process: u32,
+    path: Vec<u8>,
+    since: Instant,
+    /// The code in which it begins; empty where it does not run yet.
+    interpreter: Range<u64>,
+    /// The calls from there until now, and when it was run before.
+    calls: u32,
+    before: u32,
+    /// It stays, if it can be kept.
+    stays: bool,
+    program: Option<Kept>,
+    supervisor: Option<Kept>,
+    /// The number of the process that was made last before it ran.
+    after: u64,
+}
+
+impl Startup {
+    pub(super) fn stays(&self) -> bool {
+        self.stays
+    }
+
+    pub(super) fn is_of(&self, tid: u32) -> bool {
+        self.process == tid && self.stays()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.since.elapsed() >= MOMENT
+    }
+
+    /// Whether a call is made by the interpreter, and soon.
+    fn is_its(&self, call: &Notification) -> bool {
+        call.tid == self.process && self.interpreter.contains(&call.behind) && !self.is_over()
+    }
+}
+
+impl Engine {
+    /// A thread is about to run what was run by this path before.
+    pub(super) fn is_to_begin(&mut self, tid: u32, path: &[u8]) {
+        let before = self.run_before.calls(path);
+        self.stays.startup = Some(Startup {
+            process: tid,
+            path: path.to_vec(),
+            since: Instant::now(),
+            interpreter: 0..0,
+            calls: 0,
+            before,
+            stays: before > 0,
+            program: None,
+            supervisor: if before > 0 { Kept::supervisor() } else { None },
+            after: u64::MAX,
+        });
+    }
+
+    /// A process runs what it is to run, begins in this code, and stays if it is kept.
+    pub(crate) fn has_begun(&mut self, process: u32, code: Range<u64>, kept: Option<Kept>) {
+        if let Some(startup) = &mut self.stays.startup
+            && startup.process == process
+            && let Some(after) = self.inside.as_ref().and_then(Inside::last)
+        {
+            (startup.interpreter, startup.program, startup.after) = (code, kept, after);
+        }
+    }
+
+    pub(super) fn hears_who_begins(&mut self, call: &Notification) {
+        let Some(startup) = &mut self.stays.startup else { return };
+        if !startup.is_its(call) {
+            self.nobody_begins();
+            self.stays.startup = None;
+            return;
+        }
+        startup.calls += 1;
+        self.run_before.made(&startup.path, startup.calls);
+        if startup.calls >= startup.before {
+            self.nobody_begins();
+        }
+    }
+
+    /// Who begins does not stay any more.
+    pub(super) fn nobody_begins(&mut self) {
+        let Some(startup) = &mut self.stays.startup else { return };
+        startup.stays = false;
+        startup.supervisor = None;
+        let Some(program) = startup.program.take() else { return };
+        let (process, after) = (startup.process, startup.after);
+        let cpus = program.ends();
+        if self.inside.as_mut().is_some_and(|inside| inside.was_last(process)) {
+            return;
+        }
+        // Who is made while it is looked may have its CPU of another one who was.
+        for _ in 0..MOST_LOOKS {
+            let below = kin::below(process).unwrap_or_default();
+            let threads = [process].into_iter().chain(below).flat_map(threads_of);
+            let made = threads.filter(|&tid| u64::from(tid) > after);
+            if made.filter(|&tid| cpus.let_go(tid)).count() == 0 {
+                break;
+            }
+        }
+    }
+}
+
+pub(super) fn threads_of(process: u32) -> Vec<u32> {
+    kin::threads_of(process).unwrap_or_default()
+}
