@@ -25,11 +25,17 @@ fn same(script: &str) {
     }
     let (dir, here) = (TempDir::new_in("/var/tmp").unwrap(), TempDir::new_in("/tmp").unwrap());
     let script = script.replace("stay", &stay(&dir));
-    let native = said(Command::new("sh").args(["-c", &script]).current_dir(here.path()));
+    let sorted = |command: &mut Command| {
+        // A test has one, by which the interpreter looks for each library in many directories.
+        let said = said(command.env_remove("LD_LIBRARY_PATH").args(["sh", "-c", &script]));
+        let mut lines: Vec<String> = said.lines().map(Into::into).collect();
+        lines.sort();
+        lines
+    };
+    let native = sorted(Command::new("env").current_dir(here.path()));
     let bind = format!("{0}:{0}:ro", dir.path().display());
-    let mut command = in_the_tree(here.path(), &["--bind", &bind]);
-    assert_eq!(said(command.args(["sh", "-c", &script])), native);
-    assert!(native.lines().count() >= 3, "{native}");
+    assert_eq!(sorted(&mut in_the_tree(here.path(), &["--bind", &bind])), native);
+    assert!(native.len() >= 3, "{native:?}");
 }
 
 #[test]
