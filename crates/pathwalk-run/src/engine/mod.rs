@@ -239,6 +239,8 @@ pub(crate) struct Virtual {
     pub(crate) given: Given,
 }
 
+/// So long the supervisor runs at once. To answer a call takes less.
+const AT_ONCE: Duration = Duration::from_micros(100);
 /// Who is asked to end again within this time is asked once.
 const ONCE: Duration = Duration::from_millis(100);
 impl Engine {
@@ -719,6 +721,8 @@ pub(crate) fn serve(
     let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, told, outside);
     // Without one it is said of what cannot be looked at that it cannot.
     kin::keep_spare();
+    // Where the kernel does not know how, it is no loss.
+    let _ = process::run_for_short_times(AT_ONCE);
     for number in 0..3 {
         // The program has the same, where they are open.
         if let Ok(stat) = fs::stat(format!("/proc/self/fd/{number}")) {

@@ -24,6 +24,7 @@ use std::{
     },
     process::Command,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
 };
 
 /// Which signals were ignored when this process began: bit 0 is that of the first. Rust's runtime has `SIGPIPE` ignored before
@@ -526,6 +527,27 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
     /// `KCMP_FS`
     const FS: i32 = 3;
     shares(one, other, FS)
+}
+
+/// Has this thread run for so long at once as is short for what it does, if others want to run: who runs for a short time is let run at once,
+/// and who is woken does not take the CPU in the middle of that. A kernel before 6.12 gives all the same.
+///
+/// # Errors
+///
+/// - `EINVAL`: it runs by another policy, as a real-time one.
+/// - `ENOSYS`: the kernel does not know how.
+pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: the kernel writes as much there as it is said to.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) })?;
+    if ![libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attr.sched_policy.cast_signed()) {
+        return Err(Errno::EINVAL);
+    }
+    attr.sched_runtime = at_once.as_nanos() as u64;
+    // SAFETY: it reads no more than the size says that is in it.
+    checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
 }
 
 /// Whether two processes share their memory.
