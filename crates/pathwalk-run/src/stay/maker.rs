@@ -4,8 +4,8 @@
 //!   sh ── vfork ──► exec …, ends ── sh ── vfork ──► exec …, ends ── sh
 //! ```
 //!
-//! When a program is run the one before must have ended, soon after it was run, and be of the same process, which has one thread and waits: who
-//! is made by vfork(2) has its memory. The program has one CPU of it, and stays for as long as one that begins.
+//! When a program is run the one before must have ended, soon after it was run, and be of the same process, which has one thread, no other
+//! child, and waits: who is made by vfork(2) has its memory. The program has one CPU of it, and stays for as long as one that begins.
 
 use super::{MOMENT, startup::threads_of};
 use crate::{
@@ -75,7 +75,8 @@ impl Engine {
             return stays.maker.made(tid);
         }
         self.no_maker_stays();
-        self.stays.maker.stays = self.made_last().and_then(|after| {
+        let has_no_other = || kin::children(maker, maker).is_ok_and(|all| all == [tid]);
+        self.stays.maker.stays = self.made_last().filter(|_| has_no_other()).and_then(|after| {
             Some(Stays { maker: Kept::here(maker)?, _supervisor: Kept::supervisor(), after })
         });
         Kept::here(tid)
