@@ -35,7 +35,7 @@ use core::{
 use layout::{
     AS_THE_HOST, BASE, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MESSAGE, MOST_TEXT, NEWFSTATAT,
     NEWS, NO_NEWS, ON, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
-    is_closed, ready_for, shape_of,
+    given, is_closed, ready_for, shape_of,
 };
 
 // The stub has put the call's number into `eax` and the address behind the call into `rcx`. 128 bytes below the stack's end may be the
@@ -44,8 +44,8 @@ global_asm!(
     ".section .text.entry, \"ax\"",
     ".globl _start",
     "_start:",
-    // `xchg ax, ax`. Where the program has calls looked at by a filter of its own, its process has a jump over the next instruction here:
-    // two bytes in one word, which are changed at once.
+    // A jump to what is next. Where the program has calls looked at by a filter of its own, its process has one over that here, of which
+    // one byte is another one.
     ".byte {on_first}, {on_second}",
     "jmp short 7f",
     "lea rsp, [rsp - 128]",
@@ -153,12 +153,16 @@ extern "sysv64" fn answer(registers: &Registers) -> i64 {
     found(registers.rax as u32, registers.args()).unwrap_or(NONE.into())
 }
 
-fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
+fn table() -> &'static [AtomicU64] {
     // SAFETY: the supervisor mapped the table behind the image, for as long as the image is there.
-    let table = unsafe {
+    unsafe {
         let at = (BASE + IMAGE_BYTES as u64) as *const AtomicU64;
         slice::from_raw_parts(at, TABLE_BYTES / 8)
-    };
+    }
+}
+
+fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
+    let table = table();
     if is_closed(table) {
         return None;
     }
@@ -270,10 +274,14 @@ fn take(answer: u64, args: [u64; 6]) -> i64 {
     let nr = if answer >> 32 & TAKE_OPEN != 0 { OPEN } else { OPENAT };
     let mut answer = answer;
     loop {
-        if let Some(taken) = taken(answer) {
+        if let Some(taken) = taken(answer).or_else(|| was_given(answer)) {
             return taken;
         }
         syscall(OPENAT.into(), [AT_FDCWD as u64, 0, 0, 0, MARK, 0]);
+        // Another thread has set a filter for this one meanwhile.
+        if let Some(given) = was_given(answer) {
+            return given;
+        }
         let again = syscall(nr.into(), args);
         // A signal's handler may have opened so many meanwhile that there is a socket again.
         if again >> 32 <= 0 {
@@ -281,6 +289,13 @@ fn take(answer: u64, args: [u64; 6]) -> i64 {
         }
         answer = again.cast_unsigned();
     }
+}
+
+/// The descriptor that was given for what an answer says is there: who is about to have a filter receives none any more.
+fn was_given(answer: u64) -> Option<i64> {
+    let given = find(table(), &given(answer as u32))?;
+    let result = given.result();
+    given.holds().then_some(result)
 }
 
 /// Takes the descriptor that an answer says is there; none where it is not.
@@ -461,9 +476,9 @@ fn current_directory() -> Option<[u64; 2]> {
 /// A call of the image's own; none where the process has a filter of its own by now, or is about to: a signal's handler that interrupted
 /// this may have set it.
 fn own(nr: u64, args: [u64; 6]) -> Option<i64> {
-    // SAFETY: the image begins there; who sets a filter has the supervisor change these bytes, both at once.
-    let begins = unsafe { (BASE as *const u16).read_volatile() };
-    (begins == u16::from_le_bytes(ON)).then(|| syscall(nr, args))
+    // SAFETY: the image begins there; who sets a filter has the supervisor change this byte.
+    let begins = unsafe { (BASE as *const u8).add(1).read_volatile() };
+    (begins == ON[1]).then(|| syscall(nr, args))
 }
 
 fn syscall(nr: u64, args: [u64; 6]) -> i64 {

@@ -29,8 +29,8 @@ pub const BASE: u64 = 0x5500_0000_0000;
 pub const IMAGE_BYTES: usize = 64 << 10;
 /// What is written at `BASE` where a process is to find nothing any more.
 pub const OFF: [u8; 2] = [0xeb, 0x02];
-/// How it begins else: an instruction that does nothing.
-pub(crate) const ON: [u8; 2] = [0x66, 0x90];
+/// How it begins else: a jump to what is next. The second byte alone is another one.
+pub(crate) const ON: [u8; 2] = [0xeb, 0x00];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
 /// The socket by which a process takes descriptors by itself.
@@ -59,6 +59,12 @@ pub const fn take_by(number: u32, nr: u32, cloexec: bool) -> i64 {
     let cloexec = if cloexec { TAKE_CLOEXEC } else { 0 };
     let open = if nr == OPEN { TAKE_OPEN } else { 0 };
     ((TAKE | cloexec | open) << 32 | number as u64).cast_signed()
+}
+
+/// By what the descriptor is found that a thread was given for what it asked for, in the place of the message of this number: a handler that
+/// interrupted it before it received that has a filter set by which it may receive nothing.
+pub const fn given(number: u32) -> Key<'static> {
+    Key { nr: OPEN, args: [number as u64, MARK], base: [0; 2], text: b"" }
 }
 
 /// Who takes a descriptor that lies ready, in the place of a second argument of the call that opens it: the thread that has the socket of

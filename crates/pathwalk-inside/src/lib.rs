@@ -22,6 +22,6 @@ pub use layout::{
     ACCESS, AS_THE_HOST, BASE, CALLS, FACCESSAT, FACCESSAT2, FSTAT, GETCWD, GETDENTS64,
     IMAGE_BYTES, Key, LSTAT, MARK, MESSAGE, MOST_PARTS, MOST_TEXT, MOST_WRITTEN, NEWFSTATAT, NEWS,
     NO_NEWS, OFF, OPEN, OPENAT, PARTS, READLINK, READLINKAT, STAT, STATX, Shape, TABLE_BYTES,
-    TAKES, ready_for, shape_of, take_by,
+    TAKES, given, ready_for, shape_of, take_by,
 };
 pub use table::{Answer, Counts, Laid, Table, Written};

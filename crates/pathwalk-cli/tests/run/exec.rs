@@ -188,9 +188,12 @@ fn arguments_that_do_not_fit_are_as_natively() {
     let here = TempDir::new_in("/tmp").unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/too_big.c");
     cc(here.path(), &["-o", "too_big", source]);
-    for words in
-        [["3900", "0", "2090000", "2098000", "400"], ["20", "65536", "20000", "110000", "10000"]]
-    {
+    for words in [
+        ["3900", "0", "0", "2090000", "2098000", "400"],
+        ["20", "65536", "0", "20000", "110000", "10000"],
+        ["20", "0", "65536", "65000", "66000", "50"],
+        ["9", "0", "0", "2096900", "2096999", "3"],
+    ] {
         let native = inside::said(Command::new("./too_big").args(words).current_dir(here.path()));
         for inside in ["0", "1"] {
             let mut command = in_the_tree(here.path(), &["--inside", inside]);

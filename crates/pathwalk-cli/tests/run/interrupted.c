@@ -3,6 +3,7 @@
 //     interrupted forks DIR     its handler forks: do both get what they named?
 //     interrupted jumps DIR     its handler jumps away, some times; then it opens all files ten times
 //     interrupted filters DIR   all its threads have a filter that kills who makes a call that none of them makes
+//     interrupted opens DIR     its handler, which interrupted it, sets one that knows nothing of openat: how many calls were none of its own
 //     interrupted handler DIR   so has one whose handler, that interrupted it, waits for that, or sets the filter itself
 //
 // In DIR there are `main/0` to `main/499`, and in each file its own path.
@@ -22,6 +23,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { FILES = 500, JUMPS = 20, AGAIN = 10, THREADS = 8 };
@@ -207,6 +209,55 @@ static int who_is_interrupted(void)
 	return 0;
 }
 
+static void sets_for_opening(int signal)
+{
+	struct sock_filter traps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {4, traps};
+	(void)signal;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+}
+
+/* What it was about to open it may not open then. */
+static void is_trapped(int signal, siginfo_t *info, void *context)
+{
+	ucontext_t *registers = context;
+	(void)signal, (void)info;
+	_exit(registers->uc_mcontext.gregs[REG_RDI] == AT_FDCWD && !registers->uc_mcontext.gregs[REG_RSI] ? 9 : 0);
+}
+
+static int who_opens(void)
+{
+	int others = 0;
+	in_order();
+	for (int turn = 0; turn < 60; turn++) {
+		int status, fd = -1;
+		pid_t child = fork();
+		if (child == 0) {
+			struct sigaction sets = {.sa_handler = sets_for_opening, .sa_flags = SA_RESTART};
+			struct sigaction traps = {.sa_sigaction = is_trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
+			sigaction(SIGALRM, &sets, NULL);
+			sigaction(SIGSYS, &traps, NULL);
+			ualarm(3000 + turn * 37 % 2000, 0);
+			for (int number = 0; !done; number = (number + 1) % FILES) {
+				fd = open(path[number], O_RDONLY);
+				if (!done)
+					close(fd);
+			}
+			_exit(fd < 0);
+		}
+		waitpid(child, &status, 0);
+		others += status != 0;
+	}
+	printf("%d\n", others);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -218,6 +269,8 @@ int main(int argc, char **argv)
 	switch (argv[1][0]) {
 	case 'f':
 		return argv[1][1] == 'o' ? who_forks() : who_filters();
+	case 'o':
+		return who_opens();
 	case 'h':
 		return who_is_interrupted();
 	default:

@@ -386,6 +386,23 @@ fn nobody_is_killed_for_finding_answers() {
     }
     let (_here, mut command, data) = compiled("interrupted", &[]);
     assert_eq!(said(command.args(["./interrupted", "handler", &data])), "0\n");
+    let (_here, mut command, data) = compiled("interrupted", &[]);
+    assert_eq!(said(command.args(["./interrupted", "opens", &data])), "0\n");
+}
+
+/// What is opened again and again lies there once, and what lies there is taken.
+#[test]
+fn one_file_lies_ready_once() {
+    let Some(here) = files() else { return };
+    let script = "
+def again():
+    for time in range(2000): os.close(os.open(name(time % 2 * 7), os.O_RDONLY))
+    return told(name(0))
+print(child(again))";
+    let [native, own, stats] = both(here.path(), script);
+    assert_eq!(own, native);
+    let [lay, used] = ready(&stats);
+    assert!(used > 500 && lay < used + used / 4, "{stats}");
 }
 
 /// What may not lie ready is not opened: who has the other end of a terminal hears nothing of who does not open it.

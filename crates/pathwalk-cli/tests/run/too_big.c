@@ -1,7 +1,7 @@
 // How a program is run whose path is long, and whose arguments just fit or do not.
 //
-//     too_big LENGTH STACK FROM TO STEP    by a path of so many bytes, with so large a stack (0: as it is), for each size of all
-//                                          arguments in between: how many ran, were too big, or were killed
+//     too_big LENGTH STACK SPACE FROM TO STEP    by a path of so many bytes, with so large a stack and address space (0: as it is), for
+//                                                each size of all arguments in between: how many ran, were too big, or were killed
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { EACH = 100000, MOST = 64 };
 
 static char path[8192];
 
-static void runs(long size)
+static void runs(long size, long space)
 {
 	char *arguments[MOST] = {"true"}, *environment[] = {NULL};
 	for (int count = 1; size > 0 && count < MOST - 1; count++) {
@@ -24,17 +24,21 @@ static void runs(long size)
 		arguments[count][length - 1] = 0;
 		size -= length;
 	}
+	if (space) {
+		struct rlimit limit = {space, space};
+		setrlimit(RLIMIT_AS, &limit);
+	}
 	execve(path, arguments, environment);
 	_exit(errno == E2BIG ? 1 : 2);
 }
 
 int main(int argc, char **argv)
 {
-	long given[5], ended[3] = {0}, killed = 0;
+	long given[6], ended[3] = {0}, killed = 0;
 	struct rlimit limit;
-	if (argc != 6)
+	if (argc != 7)
 		return 2;
-	for (int index = 0; index < 5; index++)
+	for (int index = 0; index < 6; index++)
 		given[index] = atol(argv[index + 1]);
 	strcpy(path, "/usr");
 	while ((long)strlen(path) < given[0] - 12)
@@ -45,11 +49,11 @@ int main(int argc, char **argv)
 		limit.rlim_cur = given[1];
 		setrlimit(RLIMIT_STACK, &limit);
 	}
-	for (long size = given[2]; size <= given[3]; size += given[4]) {
+	for (long size = given[3]; size <= given[4]; size += given[5]) {
 		int status;
 		pid_t child = fork();
 		if (child == 0)
-			runs(size);
+			runs(size, given[2]);
 		waitpid(child, &status, 0);
 		if (WIFSIGNALED(status))
 			killed++;

@@ -161,7 +161,7 @@ fn exec(
     called: Called,
     vectors: Vectors,
 ) -> Result<Reply> {
-    fit(caller, vectors, &called.name, 0)?;
+    let room = fit(caller, vectors, &called.name)?;
     let mut name = called.name.clone();
     // The arguments in front of those that were given from the second on.
     let mut before: Vec<Vec<u8>> = Vec::new();
@@ -186,15 +186,13 @@ fn exec(
         }
         args.append(&mut before);
         before = args;
+        room.with(&before)?;
         let found = open_by_name(engine, caller, &interpreter)?;
         let first = std::mem::replace(&mut program, found);
         script.get_or_insert(first);
         name = interpreter;
     };
-    if !before.is_empty() {
-        let more = before.iter().map(|argument| argument.len() + 1).sum();
-        fit(caller, vectors, &called.name, more)?;
-    }
+    let left = room.with(&before)?;
     let interpreter = match interpreter(engine, caller, &elf)? {
         Interpreter::Trees(interpreter) => interpreter,
         Interpreter::Kernels(found) => {
@@ -212,6 +210,7 @@ fn exec(
                 engine.keeps(as_it_was.as_ref(), paths, &runs);
                 return engine.pass_exec(caller, Looked::Up(runs), called.name);
             }
+            fits_by_descriptor(left, &called.name)?;
             let told = called.told(before, || program.name(engine))?;
             return run(engine, caller, (program, Beside::Interpreter(found)), told, vectors);
         }
@@ -239,6 +238,7 @@ fn exec(
     args.push(name.clone());
     args.extend(before.into_iter().skip(1));
     let beside = Beside::Program(Loaded { program: file, name });
+    fits_by_descriptor(left, &called.name)?;
     run(engine, caller, (interpreter, beside), called.told(args, || own)?, vectors)
 }
 
@@ -390,14 +390,27 @@ fn is_found_on_host(path: &[u8], program: &Program) -> Result<bool> {
 }
 
 /// What there is room for on a new stack, beside what a program was called by and given.
+#[derive(Clone, Copy)]
 struct Room {
     left: usize,
     /// How much the first argument takes, in the place of which a script's interpreter is given others.
     first: usize,
 }
 
-/// Whether the kernel has room for the name, the arguments and the environment, as it counts, and for so many bytes of arguments that a
-/// script's interpreter is given in the place of the first.
+impl Room {
+    /// What is left with these arguments in the place of the first, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// - `E2BIG`: there is no room for them.
+    fn with(self, before: &[Vec<u8>]) -> Result<usize> {
+        let first = if before.is_empty() { 0 } else { self.first };
+        let more: usize = before.iter().map(|argument| argument.len() + 1).sum();
+        (self.left + first).checked_sub(more).ok_or(Errno::E2BIG)
+    }
+}
+
+/// What room the kernel has beside the name, the arguments and the environment, as it counts.
 ///
 /// # Errors
 ///
@@ -405,23 +418,23 @@ struct Room {
 /// - `E2BIG`: there are more than a new stack holds, or a longer one.
 ///
 /// Linux: `bprm_stack_limits`, `copy_strings`.
-fn fit(caller: &Caller, vectors: Vectors, name: &[u8], more: usize) -> Result<()> {
-    // The kernel runs what was found by a descriptor, or by the name.
-    const SHORTEST: usize = b"/dev/fd/2147483647\0".len();
+fn fit(caller: &Caller, vectors: Vectors, name: &[u8]) -> Result<Room> {
     /// So much there is for all, with the pointers to it, however small a stack may be.
     const LEAST: u64 = 128 << 10;
-    let name = (name.len() + 1).max(SHORTEST);
-    // Nor is there ever less than a page for what is pointed to, and mostly that will do: so the limit is not asked for.
-    let fits = |room: &Room| more <= room.left + room.first;
-    match fit_into(caller, vectors, name, [LEAST as usize, strings_in(0)]) {
-        Ok(room) if fits(&room) => return Ok(()),
-        Ok(_) | Err(Errno::E2BIG) => {}
-        Err(errno) => return Err(errno),
-    }
-    let stack = process::stack_limit(caller.tid)?;
+    let stack = process::soft_limit(caller.tid, libc::RLIMIT_STACK)?;
+    let space = process::soft_limit(caller.tid, libc::RLIMIT_AS)?;
     let room = (stack / 4).clamp(LEAST, 6 << 20) as usize;
-    let room = fit_into(caller, vectors, name, [room, strings_in(stack)])?;
-    if fits(&room) { Ok(()) } else { Err(Errno::E2BIG) }
+    fit_into(caller, vectors, name.len() + 1, [room, strings_in(stack.min(space))])
+}
+
+/// Whether there is room for a name that the kernel gives what is run by a descriptor, in the place of that by which it was called.
+///
+/// # Errors
+///
+/// - `E2BIG`: there is none.
+fn fits_by_descriptor(left: usize, name: &[u8]) -> Result<()> {
+    const LONGEST: usize = b"/dev/fd/2147483647".len();
+    if LONGEST.saturating_sub(name.len()) <= left { Ok(()) } else { Err(Errno::E2BIG) }
 }
 
 /// How many bytes of strings a stack takes that may grow so far: it has whole pages, one at least, and ends with a null pointer.
@@ -443,9 +456,11 @@ fn fit_into(
     let envp = pages.pointers(caller, vectors.envp, room)?;
     let pointers = 8 * (argv.len().max(1) + envp.len());
     let left = room.checked_sub(pointers).ok_or(Errno::E2BIG)?.min(strings);
-    let mut left = left.checked_sub(name).ok_or(Errno::E2BIG)?;
+    // Who is given none has an empty one.
+    let mut first = usize::from(argv.is_empty());
+    let mut left = left.checked_sub(name + first).ok_or(Errno::E2BIG)?;
     pages.read(caller, envp.iter().chain(&argv).copied());
-    let (mut first, begins) = (0, envp.len());
+    let begins = envp.len();
     for (index, mut at) in envp.into_iter().chain(argv).enumerate() {
         let mut len = 0;
         loop {

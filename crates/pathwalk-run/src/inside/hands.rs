@@ -16,7 +16,8 @@
 //! 2. Of descriptors that were asked for one lies there at most, that of the last answer. Where it lies there still, as a signal's handler
 //!    runs before it was taken, the next is given as before. What lies there that nobody asked for is taken back before another one is put there.
 //! 3. What lies there is in no list of anybody's descriptors: who looks what is in use asks [`InFlight`] before the lists.
-//! 4. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
+//! 4. Who is about to have a filter, by which he might not receive it, is given what lies there that he asked for, before that.
+//! 5. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
 //!    lie, or something else, says so, gets none any more, and makes his call again.
 
 use super::{
@@ -25,7 +26,7 @@ use super::{
     beside::Row,
     laid::OwnKey,
     ready::{Expected, Follows},
-    socket::{Put, Socket},
+    socket::{Asked, Put, Socket},
 };
 use crate::{
     cookies::HostId,
@@ -36,10 +37,10 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{OpenFlags, abi::AT_FDCWD};
-use pathwalk_inside::{MARK, OPEN, OPENAT, Table, take_by};
+use pathwalk_inside::{Answer, MARK, OPEN, OPENAT, Table, given, take_by};
 use std::{
     collections::{HashMap, HashSet},
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
 
@@ -121,6 +122,23 @@ impl Hands {
             self.used += socket.settle(table);
             socket.take_back(table);
             self.got.remove(&tid);
+        }
+    }
+
+    /// Gives these threads, whose process may receive nothing any more, what they asked for, by a call that one of them waits in.
+    pub(super) fn give(
+        &mut self,
+        table: &mut Table,
+        (listener, id): (&Listener, u64),
+        which: impl Fn(u32) -> bool,
+    ) {
+        let mut sockets = self.sockets.0.lock();
+        let asked = sockets.iter_mut().filter(|(tid, _)| which(**tid));
+        let asked: Vec<_> = asked.filter_map(|(_, socket)| socket.take_asked_for(table)).collect();
+        for Asked { fd, number, cloexec } in asked {
+            let got = listener.add_fd(id, fd.as_fd(), cloexec == Cloexec::Yes, false);
+            let result = got.unwrap_or_else(|errno| -i64::from(errno.raw()));
+            table.put(&given(number), &Answer { result, written: b"", parts: &[] });
         }
     }
 
@@ -206,7 +224,7 @@ impl Hands {
         &mut self,
         (listener, table, alone): (&Listener, &mut Table, &mut Alone),
         call: &Notification,
-        fd: BorrowedFd<'_>,
+        given: (BorrowedFd<'_>, Cloexec),
     ) -> Option<u32> {
         if !self.sockets.0.lock().contains_key(&call.tid) {
             self.new_socket((listener, table, alone), call)?;
@@ -215,7 +233,7 @@ impl Hands {
         let socket = sockets.get_mut(&call.tid)?;
         self.used += socket.settle(table);
         self.number = self.number.wrapping_add(1);
-        match socket.put(table, fd, self.number) {
+        match socket.put(table, given, self.number) {
             Put::Lies => {
                 self.handed += 1;
                 Some(self.number)
@@ -324,7 +342,7 @@ impl Engine {
         }
         let expected = std::mem::take(&mut inside.expected);
         let Inside { hands, table, alone, .. } = inside;
-        let number = hands.put((&self.listener, table, alone), call, fd)?;
+        let number = hands.put((&self.listener, table, alone), call, (fd, cloexec))?;
         hands.put_ready(table, call.tid, expected);
         Some(take_by(number, call.nr, cloexec == Cloexec::Yes))
     }

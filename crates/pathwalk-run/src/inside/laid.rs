@@ -393,23 +393,30 @@ pub(super) struct End {
     pub(super) parts: Vec<(usize, u64)>,
 }
 
-/// What a call leads to where the host need not be asked; else whether that will stay so, as it lies where nobody tells what others do.
-///
-/// # Errors
-///
-/// `true` where it will.
+/// Since when something may not lie where it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum No {
+    /// Now it may not.
+    Now,
+    /// It never may: nobody tells what others do there, or it is nothing that lies ready.
+    Ever,
+}
+
+/// What a call leads to, where the host need not be asked.
 pub(super) fn end_of(
     task: &Task,
     inside: &Inside,
     before: &Before,
     (base, key): (&Base, &OwnKey),
-) -> Result<End, bool> {
+) -> Result<End, No> {
     let asked = HostFs::questions();
-    let explanation = explain(task, base, key).ok_or(false)?;
-    let part = place_of(inside, &explanation).ok_or(explanation.outcome.is_ok())?;
-    let parts = parts(inside, before, base, &explanation).ok_or(false)?;
-    let stat = task.fstatat(base.at(), &key.text, follows(key)).map_err(|_| false)?;
-    if HostFs::questions() == asked { Ok(End { part, stat, parts }) } else { Err(false) }
+    let explanation = explain(task, base, key).ok_or(No::Now)?;
+    let leads = explanation.outcome.is_ok();
+    let part = place_of(inside, &explanation);
+    let part = part.ok_or(if leads { No::Ever } else { No::Now })?;
+    let parts = parts(inside, before, base, &explanation).ok_or(No::Now)?;
+    let stat = task.fstatat(base.at(), &key.text, follows(key)).map_err(|_| No::Now)?;
+    if HostFs::questions() == asked { Ok(End { part, stat, parts }) } else { Err(No::Now) }
 }
 
 /// The parts of the tree that a walk goes through, and how often something had been changed there before; none where not all of them

@@ -2,8 +2,9 @@
 //!
 //! From when nobody enters it any more, the image makes no call of its own but such as it was about to make: it looks before each whether
 //! that is so. Who is in front of one makes it after less than a millisecond of its own time. So who used as much made it, if he
-//! ran; and who sleeps in a call made it as well, if that is none of the image's own. A program's own call, made there for it, comes back to the
-//! program: what it opens is given as before by then. So does who tells the supervisor that something was not there, and makes its call again.
+//! ran; the kernel counts that by ticks, so it begins when another count is seen. And who sleeps in a call made it as well, if that is none of the
+//! image's own. A program's own call, made there for it, comes back to the program: what it opens is given as before by then. Who tells the
+//! supervisor that something was not there finds it when it is told, as it was given meanwhile.
 //!
 //! Manual: proc_pid_syscall(5), seccomp(2) (`SECCOMP_FILTER_FLAG_TSYNC`).
 
@@ -25,14 +26,12 @@ const TURN: Duration = Duration::from_micros(200);
 /// Waits until no other thread of a thread's process is in the image, which nobody enters any more. Whether it is so.
 pub(super) fn have_all_left(tid: u32, process: u32) -> bool {
     let Ok(threads) = kin::threads_of(process) else { return false };
-    let mut left: HashMap<u32, u64> = threads
-        .into_iter()
-        .filter(|other| *other != tid)
-        .map(|other| (other, ran(other).unwrap_or(0)))
-        .collect();
+    let others = threads.into_iter().filter(|other| *other != tid);
+    let mut left: HashMap<u32, Ran> =
+        others.map(|other| (other, Ran { first: ran(other), next: None })).collect();
     let since = Instant::now();
     loop {
-        left.retain(|&other, &mut before| !is_out(other, before));
+        left.retain(|&other, ran| !is_out(other, ran));
         if left.is_empty() || since.elapsed() > PATIENCE {
             return left.is_empty();
         }
@@ -46,10 +45,25 @@ fn ran(tid: u32) -> Option<u64> {
     told.split(' ').next()?.parse().ok()
 }
 
-fn is_out(tid: u32, before: u64) -> bool {
+/// How long a thread had run when it was looked first, and when that was seen to be another number.
+struct Ran {
+    first: Option<u64>,
+    next: Option<u64>,
+}
+
+impl Ran {
+    /// Whether it ran long enough since then.
+    fn enough(&mut self, now: Option<u64>) -> bool {
+        let Some(now) = now else { return false };
+        let is_new = *self.first.get_or_insert(now) != now;
+        let next = if is_new { Some(*self.next.get_or_insert(now)) } else { None };
+        next.is_some_and(|next| now.saturating_sub(next) > ENOUGH)
+    }
+}
+
+fn is_out(tid: u32, before: &mut Ran) -> bool {
     match fs::read_to_string(format!("/proc/{tid}/syscall")) {
-        Ok(told) => sleeps_outside(told.trim_end())
-            .unwrap_or_else(|| ran(tid).is_some_and(|now| now.saturating_sub(before) > ENOUGH)),
+        Ok(told) => sleeps_outside(told.trim_end()).unwrap_or_else(|| before.enough(ran(tid))),
         // It is gone, or about to be.
         Err(_) => kin::is_ending(tid),
     }
@@ -89,6 +103,16 @@ mod tests {
         assert_eq!(told("232", 0, BASE + 40), Some(false));
         assert_eq!(sleeps_outside(&format!("-1 0x7ffc00000000 {:#x}", BASE + 8)), Some(false));
         assert_eq!(sleeps_outside("-1 0x7ffc00000000 0x400000"), Some(true));
+    }
+
+    #[test]
+    fn it_counts_from_when_another_count_is_seen() {
+        let mut ran = Ran { first: Some(5), next: None };
+        let enough = [None, Some(5), Some(4_000_005), Some(4_000_005), Some(5_000_005)];
+        assert!(enough.into_iter().all(|now| !ran.enough(now)));
+        assert!(ran.enough(Some(8_000_005)));
+        let mut unknown = Ran { first: None, next: None };
+        assert!(![7_000_000, 9_000_000].into_iter().any(|now| unknown.enough(Some(now))));
     }
 
     /// One that sleeps, one that runs and one that ends are out.

@@ -560,8 +560,9 @@ impl Engine {
         let Some(inside) = &mut self.inside else { return Ok(()) };
         inside.alone.is_filtered();
         let put_off = put_off(tid, all);
-        // Who takes a descriptor just now is done with it.
+        // Who takes a descriptor just now is done with it, or was interrupted by a handler that it waits for.
         let is_one_of_it = |other| other == tid || procfs::are_one_process(tid, other);
+        inside.hands.give(&mut inside.table, (&self.listener, caller.id), is_one_of_it);
         inside.hands.forget(&mut inside.table, is_one_of_it);
         put_off
     }

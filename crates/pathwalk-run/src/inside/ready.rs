@@ -27,7 +27,7 @@
 use super::{
     Before, Inside, Part,
     hands::{Opens, can_be_made_again},
-    laid::{End, OwnKey, end_of, key_of},
+    laid::{End, No, OwnKey, end_of, key_of},
 };
 use crate::{
     cookies::HostId,
@@ -157,12 +157,16 @@ impl Engine {
         while all.len() < most
             && let Some(next) = inside.hands.follows.next(program, &path)
         {
+            // By one call one lies there.
+            if all.iter().any(|expected: &Expected| expected.key == next.key) {
+                break;
+            }
             let (key, known) = (next.key.clone(), next.parts.clone());
             let expected = self.open_expected(inside, before, key, known);
             if let Some(next) = inside.hands.follows.next(program, &path) {
                 match &expected {
                     Ok(expected) => next.parts.clone_from(&expected.parts),
-                    Err(never) => next.never = *never,
+                    Err(no) => next.never = *no == No::Ever,
                 }
             }
             let Ok(expected) = expected else { break };
@@ -172,7 +176,7 @@ impl Engine {
         all
     }
 
-    /// Opens what a call would open, if it may lie ready; else whether that will stay so. It is looked at before it is opened: somebody may
+    /// Opens what a call would open, if it may lie ready. It is looked at before it is opened: somebody may
     /// see that of what is no regular file, or lies where the program may write.
     fn open_expected(
         &mut self,
@@ -180,7 +184,7 @@ impl Engine {
         before: &Before,
         key: OwnKey,
         known: Vec<(usize, u64)>,
-    ) -> Result<Expected, bool> {
+    ) -> Result<Expected, No> {
         let same = |&(part, count): &(usize, u64)| before.counts[part] == count;
         let parts = if !known.is_empty() && known.iter().all(same) {
             known
@@ -195,8 +199,8 @@ impl Engine {
             answer(fs::fcntl_setfl(host, status - fs::OFlags::NONBLOCK))?;
             Ok((HostId::of_fd(host)?, file))
         });
-        let (id, file) = opened.map_err(|_| false)?;
-        self.know(id, &file).ok_or(true)?;
+        let (id, file) = opened.map_err(|_| No::Now)?;
+        self.know(id, &file).ok_or(No::Ever)?;
         self.touched(id);
         Ok(Expected { key, file, id, parts })
     }
@@ -209,17 +213,16 @@ impl Engine {
         self.may_lie_ready(inside, before, &key).ok()
     }
 
-    /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells; else
-    /// whether it will not.
+    /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells.
     fn may_lie_ready(
         &self,
         inside: &Inside,
         before: &Before,
         key: &OwnKey,
-    ) -> Result<Vec<(usize, u64)>, bool> {
+    ) -> Result<Vec<(usize, u64)>, No> {
         let End { part, stat, parts } = end_of(&self.task, inside, before, (&Base::Root, key))?;
         let is_file = FileType::from_mode(stat.st_mode) == Some(FileType::Regular);
         let may = is_file && matches!(part, Part::Host { writable: false, .. });
-        if may { Ok(parts) } else { Err(true) }
+        if may { Ok(parts) } else { Err(No::Ever) }
     }
 }

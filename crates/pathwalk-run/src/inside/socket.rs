@@ -3,6 +3,7 @@
 use super::{alone::Alone, beside::Row, ready::Expected};
 use crate::{
     cookies::{HostId, of_thread},
+    engine::Cloexec,
     kin,
     sys::{
         answer, process,
@@ -15,10 +16,11 @@ use pathwalk::Result;
 use pathwalk_inside::{Answer, Key, Laid, MESSAGE, TAKES, Table, ready_for};
 use rustix::{
     fs,
-    io::{self, IoSlice},
+    io::{self, IoSlice, IoSliceMut},
     net::{
-        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
-        SocketFlags, SocketType, recv, sendmsg, shutdown, socketpair,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recv, recvmsg, sendmsg,
+        shutdown, socketpair,
     },
 };
 use std::{
@@ -66,8 +68,17 @@ pub(super) struct Socket {
 #[derive(Debug)]
 struct Lies {
     id: HostId,
+    number: u32,
+    cloexec: Cloexec,
     /// Of what nobody asked for: the answer by which it is found, and its path.
     ready: Option<(Laid, Box<[u8]>)>,
+}
+
+/// What was asked for, and lay there still: the number of its message, and whether it is to be closed by exec.
+pub(super) struct Asked {
+    pub(super) fd: OwnedFd,
+    pub(super) number: u32,
+    pub(super) cloexec: Cloexec,
 }
 
 /// What became of a descriptor that was asked for.
@@ -196,7 +207,12 @@ impl Socket {
     }
 
     /// Puts a descriptor that was asked for where it is taken.
-    pub(super) fn put(&mut self, table: &mut Table, fd: BorrowedFd<'_>, number: u32) -> Put {
+    pub(super) fn put(
+        &mut self,
+        table: &mut Table,
+        (fd, cloexec): (BorrowedFd<'_>, Cloexec),
+        number: u32,
+    ) -> Put {
         if self.has_asked_for() {
             self.full += 1;
             return if self.full < MOST_FULL { Put::Full } else { Put::Left };
@@ -212,7 +228,7 @@ impl Socket {
         match HostId::of_fd(fd).and_then(|id| answer(self.send(fd, number)).map(|()| id)) {
             Ok(id) => {
                 self.each = socket::unread(&self.own).max(1);
-                self.lie.push_back(Lies { id, ready: None });
+                self.lie.push_back(Lies { id, number, cloexec, ready: None });
                 Put::Lies
             }
             Err(_) => Put::Left,
@@ -229,7 +245,12 @@ impl Socket {
         let sent = file.host_fd().is_some_and(|fd| self.send(fd, number).is_ok());
         if sent {
             self.laid = Some(Instant::now());
-            self.lie.push_back(Lies { id, ready: Some((ready, path)) });
+            self.lie.push_back(Lies {
+                id,
+                number,
+                cloexec: Cloexec::Yes,
+                ready: Some((ready, path)),
+            });
         } else {
             table.take_away(ready);
         }
@@ -255,6 +276,25 @@ impl Socket {
         }
     }
 
+    /// Takes what was asked for and was not received yet, by the thread's own end.
+    pub(super) fn take_asked_for(&mut self, table: &mut Table) -> Option<Asked> {
+        self.settle(table);
+        let &Lies { number, cloexec, .. } = self.lie.front().filter(|_| self.has_asked_for())?;
+        let theirs = self.theirs(self.tid)?;
+        let (mut message, mut space) =
+            ([0_u8; size_of::<u64>()], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        recvmsg(&theirs, &mut [IoSliceMut::new(&mut message)], &mut control, flags).ok()?;
+        let is_it = u64::from_ne_bytes(message) == MESSAGE | u64::from(number);
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut all) => all.next(),
+            _ => None,
+        })?;
+        self.lie.pop_front();
+        is_it.then_some(Asked { fd, number, cloexec })
+    }
+
     /// The thread does not take anything any more, as it ended or runs another program: what lies there is taken back by who came of it.
     pub(super) fn ends(&mut self, table: &mut Table) {
         self.hide(table);
@@ -268,6 +308,14 @@ impl Socket {
 
     /// Empties it, by the end that somebody has, if it is there: without a place for them the descriptors are closed.
     fn empty_of(&self, tid: u32) -> bool {
+        let Some(theirs) = self.theirs(tid) else { return false };
+        let mut number = [0_u8; size_of::<u64>()];
+        while recv(&theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {}
+        true
+    }
+
+    /// The end that somebody has, if it is there.
+    fn theirs(&self, tid: u32) -> Option<OwnedFd> {
         let theirs = process::thread(tid).and_then(|thread| process::descriptor(&thread, TAKES));
         let is_it = |fd: &OwnedFd| {
             fs::fstat(fd).is_ok_and(|stat| {
@@ -275,9 +323,6 @@ impl Socket {
                 (stat.st_ino, kind) == (self.ino, fs::FileType::Socket)
             })
         };
-        let Some(theirs) = theirs.ok().filter(is_it) else { return false };
-        let mut number = [0_u8; size_of::<u64>()];
-        while recv(&theirs, &mut number, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {}
-        true
+        theirs.ok().filter(is_it)
     }
 }

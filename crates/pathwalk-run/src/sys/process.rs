@@ -473,17 +473,14 @@ pub(crate) fn close_if_directory(number: RawFd) -> Result<()> {
     Ok(())
 }
 
-/// How large a thread's stack may become.
+/// What a thread may use of something, now.
 ///
 /// # Errors
 ///
 /// - `ESRCH`: it is gone.
-pub(crate) fn stack_limit(tid: u32) -> Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let none = std::ptr::null();
-    // SAFETY: the kernel writes one limit there, and sets none.
-    let done = unsafe { libc::prlimit(tid as i32, libc::RLIMIT_STACK, none, &raw mut limit) };
-    if done == 0 { Ok(limit.rlim_cur) } else { Err(last_errno()) }
+pub(crate) fn soft_limit(tid: u32, which: u32) -> Result<u64> {
+    // It is the first of two words.
+    limit(tid, which, None).map(|limit| limit as u64)
 }
 
 /// A limit of a process, soft and hard as `struct rlimit64` has them, and sets it to another one.
