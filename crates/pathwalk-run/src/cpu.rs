@@ -5,12 +5,24 @@
 //! these takes several times what the call does. So until that is done the thread may run on no other CPU than this. It never sees that
 //! itself: it runs no instruction meanwhile. Another one that asks about it just then does (`sched_getaffinity`).
 
+use parking_lot::Mutex;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// A thread that waits for the supervisor, and is kept on its CPU meanwhile.
 pub(crate) struct Kept {
     thread: Pid,
     cpus: Cpus,
+}
+
+/// The supervisor's, when it was kept last.
+static SUPERVISOR: Mutex<Option<Cpus>> = Mutex::new(None);
+
+/// This thread is about to make another one, or asks how many CPUs there are: if it is kept it is not from here on, lest the other one be.
+pub(crate) fn is_to_make_a_thread() {
+    let kept = SUPERVISOR.lock().take();
+    if let Some(cpus) = kept {
+        cpus.let_thread_go(gettid());
+    }
 }
 
 /// Where somebody may run who is kept, and who is not.
@@ -41,7 +53,9 @@ impl Kept {
 
     /// The same of the thread that asks.
     pub(crate) fn supervisor() -> Option<Self> {
-        Self::thread_here(gettid())
+        let kept = Self::thread_here(gettid())?;
+        *SUPERVISOR.lock() = Some(kept.cpus);
+        Some(kept)
     }
 
     fn thread_here(thread: Pid) -> Option<Self> {

@@ -18,7 +18,7 @@
 //!
 //! Manual: seccomp_unotify(2), poll(2).
 
-use crate::sys::process;
+use crate::{cpu, sys::process};
 use parking_lot::{Condvar, Mutex};
 use pathwalk::{Errno, Result};
 use rustix::{
@@ -205,6 +205,7 @@ fn hire(watched: Watched) -> Result<Arc<Shared>> {
     let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
     let (its, tid) = (Arc::clone(&shared), gettid().as_raw_nonzero().get().cast_unsigned());
     let watches = move || its.watch(&watched, tid);
+    cpu::is_to_make_a_thread();
     thread::Builder::new().spawn(watches).map_err(|_| Errno::EAGAIN)?;
     Ok(shared)
 }

@@ -1,8 +1,9 @@
 // On how many CPUs those may run who were made by a program that had just begun, or that runs one program after the other.
 //
-//     stay loads    begins, and loads more than it needs
-//     stay begins   begins, makes a thread and a process at once, and asks after a while
-//     stay runs     runs short programs, asks, makes a process and ends, a while before that one asks
+//     stay loads     begins, and loads more than it needs
+//     stay begins    begins, makes a thread and a process at once, and asks after a while
+//     stay leaves    begins, makes a process and ends, a while before that one asks
+//     stay runs      runs short programs, asks, makes a process and ends, a while before that one asks
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -46,6 +47,14 @@ static void begins(void)
 	wait(NULL);
 }
 
+static void leaves(void)
+{
+	if (!fork()) {
+		usleep(A_WHILE);
+		say("left");
+	}
+}
+
 static void runs(void)
 {
 	char *arguments[] = {"true", NULL}, line[256];
@@ -83,6 +92,8 @@ int main(int argc, char **argv)
 			dlopen(more[index], RTLD_NOW);
 	else if (!strcmp(argv[1], "begins"))
 		begins();
+	else if (!strcmp(argv[1], "leaves"))
+		leaves();
 	else
 		runs();
 	return 0;

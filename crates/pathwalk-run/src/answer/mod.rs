@@ -33,6 +33,7 @@ pub(crate) mod mounts;
 pub(crate) mod layout;
 
 use crate::{
+    cpu,
     engine::{Base, Caller, Descriptor, Engine, Reply},
     sys::{process, seccomp::Listener},
 };
@@ -68,6 +69,7 @@ fn done(result: Result<()>) -> Result<Reply> {
 ///
 /// - `EAGAIN`: no thread can be made.
 fn later(answer: impl FnOnce() + Send + 'static) -> Result<Reply> {
+    cpu::is_to_make_a_thread();
     match std::thread::Builder::new().spawn(answer) {
         Ok(_) => Ok(Reply::Later),
         Err(_) => Err(Errno::EAGAIN),
@@ -101,6 +103,7 @@ fn as_long_as_it_waits<T: Send>(
                 }
             }
         };
+        cpu::is_to_make_a_thread();
         let spawned = std::thread::Builder::new().spawn_scoped(scope, does);
         let working = spawned.map_err(|_| Errno::EAGAIN)?;
         let mut fds = vec![PollFd::new(&done, PollFlags::empty())];

@@ -21,6 +21,7 @@ use super::{
     laid::OwnKey,
     list::{Entry, LISTED, is_unnoted, list},
 };
+use crate::cpu;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pathwalk::{
     At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Result, Stat, Task,
@@ -567,6 +568,7 @@ pub(super) fn believed(
 
 /// Where one processor is all that there is, nobody goes ahead.
 fn hire(task: &Task) -> Option<Arc<Shared>> {
+    cpu::is_to_make_a_thread();
     available_parallelism().ok().filter(|many| many.get() > 1)?;
     if getrlimit(Resource::Nofile).current.is_some_and(|limit| limit < ROOM) {
         return None;

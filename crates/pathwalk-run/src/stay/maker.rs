@@ -7,10 +7,11 @@
 //! When a program is run the one before must have ended, soon after it was run, and be of the same process, which has one thread, no other
 //! child, and waits: who is made by vfork(2) has its memory. The program has one CPU of it, and stays for as long as one that begins.
 
-use super::{MOMENT, startup::threads_of};
+use super::{MOMENT, made};
 use crate::{
     cpu::Kept,
     engine::Engine,
+    inside::Inside,
     kin,
     sys::{
         process::{self, Shares},
@@ -45,6 +46,16 @@ impl Maker {
         self.last.is_none_or(|(_, since)| since.elapsed() >= MOMENT)
     }
 
+    /// Whether the program that was run last has ended, and soon.
+    fn has_ended(&self) -> bool {
+        self.last.is_some_and(|(program, _)| !self.is_over() && !process::is_first(program))
+    }
+
+    /// Whether a thread is about to run a program, for which its maker waits.
+    fn is_next(&self, tid: u32) -> bool {
+        self.maker.is_some_and(|maker| maker != tid && waits_for(maker, tid))
+    }
+
     /// Whether a call is made by who stays, by the program that was run last, or by who is about to run the next.
     fn is_known(&self, tid: u32) -> bool {
         let is_last = self.last.is_some_and(|(program, _)| program == tid);
@@ -60,26 +71,38 @@ fn waits_for(maker: u32, tid: u32) -> bool {
 impl Engine {
     /// Keeps a thread here that is about to run a program, and who made it, if that one runs one after the other.
     pub(super) fn stays_with_maker(&mut self, tid: u32) -> Option<Kept> {
-        let is_soon = !self.stays.maker.is_over();
-        let before = self.stays.maker.last.replace((tid, Instant::now()));
-        let was_last = before.filter(|(program, _)| is_soon && !process::is_first(*program));
-        let maker = self.stays.maker.maker.filter(|&maker| maker != tid && waits_for(maker, tid));
-        let (Some(_), Some(maker)) = (was_last, maker) else {
+        let made = self.made_by_who_stays(tid);
+        if made.is_none() {
             self.no_maker_stays();
-            self.stays.maker.maker = was_last.and_then(|_| maker_of(tid));
-            return Kept::here(tid);
-        };
-        if let Some(stays) = &self.stays.maker.stays
-            && stays.maker.is_here()
-        {
-            return stays.maker.made(tid);
+            self.may_stay(tid);
         }
-        self.no_maker_stays();
-        let has_no_other = || kin::children(maker, maker).is_ok_and(|all| all == [tid]);
-        self.stays.maker.stays = self.made_last().filter(|_| has_no_other()).and_then(|after| {
-            Some(Stays { maker: Kept::here(maker)?, _supervisor: Kept::supervisor(), after })
+        self.stays.maker.last = Some((tid, Instant::now()));
+        made.or_else(|| Kept::here(tid))
+    }
+
+    /// The thread, as it is kept since it was made by who stays.
+    fn made_by_who_stays(&self, tid: u32) -> Option<Kept> {
+        let maker = &self.stays.maker;
+        let stays = maker.stays.as_ref().filter(|stays| stays.maker.is_here())?;
+        (maker.is_next(tid) && maker.has_ended()).then(|| stays.maker.made(tid)).flatten()
+    }
+
+    /// Who made a thread stays, if he ran another program before that, and a shorter one.
+    fn may_stay(&mut self, tid: u32) {
+        let maker = &mut self.stays.maker;
+        if !maker.has_ended() {
+            maker.maker = None;
+            return;
+        }
+        let Some(made_it) = maker.maker.filter(|_| maker.is_next(tid)) else {
+            maker.maker = maker_of(tid);
+            return;
+        };
+        let has_no_other = || kin::children(made_it, made_it).is_ok_and(|all| all == [tid]);
+        let after = self.inside.as_ref().and_then(Inside::made_last).filter(|_| has_no_other());
+        maker.stays = after.and_then(|after| {
+            Some(Stays { maker: Kept::here(made_it)?, _supervisor: Kept::supervisor(), after })
         });
-        Kept::here(tid)
     }
 
     pub(super) fn hears_maker(&mut self, call: &Notification) {
@@ -95,29 +118,13 @@ impl Engine {
         let (Some(stays), Some(maker)) = (stays.take(), *maker) else { return };
         let Stays { maker: kept, after, .. } = stays;
         let begins = last.map(|(program, _)| program);
-        let cpus = kept.ends();
-        // Those whom it made are somebody else's where it has ended.
-        let made = match kin::children(maker, maker) {
-            Ok(made) if process::is_first(maker) => made,
-            _ => kin::descendants().unwrap_or_default(),
-        };
-        let is_new = |tid: &u32| u64::from(*tid) > after && Some(*tid) != begins;
-        let below = |tid| kin::below(tid).unwrap_or_default().into_iter().chain([tid]);
-        let made = made.into_iter().filter(is_new).flat_map(below).flat_map(threads_of);
-        let threads = threads_of(maker).into_iter().filter(|&tid| tid != maker);
-        made.chain(threads).for_each(|tid| {
-            cpus.let_go(tid);
-        });
-    }
-
-    /// The number of the process or thread that was made last.
-    fn made_last(&self) -> Option<u64> {
-        self.inside.as_ref()?.made_last()
+        made::let_go(&kept.ends(), maker, after, begins);
     }
 }
 
 /// The process that runs a program and waits for that, if it has one thread.
 fn maker_of(tid: u32) -> Option<u32> {
     let maker = kin::facts(tid).ok()??.parent;
-    (waits_for(maker, tid) && threads_of(maker) == [maker]).then_some(maker)
+    let has_one = || kin::threads_of(maker).is_ok_and(|all| all == [maker]);
+    (waits_for(maker, tid) && has_one()).then_some(maker)
 }

@@ -21,6 +21,8 @@ mod maker;
 
 mod startup;
 
+mod made;
+
 use crate::{
     cpu::Kept,
     engine::Engine,

@@ -2,12 +2,9 @@
 //!
 //! Who makes fewer, as he finds less to load, is let go by another call, or after a moment. He may have made somebody meanwhile.
 
-use super::MOMENT;
-use crate::{cpu::Kept, engine::Engine, inside::Inside, kin, sys::seccomp::Notification};
+use super::{MOMENT, made};
+use crate::{cpu::Kept, engine::Engine, inside::Inside, sys::seccomp::Notification};
 use std::{ops::Range, time::Instant};
-
-/// So often it is looked whether somebody was made meanwhile.
-const MOST_LOOKS: usize = 8;
 
 /// A program that begins.
 pub(super) struct Startup {
@@ -100,18 +97,6 @@ impl Engine {
         if self.inside.as_mut().is_some_and(|inside| inside.was_last(process)) {
             return;
         }
-        // Who is made while it is looked may have its CPU of another one who was.
-        for _ in 0..MOST_LOOKS {
-            let below = kin::below(process).unwrap_or_default();
-            let threads = [process].into_iter().chain(below).flat_map(threads_of);
-            let made = threads.filter(|&tid| u64::from(tid) > after);
-            if made.filter(|&tid| cpus.let_go(tid)).count() == 0 {
-                break;
-            }
-        }
+        made::let_go(&cpus, process, after, None);
     }
-}
-
-pub(super) fn threads_of(process: u32) -> Vec<u32> {
-    kin::threads_of(process).unwrap_or_default()
 }
