@@ -30,6 +30,9 @@ pub(crate) struct Crew {
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
     disturbed: Vec<bool>,
+    /// Who makes the same calls where nobody disturbs, and what a round of them took after the last sample.
+    twin: Option<Box<Crew>>,
+    twin_ns_per_round: Option<f64>,
     meeting: Arc<Meeting>,
     loading: Loading,
 }
@@ -51,6 +54,8 @@ impl Crew {
             members: Vec::with_capacity(threads + more),
             disturber: None,
             disturbed,
+            twin: None,
+            twin_ns_per_round: None,
             meeting: Arc::default(),
             loading: Loading { time: Duration::ZERO, bytes: None },
         };
@@ -87,6 +92,17 @@ impl Crew {
             crew.disturber = crew.members.pop();
         }
         Ok(crew)
+    }
+
+    /// The same beside a twin, if anybody ever disturbs.
+    pub(crate) fn with_twin(
+        mut self,
+        start: impl FnOnce() -> Result<Crew, Error>,
+    ) -> Result<Crew, Error> {
+        if self.disturbed.contains(&true) {
+            self.twin = Some(Box::new(start()?));
+        }
+        Ok(self)
     }
 
     /// Does something while the disturber is at work, if the case has one.
@@ -137,7 +153,19 @@ impl Subject for Crew {
     }
 
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
-        self.beside_disturbance(case, |crew| crew.sample_once(case, threads, rounds))
+        self.beside_disturbance(case, |crew| {
+            let time = crew.sample_once(case, threads, rounds)?;
+            if let Some(twin) = &mut crew.twin {
+                let some = (rounds / TWIN).max(1);
+                let time = twin.sample_once(case, threads, some)?;
+                crew.twin_ns_per_round = Some(time.as_nanos() as f64 / some as f64);
+            }
+            Ok(time)
+        })
+    }
+
+    fn twin_ns_per_round(&self) -> Option<f64> {
+        self.twin_ns_per_round
     }
 
     fn leaves_work(&self) -> bool {
@@ -252,6 +280,8 @@ enum Order {
     Watch(Sender<Option<(u64, u64)>>),
 }
 
+/// A twin makes so many times fewer calls.
+const TWIN: u64 = 4;
 /// How many walks are looked at.
 const WATCHED: u64 = 20_000;
 

@@ -26,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) spread: Option<f64>,
     /// How many turns the median is of.
     pub(crate) samples: usize,
+    /// The same of a twin that shares nothing with who disturbs.
+    pub(crate) twin_ns_per_op: Option<f64>,
     pub(crate) ratio_to_kernel: Option<f64>,
     pub(crate) mismatches: usize,
 }
@@ -49,6 +51,7 @@ impl Row {
                 ns_per_op: summary.map(|summary| summary.median),
                 spread: summary.map(|summary| summary.spread),
                 samples: cell.ns_per_op.len(),
+                twin_ns_per_op: Summary::of(&cell.twin_ns_per_op).map(|summary| summary.median),
                 ratio_to_kernel: None,
                 mismatches: 0,
             });
@@ -76,6 +79,7 @@ impl Row {
             ns_per_op: None,
             spread: None,
             samples: 0,
+            twin_ns_per_op: None,
             ratio_to_kernel: None,
             mismatches,
         });
@@ -153,6 +157,25 @@ impl Figures<'_> {
     /// How many times the time of one case is that of another.
     pub(crate) fn beside(&self, case: &str, quiet: &str, subject: &str) -> Option<Figure> {
         Some(self.ns(case, subject, 1)?.over(self.ns(quiet, subject, 1)?))
+    }
+
+    /// Says whether a case takes at most so many times what another one takes in which nobody disturbs. Where two processors are one core's, who
+    /// shares nothing with the other is slowed down as well: by that nothing can be told then.
+    pub(crate) fn undisturbed(&self, subject: &str, cases: [&str; 2], most: f64) -> Option<String> {
+        let [case, quiet] = cases;
+        let what = format!("{subject}, {case} over quiet");
+        let ratio = self.beside(case, quiet, subject);
+        let twin = |case| {
+            let mut rows = self.rows.iter();
+            rows.find(|row| row.case == case && row.subject == subject)?.twin_ns_per_op
+        };
+        match twin(case).zip(twin(quiet)).map(|(beside, alone)| beside / alone) {
+            Some(slow) if slow > most && ratio?.value > most => Some(format!(
+                "{what}: {:.2}; target at most {most}: not told apart from it: a twin that shares nothing with who disturbs took {slow:.2} times as long, too.",
+                ratio?
+            )),
+            _ => at_most(&what, ratio, most),
+        }
     }
 
     /// What it took a subject to make the files.

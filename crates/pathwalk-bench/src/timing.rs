@@ -57,6 +57,8 @@ pub(crate) struct Cell {
     pub(crate) threads: usize,
     /// For each sample the time over all operations of all threads.
     pub(crate) ns_per_op: Vec<f64>,
+    /// Beside each, the same of a twin that shares nothing with who disturbs, where there is one.
+    pub(crate) twin_ns_per_op: Vec<f64>,
     rounds: u64,
 }
 
@@ -76,8 +78,16 @@ pub(crate) fn time(
                 let turn = (at, threads);
                 let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
                 pass_time += time;
-                let ns_per_op = Vec::new();
-                cells.push(Cell { case: at, subject: index, threads, ns_per_op, rounds });
+                let (ns_per_op, twin_ns_per_op) = (Vec::new(), Vec::new());
+                let case = at;
+                cells.push(Cell {
+                    case,
+                    subject: index,
+                    threads,
+                    ns_per_op,
+                    twin_ns_per_op,
+                    rounds,
+                });
             }
         }
     }
@@ -97,6 +107,8 @@ pub(crate) fn time(
             let time = subject.sample(cell.case, cell.threads, cell.rounds)?;
             let ops = cell.rounds as f64 * cases[cell.case].ops as f64 * cell.threads as f64;
             cell.ns_per_op.push(time.as_nanos() as f64 / ops);
+            let per_round = cases[cell.case].ops as f64;
+            cell.twin_ns_per_op.extend(subject.twin_ns_per_round().map(|ns| ns / per_round));
             bar.inc(1);
         }
     }

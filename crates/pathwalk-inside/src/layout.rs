@@ -61,10 +61,16 @@ pub const fn take_by(number: u32, nr: u32, cloexec: bool) -> i64 {
     ((TAKE | cloexec | open) << 32 | number as u64).cast_signed()
 }
 
-/// By what the descriptor is found that a thread was given for what it asked for, in the place of the message of this number: a handler that
-/// interrupted it before it received that has a filter set by which it may receive nothing.
-pub const fn given(number: u32) -> Key<'static> {
-    Key { nr: OPEN, args: [number as u64, MARK], base: [0; 2], text: b"" }
+/// Where a process has what its threads were given for what they asked for, by the number of the message: a handler that interrupted one before it
+/// received that has set a filter, by which it may receive nothing. Each has two words, the result and the number; it is the process's own, as what
+/// comes of it by fork has the descriptors, too, and nobody else has.
+pub const GIVEN: u64 = BASE + IMAGE_BYTES as u64 - (GIVEN_MOST * 16) as u64;
+/// So many there are.
+pub const GIVEN_MOST: usize = 64;
+
+/// In the place of a number where something was given.
+pub const fn given(number: u32) -> u64 {
+    MESSAGE | number as u64
 }
 
 /// Who takes a descriptor that lies ready, in the place of a second argument of the call that opens it: the thread that has the socket of

@@ -14,13 +14,12 @@ pub(crate) struct Kept {
     cpus: Cpus,
 }
 
-/// The supervisor's, when it was kept last.
-static SUPERVISOR: Mutex<Option<Cpus>> = Mutex::new(None);
+/// The supervisor's thread, while it is kept.
+static SUPERVISOR: Mutex<Option<(Pid, Cpus)>> = Mutex::new(None);
 
 /// This thread is about to make another one, or asks how many CPUs there are: if it is kept it is not from here on, lest the other one be.
 pub(crate) fn is_to_make_a_thread() {
-    let kept = SUPERVISOR.lock().take();
-    if let Some(cpus) = kept {
+    if let Some((_, cpus)) = SUPERVISOR.lock().take_if(|(thread, _)| *thread == gettid()) {
         cpus.let_thread_go(gettid());
     }
 }
@@ -54,7 +53,7 @@ impl Kept {
     /// The same of the thread that asks.
     pub(crate) fn supervisor() -> Option<Self> {
         let kept = Self::thread_here(gettid())?;
-        *SUPERVISOR.lock() = Some(kept.cpus);
+        *SUPERVISOR.lock() = Some((kept.thread, kept.cpus));
         Some(kept)
     }
 
@@ -81,8 +80,8 @@ impl Kept {
         cpu < CpuSet::MAX_CPU && self.cpus.here.is_set(cpu)
     }
 
-    /// Lets it go; where those may run who had their CPU of it.
-    pub(crate) fn ends(self) -> Cpus {
+    /// Where those may run who have their CPU of it, while it is kept and when it is not.
+    pub(crate) fn cpus(&self) -> Cpus {
         self.cpus
     }
 
@@ -96,6 +95,7 @@ impl Drop for Kept {
     /// Lets it run where it might before, unless somebody said otherwise meanwhile.
     fn drop(&mut self) {
         self.cpus.let_thread_go(self.thread);
+        SUPERVISOR.lock().take_if(|(thread, _)| *thread == self.thread);
     }
 }
 

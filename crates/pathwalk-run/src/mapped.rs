@@ -66,11 +66,11 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The code in which a process begins, of which no instruction ran yet, if it runs this: that file, and it begins in this interpreter,
-    /// at this address.
+    /// The interpreter's code in which a process begins, of which no instruction ran yet, if it runs this: that file, and it begins in this
+    /// interpreter, at this address; empty where there is none.
     ///
-    /// The kernel puts nothing into its memory but the file and its interpreter, and lets it begin in the latter. So where another file is there
-    /// too, that one is run; of a single one it is asked.
+    /// The kernel puts nothing into its memory but the file and its interpreter. So where both are there that is what it runs, or the other way
+    /// round, if the interpreter begins in the file; nobody of the program may change either. Of a single one it is asked.
     pub(crate) fn is_run_by(self, process: u32, at: u64) -> Option<Range<u64>> {
         let Self { program, interpreter } = self;
         let maps = File::open(format!("/proc/{process}/maps")).ok()?;
@@ -87,7 +87,8 @@ impl Image {
         };
         let is_it =
             begins_in == interpreter && (has_another() || of_thread(process, "exe") == Ok(program));
-        is_it.then_some(code)
+        // What has none begins in its own.
+        is_it.then(|| if self.interpreter.is_some() { code } else { 0..0 })
     }
 }
 

@@ -209,6 +209,8 @@ static int who_is_interrupted(void)
 	return 0;
 }
 
+static int forks_first;
+
 static void sets_for_opening(int signal)
 {
 	struct sock_filter traps[] = {
@@ -219,6 +221,11 @@ static void sets_for_opening(int signal)
 	};
 	struct sock_fprog filter = {4, traps};
 	(void)signal;
+	/* Who comes of it has what is open, and no other number for it. */
+	if (forks_first && fork() == 0) {
+		is_child = done = 1;
+		return;
+	}
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
 }
@@ -243,16 +250,23 @@ static int who_opens(void)
 			struct sigaction traps = {.sa_sigaction = is_trapped, .sa_flags = SA_SIGINFO | SA_NODEFER};
 			sigaction(SIGALRM, &sets, NULL);
 			sigaction(SIGSYS, &traps, NULL);
+			forks_first = turn % 2;
 			ualarm(3000 + turn * 37 % 2000, 0);
 			for (int number = 0; !done; number = (number + 1) % FILES) {
 				fd = open(path[number], O_RDONLY);
-				if (!done)
-					close(fd);
+				if (done)
+					break;
+				close(fd);
+				fd = -1;
 			}
-			_exit(fd < 0);
+			char byte;
+			if (is_child && fd >= 0 && read(fd, &byte, 1) != 1)
+				printf("nothing is open by %d\n", fd), fflush(stdout);
+			_exit(0);
 		}
 		waitpid(child, &status, 0);
-		others += status != 0;
+		/* Of two that were about to take one, one asks again. */
+		others += status != 0 && turn % 2 == 0;
 	}
 	printf("%d\n", others);
 	return 0;

@@ -3,6 +3,7 @@
 //     stay loads     begins, and loads more than it needs
 //     stay begins    begins, makes a thread and a process at once, and asks after a while
 //     stay leaves    begins, makes a process and ends, a while before that one asks
+//     stay daemon    begins, and makes a process that makes one and ends
 //     stay runs      runs short programs, asks, makes a process and ends, a while before that one asks
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -55,6 +56,19 @@ static void leaves(void)
 	}
 }
 
+/* Whose parent is neither the program nor who it came of. */
+static void daemon_(const char *who)
+{
+	if (!fork()) {
+		if (!fork()) {
+			usleep(A_WHILE);
+			say(who);
+		}
+		_exit(0);
+	}
+	wait(NULL);
+}
+
 static void runs(void)
 {
 	char *arguments[] = {"true", NULL}, line[256];
@@ -76,6 +90,7 @@ static void runs(void)
 		}
 		wait(NULL);
 	}
+	daemon_("daemon of who runs");
 	if (!fork()) {
 		usleep(A_WHILE);
 		say("orphan");
@@ -94,6 +109,8 @@ int main(int argc, char **argv)
 		begins();
 	else if (!strcmp(argv[1], "leaves"))
 		leaves();
+	else if (!strcmp(argv[1], "daemon"))
+		daemon_("daemon"), usleep(2 * A_WHILE);
 	else
 		runs();
 	return 0;

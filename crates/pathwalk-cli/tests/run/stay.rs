@@ -41,7 +41,7 @@ fn same(script: &str) {
 #[test]
 fn who_is_made_by_a_program_that_begins_runs_where_it_might() {
     same(
-        "for i in 1 2 3 4 5 6; do stay loads; done; for i in 1 2 3 4 5 6 7 8 9 10; do stay begins; stay leaves; done; sleep 0.1",
+        "for i in 1 2 3 4 5 6; do stay loads; done; for i in 1 2 3 4 5 6 7 8 9 10; do stay begins; stay leaves; stay daemon; done; sleep 0.1",
     );
 }
 

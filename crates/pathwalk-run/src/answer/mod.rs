@@ -103,7 +103,6 @@ fn as_long_as_it_waits<T: Send>(
                 }
             }
         };
-        cpu::is_to_make_a_thread();
         let spawned = std::thread::Builder::new().spawn_scoped(scope, does);
         let working = spawned.map_err(|_| Errno::EAGAIN)?;
         let mut fds = vec![PollFd::new(&done, PollFlags::empty())];

@@ -37,7 +37,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{OpenFlags, abi::AT_FDCWD};
-use pathwalk_inside::{Answer, MARK, OPEN, OPENAT, Table, given, take_by};
+use pathwalk_inside::{GIVEN, GIVEN_MOST, MARK, OPEN, OPENAT, Table, given, take_by};
 use std::{
     collections::{HashMap, HashSet},
     os::fd::{AsFd, BorrowedFd},
@@ -125,21 +125,27 @@ impl Hands {
         }
     }
 
-    /// Gives these threads, whose process may receive nothing any more, what they asked for, by a call that one of them waits in.
+    /// Gives these threads, whose process may receive nothing any more, what they asked for, by a call that one of them waits in. Says what is
+    /// to be written into its memory, and where.
     pub(super) fn give(
         &mut self,
         table: &mut Table,
         (listener, id): (&Listener, u64),
         which: impl Fn(u32) -> bool,
-    ) {
+    ) -> Vec<(u64, [u8; 16])> {
         let mut sockets = self.sockets.0.lock();
         let asked = sockets.iter_mut().filter(|(tid, _)| which(**tid));
         let asked: Vec<_> = asked.filter_map(|(_, socket)| socket.take_asked_for(table)).collect();
-        for Asked { fd, number, cloexec } in asked {
+        let places = asked.into_iter().zip(0_u64..GIVEN_MOST as u64);
+        let words = places.map(|(Asked { fd, number, cloexec }, index)| {
             let got = listener.add_fd(id, fd.as_fd(), cloexec == Cloexec::Yes, false);
             let result = got.unwrap_or_else(|errno| -i64::from(errno.raw()));
-            table.put(&given(number), &Answer { result, written: b"", parts: &[] });
-        }
+            let words = [result.cast_unsigned(), given(number)].map(u64::to_ne_bytes);
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(words.as_flattened());
+            (GIVEN + 16 * index, bytes)
+        });
+        words.collect()
     }
 
     /// Takes back what lies there, of all threads.

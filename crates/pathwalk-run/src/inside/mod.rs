@@ -562,7 +562,12 @@ impl Engine {
         let put_off = put_off(tid, all);
         // Who takes a descriptor just now is done with it, or was interrupted by a handler that it waits for.
         let is_one_of_it = |other| other == tid || procfs::are_one_process(tid, other);
-        inside.hands.give(&mut inside.table, (&self.listener, caller.id), is_one_of_it);
+        let given = inside.hands.give(&mut inside.table, (&self.listener, caller.id), is_one_of_it);
+        let pieces: Vec<(u64, &[u8])> = given.iter().map(|(at, words)| (*at, &words[..])).collect();
+        // Who has no image any more finds nothing there, and makes its call again.
+        if !pieces.is_empty() {
+            let _ = memory::write_code(tid, &pieces);
+        }
         inside.hands.forget(&mut inside.table, is_one_of_it);
         put_off
     }

@@ -286,12 +286,12 @@ impl Socket {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         recvmsg(&theirs, &mut [IoSliceMut::new(&mut message)], &mut control, flags).ok()?;
+        self.lie.pop_front();
         let is_it = u64::from_ne_bytes(message) == MESSAGE | u64::from(number);
         let fd = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut all) => all.next(),
             _ => None,
         })?;
-        self.lie.pop_front();
         is_it.then_some(Asked { fd, number, cloexec })
     }
 

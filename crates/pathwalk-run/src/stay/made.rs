@@ -1,25 +1,109 @@
-//! Who was made meanwhile by who stays: it has his one CPU of him.
+//! Who was made meanwhile by who stayed: it has his one CPU of him.
+//!
+//! A process is seen when it is whole: that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is
+//! looked again, some times.
 
+use super::MOMENT;
 use crate::{cpu::Cpus, kin};
+use pathwalk::{Errno, Result};
+use std::{
+    collections::HashSet,
+    process::id,
+    time::{Duration, Instant},
+};
 
-/// So often it is looked whether somebody was made meanwhile.
+/// So often it is looked at once whether somebody was made meanwhile.
 const MOST_LOOKS: usize = 8;
+/// When it is looked, in moments since nobody stays any more.
+const LOOKS: [u32; 3] = [1, 8, 64];
 
-/// Lets all go whom a process made, or one of these, after the one of this number; but for one process.
-///
-/// Those whom it made are somebody else's where it has ended. And who is made while it is looked may have one CPU of another one.
-pub(super) fn let_go(cpus: &Cpus, process: u32, after: u64, but: Option<u32>) {
-    for _ in 0..MOST_LOOKS {
-        let mut processes = kin::below(process).unwrap_or_default();
-        if kin::is_ending(process) {
-            processes.extend(kin::descendants().unwrap_or_default());
+/// Who stayed, and may have made somebody meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct Made {
+    pub(super) cpus: Cpus,
+    pub(super) process: u32,
+    /// The number of the process that was made last before.
+    after: u64,
+    since: Instant,
+    /// So often it was looked.
+    looks: usize,
+}
+
+impl Made {
+    pub(super) fn new(cpus: Cpus, process: u32, after: u64) -> Self {
+        Self { cpus, process, after, since: Instant::now(), looks: 0 }
+    }
+
+    /// How long it is until it is to be looked; none where that is over.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        let look = MOMENT * *LOOKS.get(self.looks)?;
+        Some(look.saturating_sub(self.since.elapsed()))
+    }
+
+    /// Looks, if it is time; whether it is over.
+    pub(super) fn is_over(&mut self, made_last: impl Fn() -> Option<u64>) -> bool {
+        // What cannot be looked at now is looked at later.
+        let is_time = self.wait().is_some_and(|wait| wait.is_zero());
+        if is_time && self.let_go(made_last).is_ok() {
+            self.looks += 1;
         }
-        processes.push(process);
-        let others = processes.into_iter().filter(|process| Some(*process) != but);
-        let threads = others.flat_map(|process| kin::threads_of(process).unwrap_or_default());
-        let made = threads.filter(|&tid| u64::from(tid) > after);
-        if made.filter(|&tid| cpus.let_go(tid)).count() == 0 {
-            break;
+        self.looks == LOOKS.len()
+    }
+
+    /// Whether a thread of this number was made since then, where this one was made last. Numbers come again.
+    fn is_new(&self, tid: u32, last: u64) -> bool {
+        let tid = u64::from(tid);
+        let (above, below) = (tid > self.after, tid <= last);
+        if self.after <= last { above && below } else { above || below }
+    }
+
+    /// Lets all go; who is made while it is looked may have one CPU of another one. Who made them may have ended: then they are this process's
+    /// children. `made_last` tells who was made last.
+    ///
+    /// # Errors
+    ///
+    /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
+    pub(super) fn let_go(&self, made_last: impl Fn() -> Option<u64>) -> Result<()> {
+        let (mut seen, now) = (HashSet::new(), || made_last().ok_or(Errno::EMFILE));
+        for _ in 0..MOST_LOOKS {
+            let mut processes = vec![self.process];
+            processes.extend(kin::below(self.process)?);
+            let orphans = kin::children(id(), id())?;
+            let last = now()?;
+            for orphan in orphans.into_iter().filter(|&tid| self.is_new(tid, last)) {
+                processes.push(orphan);
+                processes.extend(kin::below(orphan)?);
+            }
+            let mut threads = Vec::new();
+            for process in processes {
+                threads.extend(kin::threads_of(process)?);
+            }
+            let last = now()?;
+            threads.retain(|&tid| self.is_new(tid, last) && seen.insert(tid));
+            if threads.is_empty() {
+                break;
+            }
+            for tid in threads {
+                self.cpus.let_go(tid);
+            }
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Kept;
+
+    #[test]
+    fn numbers_come_again() {
+        let Some(kept) = Kept::here(id()) else { return };
+        let new = |after, last, numbers: [u32; 3]| {
+            let made = Made::new(kept.cpus(), 1, after);
+            numbers.map(|tid| made.is_new(tid, last))
+        };
+        assert_eq!(new(10, 20, [10, 11, 21]), [false, true, false]);
+        assert_eq!(new(32760, 305, [32761, 300, 306]), [true, true, false]);
     }
 }

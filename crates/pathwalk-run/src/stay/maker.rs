@@ -7,7 +7,7 @@
 //! When a program is run the one before must have ended, soon after it was run, and be of the same process, which has one thread, no other
 //! child, and waits: who is made by vfork(2) has its memory. The program has one CPU of it, and stays for as long as one that begins.
 
-use super::{MOMENT, made};
+use super::MOMENT;
 use crate::{
     cpu::Kept,
     engine::Engine,
@@ -98,7 +98,9 @@ impl Engine {
             maker.maker = maker_of(tid);
             return;
         };
-        let has_no_other = || kin::children(made_it, made_it).is_ok_and(|all| all == [tid]);
+        let has_no_other = || {
+            kin::children(made_it, made_it).is_ok_and(|all| all == [tid]) && has_one_thread(made_it)
+        };
         let after = self.inside.as_ref().and_then(Inside::made_last).filter(|_| has_no_other());
         maker.stays = after.and_then(|after| {
             Some(Stays { maker: Kept::here(made_it)?, _supervisor: Kept::supervisor(), after })
@@ -114,17 +116,21 @@ impl Engine {
 
     /// Nobody stays any more who runs programs.
     pub(super) fn no_maker_stays(&mut self) {
-        let Maker { last, maker, stays } = &mut self.stays.maker;
+        let Maker { maker, stays, .. } = &mut self.stays.maker;
         let (Some(stays), Some(maker)) = (stays.take(), *maker) else { return };
-        let Stays { maker: kept, after, .. } = stays;
-        let begins = last.map(|(program, _)| program);
-        made::let_go(&kept.ends(), maker, after, begins);
+        let cpus = stays.maker.cpus();
+        let after = stays.after;
+        drop(stays);
+        self.lets_go_of_made(cpus, maker, after);
     }
 }
 
 /// The process that runs a program and waits for that, if it has one thread.
 fn maker_of(tid: u32) -> Option<u32> {
     let maker = kin::facts(tid).ok()??.parent;
-    let has_one = || kin::threads_of(maker).is_ok_and(|all| all == [maker]);
-    (waits_for(maker, tid) && has_one()).then_some(maker)
+    (waits_for(maker, tid) && has_one_thread(maker)).then_some(maker)
+}
+
+fn has_one_thread(process: u32) -> bool {
+    kin::threads_of(process).is_ok_and(|all| all == [process])
 }

@@ -12,10 +12,11 @@
 //! Rules:
 //!
 //! 1. Only while nobody else calls: where several run, each CPU has something to do.
-//! 2. They see nothing of it. What runs of a program meanwhile is its interpreter's code; and before somebody is told about the CPUs of
-//!    anybody, says on which one may run, or opens a file of `/proc`, nobody stays any more.
+//! 2. They see nothing of it: before somebody is told about the CPUs of anybody, says on which one may run or how, or opens a file of
+//!    `/proc`, nobody stays any more.
 //! 3. Nobody stays for longer than a moment after the last program was run.
-//! 4. Who is made meanwhile by who stays has its one CPU of it. So who was made meanwhile is let go, too.
+//! 4. Who is made meanwhile by who stays has its one CPU of it: mostly nobody, as what runs of a program is its interpreter's code, unless it
+//!    makes fewer calls than before. Who was made meanwhile is let go soon after, whoever is his parent by then.
 
 mod maker;
 
@@ -24,10 +25,12 @@ mod startup;
 mod made;
 
 use crate::{
-    cpu::Kept,
+    cpu::{Cpus, Kept},
     engine::Engine,
-    sys::{answer, seccomp::Notification},
+    inside::Inside,
+    sys::{answer, process, seccomp::Notification},
 };
+use made::Made;
 use maker::Maker;
 use pathwalk::Result;
 use rustix::{
@@ -51,6 +54,8 @@ const MOMENT: Duration = Duration::from_millis(2);
 pub(crate) struct Stays {
     startup: Option<Startup>,
     maker: Maker,
+    /// Who was made meanwhile is let go as soon as it can be looked.
+    made: Vec<Made>,
     alarm: Option<Alarm>,
 }
 
@@ -64,7 +69,8 @@ impl Stays {
 
     /// Whether somebody stays.
     pub(crate) fn some(&self) -> bool {
-        self.maker.stays() || self.startup.as_ref().is_some_and(Startup::stays)
+        let begins = self.startup.as_ref().is_some_and(Startup::stays);
+        begins || self.maker.stays() || !self.made.is_empty()
     }
 
     /// Whether this thread does, as a program that begins.
@@ -76,7 +82,10 @@ impl Stays {
     pub(crate) fn alarm(&mut self) -> Option<BorrowedFd<'_>> {
         let some = self.some();
         let alarm = self.alarm.as_mut().filter(|_| some)?;
-        alarm.set();
+        let stays = self.maker.stays() || self.startup.as_ref().is_some_and(Startup::stays);
+        let made = self.made.iter().filter_map(Made::wait);
+        let wait = stays.then_some(MOMENT).into_iter().chain(made).min();
+        alarm.set(wait.unwrap_or(MOMENT));
         Some(alarm.fd.as_fd())
     }
 }
@@ -85,11 +94,12 @@ impl Engine {
     /// Keeps a thread here that is about to run what was run by this path before; and who else is to stay.
     pub(crate) fn stays_to_run(&mut self, tid: u32, path: &[u8]) -> Option<Kept> {
         self.nobody_begins();
-        if self.stays.alarm.is_none() {
+        // A real-time one would not let the supervisor run, which is to let it go.
+        if self.stays.alarm.is_none() || self.inside.is_none() || !process::shares_its_time(tid) {
             return Kept::here(tid);
         }
         let kept = self.stays_with_maker(tid);
-        self.is_to_begin(tid, path);
+        self.is_to_begin(tid, path, kept.is_some());
         kept
     }
 
@@ -101,7 +111,7 @@ impl Engine {
 
     /// A moment is over.
     pub(crate) fn moment_is_over(&mut self) {
-        let Stays { startup, maker, alarm } = &mut self.stays;
+        let Stays { startup, maker, alarm, .. } = &mut self.stays;
         alarm.iter_mut().for_each(Alarm::rang);
         let startup = startup.as_ref().is_some_and(Startup::is_over);
         let maker = maker.is_over();
@@ -111,12 +121,26 @@ impl Engine {
         if maker {
             self.no_maker_stays();
         }
+        let Self { stays, inside, .. } = self;
+        let made_last = || inside.as_ref().and_then(Inside::made_last);
+        stays.made.retain_mut(|made| !made.is_over(made_last));
     }
 
     /// Who stays does no more.
     pub(crate) fn nobody_stays(&mut self) {
         self.nobody_begins();
         self.no_maker_stays();
+        let Self { stays, inside, .. } = self;
+        // Where it cannot be looked it is looked later.
+        let made_last = || inside.as_ref().and_then(Inside::made_last);
+        for made in &stays.made {
+            let _ = made.let_go(made_last);
+        }
+    }
+
+    /// Lets those go whom a process made after this one, which was the last.
+    fn lets_go_of_made(&mut self, cpus: Cpus, process: u32, after: u64) {
+        self.stays.made.push(Made::new(cpus, process, after));
     }
 }
 
@@ -133,13 +157,14 @@ impl Alarm {
         Ok(Self { fd, is_set: false })
     }
 
-    fn set(&mut self) {
+    fn set(&mut self, wait: Duration) {
         if self.is_set {
             return;
         }
         let once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let moment = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
-        let time = Itimerspec { it_interval: once, it_value: moment };
+        // Nothing would be none.
+        let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().max(1).into() };
+        let time = Itimerspec { it_interval: once, it_value: wait };
         self.is_set = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time).is_ok();
     }
 

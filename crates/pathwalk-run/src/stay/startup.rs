@@ -2,7 +2,7 @@
 //!
 //! Who makes fewer, as he finds less to load, is let go by another call, or after a moment. He may have made somebody meanwhile.
 
-use super::{MOMENT, made};
+use super::MOMENT;
 use crate::{cpu::Kept, engine::Engine, inside::Inside, sys::seccomp::Notification};
 use std::{ops::Range, time::Instant};
 
@@ -45,9 +45,10 @@ impl Startup {
 }
 
 impl Engine {
-    /// A thread is about to run what was run by this path before.
-    pub(super) fn is_to_begin(&mut self, tid: u32, path: &[u8]) {
+    /// A thread is about to run what was run by this path before, and is kept, or not.
+    pub(super) fn is_to_begin(&mut self, tid: u32, path: &[u8], kept: bool) {
         let before = self.run_before.calls(path);
+        let stays = kept && before > 0;
         self.stays.startup = Some(Startup {
             process: tid,
             path: path.to_vec(),
@@ -55,9 +56,9 @@ impl Engine {
             interpreter: 0..0,
             calls: 0,
             before,
-            stays: before > 0,
+            stays,
             program: None,
-            supervisor: if before > 0 { Kept::supervisor() } else { None },
+            supervisor: if stays { Kept::supervisor() } else { None },
             after: u64::MAX,
         });
     }
@@ -68,6 +69,7 @@ impl Engine {
             && startup.process == process
             && let Some(after) = self.inside.as_ref().and_then(Inside::last)
         {
+            startup.stays &= kept.is_some();
             (startup.interpreter, startup.program, startup.after) = (code, kept, after);
         }
     }
@@ -82,21 +84,29 @@ impl Engine {
         startup.calls += 1;
         self.run_before.made(&startup.path, startup.calls);
         if startup.calls >= startup.before {
-            self.nobody_begins();
+            self.stays_no_more(true);
         }
     }
 
     /// Who begins does not stay any more.
     pub(super) fn nobody_begins(&mut self) {
+        self.stays_no_more(false);
+    }
+
+    /// The same of who waits for the answer of a call, or may be about to make somebody.
+    fn stays_no_more(&mut self, waits: bool) {
         let Some(startup) = &mut self.stays.startup else { return };
         startup.stays = false;
         startup.supervisor = None;
         let Some(program) = startup.program.take() else { return };
         let (process, after) = (startup.process, startup.after);
-        let cpus = program.ends();
-        if self.inside.as_mut().is_some_and(|inside| inside.was_last(process)) {
-            return;
+        let cpus = program.cpus();
+        drop(program);
+        // Who waits for an answer is not about to make anybody.
+        let made_nobody =
+            waits && self.inside.as_mut().is_some_and(|inside| inside.was_last(process));
+        if !made_nobody {
+            self.lets_go_of_made(cpus, process, after);
         }
-        made::let_go(&cpus, process, after, None);
     }
 }

@@ -547,6 +547,14 @@ pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
 }
 
+/// Whether a thread runs as most do, and not as a real-time one.
+pub(crate) fn shares_its_time(tid: u32) -> bool {
+    const OTHERS: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+    // SAFETY: the arguments are numbers.
+    let policy = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
+    OTHERS.contains(&(policy & !libc::SCHED_RESET_ON_FORK))
+}
+
 /// Whether two processes share their memory.
 pub(crate) fn shares_memory(one: u32, other: u32) -> Shares {
     /// `KCMP_VM`
