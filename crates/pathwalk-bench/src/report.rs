@@ -166,11 +166,11 @@ impl Figures<'_> {
         let what = format!("{subject}, {case} over quiet");
         let ratio = self.beside(case, quiet, subject);
         let twin = |case| {
-            let mut rows = self.rows.iter();
+            let mut rows = self.rows.iter().filter(|row| row.threads == 1);
             rows.find(|row| row.case == case && row.subject == subject)?.twin_ns_per_op
         };
         match twin(case).zip(twin(quiet)).map(|(beside, alone)| beside / alone) {
-            Some(slow) if slow > most && ratio?.value > most => Some(format!(
+            Some(slow) if ratio?.value > most && ratio?.value / slow <= most => Some(format!(
                 "{what}: {:.2}; target at most {most}: not told apart from it: a twin that shares nothing with who disturbs took {slow:.2} times as long, too.",
                 ratio?
             )),

@@ -107,7 +107,7 @@ pub(crate) fn time(
             let time = subject.sample(cell.case, cell.threads, cell.rounds)?;
             let ops = cell.rounds as f64 * cases[cell.case].ops as f64 * cell.threads as f64;
             cell.ns_per_op.push(time.as_nanos() as f64 / ops);
-            let per_round = cases[cell.case].ops as f64;
+            let per_round = cases[cell.case].ops as f64 * cell.threads as f64;
             cell.twin_ns_per_op.extend(subject.twin_ns_per_round().map(|ns| ns / per_round));
             bar.inc(1);
         }

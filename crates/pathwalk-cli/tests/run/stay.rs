@@ -49,3 +49,11 @@ fn who_is_made_by_a_program_that_begins_runs_where_it_might() {
 fn who_is_made_by_who_runs_programs_runs_where_he_might() {
     same("stay runs; stay runs; stay runs");
 }
+
+/// Where somebody is said to run he stays, and who comes of him.
+#[test]
+fn who_is_bound_stays_bound() {
+    let short = "/bin/true; /bin/true; /bin/true; /bin/true";
+    let asks = "taskset -c $cpu sh -c 'nproc; sleep 0.2; nproc; taskset -p $$ | sed s/.*://'";
+    same(&format!("for cpu in 0 1 0 1; do {short}; {asks}; {short}; done"));
+}

@@ -50,9 +50,15 @@ pub(crate) fn set_dumpable(_: &mut Engine, caller: &Caller) -> Result<Reply> {
     if caller.args[1] <= 1 { Ok(Reply::Value(0)) } else { Err(Errno::EINVAL) }
 }
 
-/// sched_getaffinity, sched_setaffinity, and what says when somebody may run: the kernel's to answer, when nobody stays on a CPU.
+/// sched_getaffinity, and what says when somebody may run: the kernel's to answer, when nobody stays on a CPU.
 pub(crate) fn affinity(engine: &mut Engine, _: &Caller) -> Result<Reply> {
     engine.nobody_stays();
+    Ok(Reply::Pass)
+}
+
+/// sched_setaffinity: the same.
+pub(crate) fn set_affinity(engine: &mut Engine, _: &Caller) -> Result<Reply> {
+    engine.nobody_stayed();
     Ok(Reply::Pass)
 }
 

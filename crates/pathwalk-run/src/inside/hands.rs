@@ -132,7 +132,7 @@ impl Hands {
         table: &mut Table,
         (listener, id): (&Listener, u64),
         which: impl Fn(u32) -> bool,
-    ) -> Vec<(u64, [u8; 16])> {
+    ) -> Vec<(u64, [u8; 8])> {
         let mut sockets = self.sockets.0.lock();
         let asked = sockets.iter_mut().filter(|(tid, _)| which(**tid));
         let asked: Vec<_> = asked.filter_map(|(_, socket)| socket.take_asked_for(table)).collect();
@@ -140,12 +140,13 @@ impl Hands {
         let words = places.map(|(Asked { fd, number, cloexec }, index)| {
             let got = listener.add_fd(id, fd.as_fd(), cloexec == Cloexec::Yes, false);
             let result = got.unwrap_or_else(|errno| -i64::from(errno.raw()));
-            let words = [result.cast_unsigned(), given(number)].map(u64::to_ne_bytes);
-            let mut bytes = [0; 16];
-            bytes.copy_from_slice(words.as_flattened());
-            (GIVEN + 16 * index, bytes)
+            let at = GIVEN + 16 * index;
+            [(at, result.cast_unsigned().to_ne_bytes()), (at + 8, given(number).to_ne_bytes())]
         });
-        words.collect()
+        // By the number it is found: so that comes behind the rest.
+        let (results, numbers): (Vec<_>, Vec<_>) =
+            words.map(|[result, number]| (result, number)).unzip();
+        [results, numbers].concat()
     }
 
     /// Takes back what lies there, of all threads.

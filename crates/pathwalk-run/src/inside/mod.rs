@@ -562,7 +562,9 @@ impl Engine {
         let put_off = put_off(tid, all);
         // Who takes a descriptor just now is done with it, or was interrupted by a handler that it waits for.
         let is_one_of_it = |other| other == tid || procfs::are_one_process(tid, other);
-        let given = inside.hands.give(&mut inside.table, (&self.listener, caller.id), is_one_of_it);
+        // Where that could not be written, the filter is not set, and what lies there may be received.
+        let gets = |other| put_off.is_ok() && is_one_of_it(other);
+        let given = inside.hands.give(&mut inside.table, (&self.listener, caller.id), gets);
         let pieces: Vec<(u64, &[u8])> = given.iter().map(|(at, words)| (*at, &words[..])).collect();
         // Who has no image any more finds nothing there, and makes its call again.
         if !pieces.is_empty() {

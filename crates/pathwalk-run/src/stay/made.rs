@@ -6,15 +6,11 @@
 use super::MOMENT;
 use crate::{cpu::Cpus, kin};
 use pathwalk::{Errno, Result};
-use std::{
-    collections::HashSet,
-    process::id,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, process::id, time::Instant};
 
 /// So often it is looked at once whether somebody was made meanwhile.
 const MOST_LOOKS: usize = 8;
-/// When it is looked, in moments since nobody stays any more.
+/// After how many moments it is looked, and looked again.
 const LOOKS: [u32; 3] = [1, 8, 64];
 
 /// Who stayed, and may have made somebody meanwhile.
@@ -24,30 +20,32 @@ pub(super) struct Made {
     pub(super) process: u32,
     /// The number of the process that was made last before.
     after: u64,
-    since: Instant,
-    /// So often it was looked.
+    /// So often it was looked, and when it is to be again.
     looks: usize,
+    next: Instant,
 }
 
 impl Made {
     pub(super) fn new(cpus: Cpus, process: u32, after: u64) -> Self {
-        Self { cpus, process, after, since: Instant::now(), looks: 0 }
+        Self { cpus, process, after, looks: 0, next: Instant::now() + MOMENT }
     }
 
-    /// How long it is until it is to be looked; none where that is over.
-    pub(super) fn wait(&self) -> Option<Duration> {
-        let look = MOMENT * *LOOKS.get(self.looks)?;
-        Some(look.saturating_sub(self.since.elapsed()))
+    /// When it is to be looked.
+    pub(super) fn next(&self) -> Instant {
+        self.next
     }
 
     /// Looks, if it is time; whether it is over.
     pub(super) fn is_over(&mut self, made_last: impl Fn() -> Option<u64>) -> bool {
-        // What cannot be looked at now is looked at later.
-        let is_time = self.wait().is_some_and(|wait| wait.is_zero());
-        if is_time && self.let_go(made_last).is_ok() {
-            self.looks += 1;
+        let now = Instant::now();
+        if now < self.next {
+            return false;
         }
-        self.looks == LOOKS.len()
+        // What cannot be looked at now is looked at later.
+        self.looks += usize::from(self.let_go(made_last).is_ok());
+        let wait = LOOKS.get(self.looks).map(|moments| MOMENT * *moments);
+        self.next = now + wait.unwrap_or(MOMENT);
+        wait.is_none()
     }
 
     /// Whether a thread of this number was made since then, where this one was made last. Numbers come again.
@@ -57,8 +55,8 @@ impl Made {
         if self.after <= last { above && below } else { above || below }
     }
 
-    /// Lets all go; who is made while it is looked may have one CPU of another one. Who made them may have ended: then they are this process's
-    /// children. `made_last` tells who was made last.
+    /// Lets all go; who is made while it is looked may have one CPU of another one. Who made them may have ended: then they are mostly this
+    /// process's children. `made_last` tells who was made last.
     ///
     /// # Errors
     ///

@@ -99,7 +99,9 @@ impl Engine {
             return;
         };
         let has_no_other = || {
-            kin::children(made_it, made_it).is_ok_and(|all| all == [tid]) && has_one_thread(made_it)
+            kin::children(made_it, made_it).is_ok_and(|all| all == [tid])
+                && has_one_thread(made_it)
+                && process::shares_its_time(made_it)
         };
         let after = self.inside.as_ref().and_then(Inside::made_last).filter(|_| has_no_other());
         maker.stays = after.and_then(|after| {

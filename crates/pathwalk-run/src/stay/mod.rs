@@ -43,11 +43,14 @@ use rustix::{
 use startup::Startup;
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A moment. To run `/bin/true` takes half of it.
 const MOMENT: Duration = Duration::from_millis(2);
+
+/// So many are kept in mind who may have made somebody.
+const MOST_MADE: usize = 64;
 
 /// Who stays.
 #[derive(Default)]
@@ -82,10 +85,10 @@ impl Stays {
     pub(crate) fn alarm(&mut self) -> Option<BorrowedFd<'_>> {
         let some = self.some();
         let alarm = self.alarm.as_mut().filter(|_| some)?;
-        let stays = self.maker.stays() || self.startup.as_ref().is_some_and(Startup::stays);
-        let made = self.made.iter().filter_map(Made::wait);
-        let wait = stays.then_some(MOMENT).into_iter().chain(made).min();
-        alarm.set(wait.unwrap_or(MOMENT));
+        let begins = self.startup.as_ref().is_some_and(Startup::stays);
+        let stays = (begins || self.maker.stays()).then(|| Instant::now() + MOMENT);
+        let next = self.made.iter().map(Made::next).chain(stays).min();
+        next.into_iter().for_each(|next| alarm.set(next));
         Some(alarm.fd.as_fd())
     }
 }
@@ -138,8 +141,17 @@ impl Engine {
         }
     }
 
+    /// The same before somebody says where anybody may run: nobody is let go from then on who has one CPU of that.
+    pub(crate) fn nobody_stayed(&mut self) {
+        self.nobody_stays();
+        self.stays.made.clear();
+    }
+
     /// Lets those go whom a process made after this one, which was the last.
     fn lets_go_of_made(&mut self, cpus: Cpus, process: u32, after: u64) {
+        if self.stays.made.len() >= MOST_MADE {
+            self.stays.made.remove(0);
+        }
         self.stays.made.push(Made::new(cpus, process, after));
     }
 }
@@ -147,29 +159,33 @@ impl Engine {
 /// A timer, which is set once for many waits: to set one takes as long as a call, and longer where a machine is virtual.
 struct Alarm {
     fd: OwnedFd,
-    is_set: bool,
+    /// When it rings.
+    at: Option<Instant>,
 }
 
 impl Alarm {
     fn new() -> Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let fd = answer(timerfd_create(TimerfdClockId::Monotonic, flags))?;
-        Ok(Self { fd, is_set: false })
+        Ok(Self { fd, at: None })
     }
 
-    fn set(&mut self, wait: Duration) {
-        if self.is_set {
+    /// It rings by then, or before.
+    fn set(&mut self, by: Instant) {
+        if self.at.is_some_and(|at| at <= by) {
             return;
         }
         let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let wait = by.saturating_duration_since(Instant::now());
         // Nothing would be none.
         let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().max(1).into() };
         let time = Itimerspec { it_interval: once, it_value: wait };
-        self.is_set = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time).is_ok();
+        let set = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time);
+        self.at = set.is_ok().then_some(by);
     }
 
     fn rang(&mut self) {
         let _ = io::read(&self.fd, &mut [0; 8]);
-        self.is_set = false;
+        self.at = None;
     }
 }

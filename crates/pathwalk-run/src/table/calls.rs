@@ -308,7 +308,7 @@ pub(super) const CALLS: &[Call] = &[
     call(200, "tkill", Kernel, Pass),
     call(201, "time", Kernel, Pass),
     call(202, "futex", Kernel, Pass),
-    call(203, "sched_setaffinity", Tasks, Answer(tasks::affinity)),
+    call(203, "sched_setaffinity", Tasks, Answer(tasks::set_affinity)),
     call(204, "sched_getaffinity", Tasks, Answer(tasks::affinity)),
     call(205, "set_thread_area", Kernel, Pass),
     call(206, "io_setup", Kernel, Pass),
