@@ -149,6 +149,9 @@ impl Subject for Crew {
         self.order(self.member(thread)?, Order::Check { case, reply })?;
         let (log, done) = logs.recv().map_err(|_| died(&self.name))?;
         self.members[thread].done_per_round[case] = Some(done);
+        if let Some(twin) = &mut self.twin {
+            twin.members[thread].done_per_round[case] = Some(done);
+        }
         Ok(Some(Heard::All(log)))
     }
 

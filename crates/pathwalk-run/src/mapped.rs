@@ -70,7 +70,7 @@ impl Image {
     /// interpreter, at this address; empty where there is none.
     ///
     /// The kernel puts nothing into its memory but the file and its interpreter. So where both are there that is what it runs, or the other way
-    /// round, if the interpreter begins in the file; nobody of the program may change either. Of a single one it is asked.
+    /// round, if the interpreter begins in the file: the library found both. Of a single one it is asked.
     pub(crate) fn is_run_by(self, process: u32, at: u64) -> Option<Range<u64>> {
         let Self { program, interpreter } = self;
         let maps = File::open(format!("/proc/{process}/maps")).ok()?;

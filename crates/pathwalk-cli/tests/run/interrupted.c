@@ -124,17 +124,23 @@ static int who_jumps(void)
 
 static volatile int in_handler, done, sets_itself;
 
-static long sets_filter(unsigned flags)
+/* A filter that does this with one call. */
+static long filters(int call, unsigned does, unsigned flags)
 {
-	struct sock_filter kills[] = {
+	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_wait, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, does),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog filter = {4, kills};
+	struct sock_fprog filter = {4, code};
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
+}
+
+static long sets_filter(unsigned flags)
+{
+	return filters(SYS_epoll_wait, SECCOMP_RET_KILL_PROCESS, flags);
 }
 
 static void in_between(int signal)
@@ -213,21 +219,13 @@ static int forks_first;
 
 static void sets_for_opening(int signal)
 {
-	struct sock_filter traps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog filter = {4, traps};
 	(void)signal;
 	/* Who comes of it has what is open, and no other number for it. */
 	if (forks_first && fork() == 0) {
 		is_child = done = 1;
 		return;
 	}
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+	done = filters(SYS_openat, SECCOMP_RET_TRAP, 0) == 0;
 }
 
 /* What it was about to open it may not open then. */

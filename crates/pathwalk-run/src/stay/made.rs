@@ -14,10 +14,9 @@ const MOST_LOOKS: usize = 8;
 const LOOKS: [u32; 3] = [1, 8, 64];
 
 /// Who stayed, and may have made somebody meanwhile.
-#[derive(Clone, Copy)]
 pub(super) struct Made {
-    pub(super) cpus: Cpus,
-    pub(super) process: u32,
+    cpus: Cpus,
+    process: u32,
     /// The number of the process that was made last before.
     after: u64,
     /// So often it was looked, and when it is to be again.
@@ -35,6 +34,11 @@ impl Made {
         self.next
     }
 
+    /// Whether it was not looked yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.looks == 0
+    }
+
     /// Looks, if it is time; whether it is over.
     pub(super) fn is_over(&mut self, made_last: impl Fn() -> Option<u64>) -> bool {
         let now = Instant::now();
@@ -49,7 +53,7 @@ impl Made {
     }
 
     /// Whether a thread of this number was made since then, where this one was made last. Numbers come again.
-    fn is_new(&self, tid: u32, last: u64) -> bool {
+    fn made(&self, tid: u32, last: u64) -> bool {
         let tid = u64::from(tid);
         let (above, below) = (tid > self.after, tid <= last);
         if self.after <= last { above && below } else { above || below }
@@ -68,7 +72,7 @@ impl Made {
             processes.extend(kin::below(self.process)?);
             let orphans = kin::children(id(), id())?;
             let last = now()?;
-            for orphan in orphans.into_iter().filter(|&tid| self.is_new(tid, last)) {
+            for orphan in orphans.into_iter().filter(|&tid| self.made(tid, last)) {
                 processes.push(orphan);
                 processes.extend(kin::below(orphan)?);
             }
@@ -77,7 +81,7 @@ impl Made {
                 threads.extend(kin::threads_of(process)?);
             }
             let last = now()?;
-            threads.retain(|&tid| self.is_new(tid, last) && seen.insert(tid));
+            threads.retain(|&tid| self.made(tid, last) && seen.insert(tid));
             if threads.is_empty() {
                 break;
             }
@@ -99,7 +103,7 @@ mod tests {
         let Some(kept) = Kept::here(id()) else { return };
         let new = |after, last, numbers: [u32; 3]| {
             let made = Made::new(kept.cpus(), 1, after);
-            numbers.map(|tid| made.is_new(tid, last))
+            numbers.map(|tid| made.made(tid, last))
         };
         assert_eq!(new(10, 20, [10, 11, 21]), [false, true, false]);
         assert_eq!(new(32760, 305, [32761, 300, 306]), [true, true, false]);

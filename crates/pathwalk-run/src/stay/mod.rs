@@ -16,7 +16,8 @@
 //!    `/proc`, nobody stays any more.
 //! 3. Nobody stays for longer than a moment after the last program was run.
 //! 4. Who is made meanwhile by who stays has its one CPU of it: mostly nobody, as what runs of a program is its interpreter's code, unless it
-//!    makes fewer calls than before. Who was made meanwhile is let go soon after, whoever is his parent by then.
+//!    makes fewer calls than before. Who was made meanwhile is let go soon after, below his maker or as an orphan of this
+//!    process.
 
 mod maker;
 
@@ -70,10 +71,14 @@ impl Stays {
         Ok(Self { alarm: Some(Alarm::new()?), ..Self::default() })
     }
 
-    /// Whether somebody stays.
+    /// Whether somebody stays, or may have made somebody who does.
     pub(crate) fn some(&self) -> bool {
-        let begins = self.startup.as_ref().is_some_and(Startup::stays);
-        begins || self.maker.stays() || !self.made.is_empty()
+        self.now() || !self.made.is_empty()
+    }
+
+    /// Whether somebody stays.
+    fn now(&self) -> bool {
+        self.maker.stays() || self.startup.as_ref().is_some_and(Startup::stays)
     }
 
     /// Whether this thread does, as a program that begins.
@@ -83,12 +88,10 @@ impl Stays {
 
     /// What is ready when a moment is over, if somebody stays.
     pub(crate) fn alarm(&mut self) -> Option<BorrowedFd<'_>> {
-        let some = self.some();
-        let alarm = self.alarm.as_mut().filter(|_| some)?;
-        let begins = self.startup.as_ref().is_some_and(Startup::stays);
-        let stays = (begins || self.maker.stays()).then(|| Instant::now() + MOMENT);
-        let next = self.made.iter().map(Made::next).chain(stays).min();
-        next.into_iter().for_each(|next| alarm.set(next));
+        let stays = self.now().then(|| Instant::now() + MOMENT);
+        let next = self.made.iter().map(Made::next).chain(stays).min()?;
+        let alarm = self.alarm.as_mut()?;
+        alarm.set(next);
         Some(alarm.fd.as_fd())
     }
 }
@@ -134,9 +137,9 @@ impl Engine {
         self.nobody_begins();
         self.no_maker_stays();
         let Self { stays, inside, .. } = self;
-        // Where it cannot be looked it is looked later.
         let made_last = || inside.as_ref().and_then(Inside::made_last);
-        for made in &stays.made {
+        for made in stays.made.iter().filter(|made| made.is_new()) {
+            // Where it cannot be looked it is looked later.
             let _ = made.let_go(made_last);
         }
     }
@@ -149,6 +152,7 @@ impl Engine {
 
     /// Lets those go whom a process made after this one, which was the last.
     fn lets_go_of_made(&mut self, cpus: Cpus, process: u32, after: u64) {
+        // It takes many moments until there are so many: there it was looked, and once more.
         if self.stays.made.len() >= MOST_MADE {
             self.stays.made.remove(0);
         }

@@ -534,14 +534,15 @@ pub(crate) fn shares_place(one: u32, other: u32) -> Shares {
 /// - `EINVAL`: it runs by another policy, as a real-time one.
 /// - `ENOSYS`: the kernel does not know how.
 pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
+    // 0 is who asks.
+    if !shares_its_time(0) {
+        return Err(Errno::EINVAL);
+    }
     // SAFETY: all fields are numbers, for which zero is a value.
     let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::sched_attr>();
     // SAFETY: the kernel writes as much there as it is said to.
     checked(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) })?;
-    if ![libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attr.sched_policy.cast_signed()) {
-        return Err(Errno::EINVAL);
-    }
     attr.sched_runtime = at_once.as_nanos() as u64;
     // SAFETY: it reads no more than the size says that is in it.
     checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
