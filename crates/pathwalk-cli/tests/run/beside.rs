@@ -1,7 +1,7 @@
 //! Directories beside each other lie ready, and are what they are by then.
 
 use crate::{
-    common::{can_run, text},
+    common::{can_run, python, text},
     inside::{Teller, in_the_tree, said},
     ready::ready,
 };
@@ -61,11 +61,11 @@ def names(path): return [name for name in os.listdir(path) if not os.path.islink
 fn both(here: &Path, script: &str, writable: bool) -> [String; 3] {
     let script = format!("{GOES}{script}");
     let data = here.join("data").display().to_string();
-    let native = said(Command::new("python3").args(["-c", &script, &data]));
+    let native = said(Command::new(python()).args(["-c", &script, &data]));
     let bind = format!("{data}:{data}{}", if writable { "" } else { ":ro" });
     let mut command = in_the_tree(here, &["--inside", "1", "--stats", "--bind", &bind]);
     let output =
-        command.args(["python3", "-c", &script, &data]).stdin(Stdio::null()).output().unwrap();
+        command.args([python(), "-c", &script, &data]).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     [native, text(&output.stdout), text(&output.stderr)]
 }
@@ -138,7 +138,7 @@ for above in names('.'):
     );
     let bind = format!("{0}:{0}", data.display());
     let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
-    command.args(["python3", "-c", &script]).arg(&data);
+    command.args([python(), "-c", &script]).arg(&data);
     let mut tree = Teller::of(command);
     let changes = [
         ("mv $5 away; mv $6 $5", ""),
@@ -161,7 +161,7 @@ os.chdir(top)
 print(*[told(f'{{sys.argv[2]}}/{{below}}/') for below in sys.argv[3:]])
 "
         );
-        let mut command = Command::new("python3");
+        let mut command = Command::new(python());
         command.args(["-c", &native]).arg(&data).arg(all[0]).args(&all[5..]);
         assert_eq!(said(&mut command).trim_end(), told, "{change}");
     }

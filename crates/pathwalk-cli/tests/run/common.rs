@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::OnceLock,
 };
 
 /// `pathwalk run` with these options and this program.
@@ -63,6 +64,16 @@ pub(crate) fn can_run(programs: &[&str]) -> bool {
         eprintln!("left out: {program} is not installed");
     }
     missing.is_none()
+}
+
+/// The program that `python3` is; what is called so may be a script that runs others first.
+pub(crate) fn python() -> &'static str {
+    static PYTHON: OnceLock<String> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let says = ["-c", "import sys; print(sys.executable)"];
+        let output = Command::new("python3").args(says).output().unwrap();
+        text(&output.stdout).trim_end().to_owned()
+    })
 }
 
 /// A directory as lines: path, type, mode, links, what it contains, and extended attributes.

@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::cc,
-    common::{can_run, text},
+    common::{can_run, python, text},
 };
 use std::{
     fs,
@@ -116,7 +116,7 @@ for child in range(400):
         os._exit(0)
     os.wait()
 ";
-    let mut command = in_the_tree(here.path(), &["--stats", "--inside", "1", "python3", "-c"]);
+    let mut command = in_the_tree(here.path(), &["--stats", "--inside", "1", python(), "-c"]);
     let told = text(&command.arg(script).stdin(Stdio::null()).output().unwrap().stderr);
     let line = told.lines().find(|line| line.contains("handed over")).unwrap();
     let handed: u64 = line.split(' ').next().unwrap().parse().unwrap();
@@ -158,7 +158,7 @@ while time.time() < end:
 os.waitpid(pid, 0)
 ";
     let said = said(
-        in_the_tree(here.path(), &["--inside", "1", "python3", "-c", script]).stdin(Stdio::null()),
+        in_the_tree(here.path(), &["--inside", "1", python(), "-c", script]).stdin(Stdio::null()),
     );
     assert_eq!(said, "[]\n");
 }
@@ -179,10 +179,11 @@ os.close(os.open('/tmp/data/top/a', os.O_RDONLY))
 try: print(os.read(queue, 4096))
 except BlockingIOError: print('nothing')
 ";
-    let heard = said(
-        in_the_tree(others.path(), &["--inside", "1", "--bind", &bind])
-            .args(["python3", "-c", script]),
-    );
+    let heard = said(in_the_tree(others.path(), &["--inside", "1", "--bind", &bind]).args([
+        python(),
+        "-c",
+        script,
+    ]));
     assert_eq!(heard, "nothing\n");
 }
 
@@ -245,7 +246,7 @@ fn who_looks_at_all_files_of_a_directory_finds_most() {
     let script = "import os\nprint(sum(os.lstat(f'file{n}').st_size for n in range(1000)))";
     let heard = |after: &str| {
         let mut command = in_the_tree(here.path(), &["--stats", "--inside", after]);
-        let output = command.args(["python3", "-c", script]).output().unwrap();
+        let output = command.args([python(), "-c", script]).output().unwrap();
         assert_eq!(text(&output.stdout), "499500\n", "{}", text(&output.stderr));
         calls(&text(&output.stderr), "newfstatat")
     };
@@ -267,7 +268,7 @@ fn who_looks_at_all_files_of_a_large_directory_finds_most() {
     let script = "import os\nprint(sum(os.stat(f'large/{n}').st_nlink for n in range(10000)))";
     are_few("a fifth of 10,000", || {
         let mut command = in_the_tree(here.path(), &["--stats"]);
-        let output = command.args(["python3", "-c", script]).output().unwrap();
+        let output = command.args([python(), "-c", script]).output().unwrap();
         assert_eq!(text(&output.stdout), "10000\n", "{}", text(&output.stderr));
         (calls(&text(&output.stderr), "newfstatat"), 2000)
     });
@@ -327,7 +328,7 @@ fn is_ahead_in(least: u64, looks: impl Fn() -> String) {
 /// What `--stats` says of a script that succeeds.
 fn stats_of(dir: &Path, options: &[&str], script: &str) -> String {
     let mut command = in_the_tree(dir, &["--stats"]);
-    command.args(options).args(["python3", "-c", script]);
+    command.args(options).args([python(), "-c", script]);
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stderr)
@@ -354,13 +355,13 @@ fn who_looks_at_the_files_of_many_directories_sees_what_is_changed() {
     }
     let here = directories_of_files();
     let native = || {
-        let mut native = Command::new("python3");
+        let mut native = Command::new(python());
         native.args(["-c", LOOKS]).current_dir(here.path()).env("PYTHONHASHSEED", "0");
         let native = native.stdin(Stdio::null()).output().unwrap();
         text(&native.stdout).trim_end().to_owned()
     };
     let mut tree = in_the_tree(here.path(), &["--inside", "1", "--env", "PYTHONHASHSEED=0"]);
-    tree.args(["python3", "-c", LOOKS]);
+    tree.args([python(), "-c", LOOKS]);
     let mut tree = Teller::of(tree);
     assert_eq!(tree.tells(), native());
     let changes = [
@@ -422,10 +423,9 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
         return;
     }
     let here = TempDir::new_in("/tmp").unwrap();
-    // What is called so may be a script.
-    let program = said(Command::new("python3").args(["-c", "import sys; print(sys.executable)"]));
+    let program = python();
     let heard = |times: &str| {
-        let script = format!("for n in {times}; do {} -c 'import json, re'; done", program.trim());
+        let script = format!("for n in {times}; do {program} -c 'import json, re'; done");
         let mut command = in_the_tree(here.path(), &["--stats", "sh", "-c", &script]);
         calls(&text(&command.output().unwrap().stderr), "newfstatat")
     };
@@ -562,8 +562,8 @@ fn only_read() -> Option<(TempDir, String)> {
 fn who_goes_through_directories_sees_what_others_change() {
     let Some((others, bind)) = only_read() else { return };
     let mut tree = in_the_tree(others.path(), &["--inside", "1", "--bind", &bind]);
-    tree.args(["python3", "-c", GOES, "/tmp/data/top"]);
-    let mut native = Command::new("python3");
+    tree.args([python(), "-c", GOES, "/tmp/data/top"]);
+    let mut native = Command::new(python());
     native.args(["-c", GOES]).arg(others.path().join("top"));
     let (mut tree, mut native) = (Teller::of(tree), Teller::of(native));
     assert_eq!(tree.tells(), native.tells());
@@ -603,7 +603,7 @@ fn who_goes_through_directories_makes_one_call_for_each() {
     }
     let heard = |options: &[&str]| {
         let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &bind]);
-        tree.args(options).args(["python3", "-c", GOES, "/tmp/data/top"]);
+        tree.args(options).args([python(), "-c", GOES, "/tmp/data/top"]);
         let output = tree.stdin(Stdio::null()).output().unwrap();
         let (out, told) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{told}");
@@ -614,7 +614,7 @@ fn who_goes_through_directories_makes_one_call_for_each() {
     let written = bind.trim_end_matches(":ro").replace("/tmp/data", "/tmp/written");
     let lists = |after: &str| {
         let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &written]);
-        tree.args(["--inside", after, "python3", "-c", GOES, "/tmp/written/top"]);
+        tree.args(["--inside", after, python(), "-c", GOES, "/tmp/written/top"]);
         let told = text(&tree.stdin(Stdio::null()).output().unwrap().stderr);
         assert!(calls(&told, "openat") > 600, "each directory is opened: {told}");
         calls_if_any(&told, "getdents64").unwrap_or(0)
@@ -622,7 +622,7 @@ fn who_goes_through_directories_makes_one_call_for_each() {
     are_few("getdents64 where the program may write", || (lists("64") + 400, lists("0")));
     is_ahead_in(20, || {
         let mut tree = in_the_tree(others.path(), &["--stats", "--bind", &bind]);
-        tree.args(["--inside", "1", "python3", "-c", GOES, "/tmp/data/top"]);
+        tree.args(["--inside", "1", python(), "-c", GOES, "/tmp/data/top"]);
         text(&tree.stdin(Stdio::null()).output().unwrap().stderr)
     });
     let (want, all) = heard(&["--inside", "0"]);
@@ -740,10 +740,11 @@ print(sorted(os.listdir(below)))
     let set = "touch -a -d @1000000000 a e";
     let top = others.path().join("top");
     assert!(Command::new("sh").args(["-c", set]).current_dir(&top).status().unwrap().success());
-    let said = said(
-        in_the_tree(others.path(), &["--inside", "1", "--bind", &bind])
-            .args(["python3", "-c", script]),
-    );
+    let said = said(in_the_tree(others.path(), &["--inside", "1", "--bind", &bind]).args([
+        python(),
+        "-c",
+        script,
+    ]));
     assert_eq!(said, "['b', 'd', 'file']\n");
     let read = |name: &str| fs::metadata(top.join(name)).unwrap().accessed().unwrap();
     assert_eq!(read("e"), std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000));
@@ -802,11 +803,11 @@ fn a_directory_is_as_natively_whatever_is_done_with_it() {
     }
     let here = || TempDir::new_in("/tmp").unwrap();
     let native = here();
-    let want = said(Command::new("python3").args(["-c", DIRECTORY]).current_dir(&native));
+    let want = said(Command::new(python()).args(["-c", DIRECTORY]).current_dir(&native));
     assert!(want.contains("dotdot"), "{want}");
     for after in ["1", "64"] {
         let tree = here();
-        let options = ["--inside", after, "python3", "-c", DIRECTORY];
+        let options = ["--inside", after, python(), "-c", DIRECTORY];
         assert_eq!(said(&mut in_the_tree(tree.path(), &options)), want, "--inside {after}");
     }
 }

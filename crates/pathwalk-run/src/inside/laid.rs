@@ -402,21 +402,31 @@ pub(super) enum No {
     Ever,
 }
 
-/// What a call leads to, where the host need not be asked.
+/// What a call leads to, where that is believed, if not what a directory there is like.
 pub(super) fn end_of(
     task: &Task,
     inside: &Inside,
     before: &Before,
     (base, key): (&Base, &OwnKey),
 ) -> Result<End, No> {
-    let asked = HostFs::questions();
-    let explanation = explain(task, base, key).ok_or(No::Now)?;
+    // Where the host had to be asked for a name, it is seen by asking again whether that is believed from then on.
+    let mut asked = HostFs::questions();
+    let mut explanation = explain(task, base, key).ok_or(No::Now)?;
+    if HostFs::questions() != asked {
+        asked = HostFs::questions();
+        explanation = explain(task, base, key).ok_or(No::Now)?;
+    }
+    if HostFs::questions() != asked {
+        return Err(No::Now);
+    }
     let leads = explanation.outcome.is_ok();
     let part = place_of(inside, &explanation);
     let part = part.ok_or(if leads { No::Ever } else { No::Now })?;
     let parts = parts(inside, before, base, &explanation).ok_or(No::Now)?;
     let stat = task.fstatat(base.at(), &key.text, follows(key)).map_err(|_| No::Now)?;
-    if HostFs::questions() == asked { Ok(End { part, stat, parts }) } else { Err(No::Now) }
+    let is_directory = FileType::from_mode(stat.st_mode) == Some(FileType::Directory);
+    let is_believed = is_directory || HostFs::questions() == asked;
+    if is_believed { Ok(End { part, stat, parts }) } else { Err(No::Now) }
 }
 
 /// The parts of the tree that a walk goes through, and how often something had been changed there before; none where not all of them
