@@ -3,15 +3,27 @@
 //! An answer wakes it on the CPU where the supervisor runs (`Listener::wake_synchronously`). What gives it a descriptor, stops it or lets
 //! it go on wakes it on one that is idle, if there is one: that has to be got out of its sleep, and the next call comes from there. Each of
 //! these takes several times what the call does. So until that is done the thread may run on no other CPU than this. It never sees that
-//! itself: it runs no instruction meanwhile. Another one that asks about it just then does (`sched_getaffinity`).
+//! itself: it runs no instruction meanwhile. Before another one is told about it nobody is kept (`Engine::nobody_stays`).
+//!
+//! From when somebody says where, or by which policy, anybody runs nobody is kept any more ([`is_said`]): what is said then holds, also where the kernel
+//! does it while this process has something else to do.
 
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A thread that waits for the supervisor, and is kept on its CPU meanwhile.
 pub(crate) struct Kept {
     thread: Pid,
     cpus: Cpus,
+}
+
+/// Somebody said where anybody runs.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Somebody is about to say where anybody runs, or how: nobody is kept from here on.
+pub(crate) fn is_said() {
+    SAID.store(true, Relaxed);
 }
 
 /// The supervisor's thread, while it is kept.
@@ -32,20 +44,31 @@ pub(crate) struct Cpus {
 }
 
 impl Cpus {
-    /// Whether a thread was kept so until now.
-    pub(crate) fn let_go(&self, tid: u32) -> bool {
-        pid(tid).is_some_and(|thread| self.let_thread_go(thread))
+    /// Whether a thread may run here alone.
+    pub(crate) fn has(&self, tid: u32) -> bool {
+        pid(tid).is_some_and(|thread| self.has_thread(thread))
     }
 
-    /// The same, unless somebody said otherwise meanwhile.
-    fn let_thread_go(&self, thread: Pid) -> bool {
-        let is_kept = sched_getaffinity(Some(thread)).is_ok_and(|now| now == self.here);
-        is_kept && sched_setaffinity(Some(thread), &self.before).is_ok()
+    fn has_thread(&self, thread: Pid) -> bool {
+        sched_getaffinity(Some(thread)).is_ok_and(|now| now == self.here)
+    }
+
+    /// Lets a thread go that may run here alone.
+    pub(crate) fn let_go(&self, tid: u32) {
+        if let Some(thread) = pid(tid) {
+            self.let_thread_go(thread);
+        }
+    }
+
+    fn let_thread_go(&self, thread: Pid) {
+        if self.has_thread(thread) {
+            let _ = sched_setaffinity(Some(thread), &self.before);
+        }
     }
 }
 
 impl Kept {
-    /// Keeps a thread here; none where it may run on one CPU alone, or not on this.
+    /// Keeps a thread here; none where it may run on one CPU alone, or not on this, or somebody said where anybody runs.
     pub(crate) fn here(tid: u32) -> Option<Self> {
         Self::thread_here(pid(tid)?)
     }
@@ -58,6 +81,9 @@ impl Kept {
     }
 
     fn thread_here(thread: Pid) -> Option<Self> {
+        if SAID.load(Relaxed) {
+            return None;
+        }
         let before = sched_getaffinity(Some(thread)).ok()?;
         let cpu = sched_getcpu();
         if cpu >= CpuSet::MAX_CPU || !before.is_set(cpu) || before.count() < 2 {
@@ -92,7 +118,7 @@ impl Kept {
 }
 
 impl Drop for Kept {
-    /// Lets it run where it might before, unless somebody said otherwise meanwhile.
+    /// Lets it run where it might before.
     fn drop(&mut self) {
         self.cpus.let_thread_go(self.thread);
         SUPERVISOR.lock().take_if(|(thread, _)| *thread == self.thread);

@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) begun: u64,
     /// Where the stack of its program began.
     pub(crate) stack: u64,
+    /// It sleeps, and not even a signal wakes it: as who waits for a child that has its memory.
+    pub(crate) suspended: bool,
 }
 
 /// The descriptor that is kept for looking.
@@ -104,7 +106,8 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
     let mut words = rest.split_ascii_whitespace();
-    if matches!(words.next()?, "Z" | "X") {
+    let state = words.next()?;
+    if matches!(state, "Z" | "X") {
         return None;
     }
     let parent = words.next()?.parse().ok()?;
@@ -113,7 +116,7 @@ fn facts_in(text: &[u8]) -> Option<Facts> {
         return None;
     }
     let (begun, stack) = (words.nth(12)?.parse().ok()?, words.nth(5)?.parse().ok()?);
-    Some(Facts { parent, begun, stack })
+    Some(Facts { parent, begun, stack, suspended: state == "D" })
 }
 
 /// Whether another process has the memory of this one, as after vfork(2), or its descriptors; also where that cannot be told.
@@ -138,6 +141,11 @@ pub(crate) fn filters(tid: u32) -> Option<u32> {
 /// Whether there is no such thread, or it is ending; not where that cannot be asked.
 pub(crate) fn is_ending(tid: u32) -> bool {
     facts(tid).is_ok_and(|facts| facts.is_none())
+}
+
+/// Whether a thread waits for a child that has its memory, or sleeps as deep for something else.
+pub(crate) fn is_suspended(tid: u32) -> bool {
+    facts(tid).is_ok_and(|facts| facts.is_some_and(|facts| facts.suspended))
 }
 
 /// When a thread began, if it is there and not ending.

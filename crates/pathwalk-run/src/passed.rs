@@ -47,6 +47,15 @@ pub(crate) struct Passed {
     kept: Option<Kept>,
 }
 
+impl Passed {
+    /// The thread may run where it might before, also where it is its process's first one by now.
+    pub(crate) fn is_kept_no_more(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            kept.cpus().let_go(self.process);
+        }
+    }
+}
+
 /// What a path leads to.
 pub(crate) enum Looked {
     /// It was looked for.

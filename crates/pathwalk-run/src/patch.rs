@@ -163,6 +163,12 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
+    /// Nobody is kept on a CPU any more.
+    pub(crate) fn nobody_is_kept(&mut self) {
+        self.threads.values_mut().for_each(|patch| patch.kept = None);
+        self.passed.values_mut().for_each(Passed::is_kept_no_more);
+    }
+
     fn forget(&mut self, tid: u32) {
         self.threads.remove(&tid);
         self.again.remove(&tid);

@@ -50,10 +50,41 @@ fn who_is_made_by_who_runs_programs_runs_where_he_might() {
     same("stay runs; stay runs; stay runs");
 }
 
+/// Whoever is given those whose parents ended.
+#[test]
+fn who_is_made_by_who_runs_programs_and_has_another_parent_runs_where_he_might() {
+    let job = "for i in 1 2 3 4 5 6 7 8; do /bin/true; done; (sleep 0.4; nproc) &";
+    same(&format!("for i in 1 2 3 4; do stay reaps sh -c '{job}'; done"));
+}
+
+#[test]
+fn who_asks_at_once_is_told_where_one_may_run() {
+    same("stay told; stay asks; stay told; stay asks");
+}
+
 /// Where somebody is said to run he stays, and who comes of him.
 #[test]
 fn who_is_bound_stays_bound() {
     let short = "/bin/true; /bin/true; /bin/true; /bin/true";
     let asks = "taskset -c $cpu sh -c 'nproc; sleep 0.2; nproc; taskset -p $$ | sed s/.*://'";
-    same(&format!("for cpu in 0 1 0 1; do {short}; {asks}; {short}; done"));
+    let [first, last] = cpus();
+    same(&format!("for cpu in {first} {last} {first} {last}; do {short}; {asks}; {short}; done"));
+}
+
+/// Also who was run just then.
+#[test]
+fn who_is_bound_while_he_is_run_stays_bound() {
+    // Nobody is kept from the first time on.
+    for _ in 0..10 {
+        same("stay binds; stay binds; stay binds");
+    }
+}
+
+/// The first CPU on which a test may run, and the last.
+fn cpus() -> [u32; 2] {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let mut numbers = list.trim().split([',', '-']).map(|number| number.parse().unwrap());
+    let first = numbers.next().unwrap();
+    [first, numbers.next_back().unwrap_or(first)]
 }

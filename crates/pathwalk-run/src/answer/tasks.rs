@@ -50,15 +50,24 @@ pub(crate) fn set_dumpable(_: &mut Engine, caller: &Caller) -> Result<Reply> {
     if caller.args[1] <= 1 { Ok(Reply::Value(0)) } else { Err(Errno::EINVAL) }
 }
 
-/// sched_getaffinity, and what says when somebody may run: the kernel's to answer, when nobody stays on a CPU.
-pub(crate) fn affinity(engine: &mut Engine, _: &Caller) -> Result<Reply> {
+/// Where a thread may run, asked when nobody is kept on a CPU: the kernel would be asked when somebody may be again.
+///
+/// # Errors
+///
+/// - `EINVAL`: there is no room for all CPUs, or that is no number of words.
+/// - `ESRCH`: there is no such thread.
+/// - `EFAULT`: the room is not there.
+pub(crate) fn affinity(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     engine.nobody_stays();
-    Ok(Reply::Pass)
+    let tid = if caller.word(0) == 0 { caller.tid } else { caller.word(0) };
+    let mask = process::affinity(tid, caller.word(1))?;
+    caller.put(2, &mask)?;
+    Ok(Reply::Value(mask.len() as i64))
 }
 
-/// sched_setaffinity: the same.
-pub(crate) fn set_affinity(engine: &mut Engine, _: &Caller) -> Result<Reply> {
-    engine.nobody_stayed();
+/// What says where somebody runs, or by which policy: the kernel's to do. Nobody is kept on a CPU from then on.
+pub(crate) fn says_who_runs(engine: &mut Engine, _: &Caller) -> Result<Reply> {
+    engine.nobody_stays_again();
     Ok(Reply::Pass)
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Alone {
     /// `/proc/loadavg`, which ends with the number of the process that was made last.
     loadavg: Option<File>,
     /// Which one that was when it was looked last, and who has run a program since it was, and when.
-    last: Option<u64>,
+    last: Option<u32>,
     since: HashMap<u32, Instant>,
     /// Some process has a filter of its own, or had.
     filters: bool,
@@ -40,14 +40,14 @@ impl Default for Alone {
 
 impl Alone {
     /// The number of the process or thread that was made last.
-    pub(super) fn made_last(&self) -> Option<u64> {
+    pub(super) fn made_last(&self) -> Option<u32> {
         let mut text = [0; 128];
         let read = pread(self.loadavg.as_ref()?, &mut text, 0).ok()?;
         last_in(&text[..read])
     }
 
     /// Who has run a program since this one was made, which was the last.
-    fn since(&mut self, last: Option<u64>) -> &mut HashMap<u32, Instant> {
+    fn since(&mut self, last: Option<u32>) -> &mut HashMap<u32, Instant> {
         if last.is_none() || last != self.last || self.since.len() >= MOST_COUNTED {
             self.since.clear();
             self.last = last;
@@ -67,7 +67,7 @@ impl Alone {
     }
 
     /// The number of the process or thread that was made last when somebody ran a program the last time.
-    pub(super) fn last(&self) -> Option<u64> {
+    pub(super) fn last(&self) -> Option<u32> {
         self.last
     }
 
@@ -91,7 +91,7 @@ impl Alone {
 }
 
 /// `0.20 0.18 0.12 1/80 11206`
-fn last_in(loadavg: &[u8]) -> Option<u64> {
+fn last_in(loadavg: &[u8]) -> Option<u32> {
     let number = loadavg.trim_ascii_end().rsplit(|&byte| byte == b' ').next()?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }

@@ -397,12 +397,12 @@ impl Inside {
     }
 
     /// The number of the process or thread that was made last.
-    pub(crate) fn made_last(&self) -> Option<u64> {
+    pub(crate) fn made_last(&self) -> Option<u32> {
         self.alone.made_last()
     }
 
     /// The number of the process or thread that was made last when somebody ran a program the last time.
-    pub(crate) fn last(&self) -> Option<u64> {
+    pub(crate) fn last(&self) -> Option<u32> {
         self.alone.last()
     }
 

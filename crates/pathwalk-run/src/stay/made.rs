@@ -1,32 +1,32 @@
 //! Who was made meanwhile by who stayed: it has his one CPU of him.
 //!
-//! A process is seen when it is whole: that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is
-//! looked again, some times.
+//! Numbers are given in order: so those who were made since are looked at, whoever their parents are by now. A process is there when it is whole:
+//! that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is looked again, some times.
 
 use super::MOMENT;
-use crate::{cpu::Cpus, kin};
-use pathwalk::{Errno, Result};
-use std::{collections::HashSet, process::id, time::Instant};
+use crate::{cpu::Cpus, kin, procfs};
+use pathwalk::Result;
+use std::{ops::RangeInclusive, time::Instant};
 
-/// So often it is looked at once whether somebody was made meanwhile.
-const MOST_LOOKS: usize = 8;
 /// After how many moments it is looked, and looked again.
 const LOOKS: [u32; 3] = [1, 8, 64];
 
-/// Who stayed, and may have made somebody meanwhile.
+/// So many numbers are looked at; where there may be more, those of this process's descendants.
+const MOST_NUMBERS: u32 = 1 << 13;
+
+/// Who has one CPU of who stayed, if anybody.
 pub(super) struct Made {
     cpus: Cpus,
-    process: u32,
     /// The number of the process that was made last before.
-    after: u64,
+    after: u32,
     /// So often it was looked, and when it is to be again.
-    looks: usize,
+    pub(super) looks: usize,
     next: Instant,
 }
 
 impl Made {
-    pub(super) fn new(cpus: Cpus, process: u32, after: u64) -> Self {
-        Self { cpus, process, after, looks: 0, next: Instant::now() + MOMENT }
+    pub(super) fn new(cpus: Cpus, after: u32) -> Self {
+        Self { cpus, after, looks: 0, next: Instant::now() + MOMENT }
     }
 
     /// When it is to be looked.
@@ -34,78 +34,71 @@ impl Made {
         self.next
     }
 
-    /// Whether it was not looked yet.
-    pub(super) fn is_new(&self) -> bool {
-        self.looks == 0
-    }
-
     /// Looks, if it is time; whether it is over.
-    pub(super) fn is_over(&mut self, made_last: impl Fn() -> Option<u64>) -> bool {
+    pub(super) fn is_over(&mut self, last: Option<u32>) -> bool {
         let now = Instant::now();
         if now < self.next {
             return false;
         }
         // What cannot be looked at now is looked at later.
-        self.looks += usize::from(self.let_go(made_last).is_ok());
+        let looked = last.is_some_and(|last| self.let_go(last).is_ok());
+        self.looks += usize::from(looked);
         let wait = LOOKS.get(self.looks).map(|moments| MOMENT * *moments);
         self.next = now + wait.unwrap_or(MOMENT);
         wait.is_none()
     }
 
-    /// Whether a thread of this number was made since then, where this one was made last. Numbers come again.
-    fn made(&self, tid: u32, last: u64) -> bool {
-        let tid = u64::from(tid);
-        let (above, below) = (tid > self.after, tid <= last);
-        if self.after <= last { above && below } else { above || below }
-    }
-
-    /// Lets all go; who is made while it is looked may have one CPU of another one. Who made them may have ended: then they are mostly this
-    /// process's children. `made_last` tells who was made last.
+    /// Lets those go who were made since then and are there now, where this one was made last.
     ///
     /// # Errors
     ///
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
-    pub(super) fn let_go(&self, made_last: impl Fn() -> Option<u64>) -> Result<()> {
-        let (mut seen, now) = (HashSet::new(), || made_last().ok_or(Errno::EMFILE));
-        for _ in 0..MOST_LOOKS {
-            let mut processes = vec![self.process];
-            processes.extend(kin::below(self.process)?);
-            let orphans = kin::children(id(), id())?;
-            let last = now()?;
-            for orphan in orphans.into_iter().filter(|&tid| self.made(tid, last)) {
-                processes.push(orphan);
-                processes.extend(kin::below(orphan)?);
-            }
-            let mut threads = Vec::new();
-            for process in processes {
-                threads.extend(kin::threads_of(process)?);
-            }
-            let last = now()?;
-            threads.retain(|&tid| self.made(tid, last) && seen.insert(tid));
-            if threads.is_empty() {
-                break;
-            }
-            for tid in threads {
-                self.cpus.let_go(tid);
+    pub(super) fn let_go(&self, last: u32) -> Result<()> {
+        match numbers(self.after, last) {
+            Some(numbers) => numbers.into_iter().flatten().for_each(|tid| self.let_one_go(tid)),
+            None => {
+                for process in kin::descendants()? {
+                    kin::threads_of(process)?.into_iter().for_each(|tid| self.let_one_go(tid));
+                }
             }
         }
         Ok(())
     }
+
+    fn let_one_go(&self, tid: u32) {
+        // Others may be bound there.
+        if self.cpus.has(tid) && procfs::is_of_the_program(tid) {
+            self.cpus.let_go(tid);
+        }
+    }
+}
+
+/// The numbers that may have been given since `after` was, up to `last`; none where they are many. They come again.
+fn numbers(after: u32, last: u32) -> Option<[RangeInclusive<u32>; 2]> {
+    let none = 1..=0;
+    if after <= last {
+        return (last - after <= MOST_NUMBERS).then_some([after + 1..=last, none]);
+    }
+    // What the largest one is, is not known.
+    (last <= MOST_NUMBERS).then_some([after + 1..=after + MOST_NUMBERS, 1..=last])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Kept;
 
     #[test]
     fn numbers_come_again() {
-        let Some(kept) = Kept::here(id()) else { return };
-        let new = |after, last, numbers: [u32; 3]| {
-            let made = Made::new(kept.cpus(), 1, after);
-            numbers.map(|tid| made.made(tid, last))
+        let has = |after, last, number| {
+            let numbers = numbers(after, last);
+            numbers.map(|ranges| ranges.iter().any(|range| range.contains(&number)))
         };
-        assert_eq!(new(10, 20, [10, 11, 21]), [false, true, false]);
-        assert_eq!(new(32760, 305, [32761, 300, 306]), [true, true, false]);
+        for (number, is) in [(10, false), (11, true), (20, true), (21, false)] {
+            assert_eq!(has(10, 20, number), Some(is), "{number}");
+        }
+        for (number, is) in [(32760, false), (32761, true), (300, true), (306, false)] {
+            assert_eq!(has(32760, 305, number), Some(is), "{number}");
+        }
+        assert_eq!([has(10, 1 << 20, 11), has(1 << 20, 1 << 19, 11)], [None, None]);
     }
 }

@@ -5,13 +5,13 @@
 //! ```
 //!
 //! When a program is run the one before must have ended, soon after it was run, and be of the same process, which has one thread, no other
-//! child, and waits: who is made by vfork(2) has its memory. The program has one CPU of it, and stays for as long as one that begins.
+//! child, and waits: who is made by vfork(2) has its memory, and it sleeps until that one has another. The program has one CPU of it, and
+//! stays for as long as one that begins.
 
 use super::MOMENT;
 use crate::{
     cpu::Kept,
     engine::Engine,
-    inside::Inside,
     kin,
     sys::{
         process::{self, Shares},
@@ -27,14 +27,14 @@ pub(super) struct Maker {
     last: Option<(u32, Instant)>,
     /// Who ran it, if it was run soon after another one.
     maker: Option<u32>,
-    stays: Option<Stays>,
+    stays: Option<Staying>,
 }
 
-struct Stays {
+struct Staying {
     maker: Kept,
     _supervisor: Option<Kept>,
     /// The number of the process that was made last before.
-    after: u64,
+    after: u32,
 }
 
 impl Maker {
@@ -101,11 +101,12 @@ impl Engine {
         let has_no_other = || {
             kin::children(made_it, made_it).is_ok_and(|all| all == [tid])
                 && has_one_thread(made_it)
+                && kin::is_suspended(made_it)
                 && process::shares_its_time(made_it)
         };
-        let after = self.inside.as_ref().and_then(Inside::made_last).filter(|_| has_no_other());
-        maker.stays = after.and_then(|after| {
-            Some(Stays { maker: Kept::here(made_it)?, _supervisor: Kept::supervisor(), after })
+        let after = if has_no_other() { self.made_last() } else { None };
+        self.stays.maker.stays = after.and_then(|after| {
+            Some(Staying { maker: Kept::here(made_it)?, _supervisor: Kept::supervisor(), after })
         });
     }
 
@@ -118,12 +119,10 @@ impl Engine {
 
     /// Nobody stays any more who runs programs.
     pub(super) fn no_maker_stays(&mut self) {
-        let Maker { maker, stays, .. } = &mut self.stays.maker;
-        let (Some(stays), Some(maker)) = (stays.take(), *maker) else { return };
-        let cpus = stays.maker.cpus();
-        let after = stays.after;
-        drop(stays);
-        self.lets_go_of_made(cpus, maker, after);
+        let Some(staying) = self.stays.maker.stays.take() else { return };
+        let (cpus, after) = (staying.maker.cpus(), staying.after);
+        drop(staying);
+        self.lets_go_of_made(cpus, after);
     }
 }
 

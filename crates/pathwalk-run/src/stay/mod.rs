@@ -12,21 +12,18 @@
 //! Rules:
 //!
 //! 1. Only while nobody else calls: where several run, each CPU has something to do.
-//! 2. They see nothing of it: before somebody is told about the CPUs of anybody, says on which one may run or how, or opens a file of
-//!    `/proc`, nobody stays any more.
-//! 3. Nobody stays for longer than a moment after the last program was run.
+//! 2. They see nothing of it: before somebody is told about the CPUs of anybody, or opens a file of `/proc`, nobody stays any more, and those
+//!    are let go who were made meanwhile. From when somebody says where anybody may run, or by which policy, nobody stays again.
+//! 3. Nobody stays for longer than two moments after the last program was run.
 //! 4. Who is made meanwhile by who stays has its one CPU of it: mostly nobody, as what runs of a program is its interpreter's code, unless it
-//!    makes fewer calls than before. Who was made meanwhile is let go soon after, below his maker or as an orphan of this
-//!    process.
-
-mod maker;
-
-mod startup;
+//!    makes fewer calls than before. Who was made meanwhile is let go soon after (`made`).
 
 mod made;
+mod maker;
+mod startup;
 
 use crate::{
-    cpu::{Cpus, Kept},
+    cpu::{self, Cpus, Kept},
     engine::Engine,
     inside::Inside,
     sys::{answer, process, seccomp::Notification},
@@ -51,7 +48,7 @@ use std::{
 const MOMENT: Duration = Duration::from_millis(2);
 
 /// So many are kept in mind who may have made somebody.
-const MOST_MADE: usize = 64;
+const MOST_MADE: usize = 256;
 
 /// Who stays.
 #[derive(Default)]
@@ -127,36 +124,49 @@ impl Engine {
         if maker {
             self.no_maker_stays();
         }
-        let Self { stays, inside, .. } = self;
-        let made_last = || inside.as_ref().and_then(Inside::made_last);
-        stays.made.retain_mut(|made| !made.is_over(made_last));
+        if !self.stays.made.is_empty() {
+            let last = self.made_last();
+            self.stays.made.retain_mut(|made| !made.is_over(last));
+        }
     }
 
-    /// Who stays does no more.
+    /// Who stays does no more, and those are let go who were made meanwhile and are there now.
     pub(crate) fn nobody_stays(&mut self) {
         self.nobody_begins();
         self.no_maker_stays();
-        let Self { stays, inside, .. } = self;
-        let made_last = || inside.as_ref().and_then(Inside::made_last);
-        for made in stays.made.iter().filter(|made| made.is_new()) {
-            // Where it cannot be looked it is looked later.
-            let _ = made.let_go(made_last);
+        self.patches.nobody_is_kept();
+        if self.stays.made.is_empty() {
+            return;
+        }
+        // Where it cannot be looked it is looked later.
+        if let Some(last) = self.made_last() {
+            for made in &self.stays.made {
+                let _ = made.let_go(last);
+            }
         }
     }
 
-    /// The same before somebody says where anybody may run: nobody is let go from then on who has one CPU of that.
-    pub(crate) fn nobody_stayed(&mut self) {
+    /// The same before somebody says where anybody may run, or how: nobody is kept from here on, nor let go.
+    pub(crate) fn nobody_stays_again(&mut self) {
         self.nobody_stays();
         self.stays.made.clear();
+        cpu::is_said();
     }
 
-    /// Lets those go whom a process made after this one, which was the last.
-    fn lets_go_of_made(&mut self, cpus: Cpus, process: u32, after: u64) {
-        // It takes many moments until there are so many: there it was looked, and once more.
-        if self.stays.made.len() >= MOST_MADE {
-            self.stays.made.remove(0);
+    /// Who was made after this one has that one CPU, maybe.
+    fn lets_go_of_made(&mut self, cpus: Cpus, after: u32) {
+        let made = &mut self.stays.made;
+        if made.len() >= MOST_MADE {
+            // Where it was looked already there is the least left to be found.
+            let most = (0..made.len()).max_by_key(|&at| (made[at].looks, made.len() - at));
+            most.map(|at| made.remove(at));
         }
-        self.stays.made.push(Made::new(cpus, process, after));
+        made.push(Made::new(cpus, after));
+    }
+
+    /// The number of the process or thread that was made last.
+    fn made_last(&self) -> Option<u32> {
+        self.inside.as_ref().and_then(Inside::made_last)
     }
 }
 
@@ -182,7 +192,8 @@ impl Alarm {
         let once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let wait = by.saturating_duration_since(Instant::now());
         // Nothing would be none.
-        let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().max(1).into() };
+        let (secs, nanos) = (wait.as_secs() as i64, wait.subsec_nanos().max(1));
+        let wait = Timespec { tv_sec: secs, tv_nsec: nanos.into() };
         let time = Itimerspec { it_interval: once, it_value: wait };
         let set = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &time);
         self.at = set.is_ok().then_some(by);

@@ -22,7 +22,7 @@ pub(super) struct Startup {
     program: Option<Kept>,
     supervisor: Option<Kept>,
     /// The number of the process that was made last before it ran.
-    after: u64,
+    after: u32,
 }
 
 impl Startup {
@@ -59,7 +59,7 @@ impl Engine {
             stays,
             program: None,
             supervisor: if stays { Kept::supervisor() } else { None },
-            after: u64::MAX,
+            after: u32::MAX,
         });
     }
 
@@ -99,14 +99,13 @@ impl Engine {
         startup.stays = false;
         startup.supervisor = None;
         let Some(program) = startup.program.take() else { return };
-        let (process, after) = (startup.process, startup.after);
-        let cpus = program.cpus();
+        let (process, after, cpus) = (startup.process, startup.after, program.cpus());
         drop(program);
         // Who waits for an answer is not about to make anybody.
         let made_nobody =
             waits && self.inside.as_mut().is_some_and(|inside| inside.was_last(process));
         if !made_nobody {
-            self.lets_go_of_made(cpus, process, after);
+            self.lets_go_of_made(cpus, after);
         }
     }
 }

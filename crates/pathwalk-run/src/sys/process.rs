@@ -548,6 +548,24 @@ pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
 }
 
+/// The CPUs that a thread may run on, as many bytes as the kernel says of so many.
+///
+/// # Errors
+///
+/// Those of sched_getaffinity(2).
+pub(crate) fn affinity(tid: u32, len: u32) -> Result<Vec<u8>> {
+    /// For many times as many CPUs as there are anywhere.
+    const MOST: u32 = 1 << 16;
+    // What is no number of words is none then.
+    let len = if len < MOST { len } else { MOST | len % size_of::<u64>() as u32 };
+    let mut mask = vec![0; len as usize];
+    // SAFETY: the kernel writes no more than the length.
+    let written =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, len, mask.as_mut_ptr()) };
+    mask.truncate(checked(written)? as usize);
+    Ok(mask)
+}
+
 /// Whether a thread runs as most do, and not as a real-time one.
 pub(crate) fn shares_its_time(tid: u32) -> bool {
     const OTHERS: [i32; 3] = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
