@@ -30,7 +30,7 @@ pub(crate) struct Crew {
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
     disturbed: Vec<bool>,
-    /// Who makes the same calls where nobody disturbs, and what a round of them took after the last sample.
+    /// Who makes the same calls on a `Vfs` where nobody disturbs, and what a round of them took after the last sample.
     twin: Option<Box<Crew>>,
     twin_ns_per_round: Option<f64>,
     meeting: Arc<Meeting>,

@@ -26,8 +26,9 @@ pub(crate) struct Row {
     pub(crate) spread: Option<f64>,
     /// How many turns the median is of.
     pub(crate) samples: usize,
-    /// The same of a twin that shares nothing with who disturbs.
+    /// The same of a twin, on a `Vfs` where nobody disturbs.
     pub(crate) twin_ns_per_op: Option<f64>,
+    pub(crate) twin_spread: Option<f64>,
     pub(crate) ratio_to_kernel: Option<f64>,
     pub(crate) mismatches: usize,
 }
@@ -43,6 +44,7 @@ impl Row {
         let mut rows: Vec<Row> = Vec::with_capacity(cells.len());
         for cell in cells {
             let summary = Summary::of(&cell.ns_per_op);
+            let twin = Summary::of(&cell.twin_ns_per_op);
             rows.push(Row {
                 bench: W::NAME,
                 case: cases[cell.case].name.clone(),
@@ -51,7 +53,8 @@ impl Row {
                 ns_per_op: summary.map(|summary| summary.median),
                 spread: summary.map(|summary| summary.spread),
                 samples: cell.ns_per_op.len(),
-                twin_ns_per_op: Summary::of(&cell.twin_ns_per_op).map(|summary| summary.median),
+                twin_ns_per_op: twin.map(|twin| twin.median),
+                twin_spread: twin.map(|twin| twin.spread),
                 ratio_to_kernel: None,
                 mismatches: 0,
             });
@@ -80,6 +83,7 @@ impl Row {
             spread: None,
             samples: 0,
             twin_ns_per_op: None,
+            twin_spread: None,
             ratio_to_kernel: None,
             mismatches,
         });
@@ -114,6 +118,21 @@ impl Figure {
         Some(Self { value, noise: noise_of_median(spread, row.samples) })
     }
 
+    fn of_twin(row: &Row) -> Option<Self> {
+        let (value, spread) = (row.twin_ns_per_op?, row.twin_spread?);
+        Some(Self { value, noise: noise_of_median(spread, row.samples) })
+    }
+
+    /// Whether it meets a target.
+    fn meets(self, met: impl Fn(f64) -> bool) -> Meets {
+        let noise = self.noise * self.value;
+        match [self.value - noise, self.value, self.value + noise].map(met) {
+            [_, true, _] => Meets::Yes,
+            [false, _, false] => Meets::No,
+            _ => Meets::Unknown,
+        }
+    }
+
     /// How many times another one it is.
     pub(crate) fn over(self, other: Self) -> Self {
         Self { value: self.value / other.value, noise: self.noise.hypot(other.noise) }
@@ -123,6 +142,14 @@ impl Figure {
     pub(crate) fn map(self, rule: impl Fn(f64) -> f64) -> Self {
         Self { value: rule(self.value), ..self }
     }
+}
+
+/// Whether a figure meets its target. What lies no farther from it than by noise says nothing either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meets {
+    Yes,
+    No,
+    Unknown,
 }
 
 impl fmt::Display for Figure {
@@ -159,23 +186,34 @@ impl Figures<'_> {
         Some(self.ns(case, subject, 1)?.over(self.ns(quiet, subject, 1)?))
     }
 
-    /// Says whether a case takes at most so many times what another one takes in which nobody disturbs. Where two processors are one core's, who
-    /// shares nothing with the other is slowed down as well: by that nothing can be told then.
+    /// Says whether a case takes at most so many times what another one takes in which nobody disturbs.
+    ///
+    /// Where two processors are one core's, who shares nothing with the other is slowed down as well. So a twin makes the same calls in each
+    /// turn, beside who disturbs too, on a `Vfs` of its own in the same process. What both say is said: where the one meets the target and
+    /// the other does not, nothing can be told.
     pub(crate) fn undisturbed(&self, subject: &str, cases: [&str; 2], most: f64) -> Option<String> {
         let [case, quiet] = cases;
         let what = format!("{subject}, {case} over quiet");
-        let ratio = self.beside(case, quiet, subject);
+        let ratio = self.beside(case, quiet, subject)?;
         let twin = |case| {
             let mut rows = self.rows.iter().filter(|row| row.threads == 1);
-            rows.find(|row| row.case == case && row.subject == subject)?.twin_ns_per_op
+            Figure::of_twin(rows.find(|row| row.case == case && row.subject == subject)?)
         };
-        match twin(case).zip(twin(quiet)).map(|(beside, alone)| beside / alone) {
-            Some(slow) if ratio?.value > most && ratio?.value / slow <= most => Some(format!(
-                "{what}: {:.2}; target at most {most}: not told apart from it: a twin that shares nothing with who disturbs took {slow:.2} times as long, too.",
-                ratio?
-            )),
-            _ => at_most(&what, ratio, most),
-        }
+        let (Some(beside), Some(alone)) = (twin(case), twin(quiet)) else {
+            return at_most(&what, Some(ratio), most);
+        };
+        let slow = beside.over(alone);
+        let over = ratio.over(slow);
+        let met = |value: f64| value <= most;
+        let verdict = match (ratio.meets(met), over.meets(met)) {
+            (Meets::Yes, Meets::Yes) => "met",
+            (_, Meets::No) => "missed",
+            _ => "not told apart from it",
+        };
+        Some(format!(
+            "{what}: {ratio:.2}, of a twin on a Vfs of its own {slow:.2}, over that {over:.2}, the noise is {:.2}; target at most {most}: {verdict}.",
+            over.noise * over.value
+        ))
     }
 
     /// What it took a subject to make the files.
@@ -194,7 +232,6 @@ pub(crate) fn at_most(what: &str, got: Option<Figure>, want: f64) -> Option<Stri
     against(what, got?, "at most", want, |value| value <= want)
 }
 
-/// What lies no farther from its target than by noise says nothing either way, and is said so.
 fn against(
     what: &str,
     got: Figure,
@@ -202,11 +239,12 @@ fn against(
     want: f64,
     met: impl Fn(f64) -> bool,
 ) -> Option<String> {
-    let noise = got.noise * got.value;
-    let verdict = match [got.value - noise, got.value, got.value + noise].map(met) {
-        [_, true, _] => "met".to_owned(),
-        [false, _, false] => "missed".to_owned(),
-        _ => format!("not told apart from it, the noise is {noise:.2}"),
+    let verdict = match got.meets(met) {
+        Meets::Yes => "met".to_owned(),
+        Meets::No => "missed".to_owned(),
+        Meets::Unknown => {
+            format!("not told apart from it, the noise is {:.2}", got.noise * got.value)
+        }
     };
     Some(format!("{what}: {got:.2}; target {side} {want}: {verdict}."))
 }
@@ -405,4 +443,51 @@ fn grouped(number: f64) -> String {
 
 fn unprintable(cause: impl std::fmt::Display) -> Error {
     Error::doing("writing the report", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row of so many samples, with what its twin took.
+    fn row(case: &str, ns: f64, twin: Option<f64>, spread: f64) -> Row {
+        Row {
+            bench: "test",
+            case: case.to_owned(),
+            subject: "pathwalk".to_owned(),
+            threads: 1,
+            ns_per_op: Some(ns),
+            spread: Some(spread),
+            samples: 100,
+            twin_ns_per_op: twin,
+            twin_spread: twin.map(|_| spread),
+            ratio_to_kernel: None,
+            mismatches: 0,
+        }
+    }
+
+    #[test]
+    fn a_twin_excuses_what_it_explains_and_accuses_who_is_as_fast_as_before() {
+        // What one beside another one took and its twin then, both over what they took alone.
+        let table = [
+            (1.02, Some(1.0), 0.0, "met"),
+            (1.8, Some(1.0), 0.0, "missed"),
+            (1.8, Some(1.79), 0.0, "not told apart from it"),
+            (1.13, Some(1.01), 0.0, "missed"),
+            // Alone it was slowed down, by what the twin was, too.
+            (0.97, Some(0.57), 0.0, "missed"),
+            (1.13, Some(1.01), 0.1, "not told apart from it"),
+            (1.8, None, 0.0, "missed"),
+            (1.02, None, 0.0, "met"),
+        ];
+        for (beside, twin, spread, want) in table {
+            let rows = [
+                row("quiet", 10.0, twin.map(|_| 10.0), spread),
+                row("beside", 10.0 * beside, twin.map(|twin| 10.0 * twin), spread),
+            ];
+            let figures = Figures { rows: &rows, names: &[], loading: Vec::new() };
+            let said = figures.undisturbed("pathwalk", ["beside", "quiet"], 1.1).unwrap();
+            assert!(said.ends_with(&format!(": {want}.")), "{beside} {twin:?} {spread}: {said}");
+        }
+    }
 }

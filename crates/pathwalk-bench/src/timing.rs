@@ -57,7 +57,7 @@ pub(crate) struct Cell {
     pub(crate) threads: usize,
     /// For each sample the time over all operations of all threads.
     pub(crate) ns_per_op: Vec<f64>,
-    /// Beside each, the same of a twin that shares nothing with who disturbs, where there is one.
+    /// After each, the same of a twin on a `Vfs` where nobody disturbs, where there is one.
     pub(crate) twin_ns_per_op: Vec<f64>,
     rounds: u64,
 }
