@@ -21,7 +21,7 @@ use pathwalk::{Errno, Result, abi::PATH_MAX};
 use std::ffi::CString;
 
 /// So many words are read at once.
-const WORDS: usize = 512;
+const WORDS: usize = 1024;
 /// How the kernel names what is run by a descriptor.
 const BY_DESCRIPTOR: &[u8; 8] = b"/dev/fd/";
 /// `AT_NULL`
@@ -141,7 +141,10 @@ pub(crate) fn is_run_as(tid: u32, stack: u64, name: &[u8], before: &[Vec<u8>]) -
         match (words.next()?.1, words.next()?.1) {
             (NULL, _) => return Err(Errno::EFAULT),
             (libc::AT_EXECFN, at) => {
-                return Ok(memory::read_string(tid, at, PATH_MAX)? == name);
+                return Ok(match words.text(at) {
+                    Some(text) => text == name,
+                    None => memory::read_string(tid, at, PATH_MAX)? == name,
+                });
             }
             _ => {}
         }
@@ -197,6 +200,12 @@ impl Words {
         }
         while self.next()?.1 != 0 {}
         Ok((count, first))
+    }
+
+    /// The text at an address, if it is among what was read last.
+    fn text(&self, at: u64) -> Option<&[u8]> {
+        let text = self.read.get(usize::try_from(at.checked_sub(self.at)?).ok()?..)?;
+        text.split(|&byte| byte == 0).next().filter(|found| found.len() < text.len())
     }
 
     /// The next one, and its address.

@@ -73,8 +73,11 @@ impl Kept {
         Self::thread_here(pid(tid)?)
     }
 
-    /// The same of the thread that asks.
+    /// The same of the thread that asks; none where it is kept.
     pub(crate) fn supervisor() -> Option<Self> {
+        if SUPERVISOR.lock().is_some() {
+            return None;
+        }
         let kept = Self::thread_here(gettid())?;
         *SUPERVISOR.lock() = Some((kept.thread, kept.cpus));
         Some(kept)
