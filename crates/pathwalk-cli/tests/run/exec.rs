@@ -99,17 +99,49 @@ fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     let dir = attack.outside.path().display();
     let run = format!("for n in $(seq 500); do {one} || echo $?; done");
     let bind = format!("{dir}:{dir}:ro");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-    command.args(["run", "--bind", &bind, "sh", "-c", &run]).current_dir(attack.here.path());
-    let mut ran = command.stdout(Stdio::piped()).spawn().unwrap();
+    let said = exchanging(&one, &other, || {
+        in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run])
+    });
+    assert_eq!(said, "");
+}
+
+/// Though what is run again is not looked at each time.
+#[test]
+fn what_somebody_outside_puts_in_the_place_of_a_program_that_is_run_again_does_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(attack.outside.path(), &["-o", "program", "m.c"]);
+    fs::create_dir(attack.here("ro")).unwrap();
+    let path = |name| attack.here(name).display().to_string();
+    let (dir, program, link) = (path("ro"), path("ro/program"), path("ro/link"));
+    fs::copy("/bin/true", &program).unwrap();
+    std::os::unix::fs::symlink(attack.outside("program"), &link).unwrap();
+    let run = format!(
+        "for n in $(seq 3000); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
+    );
+    let native = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", &run]);
+        command
+    };
+    let said = exchanging(&program, &link, native);
+    assert!(said.starts_with("REACHED\n"), "{said}");
+    let bind = format!("{dir}:{dir}:ro");
+    let ours = || in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run]);
+    assert_eq!(exchanging(&program, &link, ours), "ended\n");
+}
+
+/// What a program says while two names are exchanged every some milliseconds.
+fn exchanging(one: &str, other: &str, command: impl FnOnce() -> Command) -> String {
+    let mut ran = command().stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     while ran.try_wait().unwrap().is_none() {
         let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
-        rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
-        thread::sleep(Duration::from_millis(3));
+        rustix::fs::renameat_with(cwd, one, cwd, other, flags).unwrap();
+        thread::sleep(Duration::from_millis(5));
     }
     let mut said = String::new();
     std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();
-    assert_eq!(said, "");
+    said
 }
 
 /// What is run again and again is not looked for each time, and is what its path leads to by then.
