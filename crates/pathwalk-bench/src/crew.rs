@@ -45,13 +45,16 @@ impl Crew {
         workload: &Arc<W>,
         threads: usize,
     ) -> Result<Crew, Error> {
-        let disturbed: Vec<bool> = workload.cases().iter().map(|case| case.disturbed).collect();
-        let more = usize::from(C::ANSWERS && disturbed.contains(&true));
+        let cases = workload.cases();
+        let disturbed = cases.iter().map(|case| case.disturbed).collect();
+        let beside = cases.iter().filter(|case| C::ANSWERS && case.disturbed);
+        let beside = beside.map(|case| case.threads(threads)).max();
+        let places = places(&cores(), threads, beside);
         let mut crew = Crew {
             name: contender.name().to_owned(),
             answers: C::ANSWERS,
             leaves_work: C::LEAVES_WORK && W::DROPS,
-            members: Vec::with_capacity(threads + more),
+            members: Vec::with_capacity(places.len()),
             disturber: None,
             disturbed,
             twin: None,
@@ -60,7 +63,7 @@ impl Crew {
             loading: Loading { time: Duration::ZERO, bytes: None },
         };
         let contender = Arc::new(contender);
-        for (number, core) in cores().into_iter().cycle().take(threads + more).enumerate() {
+        for (number, core) in places.into_iter().enumerate() {
             let (contender, workload) = (Arc::clone(&contender), Arc::clone(workload));
             let meeting = Arc::clone(&crew.meeting);
             let cases = crew.disturbed.len();
@@ -88,7 +91,7 @@ impl Crew {
             crew.loading.time = crew.loading.time.max(time);
         }
         crew.loading.bytes = contender.bytes();
-        if more > 0 {
+        if beside.is_some() {
             crew.disturber = crew.members.pop();
         }
         Ok(crew)
@@ -380,6 +383,13 @@ impl Meeting {
             }
         }
     }
+}
+
+/// The cores of so many threads, and of who disturbs, if so many at most are beside him: a core that none of those has, if there is one.
+fn places(cores: &[usize], threads: usize, beside: Option<usize>) -> Vec<usize> {
+    let all = || cores.iter().copied().cycle();
+    let disturber = beside.and_then(|most| all().nth(most));
+    all().take(threads).chain(disturber).collect()
 }
 
 /// Returns the cores this process may use; without an answer from the system, the first one.

@@ -3,8 +3,8 @@
 //! Numbers are given in order: so those who were made since are looked at, whoever their parents are by now. A process is there when it is whole:
 //! that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is looked again, some times.
 
-use super::MOMENT;
-use crate::{cpu::Cpus, kin, procfs};
+use super::{MOMENT, Stayed};
+use crate::{kin, procfs};
 use pathwalk::Result;
 use std::{ops::RangeInclusive, time::Instant};
 
@@ -16,17 +16,15 @@ const MOST_NUMBERS: u32 = 1 << 13;
 
 /// Who has one CPU of who stayed, if anybody.
 pub(super) struct Made {
-    cpus: Cpus,
-    /// The number of the process that was made last before.
-    after: u32,
+    by: Stayed,
     /// So often it was looked, and when it is to be again.
     pub(super) looks: usize,
     next: Instant,
 }
 
 impl Made {
-    pub(super) fn new(cpus: Cpus, after: u32) -> Self {
-        Self { cpus, after, looks: 0, next: Instant::now() + MOMENT }
+    pub(super) fn new(by: Stayed) -> Self {
+        Self { by, looks: 0, next: Instant::now() + MOMENT }
     }
 
     /// When it is to be looked.
@@ -54,7 +52,7 @@ impl Made {
     ///
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
     pub(super) fn let_go(&self, last: u32) -> Result<()> {
-        match numbers(self.after, last) {
+        match numbers(self.by.after, last) {
             Some(numbers) => numbers.into_iter().flatten().for_each(|tid| self.let_one_go(tid)),
             None => {
                 for process in kin::descendants()? {
@@ -67,8 +65,8 @@ impl Made {
 
     fn let_one_go(&self, tid: u32) {
         // Others may be bound there.
-        if self.cpus.has(tid) && procfs::is_of_the_program(tid) {
-            self.cpus.let_go(tid);
+        if self.by.cpus.has(tid) && procfs::is_of_the_program(tid) {
+            self.by.cpus.let_go(tid);
         }
     }
 }

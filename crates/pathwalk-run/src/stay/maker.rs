@@ -8,7 +8,7 @@
 //! child, and waits: who is made by vfork(2) has its memory, and it sleeps until that one has another. The program has one CPU of it, and
 //! stays for as long as one that begins.
 
-use super::MOMENT;
+use super::{MOMENT, Stayed};
 use crate::{
     cpu::Kept,
     engine::Engine,
@@ -120,9 +120,9 @@ impl Engine {
     /// Nobody stays any more who runs programs.
     pub(super) fn no_maker_stays(&mut self) {
         let Some(staying) = self.stays.maker.stays.take() else { return };
-        let (cpus, after) = (staying.maker.cpus(), staying.after);
+        let stayed = Stayed { cpus: staying.maker.cpus(), after: staying.after };
         drop(staying);
-        self.lets_go_of_made(cpus, after);
+        self.lets_go_of_made(stayed);
     }
 }
 

@@ -60,6 +60,13 @@ pub(crate) struct Stays {
     alarm: Option<Alarm>,
 }
 
+/// On which CPU somebody stayed.
+struct Stayed {
+    cpus: Cpus,
+    /// The number of the process that was made last before.
+    after: u32,
+}
+
 impl Stays {
     /// # Errors
     ///
@@ -153,15 +160,15 @@ impl Engine {
         cpu::is_said();
     }
 
-    /// Who was made after this one has that one CPU, maybe.
-    fn lets_go_of_made(&mut self, cpus: Cpus, after: u32) {
+    /// Who was made since then may have that one CPU.
+    fn lets_go_of_made(&mut self, by: Stayed) {
         let made = &mut self.stays.made;
         if made.len() >= MOST_MADE {
             // Where it was looked already there is the least left to be found.
             let most = (0..made.len()).max_by_key(|&at| (made[at].looks, made.len() - at));
             most.map(|at| made.remove(at));
         }
-        made.push(Made::new(cpus, after));
+        made.push(Made::new(by));
     }
 
     /// The number of the process or thread that was made last.

@@ -2,7 +2,7 @@
 //!
 //! Who makes fewer, as he finds less to load, is let go by another call, or after a moment. He may have made somebody meanwhile.
 
-use super::MOMENT;
+use super::{MOMENT, Stayed};
 use crate::{cpu::Kept, engine::Engine, inside::Inside, sys::seccomp::Notification};
 use std::{ops::Range, time::Instant};
 
@@ -36,6 +36,14 @@ impl Startup {
 
     pub(super) fn is_over(&self) -> bool {
         self.since.elapsed() >= MOMENT
+    }
+
+    /// It does not stay any more; on which CPU it stayed, and since when.
+    fn goes(&mut self) -> Option<Stayed> {
+        self.stays = false;
+        self.supervisor = None;
+        let program = self.program.take()?;
+        Some(Stayed { cpus: program.cpus(), after: self.after })
     }
 
     /// Whether a call is made by the interpreter, and soon.
@@ -83,29 +91,21 @@ impl Engine {
         }
         startup.calls += 1;
         self.run_before.made(&startup.path, startup.calls);
-        if startup.calls >= startup.before {
-            self.stays_no_more(true);
+        if startup.calls < startup.before {
+            return;
+        }
+        // Who waits for an answer is not about to make anybody.
+        if let Some(program) = startup.goes()
+            && !self.inside.as_mut().is_some_and(|inside| inside.was_last(call.tid))
+        {
+            self.lets_go_of_made(program);
         }
     }
 
     /// Who begins does not stay any more.
     pub(super) fn nobody_begins(&mut self) {
-        self.stays_no_more(false);
-    }
-
-    /// The same of who waits for the answer of a call, or may be about to make somebody.
-    fn stays_no_more(&mut self, waits: bool) {
-        let Some(startup) = &mut self.stays.startup else { return };
-        startup.stays = false;
-        startup.supervisor = None;
-        let Some(program) = startup.program.take() else { return };
-        let (process, after, cpus) = (startup.process, startup.after, program.cpus());
-        drop(program);
-        // Who waits for an answer is not about to make anybody.
-        let made_nobody =
-            waits && self.inside.as_mut().is_some_and(|inside| inside.was_last(process));
-        if !made_nobody {
-            self.lets_go_of_made(cpus, after);
+        if let Some(program) = self.stays.startup.as_mut().and_then(Startup::goes) {
+            self.lets_go_of_made(program);
         }
     }
 }
