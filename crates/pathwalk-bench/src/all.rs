@@ -98,17 +98,13 @@ pub(crate) fn write_texts(dir: &Path, name: &str, raw: &str, summary: &str) -> R
 }
 
 fn raw(outcome: &Outcome) -> String {
-    let twins = outcome.cells.iter().any(|cell| !cell.twin_ns_per_op.is_empty());
-    let more = if twins { ",twin_ns_per_op" } else { "" };
-    let mut text = format!("bench,case,subject,threads,sample,ns_per_op{more}\n");
+    let mut text = String::from("bench,case,subject,threads,sample,ns_per_op\n");
     for cell in &outcome.cells {
         // Cases have commas and quotation marks in them.
         let case = outcome.cases[cell.case].name.replace('"', "\"\"");
         let (bench, subject, threads) = (outcome.name, &outcome.names[cell.subject], cell.threads);
         for (number, ns) in cell.ns_per_op.iter().enumerate() {
-            let twin = cell.twin_ns_per_op.get(number).map(|ns| format!(",{ns:.3}"));
-            let twin = twin.unwrap_or_default();
-            let _ = writeln!(text, "{bench},\"{case}\",{subject},{threads},{number},{ns:.3}{twin}");
+            let _ = writeln!(text, "{bench},\"{case}\",{subject},{threads},{number},{ns:.3}");
         }
     }
     text

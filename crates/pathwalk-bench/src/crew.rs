@@ -30,9 +30,6 @@ pub(crate) struct Crew {
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
     disturbed: Vec<bool>,
-    /// Who makes the same calls on a `Vfs` where nobody disturbs, and what a round of them took after the last sample.
-    twin: Option<Box<Crew>>,
-    twin_ns_per_round: Option<f64>,
     meeting: Arc<Meeting>,
     loading: Loading,
 }
@@ -57,8 +54,6 @@ impl Crew {
             members: Vec::with_capacity(places.len()),
             disturber: None,
             disturbed,
-            twin: None,
-            twin_ns_per_round: None,
             meeting: Arc::default(),
             loading: Loading { time: Duration::ZERO, bytes: None },
         };
@@ -95,17 +90,6 @@ impl Crew {
             crew.disturber = crew.members.pop();
         }
         Ok(crew)
-    }
-
-    /// The same beside a twin, if anybody ever disturbs.
-    pub(crate) fn with_twin(
-        mut self,
-        start: impl FnOnce() -> Result<Crew, Error>,
-    ) -> Result<Crew, Error> {
-        if self.disturbed.contains(&true) {
-            self.twin = Some(Box::new(start()?));
-        }
-        Ok(self)
     }
 
     /// Does something while the disturber is at work, if the case has one.
@@ -152,26 +136,11 @@ impl Subject for Crew {
         self.order(self.member(thread)?, Order::Check { case, reply })?;
         let (log, done) = logs.recv().map_err(|_| died(&self.name))?;
         self.members[thread].done_per_round[case] = Some(done);
-        if let Some(twin) = &mut self.twin {
-            twin.members[thread].done_per_round[case] = Some(done);
-        }
         Ok(Some(Heard::All(log)))
     }
 
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error> {
-        self.beside_disturbance(case, |crew| {
-            let time = crew.sample_once(case, threads, rounds)?;
-            if let Some(twin) = &mut crew.twin {
-                let some = (rounds / TWIN).max(1);
-                let time = twin.sample_once(case, threads, some)?;
-                crew.twin_ns_per_round = Some(time.as_nanos() as f64 / some as f64);
-            }
-            Ok(time)
-        })
-    }
-
-    fn twin_ns_per_round(&self) -> Option<f64> {
-        self.twin_ns_per_round
+        self.beside_disturbance(case, |crew| crew.sample_once(case, threads, rounds))
     }
 
     fn leaves_work(&self) -> bool {
@@ -286,8 +255,6 @@ enum Order {
     Watch(Sender<Option<(u64, u64)>>),
 }
 
-/// A twin makes so many times fewer calls.
-const TWIN: u64 = 4;
 /// How many walks are looked at.
 const WATCHED: u64 = 20_000;
 

@@ -24,11 +24,9 @@ pub(crate) struct Row {
     pub(crate) threads: usize,
     pub(crate) ns_per_op: Option<f64>,
     pub(crate) spread: Option<f64>,
-    /// How many turns the median is of.
-    pub(crate) samples: usize,
-    /// The same of a twin, on a `Vfs` where nobody disturbs.
-    pub(crate) twin_ns_per_op: Option<f64>,
-    pub(crate) twin_spread: Option<f64>,
+    /// What the median is of, pass by pass.
+    #[serde(skip)]
+    pub(crate) samples: Vec<f64>,
     pub(crate) ratio_to_kernel: Option<f64>,
     pub(crate) mismatches: usize,
 }
@@ -44,7 +42,6 @@ impl Row {
         let mut rows: Vec<Row> = Vec::with_capacity(cells.len());
         for cell in cells {
             let summary = Summary::of(&cell.ns_per_op);
-            let twin = Summary::of(&cell.twin_ns_per_op);
             rows.push(Row {
                 bench: W::NAME,
                 case: cases[cell.case].name.clone(),
@@ -52,9 +49,7 @@ impl Row {
                 threads: cell.threads,
                 ns_per_op: summary.map(|summary| summary.median),
                 spread: summary.map(|summary| summary.spread),
-                samples: cell.ns_per_op.len(),
-                twin_ns_per_op: twin.map(|twin| twin.median),
-                twin_spread: twin.map(|twin| twin.spread),
+                samples: cell.ns_per_op.clone(),
                 ratio_to_kernel: None,
                 mismatches: 0,
             });
@@ -81,9 +76,7 @@ impl Row {
             threads,
             ns_per_op: None,
             spread: None,
-            samples: 0,
-            twin_ns_per_op: None,
-            twin_spread: None,
+            samples: Vec::new(),
             ratio_to_kernel: None,
             mismatches,
         });
@@ -100,56 +93,45 @@ pub(crate) struct Figures<'r> {
 }
 
 /// A figure, and by how much it would be another one if it were measured again in the same run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// What two took is compared pass by pass: a machine that is slower for a while, as others use it, is so for both. So the figure is the
+/// median of the quotients, which need not be the quotient of the medians that the table has.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
     /// Nineteen of twenty figures would lie within so much of it, as a part of it.
     noise: f64,
+    /// What it is the median of, pass by pass; nothing of what was counted.
+    samples: Vec<f64>,
 }
 
 impl Figure {
     /// A figure that was counted, not measured.
     pub(crate) fn exact(value: f64) -> Self {
-        Self { value, noise: 0.0 }
+        Self { value, noise: 0.0, samples: Vec::new() }
     }
 
-    fn of(row: &Row) -> Option<Self> {
-        let (value, spread) = (row.ns_per_op?, row.spread?);
-        Some(Self { value, noise: noise_of_median(spread, row.samples) })
+    /// The median of these, if there are any.
+    fn of(samples: Vec<f64>) -> Option<Self> {
+        let Summary { median, spread } = Summary::of(&samples)?;
+        Some(Self { value: median, noise: noise_of_median(spread, samples.len()), samples })
     }
 
-    fn of_twin(row: &Row) -> Option<Self> {
-        let (value, spread) = (row.twin_ns_per_op?, row.twin_spread?);
-        Some(Self { value, noise: noise_of_median(spread, row.samples) })
+    fn of_row(row: &Row) -> Option<Self> {
+        Self::of(row.samples.clone())
     }
 
-    /// Whether it meets a target.
-    fn meets(self, met: impl Fn(f64) -> bool) -> Meets {
-        let noise = self.noise * self.value;
-        match [self.value - noise, self.value, self.value + noise].map(met) {
-            [_, true, _] => Meets::Yes,
-            [false, _, false] => Meets::No,
-            _ => Meets::Unknown,
-        }
-    }
-
-    /// How many times another one it is.
-    pub(crate) fn over(self, other: Self) -> Self {
-        Self { value: self.value / other.value, noise: self.noise.hypot(other.noise) }
+    /// How many times another one of the same run it is; none of what was counted.
+    pub(crate) fn over(&self, other: &Self) -> Option<Self> {
+        let both = self.samples.iter().zip(&other.samples);
+        Self::of(both.map(|(own, other)| own / other).collect())
     }
 
     /// The figure that follows from it by a rule in proportion.
     pub(crate) fn map(self, rule: impl Fn(f64) -> f64) -> Self {
-        Self { value: rule(self.value), ..self }
+        let samples = self.samples.into_iter().map(&rule).collect();
+        Self { value: rule(self.value), noise: self.noise, samples }
     }
-}
-
-/// Whether a figure meets its target. What lies no farther from it than by noise says nothing either way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meets {
-    Yes,
-    No,
-    Unknown,
 }
 
 impl fmt::Display for Figure {
@@ -165,55 +147,32 @@ impl Figures<'_> {
         match subject {
             "kernel" => rows
                 .filter(|row| row.subject.starts_with("kernel-"))
-                .filter_map(Figure::of)
+                .filter_map(Figure::of_row)
                 .min_by(|one, other| one.value.total_cmp(&other.value)),
-            _ => rows.filter(|row| row.subject == subject).find_map(Figure::of),
+            _ => rows.filter(|row| row.subject == subject).find_map(Figure::of_row),
         }
     }
 
     /// How many times the rate of one subject is that of another one.
     pub(crate) fn ratio(&self, case: &str, of: &str, to: &str, threads: usize) -> Option<Figure> {
-        Some(self.ns(case, of, threads)?.over(self.ns(case, to, threads)?))
+        self.ns(case, of, threads)?.over(&self.ns(case, to, threads)?)
     }
 
     /// How many times the rate with one thread is that with several.
     pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<Figure> {
-        Some(self.ns(case, subject, 1)?.over(self.ns(case, subject, threads)?))
+        self.ns(case, subject, 1)?.over(&self.ns(case, subject, threads)?)
     }
 
     /// How many times the time of one case is that of another.
     pub(crate) fn beside(&self, case: &str, quiet: &str, subject: &str) -> Option<Figure> {
-        Some(self.ns(case, subject, 1)?.over(self.ns(quiet, subject, 1)?))
+        self.ns(case, subject, 1)?.over(&self.ns(quiet, subject, 1)?)
     }
 
     /// Says whether a case takes at most so many times what another one takes in which nobody disturbs.
-    ///
-    /// Where two processors are one core's, who shares nothing with the other is slowed down as well. So a twin makes the same calls in each
-    /// turn, beside who disturbs too, on a `Vfs` of its own in the same process. What both say is said: where the one meets the target and
-    /// the other does not, nothing can be told.
     pub(crate) fn undisturbed(&self, subject: &str, cases: [&str; 2], most: f64) -> Option<String> {
         let [case, quiet] = cases;
         let what = format!("{subject}, {case} over quiet");
-        let ratio = self.beside(case, quiet, subject)?;
-        let twin = |case| {
-            let mut rows = self.rows.iter().filter(|row| row.threads == 1);
-            Figure::of_twin(rows.find(|row| row.case == case && row.subject == subject)?)
-        };
-        let (Some(beside), Some(alone)) = (twin(case), twin(quiet)) else {
-            return at_most(&what, Some(ratio), most);
-        };
-        let slow = beside.over(alone);
-        let over = ratio.over(slow);
-        let met = |value: f64| value <= most;
-        let verdict = match (ratio.meets(met), over.meets(met)) {
-            (Meets::Yes, Meets::Yes) => "met",
-            (_, Meets::No) => "missed",
-            _ => "not told apart from it",
-        };
-        Some(format!(
-            "{what}: {ratio:.2}, of a twin on a Vfs of its own {slow:.2}, over that {over:.2}, the noise is {:.2}; target at most {most}: {verdict}.",
-            over.noise * over.value
-        ))
+        at_most(&what, self.beside(case, quiet, subject), most)
     }
 
     /// What it took a subject to make the files.
@@ -232,6 +191,7 @@ pub(crate) fn at_most(what: &str, got: Option<Figure>, want: f64) -> Option<Stri
     against(what, got?, "at most", want, |value| value <= want)
 }
 
+/// What lies no farther from its target than by noise says nothing either way, and is said so.
 fn against(
     what: &str,
     got: Figure,
@@ -239,12 +199,11 @@ fn against(
     want: f64,
     met: impl Fn(f64) -> bool,
 ) -> Option<String> {
-    let verdict = match got.meets(met) {
-        Meets::Yes => "met".to_owned(),
-        Meets::No => "missed".to_owned(),
-        Meets::Unknown => {
-            format!("not told apart from it, the noise is {:.2}", got.noise * got.value)
-        }
+    let noise = got.noise * got.value;
+    let verdict = match [got.value - noise, got.value, got.value + noise].map(met) {
+        [_, true, _] => "met".to_owned(),
+        [false, _, false] => "missed".to_owned(),
+        _ => format!("not told apart from it, the noise is {noise:.2}"),
     };
     Some(format!("{what}: {got:.2}; target {side} {want}: {verdict}."))
 }
@@ -449,45 +408,24 @@ fn unprintable(cause: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    /// A row of so many samples, with what its twin took.
-    fn row(case: &str, ns: f64, twin: Option<f64>, spread: f64) -> Row {
-        Row {
-            bench: "test",
-            case: case.to_owned(),
-            subject: "pathwalk".to_owned(),
-            threads: 1,
-            ns_per_op: Some(ns),
-            spread: Some(spread),
-            samples: 100,
-            twin_ns_per_op: twin,
-            twin_spread: twin.map(|_| spread),
-            ratio_to_kernel: None,
-            mismatches: 0,
+    #[test]
+    fn what_is_slower_for_a_while_is_so_for_both() {
+        // Four passes of ten are on a machine that takes half as long again.
+        let slow = |pass: usize| if pass % 10 < 4 { 1.5 } else { 1.0 };
+        let of = |ns: f64| Figure::of((0..100).map(|pass| ns * slow(pass)).collect()).unwrap();
+        let table =
+            [(1.05, "1.05; target at most 1.1: met."), (1.13, "1.13; target at most 1.1: missed.")];
+        for (times, want) in table {
+            let ratio = of(10.0 * times).over(&of(10.0));
+            assert_eq!(at_most("it", ratio, 1.1).unwrap(), format!("it: {want}"));
         }
     }
 
     #[test]
-    fn a_twin_excuses_what_it_explains_and_accuses_who_is_as_fast_as_before() {
-        // What one beside another one took and its twin then, both over what they took alone.
-        let table = [
-            (1.02, Some(1.0), 0.0, "met"),
-            (1.8, Some(1.0), 0.0, "missed"),
-            (1.8, Some(1.79), 0.0, "not told apart from it"),
-            (1.13, Some(1.01), 0.0, "missed"),
-            // Alone it was slowed down, by what the twin was, too.
-            (0.97, Some(0.57), 0.0, "missed"),
-            (1.13, Some(1.01), 0.1, "not told apart from it"),
-            (1.8, None, 0.0, "missed"),
-            (1.02, None, 0.0, "met"),
-        ];
-        for (beside, twin, spread, want) in table {
-            let rows = [
-                row("quiet", 10.0, twin.map(|_| 10.0), spread),
-                row("beside", 10.0 * beside, twin.map(|twin| 10.0 * twin), spread),
-            ];
-            let figures = Figures { rows: &rows, names: &[], loading: Vec::new() };
-            let said = figures.undisturbed("pathwalk", ["beside", "quiet"], 1.1).unwrap();
-            assert!(said.ends_with(&format!(": {want}.")), "{beside} {twin:?} {spread}: {said}");
-        }
+    fn what_noise_explains_is_not_told_apart() {
+        let one = Figure::of((0..9).map(|pass| 10.0 + f64::from(pass % 3)).collect()).unwrap();
+        let other = Figure::of((0..9).map(|pass| 10.0 + f64::from(pass / 3)).collect()).unwrap();
+        let said = at_most("it", one.over(&other), 0.97).unwrap();
+        assert!(said.starts_with("it: 1.00; target at most 0.97: not told apart"), "{said}");
     }
 }

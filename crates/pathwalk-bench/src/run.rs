@@ -125,8 +125,8 @@ impl Field {
         // The first to load. The kernel's tables lie in large pages whenever they are made; a process gets few of them once an ext4
         // of ten million files has taken the memory to pieces.
         let start = |pathwalk| Crew::start(pathwalk, workload, threads);
-        let own = start(Pathwalk::new()?)?.with_twin(|| start(Pathwalk::new()?))?;
-        let walking = start(Pathwalk::walking()?)?.with_twin(|| start(Pathwalk::walking()?))?;
+        let own = start(Pathwalk::new()?)?;
+        let walking = start(Pathwalk::walking()?)?;
         field.add_kernels(workload, threads)?;
         field.kernels = field.subjects.len();
         field.subjects.push(Box::new(own));

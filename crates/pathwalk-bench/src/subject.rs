@@ -21,12 +21,6 @@ pub(crate) trait Subject {
     /// that a thread took: the harmonic mean, so that the rates of the threads add up.
     fn sample(&mut self, case: usize, threads: usize, rounds: u64) -> Result<Duration, Error>;
 
-    /// What the same calls took a twin, in nanoseconds for each round, right after the last sample: beside who disturbed that, but on a
-    /// `Vfs` of its own; `None` where there is no twin.
-    fn twin_ns_per_round(&self) -> Option<f64> {
-        None
-    }
-
     /// Whether the machine has work of its turn left afterwards.
     fn leaves_work(&self) -> bool {
         false

@@ -55,10 +55,8 @@ pub(crate) struct Cell {
     pub(crate) subject: usize,
     /// The threads that ran at once.
     pub(crate) threads: usize,
-    /// For each sample the time over all operations of all threads.
+    /// For each sample the time over all operations of all threads. Those of one number were taken in one pass, soon one after the other.
     pub(crate) ns_per_op: Vec<f64>,
-    /// After each, the same of a twin on a `Vfs` where nobody disturbs, where there is one.
-    pub(crate) twin_ns_per_op: Vec<f64>,
     rounds: u64,
 }
 
@@ -78,16 +76,8 @@ pub(crate) fn time(
                 let turn = (at, threads);
                 let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
                 pass_time += time;
-                let (ns_per_op, twin_ns_per_op) = (Vec::new(), Vec::new());
-                let case = at;
-                cells.push(Cell {
-                    case,
-                    subject: index,
-                    threads,
-                    ns_per_op,
-                    twin_ns_per_op,
-                    rounds,
-                });
+                let (case, ns_per_op) = (at, Vec::new());
+                cells.push(Cell { case, subject: index, threads, ns_per_op, rounds });
             }
         }
     }
@@ -107,8 +97,6 @@ pub(crate) fn time(
             let time = subject.sample(cell.case, cell.threads, cell.rounds)?;
             let ops = cell.rounds as f64 * cases[cell.case].ops as f64 * cell.threads as f64;
             cell.ns_per_op.push(time.as_nanos() as f64 / ops);
-            let per_round = cases[cell.case].ops as f64 * cell.threads as f64;
-            cell.twin_ns_per_op.extend(subject.twin_ns_per_round().map(|ns| ns / per_round));
             bar.inc(1);
         }
     }

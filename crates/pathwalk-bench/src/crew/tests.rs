@@ -154,17 +154,13 @@ fn all_threads_work_at_once_and_no_more_than_there_are() {
 
 #[test]
 fn who_disturbs_has_a_core_that_nobody_beside_him_has() {
-    let table: [(&[usize], usize, Option<usize>, &[usize]); 6] = [
-        (&[0, 1], 2, None, &[0, 1]),
-        (&[0, 1], 2, Some(1), &[0, 1, 1]),
-        (&[0, 1], 1, Some(1), &[0, 1]),
-        (&[2, 3, 5, 7], 4, Some(3), &[2, 3, 5, 7, 7]),
-        (&[2, 3, 5, 7], 2, Some(2), &[2, 3, 5]),
-        (&[4], 1, Some(1), &[4, 4]),
-    ];
-    for (cores, threads, beside, want) in table {
-        assert_eq!(places(cores, threads, beside), want, "{cores:?} {threads} {beside:?}");
-    }
+    assert_eq!(places(&[0, 1], 2, None), [0, 1]);
+    assert_eq!(places(&[0, 1], 2, Some(1)), [0, 1, 1]);
+    assert_eq!(places(&[0, 1], 1, Some(1)), [0, 1]);
+    assert_eq!(places(&[2, 3, 5, 7], 4, Some(3)), [2, 3, 5, 7, 7]);
+    assert_eq!(places(&[2, 3, 5, 7], 2, Some(2)), [2, 3, 5]);
+    // Where there is one they take turns.
+    assert_eq!(places(&[4], 1, Some(1)), [4, 4]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Workload for MayExec {
         let own = figures.ns("search-all", "pathwalk", 1);
         let walked = figures.ns("search-all", "without-memo", 1);
         let each = |of: Option<Figure>| of.map(|ns| ns.map(|ns| ns / 6.0));
-        let walking = each(walked).map(|ns| format!("With every path walked: {ns:.1}."));
+        let walking = each(walked.clone()).map(|ns| format!("With every path walked: {ns:.1}."));
         let with = figures.ns("search-all", "without-memo+may_exec", 1);
         let gain = with.zip(walked).map(|(with, walked)| (with.value / walked.value - 1.0) * 100.0);
         [
