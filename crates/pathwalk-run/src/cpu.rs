@@ -114,6 +114,14 @@ impl Kept {
         self.cpus
     }
 
+    /// Lets it go in the middle of running a program, by which it gets its process's number where it was not its first.
+    pub(crate) fn lets_go(self, process: u32) {
+        let cpus = self.cpus;
+        // Whichever it has by then: the other is nobody's who has one CPU of this.
+        drop(self);
+        cpus.let_go(process);
+    }
+
     /// The thread has another number: it ran a program, and was not its process's first.
     pub(crate) fn renumbered(&mut self, tid: u32) {
         self.thread = pid(tid).unwrap_or(self.thread);

@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     pub(crate) begun: u64,
     /// Where the stack of its program began.
     pub(crate) stack: u64,
-    /// It sleeps, and not even a signal wakes it: as who waits for a child that has its memory.
+    /// It sleeps, and no signal wakes it but one that kills: as who waits for a child that has its memory.
     pub(crate) suspended: bool,
 }
 

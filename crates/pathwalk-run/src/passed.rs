@@ -51,7 +51,7 @@ impl Passed {
     /// The thread may run where it might before, also where it is its process's first one by now.
     pub(crate) fn is_kept_no_more(&mut self) {
         if let Some(kept) = self.kept.take() {
-            kept.cpus().let_go(self.process);
+            kept.lets_go(self.process);
         }
     }
 }
@@ -79,8 +79,8 @@ const SHOWN: [Errno; 2] = [Errno::ENOMEM, Errno::EAGAIN];
 /// So many programs are kept.
 const MOST: usize = 1 << 8;
 
-/// Programs that were run by such a call, by their paths. As long as nothing happens on the ways to them they are not looked for again, nor is
-/// it looked what runs, if nothing happened there until it does.
+/// Programs that were run by such a call, by their paths. As long as nothing happens on the ways to them they are not looked for again; what
+/// runs is looked at each time: the tree's way is not all of the host's, and the stack is written to by others who ask for it.
 #[derive(Default)]
 pub(crate) struct RunBefore(HashMap<Vec<u8>, Known>);
 
@@ -91,21 +91,12 @@ struct Known {
     parts: Vec<(usize, u64)>,
     /// So many calls its interpreter made of which it was heard when it began.
     calls: u32,
-    /// How far its interpreter's code reaches below where it begins there, and above; none where that was not seen.
-    code: Option<[u64; 2]>,
 }
 
 impl RunBefore {
     /// How many calls the interpreter makes when what was run by this path begins; none where that is not known.
     pub(crate) fn calls(&self, path: &[u8]) -> u32 {
         self.0.get(path).map_or(0, |known| known.calls)
-    }
-
-    /// It was seen that its interpreter begins in this code, at this address.
-    fn begins(&mut self, path: &[u8], code: &Range<u64>, at: u64) {
-        if let (Some(known), true) = (self.0.get_mut(path), code.contains(&at)) {
-            known.code = Some([at - code.start, code.end - at]);
-        }
     }
 
     /// It made so many.
@@ -138,7 +129,7 @@ impl Runs {
         let image = self.image();
         let places = [program].into_iter().chain(interpreter);
         let places = places.map(|(id, file)| (id, file.place_alone())).collect();
-        Some(Known { image, places, parts, calls: 0, code: None })
+        Some(Known { image, places, parts, calls: 0 })
     }
 }
 
@@ -246,12 +237,7 @@ impl Engine {
             if !named {
                 return false;
             }
-            let code = self.code_as_before(&path, &runs, regs.rip);
-            let code = code.or_else(|| {
-                let code = runs.is_run_by(process, regs.rip)?;
-                self.run_before.begins(&path, &code, regs.rip);
-                Some(code)
-            });
+            let code = runs.is_run_by(process, regs.rip);
             let is_it = code.is_some();
             if let Some(code) = code {
                 self.inside.iter_mut().for_each(|inside| inside.runs(process, runs.program()));
@@ -263,15 +249,6 @@ impl Engine {
             process::kill(process, libc::SIGKILL);
         }
         let _ = ptrace::detach(process);
-    }
-
-    /// The code in which what was run by a path before begins at this address, if the kernel ran that: the path is the one that it was told,
-    /// and until now nothing happened on the ways to the program and its interpreter, which the kernel looked for meanwhile.
-    fn code_as_before(&self, path: &[u8], runs: &Looked, at: u64) -> Option<Range<u64>> {
-        let known = self.run_before.0.get(path).filter(|_| matches!(runs, Looked::Before(_)))?;
-        let [below, above] = known.code?;
-        let still = self.inside.as_ref()?.are_still(&known.parts);
-        still.then(|| at.saturating_sub(below)..at.saturating_add(above))
     }
 
     /// Whether a process runs what that path leads to by now; or what the tree has by the name that the host has for it, where it was

@@ -165,7 +165,12 @@ pub(crate) struct Patches {
 impl Patches {
     /// Nobody is kept on a CPU any more.
     pub(crate) fn nobody_is_kept(&mut self) {
-        self.threads.values_mut().for_each(|patch| patch.kept = None);
+        for patch in self.threads.values_mut() {
+            match (patch.kept.take(), patch.stage) {
+                (Some(kept), Stage::Called(process)) => kept.lets_go(process),
+                (kept, _) => drop(kept),
+            }
+        }
         self.passed.values_mut().for_each(Passed::is_kept_no_more);
     }
 

@@ -131,13 +131,43 @@ fn what_somebody_outside_puts_in_the_place_of_a_program_that_is_run_again_does_n
     assert_eq!(exchanging(&program, &link, ours), "ended\n");
 }
 
-/// What a program says while two names are exchanged every some milliseconds.
+/// Of what lies above a bound directory on the host nobody tells, and the tree has something else there.
+#[test]
+fn what_lies_by_the_path_of_a_bound_directory_by_now_does_not_run() {
+    let Some(attack) = Attack::new() else { return };
+    let [top, other] = ["top", "other"].map(|name| attack.outside(name));
+    for dir in [&top, &other] {
+        fs::create_dir_all(format!("{dir}/ro")).unwrap();
+    }
+    let program = format!("{top}/ro/program");
+    fs::copy("/bin/true", &program).unwrap();
+    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
+    cc(attack.outside.path(), &["-o", "other/ro/program", "m.c"]);
+    let run = format!(
+        "for n in $(seq 500); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
+    );
+    let native = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", &run]);
+        command
+    };
+    let said = exchanging(&top, &other, native);
+    assert!(said.starts_with("REACHED\n"), "{said}");
+    let bind = format!("{top}/ro:{top}/ro:ro");
+    let ours = || in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run]);
+    assert_eq!(exchanging(&top, &other, ours), "ended\n");
+}
+
+/// What a program says while two names are exchanged every some milliseconds, from when it has begun. They are as they were then.
 fn exchanging(one: &str, other: &str, command: impl FnOnce() -> Command) -> String {
     let mut ran = command().stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(200));
     while ran.try_wait().unwrap().is_none() {
-        let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
-        rustix::fs::renameat_with(cwd, one, cwd, other, flags).unwrap();
-        thread::sleep(Duration::from_millis(5));
+        for _ in 0..2 {
+            let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+            rustix::fs::renameat_with(cwd, one, cwd, other, flags).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
     }
     let mut said = String::new();
     std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();

@@ -75,8 +75,8 @@ fn who_is_bound_stays_bound() {
 #[test]
 fn who_is_bound_while_he_is_run_stays_bound() {
     // Nobody is kept from the first time on.
-    for _ in 0..10 {
-        same("stay binds; stay binds; stay binds");
+    for _ in 0..12 {
+        same("stay binds; stay told");
     }
 }
 

@@ -65,7 +65,8 @@ pub(crate) fn affinity(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     Ok(Reply::Value(mask.len() as i64))
 }
 
-/// What says where somebody runs, or by which policy: the kernel's to do. Nobody is kept on a CPU from then on.
+/// What says where somebody runs, or by which policy: the kernel's to do. Nobody is kept on a CPU from then on, also where it is refused: that is not
+/// known before.
 pub(crate) fn says_who_runs(engine: &mut Engine, _: &Caller) -> Result<Reply> {
     engine.nobody_stays_again();
     Ok(Reply::Pass)

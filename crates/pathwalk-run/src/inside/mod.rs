@@ -318,14 +318,6 @@ impl Inside {
         parts.iter().all(|&(part, count)| self.counts.get(part) == count)
     }
 
-    /// The same until now: what others did, or mounted, is noted first.
-    pub(crate) fn are_still(&self, parts: &[(usize, u64)]) -> bool {
-        let is_one = |host: usize| parts.iter().any(|&(part, _)| part == FIRST_HOST + host);
-        let hosts = self.hosts.iter().enumerate().filter(|&(host, _)| is_one(host));
-        hosts.for_each(|(_, host)| host.hear());
-        self.are_of_now(parts)
-    }
-
     /// It was answered.
     fn after(&self) {
         ASKED.set(false);

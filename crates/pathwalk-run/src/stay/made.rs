@@ -1,6 +1,6 @@
 //! Who was made meanwhile by who stayed: it has his one CPU of him.
 //!
-//! Numbers are given in order: so those who were made since are looked at, whoever their parents are by now. A process is there when it is whole:
+//! Numbers are given in order, up to the largest: so those who were made since are looked at, whoever their parents are by now. A process is there when it is whole:
 //! that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is looked again, some times.
 
 use super::{MOMENT, Stayed};
@@ -53,7 +53,7 @@ impl Made {
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
     pub(super) fn let_go(&self, last: u32) -> Result<()> {
         match numbers(self.by.after, last) {
-            Some(numbers) => numbers.into_iter().flatten().for_each(|tid| self.let_one_go(tid)),
+            Some(numbers) => numbers.for_each(|tid| self.let_one_go(tid)),
             None => {
                 for process in kin::descendants()? {
                     kin::threads_of(process)?.into_iter().for_each(|tid| self.let_one_go(tid));
@@ -71,14 +71,10 @@ impl Made {
     }
 }
 
-/// The numbers that may have been given since `after` was, up to `last`; none where they are many. They come again.
-fn numbers(after: u32, last: u32) -> Option<[RangeInclusive<u32>; 2]> {
-    let none = 1..=0;
-    if after <= last {
-        return (last - after <= MOST_NUMBERS).then_some([after + 1..=last, none]);
-    }
-    // What the largest one is, is not known.
-    (last <= MOST_NUMBERS).then_some([after + 1..=after + MOST_NUMBERS, 1..=last])
+/// The numbers that were given since `after` was, up to `last`; none where they are many, or begin again from the smallest.
+fn numbers(after: u32, last: u32) -> Option<RangeInclusive<u32>> {
+    let count = last.checked_sub(after)?;
+    (count <= MOST_NUMBERS).then(|| after + 1..=last)
 }
 
 #[cfg(test)]
@@ -86,17 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_again() {
-        let has = |after, last, number| {
-            let numbers = numbers(after, last);
-            numbers.map(|ranges| ranges.iter().any(|range| range.contains(&number)))
-        };
-        for (number, is) in [(10, false), (11, true), (20, true), (21, false)] {
-            assert_eq!(has(10, 20, number), Some(is), "{number}");
-        }
-        for (number, is) in [(32760, false), (32761, true), (300, true), (306, false)] {
-            assert_eq!(has(32760, 305, number), Some(is), "{number}");
-        }
-        assert_eq!([has(10, 1 << 20, 11), has(1 << 20, 1 << 19, 11)], [None, None]);
+    fn numbers_are_those_since_where_they_are_few() {
+        assert_eq!(numbers(10, 20), Some(11..=20));
+        assert!(numbers(10, 10).unwrap().is_empty());
+        assert_eq!([numbers(32760, 305), numbers(10, 1 << 20)], [None, None]);
     }
 }

@@ -556,8 +556,9 @@ pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
 pub(crate) fn affinity(tid: u32, len: u32) -> Result<Vec<u8>> {
     /// For many times as many CPUs as there are anywhere.
     const MOST: u32 = 1 << 16;
-    // What is no number of words is none then.
-    let len = if len < MOST { len } else { MOST | len % size_of::<u64>() as u32 };
+    // The kernel counts bits, in 32 of them; what is no number of words is none then, either.
+    let len = len.wrapping_mul(u8::BITS) / u8::BITS;
+    let len = if len < MOST { len } else { MOST | (len % size_of::<u64>() as u32) };
     let mut mask = vec![0; len as usize];
     // SAFETY: the kernel writes no more than the length.
     let written =
