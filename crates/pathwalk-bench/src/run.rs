@@ -124,9 +124,8 @@ impl Field {
         let mut field = Field { subjects: Vec::new(), kernels: 0, notes: Vec::new() };
         // The first to load. The kernel's tables lie in large pages whenever they are made; a process gets few of them once an ext4
         // of ten million files has taken the memory to pieces.
-        let start = |pathwalk| Crew::start(pathwalk, workload, threads);
-        let own = start(Pathwalk::new()?)?;
-        let walking = start(Pathwalk::walking()?)?;
+        let own = Crew::start(Pathwalk::new()?, workload, threads)?;
+        let walking = Crew::start(Pathwalk::walking()?, workload, threads)?;
         field.add_kernels(workload, threads)?;
         field.kernels = field.subjects.len();
         field.subjects.push(Box::new(own));

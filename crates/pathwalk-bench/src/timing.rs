@@ -76,8 +76,8 @@ pub(crate) fn time(
                 let turn = (at, threads);
                 let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
                 pass_time += time;
-                let (case, ns_per_op) = (at, Vec::new());
-                cells.push(Cell { case, subject: index, threads, ns_per_op, rounds });
+                let ns_per_op = Vec::new();
+                cells.push(Cell { case: at, subject: index, threads, ns_per_op, rounds });
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn is_to_make_a_thread() {
 }
 
 /// Where somebody may run who is kept, and who is not.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Cpus {
     here: CpuSet,
     before: CpuSet,

@@ -18,9 +18,7 @@ use tempfile::TempDir;
 #[test]
 fn programs_whose_path_a_thread_rewrites_do_not_run() {
     let Some(attack) = Attack::new() else { return };
-    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
-    cc(attack.outside.path(), &["-o", "program", "m.c"]);
-    let rewritten = ["rewritten", "exec", &attack.outside("program"), "/bin/true"];
+    let rewritten = ["rewritten", "exec", &reached(&attack, "program"), "/bin/true"];
     assert_eq!(attack.said(&rewritten), "never\n");
 }
 
@@ -105,30 +103,17 @@ fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     assert_eq!(said, "");
 }
 
-/// Though what is run again is not looked at each time.
+/// Though what is run again is not looked for each time.
 #[test]
 fn what_somebody_outside_puts_in_the_place_of_a_program_that_is_run_again_does_not_run() {
     let Some(attack) = Attack::new() else { return };
-    fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
-    cc(attack.outside.path(), &["-o", "program", "m.c"]);
     fs::create_dir(attack.here("ro")).unwrap();
-    let path = |name| attack.here(name).display().to_string();
-    let (dir, program, link) = (path("ro"), path("ro/program"), path("ro/link"));
+    let [dir, program, link] =
+        ["ro", "ro/program", "ro/link"].map(|name| attack.here(name).display().to_string());
     fs::copy("/bin/true", &program).unwrap();
-    std::os::unix::fs::symlink(attack.outside("program"), &link).unwrap();
-    let run = format!(
-        "for n in $(seq 3000); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
-    );
-    let native = || {
-        let mut command = Command::new("sh");
-        command.args(["-c", &run]);
-        command
-    };
-    let said = exchanging(&program, &link, native);
-    assert!(said.starts_with("REACHED\n"), "{said}");
-    let bind = format!("{dir}:{dir}:ro");
-    let ours = || in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run]);
-    assert_eq!(exchanging(&program, &link, ours), "ended\n");
+    let reached = reached(&attack, "program");
+    std::os::unix::fs::symlink(reached, &link).unwrap();
+    is_not_reached(&attack, &dir, (&program, 3000), [&program, &link]);
 }
 
 /// Of what lies above a bound directory on the host nobody tells, and the tree has something else there.
@@ -139,23 +124,39 @@ fn what_lies_by_the_path_of_a_bound_directory_by_now_does_not_run() {
     for dir in [&top, &other] {
         fs::create_dir_all(format!("{dir}/ro")).unwrap();
     }
-    let program = format!("{top}/ro/program");
+    let (dir, program) = (format!("{top}/ro"), format!("{top}/ro/program"));
     fs::copy("/bin/true", &program).unwrap();
+    reached(&attack, "other/ro/program");
+    is_not_reached(&attack, &dir, (&program, 500), [&top, &other]);
+}
+
+/// A program that is the host's alone, and tells that it ran.
+fn reached(attack: &Attack, name: &str) -> String {
     fs::write(attack.outside("m.c"), "int main(void) { return 77; }").unwrap();
-    cc(attack.outside.path(), &["-o", "other/ro/program", "m.c"]);
+    cc(attack.outside.path(), &["-o", name, "m.c"]);
+    attack.outside(name)
+}
+
+/// Of so many runs of a program in a bound directory, while these are exchanged, none is of the other one; natively some are.
+fn is_not_reached(
+    attack: &Attack,
+    dir: &str,
+    (program, count): (&str, u32),
+    [one, other]: [&str; 2],
+) {
     let run = format!(
-        "for n in $(seq 500); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
+        "for n in $(seq {count}); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
     );
     let native = || {
         let mut command = Command::new("sh");
         command.args(["-c", &run]);
         command
     };
-    let said = exchanging(&top, &other, native);
+    let said = exchanging(one, other, native);
     assert!(said.starts_with("REACHED\n"), "{said}");
-    let bind = format!("{top}/ro:{top}/ro:ro");
+    let bind = format!("{dir}:{dir}:ro");
     let ours = || in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run]);
-    assert_eq!(exchanging(&top, &other, ours), "ended\n");
+    assert_eq!(exchanging(one, other, ours), "ended\n");
 }
 
 /// What a program says while two names are exchanged every some milliseconds, from when it has begun. They are as they were then.

@@ -4,7 +4,7 @@
 //! that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is looked again, some times.
 
 use super::{MOMENT, Stayed};
-use crate::{kin, procfs};
+use crate::{cpu::Cpus, kin, procfs};
 use pathwalk::Result;
 use std::{ops::RangeInclusive, time::Instant};
 
@@ -32,43 +32,56 @@ impl Made {
         self.next
     }
 
-    /// Looks, if it is time; whether it is over.
-    pub(super) fn is_over(&mut self, last: Option<u32>) -> bool {
-        let now = Instant::now();
-        if now < self.next {
-            return false;
-        }
+    /// It was looked, or could not be; whether it is over.
+    fn is_over(&mut self, now: Instant, looked: bool) -> bool {
         // What cannot be looked at now is looked at later.
-        let looked = last.is_some_and(|last| self.let_go(last).is_ok());
         self.looks += usize::from(looked);
         let wait = LOOKS.get(self.looks).map(|moments| MOMENT * *moments);
         self.next = now + wait.unwrap_or(MOMENT);
         wait.is_none()
     }
+}
 
-    /// Lets those go who were made since then and are there now, where this one was made last.
-    ///
-    /// # Errors
-    ///
-    /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
-    pub(super) fn let_go(&self, last: u32) -> Result<()> {
-        match numbers(self.by.after, last) {
-            Some(numbers) => numbers.for_each(|tid| self.let_one_go(tid)),
-            None => {
-                for process in kin::descendants()? {
-                    kin::threads_of(process)?.into_iter().for_each(|tid| self.let_one_go(tid));
-                }
+/// Looks where it is time, and keeps those that are not over; `last` was made last, if that is known.
+pub(super) fn look(all: &mut Vec<Made>, last: Option<u32>) {
+    let now = Instant::now();
+    let due = |made: &Made| made.next <= now;
+    let looked = last.is_some_and(|last| let_go(all.iter().filter(|made| due(made)), last).is_ok());
+    all.retain_mut(|made| !due(made) || !made.is_over(now, looked));
+}
+
+/// Lets those go who were made since these stayed and are there now, where this one was made last. Each number is looked at once, however many
+/// stayed since.
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
+pub(super) fn let_go<'m>(all: impl Iterator<Item = &'m Made>, last: u32) -> Result<()> {
+    let (mut cpus, mut since): (Vec<Cpus>, _) = (Vec::new(), Some(last + 1..=last));
+    for Made { by, .. } in all {
+        if !cpus.contains(&by.cpus) {
+            cpus.push(by.cpus);
+        }
+        let more = numbers(by.after, last);
+        since = since.zip(more).map(|(one, other)| *one.start().min(other.start())..=last);
+    }
+    // Others may be bound there.
+    let one = |tid| {
+        if let Some(cpus) = cpus.iter().find(|cpus| cpus.has(tid))
+            && procfs::is_of_the_program(tid)
+        {
+            cpus.let_go(tid);
+        }
+    };
+    match since {
+        Some(numbers) => numbers.for_each(one),
+        None => {
+            for process in kin::descendants()? {
+                kin::threads_of(process)?.into_iter().for_each(one);
             }
         }
-        Ok(())
     }
-
-    fn let_one_go(&self, tid: u32) {
-        // Others may be bound there.
-        if self.by.cpus.has(tid) && procfs::is_of_the_program(tid) {
-            self.by.cpus.let_go(tid);
-        }
-    }
+    Ok(())
 }
 
 /// The numbers that were given since `after` was, up to `last`; none where they are many, or begin again from the smallest.

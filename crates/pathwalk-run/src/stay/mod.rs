@@ -133,7 +133,7 @@ impl Engine {
         }
         if !self.stays.made.is_empty() {
             let last = self.made_last();
-            self.stays.made.retain_mut(|made| !made.is_over(last));
+            made::look(&mut self.stays.made, last);
         }
     }
 
@@ -147,9 +147,7 @@ impl Engine {
         }
         // Where it cannot be looked it is looked later.
         if let Some(last) = self.made_last() {
-            for made in &self.stays.made {
-                let _ = made.let_go(last);
-            }
+            let _ = made::let_go(self.stays.made.iter(), last);
         }
     }
 
