@@ -81,6 +81,7 @@ struct Row<'r> {
     ms: f64,
     spread: f64,
     ratio_to_native: f64,
+    ratio_spread: f64,
 }
 
 /// Runs all of it.
@@ -117,8 +118,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
                 }
             }
         }
-        if let Some(error) = wrong.get("pathwalk") {
-            return Err(Error::new(format!("{case}: {error}")));
+        for name in ["native", "pathwalk"] {
+            if let Some(error) = wrong.get(name) {
+                return Err(Error::new(format!("{case}: {name}: {error}")));
+            }
         }
         let mut cells = vec![case.to_owned()];
         for (name, _) in &ways {
@@ -137,8 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             let ratio = over.median;
             if args.json {
                 let Summary { median: ms, spread } = sum;
-                let row =
-                    Row { bench: NAME, case, subject: name, ms, spread, ratio_to_native: ratio };
+                let (bench, subject, ratio_to_native) = (NAME, name, ratio);
+                let ratio_spread = over.spread;
+                let row = Row { bench, case, subject, ms, spread, ratio_to_native, ratio_spread };
                 let line = serde_json::to_string(&row).map_err(|c| Error::doing("json", c))?;
                 writeln!(out, "{line}").map_err(unprintable)?;
             }
@@ -150,7 +154,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         shown.add_row(cells);
     }
     let times = format!(
-        "Medians of {rounds}, in turns; each over the native one of its turn, and half of them lie within ±. Notify floor: the same calls are told to a \
+        "Medians of {rounds}, in turns; each over the native one of its turn. ± is how far their quartiles lie apart, of native that of the times. Notify floor: the same calls are told to a \
          supervisor, which has the kernel go on with each."
     );
     if !args.json {

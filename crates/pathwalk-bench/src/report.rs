@@ -263,7 +263,7 @@ impl Outcome {
             let turn_ms = self.plan.sample.as_secs_f64() * 1e3;
             text += &format!(
                 "\nEvery contender gave the same {calls} answers. Times are medians of {passes} interleaved turns of at \
-                 least {turn_ms} ms; half of the turns lie within the spread. Targets are held against quotients of turns, one pass after the other.\n",
+                 least {turn_ms} ms; half of the turns lie within the spread.\n",
             );
         }
         text

@@ -5,7 +5,7 @@
 //! these takes several times what the call does. So until that is done the thread may run on no other CPU than this. It never sees that
 //! itself: it runs no instruction meanwhile. Before another one is told about it nobody is kept (`Engine::nobody_stays`).
 //!
-//! From when somebody says where, or by which policy, anybody runs nobody is kept any more ([`is_said`]): what is said then holds, also where the kernel
+//! From when somebody says where, or by which policy, anybody runs, or tries to, nobody is kept any more ([`is_said`]): what is said then holds, also where the kernel
 //! does it while this process has something else to do.
 
 use parking_lot::Mutex;
@@ -36,21 +36,22 @@ pub(crate) fn is_to_make_a_thread() {
     }
 }
 
+/// Where a thread may run, if it is there.
+pub(crate) fn of(tid: u32) -> Option<CpuSet> {
+    sched_getaffinity(Some(pid(tid)?)).ok()
+}
+
 /// Where somebody may run who is kept, and who is not.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Cpus {
     here: CpuSet,
     before: CpuSet,
 }
 
 impl Cpus {
-    /// Whether a thread may run here alone.
-    pub(crate) fn has(&self, tid: u32) -> bool {
-        pid(tid).is_some_and(|thread| self.has_thread(thread))
-    }
-
-    fn has_thread(&self, thread: Pid) -> bool {
-        sched_getaffinity(Some(thread)).is_ok_and(|now| now == self.here)
+    /// Whether who is kept so may run there.
+    pub(crate) fn are(&self, now: &CpuSet) -> bool {
+        *now == self.here
     }
 
     /// Lets a thread go that may run here alone.
@@ -61,7 +62,7 @@ impl Cpus {
     }
 
     fn let_thread_go(&self, thread: Pid) {
-        if self.has_thread(thread) {
+        if sched_getaffinity(Some(thread)).is_ok_and(|now| self.are(&now)) {
             let _ = sched_setaffinity(Some(thread), &self.before);
         }
     }
@@ -117,7 +118,7 @@ impl Kept {
     /// Lets it go in the middle of running a program, by which it gets its process's number where it was not its first.
     pub(crate) fn lets_go(self, process: u32) {
         let cpus = self.cpus;
-        // Whichever it has by then: the other is nobody's who has one CPU of this.
+        // Whichever it has by then. The other is another thread's, who has this one CPU only if somebody outside bound him there.
         drop(self);
         cpus.let_go(process);
     }

@@ -7,6 +7,7 @@ use crate::{
 };
 use std::{
     fs,
+    io::{BufRead, BufReader, Read},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
@@ -95,7 +96,7 @@ fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
         fs::copy("/bin/true", path).unwrap();
     }
     let dir = attack.outside.path().display();
-    let run = format!("for n in $(seq 500); do {one} || echo $?; done");
+    let run = format!("echo begun; for n in $(seq 500); do {one} || echo $?; done");
     let bind = format!("{dir}:{dir}:ro");
     let said = exchanging(&one, &other, || {
         in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run])
@@ -145,7 +146,7 @@ fn is_not_reached(
     [one, other]: [&str; 2],
 ) {
     let run = format!(
-        "for n in $(seq {count}); do {program}; [ $? != 77 ] || echo REACHED; done 2>/dev/null; echo ended"
+        "echo begun; ran=no; for n in $(seq {count}); do {program}; case $? in 0) ran=yes;; 77) echo REACHED;; esac; done 2>/dev/null; echo ended, $ran"
     );
     let native = || {
         let mut command = Command::new("sh");
@@ -156,13 +157,16 @@ fn is_not_reached(
     assert!(said.starts_with("REACHED\n"), "{said}");
     let bind = format!("{dir}:{dir}:ro");
     let ours = || in_the_tree(attack.here.path(), &["--bind", &bind, "sh", "-c", &run]);
-    assert_eq!(exchanging(one, other, ours), "ended\n");
+    assert_eq!(exchanging(one, other, ours), "ended, yes\n");
 }
 
-/// What a program says while two names are exchanged every some milliseconds, from when it has begun. They are as they were then.
+/// What a program says while two names are exchanged every some milliseconds, behind its first line. They are then as they were.
 fn exchanging(one: &str, other: &str, command: impl FnOnce() -> Command) -> String {
     let mut ran = command().stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    thread::sleep(Duration::from_millis(200));
+    let mut says = BufReader::new(ran.stdout.take().unwrap());
+    let (mut first, mut said) = (String::new(), String::new());
+    says.read_line(&mut first).unwrap();
+    assert_eq!(first, "begun\n");
     while ran.try_wait().unwrap().is_none() {
         for _ in 0..2 {
             let (cwd, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
@@ -170,8 +174,7 @@ fn exchanging(one: &str, other: &str, command: impl FnOnce() -> Command) -> Stri
             thread::sleep(Duration::from_millis(5));
         }
     }
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut ran.stdout.take().unwrap(), &mut said).unwrap();
+    says.read_to_string(&mut said).unwrap();
     said
 }
 

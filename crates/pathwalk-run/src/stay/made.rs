@@ -4,7 +4,7 @@
 //! that takes a while where its maker has much memory, and it has its CPUs of him from the beginning. So it is looked again, some times.
 
 use super::{MOMENT, Stayed};
-use crate::{cpu::Cpus, kin, procfs};
+use crate::{cpu, kin, procfs};
 use pathwalk::Result;
 use std::{ops::RangeInclusive, time::Instant};
 
@@ -32,10 +32,10 @@ impl Made {
         self.next
     }
 
-    /// It was looked, or could not be; whether it is over.
-    fn is_over(&mut self, now: Instant, looked: bool) -> bool {
+    /// When it is looked again, after it was or could not be; whether it is not any more.
+    fn was_looked(&mut self, now: Instant, done: bool) -> bool {
         // What cannot be looked at now is looked at later.
-        self.looks += usize::from(looked);
+        self.looks += usize::from(done);
         let wait = LOOKS.get(self.looks).map(|moments| MOMENT * *moments);
         self.next = now + wait.unwrap_or(MOMENT);
         wait.is_none()
@@ -47,33 +47,29 @@ pub(super) fn look(all: &mut Vec<Made>, last: Option<u32>) {
     let now = Instant::now();
     let due = |made: &Made| made.next <= now;
     let looked = last.is_some_and(|last| let_go(all.iter().filter(|made| due(made)), last).is_ok());
-    all.retain_mut(|made| !due(made) || !made.is_over(now, looked));
+    all.retain_mut(|made| !due(made) || !made.was_looked(now, looked));
 }
 
-/// Lets those go who were made since these stayed and are there now, where this one was made last. Each number is looked at once, however many
+/// Lets those go who were made since these stayed and are there now, where `last` was made last. Each number is looked at once, however many
 /// stayed since.
 ///
 /// # Errors
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
 pub(super) fn let_go<'m>(all: impl Iterator<Item = &'m Made>, last: u32) -> Result<()> {
-    let (mut cpus, mut since): (Vec<Cpus>, _) = (Vec::new(), Some(last + 1..=last));
-    for Made { by, .. } in all {
-        if !cpus.contains(&by.cpus) {
-            cpus.push(by.cpus);
-        }
-        let more = numbers(by.after, last);
-        since = since.zip(more).map(|(one, other)| *one.start().min(other.start())..=last);
-    }
-    // Others may be bound there.
+    let all: Vec<_> = all.map(|made| &made.by).collect();
     let one = |tid| {
-        if let Some(cpus) = cpus.iter().find(|cpus| cpus.has(tid))
+        let Some(now) = cpu::of(tid) else { return };
+        let his = all.iter().filter(|by| by.cpus.are(&now));
+        // Somebody outside the program may be bound there.
+        if let Some(after) = latest(his.clone().map(|by| by.after), tid, last)
+            && let Some(by) = his.clone().find(|by| by.after == after)
             && procfs::is_of_the_program(tid)
         {
-            cpus.let_go(tid);
+            by.cpus.let_go(tid);
         }
     };
-    match since {
+    match numbers(all.iter().map(|by| by.after), last) {
         Some(numbers) => numbers.for_each(one),
         None => {
             for process in kin::descendants()? {
@@ -84,10 +80,21 @@ pub(super) fn let_go<'m>(all: impl Iterator<Item = &'m Made>, last: u32) -> Resu
     Ok(())
 }
 
-/// The numbers that were given since `after` was, up to `last`; none where they are many, or begin again from the smallest.
-fn numbers(after: u32, last: u32) -> Option<RangeInclusive<u32>> {
-    let count = last.checked_sub(after)?;
-    (count <= MOST_NUMBERS).then(|| after + 1..=last)
+/// The numbers that were given since these were, up to `last`; none where they are many, or begin again from the smallest.
+fn numbers(all: impl Iterator<Item = u32>, last: u32) -> Option<RangeInclusive<u32>> {
+    let counts: Option<Vec<u32>> = all.map(|after| last.checked_sub(after)).collect();
+    let count = counts?.into_iter().max().unwrap_or(0);
+    (count <= MOST_NUMBERS).then(|| last - count + 1..=last)
+}
+
+/// The last of these after which a number was given, where `last` was given last. They begin again from the smallest.
+fn latest(all: impl Iterator<Item = u32>, tid: u32, last: u32) -> Option<u32> {
+    let before = |after: &u32| match *after <= last {
+        true => (*after..last).contains(&tid.wrapping_sub(1)),
+        false => tid > *after || tid <= last,
+    };
+    // What was given before they began again is further away.
+    all.filter(before).min_by_key(|after| last.wrapping_sub(*after))
 }
 
 #[cfg(test)]
@@ -95,9 +102,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_since_where_they_are_few() {
-        assert_eq!(numbers(10, 20), Some(11..=20));
-        assert!(numbers(10, 10).unwrap().is_empty());
-        assert_eq!([numbers(32760, 305), numbers(10, 1 << 20)], [None, None]);
+    fn numbers_are_those_since_the_first_where_they_are_few() {
+        let of = |all: &[u32], last| numbers(all.iter().copied(), last);
+        assert_eq!(of(&[10], 20), Some(11..=20));
+        assert_eq!(of(&[15, 10, 12], 20), Some(11..=20));
+        assert!(of(&[10], 10).unwrap().is_empty());
+        for (all, last) in [(&[32760][..], 305), (&[10], 1 << 20), (&[15, 32760], 20)] {
+            assert_eq!(of(all, last), None, "{all:?} {last}");
+        }
+    }
+
+    #[test]
+    fn who_was_made_is_the_latest_ones_before_him() {
+        let of = |all: &[u32], tid, last| latest(all.iter().copied(), tid, last);
+        let table = [
+            (10, None),
+            (11, Some(10)),
+            (15, Some(10)),
+            (16, Some(15)),
+            (20, Some(15)),
+            (21, None),
+        ];
+        for (tid, want) in table {
+            assert_eq!(of(&[15, 10], tid, 20), want, "{tid}");
+        }
+        for (tid, want) in
+            [(32760, None), (32761, Some(32760)), (299, Some(32760)), (303, Some(302)), (306, None)]
+        {
+            assert_eq!(of(&[32760, 302], tid, 305), want, "{tid}");
+        }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! 1. Only while nobody else calls: where several run, each CPU has something to do.
 //! 2. They see nothing of it: before somebody is told about the CPUs of anybody, or opens a file of `/proc`, nobody stays any more, and those
-//!    are let go who were made meanwhile. From when somebody says where anybody may run, or by which policy, nobody stays again.
+//!    are let go who were made meanwhile. From when somebody says where anybody may run, or by which policy, or tries to, nobody stays again.
 //! 3. Nobody stays for longer than two moments after the last program was run.
 //! 4. Who is made meanwhile by who stays has its one CPU of it: mostly nobody, as what runs of a program is its interpreter's code, unless it
 //!    makes fewer calls than before. Who was made meanwhile is let go soon after (`made`).

@@ -554,13 +554,10 @@ pub(crate) fn run_for_short_times(at_once: Duration) -> Result<()> {
 ///
 /// Those of sched_getaffinity(2).
 pub(crate) fn affinity(tid: u32, len: u32) -> Result<Vec<u8>> {
-    /// For many times as many CPUs as there are anywhere.
+    /// So much is no kernel's mask.
     const MOST: u32 = 1 << 16;
-    // The kernel counts bits, in 32 of them; what is no number of words is none then, either.
-    let len = len.wrapping_mul(u8::BITS) / u8::BITS;
-    let len = if len < MOST { len } else { MOST | (len % size_of::<u64>() as u32) };
-    let mut mask = vec![0; len as usize];
-    // SAFETY: the kernel writes no more than the length.
+    let mut mask = vec![0; len.min(MOST) as usize];
+    // SAFETY: the kernel writes no more than the length, and no more than its mask, which has a bit for each of 8,192 CPUs at most.
     let written =
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, len, mask.as_mut_ptr()) };
     mask.truncate(checked(written)? as usize);
