@@ -87,6 +87,19 @@ impl Component {
         &text[self.start..self.start + self.len]
     }
 
+    /// Whether there is a NUL in the name, in the text that the component was found in.
+    #[inline]
+    pub(crate) fn has_nul(&self, text: &[u8]) -> bool {
+        // The words are padded with zeros: the first zero byte, and whether it lies in the name.
+        let within = |word: u64, len: usize| {
+            let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+            (zeros.trailing_zeros() / 8) < len.min(8) as u32
+        };
+        within(self.first, self.len)
+            || within(self.second, self.len.saturating_sub(8))
+            || self.len > 16 && self.bytes(text)[16..].contains(&0)
+    }
+
     /// Whether no file system has names as long as this.
     #[inline(always)]
     pub(crate) fn too_long(&self) -> bool {
@@ -282,6 +295,23 @@ mod tests {
             for len in 1..=16 {
                 let path = [vec![byte; len], b"/\x30\x2e".to_vec()].concat();
                 assert_eq!(scan(Bytes::new(&path), 0, SECRET).len, len, "{byte:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_nul_in_a_name_is_found_wherever_it_is() {
+        for len in 1..=40 {
+            for after in [&b""[..], b"/", b"/\0"] {
+                let mut path = vec![b'x'; len];
+                path.extend(after);
+                let found = of(&path, SECRET);
+                assert!(!found.has_nul(&path), "{path:?}");
+                for at in 0..len {
+                    let mut path = path.clone();
+                    path[at] = 0;
+                    assert!(of(&path, SECRET).has_nul(&path), "{path:?}");
+                }
             }
         }
     }

@@ -102,6 +102,15 @@ impl<'a, T> Slots<'a, T> {
 #[cfg(not(loom))]
 const HUGE: usize = 2 << 20;
 
+/// Mappings begin at pages that differ in so many ways.
+///
+/// What is made together has the same number in several tables: a dentry and its inode. If the tables began at addresses that are
+/// equal in their lower bits, as those of large mappings are, two such values would stand for the same place of the processor's
+/// cache: its sets are chosen by the bits 6 to 11, and AMD's guesses which of a set's lines it is by a hash of the bits 12 to 27. Each would
+/// drive out the other, every time.
+#[cfg(not(loom))]
+const COLOURS: usize = 256;
+
 /// A power of two of `T`s in zeroed memory.
 pub(crate) struct Mapping<T> {
     #[cfg(not(loom))]
@@ -136,14 +145,30 @@ impl<T: Zeroed> Mapping<T> {
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{HUGE, Mapping, Slots, Zeroed};
-    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise};
-    use std::{io, ptr::NonNull};
+    use super::{COLOURS, HUGE, Mapping, Slots, Zeroed};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use std::{
+        io,
+        ptr::NonNull,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    const PAGE: usize = 4096;
 
     // SAFETY: the memory is reached only as `&T`, and `T` is `Sync` (`Zeroed`); the mapping is owned.
     unsafe impl<T: Zeroed> Send for Mapping<T> {}
     // SAFETY: as above.
     unsafe impl<T: Zeroed> Sync for Mapping<T> {}
+
+    /// The number of the next mapping.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    /// How many pages after `start` the mapping of that number begins.
+    pub(super) fn colour(start: usize, number: usize) -> usize {
+        // Odd, so that all colours come before one comes again; and no two that follow each other are near.
+        let wanted = number.wrapping_mul(37);
+        wanted.wrapping_sub(start / PAGE) % COLOURS
+    }
 
     impl<T: Zeroed> Mapping<T> {
         /// Reserves room for `len` values, rounded up to a power of two.
@@ -151,12 +176,27 @@ mod imp {
             const { assert!(align_of::<T>() <= 4096, "pages are aligned to 4096 bytes") };
             const { assert!(size_of::<T>() != 0, "a slot has a size") };
             let (wanted, len) = (len, len.next_power_of_two());
-            let bytes = len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
+            let bytes = len.checked_mul(size_of::<T>());
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+            let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * PAGE));
+            let (bytes, reserved) = bytes.zip(reserved).ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
-            let base =
-                unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
+            let start = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved, access, flags)? };
+            let before = colour(start.addr(), NEXT.fetch_add(1, Ordering::Relaxed)) * PAGE;
+            let after = reserved - before - bytes;
+            // SAFETY: it lies within the mapping, of which `COLOURS` pages at most are left out.
+            let base = unsafe { start.byte_add(before) };
+            // SAFETY: what is kept ends within the mapping, too.
+            let end = unsafe { base.byte_add(bytes) };
+            for (at, bytes) in [(start, before), (end, after)] {
+                if bytes != 0 {
+                    // SAFETY: the range lies within the mapping, beside what is kept, and nobody knows it. What the system
+                    // does not take back stays reserved, which costs nothing.
+                    let _: Result<(), _> = unsafe { munmap(at, bytes) };
+                }
+            }
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
             Ok(Self { base, len, wanted })
         }
@@ -223,9 +263,22 @@ mod imp {
     impl<T> Drop for Mapping<T> {
         fn drop(&mut self) {
             // SAFETY: the range was mapped by `new` with this length, and no reference to it outlives `self`.
-            let unmapped =
-                unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
+            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
             debug_assert!(unmapped.is_ok(), "an owned mapping can be given back");
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{COLOURS, imp::colour};
+    use std::collections::HashSet;
+
+    #[test]
+    fn mappings_begin_at_pages_that_differ() {
+        for start in [0, 0x7f12_3456_7000, 0x7fff_ffff_f000] {
+            let pages = (0..COLOURS).map(|number| (start / 4096 + colour(start, number)) % COLOURS);
+            assert_eq!(pages.collect::<HashSet<_>>().len(), COLOURS, "{start:#x}");
         }
     }
 }

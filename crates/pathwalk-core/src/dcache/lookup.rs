@@ -91,8 +91,7 @@ impl Vfs {
     /// children did not change during the search, and the search was not led astray.
     ///
     /// The caller checks the parent's sequence count afterwards.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn surely_absent(
         &self,
         parent: DentryId,

@@ -117,8 +117,7 @@ impl Task {
             && self.is_by_handle(flags)
             && let At::Dir(file) = dir
         {
-            self.may_getattr(file)?;
-            return Ok(file.getattr(|attr, mount| fill_statx(attr, mount, mask)));
+            return self.fgetattr(file, |attr, mount| fill_statx(attr, mount, mask));
         }
         const KNOWN: AtFlags = SYNC
             .union(AtFlags::SYMLINK_NOFOLLOW)
@@ -183,8 +182,7 @@ impl Task {
     ///
     /// - `EBADF`: the file is of another machine.
     pub fn fstat(&self, file: &File) -> Result<Stat> {
-        self.may_getattr(file)?;
-        Ok(file.getattr(fill_stat))
+        self.fgetattr(file, fill_stat)
     }
 
     /// Whether an empty path makes the call one about an open file, of which no flag says more.
@@ -194,17 +192,27 @@ impl Task {
         flags == AtFlags::EMPTY_PATH || hides && flags.contains(AtFlags::EMPTY_PATH)
     }
 
-    /// Asks the security module about an open file, and the file system for what it is like now.
+    /// The attributes of an open file: the security module is asked about it, and then the file system for what it is
+    /// like now.
     #[inline]
-    fn may_getattr(&self, file: &File) -> Result<()> {
-        self.place_of(file)?;
+    fn fgetattr<R>(&self, file: &File, f: impl FnOnce(&Attr, &MountStat) -> R) -> Result<R> {
+        let (mnt, dentry) = self.place_of(file)?;
         let vfs = self.vfs();
-        if vfs.inode(file.inode()).wants_getattr() {
-            vfs.vfs_getattr(file.inode())?;
-        }
         vfs.ask(Hooks::INODE_GETATTR, |module| {
             module.inode_getattr(&self.cred.subject(), &PathRef::of(vfs, &file.hold()))
-        })
+        })?;
+        let dentry_slot = vfs.dentry(dentry);
+        let id = InodeId(dentry_slot.inode.get());
+        let inode = vfs.inode(id);
+        if inode.wants_getattr() {
+            vfs.vfs_getattr(id)?;
+        }
+        let mut attr = inode.attr();
+        let mount = MountStat::of(vfs.mount_slot(mnt), dentry, dentry_slot.flags.get());
+        if mount.idmapped {
+            (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
+        }
+        Ok(f(&attr, &mount))
     }
 
     /// `statfs(path)`: tells about the file system that the path leads into. statfs(2)
@@ -251,22 +259,6 @@ impl Task {
     ) -> Result<R> {
         let request = self.request(dir, path, flags)?;
         lookup(request, GetAttr(f))
-    }
-}
-
-impl File {
-    /// The attributes of an open file.
-    #[inline]
-    fn getattr<R>(&self, f: impl FnOnce(&Attr, &MountStat) -> R) -> R {
-        let vfs = self.vfs();
-        let (mnt, dentry) = self.place();
-        let inode = InodeId(vfs.dentry(dentry).inode.get());
-        let mount = MountStat::of(vfs.mount_slot(mnt), dentry, vfs.dentry(dentry).flags.get());
-        let mut attr = vfs.inode(inode).attr();
-        if mount.idmapped {
-            (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
-        }
-        f(&attr, &mount)
     }
 }
 
@@ -347,14 +339,19 @@ fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     buf
 }
 
+/// What an inode's flags say: the bits are the same.
+const OF_INODE: StatxAttributes =
+    StatxAttributes::IMMUTABLE.union(StatxAttributes::APPEND).union(StatxAttributes::NODUMP);
+const _: () = {
+    let flags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND).union(InodeFlags::NODUMP);
+    assert!(OF_INODE.bits() == flags.bits() as u64);
+};
+
 #[inline(always)]
 fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     const SHOWN: StatxAttributes =
         StatxAttributes::AUTOMOUNT.union(StatxAttributes::MOUNT_ROOT).union(StatxAttributes::DAX);
-    const WITH_FLAGS: StatxAttributes = SHOWN
-        .union(StatxAttributes::IMMUTABLE)
-        .union(StatxAttributes::APPEND)
-        .union(StatxAttributes::NODUMP);
+    const WITH_FLAGS: StatxAttributes = SHOWN.union(OF_INODE);
     let mut filled = StatxMask::BASIC_STATS;
     // A file system that stamps finely says neither of these times where nobody asked for one of them.
     let tells_change = mount.coarse || mask.intersects(StatxMask::MTIME | StatxMask::CTIME);
@@ -369,13 +366,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     let mut attributes = StatxAttributes::empty();
     attributes.set(StatxAttributes::MOUNT_ROOT, mount.is_root);
     attributes.set(StatxAttributes::AUTOMOUNT, mount.automount);
-    for (flag, attribute) in [
-        (InodeFlags::IMMUTABLE, StatxAttributes::IMMUTABLE),
-        (InodeFlags::APPEND, StatxAttributes::APPEND),
-        (InodeFlags::NODUMP, StatxAttributes::NODUMP),
-    ] {
-        attributes.set(attribute, attr.flags.contains(flag));
-    }
+    attributes |= OF_INODE & StatxAttributes::from_bits_retain(u64::from(attr.flags.bits()));
     Statx {
         stx_mask: filled.bits(),
         stx_blksize: mount.blksize,

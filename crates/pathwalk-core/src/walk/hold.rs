@@ -194,7 +194,6 @@ fn again<O: Observer>(
 
 /// What a walk that holds nothing makes of a name that it did not find: the name is absent, and was so when its
 /// directory's set of children was sampled.
-#[cold]
 #[inline(never)]
 pub(crate) fn miss(
     vfs: &Vfs,
@@ -202,7 +201,7 @@ pub(crate) fn miss(
     text: Bytes<'_>,
     name: &Component,
 ) -> Result<Sample, Stop> {
-    if name.bytes(text.text).contains(&0) {
+    if name.has_nul(text.text) {
         let sure = at.stays(vfs);
         return Err(if sure { Errno::EINVAL.into() } else { Stop::Leave(Left::Changed) });
     }
