@@ -48,6 +48,10 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
+    pub(crate) fn new(process: u32, path: Vec<u8>, runs: Looked, kept: Option<Kept>) -> Self {
+        Self { process, path, runs, kept }
+    }
+
     /// The thread may run where it might before, also where it is its process's first one by now.
     pub(crate) fn is_kept_no_more(&mut self) {
         if let Some(kept) = self.kept.take() {
@@ -212,7 +216,7 @@ impl Engine {
         };
         let _ = ptrace::interrupt(tid);
         if self.listener.pass(caller.id).is_ok() {
-            self.patches.passed.insert(tid, Passed { process, path, runs, kept });
+            self.patches.passed.insert(tid, Passed::new(process, path, runs, kept));
         } else if self.wait_for_stop(tid) {
             // It makes the call again, or is about to end.
             let _ = ptrace::detach(tid);

@@ -24,8 +24,9 @@
 //!    whether it made the call or shares its current directory with who did, is killed before another call is answered.
 //!
 //! While a thread is in exec, other calls are answered. The kernel attaches to no thread of its process then: a call of another of its
-//! threads that is made in this way is answered when that is over. Who looks into the process must be one to whom it is open before and
-//! after (`people`).
+//! threads that is made in this way is answered when that is over. So is what would write into the new program's memory, by its number or
+//! by `/proc/PID/mem`: what is looked at there is as the kernel made it. Who looks into the process must be one to whom it is open before
+//! and after (`people`).
 //!
 //! Nothing is written into its memory. The empty string is the end of the path that it gave; a script's further arguments are put into
 //! the stack of the new program, which nobody else has (`auxv`).
@@ -198,22 +199,44 @@ impl Patches {
         self.threads.get(&tid).map(|patch| patch.stage)
     }
 
-    /// Whether a thread is in the middle of exec, and this is a call of another one of its process of which that is seized, or by which
-    /// the first would have a filter. The kernel would have it wait until the exec is over.
-    pub(crate) fn has_to_wait(&self, tid: u32, nr: u32) -> bool {
-        let execs = |(other, patch): (&u32, &Patch)| match (patch.stage, &patch.goal) {
-            (Stage::Called(process), Goal::Exec(..) | Goal::Load(..)) if *other != tid => {
-                Some(process)
-            }
+    /// Who is in the middle of exec: the threads, and as which process each reports.
+    fn in_exec(&self) -> impl Iterator<Item = (u32, u32)> {
+        let execs = |(tid, patch): (&u32, &Patch)| match (patch.stage, &patch.goal) {
+            (Stage::Called(process), Goal::Exec(..) | Goal::Load(..)) => Some((*tid, process)),
             _ => None,
         };
-        let passed = self.passed.iter().filter(|(other, _)| **other != tid);
-        let passed = passed.map(|(_, passed)| passed.process);
-        let mut processes = self.threads.iter().filter_map(execs).chain(passed).peekable();
-        WAITING.contains(&nr.into()) && processes.peek().is_some() && {
+        let passed = self.passed.iter().map(|(tid, passed)| (*tid, passed.process));
+        self.threads.iter().filter_map(execs).chain(passed)
+    }
+
+    /// Whether a process, or that of a thread, is in the middle of exec: what its new memory has in it was not looked at yet.
+    pub(crate) fn is_in_exec(&self, tid: u32) -> bool {
+        let mut processes = self.in_exec().map(|(_, process)| process).peekable();
+        processes.peek().is_some() && {
             let process = procfs::process_of_thread(tid);
             processes.any(|other| Some(other) == process)
         }
+    }
+
+    /// Whether a call has to wait until an exec is over:
+    ///
+    /// - one of which a thread is seized, or by which the one in exec would have a filter, by another thread of its process. The kernel
+    ///   would have it wait, too;
+    /// - any of the process's first thread, whose number is the new program's by the time of an answer: what is written into its memory
+    ///   by that number would be there before that was looked at;
+    /// - one that writes into the new memory.
+    pub(crate) fn has_to_wait(&self, tid: u32, nr: u32, args: &[u64; 6]) -> bool {
+        let nr = i64::from(nr);
+        let mut others = self.in_exec().filter(|(other, _)| *other != tid).peekable();
+        if others.peek().is_none() {
+            return false;
+        }
+        if nr == libc::SYS_process_vm_writev && self.is_in_exec(args[0] as u32) {
+            return true;
+        }
+        let waiting = WAITING.contains(&nr);
+        let process = waiting.then(|| procfs::process_of_thread(tid)).flatten();
+        others.any(|(_, other)| other == tid || Some(other) == process)
     }
 
     /// The threads for which the kernel does a call, that would report as this process.
@@ -769,4 +792,48 @@ fn settle(tid: u32, right: bool, mask: u64) {
         process::kill(tid, libc::SIGKILL);
     }
     let _ = ptrace::detach(tid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{mapped::Image, passed::Looked};
+
+    /// This process, as if a thread of it with the other number had been let run a program.
+    fn with_exec_of(tid: u32) -> Patches {
+        let mut patches = Patches::default();
+        let image = Image { program: HostId::new(1, 1), interpreter: None };
+        let passed = Passed::new(std::process::id(), b"/p".to_vec(), Looked::Before(image), None);
+        patches.passed.insert(tid, passed);
+        patches
+    }
+
+    #[test]
+    fn nobody_writes_into_who_is_in_exec() {
+        let own = std::process::id();
+        let [write, read, stat] =
+            [libc::SYS_process_vm_writev, libc::SYS_process_vm_readv, libc::SYS_stat]
+                .map(|nr| nr as u32);
+        let to = |process: u32| [u64::from(process), 0, 0, 0, 0, 0];
+        let patches = with_exec_of(own);
+        assert!(patches.is_in_exec(own));
+        // The first process is somebody else's.
+        assert!(!patches.is_in_exec(1));
+        for asker in [1, u32::MAX >> 1] {
+            assert!(patches.has_to_wait(asker, write, &to(own)));
+            assert!(!patches.has_to_wait(asker, write, &to(1)));
+            assert!(!patches.has_to_wait(asker, read, &to(own)));
+            assert!(!patches.has_to_wait(asker, stat, &to(own)));
+        }
+        let nobody = Patches::default();
+        assert!(!nobody.is_in_exec(own) && !nobody.has_to_wait(1, write, &to(own)));
+    }
+
+    #[test]
+    fn the_first_thread_waits_whose_number_is_the_new_programs() {
+        let own = std::process::id();
+        let stat = libc::SYS_stat as u32;
+        assert!(with_exec_of(u32::MAX >> 1).has_to_wait(own, stat, &[0; 6]));
+        assert!(!with_exec_of(own).has_to_wait(own, stat, &[0; 6]));
+    }
 }

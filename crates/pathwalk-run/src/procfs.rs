@@ -105,6 +105,8 @@ struct Asked {
     threads: Threads,
     /// Which programs run by interpreters.
     images: Images,
+    /// The thread whose memory was opened for the call, to be written.
+    memory: AtomicU32,
     /// What was opened for the call and is no file of the tree.
     strangers: Mutex<Vec<HostId>>,
     /// The links that were read for the call and lead to no file of the tree: what leads on, and whose it is.
@@ -115,8 +117,14 @@ impl Asker {
     /// A call of this thread is answered from now on.
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
+        self.0.memory.store(0, Relaxed);
         self.0.strangers.lock().clear();
         self.0.links.lock().clear();
+    }
+
+    /// The thread whose memory was opened for the call, to be written.
+    pub(crate) fn memory(&self) -> Option<u32> {
+        Some(self.0.memory.load(Relaxed)).filter(|&tid| tid != 0)
     }
 
     /// What processes have to find answers by themselves is shown to nobody.
@@ -662,6 +670,9 @@ impl FileSystem for ProcView {
             }
             None => {
                 let host = on_host.open(access)?;
+                if name == "mem" && access != OFlags::RDONLY {
+                    self.asker.0.memory.store(thread_of(&path).unwrap_or(0), Relaxed);
+                }
                 if process.is_some() && (MAPS.contains(&name) || name == NUMA_MAPS) {
                     let maps = match path.strip_suffix(NUMA_MAPS) {
                         Some(dir) => Some(OnHost::new(&format!("{dir}maps"))?.open(access)?),

@@ -477,7 +477,7 @@ impl Engine {
 
     fn answer(&mut self, call: &Notification) {
         self.take_set_ids();
-        if self.patches.has_to_wait(call.tid, call.nr) {
+        if self.patches.has_to_wait(call.tid, call.nr, &call.args) {
             self.postponed.push(*call);
             return;
         }
@@ -556,6 +556,11 @@ impl Engine {
         let before = self.before(entry);
         let began = self.trace.begin();
         let reply = handler(self, &caller);
+        if self.asker.memory().is_some_and(|tid| self.patches.is_in_exec(tid)) {
+            // What was opened is closed, and opened anew.
+            self.postponed.push(*call);
+            return;
+        }
         self.changed(entry, &caller);
         self.tell_of_call();
         self.trace.end(&self.task, began, entry, &caller, &reply);
