@@ -121,6 +121,11 @@ pub(crate) struct Mapping<T> {
     /// How many were asked for.
     #[cfg(not(loom))]
     wanted: usize,
+    /// So many bytes are left out in front of them, of so many in all.
+    #[cfg(not(loom))]
+    before: usize,
+    #[cfg(not(loom))]
+    reserved: usize,
 }
 
 #[cfg(loom)]
@@ -179,26 +184,16 @@ mod imp {
             let bytes = len.checked_mul(size_of::<T>());
             let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
             let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * PAGE));
-            let (bytes, reserved) = bytes.zip(reserved).ok_or(io::ErrorKind::OutOfMemory)?;
+            let reserved = reserved.ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
             let start = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved, access, flags)? };
             let before = colour(start.addr(), NEXT.fetch_add(1, Ordering::Relaxed)) * PAGE;
-            let after = reserved - before - bytes;
             // SAFETY: it lies within the mapping, of which `COLOURS` pages at most are left out.
             let base = unsafe { start.byte_add(before) };
-            // SAFETY: what is kept ends within the mapping, too.
-            let end = unsafe { base.byte_add(bytes) };
-            for (at, bytes) in [(start, before), (end, after)] {
-                if bytes != 0 {
-                    // SAFETY: the range lies within the mapping, beside what is kept, and nobody knows it. What the system
-                    // does not take back stays reserved, which costs nothing.
-                    let _: Result<(), _> = unsafe { munmap(at, bytes) };
-                }
-            }
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { base, len, wanted })
+            Ok(Self { base, len, wanted, before, reserved })
         }
 
         /// The values.
@@ -262,8 +257,10 @@ mod imp {
 
     impl<T> Drop for Mapping<T> {
         fn drop(&mut self) {
+            // SAFETY: that is where the mapping of `new` begins.
+            let start = unsafe { self.base.as_ptr().byte_sub(self.before) };
             // SAFETY: the range was mapped by `new` with this length, and no reference to it outlives `self`.
-            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
+            let unmapped = unsafe { munmap(start.cast(), self.reserved) };
             debug_assert!(unmapped.is_ok(), "an owned mapping can be given back");
         }
     }
