@@ -5,7 +5,7 @@
 pub(crate) struct Summary {
     /// The middle of the samples.
     pub(crate) median: f64,
-    /// The distance of the quartiles over the median: half of the samples lie within it.
+    /// The distance of the quartiles over the median: half of the samples lie between them.
     pub(crate) spread: f64,
 }
 

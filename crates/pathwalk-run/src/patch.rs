@@ -23,10 +23,15 @@
 //! 2. What came of `fchdir`. A directory that is none of the tree's is nobody's for longer than it takes to look: who stands there,
 //!    whether it made the call or shares its current directory with who did, is killed before another call is answered.
 //!
-//! While a thread is in exec, other calls are answered. The kernel attaches to no thread of its process then: a call of another of its
-//! threads that is made in this way is answered when that is over. So is what would write into the new program's memory, by its number or
-//! by `/proc/PID/mem`: what is looked at there is as the kernel made it. Who looks into the process must be one to whom it is open before
-//! and after (`people`).
+//! While a thread is in exec, other calls are answered, but:
+//!
+//! 1. The kernel attaches to no thread of its process then: a call of another of its threads that is made in this way is answered when that
+//!    is over.
+//! 2. So is any of the process's first thread, whose number the new program has.
+//! 3. Who writes into its memory, or opens it for that, waits from when the process has no other threads: what is looked at in the new
+//!    program's memory is as the kernel made it. Before, it is the old one.
+//!
+//! Who looks into the process must be one to whom it is open before and after (`people`).
 //!
 //! Nothing is written into its memory. The empty string is the end of the path that it gave; a script's further arguments are put into
 //! the stack of the new program, which nobody else has (`auxv`).
@@ -209,34 +214,33 @@ impl Patches {
         self.threads.iter().filter_map(execs).chain(passed)
     }
 
-    /// Whether a process, or that of a thread, is in the middle of exec: what its new memory has in it was not looked at yet.
-    pub(crate) fn is_in_exec(&self, tid: u32) -> bool {
-        let mut processes = self.in_exec().map(|(_, process)| process).peekable();
-        processes.peek().is_some() && {
-            let process = procfs::process_of_thread(tid);
-            processes.any(|other| Some(other) == process)
-        }
+    /// Whether a process is in the middle of exec.
+    pub(crate) fn is_in_exec(&self, process: u32) -> bool {
+        self.in_exec().any(|(_, other)| other == process)
     }
 
     /// Whether a call has to wait until an exec is over:
     ///
-    /// - one of which a thread is seized, or by which the one in exec would have a filter, by another thread of its process. The kernel
-    ///   would have it wait, too;
+    /// - one of which a thread is seized, or by which the one in exec would have a filter, by another thread of its process;
     /// - any of the process's first thread, whose number is the new program's by the time of an answer: what is written into its memory
-    ///   by that number would be there before that was looked at;
-    /// - one that writes into the new memory.
-    pub(crate) fn has_to_wait(&self, tid: u32, nr: u32, args: &[u64; 6]) -> bool {
-        let nr = i64::from(nr);
+    ///   by that number would be there before that was looked at.
+    pub(crate) fn has_to_wait(&self, tid: u32, nr: u32) -> bool {
         let mut others = self.in_exec().filter(|(other, _)| *other != tid).peekable();
         if others.peek().is_none() {
             return false;
         }
-        if nr == libc::SYS_process_vm_writev && self.is_in_exec(args[0] as u32) {
-            return true;
-        }
-        let waiting = WAITING.contains(&nr);
+        let waiting = WAITING.contains(&nr.into());
         let process = waiting.then(|| procfs::process_of_thread(tid)).flatten();
         others.any(|(_, other)| other == tid || Some(other) == process)
+    }
+
+    /// The process of a thread whose memory was opened just now, where that may be the memory of a program which it begins to run, and nobody
+    /// looked at what is in it yet. While the process has other threads it is the old one: the kernel waits until they are gone, and
+    /// whoever traces them knows.
+    pub(crate) fn with_new_memory(&self, tid: u32) -> Option<u32> {
+        self.in_exec().next()?;
+        let process = procfs::process_of_thread(tid)?;
+        (self.is_in_exec(process) && !procfs::has_others(process)).then_some(process)
     }
 
     /// The threads for which the kernel does a call, that would report as this process.
@@ -809,31 +813,32 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_into_who_is_in_exec() {
+    fn the_memory_of_a_process_with_other_threads_is_the_old_one() {
         let own = std::process::id();
-        let [write, read, stat] =
-            [libc::SYS_process_vm_writev, libc::SYS_process_vm_readv, libc::SYS_stat]
-                .map(|nr| nr as u32);
-        let to = |process: u32| [u64::from(process), 0, 0, 0, 0, 0];
         let patches = with_exec_of(own);
-        assert!(patches.is_in_exec(own));
-        // The first process is somebody else's.
-        assert!(!patches.is_in_exec(1));
-        for asker in [1, u32::MAX >> 1] {
-            assert!(patches.has_to_wait(asker, write, &to(own)));
-            assert!(!patches.has_to_wait(asker, write, &to(1)));
-            assert!(!patches.has_to_wait(asker, read, &to(own)));
-            assert!(!patches.has_to_wait(asker, stat, &to(own)));
-        }
-        let nobody = Patches::default();
-        assert!(!nobody.is_in_exec(own) && !nobody.has_to_wait(1, write, &to(own)));
+        assert!(patches.is_in_exec(own) && !patches.is_in_exec(own + 1));
+        // The tests have threads.
+        assert_eq!(patches.with_new_memory(own), None);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut patches = with_exec_of(own);
+        let alone = child.id();
+        assert_eq!(patches.with_new_memory(alone), None);
+        patches.passed.get_mut(&own).unwrap().process = alone;
+        assert_eq!(patches.with_new_memory(alone), Some(alone));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
     fn the_first_thread_waits_whose_number_is_the_new_programs() {
         let own = std::process::id();
-        let stat = libc::SYS_stat as u32;
-        assert!(with_exec_of(u32::MAX >> 1).has_to_wait(own, stat, &[0; 6]));
-        assert!(!with_exec_of(own).has_to_wait(own, stat, &[0; 6]));
+        let [stat, exec] = [libc::SYS_stat, libc::SYS_execve].map(|nr| nr as u32);
+        let other = u32::MAX >> 1;
+        assert!(with_exec_of(other).has_to_wait(own, stat));
+        // It is the one that is in exec.
+        assert!(!with_exec_of(own).has_to_wait(own, stat));
+        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        assert!(!with_exec_of(other).has_to_wait(tid, stat));
+        assert!(with_exec_of(other).has_to_wait(tid, exec));
     }
 }

@@ -187,7 +187,7 @@ fn line(name: &str, caller: &Caller, reply: &Result<Reply>) -> String {
         Ok(Reply::Value(value)) => return format!("{line}) = {value}"),
         Ok(Reply::Install(..) | Reply::InstallFile(..)) => ") = a descriptor",
         Ok(Reply::Pass) => ") goes on in the kernel",
-        Ok(Reply::Later) => ") goes on",
+        Ok(Reply::Later | Reply::AfterExec(_)) => ") goes on",
         Err(errno) => return format!("{line}) = {errno}"),
     };
     line

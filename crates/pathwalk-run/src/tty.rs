@@ -122,7 +122,7 @@ impl Engine {
         // thread's exec nobody can be seized, who is about to end anyway.
         self.still_waits(caller)?;
         let seized = !has_own_filter(tid)
-            && !self.patches.has_to_wait(tid, libc::SYS_execve as u32, &[0; 6])
+            && !self.patches.has_to_wait(tid, libc::SYS_execve as u32)
             && ptrace::seize(tid).is_ok()
             && ptrace::interrupt(tid).is_ok();
         let number = self.listener.add_fd(caller.id, fd.as_fd(), cloexec == Cloexec::Yes, true);

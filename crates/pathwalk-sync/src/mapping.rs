@@ -158,8 +158,6 @@ mod imp {
         sync::atomic::{AtomicUsize, Ordering},
     };
 
-    const PAGE: usize = 4096;
-
     // SAFETY: the memory is reached only as `&T`, and `T` is `Sync` (`Zeroed`); the mapping is owned.
     unsafe impl<T: Zeroed> Send for Mapping<T> {}
     // SAFETY: as above.
@@ -169,10 +167,10 @@ mod imp {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     /// How many pages after `start` the mapping of that number begins.
-    pub(super) fn colour(start: usize, number: usize) -> usize {
+    pub(super) fn colour(start: usize, page: usize, number: usize) -> usize {
         // Odd, so that all colours come before one comes again; and no two that follow each other are near.
         let wanted = number.wrapping_mul(37);
-        wanted.wrapping_sub(start / PAGE) % COLOURS
+        wanted.wrapping_sub(start / page) % COLOURS
     }
 
     impl<T: Zeroed> Mapping<T> {
@@ -181,15 +179,16 @@ mod imp {
             const { assert!(align_of::<T>() <= 4096, "pages are aligned to 4096 bytes") };
             const { assert!(size_of::<T>() != 0, "a slot has a size") };
             let (wanted, len) = (len, len.next_power_of_two());
+            let page = rustix::param::page_size();
             let bytes = len.checked_mul(size_of::<T>());
-            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
-            let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * PAGE));
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(page));
+            let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * page));
             let reserved = reserved.ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
             let start = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved, access, flags)? };
-            let before = colour(start.addr(), NEXT.fetch_add(1, Ordering::Relaxed)) * PAGE;
+            let before = colour(start.addr(), page, NEXT.fetch_add(1, Ordering::Relaxed)) * page;
             // SAFETY: it lies within the mapping, of which `COLOURS` pages at most are left out.
             let base = unsafe { start.byte_add(before) };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -204,8 +203,8 @@ mod imp {
             Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
         }
 
-        /// Hears that the values `from..to` are used from now on, after those before them. Beyond the first two MiB, which stay of small
-        /// pages so that a small table has no more than it needs, the system is asked for pages of that size, as far as no value is
+        /// Hears that the values `from..to` are used from now on, after those before them. Beyond the first two to four MiB, which stay of
+        /// small pages so that a small table has no more than it needs, the system is asked for pages of that size, as far as no value is
         /// left out of one. It need not have any; and it may take a moment for the first store to one.
         pub(crate) fn grows(&self, from: usize, to: usize) {
             let base = self.base.as_ptr().addr();
@@ -268,14 +267,42 @@ mod imp {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{COLOURS, imp::colour};
+    use super::{COLOURS, Mapping, imp::colour};
+    use crate::Cell64;
     use std::collections::HashSet;
 
     #[test]
     fn mappings_begin_at_pages_that_differ() {
-        for start in [0, 0x7f12_3456_7000, 0x7fff_ffff_f000] {
-            let pages = (0..COLOURS).map(|number| (start / 4096 + colour(start, number)) % COLOURS);
-            assert_eq!(pages.collect::<HashSet<_>>().len(), COLOURS, "{start:#x}");
+        for (start, page) in [(0, 4096), (0x7f12_3456_7000, 4096), (0x7fff_ffff_0000, 65536)] {
+            let page_of = |number| (start / page + colour(start, page, number)) % COLOURS;
+            let pages: Vec<_> = (0..COLOURS).map(page_of).collect();
+            assert_eq!(pages.iter().collect::<HashSet<_>>().len(), COLOURS, "{start:#x}");
+            for two in pages.windows(2) {
+                let apart = two[0].abs_diff(two[1]);
+                assert!(apart.min(COLOURS - apart) >= 16, "{two:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mapping_is_as_large_as_it_was_asked_to_be_wherever_it_begins() {
+        let page = rustix::param::page_size();
+        let len = 4 * page / 8;
+        for _ in 0..8 {
+            let mapping: Mapping<Cell64> = Mapping::new(len).unwrap();
+            let range = mapping.range();
+            assert!(range.start.is_multiple_of(page) && range.len() == 4 * page);
+            let values = mapping.slots();
+            (0..len as u32).for_each(|index| values.get(index).set(1 + u64::from(index)));
+            mapping.punch(page..2 * page);
+            let there = |index: u32| !(page..2 * page).contains(&(8 * index as usize));
+            let said = (0..len as u32).map(|index| values.get(index).get());
+            let wanted = (0..len as u32).map(|index| there(index).then_some(1 + u64::from(index)));
+            assert!(said.eq(wanted.map(Option::unwrap_or_default)));
+            mapping.set_writable(false).unwrap();
+            assert_eq!(values.get(0).get(), 1);
+            mapping.set_writable(true).unwrap();
+            values.get(0).set(7);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Security hooks: where each stands, that its answer is the call's, and that nothing was changed then.
 
 use pathwalk::{
-    AccessMode, AclEntry, AclKind, At, AtFlags, Config, Cred, Dev, Entry, Errno, Hooks, InodeRef,
-    InotifyFlags, InotifyMask, MemFs, MountFlags, MoveMountFlags, OpenFlags, OpenHow, PathRef,
-    RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr, SetTime, StatxMask, Subject, Task,
-    UmountFlags, Vfs, XattrFlags, fs::Access,
+    AccessMode, AclEntry, AclKind, At, AtFlags, Attr, Config, Cred, Dev, Entry, Errno, File,
+    FileType, Hooks, InodeRef, InotifyFlags, InotifyMask, MemFs, MountFlags, MoveMountFlags,
+    OpenFlags, OpenHow, PathRef, RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr,
+    SetTime, StatxMask, Subject, Task, Timespec, UmountFlags, Vfs, XattrFlags,
+    fs::{Access, Features, FileSystem, Found},
 };
 use std::sync::{
     Arc, Mutex,
@@ -621,6 +622,57 @@ fn where_lookups_end_a_module_is_asked_too() {
     assert_eq!(task.readlink("/own/l", &mut buf), Err(NO));
     assert_eq!(task.readlink("/own/f", &mut buf), Err(Errno::EINVAL));
     assert_eq!(task.stat("/own/missing").map(drop), Err(Errno::ENOENT));
+}
+
+/// A root of whose attributes nobody is told.
+struct Untold;
+
+impl FileSystem for Untold {
+    fn kind(&self) -> &str {
+        "untold"
+    }
+
+    fn features(&self) -> Features {
+        Features::GETATTR
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        let attr =
+            Attr { mode: FileType::Directory.to_mode() | 0o755, nlink: 2, ..Attr::default() };
+        Ok(Found { node: 1, attr, body: None })
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, _: &[u8]) -> Result<Option<Found>> {
+        Ok(None)
+    }
+
+    fn getattr(&self, _: InodeRef<'_>) -> Result<()> {
+        Err(Errno::EIO)
+    }
+}
+
+/// Linux: `vfs_getattr`.
+#[test]
+fn a_module_is_asked_about_attributes_before_the_file_system() {
+    let vfs = Vfs::new(Config::default(), Arc::new(Untold)).unwrap();
+    let task = vfs.task(Cred::root());
+    let root = task.open("/", OpenFlags::PATH, 0).unwrap();
+    let calls: [fn(&Task, &File) -> Result<()>; 3] = [
+        |task, root| task.fstat(root).map(drop),
+        |task, root| task.statx(root, "", AtFlags::EMPTY_PATH, StatxMask::all()).map(drop),
+        |task, _| task.stat("/").map(drop),
+    ];
+    let (asked, refuses) = (Mutex::default(), Mutex::new(Hooks::empty()));
+    let noter = Arc::new(Noter { wants: Hooks::INODE_GETATTR, asked, refuses });
+    vfs.register_security(Arc::clone(&noter) as Arc<dyn SecurityModule>).unwrap();
+    for call in calls {
+        assert_eq!(call(&task, &root), Err(Errno::EIO));
+        assert_eq!(std::mem::take(&mut *noter.asked.lock().unwrap()), [Hooks::INODE_GETATTR]);
+        *noter.refuses.lock().unwrap() = Hooks::INODE_GETATTR;
+        assert_eq!(call(&task, &root), Err(NO));
+        noter.asked.lock().unwrap().clear();
+        *noter.refuses.lock().unwrap() = Hooks::empty();
+    }
 }
 
 fn task_stat(task: &Task) -> Result<()> {

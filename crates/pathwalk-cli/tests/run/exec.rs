@@ -273,3 +273,23 @@ fn arguments_that_do_not_fit_are_as_natively() {
         "for n in $(seq 3000 7 4200); do env -i X=$(printf %0${n}d 1) ./script || echo $n; done";
     assert_eq!(inside::said(in_the_tree(here.path(), &[]).args(["sh", "-c", runs])), "");
 }
+
+/// What others do to a process in the middle of exec: it waits only as long as nobody is needed for that, and is done once.
+#[test]
+fn who_is_in_exec_is_written_to_and_opened_as_natively() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let (dir, here) = (TempDir::new_in("/var/tmp").unwrap(), TempDir::new().unwrap());
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/in_exec.c");
+    cc(dir.path(), &["-o", "in_exec", source, "-lpthread"]);
+    let program = dir.path().join("in_exec").display().to_string();
+    let bind = format!("{0}:{0}:ro", dir.path().display());
+    for what in ["traced", "again"] {
+        let want = inside::said(Command::new(&program).arg(what).current_dir(&here));
+        for options in [&["--bind", &bind][..], &["--uid", "0", "--bind", &bind]] {
+            let mut command = in_the_tree(here.path(), options);
+            assert_eq!(inside::said(command.args([&program, what])), want, "{options:?} {what}");
+        }
+    }
+}

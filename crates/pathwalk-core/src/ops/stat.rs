@@ -342,10 +342,11 @@ fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
 /// What an inode's flags say: the bits are the same.
 const OF_INODE: StatxAttributes =
     StatxAttributes::IMMUTABLE.union(StatxAttributes::APPEND).union(StatxAttributes::NODUMP);
-const _: () = {
-    let flags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND).union(InodeFlags::NODUMP);
-    assert!(OF_INODE.bits() == flags.bits() as u64);
-};
+const _: () = assert!(
+    StatxAttributes::IMMUTABLE.bits() == InodeFlags::IMMUTABLE.bits() as u64
+        && StatxAttributes::APPEND.bits() == InodeFlags::APPEND.bits() as u64
+        && StatxAttributes::NODUMP.bits() == InodeFlags::NODUMP.bits() as u64
+);
 
 #[inline(always)]
 fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {

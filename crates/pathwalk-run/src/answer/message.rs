@@ -15,6 +15,7 @@
 use super::{
     later,
     socket::{Place, find, path_of},
+    tasks,
 };
 use crate::{
     engine::{Caller, Engine, Reply},
@@ -274,6 +275,12 @@ fn send(
     if sent > 0 {
         message.control.clear();
     }
+    // By then the number may be that of another program's process.
+    let mut told =
+        match told.map(|at| Ok((at, tasks::Place::of_who_waits(caller.tid)?))).transpose() {
+            Err(_) if sent > 0 => return Ok(Reply::Value(sent)),
+            told => told?,
+        };
     let (listener, id, tid) = (Arc::clone(&engine.listener), caller.id, caller.tid);
     later(move || {
         let rest = socket::send(&socket.fd, &message, socket.flags);
@@ -288,9 +295,10 @@ fn send(
             }
             (rest, _) => Ok(sent + rest.unwrap_or(0)),
         };
-        let answer = match told {
-            Some(at) => answer
-                .and_then(|len| memory::write(tid, at, &(len as u32).to_ne_bytes()).map(|()| 1)),
+        let answer = match &mut told {
+            Some((at, memory)) => {
+                answer.and_then(|len| memory.write(*at, &(len as u32).to_ne_bytes()).map(|_| 1))
+            }
             None => answer,
         };
         // Who does not wait any more needs no answer.

@@ -206,6 +206,11 @@ fn process_vm(engine: &mut Engine, caller: &Caller, direction: Direction) -> Res
         Direction::Read if !much => Memory::by_number(pid)?,
         _ => Memory::opened(pid)?,
     };
+    if direction == Direction::Write
+        && let Some(process) = engine.patches.with_new_memory(pid)
+    {
+        return Ok(Reply::AfterExec(process));
+    }
     may_access(engine, caller, pid)?;
     let here = if much { Memory::opened(caller.tid)? } else { Memory::ByNumber(caller.tid, None) };
     engine.still_waits(caller)?;
@@ -336,7 +341,7 @@ impl Copy {
 }
 
 /// The memory of a process, for one of the two.
-struct Place {
+pub(super) struct Place {
     memory: Memory,
     /// What the process itself may do so with: the file gives more.
     ranges: Vec<(u64, u64)>,
@@ -349,6 +354,15 @@ impl Place {
             Memory::Opened(_, maps) => mapped::with_right(maps, right),
         };
         Self { memory, ranges }
+    }
+
+    /// The memory of who waits, to be written in the end: that of the program that made the call, whatever it runs by then.
+    ///
+    /// # Errors
+    ///
+    /// - `ESRCH`: it is gone. `EMFILE`: no descriptor is left.
+    pub(super) fn of_who_waits(tid: u32) -> Result<Self> {
+        Memory::opened(tid).map(|memory| Self::new(memory, 'w'))
     }
 
     /// How many bytes there are from an address on, without a gap.
@@ -395,7 +409,7 @@ impl Place {
     ///
     /// - `EFAULT`: there is none.
     /// - `ESRCH`: the process is gone.
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<usize> {
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<usize> {
         match &self.memory {
             Memory::ByNumber(pid, _) => memory::write(*pid, at, bytes).map(|()| bytes.len()),
             Memory::Opened(file, _) => {

@@ -155,6 +155,8 @@ pub(crate) enum Reply {
     Pass,
     /// It is, or will be, answered by somebody else.
     Later,
+    /// It is answered when that process is not in the middle of exec any more, and did nothing yet.
+    AfterExec(u32),
 }
 
 /// Whether a descriptor is closed by exec.
@@ -207,8 +209,10 @@ pub(crate) struct Engine {
     ended: Option<Ended>,
     /// Somebody reported, and others may have: one signal tells of them all, and it was taken.
     more_reports: bool,
-    /// Calls that are answered when another thread's exec is over.
-    postponed: Vec<Notification>,
+    /// Calls that are answered when an exec is over: where it is said, that of this process.
+    postponed: Vec<(Notification, Option<u32>)>,
+    /// Answers that are given then.
+    held: Vec<(Notification, u32, Result<Reply>)>,
     /// Where listings are written before the program gets them.
     pub(crate) listing: Vec<u8>,
     room: Room,
@@ -291,6 +295,7 @@ impl Engine {
             ended: None,
             more_reports: false,
             postponed: Vec::new(),
+            held: Vec::new(),
             listing: Vec::new(),
             room: Room::default(),
         }
@@ -309,12 +314,7 @@ impl Engine {
             if orders {
                 self.hear();
             }
-            for call in std::mem::take(&mut self.postponed) {
-                self.tell_of_contents();
-                if self.listener.is_valid(call.id) {
-                    self.answer(&call);
-                }
-            }
+            self.answer_waiting();
         }
         while self.ended.is_none()
             && let Ok(report) = self.next_report(None)
@@ -477,8 +477,8 @@ impl Engine {
 
     fn answer(&mut self, call: &Notification) {
         self.take_set_ids();
-        if self.patches.has_to_wait(call.tid, call.nr, &call.args) {
-            self.postponed.push(*call);
+        if self.patches.has_to_wait(call.tid, call.nr) {
+            self.postponed.push((*call, None));
             return;
         }
         self.hears_who_stays(call);
@@ -556,9 +556,9 @@ impl Engine {
         let before = self.before(entry);
         let began = self.trace.begin();
         let reply = handler(self, &caller);
-        if self.asker.memory().is_some_and(|tid| self.patches.is_in_exec(tid)) {
-            // What was opened is closed, and opened anew.
-            self.postponed.push(*call);
+        if let Ok(Reply::AfterExec(process)) = reply {
+            self.postponed.push((*call, Some(process)));
+            self.after();
             return;
         }
         self.changed(entry, &caller);
@@ -580,7 +580,30 @@ impl Engine {
             (None, _) => {}
         }
         self.after();
-        self.reply(call, reply);
+        match self.asker.memory().and_then(|tid| self.patches.with_new_memory(tid)) {
+            // Nobody has it before.
+            Some(process) => self.held.push((*call, process, reply)),
+            None => self.reply(call, reply),
+        }
+    }
+
+    /// Answers what waited, where it need not any more.
+    fn answer_waiting(&mut self) {
+        for (call, waits) in std::mem::take(&mut self.postponed) {
+            if waits.is_some_and(|process| self.patches.is_in_exec(process)) {
+                self.postponed.push((call, waits));
+            } else if self.listener.is_valid(call.id) {
+                self.tell_of_contents();
+                self.answer(&call);
+            }
+        }
+        for (call, process, reply) in std::mem::take(&mut self.held) {
+            if self.patches.is_in_exec(process) {
+                self.held.push((call, process, reply));
+            } else {
+                self.reply(&call, reply);
+            }
+        }
     }
 
     /// Closes what is open for what nobody has any more.
@@ -621,7 +644,7 @@ impl Engine {
                 None => self.listener.send(id, Err(Errno::EIO)),
             },
             Ok(Reply::Pass) => self.listener.pass(id),
-            Ok(Reply::Later) => Ok(()),
+            Ok(Reply::Later | Reply::AfterExec(_)) => Ok(()),
             Err(errno) => self.listener.send(id, Err(errno)),
         };
     }

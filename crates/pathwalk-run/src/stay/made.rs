@@ -46,7 +46,8 @@ impl Made {
 pub(super) fn look(all: &mut Vec<Made>, last: Option<u32>) {
     let now = Instant::now();
     let due = |made: &Made| made.next <= now;
-    let looked = last.is_some_and(|last| let_go(all.iter().filter(|made| due(made)), last).is_ok());
+    // Who stayed later made those who were made later, due or not.
+    let looked = all.iter().any(due) && last.is_some_and(|last| let_go(all.iter(), last).is_ok());
     all.retain_mut(|made| !due(made) || !made.was_looked(now, looked));
 }
 
