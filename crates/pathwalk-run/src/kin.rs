@@ -219,6 +219,11 @@ pub(crate) fn below(process: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
+/// Whether the process of a thread has others, be they about to go: each is a link of the directory.
+pub(crate) fn has_others(tid: u32) -> bool {
+    rustix::fs::stat(format!("/proc/{tid}/task")).is_ok_and(|stat| stat.st_nlink > 3)
+}
+
 /// The threads of a process.
 ///
 /// # Errors

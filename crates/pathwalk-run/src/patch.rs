@@ -240,7 +240,7 @@ impl Patches {
     pub(crate) fn with_new_memory(&self, tid: u32) -> Option<u32> {
         self.in_exec().next()?;
         let process = procfs::process_of_thread(tid)?;
-        (self.is_in_exec(process) && !procfs::has_others(process)).then_some(process)
+        (self.is_in_exec(process) && !kin::has_others(process)).then_some(process)
     }
 
     /// The threads for which the kernel does a call, that would report as this process.

@@ -430,11 +430,6 @@ pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
     if process::is_first(tid) { Some(tid) } else { status(tid, "Tgid:") }
 }
 
-/// Whether the process of a thread has others, be they about to go: each is a link of the directory.
-pub(crate) fn has_others(tid: u32) -> bool {
-    fs::stat(format!("/proc/{tid}/task")).is_ok_and(|stat| stat.st_nlink > 3)
-}
-
 /// Whether two threads are of the same process; not where nobody tells.
 pub(crate) fn are_one_process(one: u32, other: u32) -> bool {
     let process = process_of_thread(one);
