@@ -122,8 +122,8 @@ struct Field {
 impl Field {
     fn gather<W: Workload>(args: &Args, workload: &Arc<W>, threads: usize) -> Result<Field, Error> {
         let mut field = Field { subjects: Vec::new(), kernels: 0, notes: Vec::new() };
-        // They load before the kernel's do. The kernel's tables lie in large pages whenever they are made; a process gets few of them once an ext4
-        // of ten million files has taken the memory to pieces.
+        // They load before the kernel's do. The kernel's tables lie in large pages whenever they are made; a process gets few
+        // of them once an ext4 of ten million files has taken the memory to pieces.
         let own = Crew::start(Pathwalk::new()?, workload, threads)?;
         let walking = Crew::start(Pathwalk::walking()?, workload, threads)?;
         field.add_kernels(workload, threads)?;

@@ -22,7 +22,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::AsRawFd,
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -153,14 +153,17 @@ fn device_of(stat: &Statx) -> u64 {
     fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
+/// Whether the kernel has openat2, and lets this process call it.
+static HAS_OPENAT2: LazyLock<bool> =
+    LazyLock::new(|| fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok());
+
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
     pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
         let (questions, looks) = (AtomicU64::new(0), AtomicU64::new(0));
         let (numbers, root) = (OnceLock::new(), OnceLock::new());
-        let host = Self { openat2, questions, looks, keeper, numbers, root };
-        let has = openat2 && fs::openat2(fs::CWD, ".", PATH, Mode::empty(), BELOW).is_ok();
-        Self { openat2: has, ..host }
+        let openat2 = openat2 && *HAS_OPENAT2;
+        Self { openat2, questions, looks, keeper, numbers, root }
     }
 
     /// Whether `..` may be among names that are walked: only where the host itself stays below.

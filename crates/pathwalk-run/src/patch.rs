@@ -234,9 +234,9 @@ impl Patches {
         others.any(|(_, other)| other == tid || Some(other) == process)
     }
 
-    /// The process of a thread whose memory was opened just now, where that may be the memory of a program which it begins to run, and nobody
-    /// looked at what is in it yet. While the process has other threads it is the old one: the kernel waits until they are gone, and
-    /// whoever traces them knows.
+    /// The process of a thread whose memory was opened just now, where that may be the memory of a program which it begins to
+    /// run, and nobody looked at what is in it yet. While the process has other threads it is the old one: the kernel waits
+    /// until they are gone, and whoever traces them knows. (But for workers of vhost, which some kernels leave.)
     pub(crate) fn with_new_memory(&self, tid: u32) -> Option<u32> {
         self.in_exec().next()?;
         let process = procfs::process_of_thread(tid)?;

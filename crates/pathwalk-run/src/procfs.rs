@@ -303,8 +303,7 @@ impl ProcView {
     ///
     /// - `ENOENT`: there is no such descriptor.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`). A pipe has two ends, and each is
-    ///   opened for all.
+    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`); or one of the host's `/proc`, to be written.
     fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {
@@ -322,10 +321,12 @@ impl ProcView {
         }
         let kind = fs::FileType::from_raw_mode(stat.st_mode);
         let flags = answer(fs::fcntl_getfl(&pinned))?;
-        let has = flags & OFlags::RWMODE;
+        let is_for = flags & OFlags::RWMODE;
         let fifo = kind == fs::FileType::Fifo;
+        // It has two ends, and each is opened for all.
         let pipe = fifo && answer(fs::fstatfs(&pinned))?.f_type == PIPES;
-        let may = pipe || has == OFlags::RDWR || has == access & OFlags::RWMODE;
+        let may = pipe || is_for == OFlags::RDWR || is_for == access & OFlags::RWMODE;
+        let may = may && !(has(&stat) && access != OFlags::RDONLY);
         if kind == fs::FileType::Directory || flags.contains(OFlags::PATH) || !may {
             return Err(Errno::EACCES);
         }

@@ -103,7 +103,9 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     if inside.is_some() {
         asker.find_inside();
     }
-    let made = tree::make(&specs, &owner, &asker, &cookies.knowns(), inside.as_mut());
+    let made = Inside::as_one(inside.as_mut(), |inside| {
+        tree::make(&specs, &owner, &asker, &cookies.knowns(), inside)
+    });
     let (tree, mut task) = made.map_err(|error| error.to_string())?;
     let virtual_ = credentials.map(|credentials| {
         Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })

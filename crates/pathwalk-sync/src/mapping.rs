@@ -110,6 +110,9 @@ const HUGE: usize = 2 << 20;
 /// drive out the other, every time.
 #[cfg(not(loom))]
 const COLOURS: usize = 256;
+/// The largest pages that there are.
+#[cfg(not(loom))]
+const PAGE: usize = if cfg!(target_arch = "x86_64") { 4 << 10 } else { 64 << 10 };
 
 /// A power of two of `T`s in zeroed memory.
 pub(crate) struct Mapping<T> {
@@ -150,7 +153,7 @@ impl<T: Zeroed> Mapping<T> {
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{COLOURS, HUGE, Mapping, Slots, Zeroed};
+    use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Zeroed};
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::{
         io,
@@ -167,10 +170,10 @@ mod imp {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     /// How many pages after `start` the mapping of that number begins.
-    pub(super) fn colour(start: usize, page: usize, number: usize) -> usize {
+    pub(super) fn colour(start: usize, number: usize) -> usize {
         // Odd, so that all colours come before one comes again; and no two that follow each other are near.
         let wanted = number.wrapping_mul(37);
-        wanted.wrapping_sub(start / page) % COLOURS
+        wanted.wrapping_sub(start / PAGE) % COLOURS
     }
 
     impl<T: Zeroed> Mapping<T> {
@@ -179,16 +182,15 @@ mod imp {
             const { assert!(align_of::<T>() <= 4096, "pages are aligned to 4096 bytes") };
             const { assert!(size_of::<T>() != 0, "a slot has a size") };
             let (wanted, len) = (len, len.next_power_of_two());
-            let page = rustix::param::page_size();
             let bytes = len.checked_mul(size_of::<T>());
-            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(page));
-            let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * page));
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+            let reserved = bytes.and_then(|bytes| bytes.checked_add(COLOURS * PAGE));
             let reserved = reserved.ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
             let start = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved, access, flags)? };
-            let before = colour(start.addr(), page, NEXT.fetch_add(1, Ordering::Relaxed)) * page;
+            let before = colour(start.addr(), NEXT.fetch_add(1, Ordering::Relaxed)) * PAGE;
             // SAFETY: it lies within the mapping, of which `COLOURS` pages at most are left out.
             let base = unsafe { start.byte_add(before) };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -267,14 +269,14 @@ mod imp {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{COLOURS, Mapping, imp::colour};
+    use super::{COLOURS, Mapping, PAGE, imp::colour};
     use crate::Cell64;
     use std::collections::HashSet;
 
     #[test]
     fn mappings_begin_at_pages_that_differ() {
-        for (start, page) in [(0, 4096), (0x7f12_3456_7000, 4096), (0x7fff_ffff_0000, 65536)] {
-            let page_of = |number| (start / page + colour(start, page, number)) % COLOURS;
+        for start in [0, 0x7f12_3456_0000, 0x7fff_ffff_0000] {
+            let page_of = |number| (start / PAGE + colour(start, number)) % COLOURS;
             let pages: Vec<_> = (0..COLOURS).map(page_of).collect();
             assert_eq!(pages.iter().collect::<HashSet<_>>().len(), COLOURS, "{start:#x}");
             for two in pages.windows(2) {
@@ -286,16 +288,15 @@ mod tests {
 
     #[test]
     fn a_mapping_is_as_large_as_it_was_asked_to_be_wherever_it_begins() {
-        let page = rustix::param::page_size();
-        let len = 4 * page / 8;
+        let len = 4 * PAGE / 8;
         for _ in 0..8 {
             let mapping: Mapping<Cell64> = Mapping::new(len).unwrap();
             let range = mapping.range();
-            assert!(range.start.is_multiple_of(page) && range.len() == 4 * page);
+            assert!(range.start.is_multiple_of(PAGE) && range.len() == 4 * PAGE);
             let values = mapping.slots();
             (0..len as u32).for_each(|index| values.get(index).set(1 + u64::from(index)));
-            mapping.punch(page..2 * page);
-            let there = |index: u32| !(page..2 * page).contains(&(8 * index as usize));
+            mapping.punch(PAGE..2 * PAGE);
+            let there = |index: u32| !(PAGE..2 * PAGE).contains(&(8 * index as usize));
             let said = (0..len as u32).map(|index| values.get(index).get());
             let wanted = (0..len as u32).map(|index| there(index).then_some(1 + u64::from(index)));
             assert!(said.eq(wanted.map(Option::unwrap_or_default)));

@@ -725,6 +725,42 @@ static long received(int fd, int *carried)
 	return answer;
 }
 
+/* Two messages of a stream, of which the first is longer than what is sent at once: how many of its bytes are in front of the second. */
+static long in_front(void)
+{
+	enum { LEN = 2 << 20 };
+	static char first[LEN], text[1 << 16];
+	int ends[2];
+	long len, before = 0, sent = 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		return -1;
+	pid_t sender = fork();
+	if (sender == 0) {
+		int room = 2 * LEN;
+		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+		while (sent < LEN) {
+			struct iovec pieces[] = {{first, LEN - sent}, {"x", 1}};
+			struct mmsghdr both[] = {{.msg_hdr = {.msg_iov = pieces, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = pieces + 1, .msg_iovlen = 1}}};
+			if (sendmmsg(ends[0], both, 2, 0) < 1)
+				_exit(1);
+			sent += both[0].msg_len;
+		}
+		_exit(0);
+	}
+	close(ends[0]);
+	while ((len = read(ends[1], text, sizeof text)) > 0) {
+		char *second = memchr(text, 'x', len);
+		before += second ? second - text : len;
+		if (second)
+			break;
+	}
+	while (read(ends[1], text, sizeof text) > 0)
+		;
+	close(ends[1]);
+	waitpid(sender, NULL, 0);
+	return before;
+}
+
 static struct sockaddr_un *called(const char *path)
 {
 	static struct sockaddr_un address;
@@ -850,6 +886,7 @@ static void sockets(void)
 		many[which] = (struct mmsghdr){.msg_hdr = {.msg_name = called("datagrams"), .msg_namelen = sizeof own, .msg_iov = pieces + which, .msg_iovlen = 1}};
 	ROW(sendmmsg(client, many, 3, 0));
 	ROW(many[0].msg_len + many[1].msg_len + many[2].msg_len);
+	ROW(in_front());
 	ROW(received(server, &carried));
 	ROW(received(server, &carried));
 	ROW(received(server, &carried));

@@ -57,8 +57,8 @@ pub(crate) fn sendto(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let len = usize::try_from(caller.args[2]).unwrap_or(usize::MAX);
     socket.takes(len)?;
     let data = bytes(caller, caller.args[1], len.min(MOST_DATA))?;
-    let message =
-        Outgoing { message: Message { name, data, control: Vec::new() }, held: Vec::new() };
+    let message = Message { name, data, control: Vec::new() };
+    let message = Outgoing { message, len, held: Vec::new() };
     send(engine, caller, socket, message, None)
 }
 
@@ -69,7 +69,8 @@ pub(crate) fn sendmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     send(engine, caller, socket, message, None)
 }
 
-/// Those in front of the first that cannot be sent at once are sent; if that is the very first, it is waited for alone.
+/// Those in front of the first that cannot be sent at once are sent; if that is the very first, it is waited for alone. One that is sent in
+/// part, as of a stream, is the last: nothing may follow in the place of its rest.
 pub(crate) fn sendmmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let fd = engine.fetch(caller, caller.fd(0))?;
     socket::option(&fd, libc::SO_DOMAIN)?;
@@ -78,7 +79,9 @@ pub(crate) fn sendmmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     while sent < count {
         let socket = Socket::of(fd.try_clone().map_err(|_| Errno::EMFILE)?, caller.word(3))?;
         let at = caller.args[1].wrapping_add(MMSGHDR * sent);
+        let mut wanted = 0;
         let answer = copy(engine, caller, &socket, at).and_then(|message| {
+            wanted = message.len;
             let waits = (sent == 0).then_some(at + SENT);
             let flags = if sent == 0 { 0 } else { libc::MSG_DONTWAIT };
             let socket = Socket { flags: socket.flags | flags, ..socket };
@@ -93,6 +96,9 @@ pub(crate) fn sendmmsg(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
                     break;
                 }
                 sent += 1;
+                if (len as usize) < wanted {
+                    break;
+                }
             }
             Ok(other) => return Ok(other),
             Err(errno) if sent == 0 => return Err(errno),
@@ -145,6 +151,8 @@ impl Socket {
 /// What is sent, and what must stay open until it was.
 struct Outgoing {
     message: Message,
+    /// How long it is, of which no more may be copied than is sent at once.
+    len: usize,
     held: Vec<OwnedFd>,
 }
 
@@ -167,7 +175,7 @@ fn copy(engine: &mut Engine, caller: &Caller, socket: &Socket, at: u64) -> Resul
         return Err(Errno::EMSGSIZE);
     }
     let name = bytes(caller, name, name_len)?;
-    let data = gather(caller, socket, &bytes(caller, pieces, 16 * count as usize)?)?;
+    let (data, len) = gather(caller, socket, &bytes(caller, pieces, 16 * count as usize)?)?;
     let control_len = if control == 0 { 0 } else { control_len };
     if control_len > MOST_CONTROL as u64 {
         return Err(Errno::ENOBUFS);
@@ -178,11 +186,11 @@ fn copy(engine: &mut Engine, caller: &Caller, socket: &Socket, at: u64) -> Resul
     } else {
         Vec::new()
     };
-    Ok(Outgoing { message: Message { name, data, control }, held })
+    Ok(Outgoing { message: Message { name, data, control }, len, held })
 }
 
-/// The bytes that a list of pieces points to, as many as are sent at once.
-fn gather(caller: &Caller, socket: &Socket, pieces: &[u8]) -> Result<Vec<u8>> {
+/// The bytes that a list of pieces points to, as many as are sent at once; and how many they are in all.
+fn gather(caller: &Caller, socket: &Socket, pieces: &[u8]) -> Result<(Vec<u8>, usize)> {
     let mut total = 0_usize;
     let mut wanted = Vec::new();
     for piece in pieces.chunks_exact(16) {
@@ -196,7 +204,7 @@ fn gather(caller: &Caller, socket: &Socket, pieces: &[u8]) -> Result<Vec<u8>> {
     for (at, len) in wanted {
         data.extend(bytes(caller, at, len)?);
     }
-    Ok(data)
+    Ok((data, total))
 }
 
 /// Puts numbers of this process in the place of those of the thread, for descriptors that a message carries.
@@ -245,7 +253,7 @@ fn send(
     told: Option<u64>,
 ) -> Result<Reply> {
     engine.still_waits(caller)?;
-    let Outgoing { mut message, mut held } = outgoing;
+    let Outgoing { mut message, mut held, .. } = outgoing;
     // A stream refuses an address, and a sequence of packets does not look at it.
     if socket.is_local()
         && socket.kind == libc::SOCK_DGRAM
@@ -278,6 +286,7 @@ fn send(
     // By then the number may be that of another program's process.
     let mut told =
         match told.map(|at| Ok((at, tasks::Place::of_who_waits(caller.tid)?))).transpose() {
+            // What was sent is sent.
             Err(_) if sent > 0 => return Ok(Reply::Value(sent)),
             told => told?,
         };

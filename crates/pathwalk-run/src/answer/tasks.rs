@@ -360,7 +360,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// - `ESRCH`: it is gone. `EMFILE`: no descriptor is left.
+    /// - `ESRCH`, `EPERM`: it is gone. `EMFILE`: no descriptor is left.
     pub(super) fn of_who_waits(tid: u32) -> Result<Self> {
         Memory::opened(tid).map(|memory| Self::new(memory, 'w'))
     }

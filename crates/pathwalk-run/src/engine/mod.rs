@@ -598,6 +598,9 @@ impl Engine {
             }
         }
         for (call, process, reply) in std::mem::take(&mut self.held) {
+            if !self.listener.is_valid(call.id) {
+                continue;
+            }
             if self.patches.is_in_exec(process) {
                 self.held.push((call, process, reply));
             } else {

@@ -305,6 +305,17 @@ impl Inside {
         self.now()
     }
 
+    /// Does this as one call does it: what happens meanwhile is heard of later.
+    pub(crate) fn as_one<R>(
+        inside: Option<&mut Self>,
+        does: impl FnOnce(Option<&mut Self>) -> R,
+    ) -> R {
+        ASKED.set(inside.is_some());
+        let done = does(inside);
+        ASKED.set(false);
+        done
+    }
+
     /// What is so now, as far as it was noted.
     pub(crate) fn now(&self) -> Before {
         Before {

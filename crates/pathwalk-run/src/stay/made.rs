@@ -46,8 +46,8 @@ impl Made {
 pub(super) fn look(all: &mut Vec<Made>, last: Option<u32>) {
     let now = Instant::now();
     let due = |made: &Made| made.next <= now;
-    // Who stayed later made those who were made later, due or not.
-    let looked = all.iter().any(due) && last.is_some_and(|last| let_go(all.iter(), last).is_ok());
+    let looked = last
+        .is_some_and(|last| let_go_since(all.iter().filter(|made| due(made)), all, last).is_ok());
     all.retain_mut(|made| !due(made) || !made.was_looked(now, looked));
 }
 
@@ -57,11 +57,16 @@ pub(super) fn look(all: &mut Vec<Made>, last: Option<u32>) {
 /// # Errors
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked. Not all were let go.
-pub(super) fn let_go<'m>(all: impl Iterator<Item = &'m Made>, last: u32) -> Result<()> {
-    let all: Vec<_> = all.map(|made| &made.by).collect();
+pub(super) fn let_go(all: &[Made], last: u32) -> Result<()> {
+    let_go_since(all.iter(), all, last)
+}
+
+/// The same of those who were made since some of these stayed: but whoever of all stayed later has made those who were made later.
+fn let_go_since<'m>(since: impl Iterator<Item = &'m Made>, all: &[Made], last: u32) -> Result<()> {
+    let all = all.iter().map(|made| &made.by);
     let one = |tid| {
         let Some(now) = cpu::of(tid) else { return };
-        let his = all.iter().filter(|by| by.cpus.are(&now));
+        let his = all.clone().filter(|by| by.cpus.are(&now));
         // Somebody outside the program may be bound there.
         if let Some(after) = latest(his.clone().map(|by| by.after), tid, last)
             && let Some(by) = his.clone().find(|by| by.after == after)
@@ -70,7 +75,7 @@ pub(super) fn let_go<'m>(all: impl Iterator<Item = &'m Made>, last: u32) -> Resu
             by.cpus.let_go(tid);
         }
     };
-    match numbers(all.iter().map(|by| by.after), last) {
+    match numbers(since.map(|made| made.by.after), last) {
         Some(numbers) => numbers.for_each(one),
         None => {
             for process in kin::descendants()? {

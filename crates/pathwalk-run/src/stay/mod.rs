@@ -147,7 +147,7 @@ impl Engine {
         }
         // Where it cannot be looked it is looked later.
         if let Some(last) = self.made_last() {
-            let _ = made::let_go(self.stays.made.iter(), last);
+            let _ = made::let_go(&self.stays.made, last);
         }
     }
 
