@@ -1,5 +1,13 @@
 //! Files at the top of the view of `/proc` that nobody lists: what links of processes lead to that has no place in the tree.
 
+use crate::{
+    procfs,
+    sys::{answer, process},
+};
+use pathwalk::Result;
+use rustix::fs;
+use std::os::fd::OwnedFd;
+
 /// What a hidden file stands for, of which thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hidden {
@@ -58,6 +66,18 @@ impl Hidden {
 pub(crate) fn number(name: &str) -> Option<u32> {
     let canonical = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
     if canonical { name.parse().ok() } else { None }
+}
+
+/// Whether a descriptor is one of a procfs, wherever that is mounted, that tells of a process those alone who may trace it: opened anew it
+/// would tell of whatever the process runs by now, be it this.
+pub(crate) fn is_private(fd: &OwnedFd) -> Result<bool> {
+    if answer(fs::fstatfs(fd))?.f_type != procfs::MAGIC as i64 {
+        return Ok(false);
+    }
+    let path = answer(fs::readlink(process::by_number(fd), Vec::new()))?.into_bytes();
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    Ok(procfs::PRIVATE.iter().any(|private| private.as_bytes() == name))
 }
 
 #[cfg(test)]

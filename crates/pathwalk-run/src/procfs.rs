@@ -19,7 +19,7 @@
 use crate::{
     cookies::{HostId, Knowns},
     credentials::By,
-    hidden::{Hidden, number},
+    hidden::{self, Hidden, number},
     image::Images,
     inside, kin, mapped,
     people::{Person, Thread, Threads},
@@ -50,7 +50,7 @@ use std::{
 };
 
 /// `PROC_SUPER_MAGIC`
-const MAGIC: u64 = 0x9fa0;
+pub(crate) const MAGIC: u64 = 0x9fa0;
 /// `PIPEFS_MAGIC`
 const PIPES: i64 = 0x5049_5045;
 /// The files of a process that say what is mounted; and one more, that is made of the second.
@@ -66,7 +66,7 @@ const NUMA_MAPS: &str = "numa_maps";
 /// The directory that has a link for each file in it.
 const MAP_FILES: &str = "map_files";
 /// The links, files and directories of a process that are for those alone who may trace it, whatever their modes say; and `fd/N`.
-const PRIVATE: [&str; 17] = [
+pub(crate) const PRIVATE: [&str; 17] = [
     "cwd",
     "exe",
     "root",
@@ -303,7 +303,7 @@ impl ProcView {
     ///
     /// - `ENOENT`: there is no such descriptor.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`); or one of the host's `/proc`, to be written.
+    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`), or tells who may trace it alone.
     fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {
@@ -326,7 +326,7 @@ impl ProcView {
         // It has two ends, and each is opened for all.
         let pipe = fifo && answer(fs::fstatfs(&pinned))?.f_type == PIPES;
         let may = pipe || is_for == OFlags::RDWR || is_for == access & OFlags::RWMODE;
-        let may = may && !(has(&stat) && access != OFlags::RDONLY);
+        let may = may && !hidden::is_private(&pinned)?;
         if kind == fs::FileType::Directory || flags.contains(OFlags::PATH) || !may {
             return Err(Errno::EACCES);
         }

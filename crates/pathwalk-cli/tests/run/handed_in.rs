@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::{Attack, cc},
-    common::text,
+    common::{can_run, text},
 };
 use std::{
     collections::BTreeMap,
@@ -11,6 +11,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
 };
+use tempfile::TempDir;
 
 /// What came of each try. Each fills the outside anew, and none may change it where it is in the tree.
 fn tries(
@@ -116,4 +117,29 @@ fn a_directory_under_the_number_of_another_one_is_nobody_s_current_one() {
     let want = hows.map(|how| (how, "never")).into_iter().chain([("limit", "1-1-0-0-0")]);
     let want = want.map(|(how, answer)| (how.to_owned(), answer.to_owned()));
     assert_eq!(tried, want.collect());
+}
+
+/// What a procfs tells of who started this is no file of the tree; what it tells everybody is opened again as natively.
+#[test]
+fn what_tells_of_the_supervisor_s_memory_is_not_opened_again() {
+    if !can_run(&["sh"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let said = |handed: &str, does: &str| {
+        let script = format!("exec {handed}; exec \"$0\" run -- sh -c '{does}'");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_pathwalk")]).current_dir(&here);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    let all = ["environ", "maps", "auxv"].map(|file| (file, "<", "<"));
+    for (file, handed, again) in [("mem", "<>", "<"), ("mem", "<>", ">")].into_iter().chain(all) {
+        let handed = format!("3{handed}/proc/self/{file}");
+        let does = format!("(: {again} /proc/self/fd/3) 2>/dev/null && echo opened; echo done");
+        assert_eq!(said(&handed, &does), (Some(0), "done\n".to_owned()), "{file} {again}");
+    }
+    let does = "echo 0 > /proc/self/fd/3 && cat /proc/self/fd/4 && echo done";
+    let (code, out) = said("3<>/proc/self/oom_score_adj 4</proc/self/comm", does);
+    assert_eq!((code, out.lines().last()), (Some(0), Some("done")), "{out}");
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ static void traced(void)
     pid_t process = fork();
     if (!process) {
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         pid_t both[] = {thread(waits), thread(execs)};
         write(tids[1], both, sizeof both);
         for (;;)
@@ -85,6 +87,7 @@ static void traced(void)
     read(tids[0], both, sizeof both);
     if (ptrace(PTRACE_SEIZE, both[0], 0, 0)) {
         perror("seize");
+        kill(process, SIGKILL);
         _exit(1);
     }
     char path[64];

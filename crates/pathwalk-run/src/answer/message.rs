@@ -151,7 +151,7 @@ impl Socket {
 /// What is sent, and what must stay open until it was.
 struct Outgoing {
     message: Message,
-    /// How long it is, of which no more may be copied than is sent at once.
+    /// How long it is. What is copied is as much of it as is sent at once.
     len: usize,
     held: Vec<OwnedFd>,
 }
