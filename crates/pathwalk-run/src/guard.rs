@@ -202,7 +202,9 @@ fn guard(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(Outside) ->
             }
         }
     };
-    end_all();
+    while end_all().is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     if libc::WIFSIGNALED(status) {
         cookies::tidy_up_after(supervisor);
     }
@@ -231,17 +233,21 @@ pub(crate) fn unusable(errno: Errno) -> u8 {
 }
 
 /// Kills all that come of this process, and waits until they are gone.
-pub(crate) fn end_all() {
+///
+/// # Errors
+///
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked who they are.
+pub(crate) fn end_all() -> Result<()> {
     loop {
         // Who was made meanwhile is found by the next look.
-        for process in kin::descendants().unwrap_or_default() {
+        for process in kin::descendants()? {
             process::kill(process, libc::SIGKILL);
         }
         loop {
             match ptrace::wait(None, false) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(_) => return,
+                Err(_) => return Ok(()),
             }
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,13 @@
 //! Security hooks: where each stands, that its answer is the call's, and that nothing was changed then.
 
+mod common;
+
+use common::asking::found;
 use pathwalk::{
-    AccessMode, AclEntry, AclKind, At, AtFlags, Attr, Config, Cred, Dev, Entry, Errno, File,
-    FileType, Hooks, InodeRef, InotifyFlags, InotifyMask, MemFs, MountFlags, MoveMountFlags,
-    OpenFlags, OpenHow, PathRef, RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr,
-    SetTime, StatxMask, Subject, Task, Timespec, UmountFlags, Vfs, XattrFlags,
+    AccessMode, AclEntry, AclKind, At, AtFlags, Config, Cred, Dev, Entry, Errno, File, FileType,
+    Hooks, InodeRef, InotifyFlags, InotifyMask, MemFs, MountFlags, MoveMountFlags, OpenFlags,
+    OpenHow, PathRef, RenameFlags, ResolveFlags, Result, SecurityModule, SetAttr, SetTime,
+    StatxMask, Subject, Task, Timespec, UmountFlags, Vfs, XattrFlags,
     fs::{Access, Features, FileSystem, Found},
 };
 use std::sync::{
@@ -637,9 +640,7 @@ impl FileSystem for Untold {
     }
 
     fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
-        let attr =
-            Attr { mode: FileType::Directory.to_mode() | 0o755, nlink: 2, ..Attr::default() };
-        Ok(Found { node: 1, attr, body: None })
+        Ok(found(1, FileType::Directory, 0o755))
     }
 
     fn lookup(&self, _: InodeRef<'_>, _: &[u8]) -> Result<Option<Found>> {

@@ -55,6 +55,14 @@ impl MountStat {
             automount: flags & AUTOMOUNT != 0,
         }
     }
+
+    /// The owners as the mount shows them.
+    #[inline(always)]
+    fn show(&self, vfs: &Vfs, mnt: MountId, attr: &mut Attr) {
+        if self.idmapped {
+            (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
+        }
+    }
 }
 
 /// Reads attributes where a walk ends.
@@ -82,9 +90,7 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
         let attr = if RCU { inode.try_attr() } else { Some(inode.attr()) };
         let mut attr = attr.ok_or(Stop::Leave(Left::Changed))?;
         let mount = MountStat::of(end.mount(), end.at.dentry, end.at.flags);
-        if mount.idmapped {
-            (attr.uid, attr.gid) = end.vfs.shown_through(end.at.mnt, attr.uid, attr.gid);
-        }
+        mount.show(end.vfs, end.at.mnt, &mut attr);
         end.check()?;
         Ok((self.0)(&attr, &mount))
     }
@@ -209,9 +215,7 @@ impl Task {
         }
         let mut attr = inode.attr();
         let mount = MountStat::of(vfs.mount_slot(mnt), dentry, dentry_slot.flags.get());
-        if mount.idmapped {
-            (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
-        }
+        mount.show(vfs, mnt, &mut attr);
         Ok(f(&attr, &mount))
     }
 

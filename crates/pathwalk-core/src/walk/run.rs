@@ -14,7 +14,7 @@ use super::Place;
 use crate::{
     cred::Asker,
     dcache::{
-        DIRECTORY, DentryId, HASHED, MANAGED, NOT_PLAIN, SEARCH_ALL,
+        DIRECTORY, DentryId, HASHED, MANAGED, SEARCH_ALL,
         lookup::{Seen, Tables},
     },
     inode::InodeId,
@@ -139,6 +139,7 @@ impl Runner<'_> {
     #[cfg(not(pathwalk_ablate = "step_into"))]
     #[inline(always)]
     fn step_into(self, at: Place, child: Seen) -> Option<Place> {
+        use crate::dcache::NOT_PLAIN;
         // Its sequence count is checked when the next child was sampled, or by whoever goes on from here.
         let plain = child.flags & (NOT_PLAIN | HASHED) == HASHED;
         plain.then_some(Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at })
