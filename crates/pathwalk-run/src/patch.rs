@@ -802,6 +802,7 @@ fn settle(tid: u32, right: bool, mask: u64) {
 mod tests {
     use super::*;
     use crate::{mapped::Image, passed::Looked};
+    use std::sync::mpsc;
 
     /// This process, as if a thread of it with the other number had been let run a program.
     fn with_exec_of(tid: u32) -> Patches {
@@ -812,13 +813,26 @@ mod tests {
         patches
     }
 
+    /// While this is done there is another thread, of this number.
+    fn beside_a_thread(does: impl FnOnce(u32)) {
+        let ((says, said), (ends, end)) = (mpsc::channel(), mpsc::channel::<()>());
+        let thread = std::thread::spawn(move || {
+            let _ = says.send(rustix::thread::gettid().as_raw_pid() as u32);
+            let _ = end.recv();
+        });
+        does(said.recv().unwrap());
+        drop(ends);
+        thread.join().unwrap();
+    }
+
     #[test]
     fn the_memory_of_a_process_with_other_threads_is_the_old_one() {
         let own = std::process::id();
         let patches = with_exec_of(own);
         assert!(patches.is_in_exec(own) && !patches.is_in_exec(own + 1));
-        // The tests have threads.
-        assert_eq!(patches.with_new_memory(own), None);
+        beside_a_thread(|tid| {
+            assert_eq!([own, tid].map(|tid| patches.with_new_memory(tid)), [None, None]);
+        });
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let mut patches = with_exec_of(own);
         let alone = child.id();
@@ -837,8 +851,9 @@ mod tests {
         assert!(with_exec_of(other).has_to_wait(own, stat));
         // It is the one that is in exec.
         assert!(!with_exec_of(own).has_to_wait(own, stat));
-        let tid = rustix::thread::gettid().as_raw_pid() as u32;
-        assert!(!with_exec_of(other).has_to_wait(tid, stat));
-        assert!(with_exec_of(other).has_to_wait(tid, exec));
+        beside_a_thread(|tid| {
+            assert!(!with_exec_of(other).has_to_wait(tid, stat));
+            assert!(with_exec_of(other).has_to_wait(tid, exec));
+        });
     }
 }
