@@ -202,9 +202,7 @@ fn guard(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(Outside) ->
             }
         }
     };
-    while end_all().is_err() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    end_all();
     if libc::WIFSIGNALED(status) {
         cookies::tidy_up_after(supervisor);
     }
@@ -232,17 +230,26 @@ pub(crate) fn unusable(errno: Errno) -> u8 {
     crate::run::UNUSABLE
 }
 
-/// Kills all that come of this process, and waits until they are gone.
+/// After so long it is looked again who is there.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Kills all that come of this process, and waits until they are gone. Where it cannot be looked who they are, it is looked again.
+pub(crate) fn end_all() {
+    while try_end_all().is_err() {
+        std::thread::sleep(TURN);
+    }
+}
+
+/// The same, but it is not looked again.
 ///
 /// # Errors
 ///
-/// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked who they are.
-pub(crate) fn end_all() -> Result<()> {
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: somebody is there, and it cannot be looked who.
+pub(crate) fn try_end_all() -> Result<()> {
     loop {
         // Who was made meanwhile is found by the next look.
-        for process in kin::descendants()? {
-            process::kill(process, libc::SIGKILL);
-        }
+        let all = kin::descendants();
+        all.iter().flatten().for_each(|&process| process::kill(process, libc::SIGKILL));
         loop {
             match ptrace::wait(None, false) {
                 Ok(Some(_)) => {}
@@ -250,6 +257,7 @@ pub(crate) fn end_all() -> Result<()> {
                 Err(_) => return Ok(()),
             }
         }
-        std::thread::sleep(Duration::from_millis(1));
+        all?;
+        std::thread::sleep(TURN);
     }
 }

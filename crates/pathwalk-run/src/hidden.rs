@@ -5,7 +5,7 @@ use crate::{
     sys::{answer, process},
 };
 use pathwalk::Result;
-use rustix::fs;
+use rustix::fs::{self, AtFlags, StatxAttributes, StatxFlags};
 use std::os::fd::OwnedFd;
 
 /// What a hidden file stands for, of which thread.
@@ -68,16 +68,28 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     if canonical { name.parse().ok() } else { None }
 }
 
-/// Whether a descriptor is one of a procfs, wherever that is mounted, that tells of a process those alone who may trace it: opened anew it
-/// would tell of whatever the process runs by now, be it this.
+/// Whether a descriptor is one of a procfs, wherever that is mounted, that tells of a process those alone who may trace it: opened
+/// anew it would tell of whatever the process runs by now, be it this. One that is mounted by itself may be any.
 pub(crate) fn is_private(fd: &OwnedFd) -> Result<bool> {
-    if answer(fs::fstatfs(fd))?.f_type != procfs::MAGIC as i64 {
+    // Of a file system that does not say, it is none.
+    if !fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == procfs::MAGIC as i64) {
         return Ok(false);
+    }
+    let stat = answer(fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty()))?;
+    if stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Ok(true);
     }
     let path = answer(fs::readlink(process::by_number(fd), Vec::new()))?.into_bytes();
     let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    Ok(procfs::PRIVATE.iter().any(|private| private.as_bytes() == name))
+    let mut names = path.rsplit(|&byte| byte == b'/');
+    let [name, above] = [names.next(), names.next()];
+    let is = |name: Option<&[u8]>| procfs::PRIVATE.iter().any(|one| Some(one.as_bytes()) == name);
+    // Of those directories all is; what lies in the third is the machine's.
+    Ok(match above {
+        Some(b"fdinfo" | b"map_files") => true,
+        Some(b"pressure") => false,
+        _ => is(name),
+    })
 }
 
 #[cfg(test)]

@@ -303,7 +303,7 @@ impl ProcView {
     ///
     /// - `ENOENT`: there is no such descriptor.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`), or tells who may trace it alone.
+    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`), or one that a procfs has for who may trace a process.
     fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {

@@ -119,7 +119,7 @@ fn a_directory_under_the_number_of_another_one_is_nobody_s_current_one() {
     assert_eq!(tried, want.collect());
 }
 
-/// What a procfs tells of who started this is no file of the tree; what it tells everybody is opened again as natively.
+/// What a procfs tells of who started this is no file of the tree; what it tells everybody is opened again.
 #[test]
 fn what_tells_of_the_supervisor_s_memory_is_not_opened_again() {
     if !can_run(&["sh"]) {
@@ -133,13 +133,13 @@ fn what_tells_of_the_supervisor_s_memory_is_not_opened_again() {
         let output = command.stdin(Stdio::null()).output().unwrap();
         (output.status.code(), text(&output.stdout))
     };
-    let all = ["environ", "maps", "auxv"].map(|file| (file, "<", "<"));
+    let all = ["environ", "maps", "auxv", "fdinfo/0"].map(|file| (file, "<", "<"));
     for (file, handed, again) in [("mem", "<>", "<"), ("mem", "<>", ">")].into_iter().chain(all) {
         let handed = format!("3{handed}/proc/self/{file}");
         let does = format!("(: {again} /proc/self/fd/3) 2>/dev/null && echo opened; echo done");
         assert_eq!(said(&handed, &does), (Some(0), "done\n".to_owned()), "{file} {again}");
     }
-    let does = "echo 0 > /proc/self/fd/3 && cat /proc/self/fd/4 && echo done";
+    let does = "read was < /proc/self/fd/3; echo $was > /proc/self/fd/3 && cat /proc/self/fd/4 && echo done";
     let (code, out) = said("3<>/proc/self/oom_score_adj 4</proc/self/comm", does);
     assert_eq!((code, out.lines().last()), (Some(0), Some("done")), "{out}");
 }

@@ -362,7 +362,7 @@ impl Engine {
             Err(io::Errno::INTR) => return Some(News::default()),
             // Somebody took away what it takes to hear anything, as by prlimit(2).
             Err(_) => {
-                self.end_all();
+                self.leave_all();
                 return None;
             }
         }
@@ -411,8 +411,13 @@ impl Engine {
     }
 
     fn end_all(&mut self) {
-        // Who cannot even look who is there ends, and leaves the others to who waits for that.
-        let _ = guard::end_all();
+        guard::end_all();
+        self.ended.get_or_insert(Ended::Killed(libc::SIGKILL));
+    }
+
+    /// All end, and this process does. Where it cannot even look who they are, the guard does, when this one has ended.
+    fn leave_all(&mut self) {
+        let _ = guard::try_end_all();
         self.ended.get_or_insert(Ended::Killed(libc::SIGKILL));
     }
 
@@ -446,7 +451,7 @@ impl Engine {
                 Err(io::Errno::INTR) => continue,
                 // Somebody took away what it takes to hear anything, as by prlimit(2).
                 Err(_) => {
-                    self.end_all();
+                    self.leave_all();
                     return Err(Errno::ECHILD);
                 }
             };
