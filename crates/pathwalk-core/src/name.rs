@@ -16,6 +16,8 @@ use pathwalk_sync::Cell64;
 pub(crate) const INLINE_WORDS: usize = 4;
 /// The longest name that lies in the dentry itself.
 pub(crate) const INLINE_LEN: usize = INLINE_WORDS * 8;
+/// Most names are no longer: they are compared in two words.
+pub(crate) const SHORT: usize = 16;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -106,87 +108,76 @@ impl Component {
         self.len > NAME_MAX
     }
 
-    /// Whether the words in `cells`, zero-padded, spell the name, for names that lie in the dentry.
+    /// Whether it is [`SHORT`], and the one that begins with these words, of which it is known that both are equally long.
     #[inline(always)]
-    pub(crate) fn is_inline(&self, cells: &[Cell64; INLINE_WORDS], text: Bytes<'_>) -> bool {
-        cells[0].get() == self.first
-            && cells[1].get() == self.second
-            && (self.len <= 16 || self.rest_is(&cells[2..], text.text))
-    }
-
-    /// Whether what lies behind the first sixteen bytes is in `cells`. Out of line, as few names are so long.
-    #[inline(never)]
-    fn rest_is(&self, cells: &[Cell64], text: &[u8]) -> bool {
-        spells(cells, self.bytes(text).get(16..).unwrap_or_default())
-    }
-}
-
-/// A text, to be read in words of eight bytes; behind its end there are slashes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes<'t> {
-    pub(crate) text: &'t [u8],
-    /// The last eight bytes; of a shorter text, all, in the upper bytes.
-    last: u64,
-}
-
-impl<'t> Bytes<'t> {
-    #[inline(always)]
-    pub(crate) fn new(text: &'t [u8]) -> Self {
-        let last = match text.last_chunk::<8>() {
-            Some(last) => u64::from_le_bytes(*last),
-            None => text.iter().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56),
-        };
-        Self { text, last }
-    }
-
-    #[inline(always)]
-    fn first_word(rest: &[u8], last: u64) -> u64 {
-        match rest.first_chunk::<8>() {
-            Some(bytes) => u64::from_le_bytes(*bytes),
-            None => {
-                let bits = 8 * rest.len() as u32;
-                last >> 1 >> (63 - bits) | SLASHES << bits
-            }
-        }
+    pub(crate) fn is_short_and(&self, first: &Cell64, second: &Cell64) -> bool {
+        self.len <= SHORT && first.get() == self.first && second.get() == self.second
     }
 }
 
 /// Finds the component that begins at `start`, which is not a slash. Its end is a slash or the end of the text; a NUL
 /// is a byte like any other here.
 #[inline(always)]
-pub(crate) fn scan(bytes: Bytes<'_>, start: usize, secret: Secret) -> Component {
-    let rest = bytes.text.get(start..).unwrap_or_default();
-    let mut scan = Scan { hash: secret.0[0], key: secret.0[1] };
+pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
+    scan_rest(text, text.get(start..).unwrap_or_default(), secret)
+}
+
+/// Finds the component that `rest` begins with, by which the text ends.
+#[inline(always)]
+pub(crate) fn scan_rest(text: &[u8], rest: &[u8], secret: Secret) -> Component {
+    let start = text.len() - rest.len();
+    let [hash, key] = secret.0;
     // Most names end in the first word, and most others in the second: so these are written out.
-    let first = match scan.word(Bytes::first_word(rest, bytes.last)) {
-        Word::Whole(first) => first,
-        Word::Ends(first, len) => {
-            return Component {
-                hash: scan.hash,
-                first,
-                second: 0,
-                start,
-                len,
-                trailing_slash: false,
-            };
+    let (hash, first) = match fold_word(hash, key, word(text, rest)) {
+        (hash, Word::Whole(first)) => (hash, first),
+        (hash, Word::Ends(first, len)) => {
+            return Component { hash, first, second: 0, start, len, trailing_slash: false };
         }
     };
     let rest = rest.get(8..).unwrap_or_default();
-    let second = match scan.word(Bytes::first_word(rest, bytes.last)) {
-        Word::Whole(second) => second,
-        Word::Ends(second, len) => {
-            let len = 8 + len;
-            return Component { hash: scan.hash, first, second, start, len, trailing_slash: false };
+    let (hash, second) = match fold_word(hash, key, word(text, rest)) {
+        (hash, Word::Whole(second)) => (hash, second),
+        (hash, Word::Ends(second, len)) => {
+            return Component { hash, first, second, start, len: 8 + len, trailing_slash: false };
         }
     };
-    let len = 16 + scan.rest(rest.get(8..).unwrap_or_default(), bytes.last);
-    Component { hash: scan.hash, first, second, start, len, trailing_slash: false }
+    let (hash, len) = scan_long(hash, key, text, rest.get(8..).unwrap_or_default());
+    Component { hash, first, second, start, len: 16 + len, trailing_slash: false }
 }
 
-/// A scan under way.
-struct Scan {
-    hash: u64,
-    key: u64,
+/// The words behind the second: the hash, and how many bytes they have.
+#[cold]
+#[inline(never)]
+fn scan_long(mut hash: u64, key: u64, text: &[u8], mut rest: &[u8]) -> (u64, usize) {
+    let mut len = 0;
+    loop {
+        match fold_word(hash, key, word(text, rest)) {
+            (so_far, Word::Whole(_)) => (hash, len) = (so_far, len + 8),
+            (hash, Word::Ends(_, more)) => return (hash, len + more),
+        }
+        rest = rest.get(8..).unwrap_or_default();
+    }
+}
+
+/// The eight bytes that `rest` begins with, by which the text ends; behind the end there are slashes.
+#[inline(always)]
+fn word(text: &[u8], rest: &[u8]) -> u64 {
+    if let Some(bytes) = rest.first_chunk::<8>() {
+        return u64::from_le_bytes(*bytes);
+    }
+    // The last eight bytes; of a shorter text, all, in the upper bytes.
+    let last = match text.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => last_of_few(text),
+    };
+    let bits = 8 * rest.len() as u32;
+    last >> 1 >> (63 - bits) | SLASHES << bits
+}
+
+#[cold]
+#[inline(never)]
+fn last_of_few(text: &[u8]) -> u64 {
+    text.iter().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56)
 }
 
 /// What a word of a name is.
@@ -197,33 +188,17 @@ enum Word {
     Ends(u64, usize),
 }
 
-impl Scan {
-    #[inline(always)]
-    fn word(&mut self, word: u64) -> Word {
-        let slash = word ^ SLASHES;
-        // The lowest set bit marks the first slash; what lies above it may be a false alarm.
-        let ends = slash.wrapping_sub(LOW) & !slash & HIGH;
-        if ends == 0 {
-            self.hash = fold(self.hash ^ word, self.key);
-            return Word::Whole(word);
-        }
-        let word = word & ((ends - 1) & !ends) >> 7;
-        self.hash = fold(self.hash ^ word, self.key);
-        Word::Ends(word, (ends.trailing_zeros() / 8) as usize)
+/// Folds what a word has of a name into its hash.
+#[inline(always)]
+fn fold_word(hash: u64, key: u64, word: u64) -> (u64, Word) {
+    let slash = word ^ SLASHES;
+    // The lowest set bit marks the first slash; what lies above it may be a false alarm.
+    let ends = slash.wrapping_sub(LOW) & !slash & HIGH;
+    if ends == 0 {
+        return (fold(hash ^ word, key), Word::Whole(word));
     }
-
-    /// The words behind the second; returns how many bytes they have.
-    #[inline(never)]
-    fn rest(&mut self, mut rest: &[u8], last: u64) -> usize {
-        let mut len = 0;
-        loop {
-            match self.word(Bytes::first_word(rest, last)) {
-                Word::Whole(_) => len += 8,
-                Word::Ends(_, more) => return len + more,
-            }
-            rest = rest.get(8..).unwrap_or_default();
-        }
-    }
+    let word = word & ((ends - 1) & !ends) >> 7;
+    (fold(hash ^ word, key), Word::Ends(word, (ends.trailing_zeros() / 8) as usize))
 }
 
 /// A folded multiply: both halves of the product, mixed.
@@ -251,7 +226,7 @@ mod tests {
     use super::*;
 
     fn of(name: &[u8], secret: Secret) -> Component {
-        scan(Bytes::new(name), 0, secret)
+        scan(name, 0, secret)
     }
 
     const SECRET: Secret = Secret([0x1234_5678_9abc_def1, 0xfedc_ba98_7654_3211]);
@@ -267,21 +242,18 @@ mod tests {
                     let mut path = vec![b'/'; before];
                     path.extend(&name);
                     path.extend(after);
-                    let found = scan(Bytes::new(&path), before, SECRET);
+                    let found = scan(&path, before, SECRET);
                     assert_eq!((found.start, found.len), (before, len));
                     assert_eq!(found.first, alone.first);
-                    let cells = std::array::from_fn(|i| {
+                    let cells = [0, 1].map(|word| {
+                        let rest = name.get(8 * word..).unwrap_or_default();
                         let cell = Cell64::default();
-                        cell.set(
-                            name.get(8 * i..).map_or(0, |rest| padded(&rest[..rest.len().min(8)])),
-                        );
+                        cell.set(padded(&rest[..rest.len().min(8)]));
                         cell
                     });
-                    if len <= INLINE_LEN {
-                        assert!(found.is_inline(&cells, Bytes::new(&path)));
-                        cells[(len - 1) / 8].set(0);
-                        assert!(!found.is_inline(&cells, Bytes::new(&path)));
-                    }
+                    assert_eq!(found.is_short_and(&cells[0], &cells[1]), len <= 16);
+                    cells[len.min(16).div_ceil(8) - 1].set(0);
+                    assert!(!found.is_short_and(&cells[0], &cells[1]));
                     assert_eq!(found.key(7, SECRET), alone.key(7, SECRET));
                     assert_ne!(found.key(7, SECRET), alone.key(8, SECRET));
                 }
@@ -294,7 +266,7 @@ mod tests {
         for byte in (1..=255u8).filter(|&b| b != b'/') {
             for len in 1..=16 {
                 let path = [vec![byte; len], b"/\x30\x2e".to_vec()].concat();
-                assert_eq!(scan(Bytes::new(&path), 0, SECRET).len, len, "{byte:#x}");
+                assert_eq!(scan(&path, 0, SECRET).len, len, "{byte:#x}");
             }
         }
     }

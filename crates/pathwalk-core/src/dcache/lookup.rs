@@ -4,7 +4,7 @@
 
 use super::{COMPLETE, Dentry, DentryId, HASHED};
 use crate::{
-    name::{Bytes, Component, INLINE_LEN, Secret},
+    name::{Component, SHORT, Secret, scan},
     vfs::Vfs,
 };
 use pathwalk_sync::{Absent, Sample, Slots, View};
@@ -50,10 +50,34 @@ impl Vfs {
         &self,
         tables: Tables<'_>,
         parent: DentryId,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Option<Seen> {
         let key = name.key(parent.0, tables.secret);
+        if name.len > SHORT {
+            return self.d_lookup_long(parent, key, text, name.start);
+        }
+        let mut chain = tables.view.chain(tables.dentries, key);
+        while let Some((id, dentry)) = chain.slot() {
+            let seq = dentry.seq.sample();
+            let is_it = dentry.key.get() == key
+                && dentry.parent.get() == parent.0
+                && name.is_short_and(&dentry.name[0], &dentry.name[1]);
+            if is_it {
+                return Some(Seen { id: DentryId(id), seq, flags: dentry.flags.get() });
+            }
+            chain.go_on(dentry);
+        }
+        None
+    }
+
+    /// Looks for a name that is not [`SHORT`] and begins at `start`. All comes in registers: so who looks for a name keeps his own
+    /// there.
+    #[cold]
+    #[inline(never)]
+    fn d_lookup_long(&self, parent: DentryId, key: u64, text: &[u8], start: usize) -> Option<Seen> {
+        let name = &scan(text, start, self.secret);
+        let tables = self.tables();
         let mut chain = tables.view.chain(tables.dentries, key);
         while let Some((id, dentry)) = chain.slot() {
             if let Some(seen) = self.compare(id, dentry, parent, key, text, name) {
@@ -72,18 +96,14 @@ impl Vfs {
         dentry: &Dentry,
         parent: DentryId,
         key: u64,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Option<Seen> {
         let seq = dentry.seq.sample();
-        if dentry.key.get() != key || dentry.parent.get() != parent.0 {
-            return None;
-        }
-        let same = if name.len <= INLINE_LEN {
-            dentry.inline_name_is(name, text)
-        } else {
-            self.long_name_is(dentry, name, text.text)
-        };
+        let same = dentry.key.get() == key
+            && dentry.parent.get() == parent.0
+            && (name.is_short_and(&dentry.name[0], &dentry.name[1])
+                || name.len > SHORT && self.name_is(dentry, name.bytes(text)));
         same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
     }
 
@@ -95,7 +115,7 @@ impl Vfs {
     pub(crate) fn surely_absent(
         &self,
         parent: DentryId,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Option<Sample> {
         let directory = self.dentry(parent);
@@ -128,7 +148,7 @@ impl Vfs {
         text: &[u8],
         name: &Component,
     ) -> Absent<DentryId> {
-        let (key, text) = (name.key(parent.0, self.secret), Bytes::new(text));
+        let key = name.key(parent.0, self.secret);
         self.dhash.find_sure(&self.dentries, key, |id, dentry| {
             self.compare(id, dentry, parent, key, text, name).map(|seen| seen.id)
         })
@@ -147,7 +167,7 @@ impl Vfs {
         // be another directory's, and change hands.
         let still = |id: &DentryId| {
             let dentry = self.dentry(*id);
-            let same = self.compare(id.0, dentry, parent, key, Bytes::new(text), name);
+            let same = self.compare(id.0, dentry, parent, key, text, name);
             same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
         };
         hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
@@ -161,7 +181,6 @@ impl Vfs {
         name: &Component,
     ) -> Option<DentryId> {
         let key = name.key(parent.0, self.secret);
-        let text = Bytes::new(text);
         self.dhash
             .find_locked(&self.dentries, key, |id, dentry| {
                 self.compare(id, dentry, parent, key, text, name)

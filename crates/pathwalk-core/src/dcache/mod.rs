@@ -32,7 +32,7 @@ use crate::{
         I_ACL, I_ACL_UNKNOWN, I_AUTOMOUNT, I_MAY_EXEC, I_PERMISSION, I_TRANSIT, InodeId, Owner,
     },
     lock,
-    name::{Bytes, Component, INLINE_LEN, INLINE_WORDS, spells},
+    name::{INLINE_LEN, INLINE_WORDS, spells},
     vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
@@ -144,12 +144,6 @@ impl Dentry {
         self.flags.get() & flag != 0
     }
 
-    /// Whether the name is this one, for names that lie in the slot.
-    #[inline(always)]
-    pub(crate) fn inline_name_is(&self, name: &Component, text: Bytes<'_>) -> bool {
-        name.is_inline(&self.name, text)
-    }
-
     /// The blob of a long name.
     fn blob(&self) -> u32 {
         self.name[0].get() as u32
@@ -169,12 +163,15 @@ impl Vfs {
         self.dentries.get(id.0)
     }
 
-    /// Whether a dentry's long name is `name`. A guess until the dentry's seq is checked.
+    /// Whether a dentry's name is `name`, which is as long. A guess until the dentry's seq is checked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn long_name_is(&self, dentry: &Dentry, name: &Component, text: &[u8]) -> bool {
-        debug_assert!(name.len > INLINE_LEN, "a short name lies in the slot");
-        spells(self.names.words(dentry.blob()), name.bytes(text))
+    pub(crate) fn name_is(&self, dentry: &Dentry, name: &[u8]) -> bool {
+        if name.len() <= INLINE_LEN {
+            spells(&dentry.name, name)
+        } else {
+            spells(self.names.words(dentry.blob()), name)
+        }
     }
 
     /// Appends a dentry's name to `out`. A guess until the dentry's seq is checked.

@@ -111,6 +111,7 @@ impl<'a, const AT: bool> Terminal<'a> for MayAccess<AT> {
 }
 
 impl<const AT: bool> MayAccess<AT> {
+    #[inline(always)]
     fn ask<const RCU: bool>(&self, end: &End<'_, RCU>) -> Result<(), Stop> {
         let vfs = end.vfs;
         let inode = vfs.inode(end.inode());

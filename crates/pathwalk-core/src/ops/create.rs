@@ -9,7 +9,7 @@ use crate::{
     fs::Access,
     inode::{Attr, InodeId},
     mount::remount::Writing,
-    name::{Bytes, Kind, scan},
+    name::{Kind, scan},
     security::{Entry, Hooks, PathRef},
     task::{At, Task},
     vfs::Vfs,
@@ -364,7 +364,7 @@ impl Vfs {
         let found = sb.fs.tmpfile(dir.inode_ref(), &making.new_inode())?;
         let text = format!("#{}", found.attr.ino).into_bytes();
         let inode = making.made(&sb, &found, DentryId::NONE);
-        let name = scan(Bytes::new(&text), 0, self.secret);
+        let name = scan(&text, 0, self.secret);
         let dentry =
             self.dentry_alloc(dir.dentry(), &text, &name).inspect_err(|_| self.iput(inode))?;
         if linkable {

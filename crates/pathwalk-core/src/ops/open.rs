@@ -9,7 +9,7 @@ use crate::{
     fs::{Access, Features},
     inode::{I_APPEND, I_NO_OPEN, InodeId},
     mount::{MntFlags, remount::Writing},
-    name::{Bytes, Component, Kind},
+    name::{Component, Kind},
     security::{Hooks, PathRef},
     setattr::Stamp,
     task::{At, Task},
@@ -612,7 +612,7 @@ fn create_last<'a, H: Hold<'a>, O: Observer>(
     last: &Component,
 ) -> Result<Last, Stop> {
     let bytes = text.current().0;
-    let child = match H::lookup(walk, Bytes::new(bytes), last) {
+    let child = match H::lookup(walk, bytes, last) {
         Ok(child) => child,
         // Only its absence is ours to mend; the making itself finds out about all else.
         Err(Stop::Errno(Errno::ENOENT)) => return Ok(Last::Missing),

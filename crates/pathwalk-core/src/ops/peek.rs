@@ -7,7 +7,7 @@ use crate::{
     dcache::DentryId,
     file::File,
     fs::Access,
-    name::{Bytes, Kind, scan},
+    name::{Kind, scan},
     security::Hooks,
     task::Task,
 };
@@ -31,7 +31,7 @@ impl Task {
         if vfs.inode(dir.inode()).file_type() != Some(FileType::Directory) {
             return Err(Errno::ENOTDIR);
         }
-        let component = scan(Bytes::new(name), 0, vfs.secret);
+        let component = scan(name, 0, vfs.secret);
         let plain = component.len == name.len()
             && component.kind() == Kind::Norm
             && !component.too_long()

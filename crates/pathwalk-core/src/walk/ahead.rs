@@ -31,7 +31,7 @@ use crate::{
     dcache::{DIRECTORY, DentryId, MANAGED, NEGATIVE, REVALIDATE, SYMLINK, lookup::Seen},
     fs::{CachedName, Features},
     inode::InodeId,
-    name::{Bytes, Component, Kind, scan},
+    name::{Component, Kind, scan},
     vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
@@ -113,7 +113,7 @@ impl Ahead {
 impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
     /// Asks about a cached child and those that the text goes on to; says whether the child is known to hold. If not, it
     /// is to be asked about alone.
-    pub(super) fn ask_ahead(&mut self, text: Bytes<'_>, name: &Component, child: &Seen) -> bool {
+    pub(super) fn ask_ahead(&mut self, text: &[u8], name: &Component, child: &Seen) -> bool {
         if self.flags.contains(Lookup::ALONE) {
             return false;
         }
@@ -133,15 +133,15 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
         let (mut at, mut flags) = (child.id, child.flags);
         let mut pos = name.start + name.len;
         while flags & (DIRECTORY | MANAGED | SYMLINK | NEGATIVE) == DIRECTORY && run.len() < MOST {
-            pos = skip_slashes(text.text, pos);
+            pos = skip_slashes(text, pos);
             // Who may not search it is told nothing of what lies there, nor what becomes of asking.
-            if pos == text.text.len() || !self.may_surely_search(at) {
+            if pos == text.len() || !self.may_surely_search(at) {
                 break;
             }
             let name = scan(text, pos, self.tables.secret);
             match name.kind() {
                 Kind::Norm if !name.too_long() => {
-                    let is_last = skip_slashes(text.text, pos + name.len) == text.text.len();
+                    let is_last = skip_slashes(text, pos + name.len) == text.len();
                     if only_end && is_last && self.flags.contains(Lookup::PARENT) {
                         break;
                     }
@@ -185,7 +185,7 @@ impl<'a, O: Observer> Walk<'a, Ref<'a>, O> {
                 }
                 let inode = InodeId(vfs.dentry(*id).inode.get());
                 let inode = (inode != InodeId::NONE).then(|| vfs.inode_ref(inode));
-                CachedName { name: name.bytes(text.text), inode }
+                CachedName { name: name.bytes(text), inode }
             })
             .collect();
         lock_order::assert_none_held();

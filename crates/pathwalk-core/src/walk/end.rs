@@ -3,12 +3,17 @@
 //! Linux: `complete_walk`; the last part of `path_lookupat`.
 
 use super::{HeldPath, Place, Request, Stop, observe::Left};
-use crate::{cred::Subject, idmap::Through, inode::InodeId, mount::Mount, vfs::Vfs};
+use crate::{
+    cred::{Asker, Subject},
+    inode::InodeId,
+    mount::Mount,
+    vfs::Vfs,
+};
 
 /// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
 pub(crate) struct End<'a, const RCU: bool> {
     pub(crate) vfs: &'a Vfs,
-    who: Subject<'a>,
+    asker: Asker<'a>,
     pub(crate) at: Place,
     /// The root, if the walk loaded it: only the old way of ending looks at it.
     root: Option<Place>,
@@ -20,20 +25,20 @@ pub(crate) struct End<'a, const RCU: bool> {
 
 impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
-    pub(crate) fn new(vfs: &'a Vfs, who: Subject<'a>, at: Place, root: Option<Place>) -> Self {
-        Self { vfs, who, at, root, canonical: false, fresh: false }
+    pub(crate) fn new(vfs: &'a Vfs, asker: Asker<'a>, at: Place, root: Option<Place>) -> Self {
+        Self { vfs, asker, at, root, canonical: false, fresh: false }
     }
 
     /// The end of an express walk.
     #[inline(always)]
     pub(crate) fn of(request: &Request<'a>, at: Place, root: Option<Place>) -> Self {
-        Self::new(request.vfs, request.asker.subject(), at, root)
+        Self::new(request.vfs, request.asker, at, root)
     }
 
     /// Who asks, looking through the mount where the walk ends; a guess until the place is checked.
     #[inline(always)]
-    pub(crate) fn who(&self) -> Through<'_, 'a> {
-        self.vfs.through(self.at.mnt, &self.who)
+    pub(crate) fn who(&self) -> Subject<'a> {
+        *self.vfs.through(self.at.mnt, &self.asker.subject())
     }
 
     /// The inode; a guess until the place is checked.
@@ -85,7 +90,7 @@ impl<'a> End<'a, false> {
     /// the attributes up to date.
     pub(crate) fn asked(request: &Request<'a>, held: &HeldPath<'a>, fresh: bool) -> Self {
         let at = request.vfs.sample(held.mnt(), held.dentry());
-        Self { fresh, ..Self::new(request.vfs, request.asker.subject(), at, None) }
+        Self { fresh, ..Self::new(request.vfs, request.asker, at, None) }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
         reserve::LookedUp,
     },
     mount::{MountId, task_work::TaskWork},
-    name::{Bytes, Component},
+    name::Component,
     task::FsStruct,
     vfs::Vfs,
 };
@@ -40,7 +40,7 @@ pub(crate) trait Hold<'a>: Sized {
     /// Finds a child of the place. A counting walk gets it counted.
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop>;
 
@@ -130,7 +130,7 @@ impl<'a> Hold<'a> for Rcu {
     #[inline(always)]
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop> {
         let (vfs, at) = (walk.vfs, walk.at);
@@ -140,7 +140,7 @@ impl<'a> Hold<'a> for Rcu {
                 walk.check_at()?;
                 Ok(seen)
             }
-            None => match miss(vfs, &at, text, name) {
+            None => match miss(vfs, at, text, *name) {
                 Ok(children) => {
                     walk.observer.absent(Spot { vfs, place: &at }, Some(children));
                     Err(Errno::ENOENT.into())
@@ -162,7 +162,7 @@ impl<'a> Hold<'a> for Rcu {
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
         walk.point()?;
-        terminal.finish(&End::<true>::new(walk.vfs, walk.who, walk.at, walk.root))
+        terminal.finish(&End::<true>::new(walk.vfs, walk.asker, walk.at, walk.root))
     }
 
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
@@ -183,7 +183,7 @@ impl<'a> Hold<'a> for Rcu {
 #[inline(never)]
 fn again<O: Observer>(
     walk: &Walk<'_, Rcu, O>,
-    text: Bytes<'_>,
+    text: &[u8],
     name: &Component,
 ) -> Result<Seen, Stop> {
     let vfs = walk.vfs;
@@ -195,20 +195,15 @@ fn again<O: Observer>(
 /// What a walk that holds nothing makes of a name that it did not find: the name is absent, and was so when its
 /// directory's set of children was sampled.
 #[inline(never)]
-pub(crate) fn miss(
-    vfs: &Vfs,
-    at: &Place,
-    text: Bytes<'_>,
-    name: &Component,
-) -> Result<Sample, Stop> {
-    if name.has_nul(text.text) {
+pub(crate) fn miss(vfs: &Vfs, at: Place, text: &[u8], name: Component) -> Result<Sample, Stop> {
+    if name.has_nul(text) {
         let sure = at.stays(vfs);
         return Err(if sure { Errno::EINVAL.into() } else { Stop::Leave(Left::Changed) });
     }
     if name.too_long() {
         return Err(Stop::Leave(Left::NotCached));
     }
-    let children = vfs.surely_absent(at.dentry, text, name);
+    let children = vfs.surely_absent(at.dentry, text, &name);
     let children = children.ok_or(Stop::Leave(Left::NotCached))?;
     if at.stays(vfs) { Ok(children) } else { Err(Stop::Leave(Left::Changed)) }
 }
@@ -235,13 +230,12 @@ impl<'a> Hold<'a> for Ref<'a> {
 
     fn lookup<O: Observer>(
         walk: &mut Walk<'a, Self, O>,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
     ) -> Result<Seen, Stop> {
         let vfs = walk.vfs;
         let (dir, inode) = (walk.at.dentry, walk.inode());
-        let query =
-            Query { dir, inode, text: text.text, name, anew: walk.flags.contains(Lookup::REVAL) };
+        let query = Query { dir, inode, text, name, anew: walk.flags.contains(Lookup::REVAL) };
         let seen = lookup_fast(walk, text, name);
         let child = seen.map(|seen| Counts::of_child(vfs, seen.id));
         if walk.hold.ahead.is_next(vfs, seen.map(|seen| seen.id))?
@@ -284,7 +278,7 @@ impl<'a> Hold<'a> for Ref<'a> {
         walk: &Walk<'a, Self, O>,
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
-        terminal.finish(&End::<false>::new(walk.vfs, walk.who, walk.at, walk.root))
+        terminal.finish(&End::<false>::new(walk.vfs, walk.asker, walk.at, walk.root))
     }
 
     fn load_root<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Place {
@@ -317,7 +311,7 @@ impl Drop for Ref<'_> {
 /// Linux: `lookup_fast` in ref mode.
 fn lookup_fast<'a, O: Observer>(
     walk: &Walk<'a, Ref<'a>, O>,
-    text: Bytes<'_>,
+    text: &[u8],
     name: &Component,
 ) -> Option<Seen> {
     lookup_held(walk.vfs, walk.tables, walk.at.dentry, text, name)
@@ -328,7 +322,7 @@ pub(super) fn lookup_held(
     vfs: &Vfs,
     tables: Tables<'_>,
     dir: DentryId,
-    text: Bytes<'_>,
+    text: &[u8],
     name: &Component,
 ) -> Option<Seen> {
     let seen = vfs.d_lookup_rcu(tables, dir, text, name)?;

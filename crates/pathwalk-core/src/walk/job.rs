@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     dcache::{DIRECTORY, ask::Query},
-    name::{Bytes, Component, Kind},
+    name::{Component, Kind},
 };
 use pathwalk_abi::{Errno, Result};
 
@@ -84,7 +84,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         let follow = if self.flags.contains(Lookup::FOLLOW) { Follow::Yes } else { Follow::No };
         let bytes = text.current().0;
         self.flags |= Lookup::LAST;
-        let step = self.walk_component(Bytes::new(bytes), last, follow);
+        let step = self.walk_component(bytes, last, follow);
         self.flags -= Lookup::LAST;
         match step? {
             Step::Moved => Ok(false),

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     dcache::{DIRECTORY, DentryId, SEARCH_ALL},
-    name::{Bytes, Component, Kind, scan},
+    name::{Component, Kind, scan},
 };
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::Sample;
@@ -64,7 +64,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
             None => return lookup_anew(request, terminal),
         }
     }
-    lookup_walking(request, terminal)
+    lookup_walking(request, terminal, false)
 }
 
 /// Looks a path up that this thread remembers, if a file system says that it still is so.
@@ -89,7 +89,7 @@ fn lookup_asking<'a, T: Terminal<'a>>(
         }
         Said::Leads(..) | Said::Walk => {}
     }
-    lookup_walking(request, terminal)
+    lookup_walking(request, terminal, false)
 }
 
 /// Looks a path up that this thread does not remember, but may.
@@ -98,19 +98,23 @@ fn lookup_asking<'a, T: Terminal<'a>>(
 #[cold]
 #[inline(never)]
 fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
-    memo::remember(request, request.path);
-    lookup_walking(request, terminal)
+    let nothing = memo::remember(request, request.path);
+    lookup_walking(request, terminal, nothing)
 }
 
 /// Looks a path up by walking.
 ///
 /// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
-/// else the walk goes on from where it stopped.
+/// else the walk goes on from where it stopped. `blank` says that nothing is remembered, of its directory neither.
 #[inline(never)]
-fn lookup_walking<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+fn lookup_walking<'a, T: Terminal<'a>>(
+    request: Request<'a>,
+    terminal: T,
+    blank: bool,
+) -> Result<T::Out> {
     let mut job = LookupJob(terminal);
     if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
-        match express(&request, &mut job.0) {
+        match express(&request, &mut job.0, blank) {
             Express::Answer(answer) => return answer,
             Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
             Express::Refused => {}
@@ -136,7 +140,11 @@ enum Express<T> {
 }
 
 #[inline(always)]
-fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Express<T::Out> {
+fn express<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    terminal: &mut T,
+    blank: bool,
+) -> Express<T::Out> {
     let vfs = request.vfs;
     let path = request.path;
     let start = match request.start() {
@@ -150,19 +158,21 @@ fn express<'a, T: Terminal<'a>>(request: &Request<'a>, terminal: &mut T) -> Expr
         return Express::Refused;
     }
     let mut links = 0;
-    if let Some(root) = root {
+    if let Some(root) = root
+        && !blank
+    {
         match remembered_directory(request, root) {
             Ok(Some(begun)) => (at, links, pos) = (begun.at, begun.links, begun.pos),
             Ok(None) => {}
             Err(errno) => return Express::Answer(Err(errno)),
         }
     }
-    let bytes = Bytes::new(path);
     let root_dentry = root.map(|root| root.dentry);
     let runner = Runner { vfs, tables: vfs.tables(), asker: request.asker, root: root_dentry };
-    match runner.run(bytes, &mut at, &mut pos, Until::End) {
+    let (stopped, at, pos) = runner.run(path, at, pos, Until::End);
+    match stopped {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
-        Stopped::Miss(name) => match miss(vfs, &at, bytes, &name) {
+        Stopped::Miss(name) => match miss(vfs, at, path, name) {
             Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
             Err(Stop::Leave(_)) => {}
@@ -302,7 +312,7 @@ pub(crate) fn remembered_parent<'a>(
     if known.is(Facts::ABSENT) && !known.is(Facts::ASKS) {
         return Err(Errno::ENOENT);
     }
-    let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
+    let last = scan(path, directory.len() + 1, vfs.secret);
     if last.kind() != Kind::Norm {
         return Ok(Remembered::Other);
     }
@@ -311,8 +321,10 @@ pub(crate) fn remembered_parent<'a>(
     }
     let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
     let at = known.place(vfs);
-    let everyone = at.flags & (DIRECTORY | SEARCH_ALL) == DIRECTORY | SEARCH_ALL;
-    if !everyone && !Runner::may_search(vfs, request.asker, at) {
+    let everyone = at.flags & SEARCH_ALL != 0;
+    let is_directory = at.flags & DIRECTORY != 0;
+    let may = || everyone || Runner::may_search(vfs, request.asker, (at.mnt, at.dentry));
+    if !is_directory || !may() {
         return Ok(Remembered::Other);
     }
     Ok(Remembered::Parent(Parent { dir, last, text: LastText::Path(path), anew: false }))
@@ -362,7 +374,7 @@ pub(crate) fn parent_beside<'p, 'a: 'p>(
     if let Some(directory) = directory
         && memo::any_directory_of(other_path, other_path.len()) == Some(directory)
     {
-        let last = scan(Bytes::new(path), directory.len() + 1, vfs.secret);
+        let last = scan(path, directory.len() + 1, vfs.secret);
         if last.kind() == Kind::Norm {
             return Ok(Parent {
                 dir: other.dir.lend(),

@@ -73,7 +73,7 @@ use crate::{
     fs::Access,
     inode::InodeId,
     mount::MountId,
-    name::{Bytes, Component, Kind, scan},
+    name::{Component, Kind, scan},
     task::FsStruct,
     vfs::Vfs,
 };
@@ -274,7 +274,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         pos: &mut usize,
         pending: bool,
     ) -> Result<Event, Stop> {
-        let bytes = Bytes::new(text);
         *pos = skip_slashes(text, *pos);
         if *pos == text.len() {
             return Ok(if pending { Event::End } else { Event::Last(Component::ROOT) });
@@ -284,7 +283,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             let mut found = None;
             if H::RCU && !O::LISTENS && !road::is_forced(self.flags) {
                 let until = if pending { Until::Body } else { Until::Last };
-                match self.runner().run(bytes, &mut self.at, pos, until) {
+                let (stopped, at, came) = self.runner().run(text, self.at, *pos, until);
+                (self.at, *pos) = (at, came);
+                match stopped {
                     Stopped::Done => return Ok(Event::End),
                     Stopped::Last(last) => return Ok(Event::Last(last)),
                     Stopped::Child(name, child) => found = Some((name.len, child)),
@@ -296,14 +297,14 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                 None => {
                     self.point()?;
                     self.may_lookup()?;
-                    let mut name = scan(bytes, *pos, self.tables.secret);
+                    let mut name = scan(text, *pos, self.tables.secret);
                     let end = *pos + name.len;
                     let next = skip_slashes(text, end);
                     if next == text.len() && !pending {
                         name.trailing_slash = next != end;
                         return Ok(Event::Last(name));
                     }
-                    (name.len, self.walk_component(bytes, &name, Follow::Yes)?)
+                    (name.len, self.walk_component(text, &name, Follow::Yes)?)
                 }
             };
             let start = *pos;
@@ -371,12 +372,12 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Linux: `walk_component`.
     pub(crate) fn walk_component(
         &mut self,
-        text: Bytes<'_>,
+        text: &[u8],
         name: &Component,
         follow: Follow,
     ) -> Result<Step, Stop> {
         if O::LISTENS {
-            self.observer.component(name.bytes(text.text), !H::RCU);
+            self.observer.component(name.bytes(text), !H::RCU);
         }
         let kind = name.kind();
         if kind != Kind::Norm {
@@ -413,9 +414,15 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
 /// The first position from `pos` that is no slash.
 #[inline(always)]
-fn skip_slashes(text: &[u8], mut pos: usize) -> usize {
-    while pos < text.len() && text[pos] == b'/' {
-        pos += 1;
+fn skip_slashes(text: &[u8], pos: usize) -> usize {
+    text.len() - behind_slashes(text.get(pos..).unwrap_or_default()).len()
+}
+
+/// What follows the slashes that a text begins with.
+#[inline(always)]
+fn behind_slashes(mut text: &[u8]) -> &[u8] {
+    while let [b'/', behind @ ..] = text {
+        text = behind;
     }
-    pos
+    text
 }

@@ -18,8 +18,8 @@ use crate::{
         lookup::{Seen, Tables},
     },
     inode::InodeId,
-    mount::Mount,
-    name::{Bytes, Component, Kind, scan},
+    mount::{Mount, MountId},
+    name::{Component, Kind, scan_rest},
     vfs::Vfs,
 };
 
@@ -59,109 +59,111 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Walks plain steps from `at`, and from `pos` in the text, which is a component's beginning or the end. Both say
-    /// afterwards how far it came.
+    /// Walks plain steps from `at`, and from `pos` in the text, which is a component's beginning or the end. Answers why it stopped, and
+    /// how far it came in both.
     #[inline(always)]
     pub(crate) fn run(
         self,
-        bytes: Bytes<'_>,
-        at: &mut Place,
-        pos: &mut usize,
+        text: &[u8],
+        at: Place,
+        pos: usize,
         until: Until,
-    ) -> Stopped {
-        let text = bytes.text;
-        // Locals: nothing is stored before the run ends.
-        let (mut here, mut start) = (*at, *pos);
+    ) -> (Stopped, Place, usize) {
+        // Locals, one by one: nothing is stored before the run ends.
+        let (mut dentry, mut seq, mut flags) = (at.dentry, at.seq, at.flags);
+        let mut rest = text.get(pos..).unwrap_or_default();
         let stopped = loop {
-            if start == text.len() {
+            if rest.is_empty() {
                 break Stopped::Done;
             }
-            if !self.may_lookup(here) {
+            if !self.may_lookup(at.mnt, dentry, flags) {
                 break Stopped::Odd;
             }
-            let mut name = scan(bytes, start, self.tables.secret);
-            let end = start + name.len;
-            let next = super::skip_slashes(text, end);
-            if next == text.len() && until == Until::Last {
-                name.trailing_slash = next != end;
+            let mut name = scan_rest(text, rest, self.tables.secret);
+            let behind = rest.get(name.len..).unwrap_or_default();
+            let next = super::behind_slashes(behind);
+            if next.is_empty() && until == Until::Last {
+                name.trailing_slash = !behind.is_empty();
                 break Stopped::Last(name);
             }
             if name.starts_with_dot() && name.kind() != Kind::Norm {
-                match self.dots(here, name.kind()) {
-                    Some(to) => here = to,
+                match self.dots(Place { dentry, seq, flags, ..at }, name.kind()) {
+                    Some(to) => (dentry, seq, flags) = (to.dentry, to.seq, to.flags),
                     None => break Stopped::Odd,
                 }
-                start = next;
+                rest = next;
                 continue;
             }
-            if next == text.len() && next != end {
+            if next.is_empty() && !behind.is_empty() {
                 // A slash behind the last component asks for a directory, and follows.
                 break Stopped::Odd;
             }
-            let Some(child) = self.vfs.d_lookup_rcu(self.tables, here.dentry, bytes, &name) else {
+            let Some(child) = self.vfs.d_lookup_rcu(self.tables, dentry, text, &name) else {
                 break Stopped::Miss(name);
             };
             // Hand over hand: the child was sampled before the parent is checked again.
-            if !self.tables.dentries.get(here.dentry.0).seq.unchanged(here.seq) {
+            if !self.tables.dentries.get(dentry.0).seq.unchanged(seq) {
                 break Stopped::Odd;
             }
-            match self.step_into(here, child) {
-                Some(to) => here = to,
-                None => break Stopped::Child(name, child),
+            if !self.step_into(child) {
+                break Stopped::Child(name, child);
             }
-            start = next;
+            (dentry, seq, flags) = (child.id, child.seq, child.flags);
+            rest = next;
         };
-        (*at, *pos) = (here, start);
-        stopped
+        (stopped, Place { dentry, seq, flags, ..at }, text.len() - rest.len())
     }
 
     /// Whether the place is a directory that may be searched. One bit says that it is one, and that everyone may; the way of
     /// before was to ask the inode in any case.
     #[inline(always)]
-    fn may_lookup(self, at: Place) -> bool {
-        !cfg!(pathwalk_ablate = "may_exec") && at.flags & SEARCH_ALL != 0
-            || Self::may_search(self.vfs, self.asker, at)
+    fn may_lookup(self, mnt: MountId, dentry: DentryId, flags: u32) -> bool {
+        !cfg!(pathwalk_ablate = "may_exec") && flags & SEARCH_ALL != 0
+            || flags & DIRECTORY != 0 && Self::may_search(self.vfs, self.asker, (mnt, dentry))
     }
 
-    /// Whether the place is a directory that who asks may search, as its inode says: class by class.
+    /// Whether who asks may search a directory, as its inode says: class by class. The place comes in registers: so the run keeps its own
+    /// there.
     #[cold]
     #[inline(never)]
-    pub(crate) fn may_search(vfs: &Vfs, asker: Asker<'_>, at: Place) -> bool {
-        let inode = InodeId(vfs.dentry(at.dentry).inode.get());
+    pub(crate) fn may_search(
+        vfs: &Vfs,
+        asker: Asker<'_>,
+        (mnt, dentry): (MountId, DentryId),
+    ) -> bool {
+        let inode = InodeId(vfs.dentry(dentry).inode.get());
         let who = asker.subject();
-        let may = || vfs.try_may_search(inode, &vfs.through(at.mnt, &who));
-        at.flags & DIRECTORY != 0 && matches!(may(), Ok(Ok(_)))
+        matches!(vfs.try_may_search(inode, &vfs.through(mnt, &who)), Ok(Ok(_)))
     }
 
-    /// Steps onto a child. One test tells the plain case.
+    /// Whether a child is stepped onto. One test tells the plain case.
     ///
     /// Linux: `step_into`.
     #[cfg(not(pathwalk_ablate = "step_into"))]
     #[inline(always)]
-    fn step_into(self, at: Place, child: Seen) -> Option<Place> {
+    fn step_into(self, child: Seen) -> bool {
         use crate::dcache::NOT_PLAIN;
         // Its sequence count is checked when the next child was sampled, or by whoever goes on from here.
-        let plain = child.flags & (NOT_PLAIN | HASHED) == HASHED;
-        plain.then_some(Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at })
+        child.flags & (NOT_PLAIN | HASHED) == HASHED
     }
 
-    /// Steps onto a child as it was done before: out of line, by way of a place in memory, mounts and type asked for one
+    /// Whether a child is stepped onto, as it was done before: out of line, by way of what lies in memory, mounts and type asked for one
     /// by one.
     #[cfg(pathwalk_ablate = "step_into")]
     #[inline(never)]
-    fn step_into(self, at: Place, child: Seen) -> Option<Place> {
+    fn step_into(self, child: Seen) -> bool {
         use crate::dcache::{IN_LOOKUP, NEGATIVE, REVALIDATE, SYMLINK};
-        let mut path = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
-        let path = std::hint::black_box(&mut path);
-        let slot = self.vfs.dentry(path.dentry);
-        let managed = path.flags & MANAGED != 0 || path.flags & (REVALIDATE | IN_LOOKUP) != 0;
-        if managed || path.flags & HASHED == 0 || !slot.seq.unchanged(path.seq) {
-            return None;
+        let mut child = child;
+        let child = std::hint::black_box(&mut child);
+        let slot = self.vfs.dentry(child.id);
+        let managed = child.flags & MANAGED != 0 || child.flags & (REVALIDATE | IN_LOOKUP) != 0;
+        if managed || child.flags & HASHED == 0 || !slot.seq.unchanged(child.seq) {
+            return false;
         }
-        if path.flags & SYMLINK != 0 || path.flags & NEGATIVE != 0 {
-            return None;
+        if child.flags & SYMLINK != 0 || child.flags & NEGATIVE != 0 {
+            return false;
         }
-        slot.seq.unchanged(path.seq).then_some(*path)
+        slot.seq.unchanged(child.seq)
     }
 
     /// `.`, and a `..` that stays in its mount and below the root.

@@ -32,13 +32,13 @@ use smallvec::{Array, SmallVec};
 use std::rc::Rc;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
-/// remembered.
+/// remembered. Answers whether nothing is remembered now, of no text: there is no use in asking for another of this path.
 #[cold]
 #[inline(never)]
-pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
+pub(crate) fn remember(request: Request<'_>, text: &[u8]) -> bool {
     let may_sleep = request.vfs.asks.get() == 0;
     if Nothing::is_remembered() || thread::sleep_on(may_sleep) {
-        return;
+        return true;
     }
     let hash = key(request.vfs, text);
     NOTES.with(|notes| {
@@ -66,6 +66,7 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) {
             thread::put_after_miss(memos, made, may_sleep);
         }
     });
+    false
 }
 
 /// Walks once more, noting what is read.
