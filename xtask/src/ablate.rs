@@ -1,9 +1,9 @@
 //! What each optimisation is worth: the same program without it, in the same run.
 //!
 //! ```text
-//! target/ablate/plain/release/pathwalk bench gcc-205
-//!     --contender without-step_into=target/ablate/step_into/release/pathwalk
-//!     --contender without-may_exec=target/ablate/may_exec/release/pathwalk …
+//! target/ablate/plain/HOST/release/pathwalk bench gcc-205
+//!     --contender without-step_into=target/ablate/step_into/HOST/release/pathwalk
+//!     --contender without-may_exec=target/ablate/may_exec/HOST/release/pathwalk …
 //! ```
 //!
 //! One run, because two runs on a noisy machine differ by more than an optimisation gains. Each
@@ -42,10 +42,11 @@ pub(crate) struct Options {
 
 /// Builds every variant, then lets the plain one measure itself against the others.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let plain = build(root, None)?;
+    let host = host()?;
+    let plain = build(root, &host, None)?;
     let mut contenders = Vec::new();
     for variant in VARIANTS {
-        contenders.push((variant, build(root, Some(variant))?));
+        contenders.push((variant, build(root, &host, Some(variant))?));
     }
 
     let mut bench = Command::new(plain);
@@ -54,8 +55,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode, Box<dyn Er
     Ok(if bench.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What cargo calls this machine, and the directory of what it builds for it.
+fn host() -> Result<String, Box<dyn Error>> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let said = Command::new(rustc).args(["--print", "host-tuple"]).output()?;
+    if !said.status.success() {
+        return Err(format!("rustc does not say what this machine is: {}", said.status).into());
+    }
+    Ok(String::from_utf8(said.stdout)?.trim().into())
+}
+
 /// Builds the program, without the optimisations of `variant` if there is one, and says where it is.
-fn build(root: &Path, variant: Option<&str>) -> Result<PathBuf, Box<dyn Error>> {
+fn build(root: &Path, host: &str, variant: Option<&str>) -> Result<PathBuf, Box<dyn Error>> {
     let name = variant.unwrap_or("plain");
     let target = root.join("target/ablate").join(name);
     eprintln!("building {name}");
@@ -70,12 +81,16 @@ fn build(root: &Path, variant: Option<&str>) -> Result<PathBuf, Box<dyn Error>> 
     if !status.success() {
         return Err(format!("the build of {name} failed: {status}").into());
     }
-    Ok(target.join("release/pathwalk"))
+    Ok(target.join(host).join("release/pathwalk"))
 }
+
+/// Linked as `.cargo/config.toml` says, whose flags these take the place of.
+const STATICALLY: &str = " -C target-feature=+crt-static";
 
 /// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switches.
 fn rustflags(callers: Option<&OsStr>, variant: Option<&str>) -> OsString {
     let mut flags = callers.unwrap_or_default().to_owned();
+    flags.push(STATICALLY);
     for switch in variant.into_iter().flat_map(|variant| variant.split('+')) {
         flags.push(format!(" --cfg pathwalk_ablate=\"{switch}\""));
     }
@@ -110,14 +125,13 @@ mod tests {
         let callers = OsStr::new("-C target-cpu=native");
         assert_eq!(
             rustflags(Some(callers), Some("statx")),
-            r#"-C target-cpu=native --cfg pathwalk_ablate="statx""#
+            r#"-C target-cpu=native -C target-feature=+crt-static --cfg pathwalk_ablate="statx""#
         );
         assert_eq!(
             rustflags(None, Some("memo+statx")),
-            r#" --cfg pathwalk_ablate="memo" --cfg pathwalk_ablate="statx""#
+            r#" -C target-feature=+crt-static --cfg pathwalk_ablate="memo" --cfg pathwalk_ablate="statx""#
         );
-        assert_eq!(rustflags(Some(callers), None), callers);
-        assert_eq!(rustflags(None, None), "");
+        assert_eq!(rustflags(None, None), STATICALLY);
     }
 
     #[test]
@@ -153,6 +167,14 @@ mod tests {
         for variant in VARIANTS {
             assert!(variant.split('+').all(|switch| SWITCHES.contains(&switch)), "{variant}");
         }
+    }
+
+    #[test]
+    fn what_is_measured_is_linked_as_what_is_used() {
+        let config = fs::read_to_string(crate::root().join(".cargo/config.toml")).unwrap();
+        let flags: Vec<String> =
+            STATICALLY.split_whitespace().map(|flag| format!("{flag:?}")).collect();
+        assert!(config.contains(&flags.join(", ")), "{config}");
     }
 
     #[test]

@@ -76,7 +76,8 @@ pub struct Args {
     /// The program is started once and takes its turns like the others. This is how a build with an
     /// improvement switched off is compared: RUSTFLAGS='--cfg pathwalk_ablate="step_into"' cargo
     /// build --release --target-dir target/without, then --contender
-    /// without-step_into=target/without/release/pathwalk.
+    /// without-step_into=target/without/HOST/release/pathwalk, where HOST is as rustc --print
+    /// host-tuple says.
     #[arg(long = "contender", value_name = "NAME=PROGRAM", value_parser = named_program)]
     pub(crate) contenders: Vec<(String, PathBuf)>,
 

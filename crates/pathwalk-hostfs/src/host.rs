@@ -19,6 +19,7 @@ use rustix::{
 use std::{
     cell::Cell,
     ffi::CStr,
+    io::Read,
     mem::MaybeUninit,
     os::fd::AsRawFd,
     sync::{
@@ -52,6 +53,8 @@ const MOST_EVENTS: usize = 1 << 14;
 
 /// The mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
+/// Most have no more bytes.
+const MOUNTS_LEN: usize = 16 << 10;
 
 thread_local! {
     /// Calls of this thread that asked about files.
@@ -421,6 +424,16 @@ impl Host {
         self.until_it_fits(|buf| fs::getxattr(by_number(held), name, buf))
     }
 
+    /// Whether what is open has an attribute.
+    ///
+    /// # Errors
+    ///
+    /// - `ENODATA`: it has none.
+    /// - `EOPNOTSUPP`: nothing has there.
+    pub(crate) fn has_xattr(&self, open: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        self.call(|| fs::fgetxattr(open, name, &mut [0; 0])).map(drop)
+    }
+
     /// An attribute of what is held, or with a name of what that stands for in the directory that is held.
     pub(crate) fn lgetxattr(
         &self,
@@ -541,8 +554,12 @@ impl Host {
             return Ok(false);
         }
         let mounts = self.call(|| {
-            std::fs::read(MOUNTS)
-                .map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))
+            // Each read of it goes through all mounts before: one that has room for them all.
+            let mut text = Vec::with_capacity(MOUNTS_LEN);
+            std::fs::File::open(MOUNTS)
+                .and_then(|file| file.take(u64::MAX).read_to_end(&mut text))
+                .map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))?;
+            Ok(text)
         })?;
         let own = format!("{} ", stat.stx_mnt_id);
         Ok(mounts.split(|&byte| byte == b'\n').any(|line| line.starts_with(own.as_bytes())))

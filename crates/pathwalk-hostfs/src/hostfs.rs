@@ -93,10 +93,16 @@ impl HostFs {
         let stat = host.statx(root.as_fd(), b"")?;
         let mut features = Features::IDMAP;
         features.set(Features::SPECIAL, options.special);
-        let acl = host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS);
-        let has_acl = !matches!(acl, Err(Errno::EOPNOTSUPP));
-        features.set(Features::POSIX_ACL, has_acl && options.identities == Identities::Host);
         let opened = host.open_dir(root.as_fd(), OFlags::empty());
+        let has_acl = || {
+            // By what is open the host finds it sooner.
+            let asked = match &opened {
+                Ok(root) => host.has_xattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS),
+                Err(_) => host.getxattr(root.as_fd(), XATTR_NAME_POSIX_ACL_ACCESS).map(drop),
+            };
+            asked != Err(Errno::EOPNOTSUPP)
+        };
+        features.set(Features::POSIX_ACL, options.identities == Identities::Host && has_acl());
         let has_flags = opened.is_ok_and(|root| host.getflags(root.as_fd()).is_ok());
         let tells_all = || host.root_tells_all(&stat, root.as_fd());
         if options.coherence == Coherence::Watched && !tells_all() {

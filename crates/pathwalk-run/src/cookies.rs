@@ -128,6 +128,8 @@ pub(crate) struct Cookies {
     /// What is known, by the inode numbers of the files in the tree.
     numbers: HashMap<u64, Vec<HostId>>,
     places: HashMap<(u64, Kind), Cookie>,
+    /// Where the program begins, until it is known which place that is.
+    beginning: Option<Cookie>,
     next: u64,
     /// How often something was forgotten, or stands for something else since.
     forgotten: u64,
@@ -198,6 +200,7 @@ impl Cookies {
             known,
             numbers,
             places,
+            beginning: None,
             next: 0,
             forgotten: 0,
             enough: ENOUGH,
@@ -305,6 +308,30 @@ impl Cookies {
         Ok((cookie, id, self.get(id).ok_or(Errno::ENOENT)?))
     }
 
+    /// A directory for who begins somewhere, before it is known where: see [`Cookies::begins_in`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Cookies::open`].
+    pub(crate) fn beginning(&mut self) -> Result<OwnedFd> {
+        let (fd, cookie) = self.make_for_nobody(Kind::DirectoryPath)?;
+        self.beginning = Some(cookie);
+        Ok(fd)
+    }
+
+    /// That one stands for this directory from here on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cookies::open`].
+    pub(crate) fn begins_in(&mut self, file: &File) -> Result<Arc<Known>> {
+        let place = file.place_alone();
+        if let Some(cookie) = self.beginning.take() {
+            self.places.insert((place.place_id(), Kind::DirectoryPath), cookie);
+        }
+        self.directory(file).map(|(_, _, known)| known)
+    }
+
     /// A fifo that stands for one of the tree that has none of the host's behind it: by its device and number, as it may have many names.
     ///
     /// # Errors
@@ -369,6 +396,12 @@ impl Cookies {
     }
 
     fn make(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
+        let (fd, cookie) = self.make_for_nobody(kind)?;
+        self.places.insert((file.place_id(), kind), cookie);
+        Ok(fd)
+    }
+
+    fn make_for_nobody(&mut self, kind: Kind) -> Result<(OwnedFd, Cookie)> {
         self.next += 1;
         let name = format!("{:x}", self.next);
         if kind.is_directory() {
@@ -379,8 +412,7 @@ impl Cookies {
         }
         let fd = self.open_by_name(&name, kind)?;
         let id = HostId::of_fd(&fd)?;
-        self.places.insert((file.place_id(), kind), Cookie { id, name });
-        Ok(fd)
+        Ok((fd, Cookie { id, name }))
     }
 
     /// The files of the host that some process has open for writing.

@@ -35,14 +35,15 @@ fn pass_all(args: &Args) -> std::result::Result<i32, String> {
     let here = answer(here).map_err(|errno| format!("the current directory: {errno}"))?;
     let (blocked, _) = process::hear_signals(&[]).map_err(|errno| format!("signals: {errno}"))?;
     let ((name, rest), env) = (args.program(), args.environment());
-    let launched = process::launch(&Launch {
+    let launching = process::launch(&Launch {
         start: Start::Program { name, args: rest, env: &env },
         cwd: here.as_fd(),
         filter: &program(calls(), Identity::Own),
         nofile: getrlimit(Resource::Nofile),
         blocked,
     });
-    serve(launched.map_err(failed)?).map_err(|errno| format!("waiting for the program: {errno}"))
+    let launched = launching.and_then(process::Launching::go).map_err(failed)?;
+    serve(launched).map_err(|errno| format!("waiting for the program: {errno}"))
 }
 
 /// Passes every call on, in the way in which the engine receives and answers them; returns how the program ended.

@@ -246,18 +246,28 @@ pub(crate) fn end_all() {
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: somebody is there, and it cannot be looked who.
 pub(crate) fn try_end_all() -> Result<()> {
+    if is_alone() {
+        return Ok(());
+    }
     loop {
         // Who was made meanwhile is found by the next look.
         let all = kin::descendants();
         all.iter().flatten().for_each(|&process| process::kill(process, libc::SIGKILL));
-        loop {
-            match ptrace::wait(None, false) {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(_) => return Ok(()),
-            }
+        if is_alone() {
+            return Ok(());
         }
         all?;
         std::thread::sleep(TURN);
+    }
+}
+
+/// Whether nobody comes of this process any more, which takes the orphans: who has no children.
+fn is_alone() -> bool {
+    loop {
+        match ptrace::wait(None, false) {
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
     }
 }

@@ -28,7 +28,7 @@ use rustix::{
 use std::{
     io::Write,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, BorrowedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -86,8 +86,22 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let nofile = raise_limit(outside.fds()[0].as_fd());
     no_directory_is_inherited();
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;
-    let asker = Asker::default();
     let credentials = args.credentials();
+    let (_, permitted) = tree::capabilities();
+    let watches = permitted.intersects(CapSet::PERFMON | CapSet::SYS_ADMIN);
+    let identity = match credentials {
+        Some(_) => Identity::Virtual,
+        None if watches => Identity::Privileged,
+        None => Identity::Own,
+    };
+    let filter = program(calls(), identity);
+    let beginning = cookies.beginning().map_err(said("a private directory"))?;
+    let (cwd, blocked) = (beginning.as_fd(), outside.blocked);
+    // The process is made first: it gets ready while the tree is made, and is a copy of little.
+    let launch = Launch { start, cwd, filter: &filter, nofile, blocked };
+    let launching = process::launch(&launch).map_err(failed)?;
+
+    let asker = Asker::default();
     let owner = credentials.as_ref().map_or_else(Owner::own, |who| Owner::virtual_(who.cred()));
     let specs = args.tree(&host_cwd);
     // Below memory there is nothing.
@@ -111,20 +125,10 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
         Given::new(task.fork(), hides).map(|given| Virtual { credentials, given })
     });
     let virtual_ = virtual_.transpose().map_err(said("mounts"))?;
-    let watches = tree::capabilities("CapPrm:").intersects(CapSet::PERFMON | CapSet::SYS_ADMIN);
-    let identity = match virtual_ {
-        Some(_) => Identity::Virtual,
-        None if watches => Identity::Privileged,
-        None => Identity::Own,
-    };
     task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);
-    let (begins_in, _known) = begin_in(&task, &mut cookies, &cwd)?;
-
-    let filter = program(calls(), identity);
-    let (cwd, blocked) = (begins_in.as_fd(), outside.blocked);
-    let launch = Launch { start, cwd, filter: &filter, nofile, blocked };
-    let launched = process::launch(&launch).map_err(failed)?;
+    let _known = begin_in(&task, &mut cookies, &cwd)?;
+    let launched = launching.go().map_err(failed)?;
     // The library says which permissions a new file has, and the umask is the program's.
     rustix::process::umask(fs::Mode::empty());
     // From here on nobody looks into this process, who is not privileged to.
@@ -142,10 +146,10 @@ fn begin_in(
     task: &pathwalk::Task,
     cookies: &mut Cookies,
     cwd: &Path,
-) -> Result<(OwnedFd, Arc<Known>), String> {
+) -> Result<Arc<Known>, String> {
     let said = |errno| format!("{} cannot be entered in the tree: {errno}", cwd.display());
     let directory = tree::begin_in(task, cwd.as_os_str().as_bytes()).map_err(said)?;
-    cookies.directory(&directory).map(|(cookie, _, known)| (cookie, known)).map_err(said)
+    cookies.begins_in(&directory).map_err(said)
 }
 
 pub(crate) fn failed(failure: Failure) -> String {

@@ -10,13 +10,12 @@ use pathwalk::{
     CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities,
     InotifyLimits, MemFs, MountFlags, OpenFlags, Result, Task, Timespec, Vfs, fs::FileSystem,
 };
-use rustix::{fs, time};
-use std::{
-    fmt,
-    os::unix::ffi::{OsStrExt, OsStringExt},
-    path::Path,
-    sync::Arc,
+use rustix::{
+    fs,
+    thread::{CapabilitySet, CapabilitySets},
+    time,
 };
+use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// So many directories of each mount are watched.
 const WATCHES: usize = 1 << 15;
@@ -205,8 +204,14 @@ fn mount(
     if spec.at.iter().all(|&byte| byte == b'/') {
         mount_at_root(task, fs, flags)?;
     } else {
-        make_directory(task, &spec.at, &owner.cred)?;
-        task.mount(fs, &spec.at, flags)?;
+        // The directory is mostly there.
+        task.mount(Arc::clone(&fs), &spec.at, flags).or_else(|errno| {
+            if errno != Errno::ENOENT {
+                return Err(errno);
+            }
+            make_directory(task, &spec.at, &owner.cred)?;
+            task.mount(fs, &spec.at, flags)
+        })?;
     }
     match (inside, told, &spec.what) {
         (Some(inside), Some((fs, writable)), _) => {
@@ -261,11 +266,14 @@ pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
     let mut specs = vec![host("/", "/", false, None)];
     for at in mounts_of_host() {
         // What is below memory is hidden by that; of `/proc` there is another view.
-        let below = |dir: &str| at == Path::new(dir) || at.starts_with(dir);
-        if at != Path::new("/") && !below("/proc") && !below("/tmp") && !below("/dev/shm") {
+        let below = |dir: &str| {
+            at.strip_prefix(dir.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        if at != b"/" && !below("/proc") && !below("/tmp") && !below("/dev/shm") {
             // Little is asked about there, and each watched mount takes a queue of inotify(7), of which a user has few.
             let devices = ["/dev", "/sys", "/run"].iter().any(|dir| below(dir));
-            specs.push(host(&at, &at, false, devices.then_some(Coherence::Strict)));
+            let at = OsStr::from_bytes(&at);
+            specs.push(host(at, at, false, devices.then_some(Coherence::Strict)));
         }
     }
     specs.push(Spec { what: What::Proc, at: b"/proc".to_vec() });
@@ -307,24 +315,23 @@ fn host(
 
 /// The directories on which the host has something mounted, in the order in which they were mounted; those that hide others
 /// once.
-fn mounts_of_host() -> Vec<std::path::PathBuf> {
+fn mounts_of_host() -> Vec<Vec<u8>> {
     let text = read_told("/proc/self/mountinfo").unwrap_or_default();
     let mut found = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
         let Some(field) = line.split(|&byte| byte == b' ').nth(4) else { continue };
-        let path = std::path::PathBuf::from(std::ffi::OsString::from_vec(unescape(field)));
+        let path = unescape(field);
+        let flags = fs::OFlags::PATH | fs::OFlags::DIRECTORY | fs::OFlags::CLOEXEC;
         // One that cannot be entered is left as the host shows it.
-        let directory = fs::open(
-            &path,
-            fs::OFlags::PATH | fs::OFlags::DIRECTORY | fs::OFlags::CLOEXEC,
-            fs::Mode::empty(),
-        );
-        if answer(directory).is_ok() && !found.contains(&path) {
+        if !found.contains(&path) && fs::open(&path, flags, fs::Mode::empty()).is_ok() {
             found.push(path);
         }
     }
     // Those above come first.
-    found.sort_by_key(|path| path.components().count());
+    found.sort_by_key(|path| match &path[..] {
+        b"/" => 0,
+        path => path.iter().filter(|&&byte| byte == b'/').count(),
+    });
     found
 }
 
@@ -353,7 +360,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 /// the tree is made of, or reach around it.
 fn credentials() -> Cred {
     let without = CapSet::SYS_ADMIN | CapSet::SYS_CHROOT | CapSet::MKNOD | CapSet::SYS_PTRACE;
-    let caps = capabilities("CapEff:") - without;
+    let (effective, _) = capabilities();
+    let caps = effective - without;
     let groups = answer(rustix::process::getgroups()).unwrap_or_default();
     let groups: Vec<u32> = groups.into_iter().map(|group| group.as_raw()).collect();
     let uid = rustix::process::getuid().as_raw();
@@ -361,13 +369,16 @@ fn credentials() -> Cred {
     Cred::user(uid, gid).with_groups(&groups).with_caps(caps)
 }
 
-/// A set of capabilities of this process, as its status names it.
-pub(crate) fn capabilities(set: &str) -> CapSet {
-    let status = read_told("/proc/self/status").unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix(set));
-    let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
-    CapSet::from_bits_truncate(bits)
+/// The capabilities of this process, effective and permitted.
+pub(crate) fn capabilities() -> (CapSet, CapSet) {
+    let none = |_| CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    let sets = rustix::thread::capabilities(None).unwrap_or_else(none);
+    let of = |set: CapabilitySet| CapSet::from_bits_truncate(set.bits());
+    (of(sets.effective), of(sets.permitted))
 }
 
 /// The directory that the program begins in.

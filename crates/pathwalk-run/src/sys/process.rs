@@ -95,38 +95,56 @@ pub(crate) enum Failure {
     Fetch(Errno),
 }
 
-/// Makes the process, whose first call that the filter tells about is the execution of the program.
+/// The process, which waits to be told to run.
+pub(crate) struct Launching {
+    pid: i32,
+    /// What it says.
+    said: File,
+    /// A byte lets it go on, and the end of this end.
+    go: File,
+}
+
+/// Makes the process, whose first call that the filter tells about is the execution of the program, and which waits with that: so whatever else there is
+/// to do may be done meanwhile.
 ///
 /// # Errors
 ///
 /// What could not be done, and why.
-pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launched, Failure> {
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launching, Failure> {
     let pipe = || answer(pipe_with(PipeFlags::CLOEXEC)).map_err(Failure::Process);
     let (from_child, to_parent) = pipe()?;
-    let (go, gone) = pipe()?;
+    let (from_parent, go) = pipe()?;
     // SAFETY: this process has one thread, so the child may do whatever the parent might.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(Failure::Process(last_errno())),
         0 => {
-            drop((from_child, gone));
-            child(launch, File::from(to_parent), File::from(go))
+            drop((from_child, go));
+            child(launch, File::from(to_parent), File::from(from_parent))
         }
-        pid => {
-            drop((to_parent, go));
-            let mut failure = File::from(from_child);
-            let mut said = [0; 8];
-            failure.read_exact(&mut said).map_err(|error| Failure::Filter(errno_of(&error)))?;
-            let [status, fd] = halves(said);
-            if status != 0 {
-                let errno = Errno::from_raw(status).unwrap_or(Errno::EIO);
-                return Err(Failure::Filter(errno));
-            }
-            let fetched = fetch(pid, fd).map_err(Failure::Fetch)?;
-            drop(gone);
-            let listener = seccomp::Listener::new(fetched);
-            Ok(Launched { pid: pid as u32, listener, failure })
+        pid => Ok(Launching { pid, said: File::from(from_child), go: File::from(go) }),
+    }
+}
+
+impl Launching {
+    /// Lets it run.
+    ///
+    /// # Errors
+    ///
+    /// What it could not do, and why.
+    pub(crate) fn go(mut self) -> Result<Launched, Failure> {
+        let mut said = [0; 8];
+        self.said.read_exact(&mut said).map_err(|error| Failure::Filter(errno_of(&error)))?;
+        let [status, fd] = halves(said);
+        if status != 0 {
+            let errno = Errno::from_raw(status).unwrap_or(Errno::EIO);
+            return Err(Failure::Filter(errno));
         }
+        // The descriptor is fetched before the program could close it.
+        let fetched = fetch(self.pid, fd).map_err(Failure::Fetch)?;
+        self.go.write_all(&[0]).map_err(|error| Failure::Process(errno_of(&error)))?;
+        let listener = seccomp::Listener::new(fetched);
+        Ok(Launched { pid: self.pid as u32, listener, failure: self.said })
     }
 }
 
@@ -142,7 +160,7 @@ fn fetch(pid: i32, fd: RawFd) -> Result<OwnedFd> {
 }
 
 /// The new process: installs the filter and runs the program or the function.
-fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
+fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
     let say = |to_parent: &mut File, status: i32, fd: i32| {
         let mut said = status.to_ne_bytes().to_vec();
         said.extend_from_slice(&fd.to_ne_bytes());
@@ -153,10 +171,21 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut go: File) -> ! {
     match filter {
         Ok(fd) => {
             say(&mut to_parent, 0, fd);
-            // The descriptor is fetched before the program could close it.
-            let _ = go.read(&mut [0]);
+            if !matches!(from_parent.read(&mut [0]), Ok(1)) {
+                // SAFETY: as below.
+                unsafe { libc::_exit(127) }
+            }
             // SAFETY: it was just made, and nobody else knows it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            // A signal that came meanwhile is one for the program.
+            // SAFETY: the kernel reads one set there, and writes nothing.
+            unsafe {
+                libc::sigprocmask(
+                    libc::SIG_SETMASK,
+                    &raw const launch.blocked,
+                    std::ptr::null_mut(),
+                )
+            };
             match launch.start {
                 Start::Program { name, args, env } => {
                     let mut command = Command::new(name);
@@ -198,10 +227,6 @@ fn prepare(launch: &Launch<'_>) -> Result<()> {
     answer(rustix::process::setrlimit(rustix::process::Resource::Nofile, launch.nofile))?;
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     answer(rustix::process::setrlimit(rustix::process::Resource::Core, none))?;
-    // SAFETY: the kernel reads one set there, and writes nothing.
-    unsafe {
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const launch.blocked, std::ptr::null_mut())
-    };
     // Else the parent could not fetch the descriptor.
     answer(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable))?;
     answer(rustix::thread::set_no_new_privs(true))
