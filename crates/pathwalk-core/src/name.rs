@@ -5,7 +5,7 @@
 //!    └── hash = fold(…fold(secret ^ word 0) ^ word 1 …), then salted with the parent's id
 //! ```
 //!
-//! Invariant: [`scan`] gives a name the same hash and words, wherever in a path it stands.
+//! Invariant: [`scan_rest`] gives a name the same hash and words, wherever in a path it stands.
 //!
 //! Linux: `hash_name`, `hashlen_string`; the salt is the parent's id instead of its address.
 
@@ -108,10 +108,16 @@ impl Component {
         self.len > NAME_MAX
     }
 
-    /// Whether it is [`SHORT`], and the one that begins with these words, of which it is known that both are equally long.
+    /// Whether the name is [`SHORT`], and the one in `cells`, zero-padded. Both are known to be equally long.
     #[inline(always)]
-    pub(crate) fn is_short_and(&self, first: &Cell64, second: &Cell64) -> bool {
-        self.len <= SHORT && first.get() == self.first && second.get() == self.second
+    pub(crate) fn is_in(&self, cells: &[Cell64; INLINE_WORDS]) -> bool {
+        self.is_short() && cells[0].get() == self.first && cells[1].get() == self.second
+    }
+
+    /// Whether all of it is in two words.
+    #[inline(always)]
+    pub(crate) fn is_short(&self) -> bool {
+        self.len <= SHORT
     }
 }
 
@@ -210,8 +216,16 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
 
 /// Whether the words in `cells`, zero-padded, spell `name`.
 pub(crate) fn spells(cells: &[Cell64], name: &[u8]) -> bool {
-    let words = name.chunks(8);
-    words.len() <= cells.len() && words.zip(cells).all(|(word, cell)| cell.get() == padded(word))
+    let (words, rest) = name.as_chunks::<8>();
+    let Some((whole, behind)) = cells.split_at_checked(words.len()) else { return false };
+    let same = |(cell, word): (&Cell64, &[u8; 8])| cell.get() == u64::from_le_bytes(*word);
+    let last = || match name.last_chunk::<8>() {
+        // The rest is in its upper bytes.
+        Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+        None => padded(rest),
+    };
+    whole.iter().zip(words).all(same)
+        && (rest.is_empty() || behind.first().is_some_and(|cell| cell.get() == last()))
 }
 
 /// Up to eight bytes as a word, zero-padded.
@@ -245,20 +259,39 @@ mod tests {
                     let found = scan(&path, before, SECRET);
                     assert_eq!((found.start, found.len), (before, len));
                     assert_eq!(found.first, alone.first);
-                    let cells = [0, 1].map(|word| {
-                        let rest = name.get(8 * word..).unwrap_or_default();
-                        let cell = Cell64::default();
-                        cell.set(padded(&rest[..rest.len().min(8)]));
-                        cell
-                    });
-                    assert_eq!(found.is_short_and(&cells[0], &cells[1]), len <= 16);
-                    cells[len.min(16).div_ceil(8) - 1].set(0);
-                    assert!(!found.is_short_and(&cells[0], &cells[1]));
+                    assert_eq!(found.is_in(&cells_of(&name)), len <= SHORT);
                     assert_eq!(found.key(7, SECRET), alone.key(7, SECRET));
                     assert_ne!(found.key(7, SECRET), alone.key(8, SECRET));
                 }
             }
         }
+    }
+
+    /// What a dentry has of a name, as far as it fits.
+    fn cells_of(name: &[u8]) -> [Cell64; INLINE_WORDS] {
+        std::array::from_fn(|word| {
+            let rest = name.get(8 * word..).unwrap_or_default();
+            let cell = Cell64::default();
+            cell.set(padded(&rest[..rest.len().min(8)]));
+            cell
+        })
+    }
+
+    #[test]
+    fn every_byte_of_a_name_is_compared() {
+        for len in 1..=INLINE_LEN {
+            let name: Vec<u8> = (0..len).map(|at| b'a' + (at % 23) as u8).collect();
+            let cells = cells_of(&name);
+            assert!(spells(&cells, &name), "{len}");
+            for at in 0..len {
+                let mut other = name.clone();
+                other[at] ^= 1;
+                assert!(!spells(&cells, &other), "byte {at} of {len}");
+                assert!(!of(&other, SECRET).is_in(&cells), "byte {at} of {len}");
+            }
+        }
+        let long = [b'a'; INLINE_LEN + 1];
+        assert!(!spells(&cells_of(&long), &long), "there is no room for it");
     }
 
     #[test]

@@ -53,7 +53,7 @@ const MOST_EVENTS: usize = 1 << 14;
 
 /// The mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Most have no more bytes.
+/// Room for most; the kernel gives a page at once.
 const MOUNTS_LEN: usize = 16 << 10;
 
 thread_local! {
@@ -554,7 +554,7 @@ impl Host {
             return Ok(false);
         }
         let mounts = self.call(|| {
-            // Each read of it goes through all mounts before: one that has room for them all.
+            // A file that does not say how long it is would be read by few bytes first, and a limit keeps it from being asked.
             let mut text = Vec::with_capacity(MOUNTS_LEN);
             std::fs::File::open(MOUNTS)
                 .and_then(|file| file.take(u64::MAX).read_to_end(&mut text))

@@ -128,7 +128,10 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     task.set_cred(owner.cred);
     let cwd = args.cwd(&host_cwd);
     let _known = begin_in(&task, &mut cookies, &cwd)?;
-    let launched = launching.go().map_err(failed)?;
+    let launched = match launching.go() {
+        Err(Failure::Ended(status)) => return Ok(engine::how(status)),
+        launched => launched.map_err(failed)?,
+    };
     // The library says which permissions a new file has, and the umask is the program's.
     rustix::process::umask(fs::Mode::empty());
     // From here on nobody looks into this process, who is not privileged to.
@@ -165,6 +168,7 @@ pub(crate) fn failed(failure: Failure) -> String {
         }
         Failure::Filter(errno) => format!("the seccomp filter is refused: {errno}"),
         Failure::Fetch(errno) => format!("the seccomp listener cannot be fetched: {errno}"),
+        Failure::Ended(_) => "the program's process ended before it ran".into(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{COMPLETE, Dentry, DentryId, HASHED};
 use crate::{
-    name::{Component, SHORT, Secret, scan},
+    name::{Component, Secret},
     vfs::Vfs,
 };
 use pathwalk_sync::{Absent, Sample, Slots, View};
@@ -34,6 +34,33 @@ impl Tables<'_> {
     pub(crate) fn expect(&self, child: &Dentry) {
         self.view.prefetch(child.key.get());
     }
+
+    /// Looks along the chain of a key for the one below that parent.
+    #[inline(always)]
+    fn search(self, parent: DentryId, key: u64, is_it: impl Fn(&Dentry) -> bool) -> Option<Seen> {
+        let mut chain = self.view.chain(self.dentries, key);
+        while let Some((id, dentry)) = chain.slot() {
+            if let Some(seen) = seen(id, dentry, parent, key, &is_it) {
+                return Some(seen);
+            }
+            chain.go_on(dentry);
+        }
+        None
+    }
+}
+
+/// One entry of a chain: what it is if it is the one. It may have been unhashed meanwhile: its flags say so.
+#[inline(always)]
+fn seen(
+    id: u32,
+    dentry: &Dentry,
+    parent: DentryId,
+    key: u64,
+    is_it: impl Fn(&Dentry) -> bool,
+) -> Option<Seen> {
+    let seq = dentry.seq.sample();
+    let same = dentry.key.get() == key && dentry.parent.get() == parent.0 && is_it(dentry);
+    same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
 }
 
 impl Vfs {
@@ -54,57 +81,27 @@ impl Vfs {
         name: &Component,
     ) -> Option<Seen> {
         let key = name.key(parent.0, tables.secret);
-        if name.len > SHORT {
-            return self.d_lookup_long(parent, key, text, name.start);
+        if !name.is_short() {
+            // None is called what no file system has.
+            let may_be = !name.too_long();
+            return may_be.then(|| self.d_lookup_long(parent, key, text, name.start)).flatten();
         }
-        let mut chain = tables.view.chain(tables.dentries, key);
-        while let Some((id, dentry)) = chain.slot() {
-            let seq = dentry.seq.sample();
-            let is_it = dentry.key.get() == key
-                && dentry.parent.get() == parent.0
-                && name.is_short_and(&dentry.name[0], &dentry.name[1]);
-            if is_it {
-                return Some(Seen { id: DentryId(id), seq, flags: dentry.flags.get() });
-            }
-            chain.go_on(dentry);
-        }
-        None
+        tables.search(parent, key, |dentry| name.is_in(&dentry.name))
     }
 
-    /// Looks for a name that is not [`SHORT`] and begins at `start`. All comes in registers: so who looks for a name keeps his own
-    /// there.
+    /// Looks for a name that is not short and begins at `start`; its key knows its length. All comes in registers: so who looks for a name keeps
+    /// what he has there, and looks at the tables anew.
     #[cold]
     #[inline(never)]
     fn d_lookup_long(&self, parent: DentryId, key: u64, text: &[u8], start: usize) -> Option<Seen> {
-        let name = &scan(text, start, self.secret);
-        let tables = self.tables();
-        let mut chain = tables.view.chain(tables.dentries, key);
-        while let Some((id, dentry)) = chain.slot() {
-            if let Some(seen) = self.compare(id, dentry, parent, key, text, name) {
-                return Some(seen);
-            }
-            chain.go_on(dentry);
-        }
-        None
+        let name = text.get(start..)?.get(..usize::from(key as u8))?;
+        self.tables().search(parent, key, |dentry| self.name_is(dentry, name))
     }
 
-    /// One entry of a chain: what it is if it is the one. It may have been unhashed meanwhile: its flags say so.
+    /// Whether a dentry of which it is known that its name is as long has this one.
     #[inline(always)]
-    fn compare(
-        &self,
-        id: u32,
-        dentry: &Dentry,
-        parent: DentryId,
-        key: u64,
-        text: &[u8],
-        name: &Component,
-    ) -> Option<Seen> {
-        let seq = dentry.seq.sample();
-        let same = dentry.key.get() == key
-            && dentry.parent.get() == parent.0
-            && (name.is_short_and(&dentry.name[0], &dentry.name[1])
-                || name.len > SHORT && self.name_is(dentry, name.bytes(text)));
-        same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
+    fn is_named(&self, dentry: &Dentry, text: &[u8], name: &Component) -> bool {
+        name.is_in(&dentry.name) || !name.is_short() && self.name_is(dentry, name.bytes(text))
     }
 
     /// Says whether a name that was not found is known not to exist: its directory is complete, its set of
@@ -126,7 +123,7 @@ impl Vfs {
                 return None;
             }
             let found = self.dhash.find_sure(&self.dentries, key, |id, dentry| {
-                self.compare(id, dentry, parent, key, text, name)
+                seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
             });
             match found {
                 // It came meanwhile, or it is there without standing for anything: not for us to say.
@@ -150,7 +147,8 @@ impl Vfs {
     ) -> Absent<DentryId> {
         let key = name.key(parent.0, self.secret);
         self.dhash.find_sure(&self.dentries, key, |id, dentry| {
-            self.compare(id, dentry, parent, key, text, name).map(|seen| seen.id)
+            seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
+                .map(|seen| seen.id)
         })
     }
 
@@ -167,7 +165,7 @@ impl Vfs {
         // be another directory's, and change hands.
         let still = |id: &DentryId| {
             let dentry = self.dentry(*id);
-            let same = self.compare(id.0, dentry, parent, key, text, name);
+            let same = seen(id.0, dentry, parent, key, |dentry| self.is_named(dentry, text, name));
             same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
         };
         hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
@@ -183,7 +181,7 @@ impl Vfs {
         let key = name.key(parent.0, self.secret);
         self.dhash
             .find_locked(&self.dentries, key, |id, dentry| {
-                self.compare(id, dentry, parent, key, text, name)
+                seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
             })
             .map(|seen| seen.id)
     }

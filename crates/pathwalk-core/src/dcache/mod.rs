@@ -163,15 +163,20 @@ impl Vfs {
         self.dentries.get(id.0)
     }
 
-    /// Whether a dentry's name is `name`, which is as long. A guess until the dentry's seq is checked.
-    #[cold]
-    #[inline(never)]
+    /// Whether a dentry's name is `name`, of which it is known that it is as long. A guess until the dentry's seq is checked.
+    #[inline]
     pub(crate) fn name_is(&self, dentry: &Dentry, name: &[u8]) -> bool {
         if name.len() <= INLINE_LEN {
             spells(&dentry.name, name)
         } else {
-            spells(self.names.words(dentry.blob()), name)
+            self.long_name_is(dentry, name)
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long_name_is(&self, dentry: &Dentry, name: &[u8]) -> bool {
+        spells(self.names.words(dentry.blob()), name)
     }
 
     /// Appends a dentry's name to `out`. A guess until the dentry's seq is checked.

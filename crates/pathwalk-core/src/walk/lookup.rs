@@ -16,7 +16,7 @@ use super::{
     hold::{Hold, Rcu, miss},
     job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
-    memo::{self, Facts, Known, Said},
+    memo::{self, Facts, Known, Memory, Said},
     run::{Runner, Stopped, Until},
     skip_slashes,
     text::LastText,
@@ -64,7 +64,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
             None => return lookup_anew(request, terminal),
         }
     }
-    lookup_walking(request, terminal, false)
+    lookup_walking(request, terminal, Memory::Awake)
 }
 
 /// Looks a path up that this thread remembers, if a file system says that it still is so.
@@ -89,7 +89,7 @@ fn lookup_asking<'a, T: Terminal<'a>>(
         }
         Said::Leads(..) | Said::Walk => {}
     }
-    lookup_walking(request, terminal, false)
+    lookup_walking(request, terminal, Memory::Awake)
 }
 
 /// Looks a path up that this thread does not remember, but may.
@@ -98,23 +98,23 @@ fn lookup_asking<'a, T: Terminal<'a>>(
 #[cold]
 #[inline(never)]
 fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
-    let nothing = memo::remember(request, request.path);
-    lookup_walking(request, terminal, nothing)
+    let memory = memo::remember(request, request.path);
+    lookup_walking(request, terminal, memory)
 }
 
 /// Looks a path up by walking.
 ///
 /// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
-/// else the walk goes on from where it stopped. `blank` says that nothing is remembered, of its directory neither.
+/// else the walk goes on from where it stopped. A memory that is awake is asked for its directory.
 #[inline(never)]
 fn lookup_walking<'a, T: Terminal<'a>>(
     request: Request<'a>,
     terminal: T,
-    blank: bool,
+    memory: Memory,
 ) -> Result<T::Out> {
     let mut job = LookupJob(terminal);
     if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
-        match express(&request, &mut job.0, blank) {
+        match express(&request, &mut job.0, memory) {
             Express::Answer(answer) => return answer,
             Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
             Express::Refused => {}
@@ -143,7 +143,7 @@ enum Express<T> {
 fn express<'a, T: Terminal<'a>>(
     request: &Request<'a>,
     terminal: &mut T,
-    blank: bool,
+    memory: Memory,
 ) -> Express<T::Out> {
     let vfs = request.vfs;
     let path = request.path;
@@ -159,7 +159,7 @@ fn express<'a, T: Terminal<'a>>(
     }
     let mut links = 0;
     if let Some(root) = root
-        && !blank
+        && memory == Memory::Awake
     {
         match remembered_directory(request, root) {
             Ok(Some(begun)) => (at, links, pos) = (begun.at, begun.links, begun.pos),

@@ -7,7 +7,11 @@
     reason = "making processes and hearing of signals takes calls that rustix leaves unsafe or has not"
 )]
 
-use super::{answer, checked, errno_of, last_errno, seccomp};
+use super::{
+    answer, checked, errno_of, last_errno,
+    ptrace::{self, Report},
+    seccomp,
+};
 use pathwalk::{Errno, Result};
 use rustix::{
     pipe::{PipeFlags, pipe_with},
@@ -17,7 +21,7 @@ use std::{
     cmp::Ordering as Order,
     ffi::{CString, OsStr},
     fs::File,
-    io::{Read, Write},
+    io::{self, Read, Write},
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::process::CommandExt,
@@ -93,6 +97,8 @@ pub(crate) enum Failure {
     Filter(Errno),
     /// Its descriptor could not be fetched.
     Fetch(Errno),
+    /// Somebody ended it before: its status.
+    Ended(i32),
 }
 
 /// The process, which waits to be told to run.
@@ -100,12 +106,12 @@ pub(crate) struct Launching {
     pid: i32,
     /// What it says.
     said: File,
-    /// A byte lets it go on, and the end of this end.
+    /// A byte lets it go on; without one, it ends.
     go: File,
 }
 
-/// Makes the process, whose first call that the filter tells about is the execution of the program, and which waits with that: so whatever else there is
-/// to do may be done meanwhile.
+/// Makes the process, whose first call that the filter tells about is the execution of the program, and which waits with that: so
+/// whatever else there is to do may be done meanwhile.
 ///
 /// # Errors
 ///
@@ -131,20 +137,42 @@ impl Launching {
     ///
     /// # Errors
     ///
-    /// What it could not do, and why.
+    /// What it could not do, and why; or how it ended.
     pub(crate) fn go(mut self) -> Result<Launched, Failure> {
         let mut said = [0; 8];
-        self.said.read_exact(&mut said).map_err(|error| Failure::Filter(errno_of(&error)))?;
+        self.said
+            .read_exact(&mut said)
+            .map_err(|error| self.ended_or(&error, Failure::Filter(errno_of(&error))))?;
         let [status, fd] = halves(said);
         if status != 0 {
             let errno = Errno::from_raw(status).unwrap_or(Errno::EIO);
             return Err(Failure::Filter(errno));
         }
         // The descriptor is fetched before the program could close it.
-        let fetched = fetch(self.pid, fd).map_err(Failure::Fetch)?;
-        self.go.write_all(&[0]).map_err(|error| Failure::Process(errno_of(&error)))?;
+        let fetched = fetch(self.pid, fd).map_err(|errno| match errno {
+            Errno::ESRCH => self.ended().unwrap_or(Failure::Fetch(errno)),
+            errno => Failure::Fetch(errno),
+        })?;
+        self.go
+            .write_all(&[0])
+            .map_err(|error| self.ended_or(&error, Failure::Process(errno_of(&error))))?;
         let listener = seccomp::Listener::new(fetched);
         Ok(Launched { pid: self.pid as u32, listener, failure: self.said })
+    }
+
+    /// How it ended, where an error says that nobody is at the other end of a pipe; else another failure.
+    fn ended_or(&self, error: &io::Error, failure: Failure) -> Failure {
+        let gone = [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe];
+        let ended = gone.contains(&error.kind()).then(|| self.ended());
+        ended.flatten().unwrap_or(failure)
+    }
+
+    /// How it ended, or is about to.
+    fn ended(&self) -> Option<Failure> {
+        match ptrace::wait(Some(self.pid as u32), true) {
+            Ok(Some((_, Report::Gone(status)))) => Some(Failure::Ended(status)),
+            _ => None,
+        }
     }
 }
 
@@ -177,7 +205,7 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
             }
             // SAFETY: it was just made, and nobody else knows it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
-            // A signal that came meanwhile is one for the program.
+            // A signal that came meanwhile comes to who is about to run the program.
             // SAFETY: the kernel reads one set there, and writes nothing.
             unsafe {
                 libc::sigprocmask(
@@ -633,6 +661,9 @@ fn kcmp(one: u32, other: u32, what: i32) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::{Identity, calls, program};
+    use rustix::process::{Resource, getrlimit};
+    use std::os::fd::AsFd;
 
     #[test]
     fn the_first_thread_of_a_process_is_known_and_no_other_is_taken_for_one() {
@@ -641,6 +672,47 @@ mod tests {
         let other = std::thread::spawn(move || (other(), is_first(other())));
         let (tid, first) = other.join().expect("it asks");
         assert!(tid != std::process::id() && !first && !is_first(tid));
+    }
+
+    /// A process that would end with 3.
+    fn launched() -> Launching {
+        // SAFETY: a set is numbers, for which zero is a value.
+        let blocked: libc::sigset_t = unsafe { std::mem::zeroed() };
+        let cwd = File::open("/").expect("it is there");
+        let made = launch(&Launch {
+            start: Start::Function(|| 3),
+            cwd: cwd.as_fd(),
+            filter: &program(calls(), Identity::Own),
+            nofile: getrlimit(Resource::Nofile),
+            blocked,
+        });
+        made.unwrap_or_else(|_| panic!("it is made"))
+    }
+
+    fn status_of(pid: u32) -> i32 {
+        let Ok(Some((_, Report::Gone(status)))) = ptrace::wait(Some(pid), true) else {
+            panic!("it ends");
+        };
+        status
+    }
+
+    #[test]
+    fn who_is_launched_goes_on_when_told_to_and_not_else() {
+        // One after the other: who is made has all that its maker has, the pipes of others too.
+        let untold = launched();
+        let pid = untold.pid as u32;
+        drop(untold);
+        assert_eq!(libc::WEXITSTATUS(status_of(pid)), 127);
+        let killed = launched();
+        kill(killed.pid as u32, libc::SIGKILL);
+        let Err(Failure::Ended(status)) = killed.go() else { panic!("it says how it ended") };
+        assert_eq!((libc::WIFSIGNALED(status), libc::WTERMSIG(status)), (true, libc::SIGKILL));
+        let told = launched();
+        match told.go() {
+            Ok(launched) => assert_eq!(libc::WEXITSTATUS(status_of(launched.pid)), 3),
+            Err(Failure::Filter(errno)) => eprintln!("left out: no filter can be set: {errno}"),
+            Err(_) => panic!("it goes on"),
+        }
     }
 
     #[test]

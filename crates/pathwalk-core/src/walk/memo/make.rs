@@ -32,13 +32,16 @@ use smallvec::{Array, SmallVec};
 use std::rc::Rc;
 
 /// Remembers how the walk of `text`, with which the request's path begins, ends; if the text was met before and can be
-/// remembered. Answers whether nothing is remembered now, of no text: there is no use in asking for another of this path.
+/// remembered.
 #[cold]
 #[inline(never)]
-pub(crate) fn remember(request: Request<'_>, text: &[u8]) -> bool {
+pub(crate) fn remember(request: Request<'_>, text: &[u8]) -> Memory {
     let may_sleep = request.vfs.asks.get() == 0;
-    if Nothing::is_remembered() || thread::sleep_on(may_sleep) {
-        return true;
+    if Nothing::is_remembered() {
+        return Memory::Asleep;
+    }
+    if thread::sleep_on(may_sleep) {
+        return if thread::sleeps() { Memory::Asleep } else { Memory::Awake };
     }
     let hash = key(request.vfs, text);
     NOTES.with(|notes| {
@@ -66,7 +69,15 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) -> bool {
             thread::put_after_miss(memos, made, may_sleep);
         }
     });
-    false
+    Memory::Awake
+}
+
+/// Whether a thread may remember something, of any text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Awake,
+    /// There is no use in asking.
+    Asleep,
 }
 
 /// Walks once more, noting what is read.

@@ -44,7 +44,7 @@ mod text;
 mod thread;
 
 pub(crate) use ask::Said;
-pub(crate) use make::remember;
+pub(crate) use make::{Memory, remember};
 pub(crate) use text::{any_directory_of, can_be, directory_of};
 pub use thread::{bytes, own_ranges};
 

@@ -27,7 +27,8 @@ const MISS: u64 = 4;
 const MADE: u64 = 16;
 /// So many steps a symlink, a mount or whatever matters beside dentries stands for at least.
 pub(super) const OTHER: u64 = 4;
-/// They sleep for so many misses the first time, twice as many the next, …
+/// They sleep for so many misses the first time, twice as many the next, … A path that is asked for while they sleep is one miss, and two
+/// else: its directory is asked for too.
 const NAP: u32 = 512;
 /// … up to so many doublings.
 const DOZED: u32 = 4;
@@ -104,6 +105,11 @@ pub(super) fn sleep_on(may_sleep: bool) -> bool {
         put(memos);
     }
     may_sleep
+}
+
+/// Whether they sleep.
+pub(super) fn sleeps() -> bool {
+    SLEEP.get() > 0
 }
 
 /// While it is there, its thread remembers nothing, and notes nothing that it meets.
