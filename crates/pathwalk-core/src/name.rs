@@ -92,14 +92,14 @@ impl Component {
     /// Whether there is a NUL in the name, in the text that the component was found in.
     #[inline]
     pub(crate) fn has_nul(&self, text: &[u8]) -> bool {
-        // The words are padded with zeros: the first zero byte, and whether it lies in the name.
-        let within = |word: u64, len: usize| {
-            let zeros = word.wrapping_sub(LOW) & !word & HIGH;
-            (zeros.trailing_zeros() / 8) < len.min(8) as u32
-        };
-        within(self.first, self.len)
-            || within(self.second, self.len.saturating_sub(8))
-            || self.len > 16 && self.bytes(text)[16..].contains(&0)
+        // The words are padded with zeros: where the first zero byte is, and whether that lies in the name.
+        let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+        let at = |zeros: u64| (zeros.trailing_zeros() / 8) as usize;
+        match (zeros(self.first), zeros(self.second)) {
+            (0, 0) => self.len > 16 && self.bytes(text)[16..].contains(&0),
+            (0, second) => 8 + at(second) < self.len,
+            (first, _) => at(first) < self.len,
+        }
     }
 
     /// Whether no file system has names as long as this.

@@ -235,7 +235,9 @@ impl Table {
         Size::of(self.n.load(Acquire))
     }
 
-    /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed.
+    /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed. In line: most chains that are searched so
+    /// are empty, and what `f` needs would be put into memory for it.
+    #[inline(always)]
     pub fn find_sure<'a, T: Linked, R>(
         &self,
         arena: &'a Arena<T>,

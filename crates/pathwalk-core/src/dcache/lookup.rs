@@ -108,15 +108,16 @@ impl Vfs {
     /// children did not change during the search, and the search was not led astray.
     ///
     /// The caller checks the parent's sequence count afterwards.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn surely_absent(
         &self,
+        secret: Secret,
         parent: DentryId,
         text: &[u8],
         name: &Component,
     ) -> Option<Sample> {
         let directory = self.dentry(parent);
-        let key = name.key(parent.0, self.secret);
+        let key = name.key(parent.0, secret);
         for _ in 0..TRIES {
             let children = directory.children_seq.sample();
             if !directory.is(COMPLETE) {

@@ -22,7 +22,7 @@ use crate::{
         reserve::LookedUp,
     },
     mount::{MountId, task_work::TaskWork},
-    name::Component,
+    name::{Component, Secret},
     task::FsStruct,
     vfs::Vfs,
 };
@@ -140,7 +140,7 @@ impl<'a> Hold<'a> for Rcu {
                 walk.check_at()?;
                 Ok(seen)
             }
-            None => match miss(vfs, at, text, *name) {
+            None => match miss_out_of_line(vfs, at, text, *name) {
                 Ok(children) => {
                     walk.observer.absent(Spot { vfs, place: &at }, Some(children));
                     Err(Errno::ENOENT.into())
@@ -193,9 +193,16 @@ fn again<O: Observer>(
 }
 
 /// What a walk that holds nothing makes of a name that it did not find: the name is absent, and was so when its
-/// directory's set of children was sampled.
-#[inline(never)]
-pub(crate) fn miss(vfs: &Vfs, at: Place, text: &[u8], name: Component) -> Result<Sample, Stop> {
+/// directory's set of children was sampled. In line in who looks a path up, where all that it takes is in registers; a walk that goes on
+/// has it out of line.
+#[inline(always)]
+pub(crate) fn miss(
+    vfs: &Vfs,
+    secret: Secret,
+    at: Place,
+    text: &[u8],
+    name: Component,
+) -> Result<Sample, Stop> {
     if name.has_nul(text) {
         let sure = at.stays(vfs);
         return Err(if sure { Errno::EINVAL.into() } else { Stop::Leave(Left::Changed) });
@@ -203,9 +210,14 @@ pub(crate) fn miss(vfs: &Vfs, at: Place, text: &[u8], name: Component) -> Result
     if name.too_long() {
         return Err(Stop::Leave(Left::NotCached));
     }
-    let children = vfs.surely_absent(at.dentry, text, &name);
+    let children = vfs.surely_absent(secret, at.dentry, text, &name);
     let children = children.ok_or(Stop::Leave(Left::NotCached))?;
     if at.stays(vfs) { Ok(children) } else { Err(Stop::Leave(Left::Changed)) }
+}
+
+#[inline(never)]
+fn miss_out_of_line(vfs: &Vfs, at: Place, text: &[u8], name: Component) -> Result<Sample, Stop> {
+    miss(vfs, vfs.secret, at, text, name)
 }
 
 impl<'a> Hold<'a> for Ref<'a> {

@@ -172,7 +172,7 @@ fn express<'a, T: Terminal<'a>>(
     let (stopped, at, pos) = runner.run(path, at, pos, Until::End);
     match stopped {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
-        Stopped::Miss(name) => match miss(vfs, at, path, name) {
+        Stopped::Miss(name) => match miss(vfs, runner.tables.secret, at, path, name) {
             Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
             Err(Stop::Leave(_)) => {}
