@@ -91,7 +91,9 @@ const STATICALLY: &str = " -C target-feature=+crt-static";
 /// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switches.
 fn rustflags(callers: Option<&OsStr>, variant: Option<&str>) -> OsString {
     let mut flags = callers.unwrap_or_default().to_owned();
-    flags.push(STATICALLY);
+    if !flags.to_string_lossy().contains("crt-static") {
+        flags.push(STATICALLY);
+    }
     for switch in variant.into_iter().flat_map(|variant| variant.split('+')) {
         flags.push(format!(" --cfg pathwalk_ablate=\"{switch}\""));
     }
@@ -133,6 +135,8 @@ mod tests {
             r#" -C target-feature=+crt-static --cfg pathwalk_ablate="memo" --cfg pathwalk_ablate="statx""#
         );
         assert_eq!(rustflags(None, None), STATICALLY);
+        let dynamically = OsStr::new("-C target-feature=-crt-static");
+        assert_eq!(rustflags(Some(dynamically), None), dynamically);
     }
 
     #[test]

@@ -129,7 +129,10 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let cwd = args.cwd(&host_cwd);
     let _known = begin_in(&task, &mut cookies, &cwd)?;
     let launched = match launching.go() {
-        Err(Failure::Ended(status)) => return Ok(engine::how(status)),
+        Err(Failure::Killed(signal)) => {
+            tree.ends();
+            return Ok(Ended::Killed(signal));
+        }
         launched => launched.map_err(failed)?,
     };
     // The library says which permissions a new file has, and the umask is the program's.
@@ -168,7 +171,7 @@ pub(crate) fn failed(failure: Failure) -> String {
         }
         Failure::Filter(errno) => format!("the seccomp filter is refused: {errno}"),
         Failure::Fetch(errno) => format!("the seccomp listener cannot be fetched: {errno}"),
-        Failure::Ended(_) => "the program's process ended before it ran".into(),
+        Failure::Killed(signal) => format!("the program's process was killed by signal {signal}"),
     }
 }
 

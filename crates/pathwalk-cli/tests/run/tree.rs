@@ -64,7 +64,8 @@ fn where_the_tree_cannot_be_made_the_program_is_not_run() {
         ("--cwd", "/none", "/none cannot be entered in the tree: ENOENT"),
         ("--bind", "/none:/mnt", "/none cannot be mounted at /mnt: ENOENT"),
     ] {
-        let output = run(here.path(), &[option, value, "touch", "ran"]);
+        let ran = format!("{}/ran", here.path().display());
+        let output = run(here.path(), &[option, value, "touch", &ran]);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);

@@ -97,8 +97,8 @@ pub(crate) enum Failure {
     Filter(Errno),
     /// Its descriptor could not be fetched.
     Fetch(Errno),
-    /// Somebody ended it before: its status.
-    Ended(i32),
+    /// It was killed before, by this signal.
+    Killed(i32),
 }
 
 /// The process, which waits to be told to run.
@@ -120,7 +120,8 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<Launching, Failure> {
     let pipe = || answer(pipe_with(PipeFlags::CLOEXEC)).map_err(Failure::Process);
     let (from_child, to_parent) = pipe()?;
     let (from_parent, go) = pipe()?;
-    // SAFETY: this process has one thread, so the child may do whatever the parent might.
+    // SAFETY: a supervisor has one thread now, so the child may do whatever the parent might. A test has more, and its child
+    // runs a function that takes no lock.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(Failure::Process(last_errno())),
@@ -137,40 +138,47 @@ impl Launching {
     ///
     /// # Errors
     ///
-    /// What it could not do, and why; or how it ended.
+    /// What it could not do, and why; or by what it was killed, if that is seen here.
     pub(crate) fn go(mut self) -> Result<Launched, Failure> {
         let mut said = [0; 8];
         self.said
             .read_exact(&mut said)
-            .map_err(|error| self.ended_or(&error, Failure::Filter(errno_of(&error))))?;
+            .map_err(|error| self.killed_or(&error, Failure::Filter(errno_of(&error))))?;
         let [status, fd] = halves(said);
         if status != 0 {
             let errno = Errno::from_raw(status).unwrap_or(Errno::EIO);
             return Err(Failure::Filter(errno));
         }
         // The descriptor is fetched before the program could close it.
-        let fetched = fetch(self.pid, fd).map_err(|errno| match errno {
-            Errno::ESRCH => self.ended().unwrap_or(Failure::Fetch(errno)),
-            errno => Failure::Fetch(errno),
+        let fetched = fetch(self.pid, fd).map_err(|errno| {
+            let killed = match errno {
+                Errno::ESRCH => self.killed(true),
+                // A kernel before 6.9, of who is ending.
+                Errno::EBADF => self.killed(false),
+                _ => None,
+            };
+            killed.unwrap_or(Failure::Fetch(errno))
         })?;
         self.go
             .write_all(&[0])
-            .map_err(|error| self.ended_or(&error, Failure::Process(errno_of(&error))))?;
+            .map_err(|error| self.killed_or(&error, Failure::Process(errno_of(&error))))?;
         let listener = seccomp::Listener::new(fetched);
         Ok(Launched { pid: self.pid as u32, listener, failure: self.said })
     }
 
-    /// How it ended, where an error says that nobody is at the other end of a pipe; else another failure.
-    fn ended_or(&self, error: &io::Error, failure: Failure) -> Failure {
+    /// Who killed it is told apart, where an error says that nobody is at the other end of a pipe; else it is another failure.
+    fn killed_or(&self, error: &io::Error, failure: Failure) -> Failure {
         let gone = [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe];
-        let ended = gone.contains(&error.kind()).then(|| self.ended());
-        ended.flatten().unwrap_or(failure)
+        let killed = gone.contains(&error.kind()).then(|| self.killed(true));
+        killed.flatten().unwrap_or(failure)
     }
 
-    /// How it ended, or is about to.
-    fn ended(&self) -> Option<Failure> {
-        match ptrace::wait(Some(self.pid as u32), true) {
-            Ok(Some((_, Report::Gone(status)))) => Some(Failure::Ended(status)),
+    /// By what it was killed, if it was; who knows that it is ending waits for that.
+    fn killed(&self, wait: bool) -> Option<Failure> {
+        match ptrace::wait(Some(self.pid as u32), wait) {
+            Ok(Some((_, Report::Gone(status)))) if libc::WIFSIGNALED(status) => {
+                Some(Failure::Killed(libc::WTERMSIG(status)))
+            }
             _ => None,
         }
     }
@@ -190,8 +198,9 @@ fn fetch(pid: i32, fd: RawFd) -> Result<OwnedFd> {
 /// The new process: installs the filter and runs the program or the function.
 fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
     let say = |to_parent: &mut File, status: i32, fd: i32| {
-        let mut said = status.to_ne_bytes().to_vec();
-        said.extend_from_slice(&fd.to_ne_bytes());
+        let mut said = [0; 8];
+        said[..4].copy_from_slice(&status.to_ne_bytes());
+        said[4..].copy_from_slice(&fd.to_ne_bytes());
         // Nobody is left to be told where this fails.
         let _ = to_parent.write_all(&said);
     };
@@ -662,7 +671,10 @@ fn kcmp(one: u32, other: u32, what: i32) -> i64 {
 mod tests {
     use super::*;
     use crate::table::{Identity, calls, program};
-    use rustix::process::{Resource, getrlimit};
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        process::{Resource, WaitId, WaitIdOptions, getrlimit, waitid},
+    };
     use std::os::fd::AsFd;
 
     #[test]
@@ -703,10 +715,21 @@ mod tests {
         let pid = untold.pid as u32;
         drop(untold);
         assert_eq!(libc::WEXITSTATUS(status_of(pid)), 127);
-        let killed = launched();
-        kill(killed.pid as u32, libc::SIGKILL);
-        let Err(Failure::Ended(status)) = killed.go() else { panic!("it says how it ended") };
-        assert_eq!((libc::WIFSIGNALED(status), libc::WTERMSIG(status)), (true, libc::SIGKILL));
+        for has_spoken in [false, true] {
+            let killed = launched();
+            if has_spoken {
+                let mut said = [PollFd::new(&killed.said, PollFlags::IN)];
+                poll(&mut said, None).expect("it speaks");
+            }
+            kill(killed.pid as u32, libc::SIGKILL);
+            let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(Pid::from_raw(killed.pid).unwrap()), ended).expect("it ends");
+            match killed.go() {
+                Err(Failure::Killed(signal)) => assert_eq!(signal, libc::SIGKILL),
+                Err(Failure::Filter(errno)) => eprintln!("left out: no filter can be set: {errno}"),
+                _ => panic!("it says by what it was killed"),
+            }
+        }
         let told = launched();
         match told.go() {
             Ok(launched) => assert_eq!(libc::WEXITSTATUS(status_of(launched.pid)), 3),
