@@ -76,9 +76,9 @@ pub struct Args {
     /// The program is started once and takes its turns like the others. This is how a build with an
     /// improvement switched off is compared: RUSTFLAGS='-C target-feature=+crt-static --cfg
     /// pathwalk_ablate="step_into"' cargo build --release --target-dir target/without, then
-    /// --contender without-step_into=target/without/HOST/release/pathwalk, where HOST is as rustc
-    /// --print host-tuple says. The first flag is that of .cargo/config.toml, which RUSTFLAGS
-    /// takes the place of.
+    /// --contender without-step_into=target/without/HOST/release/pathwalk, where HOST is the host
+    /// that rustc -vV names. The first flag is that of .cargo/config.toml, which RUSTFLAGS takes
+    /// the place of.
     #[arg(long = "contender", value_name = "NAME=PROGRAM", value_parser = named_program)]
     pub(crate) contenders: Vec<(String, PathBuf)>,
 
