@@ -17,7 +17,7 @@ pub(crate) const INLINE_WORDS: usize = 4;
 /// The longest name that lies in the dentry itself.
 pub(crate) const INLINE_LEN: usize = INLINE_WORDS * 8;
 /// Most names are no longer: they are compared in two words.
-pub(crate) const SHORT: usize = 16;
+const SHORT: usize = 16;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -99,7 +99,7 @@ impl Component {
         let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
         let at = |zeros: u64| (zeros.trailing_zeros() / 8) as usize;
         match (zeros(self.first), zeros(self.second)) {
-            (0, 0) => self.len > 16 && self.bytes(text)[16..].contains(&0),
+            (0, 0) => !self.is_short() && self.bytes(text)[SHORT..].contains(&0),
             (0, second) => 8 + at(second) < self.len,
             (first, _) => at(first) < self.len,
         }
@@ -111,7 +111,7 @@ impl Component {
         self.len > NAME_MAX
     }
 
-    /// Whether the name is [`SHORT`], and the one in `cells`, zero-padded. Both are known to be equally long.
+    /// Whether the name is short, and the one in `cells`, zero-padded. Both are known to be equally long.
     #[inline(always)]
     pub(crate) fn is_in(&self, cells: &[Cell64; INLINE_WORDS]) -> bool {
         self.is_short() && cells[0].get() == self.first && cells[1].get() == self.second
@@ -151,7 +151,7 @@ pub(crate) fn scan_rest(text: &[u8], rest: &[u8], secret: Secret) -> Component {
         }
     };
     let (hash, len) = scan_long(hash, key, text, rest.get(8..).unwrap_or_default());
-    Component { hash, first, second, start, len: 16 + len, trailing_slash: false }
+    Component { hash, first, second, start, len: SHORT + len, trailing_slash: false }
 }
 
 /// The words behind the second: the hash, and how many bytes they have.

@@ -246,19 +246,14 @@ pub(crate) fn end_all() {
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: somebody is there, and it cannot be looked who.
 pub(crate) fn try_end_all() -> Result<()> {
-    if is_alone() {
-        return Ok(());
-    }
-    loop {
+    while !is_alone() {
         // Who was made meanwhile is found by the next look.
         let all = kin::descendants();
         all.iter().flatten().for_each(|&process| process::kill(process, libc::SIGKILL));
-        if is_alone() {
-            return Ok(());
-        }
         all?;
         std::thread::sleep(TURN);
     }
+    Ok(())
 }
 
 /// Whether nobody comes of this process any more, which takes the orphans: who has no children.

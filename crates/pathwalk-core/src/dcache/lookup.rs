@@ -98,10 +98,20 @@ impl Vfs {
         self.tables().search(parent, key, |dentry| self.name_is(dentry, name))
     }
 
-    /// Whether a dentry of which it is known that its name is as long has this one.
+    /// One entry of a chain, as [`seen`], by a name of any length.
     #[inline(always)]
-    fn is_named(&self, dentry: &Dentry, text: &[u8], name: &Component) -> bool {
-        name.is_in(&dentry.name) || !name.is_short() && self.name_is(dentry, name.bytes(text))
+    fn compare(
+        &self,
+        id: u32,
+        dentry: &Dentry,
+        parent: DentryId,
+        key: u64,
+        text: &[u8],
+        name: &Component,
+    ) -> Option<Seen> {
+        seen(id, dentry, parent, key, |dentry| {
+            name.is_in(&dentry.name) || !name.is_short() && self.name_is(dentry, name.bytes(text))
+        })
     }
 
     /// Says whether a name that was not found is known not to exist: its directory is complete, its set of
@@ -124,7 +134,7 @@ impl Vfs {
                 return None;
             }
             let found = self.dhash.find_sure(&self.dentries, key, |id, dentry| {
-                seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
+                self.compare(id, dentry, parent, key, text, name)
             });
             match found {
                 // It came meanwhile, or it is there without standing for anything: not for us to say.
@@ -148,8 +158,7 @@ impl Vfs {
     ) -> Absent<DentryId> {
         let key = name.key(parent.0, self.secret);
         self.dhash.find_sure(&self.dentries, key, |id, dentry| {
-            seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
-                .map(|seen| seen.id)
+            self.compare(id, dentry, parent, key, text, name).map(|seen| seen.id)
         })
     }
 
@@ -166,7 +175,7 @@ impl Vfs {
         // be another directory's, and change hands.
         let still = |id: &DentryId| {
             let dentry = self.dentry(*id);
-            let same = seen(id.0, dentry, parent, key, |dentry| self.is_named(dentry, text, name));
+            let same = self.compare(id.0, dentry, parent, key, text, name);
             same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
         };
         hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
@@ -182,7 +191,7 @@ impl Vfs {
         let key = name.key(parent.0, self.secret);
         self.dhash
             .find_locked(&self.dentries, key, |id, dentry| {
-                seen(id, dentry, parent, key, |dentry| self.is_named(dentry, text, name))
+                self.compare(id, dentry, parent, key, text, name)
             })
             .map(|seen| seen.id)
     }
