@@ -88,7 +88,7 @@ fn build(root: &Path, host: &str, variant: Option<&str>) -> Result<PathBuf, Box<
 /// Linked as `.cargo/config.toml` says, whose flags these take the place of.
 const STATICALLY: &str = " -C target-feature=+crt-static";
 
-/// The caller's flags, so that a `-C target-cpu` holds for all variants, and the switches.
+/// The caller's flags, so that a `-C target-cpu` holds for all variants, and how to link, if he does not say; and the switches.
 fn rustflags(callers: Option<&OsStr>, variant: Option<&str>) -> OsString {
     let mut flags = callers.unwrap_or_default().to_owned();
     if !flags.to_string_lossy().contains("crt-static") {

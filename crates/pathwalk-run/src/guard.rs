@@ -244,7 +244,7 @@ pub(crate) fn end_all() {
 ///
 /// # Errors
 ///
-/// - `EMFILE`, `ENFILE`, `ENOMEM`: somebody is there, and it cannot be looked who.
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: somebody was there, and it cannot be looked who.
 pub(crate) fn try_end_all() -> Result<()> {
     while !is_alone() {
         // Who was made meanwhile is found by the next look.

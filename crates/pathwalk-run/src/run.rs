@@ -129,10 +129,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
     let cwd = args.cwd(&host_cwd);
     let _known = begin_in(&task, &mut cookies, &cwd)?;
     let launched = match launching.go() {
-        Err(Failure::Killed(signal)) => {
-            tree.ends();
-            return Ok(Ended::Killed(signal));
-        }
+        Err(Failure::Killed(signal)) => return Ok(Ended::Killed(signal)),
         launched => launched.map_err(failed)?,
     };
     // The library says which permissions a new file has, and the umask is the program's.

@@ -736,6 +736,7 @@ pub(crate) fn install(
 fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
+
 fn how(status: i32) -> Ended {
     if libc::WIFSIGNALED(status) {
         Ended::Killed(libc::WTERMSIG(status))

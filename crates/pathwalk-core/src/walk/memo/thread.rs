@@ -27,8 +27,8 @@ const MISS: u64 = 4;
 const MADE: u64 = 16;
 /// So many steps a symlink, a mount or whatever matters beside dentries stands for at least.
 pub(super) const OTHER: u64 = 4;
-/// They sleep for so many misses the first time, twice as many the next, … A path that is looked up while they sleep is one miss, and two
-/// else, where its directory is asked for too.
+/// They sleep for so many misses the first time, twice as many the next, … A path that is looked up while they sleep is one miss; while
+/// they are awake two, where its directory is asked for too.
 const NAP: u32 = 512;
 /// … up to so many doublings.
 const DOZED: u32 = 4;
