@@ -244,9 +244,14 @@ impl Table {
         hash: u64,
         mut f: impl FnMut(u32, &'a T) -> Option<R>,
     ) -> Absent<R> {
-        let bucket = self.size().bucket(hash);
+        let size = self.size();
+        let bucket = size.bucket(hash);
         let head = self.buckets.slots().get(bucket);
         let mut at = head.next();
+        // Nothing is in it and nobody splits it, as one load says: the size of then is seen by the next.
+        if at == END | bucket {
+            return if self.moves(size, hash) { Absent::Unsure } else { Absent::Sure };
+        }
         if at & LOCK != 0 {
             return Absent::Unsure;
         }
@@ -268,8 +273,14 @@ impl Table {
         // In this order, and both after the walk, for all of these loads are Acquire: if the walk saw a store of
         // a split, the head is locked by that split, or was unlocked after the split had published the new size.
         let splitting = head.next() & LOCK != 0;
-        let moved = self.size().bucket(hash) != bucket;
-        if lured || splitting || moved { Absent::Unsure } else { Absent::Sure }
+        if lured || splitting || self.moves(size, hash) { Absent::Unsure } else { Absent::Sure }
+    }
+
+    /// Whether `hash` belongs to another bucket than it did when the table had that size.
+    #[inline(always)]
+    fn moves(&self, then: Size, hash: u64) -> bool {
+        let now = self.n.load(Acquire);
+        now != then.n && Size::of(now).bucket(hash) != then.bucket(hash)
     }
 
     /// Walks the chain of `hash` with its bucket locked: the answer is exact.

@@ -126,16 +126,43 @@ impl Vfs {
         text: &[u8],
         name: &Component,
     ) -> Option<Sample> {
-        let directory = self.dentry(parent);
         let key = name.key(parent.0, secret);
+        if !name.is_short() {
+            return self.surely_absent_long(parent, key, text, name.start);
+        }
+        self.search_surely(parent, key, |dentry| name.is_in(&dentry.name))
+    }
+
+    /// As [`Vfs::surely_absent`], of a name that is not short and begins at `start`; its key knows its length.
+    #[cold]
+    #[inline(never)]
+    fn surely_absent_long(
+        &self,
+        parent: DentryId,
+        key: u64,
+        text: &[u8],
+        start: usize,
+    ) -> Option<Sample> {
+        let name = text.get(start..)?.get(..usize::from(key as u8))?;
+        self.search_surely(parent, key, |dentry| self.name_is(dentry, name))
+    }
+
+    #[inline(always)]
+    fn search_surely(
+        &self,
+        parent: DentryId,
+        key: u64,
+        is_it: impl Fn(&Dentry) -> bool,
+    ) -> Option<Sample> {
+        let directory = self.dentry(parent);
         for _ in 0..TRIES {
             let children = directory.children_seq.sample();
             if !directory.is(COMPLETE) {
                 return None;
             }
-            let found = self.dhash.find_sure(&self.dentries, key, |id, dentry| {
-                self.compare(id, dentry, parent, key, text, name)
-            });
+            let found = self
+                .dhash
+                .find_sure(&self.dentries, key, |id, dentry| seen(id, dentry, parent, key, &is_it));
             match found {
                 // It came meanwhile, or it is there without standing for anything: not for us to say.
                 Absent::Found(_) => return None,
