@@ -7,29 +7,35 @@ use std::ffi::CString;
 
 use pathwalk_abi::Errno;
 
-use super::{create, mkdir, must, path, repeated};
+use super::{create, mkdir, must, path};
 use crate::Error;
 use crate::contender::{Mounted, Worker};
 use crate::report::{Figures, at_most};
 use crate::workload::{Case, Workload};
 
-/// The cases: name, path of the miss or hit.
+/// The cases: name, path of the misses or hits, with a number instead of `#`.
 const CASES: [(&str, &str); 10] = [
-    ("hit", "/memory/a/b/c/here"),
-    ("absent last", "/memory/a/b/c/gone"),
-    ("absent first", "/gone/a/b/c/here"),
-    ("hit in 10^5", "/memory/many/f0054321"),
-    ("absent in 10^5", "/memory/many/g0054321"),
-    ("asked: hit", "/asked/a/b/c/here"),
-    ("asked: absent last", "/asked/a/b/c/gone"),
-    ("asked: absent first", "/asked/gone/b/c/here"),
-    ("asked: hit in 10^5", "/asked/many/f0054321"),
-    ("asked: absent in 10^5", "/asked/many/g0054321"),
+    ("hit", "/memory/a/b/c/here#"),
+    ("absent last", "/memory/a/b/c/gone#"),
+    ("absent first", "/gone#/a/b/c/here"),
+    ("hit in 10^5", "/memory/many/f#"),
+    ("absent in 10^5", "/memory/many/g#"),
+    ("asked: hit", "/asked/a/b/c/here#"),
+    ("asked: absent last", "/asked/a/b/c/gone#"),
+    ("asked: absent first", "/asked/gone#/b/c/here"),
+    ("asked: hit in 10^5", "/asked/many/f#"),
+    ("asked: absent in 10^5", "/asked/many/g#"),
 ];
-const CALLS: usize = 1000;
+/// So often goes a round through the paths of a case.
+const ROUNDS: usize = 100;
+
+/// The numbers of a case, one after the other: whether another name lies in the way of one is by chance.
+fn numbers() -> impl ExactSizeIterator<Item = usize> {
+    (4_321..54_321).step_by(5_000)
+}
 
 pub(crate) struct Misses {
-    paths: Vec<CString>,
+    paths: Vec<Vec<CString>>,
     many: usize,
 }
 
@@ -40,12 +46,15 @@ impl Workload for Misses {
     const FLOOR: bool = true;
 
     fn new(quick: bool) -> Result<Self, Error> {
-        let paths = CASES.iter().map(|(_, text)| path(*text)).collect();
+        let numbered = |text: &str| {
+            numbers().map(|number| path(text.replace('#', &format!("{number:07}")))).collect()
+        };
+        let paths = CASES.iter().map(|(_, text)| numbered(text)).collect();
         Ok(Self { paths, many: if quick { 60_000 } else { 100_000 } })
     }
 
     fn cases(&self) -> Vec<Case> {
-        CASES.iter().map(|(name, _)| Case::new(*name, CALLS)).collect()
+        CASES.iter().map(|(name, _)| Case::new(*name, ROUNDS * numbers().len())).collect()
     }
 
     fn files(&self) -> u64 {
@@ -63,7 +72,9 @@ impl Workload for Misses {
             for dir in ["a", "a/b", "a/b/c", "many"] {
                 mkdir(worker, &path(format!("{top}/{dir}")))?;
             }
-            create(worker, &path(format!("{top}/a/b/c/here")))?;
+            for number in numbers() {
+                create(worker, &path(format!("{top}/a/b/c/here{number:07}")))?;
+            }
             for number in 0..self.many {
                 create(worker, &path(format!("{top}/many/f{number:07}")))?;
             }
@@ -72,8 +83,8 @@ impl Workload for Misses {
     }
 
     fn round<W: Worker>(&self, case: usize, _thread: usize, worker: &mut W) -> u64 {
-        let path = &self.paths[case];
-        repeated(CALLS, || worker.access(path).is_ok())
+        let paths = &self.paths[case];
+        (0..ROUNDS).flat_map(|_| paths).map(|path| u64::from(worker.access(path).is_ok())).sum()
     }
 
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
