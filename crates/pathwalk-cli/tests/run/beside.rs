@@ -94,6 +94,58 @@ print(*os.walk(top), sep='\\n')
     }
 }
 
+/// Who goes deep, by descriptors and back up by `..`, takes most of what is in each of them, too; and who goes there in another way
+/// finds the same.
+#[test]
+fn who_goes_deep_takes_what_is_in_them() {
+    let Some(here) = directories() else { return };
+    for above in 0..ABOVE {
+        for below in (0..BELOW).step_by(3) {
+            for deep in ["1/2/3", "1/4", "5/6"] {
+                fs::create_dir_all(here.path().join(format!("data/{above}/{below}/{deep}")))
+                    .unwrap();
+            }
+        }
+    }
+    let walk = "
+def dirs(fd):
+    with os.scandir(fd) as all: return [one.name for one in all if one.is_dir(follow_symlinks=False)]
+def enter(fd, name, path):
+    into = os.open(name, PLAIN | os.O_NOFOLLOW, dir_fd=fd)
+    stat = os.fstat(into)
+    print(path, name, stat.st_ino, stat.st_nlink, sorted(os.listdir(into)), os.readlink(f'/proc/self/fd/{into}'))
+    return into
+def down(fd, path, passes=0):
+    for name in dirs(fd):
+        into = enter(fd, name, path)
+        if draws.random() >= passes: down(into, f'{path}/{name}', passes)
+        up = os.open('..', PLAIN, dir_fd=into)
+        print(os.fstat(up).st_ino == os.fstat(fd).st_ino)
+        os.close(up)
+        os.close(into)
+draws = random.Random(1)
+fd = os.open(top, PLAIN)
+";
+    for writable in [false, true] {
+        let deep = format!("{walk}down(fd, '')\n");
+        let [native, tree, stats] = both(here.path(), &deep, writable);
+        same(&native, &tree, "deep");
+        let [_, taken] = ready(&stats);
+        assert!(taken as usize > native.lines().count() / 4, "{stats}");
+        let other = format!(
+            "{walk}
+for passes in [.5, .1, .9]: down(fd, '', passes)
+all = [(fd, '')]
+while all:
+    fd, path = all.pop(0)
+    for name in dirs(fd): all.append((enter(fd, name, path), f'{{path}}/{{name}}'))
+"
+        );
+        let [native, tree, _] = both(here.path(), &other, writable);
+        same(&native, &tree, "otherwise");
+    }
+}
+
 /// Who goes in other orders, with other flags, by other names, and to what is not there, gets what he named.
 #[test]
 fn who_goes_in_another_order_gets_what_he_named() {

@@ -234,7 +234,7 @@ impl Engine {
                 dir
             }
         };
-        let whole = self.lay_down_those(inside, &dir, &those, &mut |_| {})?;
+        let whole = self.lay_down_those(inside, &dir, &those, &mut |_, _| {})?;
         Ok((!whole).then_some(dir))
     }
 
@@ -304,7 +304,7 @@ impl Engine {
         inside: &mut Inside,
         dir: &File,
         those: &Those<'_>,
-        tell: &mut dyn FnMut(&Entry<'_>),
+        tell: &mut dyn FnMut(&Entry<'_>, &Stat),
     ) -> Result<bool> {
         let flags = those.flags();
         // Not what is mounted there.
@@ -321,7 +321,7 @@ impl Engine {
                     left -= 1;
                     let stat = believed(&self.task, dir, (entry.name, those.kind), flags);
                     if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
-                        tell(&entry);
+                        tell(&entry, &stat);
                         inside.lay_down_one(those, entry.name, &stat, those.parts);
                     }
                 }

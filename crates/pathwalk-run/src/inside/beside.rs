@@ -1,4 +1,4 @@
-//! Who opens directories beside each other, as they are listed, is about to open the next ones: they lie ready.
+//! Who opens directories as they are listed is about to open the next ones: they lie ready.
 //!
 //! ```text
 //!   a thread opens a/x, and then a/y ──► a is listed: y comes behind x
@@ -9,7 +9,8 @@
 //!
 //! 1. Only a directory lies ready that would be given as the host has it (`directory`), and on which nothing is mounted, and by the rules of
 //!    `ready` but for the first; the program may write where it is, as nothing is read or written by it.
-//! 2. Behind one that has directories in it nothing is expected: those come next.
+//! 2. Behind one that has directories in it those come next, and then what is beside it, if that is what came last time. Where it is not known
+//!    yet, or they came later then, nothing is expected there.
 //! 3. A thread that took the last ones goes on in the next directory from its first one. Who opened another one instead has to open two
 //!    in order again.
 
@@ -19,6 +20,7 @@ use super::{
     laid::{End, OwnKey, end_of},
     list::{Entry, LISTED, is_unnoted, list},
     ready::Expected,
+    scout::Named,
 };
 use crate::{
     cookies::HostId,
@@ -30,8 +32,10 @@ use rustix::fs;
 
 /// So many directories of one are kept in mind.
 const MOST_NAMES: usize = 512;
+/// And of so many, each in another one.
+const MOST_LEVELS: usize = 16;
 /// Where directories are counted in it, one without others has so many links.
-const NO_OTHERS: u64 = 2;
+pub(super) const NO_OTHERS: u64 = 2;
 /// Flags of a directory that lies ready.
 const PLAIN: OpenFlags = OpenFlags::DIRECTORY
     .union(OpenFlags::CLOEXEC)
@@ -40,21 +44,47 @@ const PLAIN: OpenFlags = OpenFlags::DIRECTORY
     .union(OpenFlags::LARGEFILE)
     .union(OpenFlags::NOFOLLOW);
 
-/// Where among directories beside each other a thread is.
-#[derive(Debug)]
+/// Where among directories a thread is.
+#[derive(Debug, Default)]
 pub(super) struct Row {
-    /// How they are opened, up to the name.
-    like: OwnKey,
-    /// Their names, as they are listed; none where that is not known yet.
-    names: Vec<Name>,
-    /// Which was opened last.
-    last: Box<[u8]>,
-    /// It opened them in order.
+    /// Those that it is in the middle of, each in the one before it.
+    levels: Vec<Level>,
+    /// It opened the last ones in order.
     in_order: bool,
+    /// What is in a directory came next, and not what is beside it; none where that is not known.
+    deep: Option<bool>,
 }
 
-/// The name of a directory, and its number as it is listed: what is mounted there has another one.
-type Name = (Box<[u8]>, u64);
+/// A directory of which those that are in it are opened.
+#[derive(Debug)]
+struct Level {
+    /// How they are opened, up to the name.
+    like: OwnKey,
+    /// Their names, as they are listed, if they were; none of them where that would be noted.
+    names: Option<Vec<Named>>,
+    /// Which was opened last, if one was.
+    last: Option<Box<[u8]>>,
+    /// What is in that, if it has directories in it.
+    below: Option<Below>,
+    /// What it hangs on that they need not be looked at; none where they do.
+    parts: Option<[(usize, u64); 2]>,
+}
+
+/// How the directories in one are opened, and which those are, if that is known.
+#[derive(Debug)]
+struct Below {
+    like: OwnKey,
+    children: Option<Children>,
+}
+
+/// The directories in one that was given to who goes through a tree, which was looked at for that.
+#[derive(Debug)]
+pub(super) struct Children {
+    pub(super) dir: HostId,
+    pub(super) names: Vec<Named>,
+    /// What it hangs on that they are what they were.
+    pub(super) parts: [(usize, u64); 2],
+}
 
 /// A directory that was opened, by the path of what it is in, its name, and what is behind that.
 struct Opened<'a> {
@@ -78,99 +108,174 @@ impl<'a> Opened<'a> {
     }
 }
 
+impl Level {
+    fn new(Below { like, children }: Below) -> Self {
+        let (names, parts) = children.map(|its| (its.names, its.parts)).unzip();
+        Self { like, names, last: None, below: None, parts }
+    }
+
+    /// The one that comes next, by the names, which are listed where they are not known.
+    fn next(&mut self, names: impl FnOnce(&Self) -> Vec<Named>) -> Option<&Named> {
+        if self.names.is_none() {
+            self.names = Some(names(self));
+        }
+        let names = self.names.as_ref()?;
+        match &self.last {
+            Some(last) => names.get(names.iter().position(|(name, _)| name == last)? + 1),
+            None => names.first(),
+        }
+    }
+
+    /// One in it was opened, from where the path begins.
+    fn opened(
+        &mut self,
+        base: &Base,
+        name: &[u8],
+        which: &fs::Stat,
+        children: &mut Option<Children>,
+    ) {
+        self.last = Some(name.into());
+        let key = self.like.key();
+        let by_descriptor = key.text.is_empty() && matches!(base, Base::Dir(known) if known.given);
+        let text = if by_descriptor { Vec::new() } else { [key.text, name, b"/"].concat() };
+        let base = if by_descriptor { [which.st_dev, which.st_ino] } else { key.base };
+        let its = children.take_if(|children| children.dir == HostId::of(which));
+        let below = || Below { like: OwnKey::of(&Key { base, text: &text, ..key }), children: its };
+        self.below = (which.st_nlink != NO_OTHERS).then(below);
+    }
+}
+
 impl Row {
-    /// Where a thread is that goes on elsewhere, or begins; `took` where what lay ready is what it opened.
-    fn elsewhere(before: Option<&Self>, like: OwnKey, name: &[u8], took: bool) -> Self {
-        let in_order = took && before.is_some_and(|row| row.in_order);
-        Self { like, names: Vec::new(), last: name.into(), in_order }
+    /// The thread opened a directory; `took` where all that lay ready is what it opened.
+    fn comes_to(
+        &mut self,
+        like: OwnKey,
+        name: &[u8],
+        took: bool,
+        names: impl FnOnce(&Level) -> Vec<Named>,
+    ) {
+        if let Some(at) = self.levels.iter().rposition(|level| level.like == like) {
+            let is_beside = self.levels.len() == at + 1;
+            self.levels.truncate(at + 1);
+            let level = &mut self.levels[at];
+            self.in_order = level.next(names).is_some_and(|(next, _)| **next == *name);
+            // There are others by now.
+            if !level.names.iter().flatten().any(|(known, _)| **known == *name) {
+                (level.names, level.parts) = (None, None);
+            }
+            // What is in the last one was passed by.
+            if is_beside && level.below.is_some() {
+                self.deep = Some(false);
+            }
+            return;
+        }
+        let below = self.levels.last_mut().and_then(|level| level.below.take());
+        if let Some(below) = below.filter(|below| below.like == like) {
+            self.deep = Some(true);
+            return self.goes_into(below);
+        }
+        self.levels.clear();
+        self.in_order &= took;
+        self.goes_into(Below { like, children: None });
     }
 
-    fn position(&self, name: &[u8]) -> Option<usize> {
-        self.names.iter().position(|(known, _)| **known == *name)
-    }
-
-    /// It opened one more.
-    fn goes_on(&mut self, name: &[u8]) {
-        let last = self.position(&self.last);
-        self.in_order = last.is_some_and(|last| self.position(name) == Some(last + 1));
-        self.last = name.into();
-    }
-
-    /// What comes behind the last one.
-    fn behind(&self) -> &[Name] {
-        let last = self.position(&self.last);
-        last.map_or(&[], |last| &self.names[last + 1..])
+    /// It is in the middle of one more.
+    fn goes_into(&mut self, below: Below) {
+        if self.levels.len() >= MOST_LEVELS {
+            self.levels.remove(0);
+        }
+        self.levels.push(Level::new(below));
     }
 }
 
 impl Engine {
-    /// A thread opened a directory: what lies beside it, and is expected to be opened next, opened; and where the thread is then.
+    /// A thread opened a directory: what it is expected to open next, opened; and where the thread is then.
     pub(super) fn expected_beside(
         &mut self,
         inside: &mut Inside,
         before: &Before,
         (base, key): (&Base, &OwnKey),
         file: &File,
-        (row, took, most): (Option<Row>, bool, usize),
+        (tid, row, took, most): (u32, Option<Row>, bool, usize),
     ) -> (Vec<Expected>, Option<Row>) {
         let Some(opened) = Opened::of(key) else { return (Vec::new(), row) };
+        let which = file.host_fd().and_then(|host| fs::fstat(host).ok());
+        let Some(which) = which else { return (Vec::new(), None) };
+        let mut row = row.unwrap_or_default();
         let like = OwnKey::of(&Key { text: opened.above, ..key.key() });
-        let mut row = match row {
-            Some(mut row) if row.like == like => {
-                if row.names.is_empty() {
-                    row.names = self.names_in(base, opened.above).unwrap_or_default();
-                }
-                row.goes_on(opened.name);
-                row
-            }
-            row => {
-                let mut row = Row::elsewhere(row.as_ref(), like, opened.name, took);
-                if row.in_order {
-                    row.names = self.names_in(base, opened.above).unwrap_or_default();
-                }
-                row
-            }
-        };
-        let no_others = |file: &File| {
-            let stat = file.host_fd().and_then(|host| fs::fstat(host).ok());
-            stat.is_some_and(|stat| stat.st_nlink == NO_OTHERS)
-        };
-        let mut all: Vec<Expected> = Vec::new();
-        if !row.in_order || !no_others(file) {
-            return (all, Some(row));
+        row.comes_to(like, opened.name, took, |level| self.names_in(level));
+        if let Some(level) = row.levels.last_mut() {
+            level.opened(base, opened.name, &which, &mut inside.children);
         }
-        for (name, ino) in row.behind().iter().take(most) {
-            let text = [opened.above, name, opened.end].concat();
-            let key = OwnKey::of(&Key { text: &text, ..key.key() });
-            let expected = self.open_beside(inside, before, base, key, (file.mount_id(), *ino));
-            let Some(expected) = expected else { break };
-            let is_last = !no_others(&expected.file);
+        let mut all = Vec::new();
+        while row.in_order
+            && all.len() < most
+            && let Some((name, ino)) = self.next_of(&mut row)
+            && let Some(level) = row.levels.last_mut()
+            && let Some(base) = self.begins(&level.like)
+        {
+            let above = level.like.key();
+            let text = [above.text, &name, opened.end].concat();
+            let at = (&base, OwnKey::of(&Key { text: &text, ..above }));
+            let unchanged = |&(part, count): &(usize, u64)| before.counts[part] == count;
+            let known = level.parts.filter(|parts| parts.iter().all(unchanged));
+            let place = (file.mount_id(), ino);
+            let expected = self.open_beside(inside, before, (tid, known), at, place);
+            let Some((expected, which)) = expected else { break };
+            level.opened(&base, &name, &which, &mut inside.children);
             all.push(expected);
-            if is_last {
-                break;
-            }
-        }
-        if let Some((last, _)) = row.behind().get(..all.len()).and_then(<[_]>::last).cloned() {
-            row.last = last;
         }
         (all, Some(row))
     }
 
-    /// The directories in one, as they are listed; none where that would be noted.
-    fn names_in(&self, base: &Base, above: &[u8]) -> Option<Vec<Name>> {
-        let dir = self.task.openat(base.at(), itself(above), UNNOTED, 0).ok()?;
-        if !dir.host_fd().is_some_and(is_unnoted) {
-            return None;
+    /// Which one a thread that goes on in order is expected to open next, of those in the directory that it is in the middle of then.
+    fn next_of(&self, row: &mut Row) -> Option<Named> {
+        loop {
+            let level = row.levels.last_mut()?;
+            if level.below.is_some() && row.deep != Some(true) {
+                return None;
+            }
+            if let Some(below) = level.below.take() {
+                row.goes_into(below);
+                continue;
+            }
+            if let Some(next) = level.next(|level| self.names_in(level)) {
+                return Some(next.clone());
+            }
+            // It is through with this one.
+            if row.levels.len() == 1 || row.deep != Some(true) {
+                return None;
+            }
+            row.levels.pop();
         }
+    }
+
+    /// Where the paths begin, if somebody still has that.
+    fn begins(&self, like: &OwnKey) -> Option<Base> {
+        let Key { base, text, .. } = like.key();
+        if text.first() == Some(&b'/') {
+            return Some(Base::Root);
+        }
+        self.cookies.get(HostId::new(base[0], base[1])).map(Base::Dir)
+    }
+
+    /// The directories in one, as they are listed; none where that would be noted.
+    fn names_in(&self, level: &Level) -> Vec<Named> {
         let mut names = Vec::new();
+        let Some(base) = self.begins(&level.like) else { return names };
+        let dir = self.task.openat(base.at(), itself(level.like.key().text), UNNOTED, 0);
+        let Some(dir) = dir.ok().filter(|dir| dir.host_fd().is_some_and(is_unnoted)) else {
+            return names;
+        };
         let each = |Entry { name, kind, ino }: Entry<'_>| {
             if kind == FileType::Directory {
                 names.push((name.into(), ino));
             }
             names.len() < MOST_NAMES
         };
-        list(&self.task, &dir, &mut vec![0; LISTED], each).ok()?;
-        Some(names)
+        // Where not all could be listed, some are known.
+        let _ = list(&self.task, &dir, &mut vec![0; LISTED], each);
+        names
     }
 
     /// Opens what a call would open, if it is a directory that would be given as it is. It is looked at before: what somebody mounted
@@ -179,21 +284,28 @@ impl Engine {
         &mut self,
         inside: &mut Inside,
         before: &Before,
-        base: &Base,
-        key: OwnKey,
+        (tid, known): (u32, Option<[(usize, u64); 2]>),
+        (base, key): (&Base, OwnKey),
         (mount, ino): (u64, u64),
-    ) -> Option<Expected> {
-        let End { part, stat, parts } = end_of(&self.task, inside, before, (base, &key)).ok()?;
-        if !matches!(part, Part::Host { .. }) || stat.st_ino != ino {
-            return None;
-        }
+    ) -> Option<(Expected, fs::Stat)> {
+        let parts = match known {
+            Some(parts) => parts.to_vec(),
+            None => {
+                let End { part, stat, parts } =
+                    end_of(&self.task, inside, before, (base, &key)).ok()?;
+                let is_it = matches!(part, Part::Host { .. }) && stat.st_ino == ino;
+                is_it.then_some(parts)?
+            }
+        };
         let flags = OpenFlags::from_bits_retain(key.key().args[0]);
         let file = self.task.openat(base.at(), key.key().text, flags, 0).ok()?;
         if file.mount_id() != mount {
             return None;
         }
-        let id = HostId::of_fd(file.host_fd()?).ok()?;
-        self.gives_as_it_is(inside, &file)?;
-        Some(Expected { key, file, id, parts })
+        let which = fs::fstat(file.host_fd()?).ok()?;
+        if which.st_ino != ino || !self.gives_to(inside, tid, &file) {
+            return None;
+        }
+        Some((Expected { key, file, id: HostId::of(&which), parts }, which))
     }
 }

@@ -16,6 +16,7 @@
 use super::{
     Inside, KNOWN, MOST_COUNTED, Part,
     ahead::Those,
+    beside::{Children, NO_OTHERS},
     laid::{attributes_of, ino_and_mode_in},
     list::is_unnoted,
     scout::Been,
@@ -56,6 +57,11 @@ impl Goers {
     }
 }
 
+/// Whether a path leads up, as who goes through a tree by fts(3) goes back.
+pub(super) fn is_up(path: &[u8]) -> bool {
+    path == b".."
+}
+
 /// A directory that is given, and what is known of it before anything else is asked.
 pub(super) struct AsItIs<'a> {
     file: &'a File,
@@ -78,25 +84,30 @@ impl Engine {
     /// Whether a directory that was opened is given as the host has it. Then the process lists it by itself.
     pub(crate) fn gives(&mut self, caller: &Caller, file: &File) -> bool {
         let Some(mut inside) = self.inside.take() else { return false };
-        let given = self.gives_as_it_is(&mut inside, file);
-        // Where the program writes while it goes, what is laid down holds for a moment.
-        if let Some(given) = &given
-            && let Part::Host { writable: false, .. } = given.part
-            && let (Some(ours), Some(flags)) = (given.ours, inside.goers.flags(caller.tid))
-        {
-            self.lay_down_children(&mut inside, given, &ours, flags);
-        }
-        let is_given = given.is_some();
+        // What is above was gone through before.
+        let up = caller.paths.borrow().iter().any(|(_, text)| is_up(text));
+        let is_given = match up {
+            true => self.gives_as_it_is(&mut inside, file).is_some(),
+            false => self.gives_to(&mut inside, caller.tid, file),
+        };
         self.inside = Some(inside);
         is_given
     }
 
+    /// The same of one that a thread opens now or is about to.
+    pub(super) fn gives_to(&mut self, inside: &mut Inside, tid: u32, file: &File) -> bool {
+        let Some(given) = self.gives_as_it_is(inside, file) else { return false };
+        // Where the program writes while it goes, what is laid down holds for a moment.
+        if let Part::Host { writable: false, .. } = given.part
+            && let (Some(ours), Some(flags)) = (given.ours, inside.goers.flags(tid))
+        {
+            self.lay_down_children(inside, &given, &ours, flags);
+        }
+        true
+    }
+
     /// Makes a directory one that is given as it is, if it may be.
-    pub(super) fn gives_as_it_is<'a>(
-        &mut self,
-        inside: &mut Inside,
-        file: &'a File,
-    ) -> Option<AsItIs<'a>> {
+    fn gives_as_it_is<'a>(&mut self, inside: &mut Inside, file: &'a File) -> Option<AsItIs<'a>> {
         let host = file.host_fd()?;
         let &part = inside.parts.get(&file.mount_id())?;
         let Part::Host { count, plain: true, root, .. } = part else { return None };
@@ -126,16 +137,14 @@ impl Engine {
     /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
     /// neither the user's own nor root asks.
     fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, ours: &Stat, flags: u64) {
-        /// Where directories are counted in it, one without others has so many.
-        const NO_OTHERS: u64 = 2;
+        if given.stat.st_nlink == NO_OTHERS {
+            return;
+        }
         let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
         let (kind, part, parts) = (FileType::Directory, given.part, &given.parts);
         let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
         let Some(look) = those.look(inside) else { return };
         let been = inside.scout.opened(given.file, ours, kind, look.flags);
-        if given.stat.st_nlink == NO_OTHERS {
-            return;
-        }
         // Who watches would be told of what is read here.
         if inside.ahead.is_none() {
             return;
@@ -146,21 +155,31 @@ impl Engine {
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
+        let dir = HostId::of(&given.stat);
         if let Been::Yes(Some(found)) = &been
             && inside.lay_down_found(&those, found)
         {
+            let names = found.files.iter().map(|(name, stat)| (name.clone(), stat.st_ino));
+            inside.children = Some(Children { dir, names: names.collect(), parts: given.parts });
             return;
         }
         if !is_unnoted(given.host) {
             return;
         }
-        let mut names = Vec::new();
+        let (mut names, mut to_enter) = (Vec::new(), Vec::new());
         // What cannot be listed is asked about.
-        let _ = self.lay_down_those(inside, given.file, &those, &mut |entry| {
-            names.push((entry.name.into(), entry.ino));
+        let whole = self.lay_down_those(inside, given.file, &those, &mut |entry, stat| {
+            let named = (Box::from(entry.name), entry.ino);
+            if stat.st_nlink != NO_OTHERS {
+                to_enter.push(named.clone());
+            }
+            names.push(named);
         });
+        if let Ok(true) = whole {
+            inside.children = Some(Children { dir, names, parts: given.parts });
+        }
         if let Been::No = been {
-            inside.scout.go(&self.task, given.file, look, names);
+            inside.scout.go(&self.task, given.file, look, to_enter);
         }
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));

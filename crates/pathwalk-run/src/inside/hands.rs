@@ -201,6 +201,15 @@ impl Hands {
         Some(Opens { program, most: socket.most, row, took })
     }
 
+    /// Whether something that it did not ask for lies there for a thread.
+    fn has_ready(&mut self, table: &mut Table, tid: u32) -> bool {
+        let mut sockets = self.sockets.0.lock();
+        sockets.get_mut(&tid).is_some_and(|socket| {
+            self.used += socket.settle(table);
+            socket.ready() > 0
+        })
+    }
+
     /// Where a thread is among directories beside each other.
     pub(super) fn is_at(&mut self, tid: u32, row: Option<Row>) {
         if let Some(socket) = self.sockets.0.lock().get_mut(&tid) {
@@ -349,6 +358,10 @@ impl Engine {
         }
         let expected = std::mem::take(&mut inside.expected);
         let Inside { hands, table, alone, .. } = inside;
+        // What lies there is taken behind that.
+        if inside.aside && hands.has_ready(table, call.tid) {
+            return None;
+        }
         let number = hands.put((&self.listener, table, alone), call, (fd, cloexec))?;
         hands.put_ready(table, call.tid, expected);
         Some(take_by(number, call.nr, cloexec == Cloexec::Yes))

@@ -63,6 +63,7 @@ use crate::{
 };
 use ahead::Ahead;
 use alone::Alone;
+use beside::Children;
 use directory::Goers;
 use hands::Hands;
 pub(crate) use hands::InFlight;
@@ -149,6 +150,10 @@ pub(crate) struct Inside {
     hands: Hands,
     /// What the thread whose call is being answered is expected to open next.
     expected: Vec<Expected>,
+    /// What it opens now leaves that as it is.
+    aside: bool,
+    /// The directories in the one that was given last, where they are known.
+    children: Option<Children>,
     /// How often what descriptors stand for was forgotten.
     forgotten: u64,
 }
@@ -238,6 +243,8 @@ impl Inside {
             scout: Scout::default(),
             hands: Hands::new(in_flight, unseen),
             expected: Vec::new(),
+            aside: false,
+            children: None,
             forgotten: 0,
         })
     }

@@ -26,6 +26,7 @@
 
 use super::{
     Before, Inside, Part,
+    directory::is_up,
     hands::{Opens, can_be_made_again},
     laid::{End, No, OwnKey, end_of, key_of},
 };
@@ -121,21 +122,23 @@ impl Engine {
         }
         let Some(mut inside) = self.inside.take() else { return };
         inside.expected.clear();
+        inside.aside = false;
         // Who watches is told of all that is opened, and nothing is looked at ahead from then on.
         let watched = inside.ahead.is_none();
-        let Inside { hands, table, .. } = &mut inside;
-        if let Some(key) = key_of(call, caller).filter(|_| !watched)
+        let key = key_of(call, caller).filter(|_| !watched);
+        // Who goes up goes on where he was then.
+        inside.aside = key.as_ref().is_some_and(|key| is_up(key.key().text));
+        let Inside { hands, table, aside, .. } = &mut inside;
+        if let (Some(key), false) = (key, *aside)
             && let Some(opens) = hands.opens(table, call.tid, &key)
         {
             let Opens { program, most, mut row, took } = opens;
             let mut expected = self.expected(&mut inside, before, (program, most), &key);
             let base = caller.base.borrow();
-            // Of who goes through a tree and asks what is in it one hears by what he opens.
-            let goes = inside.goers.flags(call.tid).is_some();
-            if let (true, false, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
-                (expected.is_empty(), goes, reply, &*base)
+            if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
+                (expected.is_empty(), reply, &*base)
             {
-                let at = (row, took, most);
+                let at = (call.tid, row, took, most);
                 (expected, row) = self.expected_beside(&mut inside, before, (base, &key), file, at);
             }
             inside.hands.is_at(call.tid, row);

@@ -18,6 +18,7 @@
 
 use super::{
     ASKED, Part,
+    beside::NO_OTHERS,
     laid::OwnKey,
     list::{Entry, LISTED, is_unnoted, list},
 };
@@ -145,6 +146,10 @@ impl Place {
         (self.above.mount, self.ino)
     }
 
+    fn place_above(&self) -> (u64, u64) {
+        (self.above.mount, self.above.number)
+    }
+
     fn order(&self) -> (u64, usize) {
         (self.above.number, self.order)
     }
@@ -189,6 +194,8 @@ struct State {
     follows: bool,
     /// It asks about a directory.
     asks: bool,
+    /// In which turn it asked about one that the program opened meanwhile.
+    met: u64,
     /// It is to be woken.
     waits: bool,
 }
@@ -303,6 +310,10 @@ impl State {
 
     /// Puts directories on the stack; gives those that are not gone to for that.
     fn push(&mut self, above: Above, names: Vec<Named>) -> Vec<Place> {
+        // What it was sent to once more comes now.
+        let again = (above.mount, above.number);
+        let mut gone: Vec<_> =
+            self.stack.extract_if(.., |place| place.place_above() == again).collect();
         let above = Arc::new(above);
         let place = |(order, (name, ino))| Place { above: Arc::clone(&above), name, ino, order };
         self.stack.extend(names.into_iter().enumerate().rev().map(place));
@@ -315,8 +326,9 @@ impl State {
             }
             known || open.last() == Some(&above)
         });
-        let gone = self.stack.len() - kept.count();
-        self.stack.drain(..gone).collect()
+        let last = self.stack.len() - kept.count();
+        gone.extend(self.stack.drain(..last));
+        gone
     }
 
     /// The program is at this directory, and maybe at others elsewhere: what is behind it comes next, if it came soon in any case.
@@ -360,16 +372,20 @@ impl Shared {
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
             let order = state.taken[at].order;
-            let gone = state.taken.drain(if passed { 0 } else { at }..=at);
-            let found = gone.into_iter().next_back().and_then(|taken| taken.found);
-            // Who came to this one passed those before it that he did not have to ask about.
-            let is_passed =
-                |taken: &Taken| taken.laid && taken.order.0 == order.0 && taken.order.1 < order.1;
-            let before = state.taken.len();
-            state.taken.retain(|taken| !is_passed(taken));
-            let gone = before - state.taken.len();
-            state.opened += u64::from(found.is_some()) + gone as u64;
-            state.ahead = (state.ahead + 2 + 2 * gone).min(MOST);
+            if state.taken[at].found.is_none() {
+                state.met = state.taken[at].turn;
+            }
+            let found = state.taken.remove(at).and_then(|taken| taken.found);
+            // Who came to this one passed those before it; of those that were laid down, he did not have to ask.
+            let is_before = |taken: &Taken| taken.order.0 == order.0 && taken.order.1 < order.1;
+            let mut laid = 0;
+            state.taken.retain(|taken| {
+                let gone = is_before(taken) && (passed || taken.laid);
+                laid += usize::from(gone && taken.laid);
+                !gone
+            });
+            state.opened += u64::from(found.is_some()) + laid as u64;
+            state.ahead = (state.ahead + 2 + 2 * laid).min(MOST);
             // Who goes deep comes to what is in this one first.
             if !passed {
                 state.next_are_behind(order);
@@ -385,12 +401,7 @@ impl Shared {
             if !passed {
                 state.next_are_behind(order);
             }
-            if passed {
-                // All of them lay above it.
-                state.taken.clear();
-            } else {
-                state.begins_anew();
-            }
+            state.begins_anew();
             self.wake(&mut state);
             drop(state);
             drop(gone);
@@ -434,6 +445,11 @@ impl Shared {
                     MutexGuard::unlocked(&mut state, || drop(gone));
                 }
             };
+            // It was there since it was sent there first.
+            if state.taken.iter().any(|taken| taken.place == place.place()) {
+                MutexGuard::unlocked(&mut state, || drop(place));
+                continue;
+            }
             state.turns += 1;
             let (turn, forgotten) = (state.turns, state.forgotten);
             state.taken.push_back(Taken {
@@ -466,11 +482,14 @@ impl Shared {
                 state.taken.retain(|taken| taken.turn != turn);
                 continue;
             };
+            // Whoever passed by comes to nothing in it any more.
+            let mut comes = state.met == turn;
             if let Some(taken) = state.taken.iter_mut().find(|taken| taken.turn == turn) {
+                comes = true;
                 (taken.files, taken.found) = (found.files.len(), Some(Box::new(found)));
             }
             self.count(&state);
-            if let Some((above, names)) = below {
+            if let Some((above, names)) = below.filter(|_| comes) {
                 let gone = state.push(above, names);
                 MutexGuard::unlocked(&mut state, || drop(gone));
             }
@@ -529,7 +548,8 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
             // Not what is mounted there.
             let its = its.filter(|its| its.st_dev == stat.st_dev);
             files.extend(its.map(|its| (name.clone(), its)));
-            its.is_some()
+            // Of one without others nothing is asked that is not known then.
+            its.is_some_and(|its| its.st_nlink != NO_OTHERS)
         });
     });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
