@@ -192,9 +192,18 @@ pub(crate) fn calls(stats: &str, name: &str) -> u64 {
     calls_if_any(stats, name).unwrap_or_else(|| panic!("no {name} in {stats}"))
 }
 
+/// How many of them succeeded.
+pub(crate) fn succeeded(stats: &str, name: &str) -> u64 {
+    calls(stats, name) - column(stats, name, 2).unwrap()
+}
+
 fn calls_if_any(stats: &str, name: &str) -> Option<u64> {
+    column(stats, name, 1)
+}
+
+fn column(stats: &str, name: &str, which: usize) -> Option<u64> {
     let line = stats.lines().find(|line| line.split_whitespace().next() == Some(name))?;
-    line.split_whitespace().nth(1).unwrap().parse().ok()
+    line.split_whitespace().nth(which).unwrap().parse().ok()
 }
 
 /// Whether as few calls reach the supervisor as are to: what somebody else does on the host meanwhile has them asked again, so it may be tried

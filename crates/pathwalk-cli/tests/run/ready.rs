@@ -3,7 +3,7 @@
 use crate::{
     attacks::cc,
     common::{can_run, python, text},
-    inside::{Teller, calls, in_the_tree, said},
+    inside::{Teller, in_the_tree, said, succeeded},
 };
 use std::{
     fs,
@@ -106,8 +106,9 @@ fn what_is_opened_in_the_same_order_lies_ready() {
     let [ready, taken] = ready(&stats);
     // All of 40 of nine children, of which the last ones of each are not known to have been taken.
     assert!(ready > 8 * 40 && taken > 8 * 25, "{stats}");
-    // Who takes them does not ask for them. It is all but the first ones, eight others of each, and what the program opens to begin.
-    assert!(calls(&stats, "openat") < 300, "{stats}");
+    // Who takes them does not ask for them. It is all but the first ones, eight others of each, and what the program opens to begin,
+    // which looks for its libraries in more places here and there.
+    assert!(succeeded(&stats, "openat") < 240, "{stats}");
 }
 
 /// Who opens them in other orders, with other flags, by other names, and some again, gets what he named.
