@@ -37,7 +37,7 @@ fn directories() -> Option<TempDir> {
 
 /// A program that goes through directories, by what each line says.
 const GOES: &str = r#"
-import errno, fcntl, os, random, sys
+import errno, fcntl, os, random, stat, sys
 top = sys.argv[1]
 # It takes descriptors by itself from some openings on.
 for number in range(12): os.close(os.open('/etc/passwd', os.O_RDONLY))
@@ -47,10 +47,10 @@ PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 def told(path, flags=PLAIN):
     try: fd = os.open(path, flags)
     except OSError as error: return (path, error.errno)
-    stat = os.fstat(fd)
+    what = os.fstat(fd)
     try: names = sorted(os.listdir(fd))
     except OSError as error: names = error.errno
-    said = (path, names, os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL) & ~OTHERS, stat.st_nlink, stat.st_ino, oct(stat.st_mode),
+    said = (path, names, os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL) & ~OTHERS, what.st_nlink, what.st_ino, oct(what.st_mode),
         os.readlink(f'/proc/self/fd/{fd}'))
     os.close(fd)
     return said
@@ -109,11 +109,12 @@ fn who_goes_deep_takes_what_is_in_them() {
     }
     let walk = "
 def dirs(fd):
-    with os.scandir(fd) as all: return [one.name for one in all if one.is_dir(follow_symlinks=False)]
+    with os.scandir(fd) as all: all = [one.name for one in all]
+    return [name for name in all if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)]
 def enter(fd, name, path):
     into = os.open(name, PLAIN | os.O_NOFOLLOW, dir_fd=fd)
-    stat = os.fstat(into)
-    print(path, name, stat.st_ino, stat.st_nlink, sorted(os.listdir(into)), os.readlink(f'/proc/self/fd/{into}'))
+    what = os.fstat(into)
+    print(path, name, what.st_ino, what.st_nlink, sorted(os.listdir(into)), os.readlink(f'/proc/self/fd/{into}'))
     return into
 def down(fd, path, passes=0):
     for name in dirs(fd):
@@ -144,6 +145,45 @@ while all:
         let [native, tree, _] = both(here.path(), &other, writable);
         same(&native, &tree, "otherwise");
     }
+}
+
+/// Who goes deep by paths through a link that leads elsewhere then is led there.
+#[test]
+fn who_goes_through_a_link_is_led_where_it_leads_by_then() {
+    let Some(here) = directories() else { return };
+    for above in 0..2 {
+        for below in 0..BELOW {
+            for deep in ["1/2", "3"] {
+                fs::create_dir_all(here.path().join(format!("data/{above}/{below}/{deep}")))
+                    .unwrap();
+            }
+        }
+    }
+    let script = "
+def leads(where):
+    if os.path.islink('link'): os.remove('link')
+    os.symlink(where, 'link')
+os.chdir(os.path.dirname(top))
+# It goes through a tree, and asks what is in it.
+fd = os.open(f'{top}/0', PLAIN)
+for name in os.listdir(fd): os.stat(name, dir_fd=fd, follow_symlinks=False)
+def deep(way):
+    with os.scandir(way) as all: dirs = [one.name for one in all if one.is_dir(follow_symlinks=False)]
+    for name in dirs:
+        yield f'{way}/{name}/'
+        yield from deep(f'{way}/{name}')
+leads(f'{top}/0')
+ways = list(deep('link'))
+for link in ['link', f'{os.getcwd()}/link']:
+    for cut in range(1, len(ways), 3):
+        leads(f'{top}/0')
+        for way in ways[:cut]: told(link + way[4:])
+        leads(f'{top}/1')
+        for way in ways[cut:cut + 4]: print(cut, told(link + way[4:]))
+";
+    let [native, tree, stats] = both(here.path(), script, false);
+    same(&native, &tree, "");
+    assert!(ready(&stats)[1] > 100, "{stats}");
 }
 
 /// Who goes in other orders, with other flags, by other names, and to what is not there, gets what he named.

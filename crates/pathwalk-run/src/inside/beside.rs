@@ -31,7 +31,7 @@ use pathwalk_inside::Key;
 use rustix::fs;
 
 /// So many directories of one are kept in mind.
-const MOST_NAMES: usize = 512;
+pub(super) const MOST_NAMES: usize = 512;
 /// And of so many, each in another one.
 const MOST_LEVELS: usize = 16;
 /// Where directories are counted in it, one without others has so many links.
@@ -82,8 +82,8 @@ struct Below {
 pub(super) struct Children {
     pub(super) dir: HostId,
     pub(super) names: Vec<Named>,
-    /// What it hangs on that they are what they were.
-    pub(super) parts: [(usize, u64); 2],
+    /// What it hangs on that they are what they were, by a descriptor of that.
+    pub(super) parts: Option<[(usize, u64); 2]>,
 }
 
 /// A directory that was opened, by the path of what it is in, its name, and what is behind that.
@@ -111,7 +111,7 @@ impl<'a> Opened<'a> {
 impl Level {
     fn new(Below { like, children }: Below) -> Self {
         let (names, parts) = children.map(|its| (its.names, its.parts)).unzip();
-        Self { like, names, last: None, below: None, parts }
+        Self { like, names, last: None, below: None, parts: parts.flatten() }
     }
 
     /// The one that comes next, by the names, which are listed where they are not known.
@@ -140,6 +140,8 @@ impl Level {
         let text = if by_descriptor { Vec::new() } else { [key.text, name, b"/"].concat() };
         let base = if by_descriptor { [which.st_dev, which.st_ino] } else { key.base };
         let its = children.take_if(|children| children.dir == HostId::of(which));
+        // Another path leads through more than that hangs on.
+        let its = its.map(|its| Children { parts: its.parts.filter(|_| by_descriptor), ..its });
         let below = || Below { like: OwnKey::of(&Key { base, text: &text, ..key }), children: its };
         self.below = (which.st_nlink != NO_OTHERS).then(below);
     }
@@ -159,10 +161,6 @@ impl Row {
             self.levels.truncate(at + 1);
             let level = &mut self.levels[at];
             self.in_order = level.next(names).is_some_and(|(next, _)| **next == *name);
-            // There are others by now.
-            if !level.names.iter().flatten().any(|(known, _)| **known == *name) {
-                (level.names, level.parts) = (None, None);
-            }
             // What is in the last one was passed by.
             if is_beside && level.below.is_some() {
                 self.deep = Some(false);
@@ -278,8 +276,8 @@ impl Engine {
         names
     }
 
-    /// Opens what a call would open, if it is a directory that would be given as it is. It is looked at before: what somebody mounted
-    /// there on the host may not answer.
+    /// Opens what a call would open, if it is a directory that would be given as it is. It is looked at before, or was when it was laid down what
+    /// it is, and nothing happened since: what somebody mounted there on the host may not answer.
     fn open_beside(
         &mut self,
         inside: &mut Inside,
@@ -303,7 +301,7 @@ impl Engine {
             return None;
         }
         let which = fs::fstat(file.host_fd()?).ok()?;
-        if which.st_ino != ino || !self.gives_to(inside, tid, &file) {
+        if which.st_ino != ino || !self.gives_to(inside, tid, &file, true) {
             return None;
         }
         Some((Expected { key, file, id: HostId::of(&which), parts }, which))

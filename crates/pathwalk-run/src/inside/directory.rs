@@ -16,7 +16,7 @@
 use super::{
     Inside, KNOWN, MOST_COUNTED, Part,
     ahead::Those,
-    beside::{Children, NO_OTHERS},
+    beside::{Children, MOST_NAMES, NO_OTHERS},
     laid::{attributes_of, ino_and_mode_in},
     list::is_unnoted,
     scout::Been,
@@ -88,20 +88,26 @@ impl Engine {
         let up = caller.paths.borrow().iter().any(|(_, text)| is_up(text));
         let is_given = match up {
             true => self.gives_as_it_is(&mut inside, file).is_some(),
-            false => self.gives_to(&mut inside, caller.tid, file),
+            false => self.gives_to(&mut inside, caller.tid, file, false),
         };
         self.inside = Some(inside);
         is_given
     }
 
-    /// The same of one that a thread opens now or is about to.
-    pub(super) fn gives_to(&mut self, inside: &mut Inside, tid: u32, file: &File) -> bool {
+    /// The same of one that a thread opens now, or is about to: of those it does not wait for, so what is in it must be known.
+    pub(super) fn gives_to(
+        &mut self,
+        inside: &mut Inside,
+        tid: u32,
+        file: &File,
+        is_about_to: bool,
+    ) -> bool {
         let Some(given) = self.gives_as_it_is(inside, file) else { return false };
         // Where the program writes while it goes, what is laid down holds for a moment.
         if let Part::Host { writable: false, .. } = given.part
             && let (Some(ours), Some(flags)) = (given.ours, inside.goers.flags(tid))
         {
-            self.lay_down_children(inside, &given, &ours, flags);
+            return self.lay_down_children(inside, &given, &ours, flags, is_about_to);
         }
         true
     }
@@ -134,37 +140,48 @@ impl Engine {
         }
     }
 
-    /// What the directories in it are. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
+    /// What the directories in it are; whether that is done, or is not to be, where `known` wants no more than what is known. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
     /// neither the user's own nor root asks.
-    fn lay_down_children(&self, inside: &mut Inside, given: &AsItIs<'_>, ours: &Stat, flags: u64) {
+    fn lay_down_children(
+        &self,
+        inside: &mut Inside,
+        given: &AsItIs<'_>,
+        ours: &Stat,
+        flags: u64,
+        known: bool,
+    ) -> bool {
         if given.stat.st_nlink == NO_OTHERS {
-            return;
+            inside.scout.is_followed();
+            return true;
         }
         let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
         let (kind, part, parts) = (FileType::Directory, given.part, &given.parts);
         let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
-        let Some(look) = those.look(inside) else { return };
+        let Some(look) = those.look(inside) else { return true };
+        // No path is empty: it is found by nobody but who looks here whether it is done.
+        let is_done = inside.table.has(&done);
+        if known && !is_done && !inside.scout.has_found(given.file, ours) {
+            return false;
+        }
         let been = inside.scout.opened(given.file, ours, kind, look.flags);
         // Who watches would be told of what is read here.
-        if inside.ahead.is_none() {
-            return;
-        }
-        // No path is empty: it is found by nobody but who looks here whether it is done.
-        if inside.table.has(&done) {
-            return;
+        if is_done || inside.ahead.is_none() {
+            return true;
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
         inside.table.put(&done, &answer);
         let dir = HostId::of(&given.stat);
+        let parts = Some(given.parts);
         if let Been::Yes(Some(found)) = &been
             && inside.lay_down_found(&those, found)
         {
             let names = found.files.iter().map(|(name, stat)| (name.clone(), stat.st_ino));
-            inside.children = Some(Children { dir, names: names.collect(), parts: given.parts });
-            return;
+            let names = names.take(MOST_NAMES).collect();
+            inside.children = Some(Children { dir, names, parts });
+            return true;
         }
-        if !is_unnoted(given.host) {
-            return;
+        if known || !is_unnoted(given.host) {
+            return true;
         }
         let (mut names, mut to_enter) = (Vec::new(), Vec::new());
         // What cannot be listed is asked about.
@@ -176,13 +193,15 @@ impl Engine {
             names.push(named);
         });
         if let Ok(true) = whole {
-            inside.children = Some(Children { dir, names, parts: given.parts });
+            names.truncate(MOST_NAMES);
+            inside.children = Some(Children { dir, names, parts });
         }
         if let Been::No = been {
             inside.scout.go(&self.task, given.file, look, to_enter);
         }
         // From where it is listed next.
         let _ = fs::seek(given.host, SeekFrom::Start(0));
+        true
     }
 }
 

@@ -201,16 +201,16 @@ impl Hands {
         Some(Opens { program, most: socket.most, row, took })
     }
 
-    /// Whether something that it did not ask for lies there for a thread.
+    /// Whether nothing lies there for a thread but what it did not ask for.
     fn has_ready(&mut self, table: &mut Table, tid: u32) -> bool {
         let mut sockets = self.sockets.0.lock();
         sockets.get_mut(&tid).is_some_and(|socket| {
             self.used += socket.settle(table);
-            socket.ready() > 0
+            socket.ready() > 0 && !socket.has_asked_for()
         })
     }
 
-    /// Where a thread is among directories beside each other.
+    /// Where a thread is among directories.
     pub(super) fn is_at(&mut self, tid: u32, row: Option<Row>) {
         if let Some(socket) = self.sockets.0.lock().get_mut(&tid) {
             socket.row = row;

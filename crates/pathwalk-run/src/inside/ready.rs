@@ -16,7 +16,7 @@
 //! 2. It is opened to read, and is a regular file, which is known before: nothing is made by that. Who leased it hears of it, and is not
 //!    waited for.
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
-//!    asked for, and what lay there is taken back.
+//!    asked for, and what lay there is taken back; but for `..`, by which one goes up again, and on from there.
 //! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
 //!    at first, and more as it takes them.
 //! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What

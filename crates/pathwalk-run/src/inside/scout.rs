@@ -226,6 +226,21 @@ impl Scout {
         }
     }
 
+    /// Whether it found what is in a directory.
+    pub(super) fn has_found(&self, dir: &File, stat: &Stat) -> bool {
+        let Known::Hired(shared) = &self.0 else { return false };
+        let place = (dir.mount_id(), stat.st_ino);
+        let state = shared.state.lock();
+        state.taken.iter().any(|taken| taken.place == place && taken.found.is_some())
+    }
+
+    /// The program opens a directory that it need not go to.
+    pub(super) fn is_followed(&self) {
+        if let Known::Hired(shared) = &self.0 {
+            shared.state.lock().follows = true;
+        }
+    }
+
     /// The program is about to open these directories, in this order.
     pub(super) fn go(&mut self, task: &Task, dir: &File, look: Look, names: Vec<Named>) {
         if matches!(self.0, Known::Not) {
@@ -341,10 +356,10 @@ impl State {
         self.stack.extend(next);
     }
 
-    /// Where as much was taken as may be, nobody comes by there any more.
+    /// Where as much was taken as may be, nobody comes by there any more, but by the one that is asked about now.
     fn begins_anew(&mut self) {
         if self.room() == 0 {
-            self.taken.clear();
+            self.taken.retain(|taken| taken.found.is_none() && !taken.laid);
             self.ahead = 0;
         }
     }

@@ -60,7 +60,7 @@ pub(super) struct Socket {
     pub(super) program: Option<HostId>,
     /// What it opened last.
     pub(super) last: Option<Box<[u8]>>,
-    /// Where it is among directories beside each other.
+    /// Where it is among directories.
     pub(super) row: Option<Row>,
 }
 
