@@ -248,7 +248,7 @@ impl Table {
         let bucket = size.bucket(hash);
         let head = self.buckets.slots().get(bucket);
         let mut at = head.next();
-        // Nothing is in it and nobody splits it, as one load says: the size of then is seen by the next.
+        // Nothing is in it and nobody splits it, as one load says; if it was split before, that is seen.
         if at == END | bucket {
             return if self.moves(size, hash) { Absent::Unsure } else { Absent::Sure };
         }
@@ -270,16 +270,18 @@ impl Table {
         }
         // Rule 1: the marker of another chain says that we were lured.
         let lured = at != END | bucket;
-        // In this order, and both after the walk, for all of these loads are Acquire: if the walk saw a store of
+        // In this order, and both after the walk, for the loads of heads and links are Acquire: if the walk saw a store of
         // a split, the head is locked by that split, or was unlocked after the split had published the new size.
         let splitting = head.next() & LOCK != 0;
         if lured || splitting || self.moves(size, hash) { Absent::Unsure } else { Absent::Sure }
     }
 
-    /// Whether `hash` belongs to another bucket than it did when the table had that size.
+    /// Whether `hash` belongs to another bucket than it did when the table had that size. The caller has just loaded the bucket's head.
     #[inline(always)]
     fn moves(&self, then: Size, hash: u64) -> bool {
-        let now = self.n.load(Acquire);
+        // Relaxed: who found the bucket unlocked by a split loaded its head with Acquire before; the split published the new size before it
+        // unlocked that.
+        let now = self.n.load(Relaxed);
         now != then.n && Size::of(now).bucket(hash) != then.bucket(hash)
     }
 

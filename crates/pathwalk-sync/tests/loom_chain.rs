@@ -133,6 +133,37 @@ fn a_split_hides_neither_what_stays_nor_what_moves() {
     }
 }
 
+/// A bucket in which nothing is left, or nothing was yet, is looked at by one load.
+#[test]
+fn a_split_that_leaves_a_bucket_empty_does_not_hide_what_moves() {
+    let seen = explore(|| {
+        let names = Names::of(1, &[1]);
+        let writer = spawn(&names, Names::grow);
+        let reader = spawn(&names, |names| names.find(1));
+        writer.join().unwrap();
+        assert_eq!((names.find(0), names.find(1)), (Sure, Found));
+        reader.join().unwrap()
+    });
+    assert_eq!(seen, BTreeSet::from([Found, Unsure]));
+}
+
+#[test]
+fn what_is_put_into_an_empty_bucket_beside_its_split_is_there_then() {
+    let seen = explore(|| {
+        let names = Names::of(1, &[]);
+        let grower = spawn(&names, Names::grow);
+        let writer = spawn(&names, |names| {
+            names.insert(1);
+            names.find(1)
+        });
+        grower.join().unwrap();
+        let own = writer.join().unwrap();
+        assert_eq!([0, 1, 3].map(|key| names.find(key)), [Sure, Found, Sure]);
+        own
+    });
+    assert_eq!(seen, BTreeSet::from([Found, Unsure]));
+}
+
 #[test]
 fn a_split_beside_a_reuse_does_not_hide_what_stays() {
     let seen = explore(|| {

@@ -113,14 +113,19 @@ impl Question<'_> {
 
 impl Those<'_> {
     /// As what they are asked about.
-    fn flags(&self) -> AtFlags {
+    pub(super) fn flags(&self) -> AtFlags {
         let nofollow = self.key.nr == LSTAT
             || self.key.nr == NEWFSTATAT
                 && self.key.args[0] & u64::from(AtFlags::SYMLINK_NOFOLLOW.bits()) != 0;
         if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() }
     }
 
-    /// The same for who goes ahead.
+    /// Whether nothing happened between what the scout found and the question, or since.
+    pub(super) fn is_of_now(&self, found: &Found) -> bool {
+        self.parts.contains(&found.count)
+    }
+
+    /// What is asked, for who goes ahead.
     pub(super) fn look(&self, inside: &Inside) -> Option<Look> {
         let (host, count) = inside.host_of(self.part)?;
         let counts = inside.counts.clone();
@@ -294,7 +299,7 @@ impl Engine {
     }
 
     /// Lays down what some of the files in a directory are, from where it is listed next, and tells of each of
-    /// them; whether there are no more.
+    /// them, and what it is if that is believed; whether there are no more.
     ///
     /// # Errors
     ///
@@ -304,7 +309,7 @@ impl Engine {
         inside: &mut Inside,
         dir: &File,
         those: &Those<'_>,
-        tell: &mut dyn FnMut(&Entry<'_>, &Stat),
+        tell: &mut dyn FnMut(&Entry<'_>, Option<&Stat>),
     ) -> Result<bool> {
         let flags = those.flags();
         // Not what is mounted there.
@@ -320,8 +325,9 @@ impl Engine {
                 if entry.kind == those.kind {
                     left -= 1;
                     let stat = believed(&self.task, dir, (entry.name, those.kind), flags);
-                    if let Some(stat) = stat.filter(|stat| stat.st_dev == device) {
-                        tell(&entry, &stat);
+                    let stat = stat.filter(|stat| stat.st_dev == device);
+                    tell(&entry, stat.as_ref());
+                    if let Some(stat) = stat {
                         inside.lay_down_one(those, entry.name, &stat, those.parts);
                     }
                 }
@@ -361,7 +367,7 @@ impl Inside {
     /// Lays down what the scout found, if nothing happened between the question and that, or since: what leads there may be another
     /// way by then.
     pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) -> bool {
-        let is_of_now = those.parts.contains(&found.count);
+        let is_of_now = those.is_of_now(found);
         if is_of_now {
             for (name, stat) in found.files.iter().take(those.most) {
                 self.lay_down_one(those, name, stat, those.parts);

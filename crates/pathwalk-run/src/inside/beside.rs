@@ -17,6 +17,7 @@
 use super::{
     Before, Inside, Part,
     ahead::{UNNOTED, above, itself},
+    directory::Opening,
     laid::{End, OwnKey, end_of},
     list::{Entry, LISTED, is_unnoted, list},
     ready::Expected,
@@ -51,8 +52,27 @@ pub(super) struct Row {
     levels: Vec<Level>,
     /// It opened the last ones in order.
     in_order: bool,
-    /// What is in a directory came next, and not what is beside it; none where that is not known.
-    deep: Option<bool>,
+    behind: Behind,
+}
+
+/// What came last time behind a directory that has others in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Behind {
+    #[default]
+    Unknown,
+    /// What is in it.
+    Below,
+    /// What is beside it.
+    Beside,
+}
+
+/// What comes next in a directory.
+enum Next<'a> {
+    One(&'a Named),
+    /// It is through with that.
+    Through,
+    /// It was there, or is, where it is not known what comes next.
+    Unknown,
 }
 
 /// A directory of which those that are in it are opened.
@@ -60,8 +80,8 @@ pub(super) struct Row {
 struct Level {
     /// How they are opened, up to the name.
     like: OwnKey,
-    /// Their names, as they are listed, if they were; none of them where that would be noted.
-    names: Option<Vec<Named>>,
+    /// Their names, as they are listed, if they were, and whether these are all.
+    names: Option<Listed>,
     /// Which was opened last, if one was.
     last: Option<Box<[u8]>>,
     /// What is in that, if it has directories in it.
@@ -69,6 +89,9 @@ struct Level {
     /// What it hangs on that they need not be looked at; none where they do.
     parts: Option<[(usize, u64); 2]>,
 }
+
+/// Names as they are listed, and whether these are all.
+type Listed = (Vec<Named>, bool);
 
 /// How the directories in one are opened, and which those are, if that is known.
 #[derive(Debug)]
@@ -81,7 +104,7 @@ struct Below {
 #[derive(Debug)]
 pub(super) struct Children {
     pub(super) dir: HostId,
-    pub(super) names: Vec<Named>,
+    pub(super) names: Listed,
     /// What it hangs on that they are what they were, by a descriptor of that.
     pub(super) parts: Option<[(usize, u64); 2]>,
 }
@@ -114,16 +137,28 @@ impl Level {
         Self { like, names, last: None, below: None, parts: parts.flatten() }
     }
 
-    /// The one that comes next, by the names, which are listed where they are not known.
-    fn next(&mut self, names: impl FnOnce(&Self) -> Vec<Named>) -> Option<&Named> {
+    /// What comes next, by the names, which are listed where they are not known.
+    fn next(&mut self, list: impl FnOnce(&Self) -> Listed) -> Next<'_> {
         if self.names.is_none() {
-            self.names = Some(names(self));
+            self.names = Some(list(self));
         }
-        let names = self.names.as_ref()?;
-        match &self.last {
-            Some(last) => names.get(names.iter().position(|(name, _)| name == last)? + 1),
-            None => names.first(),
+        let Some((names, whole)) = &self.names else { return Next::Unknown };
+        let next = match &self.last {
+            Some(last) => match names.iter().position(|(name, _)| name == last) {
+                Some(at) => at + 1,
+                None => return Next::Unknown,
+            },
+            None => 0,
+        };
+        match names.get(next) {
+            Some(one) => Next::One(one),
+            None if *whole => Next::Through,
+            None => Next::Unknown,
         }
+    }
+
+    fn is_next(&mut self, name: &[u8], list: impl FnOnce(&Self) -> Listed) -> bool {
+        matches!(self.next(list), Next::One((next, _)) if **next == *name)
     }
 
     /// One in it was opened, from where the path begins.
@@ -154,27 +189,33 @@ impl Row {
         like: OwnKey,
         name: &[u8],
         took: bool,
-        names: impl FnOnce(&Level) -> Vec<Named>,
+        list: impl FnOnce(&Level) -> Listed,
     ) {
         if let Some(at) = self.levels.iter().rposition(|level| level.like == like) {
-            let is_beside = self.levels.len() == at + 1;
+            let went_below = self.levels.len() > at + 1;
             self.levels.truncate(at + 1);
             let level = &mut self.levels[at];
-            self.in_order = level.next(names).is_some_and(|(next, _)| **next == *name);
-            // What is in the last one was passed by.
-            if is_beside && level.below.is_some() {
-                self.deep = Some(false);
+            self.in_order = level.is_next(name, list);
+            // What is in the last one was passed by, though it was expected or might have been.
+            if level.below.is_some() || went_below && !took {
+                self.behind = Behind::Beside;
             }
             return;
         }
         let below = self.levels.last_mut().and_then(|level| level.below.take());
-        if let Some(below) = below.filter(|below| below.like == like) {
-            self.deep = Some(true);
-            return self.goes_into(below);
+        match below.filter(|below| below.like == like) {
+            Some(below) => {
+                self.behind = Behind::Below;
+                self.goes_into(below);
+                let level = self.levels.last_mut();
+                self.in_order &= level.is_some_and(|level| level.is_next(name, list));
+            }
+            None => {
+                self.levels.clear();
+                self.in_order &= took;
+                self.goes_into(Below { like, children: None });
+            }
         }
-        self.levels.clear();
-        self.in_order &= took;
-        self.goes_into(Below { like, children: None });
     }
 
     /// It is in the middle of one more.
@@ -229,22 +270,22 @@ impl Engine {
     /// Which one a thread that goes on in order is expected to open next, of those in the directory that it is in the middle of then.
     fn next_of(&self, row: &mut Row) -> Option<Named> {
         loop {
+            let goes_up = row.levels.len() > 1 && row.behind == Behind::Below;
             let level = row.levels.last_mut()?;
-            if level.below.is_some() && row.deep != Some(true) {
+            if level.below.is_some() && row.behind != Behind::Below {
                 return None;
             }
             if let Some(below) = level.below.take() {
                 row.goes_into(below);
                 continue;
             }
-            if let Some(next) = level.next(|level| self.names_in(level)) {
-                return Some(next.clone());
+            match level.next(|level| self.names_in(level)) {
+                Next::One(next) => return Some(next.clone()),
+                Next::Through if goes_up => {
+                    row.levels.pop();
+                }
+                Next::Through | Next::Unknown => return None,
             }
-            // It is through with this one.
-            if row.levels.len() == 1 || row.deep != Some(true) {
-                return None;
-            }
-            row.levels.pop();
         }
     }
 
@@ -258,12 +299,13 @@ impl Engine {
     }
 
     /// The directories in one, as they are listed; none where that would be noted.
-    fn names_in(&self, level: &Level) -> Vec<Named> {
+    fn names_in(&self, level: &Level) -> Listed {
         let mut names = Vec::new();
-        let Some(base) = self.begins(&level.like) else { return names };
-        let dir = self.task.openat(base.at(), itself(level.like.key().text), UNNOTED, 0);
-        let Some(dir) = dir.ok().filter(|dir| dir.host_fd().is_some_and(is_unnoted)) else {
-            return names;
+        let path = itself(level.like.key().text);
+        let base = self.begins(&level.like);
+        let dir = base.and_then(|base| self.task.openat(base.at(), path, UNNOTED, 0).ok());
+        let Some(dir) = dir.filter(|dir| dir.host_fd().is_some_and(is_unnoted)) else {
+            return (names, false);
         };
         let each = |Entry { name, kind, ino }: Entry<'_>| {
             if kind == FileType::Directory {
@@ -271,9 +313,8 @@ impl Engine {
             }
             names.len() < MOST_NAMES
         };
-        // Where not all could be listed, some are known.
-        let _ = list(&self.task, &dir, &mut vec![0; LISTED], each);
-        names
+        let whole = list(&self.task, &dir, &mut vec![0; LISTED], each);
+        (names, whole == Ok(true))
     }
 
     /// Opens what a call would open, if it is a directory that would be given as it is. It is looked at before, or was when it was laid down what
@@ -301,7 +342,7 @@ impl Engine {
             return None;
         }
         let which = fs::fstat(file.host_fd()?).ok()?;
-        if which.st_ino != ino || !self.gives_to(inside, tid, &file, true) {
+        if which.st_ino != ino || !self.gives_to(inside, tid, &file, Opening::Expected) {
             return None;
         }
         Some((Expected { key, file, id: HostId::of(&which), parts }, which))

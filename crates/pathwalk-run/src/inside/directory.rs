@@ -57,6 +57,13 @@ impl Goers {
     }
 }
 
+/// Whether a thread waits for a directory: what is in one that it is only expected to open is not looked at for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    Asked,
+    Expected,
+}
+
 /// Whether a path leads up, as who goes through a tree by fts(3) goes back.
 pub(super) fn is_up(path: &[u8]) -> bool {
     path == b".."
@@ -88,26 +95,26 @@ impl Engine {
         let up = caller.paths.borrow().iter().any(|(_, text)| is_up(text));
         let is_given = match up {
             true => self.gives_as_it_is(&mut inside, file).is_some(),
-            false => self.gives_to(&mut inside, caller.tid, file, false),
+            false => self.gives_to(&mut inside, caller.tid, file, Opening::Asked),
         };
         self.inside = Some(inside);
         is_given
     }
 
-    /// The same of one that a thread opens now, or is about to: of those it does not wait for, so what is in it must be known.
+    /// The same of one that a thread opens or is expected to open.
     pub(super) fn gives_to(
         &mut self,
         inside: &mut Inside,
         tid: u32,
         file: &File,
-        is_about_to: bool,
+        opening: Opening,
     ) -> bool {
         let Some(given) = self.gives_as_it_is(inside, file) else { return false };
         // Where the program writes while it goes, what is laid down holds for a moment.
         if let Part::Host { writable: false, .. } = given.part
             && let (Some(ours), Some(flags)) = (given.ours, inside.goers.flags(tid))
         {
-            return self.lay_down_children(inside, &given, &ours, flags, is_about_to);
+            return self.lay_down_children(inside, &given, &ours, flags, opening);
         }
         true
     }
@@ -140,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// What the directories in it are; whether that is done, or is not to be, where `known` wants no more than what is known. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
+    /// Lays down what the directories in it are; says whether that has to be done no more. Nothing is laid down where to list it would be noted, which the program may not do: it is where it is
     /// neither the user's own nor root asks.
     fn lay_down_children(
         &self,
@@ -148,7 +155,7 @@ impl Engine {
         given: &AsItIs<'_>,
         ours: &Stat,
         flags: u64,
-        known: bool,
+        opening: Opening,
     ) -> bool {
         if given.stat.st_nlink == NO_OTHERS {
             inside.scout.is_followed();
@@ -160,7 +167,9 @@ impl Engine {
         let Some(look) = those.look(inside) else { return true };
         // No path is empty: it is found by nobody but who looks here whether it is done.
         let is_done = inside.table.has(&done);
-        if known && !is_done && !inside.scout.has_found(given.file, ours) {
+        let expected = opening == Opening::Expected && !is_done;
+        let id = [given.file.mount_id(), ours.st_dev, ours.st_ino];
+        if expected && !inside.scout.has_found(&those, id) {
             return false;
         }
         let been = inside.scout.opened(given.file, ours, kind, look.flags);
@@ -169,32 +178,41 @@ impl Engine {
             return true;
         }
         let answer = Answer { result: 0, written: b"", parts: &given.parts };
-        inside.table.put(&done, &answer);
         let dir = HostId::of(&given.stat);
         let parts = Some(given.parts);
         if let Been::Yes(Some(found)) = &been
             && inside.lay_down_found(&those, found)
         {
+            inside.table.put(&done, &answer);
+            let whole = found.whole && found.files.len() <= MOST_NAMES;
             let names = found.files.iter().map(|(name, stat)| (name.clone(), stat.st_ino));
-            let names = names.take(MOST_NAMES).collect();
+            let names = (names.take(MOST_NAMES).collect(), whole);
             inside.children = Some(Children { dir, names, parts });
             return true;
         }
-        if known || !is_unnoted(given.host) {
+        if expected {
+            return false;
+        }
+        inside.table.put(&done, &answer);
+        if !is_unnoted(given.host) {
             return true;
         }
-        let (mut names, mut to_enter) = (Vec::new(), Vec::new());
+        let (mut names, mut to_enter, mut all_believed) = (Vec::new(), Vec::new(), true);
         // What cannot be listed is asked about.
         let whole = self.lay_down_those(inside, given.file, &those, &mut |entry, stat| {
+            let Some(stat) = stat else {
+                all_believed = false;
+                return;
+            };
             let named = (Box::from(entry.name), entry.ino);
             if stat.st_nlink != NO_OTHERS {
                 to_enter.push(named.clone());
             }
             names.push(named);
         });
-        if let Ok(true) = whole {
-            names.truncate(MOST_NAMES);
-            inside.children = Some(Children { dir, names, parts });
+        // Where one is left out, another one would seem to be next.
+        if whole == Ok(true) && all_believed {
+            inside.children = Some(Children { dir, names: (names, true), parts });
         }
         if let Been::No = been {
             inside.scout.go(&self.task, given.file, look, to_enter);

@@ -14,7 +14,8 @@
 //! 1. A socket is one thread's, whose process had no other when it got it. What is handed to others is given as before: who comes of it has
 //!    the socket too, as it has all descriptors, and no answer that says that something lies there.
 //! 2. Of descriptors that were asked for one lies there at most, that of the last answer. Where it lies there still, as a signal's handler
-//!    runs before it was taken, the next is given as before. What lies there that nobody asked for is taken back before another one is put there.
+//!    runs before it was taken, the next is given as before. What lies there that nobody asked for is taken back before another one is put there; where a
+//!    thread goes up by `..`, it stays, and that is given as before.
 //! 3. What lies there is in no list of anybody's descriptors: who looks what is in use asks [`InFlight`] before the lists.
 //! 4. Who is about to have a filter, by which he might not receive it, is given what lies there that he asked for, before that.
 //! 5. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
@@ -201,7 +202,7 @@ impl Hands {
         Some(Opens { program, most: socket.most, row, took })
     }
 
-    /// Whether nothing lies there for a thread but what it did not ask for.
+    /// Whether something lies there for a thread, and it asked for none of it.
     fn has_ready(&mut self, table: &mut Table, tid: u32) -> bool {
         let mut sockets = self.sockets.0.lock();
         sockets.get_mut(&tid).is_some_and(|socket| {

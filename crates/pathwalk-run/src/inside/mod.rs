@@ -150,7 +150,7 @@ pub(crate) struct Inside {
     hands: Hands,
     /// What the thread whose call is being answered is expected to open next.
     expected: Vec<Expected>,
-    /// What it opens now leaves that as it is.
+    /// What it opens now leaves what lies in its socket there.
     aside: bool,
     /// The directories in the one that was given last, where they are known.
     children: Option<Children>,

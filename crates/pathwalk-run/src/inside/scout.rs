@@ -1,7 +1,7 @@
 //! A thread that goes ahead of a program that goes through a tree, and asks the library what the program asks next.
 //!
 //! ```text
-//!   the program opens a directory ──► the directories in it lie on the stack, the first on top
+//!   the program opens a directory ──► the directories in it lie on the stack, the first on top; of who asks about directories those with others in them
 //!   the scout takes the top one ──► lists it, and asks about what is in it ──► the directories in that lie on top
 //!   the program opens one that was taken ──► what it asks now was found
 //! ```
@@ -18,6 +18,7 @@
 
 use super::{
     ASKED, Part,
+    ahead::Those,
     beside::NO_OTHERS,
     laid::OwnKey,
     list::{Entry, LISTED, is_unnoted, list},
@@ -95,6 +96,8 @@ pub(super) struct Found {
     /// How often something had been changed in that part of the tree before.
     pub(super) count: (usize, u64),
     pub(super) files: Vec<(Box<[u8]>, Stat)>,
+    /// There are no others of that kind.
+    pub(super) whole: bool,
     /// Where they may be laid down before somebody asks.
     beside: Option<Beside>,
 }
@@ -219,19 +222,17 @@ impl Scout {
         let Known::Hired(shared) = &self.0 else { return Been::No };
         let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
         match shared.opened((id[0], id[2]), kind == FileType::Directory) {
-            Been::Yes(found) => Been::Yes(
-                found.filter(|found| (found.dir, found.kind, found.flags) == (id, kind, flags)),
-            ),
+            Been::Yes(found) => Been::Yes(found.filter(|found| found.is_of(id, kind, flags))),
             Been::No => Been::No,
         }
     }
 
-    /// Whether it found what is in a directory.
-    pub(super) fn has_found(&self, dir: &File, stat: &Stat) -> bool {
+    /// Whether it found those in a directory, and nothing happened since.
+    pub(super) fn has_found(&self, those: &Those<'_>, dir: [u64; 3]) -> bool {
         let Known::Hired(shared) = &self.0 else { return false };
-        let place = (dir.mount_id(), stat.st_ino);
         let state = shared.state.lock();
-        state.taken.iter().any(|taken| taken.place == place && taken.found.is_some())
+        let mut found = state.taken.iter().filter_map(|taken| taken.found.as_ref());
+        found.any(|found| found.is_of(dir, those.kind, those.flags()) && those.is_of_now(found))
     }
 
     /// The program opens a directory that it need not go to.
@@ -359,7 +360,7 @@ impl State {
     /// Where as much was taken as may be, nobody comes by there any more, but by the one that is asked about now.
     fn begins_anew(&mut self) {
         if self.room() == 0 {
-            self.taken.retain(|taken| taken.found.is_none() && !taken.laid);
+            self.taken.retain(Taken::is_asked_about);
             self.ahead = 0;
         }
     }
@@ -373,7 +374,18 @@ impl State {
     }
 }
 
+impl Found {
+    fn is_of(&self, dir: [u64; 3], kind: FileType, flags: AtFlags) -> bool {
+        (self.dir, self.kind, self.flags) == (dir, kind, flags)
+    }
+}
+
 impl Taken {
+    /// Whether it is the one that the scout looks at now.
+    fn is_asked_about(&self) -> bool {
+        self.found.is_none() && !self.laid
+    }
+
     fn is_to_lay(&self) -> bool {
         let beside = self.found.as_ref().is_some_and(|found| found.beside.is_some());
         beside && self.files <= MOST_LAID && !self.turn.is_multiple_of(EACH)
@@ -381,13 +393,13 @@ impl Taken {
 }
 
 impl Shared {
-    /// See [`Scout::opened`]. Who goes through all of a tree has passed what comes before.
+    /// See [`Scout::opened`]. Who goes through all of a tree has passed what is beside it and comes before.
     fn opened(&self, place: (u64, u64), passed: bool) -> Been {
         let mut state = self.state.lock();
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
             let order = state.taken[at].order;
-            if state.taken[at].found.is_none() {
+            if state.taken[at].is_asked_about() {
                 state.met = state.taken[at].turn;
             }
             let found = state.taken.remove(at).and_then(|taken| taken.found);
@@ -555,7 +567,8 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     if !whole.ok()? {
         return None;
     }
-    let mut files = Vec::with_capacity(names.len());
+    let listed = names.len();
+    let mut files = Vec::with_capacity(listed);
     // Much is asked about here; and what is about to be entered is watched then.
     host.watching_found(|| {
         names.retain(|(name, _)| {
@@ -568,13 +581,14 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
         });
     });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
+    let whole = files.len() == listed;
     let beside = look.lays.clone().map(|lays| {
         let itself = host
             .watching_found(|| believed(task, above, (&place.name, FileType::Directory), *flags));
         let itself = itself.filter(|its| (its.st_dev, its.st_ino) == (stat.st_dev, stat.st_ino));
         Beside { lays, name: place.name.clone(), itself }
     });
-    let found = Found { dir: id, kind: *kind, flags: *flags, count, files, beside };
+    let found = Found { dir: id, kind: *kind, flags: *flags, count, files, whole, beside };
     let enters = *kind == FileType::Directory;
     let below = enters.then(|| (Above::new(dir, look.clone()), names));
     Some(Looked { found, below })
