@@ -311,9 +311,19 @@ impl Shared {
         Ok(())
     }
 
-    /// The version of a directory that is watched itself; it is now, where that was said.
+    /// The version of what is watched itself, as directories are and files that have several names; it is now, where that was said.
     fn watched_itself(&self, node: &Node) -> Option<u64> {
-        let watches = self.believed().filter(|_| node.is_directory())?;
+        let watches = self.believed()?;
+        if node.is_linked() {
+            let known = watches.version(node.id);
+            if known.is_some() || !Watches::is_worth_a_watch(node.turns()) {
+                return known;
+            }
+            return watches.watch_file(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
+        }
+        if !node.is_directory() {
+            return None;
+        }
         let root = node.id == ROOT;
         if root && !self.hears_of_root(watches, node.turns()) {
             return None;
@@ -341,7 +351,7 @@ impl Shared {
         watches.watch_above(&self.host, turns, above)
     }
 
-    /// The attributes of a directory were told that had this version.
+    /// The attributes were told of what is watched itself, when it had this version.
     fn is_fresh(&self, node: &Node, itself: Option<u64>) {
         if let (Some(watches), Some(version)) = (self.believed(), itself) {
             watches.fresh(node.id, version);
@@ -364,7 +374,7 @@ impl Shared {
         Ok(watches.watch(&self.host, dir.node(), self.reach_node(&node)?.as_fd()))
     }
 
-    /// The attributes of a directory that was just found, as they are told from now on; none where it is not watched itself.
+    /// The attributes of what was just found, as they are told from now on; none where it is not watched itself.
     pub(crate) fn told_from_now_on(&self, node: &Node) -> Option<Attr> {
         let itself = self.watched_itself(node)?;
         let attr = self.look_at(node).ok()?;
@@ -372,11 +382,11 @@ impl Shared {
         Some(attr)
     }
 
-    /// Whether all that becomes of a file is told of the directory in which it was found: what has other names can be changed by
-    /// those, and of what is mounted here its own directory is told.
+    /// Whether all that becomes of a file is told of the directory in which it was found, or of the file, if it has several names and is
+    /// watched itself: of what is mounted here its own directory is told.
     pub(crate) fn is_told_of(&self, stat: &Statx, attr: &Attr) -> bool {
         let mounted = stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-        attr.file_type() == FileType::Directory || attr.nlink == 1 && !mounted
+        attr.file_type() == FileType::Directory || attr.nlink > 0 && !mounted
     }
 
     /// Notes what the host has by a name, or that it has nothing, if that can be believed. Says whether it is from now on.

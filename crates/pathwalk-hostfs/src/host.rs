@@ -126,6 +126,14 @@ pub(crate) struct Event<'a> {
     pub(crate) what: What,
 }
 
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Directory,
+    /// Anything else: one that has several names.
+    File,
+}
+
 /// What an event is beside one of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
@@ -583,23 +591,26 @@ impl Host {
         tells
     }
 
-    /// Watches a directory that is held: its names, what they stand for but for their contents, and itself; and with that the
-    /// contents too.
+    /// Watches what is held: of a directory its names, what they stand for but for their contents, and itself, and with that the
+    /// contents too; of a file itself, and its contents likewise.
     ///
     /// Not that anybody reads (`IN_ACCESS`): each reading of ours would be told, and what is read be asked about at each use.
     pub(crate) fn add_watch(
         &self,
         news: &News,
         held: BorrowedFd<'_>,
+        kind: Kind,
         contents: bool,
     ) -> Result<i32> {
-        let mut what = inotify::WatchFlags::CREATE
-            | inotify::WatchFlags::DELETE
-            | inotify::WatchFlags::MOVE
-            | inotify::WatchFlags::ATTRIB
+        let mut what = inotify::WatchFlags::ATTRIB
             | inotify::WatchFlags::MOVE_SELF
-            | inotify::WatchFlags::DELETE_SELF
-            | inotify::WatchFlags::ONLYDIR;
+            | inotify::WatchFlags::DELETE_SELF;
+        if kind == Kind::Directory {
+            what |= inotify::WatchFlags::CREATE
+                | inotify::WatchFlags::DELETE
+                | inotify::WatchFlags::MOVE
+                | inotify::WatchFlags::ONLYDIR;
+        }
         what.set(inotify::WatchFlags::MODIFY, contents);
         self.call(|| inotify::add_watch(&news.queue, by_number(held), what))
     }

@@ -335,6 +335,7 @@ impl Shared {
     ) -> (Arc<Node>, Found, bool) {
         let (node, first) = self.nodes.answer(Ident::of(stat));
         node.add_name(dir, name);
+        node.note_links(attr.nlink);
         let found = Found { node: node.id, attr, body: None };
         (node, found, first)
     }
@@ -358,7 +359,7 @@ impl Shared {
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told && self.believe(dir, name, Some(&node), seen) {
             let fresh = self.told_from_now_on(&node);
-            if fresh.is_some() || !node.is_directory() {
+            if fresh.is_some() || !(node.is_directory() || node.is_linked()) {
                 is_believed(asked);
             }
             found.attr = fresh.unwrap_or(found.attr);
@@ -378,6 +379,7 @@ impl Shared {
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
         let told = self.is_told_of(&stat, &attr)
             && attr.file_type() != FileType::Directory
+            && attr.nlink == 1
             && self.nodes.of_file(&Ident::of(&stat)).is_none();
         if !told || self.watches().and_then(|watches| watches.version(dir.node())) != Some(seen) {
             return Ok(None);

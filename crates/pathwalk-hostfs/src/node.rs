@@ -23,7 +23,7 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -69,6 +69,8 @@ pub(crate) struct Node {
     pub(crate) shown: AtomicU64,
     /// A name in it was asked about.
     pub(crate) asked_in: AtomicBool,
+    /// See [`Node::is_linked`].
+    linked: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,20 @@ impl Node {
 
     pub(crate) fn is_directory(&self) -> bool {
         self.ident.kind == FileType::Directory
+    }
+
+    /// Whether it was seen to have several names. What is done by one of them is told neither of the directory of another, nor later, when
+    /// that one is gone and somebody still has the file open by it.
+    pub(crate) fn is_linked(&self) -> bool {
+        // Relaxed: who was shown attributes that say so has read them behind the inode's lock.
+        self.linked.load(Relaxed)
+    }
+
+    /// Notes how many names the host says that it has.
+    pub(crate) fn note_links(&self, nlink: u32) {
+        if nlink > 1 && !self.is_directory() {
+            self.linked.store(true, Relaxed);
+        }
     }
 
     /// A turn at asking for the attributes: of two answers the one that was asked for later is right.
@@ -204,6 +220,7 @@ impl Nodes {
                 state: Mutex::default(),
                 shown: AtomicU64::new(0),
                 asked_in: AtomicBool::new(false),
+                linked: AtomicBool::new(false),
             };
             (Arc::new(node), 0)
         });

@@ -49,8 +49,9 @@ pub struct HostOptions {
     /// How many descriptors are held, beside those of open files and of files without a name; at most a quarter of what the
     /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
-    /// How many directories are watched at most, where others change them too; 0 where nothing is to be believed that the host was not
-    /// asked about, which [`Coherence::Watched`] cannot do without. The host has limits of its own, in
+    /// How many directories are watched at most, where others change them too, and files that have several names, as no directory
+    /// tells all of those; 0 where nothing is to be believed that the host was not asked about, which [`Coherence::Watched`] cannot do
+    /// without. The host has limits of its own, in
     /// `/proc/sys/fs/inotify`: `max_user_watches`, and `max_user_instances`, mostly 128, of which each such directory is one. Beyond
     /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each
     /// time, and tries again.

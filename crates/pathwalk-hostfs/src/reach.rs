@@ -166,6 +166,7 @@ pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) -> b
         same_type = attr.file_type() == new.file_type();
         if node.shown.load(Relaxed) < turn && same_type {
             node.shown.store(turn, Relaxed);
+            node.note_links(new.nlink);
             let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
             *attr = *new;
             attr.flags |= kept;

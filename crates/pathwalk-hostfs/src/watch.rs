@@ -1,4 +1,5 @@
-//! Watched directories: which of their names nobody has touched since the host was asked about them.
+//! Watched directories: which of their names nobody has touched since the host was asked about them. And watched files: those of
+//! several names, about which no directory tells all.
 //!
 //! ```text
 //!   drain ── what happened ──► a name is not known any more; a directory is not as it was
@@ -12,14 +13,16 @@
 //! 2. A name is known only while its directory is watched, and was so before the host was asked about it.
 //! 3. Each event moves its directory's version, lost ones and mounts move all: what was asked before and is told after is not
 //!    believed.
-//! 4. A host may take two names for the same that differ in case or in how their letters are written, and tells of one of them:
+//! 4. What is done to a file by one of its names is told of the directory of that name alone. So a file that has several is
+//!    as it was only while it is watched itself, and was so before the host was asked about it.
+//! 5. A host may take two names for the same that differ in case or in how their letters are written, and tells of one of them:
 //!    then both are not known any more.
 //!
 //! Manual: inotify(7).
 
 use crate::{
     clock::Clock,
-    host::{Event, Host, News, What},
+    host::{Event, Host, Kind, News, What},
     node::{Ident, Node, ROOT},
 };
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
@@ -43,7 +46,11 @@ const MOST_SPELLINGS: usize = 8;
 /// Where the root was asked about so often, the directory that it lies in is watched.
 const OFTEN_ASKED: u64 = 4;
 
-/// So often it is tried to watch a directory while others' watches are taken away.
+/// Where a file of several names was asked about so often it is watched; where it cannot be, or is watched no more, that is tried at twice
+/// as often.
+const OFTEN_LOOKED_AT: u64 = 4;
+
+/// So often it is tried to watch something while others' watches are taken away.
 const MOST_TRIES: u32 = 8;
 
 /// What is believed of a name while nothing was heard.
@@ -66,7 +73,7 @@ pub(crate) struct Watches {
 
 #[derive(Debug)]
 struct Table {
-    dirs: Clock<Dir>,
+    watched: Clock<Watch>,
     by_number: HashMap<i32, u64>,
     /// How often anything was heard.
     heard: u64,
@@ -148,10 +155,12 @@ impl Default for Ways {
     }
 }
 
+/// A directory that is watched, or a file.
 #[derive(Debug)]
-struct Dir {
+struct Watch {
     number: i32,
     version: u64,
+    /// Of a file there are none.
     known: Names,
     /// Its attributes are those that the cache has.
     fresh: bool,
@@ -241,7 +250,7 @@ impl Names {
     }
 }
 
-impl Dir {
+impl Watch {
     fn touch(&mut self) {
         self.version += 1;
         self.fresh = false;
@@ -249,18 +258,18 @@ impl Dir {
 }
 
 impl Watches {
-    /// Watches so many directories at most.
+    /// Watches so many directories and files at most.
     ///
     /// # Errors
     ///
     /// - `EMFILE`, `ENFILE`: no descriptor is left, or the user has as many queues as one may have.
     /// - `ENOENT`, `EACCES`: there is no /proc.
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
-        let (dirs, ways) = (Clock::new(most), Ways::default());
+        let (watched, ways) = (Clock::new(most), Ways::default());
         let by_number = HashMap::new();
         let (above, above_after) = (None, OFTEN_ASKED);
-        let table =
-            Table { dirs, by_number, heard: 0, ends: 0, names: 0, ways, above, above_after };
+        let (heard, ends, names) = (0, 0, 0);
+        let table = Table { watched, by_number, heard, ends, names, ways, above, above_after };
         Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
     }
 
@@ -287,7 +296,16 @@ impl Watches {
     /// Watches a directory that is held, and gives its version; none where it cannot be watched, or its file system does not tell of all
     /// that happens.
     pub(crate) fn watch(&self, host: &Host, dir: u64, held: BorrowedFd<'_>) -> Option<u64> {
-        if let Some(version) = self.version(dir) {
+        self.watch_as(Kind::Directory, host, dir, held)
+    }
+
+    /// The same of a file.
+    pub(crate) fn watch_file(&self, host: &Host, file: u64, held: BorrowedFd<'_>) -> Option<u64> {
+        self.watch_as(Kind::File, host, file, held)
+    }
+
+    fn watch_as(&self, kind: Kind, host: &Host, node: u64, held: BorrowedFd<'_>) -> Option<u64> {
+        if let Some(version) = self.version(node) {
             return Some(version);
         }
         // It may take long: nobody else waits for that.
@@ -296,7 +314,7 @@ impl Watches {
             return None;
         }
         let contents = self.believed == Believed::All;
-        self.enter(host, dir, || host.add_watch(&self.news, held, contents).ok())
+        self.enter(host, node, || host.add_watch(&self.news, held, kind, contents).ok())
     }
 
     /// Whether it is told from now on that the root is removed or moved, which was asked about so often; `above` finds where it lies, and is
@@ -347,9 +365,9 @@ impl Watches {
         Ok(again == ident)
     }
 
-    /// Enters a directory under the number that the host gives its watch. The table is not locked while the host is asked: a directory
+    /// Enters what is watched under the number that the host gives its watch. The table is not locked while the host is asked: a directory
     /// of which it does not answer is nobody else's concern.
-    fn enter(&self, host: &Host, dir: u64, add: impl Fn() -> Option<i32>) -> Option<u64> {
+    fn enter(&self, host: &Host, node: u64, add: impl Fn() -> Option<i32>) -> Option<u64> {
         for _ in 0..MOST_TRIES {
             let before = self.table.lock().ends;
             let number = add()?;
@@ -357,7 +375,7 @@ impl Watches {
             // What the host told of this number until now, it told before it is asked about a name. But what was watched already had
             // that number before, and may have lost it since: by us, as the kernel ends no watch of what is held.
             if table.ends == before {
-                return Some(table.enter(host, &self.news, dir, number));
+                return Some(table.enter(host, &self.news, node, number));
             }
             if !table.by_number.contains_key(&number) {
                 table.ends += 1;
@@ -375,7 +393,7 @@ impl Watches {
         if table.names >= MOST {
             table.forget_all(false);
         }
-        let Some(dir) = table.dirs.get(dir).filter(|dir| dir.version == version) else {
+        let Some(dir) = table.watched.get(dir).filter(|dir| dir.version == version) else {
             return false;
         };
         let known = dir.known.count();
@@ -387,32 +405,40 @@ impl Watches {
         true
     }
 
-    /// The version of a directory, if it is watched.
-    pub(crate) fn version(&self, dir: u64) -> Option<u64> {
+    /// The version of what is watched, if it is.
+    pub(crate) fn version(&self, node: u64) -> Option<u64> {
         let mut table = self.table.lock();
-        table.dirs.get(dir).filter(|dir| !dir.unsure).map(|dir| dir.version)
+        table.watched.get(node).filter(|watch| !watch.unsure).map(|watch| watch.version)
     }
 
-    /// Notes that a directory's own attributes were told, when it had that version.
-    pub(crate) fn fresh(&self, dir: u64, version: u64) {
-        if let Some(dir) = self.table.lock().dirs.get(dir).filter(|dir| dir.version == version) {
-            dir.fresh = true;
+    /// Notes that the own attributes of what is watched were told, when it had that version.
+    pub(crate) fn fresh(&self, node: u64, version: u64) {
+        let mut table = self.table.lock();
+        if let Some(watch) = table.watched.get(node).filter(|watch| watch.version == version) {
+            watch.fresh = true;
         }
     }
 
     /// Whether a name stands for what it stood for when the host was asked, and that is as it was, but for the times, the size and the
     /// links of a directory: see [`Watches::tells_about`].
     pub(crate) fn knows(&self, dir: u64, name: &[u8], node: Option<&Node>) -> bool {
-        let known = self.table.lock().dirs.get(dir).and_then(|dir| dir.known.get(name));
-        known == Some(node.map(|node| node.id)) && self.believed == Believed::All
+        let mut table = self.table.lock();
+        let known = table.watched.get(dir).and_then(|dir| dir.known.get(name));
+        known == Some(node.map(|node| node.id))
+            && self.believed == Believed::All
+            && node.is_none_or(|node| !node.is_linked() || table.is_fresh(node.id))
     }
 
     /// Whether the attributes of a file are those that the cache has, as long as its name is known.
     pub(crate) fn tells_about(&self, node: &Node) -> bool {
         self.believed == Believed::All
             // What happens in a directory that is not watched changes its times, and nobody says so.
-            && (!node.is_directory()
-                || self.table.lock().dirs.get(node.id).is_some_and(|dir| dir.fresh))
+            && (!(node.is_directory() || node.is_linked()) || self.table.lock().is_fresh(node.id))
+    }
+
+    /// Whether a file that was asked about so often is worth a watch now.
+    pub(crate) fn is_worth_a_watch(asked: u64) -> bool {
+        asked >= OFTEN_LOOKED_AT && asked.is_power_of_two()
     }
 
     /// Where names lead from a directory on, after all that has happened, if that is known: to a node, or nowhere as one of them is
@@ -430,16 +456,21 @@ impl Watches {
         Some(leads)
     }
 
-    /// Watches a directory no more.
-    pub(crate) fn forget(&self, host: &Host, dir: u64) {
+    /// Watches a node no more.
+    pub(crate) fn forget(&self, host: &Host, node: u64) {
         let mut table = self.table.lock();
-        if let Some(gone) = table.dirs.remove(dir) {
-            table.end(host, &self.news, dir, &gone);
+        if let Some(gone) = table.watched.remove(node) {
+            table.end(host, &self.news, node, &gone);
         }
     }
 }
 
 impl Table {
+    /// Whether the cache has its own attributes, and nothing happened to it since it was told them.
+    fn is_fresh(&mut self, node: u64) -> bool {
+        self.watched.get(node).is_some_and(|watch| watch.fresh)
+    }
+
     /// Something happened in the directory that the root lies in, or it is watched no more.
     fn note_above(&mut self, event: &Event<'_>) {
         let Some(above) = self.above.as_mut().filter(|above| above.number == event.number) else {
@@ -457,7 +488,7 @@ impl Table {
 
     fn touch_root(&mut self) {
         self.heard += 1;
-        if let Some(root) = self.dirs.get(ROOT) {
+        if let Some(root) = self.watched.get(ROOT) {
             root.touch();
         }
     }
@@ -469,30 +500,30 @@ impl Table {
         }
     }
 
-    /// Notes that a directory is watched under that number, and gives its version.
-    fn enter(&mut self, host: &Host, news: &News, dir: u64, number: i32) -> u64 {
-        if let Some(known) = self.dirs.get(dir)
+    /// Notes that something is watched under that number, and gives its version.
+    fn enter(&mut self, host: &Host, news: &News, node: u64, number: i32) -> u64 {
+        if let Some(known) = self.watched.get(node)
             && known.number == number
             && !known.unsure
         {
             return known.version;
         }
-        // What is watched already has one number: an older node of the same directory, or this one that was not sure of it.
-        for other in [self.by_number.get(&number).copied(), Some(dir)].into_iter().flatten() {
-            if let Some(gone) = self.dirs.remove(other) {
+        // What is watched already has one number: an older node of the same file, or this one that was not sure of it.
+        for other in [self.by_number.get(&number).copied(), Some(node)].into_iter().flatten() {
+            if let Some(gone) = self.watched.remove(other) {
                 self.names -= gone.known.count();
                 if self.by_number.get(&gone.number) == Some(&other) {
                     self.by_number.remove(&gone.number);
                 }
             }
         }
-        self.by_number.insert(number, dir);
+        self.by_number.insert(number, node);
         self.heard += 1;
         // None that it had when it was watched before.
         let version = self.heard;
-        let new = Dir { number, version, known: Names::default(), fresh: false, unsure: false };
-        if let Some((node, gone)) = self.dirs.put(dir, new) {
-            self.end(host, news, node, &gone);
+        let new = Watch { number, version, known: Names::default(), fresh: false, unsure: false };
+        if let Some((other, gone)) = self.watched.put(node, new) {
+            self.end(host, news, other, &gone);
         }
         version
     }
@@ -501,8 +532,8 @@ impl Table {
     fn leads(&mut self, mut dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
         let mut way = Vec::new();
         for name in each(names) {
-            // Only directories are watched.
-            let known = &self.dirs.get(dir)?.known;
+            // Only directories have names in them.
+            let known = &self.watched.get(dir)?.known;
             match name {
                 b"." => {}
                 b".." => dir = way.pop()?,
@@ -541,25 +572,26 @@ impl Table {
         self.heard += 1;
         if event.what == What::Ends {
             self.by_number.remove(&event.number);
-            self.names -= self.dirs.remove(id).map_or(0, |gone| gone.known.count());
+            self.names -= self.watched.remove(id).map_or(0, |gone| gone.known.count());
             return;
         }
-        let Some(dir) = self.dirs.get(id) else { return };
-        dir.touch();
+        let Some(watch) = self.watched.get(id) else { return };
+        watch.touch();
         if let Some(name) = event.name {
-            let before = dir.known.count();
-            dir.known.remove(name);
-            self.names -= before - dir.known.count();
+            let before = watch.known.count();
+            watch.known.remove(name);
+            let forgot = before - watch.known.count();
+            self.names -= forgot;
         }
     }
 
-    /// Watches a directory no more that was taken out.
-    fn end(&mut self, host: &Host, news: &News, node: u64, gone: &Dir) {
+    /// Watches a node no more that was taken out.
+    fn end(&mut self, host: &Host, news: &News, node: u64, gone: &Watch) {
         // Nothing more is heard of it.
         host.say_news();
         self.heard += 1;
         self.names -= gone.known.count();
-        // A later node of the same directory may have its number.
+        // A later node of the same file may have its number.
         if self.by_number.get(&gone.number) == Some(&node) {
             self.by_number.remove(&gone.number);
             if self.above.take_if(|above| above.number == gone.number).is_some() {
@@ -574,10 +606,10 @@ impl Table {
     fn forget_all(&mut self, lost: bool) {
         self.heard += 1;
         self.names = 0;
-        for dir in self.dirs.values_mut() {
-            dir.touch();
-            dir.known.clear();
-            dir.unsure |= lost;
+        for watch in self.watched.values_mut() {
+            watch.touch();
+            watch.known.clear();
+            watch.unsure |= lost;
         }
         if lost {
             self.above = None;
@@ -704,7 +736,7 @@ mod tests {
         watches.watch(&host, 1, held.as_fd()).expect("it is watched");
         let asked = AtomicU32::new(0);
         let version = watches.enter(&host, 2, || {
-            let number = host.add_watch(&watches.news, held.as_fd(), true).ok();
+            let number = host.add_watch(&watches.news, held.as_fd(), Kind::Directory, true).ok();
             assert!(watches.table.try_lock().is_some());
             // By the first number nothing is told any more.
             if asked.fetch_add(1, Relaxed) == 0 {
@@ -719,7 +751,7 @@ mod tests {
         assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
         // Where that does not end it is given up, and nothing stays watched.
         let given_up = watches.enter(&host, 3, || {
-            let number = host.add_watch(&watches.news, held.as_fd(), true).ok();
+            let number = host.add_watch(&watches.news, held.as_fd(), Kind::Directory, true).ok();
             watches.forget(&host, 2);
             watches.watch(&host, 2, held.as_fd());
             watches.forget(&host, 2);

@@ -12,9 +12,11 @@ use rustix::{
     fs::inotify,
 };
 use std::{
+    cell::Cell,
     env,
     fmt::Debug,
     fs,
+    io::Write,
     os::{
         fd::AsRawFd,
         unix::{
@@ -279,6 +281,72 @@ fn strict_sees_what_is_done_by_other_names() {
         ground.task.stat("/a/b/c/file").map(|stat| (stat.st_size, stat.st_nlink)),
         Ok((7, 2))
     );
+}
+
+/// What is done to a file by another of its names is seen, and the file is believed nevertheless when it was asked about often enough.
+#[test]
+fn a_file_of_several_names_is_watched_itself() {
+    each(|ground| {
+        elsewhere(ground, "mkdir other; echo 1 > a/file; ln a/file other/file");
+        let user = ground.task.vfs().task(Cred::user(1000, 1000));
+        let tells = ground.fs.news().is_some();
+        let spellings = Cell::new(0);
+        let look = || {
+            // No thread remembers a path that it did not meet before. What else asks brings the attributes up to date, so it comes behind.
+            spellings.set(spellings.get() + 1);
+            let unknown = format!("/a/{}file", "./".repeat(spellings.get() % 200));
+            let may = user.access(unknown, AccessMode::R_OK);
+            assert_eq!(user.access("/a/file", AccessMode::R_OK), may);
+            let stat = ground.task.stat("/a/file").map(|stat| (stat.st_size, stat.st_nlink));
+            (stat, may)
+        };
+        let asks = || {
+            let before = HostFs::questions();
+            let _ = look();
+            HostFs::questions() > before
+        };
+        assert_eq!(often(look), (Ok((2, 2)), Ok(())));
+        assert!(!(tells && asks()));
+        for (script, seen) in [
+            ("echo 22 > other/file", (Ok((3, 2)), Ok(()))),
+            ("chmod 600 other/file", (Ok((3, 2)), Err(Errno::EACCES))),
+            ("chmod 644 other/file; ln other/file third", (Ok((3, 3)), Ok(()))),
+            ("mv third a/fourth", (Ok((3, 3)), Ok(()))),
+            ("rm a/fourth other/file", (Ok((3, 1)), Ok(()))),
+            ("echo 333 > a/file", (Ok((4, 1)), Ok(()))),
+            ("mv a/file third", (Err(Errno::ENOENT), Err(Errno::ENOENT))),
+            ("ln third a/file", (Ok((4, 2)), Ok(()))),
+            ("echo 4444 > third", (Ok((5, 2)), Ok(()))),
+            ("rm a/file; echo 1 > a/file", (Ok((2, 1)), Ok(()))),
+        ] {
+            elsewhere(ground, script);
+            assert_eq!(often(look), seen, "{script}");
+            assert!(!(tells && asks()), "{script}");
+        }
+        // Who has it open by a name that is gone is told of by no directory that has one.
+        elsewhere(ground, "rm a/file; echo 1 > other/gone; ln other/gone a/file");
+        let opened = fs::File::options().append(true).open(ground.host("other/gone"));
+        assert_eq!(often(look), (Ok((2, 2)), Ok(())));
+        elsewhere(ground, "rm other/gone");
+        assert_eq!(often(look), (Ok((2, 1)), Ok(())));
+        opened.unwrap().write_all(b"22\n").unwrap();
+        assert_eq!(often(look), (Ok((5, 1)), Ok(())));
+    });
+}
+
+#[test]
+fn more_files_of_several_names_than_are_watched_are_answered_all_the_same() {
+    let ground =
+        with(HostOptions { coherence: Coherence::Watched, watches: 16, ..HostOptions::default() });
+    elsewhere(&ground, "mkdir other; for i in $(seq 0 29); do echo 1 > a/$i; ln a/$i other; done");
+    let size = |i: usize| ground.task.stat(format!("/a/{i}")).map(|stat| stat.st_size);
+    let sizes = || (0..30).map(size).collect::<Vec<_>>();
+    for turn in 0..40 {
+        let mut expected = sizes();
+        elsewhere(&ground, &format!("echo 22 >> other/{}", turn % 30));
+        expected[turn % 30] = expected[turn % 30].map(|size| size + 3);
+        assert_eq!(sizes(), expected, "{turn}");
+    }
 }
 
 #[test]
