@@ -70,8 +70,8 @@ impl Shared {
         let parent = self.reach(dir)?;
         let seen =
             watches.and_then(|watches| watches.watch(&self.host, dir.node(), parent.as_fd()));
-        let turn = cached.as_ref().map(|(_, node)| node.turn());
         let itself = cached.as_ref().and_then(|(_, node)| self.watched_itself(node));
+        let turn = cached.as_ref().map(|(_, node)| node.turn());
         let holds = match (self.host.statx(parent.as_fd(), name), cached) {
             (Err(Errno::ENOENT), cached) => cached.is_none(),
             (Err(errno), _) => return Err(errno),
@@ -225,7 +225,8 @@ impl Shared {
 
     /// Brings the attributes of what names are known to lead to up to date; whether it is what it was.
     fn is_still(&self, inode: InodeRef<'_>, node: &Node) -> bool {
-        let (turn, itself) = (node.turn(), self.watched_itself(node));
+        let itself = self.watched_itself(node);
+        let turn = node.turn();
         let still = self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr));
         if still {
             self.is_fresh(node, itself);
@@ -374,7 +375,7 @@ impl Shared {
         Ok(watches.watch(&self.host, dir.node(), self.reach_node(&node)?.as_fd()))
     }
 
-    /// The attributes of what was just found, as they are told from now on; none where it is not watched itself.
+    /// The attributes of a directory that was just found, as they are told from now on; none where it is not watched itself.
     pub(crate) fn told_from_now_on(&self, node: &Node) -> Option<Attr> {
         let itself = self.watched_itself(node)?;
         let attr = self.look_at(node).ok()?;

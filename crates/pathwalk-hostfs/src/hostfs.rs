@@ -358,11 +358,15 @@ impl Shared {
         let told = self.is_told_of(&stat, &attr);
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
         if first && told && self.believe(dir, name, Some(&node), seen) {
-            let fresh = self.told_from_now_on(&node);
-            if fresh.is_some() || !(node.is_directory() || node.is_linked()) {
+            if !node.is_directory() {
+                // What has several names is asked about until it is watched itself.
+                if !node.is_linked() {
+                    is_believed(asked);
+                }
+            } else if let Some(fresh) = self.told_from_now_on(&node) {
                 is_believed(asked);
+                found.attr = fresh;
             }
-            found.attr = fresh.unwrap_or(found.attr);
         }
         Ok(Some(found))
     }

@@ -101,7 +101,7 @@ impl Node {
     /// Whether it was seen to have several names. What is done by one of them is told neither of the directory of another, nor later, when
     /// that one is gone and somebody still has the file open by it.
     pub(crate) fn is_linked(&self) -> bool {
-        // Relaxed: who was shown attributes that say so has read them behind the inode's lock.
+        // Relaxed: whose call began when another one had seen it comes behind that; whose call ran beside it may be answered as before.
         self.linked.load(Relaxed)
     }
 

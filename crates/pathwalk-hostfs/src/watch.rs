@@ -158,6 +158,7 @@ impl Default for Ways {
 /// A directory that is watched, or a file.
 #[derive(Debug)]
 struct Watch {
+    kind: Kind,
     number: i32,
     version: u64,
     /// Of a file there are none.
@@ -314,7 +315,7 @@ impl Watches {
             return None;
         }
         let contents = self.believed == Believed::All;
-        self.enter(host, node, || host.add_watch(&self.news, held, kind, contents).ok())
+        self.enter(kind, host, node, || host.add_watch(&self.news, held, kind, contents).ok())
     }
 
     /// Whether it is told from now on that the root is removed or moved, which was asked about so often; `above` finds where it lies, and is
@@ -367,7 +368,13 @@ impl Watches {
 
     /// Enters what is watched under the number that the host gives its watch. The table is not locked while the host is asked: a directory
     /// of which it does not answer is nobody else's concern.
-    fn enter(&self, host: &Host, node: u64, add: impl Fn() -> Option<i32>) -> Option<u64> {
+    fn enter(
+        &self,
+        kind: Kind,
+        host: &Host,
+        node: u64,
+        add: impl Fn() -> Option<i32>,
+    ) -> Option<u64> {
         for _ in 0..MOST_TRIES {
             let before = self.table.lock().ends;
             let number = add()?;
@@ -375,7 +382,7 @@ impl Watches {
             // What the host told of this number until now, it told before it is asked about a name. But what was watched already had
             // that number before, and may have lost it since: by us, as the kernel ends no watch of what is held.
             if table.ends == before {
-                return Some(table.enter(host, &self.news, node, number));
+                return Some(table.enter(kind, host, &self.news, node, number));
             }
             if !table.by_number.contains_key(&number) {
                 table.ends += 1;
@@ -411,7 +418,8 @@ impl Watches {
         table.watched.get(node).filter(|watch| !watch.unsure).map(|watch| watch.version)
     }
 
-    /// Notes that the own attributes of what is watched were told, when it had that version.
+    /// Notes that the own attributes of what is watched were told, when it had that version; which was taken before the turn at asking for
+    /// them. Else attributes of a later turn, which the cache keeps instead, may be from before that version.
     pub(crate) fn fresh(&self, node: u64, version: u64) {
         let mut table = self.table.lock();
         if let Some(watch) = table.watched.get(node).filter(|watch| watch.version == version) {
@@ -501,7 +509,7 @@ impl Table {
     }
 
     /// Notes that something is watched under that number, and gives its version.
-    fn enter(&mut self, host: &Host, news: &News, node: u64, number: i32) -> u64 {
+    fn enter(&mut self, kind: Kind, host: &Host, news: &News, node: u64, number: i32) -> u64 {
         if let Some(known) = self.watched.get(node)
             && known.number == number
             && !known.unsure
@@ -521,7 +529,8 @@ impl Table {
         self.heard += 1;
         // None that it had when it was watched before.
         let version = self.heard;
-        let new = Watch { number, version, known: Names::default(), fresh: false, unsure: false };
+        let (known, fresh, unsure) = (Names::default(), false, false);
+        let new = Watch { kind, number, version, known, fresh, unsure };
         if let Some((other, gone)) = self.watched.put(node, new) {
             self.end(host, news, other, &gone);
         }
@@ -532,8 +541,8 @@ impl Table {
     fn leads(&mut self, mut dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
         let mut way = Vec::new();
         for name in each(names) {
-            // Only directories have names in them.
-            let known = &self.watched.get(dir)?.known;
+            // Through a file leads not even a dot.
+            let known = &self.watched.get(dir).filter(|watch| watch.kind == Kind::Directory)?.known;
             match name {
                 b"." => {}
                 b".." => dir = way.pop()?,
@@ -580,8 +589,7 @@ impl Table {
         if let Some(name) = event.name {
             let before = watch.known.count();
             watch.known.remove(name);
-            let forgot = before - watch.known.count();
-            self.names -= forgot;
+            self.names -= before - watch.known.count();
         }
     }
 
@@ -735,7 +743,7 @@ mod tests {
         let held = std::fs::File::open(dir.path()).expect("it is there");
         watches.watch(&host, 1, held.as_fd()).expect("it is watched");
         let asked = AtomicU32::new(0);
-        let version = watches.enter(&host, 2, || {
+        let version = watches.enter(Kind::Directory, &host, 2, || {
             let number = host.add_watch(&watches.news, held.as_fd(), Kind::Directory, true).ok();
             assert!(watches.table.try_lock().is_some());
             // By the first number nothing is told any more.
@@ -750,7 +758,7 @@ mod tests {
         std::fs::write(dir.path().join("name"), "").expect("it is new");
         assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
         // Where that does not end it is given up, and nothing stays watched.
-        let given_up = watches.enter(&host, 3, || {
+        let given_up = watches.enter(Kind::Directory, &host, 3, || {
             let number = host.add_watch(&watches.news, held.as_fd(), Kind::Directory, true).ok();
             watches.forget(&host, 2);
             watches.watch(&host, 2, held.as_fd());

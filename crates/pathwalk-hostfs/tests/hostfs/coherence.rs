@@ -25,7 +25,11 @@ use std::{
         },
     },
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
     time::Instant,
 };
 
@@ -334,6 +338,56 @@ fn a_file_of_several_names_is_watched_itself() {
     });
 }
 
+/// Of two who ask while it is written to, one may have begun to watch it when the other had asked already.
+#[test]
+fn what_was_asked_for_before_a_file_is_watched_is_not_believed() {
+    let ground = ground(Coherence::Watched);
+    elsewhere(&ground, "mkdir other");
+    let (begin, end) = (Barrier::new(3), Barrier::new(3));
+    let round = AtomicUsize::new(0);
+    let (rounds, mut wrong) = (5000, 0);
+    thread::scope(|scope| {
+        for which in 0..2 {
+            let (round, begin, end) = (&round, &begin, &end);
+            let task = ground.task.thread();
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    begin.wait();
+                    for spelling in 0..3 {
+                        let dots = "./".repeat(1 + which + 2 * spelling);
+                        let path = format!("/a/{dots}{}", round.load(Relaxed));
+                        let _ = task.access(path, AccessMode::empty());
+                    }
+                    end.wait();
+                }
+            });
+        }
+        for turn in 0..rounds {
+            let [here, there] = ["a", "other"].map(|dir| ground.host(&format!("{dir}/{turn}")));
+            fs::write(&there, "1").unwrap();
+            fs::hard_link(&there, &here).unwrap();
+            let mut file = fs::File::options().append(true).open(&there).unwrap();
+            let size = || ground.task.stat(format!("/a/{turn}")).map(|stat| stat.st_size);
+            for _ in 0..=turn % 3 {
+                let _ = size();
+            }
+            round.store(turn, Relaxed);
+            begin.wait();
+            for _ in 0..turn * 7919 % 3000 {
+                std::hint::spin_loop();
+            }
+            file.write_all(b"2").unwrap();
+            end.wait();
+            // Who fails here leaves the others waiting.
+            wrong += u32::from(size() != Ok(2));
+            for name in [here, there] {
+                fs::remove_file(name).unwrap();
+            }
+        }
+    });
+    assert_eq!(wrong, 0);
+}
+
 #[test]
 fn more_files_of_several_names_than_are_watched_are_answered_all_the_same() {
     let ground =
@@ -478,6 +532,12 @@ fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
     assert_eq!(asks("/file"), (Ok(1), false));
     assert_eq!(asks("/absent"), (Err(Errno::ENOENT), false));
     assert_eq!(asks("/linked"), (Ok(1), true));
+    let before = HostFs::questions();
+    assert_eq!(ground.task.access("/other", AccessMode::empty()), Ok(()));
+    assert!(
+        HostFs::questions() > before,
+        "what has several names is not believed when it is looked up"
+    );
     assert!(asks("/a").1);
     // It is told of.
     fs::write(ground.host("file"), "22").unwrap();
