@@ -517,10 +517,11 @@ fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
     if ground.fs.news().is_none() {
         return println!("SKIPPED: this file system does not tell of all");
     }
-    for name in ["first", "file", "linked"] {
+    for name in ["first", "file", "linked", "pair"] {
         fs::write(ground.host(name), "1").unwrap();
     }
     fs::hard_link(ground.host("linked"), ground.host("other")).unwrap();
+    fs::hard_link(ground.host("pair"), ground.host("its-other")).unwrap();
     let asks = |path: &str| {
         let (before, calls) = (HostFs::questions(), ground.fs.host_calls());
         let size = ground.task.stat(path).map(|stat| stat.st_size);
