@@ -325,6 +325,9 @@ fn a_file_of_several_names_is_watched_itself() {
         ] {
             elsewhere(ground, script);
             assert_eq!(often(look), seen, "{script}");
+            let changed = fs::metadata(ground.host("a/file")).map(|stat| stat.ctime_nsec());
+            let ours = ground.task.stat("/a/file").map(|stat| stat.st_ctime_nsec as i64);
+            assert_eq!(ours.ok(), changed.ok(), "{script}");
             assert!(!(tells && asks()), "{script}");
         }
         // Who has it open by a name that is gone is told of by no directory that has one.
@@ -534,7 +537,7 @@ fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
     assert_eq!(asks("/absent"), (Err(Errno::ENOENT), false));
     assert_eq!(asks("/linked"), (Ok(1), true));
     let before = HostFs::questions();
-    assert_eq!(ground.task.access("/other", AccessMode::empty()), Ok(()));
+    assert_eq!(ground.task.access("/pair", AccessMode::empty()), Ok(()));
     assert!(
         HostFs::questions() > before,
         "what has several names is not believed when it is looked up"
