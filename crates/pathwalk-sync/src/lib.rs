@@ -13,7 +13,7 @@
 //! orders them is one of the types here.
 //!
 //! Reading order: [`seq`] (how a reader knows), [`lockref`] (how a holder holds), [`arena`] (where slots
-//! live), [`chain`] (how they are found), [`striped`], [`spares`], [`numbers`], [`blob`], [`gate`].
+//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`gate`].
 
 pub mod seq;
 
@@ -24,6 +24,8 @@ pub mod arena;
 pub mod chain;
 
 pub mod striped;
+
+pub mod shelf;
 
 pub mod spares;
 
@@ -55,6 +57,7 @@ pub use lockref::{LockGuard, Lockref};
 pub use mapping::Slots;
 pub use numbers::Numbers;
 pub use seq::{Change, Sample, Seq};
+pub use shelf::{Lent, Shelf};
 pub use spares::Spares;
 pub use spin::Spin;
 pub use striped::Striped;

@@ -8,6 +8,7 @@ pub(crate) use self::model::{
 pub(crate) use crate::lock::Mutex as ShortMutex;
 #[cfg(loom)]
 pub(crate) use loom::{
+    cell::UnsafeCell,
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
@@ -32,6 +33,28 @@ pub(crate) fn put(word: &AtomicU32, value: u32, order: Ordering) -> u32 {
     let before = word.load(Ordering::Relaxed);
     word.store(value, order);
     before
+}
+
+/// Memory that is no atomic, by loom's names, which sees who goes there at once.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
 }
 
 /// A number for the calling thread, which asks once.

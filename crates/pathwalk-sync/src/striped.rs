@@ -87,15 +87,21 @@ impl Striped {
     #[inline]
     #[must_use = "a refused count must not be used"]
     pub fn get_if(&self, valid: impl FnOnce() -> bool) -> bool {
-        self.get();
-        // SeqCst fence, the store-load half of Dekker: the count is up before `valid` looks. Pairs with the
-        // fence in `sum_after`.
-        fence_after_rmw();
-        let valid = valid();
+        let valid = self.get_then(valid);
         if !valid {
             self.put_then_look();
         }
         valid
+    }
+
+    /// Adds one, then looks: as [`Striped::get_if`], but the count is the caller's however that ends.
+    #[inline]
+    pub fn get_then<R>(&self, look: impl FnOnce() -> R) -> R {
+        self.get();
+        // SeqCst fence, the store-load half of Dekker: the count is up before `look` does. Pairs with the
+        // fence in `sum_after`.
+        fence_after_rmw();
+        look()
     }
 
     /// Adds one; the caller knows that the count is not zero.
