@@ -28,13 +28,11 @@ use crate::{
     topology::Topology,
     walk::memo,
 };
-use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
-use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Spares, Striped, Table};
+use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, slot};
 use std::{
     hash::{BuildHasher, RandomState},
-    ops::Deref,
     sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -120,13 +118,13 @@ pub struct Vfs {
     pub(crate) mhash: Table,
     pub(crate) mount_counts: Arena<Striped>,
     pub(crate) mount_writers: Arena<Striped>,
-    unlinked: Arena<Striped>,
     pub(crate) names: BlobArena,
     pub(crate) secret: Secret,
     pub(crate) config: Config,
     pub(crate) tree: Mutex<MountTree>,
     pub(crate) tasks: TaskTable,
     superblocks: [OnceLock<Box<[SbSlot; SBS]>>; SBS],
+    places: Arena<SbPlace>,
     next_sb: Mutex<u32>,
     pub(crate) clock: Clock,
     pub(crate) absent: Absent,
@@ -174,28 +172,28 @@ pub(crate) struct SuperBlock {
     pub(crate) rename: Mutex<()>,
 }
 
-/// The place of a superblock in the table.
+/// What is known of the superblock of a number.
 #[derive(Default)]
 struct SbSlot {
-    sb: ArcSwapOption<SuperBlock>,
+    /// Where it is: the number of an [`SbPlace`]; 0 where there is none.
+    place: Cell32,
     /// Whether it is read-only, for who asks nothing else.
     read_only: Cell32,
     /// How many mounts it has; under the lock of the tree of mounts.
     mounts: Cell32,
-    /// The slot that counts its inodes without a name.
-    unlinked: Cell32,
+}
+
+slot! {
+    /// Where a superblock is. Places are used again as soon as they are empty, and so are in the cache; numbers as late as possible.
+    struct SbPlace {
+        sb: Shelf<SuperBlock>,
+        /// How many of its inodes have no name.
+        unlinked: Striped,
+    }
 }
 
 /// A superblock in use.
-pub(crate) struct SbRef(Guard<Option<Arc<SuperBlock>>>);
-
-impl Deref for SbRef {
-    type Target = SuperBlock;
-
-    fn deref(&self) -> &SuperBlock {
-        self.0.as_deref().expect("made only where there is one")
-    }
-}
+pub(crate) type SbRef<'a> = Lent<'a, SuperBlock>;
 
 impl SuperBlock {
     /// Its number.
@@ -257,13 +255,13 @@ impl Vfs {
             mhash: Table::new(MOUNT_SLOTS, lock::BUCKET)?,
             mount_counts: Arena::new(MOUNT_SLOTS)?,
             mount_writers: Arena::new(MOUNT_SLOTS)?,
-            unlinked: Arena::new((SBS * SBS) as u32)?,
             names: BlobArena::new(config.name_bytes)?,
             secret: Secret([random(0), random(1)]),
             config,
             tree: Mutex::default(),
             tasks: TaskTable::default(),
             superblocks: [const { OnceLock::new() }; SBS],
+            places: Arena::new((SBS * SBS) as u32)?,
             next_sb: Mutex::new(1),
             clock: Clock::default(),
             absent: Absent::default(),
@@ -324,10 +322,8 @@ impl Vfs {
         }
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
-        let unlinked = self.unlinked.alloc().ok_or(Errno::ENOSPC)?;
-        let found = fs.root(who, self.now()).inspect_err(|_| self.unlinked.free(unlinked))?;
-        self.sb_slot(id).expect("just made").unlinked.set(unlinked);
-        let sb = Arc::new(SuperBlock {
+        let found = fs.root(who, self.now())?;
+        let sb = self.sb_put(SuperBlock {
             fs,
             dev: Dev::new(0, id),
             flags: Cell64::default(),
@@ -347,10 +343,9 @@ impl Vfs {
                     I_NOSEC
                 },
             rename: Mutex::default(),
-        });
+        })?;
         self.set_sb_flags(&sb, sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
-        self.sb_slot(id).expect("just made").sb.store(Some(Arc::clone(&sb)));
         let made = self
             .iget(&sb, &found, Moment::FRESH)
             .and_then(|inode| inode.ok_or(Errno::ESTALE))
@@ -380,29 +375,55 @@ impl Vfs {
         if root != DentryId::NONE {
             self.drop_tree(root, &sb);
         }
+        drop(sb);
         self.sb_free(id);
     }
 
-    /// Gives the place of a superblock back; none of its inodes is left.
+    /// Puts a superblock where those find it who know its number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: there are as many as there can be.
+    fn sb_put(&self, mut sb: SuperBlock) -> Result<SbRef<'_>> {
+        let slot = self.sb_slot(sb.id()).expect("its number was given out");
+        // Where somebody still uses what was there, it has not gone yet.
+        let mut in_use = Vec::new();
+        let put = loop {
+            let Some(place) = self.places.alloc() else { break None };
+            match self.places.get(place).sb.put(sb) {
+                Ok(()) => break Some(place),
+                Err(refused) => sb = refused,
+            }
+            in_use.push(place);
+        };
+        in_use.into_iter().for_each(|place| self.places.free(place));
+        let place = put.ok_or(Errno::ENOSPC)?;
+        slot.place.set(place);
+        Ok(self.places.get(place).sb.get().expect("just put there"))
+    }
+
+    /// Gives the place of a superblock back; none of its inodes is left. It goes with the last who uses it.
     fn sb_free(&self, id: u32) {
-        let slot = self.sb_slot(id).expect("it has a superblock");
         debug_assert_eq!(self.unlinked(id).sum(), 0, "a superblock outlives its inodes");
-        let unlinked = slot.unlinked.get();
-        slot.sb.store(None);
-        self.unlinked.free(unlinked);
+        let slot = self.sb_slot(id).expect("it has a superblock");
+        let place = slot.place.get();
+        slot.place.set(0);
+        self.places.get(place).sb.clear();
+        self.places.free(place);
     }
 
     /// The superblock of that number.
-    pub(crate) fn superblock(&self, id: u32) -> Option<SbRef> {
-        let guard = self.sb_slot(id)?.sb.load();
-        guard.is_some().then_some(SbRef(guard))
+    pub(crate) fn superblock(&self, id: u32) -> Option<SbRef<'_>> {
+        let place = self.sb_slot(id)?.place.get();
+        // Another may be there since.
+        self.places.get(place).sb.get().filter(|sb| sb.id() == id)
     }
 
     /// How many inodes of the superblock of that number have lost their last name: they are in the way of making it read-only.
     /// Who has an inode of it needs no more of the superblock than its number.
     pub(crate) fn unlinked(&self, id: u32) -> &Striped {
         let slot = self.sb_slot(id).expect("an inode's superblock has a place");
-        self.unlinked.get(slot.unlinked.get())
+        &self.places.get(slot.place.get()).unlinked
     }
 
     /// Sets what a superblock keeps of mount(2)'s flags; the caller has the lock of the tree of mounts, or nobody knows it yet.
@@ -440,7 +461,7 @@ impl Vfs {
             *next = if id as usize + 1 == SBS * SBS { 1 } else { id + 1 };
             let row = self.superblocks[id as usize / SBS]
                 .get_or_init(|| Box::new(std::array::from_fn(|_| SbSlot::default())));
-            if row[id as usize % SBS].sb.load().is_none() {
+            if row[id as usize % SBS].place.get() == 0 {
                 return Ok(id);
             }
         }
@@ -462,7 +483,7 @@ impl Vfs {
                 + self.mounts.bytes()
                 + self.mount_counts.bytes()
                 + self.mount_writers.bytes()
-                + self.unlinked.bytes()
+                + self.places.bytes()
                 + self.dhash.bytes()
                 + self.ihash.bytes()
                 + self.mhash.bytes()

@@ -33,7 +33,6 @@ const STATE: u64 = 3;
 
 /// Room for a value that is used by many and taken away by one. A shelf in an [`Arena`](crate::Arena) is there for good, and so is any
 /// value that was not taken from it.
-#[derive(Debug)]
 pub struct Shelf<T> {
     users: Striped,
     state: AtomicU64,
@@ -41,7 +40,6 @@ pub struct Shelf<T> {
 }
 
 /// A value of a [`Shelf`], in use: it stays until this is dropped.
-#[derive(Debug)]
 #[must_use = "nobody uses it any more when this is dropped"]
 pub struct Lent<'a, T>(&'a Shelf<T>);
 
@@ -81,7 +79,7 @@ impl<T> Shelf<T> {
         }
         #[expect(unsafe_code, reason = "see the argument")]
         // SAFETY: only who made it BUSY goes there until it is something else.
-        self.value.with_mut(|room| unsafe { (*room).write(value) });
+        self.value.with_mut(|room| unsafe { room.cast::<T>().write(value) });
         // Release: who gets it sees it whole, and who drops it. Pairs with the Acquire in `get`, and the fence in `end`.
         self.state.store(free | FILLED, Release);
         Ok(())
@@ -121,9 +119,15 @@ impl<T> Shelf<T> {
         }
         #[expect(unsafe_code, reason = "see the argument")]
         // SAFETY: a value is there, as it was LEAVING, and was not BUSY since; nobody has it or gets it (the invariant above).
-        self.value.with_mut(|room| unsafe { (*room).assume_init_drop() });
+        self.value.with_mut(|room| unsafe { room.cast::<T>().drop_in_place() });
         // Release: who puts the next one there finds it gone. Pairs with the Acquire in `put`.
         self.state.store(turn + STATE + 1, Release);
+    }
+}
+
+impl<T> std::fmt::Debug for Shelf<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelf").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -134,7 +138,7 @@ impl<T> Deref for Lent<'_, T> {
     fn deref(&self) -> &T {
         #[expect(unsafe_code, reason = "see the argument")]
         // SAFETY: it was FILLED when this one was counted, and is not dropped before it has left.
-        self.0.value.with(|room| unsafe { (*room).assume_init_ref() })
+        self.0.value.with(|room| unsafe { &*room.cast::<T>() })
     }
 }
 

@@ -37,7 +37,6 @@ pub(crate) fn put(word: &AtomicU32, value: u32, order: Ordering) -> u32 {
 
 /// Memory that is no atomic, by loom's names, which sees who goes there at once.
 #[cfg(not(loom))]
-#[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]

@@ -39,6 +39,7 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
     ("crates/pathwalk-sync/src/gate.rs", "parks threads in queues keyed by an address"),
     ("crates/pathwalk-sync/src/lock.rs", "promises that a lock lets in one at a time"),
     ("crates/pathwalk-sync/src/mapping.rs", "turns mapped memory into slots"),
+    ("crates/pathwalk-sync/src/shelf.rs", "room for a value that its last user drops"),
     ("crates/pathwalk-sync/src/striped.rs", "promises that zeroes are a counter"),
 ];
 

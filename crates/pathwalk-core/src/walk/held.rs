@@ -72,7 +72,7 @@ impl<'a> HeldPath<'a> {
     }
 
     /// The file system; there while the mount is.
-    pub(crate) fn sb(&self) -> SbRef {
+    pub(crate) fn sb(&self) -> SbRef<'a> {
         self.vfs.superblock(self.slot().sb.get()).expect("a held mount keeps its superblock")
     }
 
