@@ -66,7 +66,7 @@ pub struct Config {
     /// The clock that stamps files; the host's if there is none.
     pub clock: Option<fn() -> Timespec>,
     /// Threads remember the paths that they walked, so as not to walk them again while nothing on the way moves. So many
-    /// bytes may be taken for that by all threads of the process: 18 KiB by each that meets a path the second time, 384 a
+    /// bytes may be taken for that by all threads of the process: 23 KiB by each that meets a path the second time, 384 a
     /// path, and 16 KiB at a time for what long ones have beside that; those that find no room walk. With 0 nothing is remembered.
     pub memo_bytes: u64,
 }

@@ -57,10 +57,12 @@ pub(crate) fn remember(request: Request<'_>, text: &[u8]) -> Memory {
         let mut made = false;
         if notes.meet(hash, was_of_use) {
             memos = memos.or_else(|| Memos::new(budget));
-            if let Some(memos) = &mut memos {
+            if let Some(memos) = &mut memos
+                && let Some(room) = memos.room(hash, budget)
+            {
                 made = true;
                 match make(&request, text) {
-                    Some(memo) => drop(memos.room(hash, budget).map(|room| room.put(memo))),
+                    Some(memo) => room.put(memo),
                     None => notes.strike(hash),
                 }
             }

@@ -25,6 +25,7 @@
 //! 9. A memo that does not hold any more goes when it is found so, and the text is remembered anew. Where that is of no
 //!    use, as the memo held less than eight times (where it saves questions: never), or none could be made, or a file system refused
 //!    it, it is tried again only after two more meetings, then after four, then eight, up to 1024.
+//!    Where a set of texts that hash alike is full of such as are in use, another is not remembered.
 //! 10. Where looking for memos, and making them, takes longer than those save that are found, as with names at random in a large tree,
 //!     they sleep: nobody looks for them, and nothing is noted. They wake after so many misses, twice as many each time, and sleep
 //!     again if that was of no use. A walk in a machine with a file system that wants to be asked wakes them, and does not put them

@@ -13,8 +13,11 @@ use std::{
     rc::Rc,
 };
 
-/// So many sets of texts that hash alike are remembered in a thread.
-const SETS: usize = 256;
+/// So many sets of texts that hash alike are remembered in a thread: twice as many as they need room, as those that meet more than
+/// their set holds drive each other out, time after time.
+const SETS: usize = 512;
+/// So many sets of texts that were met are noted.
+const NOTED: usize = 256;
 /// So many texts are in a set.
 const WAYS: usize = 4;
 /// Of so many pairs of texts it is noted what was asked after them.
@@ -319,11 +322,21 @@ impl Memos {
         Some(used)
     }
 
-    /// The room for the memo of a text with that hash: of a way of its set that is free, or whose turn it is.
+    /// The room for the memo of a text with that hash: of a way of its set that is free, or whose turn it is and which is of no use
+    /// any more. Where more texts are in use than a set holds, those stay that are there: else each would drive out the next.
     pub(super) fn room(&mut self, hash: u64, budget: u64) -> Option<Room<'_>> {
         let set = hash as usize % SETS;
         let free = self.sets[set].tags.way_of(0);
         let way = if free < WAYS { free } else { usize::from(self.next[set]) };
+        if free == WAYS
+            && let Some(memo) = self.at(self.sets[set].at[way])
+            && memo.used.get() != 0
+        {
+            // Two hits make up for that.
+            memo.used.set(memo.used.get() >> 2);
+            self.next[set] = (way as u8 + 1) % WAYS as u8;
+            return None;
+        }
         if self.sets[set].at[way] == NOWHERE {
             self.sets[set].at[way] = self.push(budget).or_else(|| self.take_away())?;
         }
@@ -475,7 +488,7 @@ impl Tags {
 }
 
 /// The texts that a thread met, in sets as the memos are, the last one first.
-pub(super) struct Notes([[Met; WAYS]; SETS]);
+pub(super) struct Notes([[Met; WAYS]; NOTED]);
 
 /// A text that was met.
 #[derive(Clone, Copy)]
@@ -489,7 +502,7 @@ struct Met {
 }
 
 impl Notes {
-    const NONE: Self = Self([[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; SETS]);
+    const NONE: Self = Self([[Met { tag: 0, left: 0, strikes: 0 }; WAYS]; NOTED]);
 
     /// Notes that a text is met; answers whether it is to be remembered. `was_of_use` is of a memo of it that does not hold any
     /// more.
@@ -521,7 +534,7 @@ impl Notes {
 
     /// What is known of a text that is met; nothing the first time.
     fn of(&mut self, hash: u64) -> Option<&mut Met> {
-        let met = &mut self.0[hash as usize % SETS];
+        let met = &mut self.0[hash as usize % NOTED];
         let tag = (hash >> 32) as u32 | 1;
         match met.iter().position(|met| met.tag == tag) {
             Some(at) => Some(&mut met[at]),
@@ -585,6 +598,25 @@ mod tests {
             step.0 = DentryId(1);
         }
         memos
+    }
+
+    /// Five texts of one set, asked for in turns: four stay, and are not made again. Who is not asked for any more goes.
+    #[test]
+    fn who_is_asked_for_stays_where_a_set_is_full() {
+        let mut memos = Memos::new(1 << 24).unwrap();
+        let hash = |number: u64| (number + 1) << 49;
+        for number in 0..WAYS as u64 {
+            memos.room(hash(number), 1 << 24).expect("a way is free").put(Memo::none());
+        }
+        for round in 0..100 {
+            for number in 0..WAYS as u64 {
+                let (_, memo) = memos.find(hash(number)).expect("it stays");
+                memo.used.set(memo.used.get() << 1 | 1);
+            }
+            assert!(memos.room(hash(4), 1 << 24).is_none(), "round {round}");
+        }
+        let refused = (0..100).find(|_| memos.room(hash(4), 1 << 24).is_some());
+        assert!(refused.is_some_and(|refused| (4..20).contains(&refused)), "{refused:?}");
     }
 
     #[test]
