@@ -73,12 +73,21 @@ struct ReadBody<'b> {
 impl<'a> Terminal<'a> for ReadBody<'_> {
     type Out = usize;
 
+    /// What is asked about is mostly no symlink: realpath(3) asks about each prefix of a path.
+    #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<usize, Stop> {
-        let vfs = end.vfs;
         if end.at.flags & SYMLINK == 0 {
             end.check()?;
             return Err(if self.unnamed { Errno::ENOENT } else { Errno::EINVAL }.into());
         }
+        self.copy(end)
+    }
+}
+
+impl ReadBody<'_> {
+    #[inline(never)]
+    fn copy<const RCU: bool>(&mut self, end: &End<'_, RCU>) -> Result<usize, Stop> {
+        let vfs = end.vfs;
         let inode = end.inode();
         if !RCU {
             vfs.ask(Hooks::INODE_READLINK, |module| {
