@@ -185,7 +185,9 @@ impl Attr {
 
 impl Inode {
     /// Everything at one moment, for a reader that holds nothing; none where it changed meanwhile.
-    #[inline]
+    ///
+    /// In line: who asks wants some of it, or has it put elsewhere.
+    #[inline(always)]
     pub(crate) fn try_attr(&self) -> Option<Attr> {
         let sample = self.seq.sample();
         let attr = self.attr_cells();
@@ -205,7 +207,7 @@ impl Inode {
     }
 
     /// What the cells say now: of one moment only to a holder of the inode's lock and to who checks the count.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn attr_cells(&self) -> Attr {
         let mode = self.mode.get();
         Attr {

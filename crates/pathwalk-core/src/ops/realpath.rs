@@ -5,11 +5,18 @@
 
 use super::{
     lookup_flags,
-    stat::{GetAttr, fill_stat},
+    stat::{GetAttr, MountStat, fill_stat},
 };
 use crate::{
+    inode::Attr,
     task::{At, Task},
-    walk::{HeldPath, Stop, end::End, job::Terminal, lookup::lookup, observe::Left},
+    walk::{
+        HeldPath, Stop,
+        end::{End, OnePath},
+        job::Terminal,
+        lookup::lookup,
+        observe::Left,
+    },
 };
 use pathwalk_abi::{AtFlags, Errno, Result, Stat};
 
@@ -51,7 +58,7 @@ impl Task {
     }
 }
 
-/// Writes the path of the place where a walk ends.
+/// Writes the path of the place where a walk ends, and reads its attributes.
 struct RealPath<'b> {
     task: &'b Task,
     path: &'b [u8],
@@ -63,11 +70,33 @@ struct RealPath<'b> {
 impl<'a> Terminal<'a> for RealPath<'_> {
     type Out = usize;
 
+    #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
+        let len = match end.path {
+            OnePath::Asked => copy_to(self.buf, self.path),
+            _ => self.write_path(end)?,
+        };
+        // It checks the end, and with it what was read above.
+        let stat = &mut *self.stat;
+        GetAttr(|attr: &Attr, mount: &MountStat| *stat = fill_stat(attr, mount)).finish(end)?;
+        Ok(len?)
+    }
+}
+
+impl RealPath<'_> {
+    /// Writes the path from what a memo has of it, or from the names on the way up.
+    #[inline(never)]
+    fn write_path<'a, const RCU: bool>(
+        &mut self,
+        end: &End<'a, RCU>,
+    ) -> Result<Result<usize>, Stop> {
         let vfs = end.vfs;
-        let len = if end.canonical {
-            Ok(copy_to(self.buf, self.path))
-        } else if RCU {
+        if end.path == OnePath::InMemo
+            && let Some(len) = end.path_in_memo(self.buf)
+        {
+            return Ok(len);
+        }
+        if RCU {
             let (root, at) = (self.task.fs.sample_root(vfs), &end.at);
             let path = vfs.path_below_rcu((at.mnt, at.dentry), (root.mnt, root.dentry), self.buf);
             path.ok_or(Stop::Leave(Left::Changed))
@@ -75,14 +104,12 @@ impl<'a> Terminal<'a> for RealPath<'_> {
             let (mnt, dentry) = self.task.fs.hold_root(vfs);
             let path = vfs.path_below(&end.hold()?, &HeldPath::new(vfs, mnt, dentry))?;
             Ok(copy_to(self.buf, &path))
-        }?;
-        // It checks the end, and with it what was read above.
-        *self.stat = GetAttr(fill_stat).finish(end)?;
-        Ok(len?)
+        }
     }
 }
 
 /// Writes a path into a buffer.
+#[inline(always)]
 fn copy_to(buf: &mut [u8], path: &[u8]) -> Result<usize> {
     buf.get_mut(..path.len()).ok_or(Errno::ERANGE)?.copy_from_slice(path);
     Ok(path.len())

@@ -2,13 +2,14 @@
 //!
 //! Linux: `complete_walk`; the last part of `path_lookupat`.
 
-use super::{HeldPath, Place, Request, Stop, observe::Left};
+use super::{HeldPath, Place, Request, Stop, memo, observe::Left};
 use crate::{
     cred::{Asker, Subject},
     inode::InodeId,
     mount::Mount,
     vfs::Vfs,
 };
+use pathwalk_abi::Result;
 
 /// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
 pub(crate) struct End<'a, const RCU: bool> {
@@ -17,16 +18,27 @@ pub(crate) struct End<'a, const RCU: bool> {
     pub(crate) at: Place,
     /// The root, if the walk loaded it: only the old way of ending looks at it.
     root: Option<Place>,
-    /// The walk's path is known to be the place's one path, with neither symlinks nor dots nor empty names.
-    pub(crate) canonical: bool,
+    /// What is known of the place's one path.
+    pub(crate) path: OnePath,
     /// The file system has just brought the attributes up to date.
     pub(crate) fresh: bool,
+}
+
+/// What is known, where a walk ends, of the place's one path, in which there are neither symlinks nor dots nor empty names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnePath {
+    /// Nothing.
+    Unknown,
+    /// It is the path that was asked for.
+    Asked,
+    /// It may be kept in the memo by which the walk was not walked, which is the one that this thread asked for last.
+    InMemo,
 }
 
 impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
     pub(crate) fn new(vfs: &'a Vfs, asker: Asker<'a>, at: Place, root: Option<Place>) -> Self {
-        Self { vfs, asker, at, root, canonical: false, fresh: false }
+        Self { vfs, asker, at, root, path: OnePath::Unknown, fresh: false }
     }
 
     /// The end of an express walk.
@@ -39,6 +51,15 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     #[inline(always)]
     pub(crate) fn who(&self) -> Subject<'a> {
         *self.vfs.through(self.at.mnt, &self.asker.subject())
+    }
+
+    /// Writes the place's one path into a buffer, if the memo by which the walk was not walked has it; returns how many bytes.
+    ///
+    /// # Errors
+    ///
+    /// - `ERANGE`: the buffer is too small.
+    pub(crate) fn path_in_memo(&self, buf: &mut [u8]) -> Option<Result<usize>> {
+        memo::path_in_last(self.vfs, self.asker, buf)
     }
 
     /// The inode; a guess until the place is checked.

@@ -12,7 +12,7 @@
 
 use super::{
     HeldPath, Lookup, Place, Request, Start, Stop,
-    end::End,
+    end::{End, OnePath},
     hold::{Hold, Rcu, miss},
     job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
@@ -56,7 +56,8 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 // Nobody wants the root, but the way of before.
                 let before = cfg!(pathwalk_ablate = "forget_root");
                 let mut end = End::of(&request, at, before.then(|| request.fs.sample_root(vfs)));
-                end.canonical = known.is(Facts::CANONICAL);
+                let canonical = known.is(Facts::CANONICAL);
+                end.path = if canonical { OnePath::Asked } else { OnePath::InMemo };
                 if let Express::Answer(answer) = arrive(&request, &end, &mut terminal) {
                     return answer;
                 }

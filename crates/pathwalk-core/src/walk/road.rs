@@ -15,7 +15,7 @@
 use super::{Lookup, Stop};
 
 #[cfg(debug_assertions)]
-pub use forced::{How, NEVER, Road, interrupt, left, made, take};
+pub use forced::{How, NEVER, Road, before_it_is_kept, interrupt, left, made, take, told};
 #[cfg(debug_assertions)]
 pub use pathwalk_sync::seq::end_era;
 
@@ -82,6 +82,20 @@ pub(crate) fn note_made() {
     forced::note_made();
 }
 
+/// The one path of a place was read, to be kept in a memo.
+#[inline(always)]
+pub(crate) fn path_is_read() {
+    #[cfg(debug_assertions)]
+    forced::path_is_read();
+}
+
+/// A memo had the one path of a place.
+#[inline(always)]
+pub(crate) fn note_told() {
+    #[cfg(debug_assertions)]
+    forced::note_told();
+}
+
 #[cfg(debug_assertions)]
 mod forced {
     use super::Stop;
@@ -114,6 +128,8 @@ mod forced {
         static POINTS: Cell<u32> = const { Cell::new(0) };
         static LEFT: Cell<u64> = const { Cell::new(0) };
         static MADE: Cell<u64> = const { Cell::new(0) };
+        static TOLD: Cell<u64> = const { Cell::new(0) };
+        static BEFORE_KEPT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
         static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
     }
 
@@ -138,6 +154,19 @@ mod forced {
         (answer, INTERRUPTION.take().is_none())
     }
 
+    /// Has `f` happen when this thread has read the one path of a place next, before it believes that.
+    ///
+    /// What `f` does it does in another thread: this one is in the middle of what it remembers.
+    pub fn before_it_is_kept(f: impl FnOnce() + 'static) {
+        BEFORE_KEPT.set(Some(Box::new(f)));
+    }
+
+    pub(super) fn path_is_read() {
+        if let Some(happens) = BEFORE_KEPT.take() {
+            happens();
+        }
+    }
+
     /// How often walks of this thread that held nothing stopped undecided.
     pub fn left() -> u64 {
         LEFT.get()
@@ -146,6 +175,11 @@ mod forced {
     /// How often this thread walked a path only to remember it.
     pub fn made() -> u64 {
         MADE.get()
+    }
+
+    /// How often a memo of this thread told the one path of a place.
+    pub fn told() -> u64 {
+        TOLD.get()
     }
 
     pub(super) fn is() -> bool {
@@ -183,5 +217,9 @@ mod forced {
 
     pub(super) fn note_made() {
         MADE.set(MADE.get() + 1);
+    }
+
+    pub(super) fn note_told() {
+        TOLD.set(TOLD.get() + 1);
     }
 }

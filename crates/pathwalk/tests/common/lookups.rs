@@ -208,7 +208,9 @@ impl World {
                 assert_eq!(task.stat(path).map(|_| ()), errno, "{path}");
                 assert_eq!(task.lstat(path).is_ok(), lstat.is_ok(), "{path}");
                 assert_eq!(task.readlink(path, &mut body), read, "{path}");
-                calls += 4;
+                let real = task.realpath(path, &mut body).map(|(_, stat)| stat);
+                assert_eq!(real, task.stat(path), "{path}");
+                calls += 6;
             }
         }
         calls

@@ -40,6 +40,8 @@ mod beyond;
 
 mod make;
 
+mod path;
+
 mod text;
 
 mod thread;
@@ -59,6 +61,7 @@ use crate::{
 };
 use beyond::Beyond;
 use bitflags::bitflags;
+use pathwalk_abi::Result;
 use pathwalk_sync::Sample;
 use std::{cell::Cell, rc::Rc};
 use text::{LONG, SHORT};
@@ -160,11 +163,13 @@ struct Memo {
     matters: u8,
     /// As many bits as it held when it was looked at, up to eight.
     used: Cell<u8>,
+    /// So many bytes behind the text are [the place's one path](path); or why there are none.
+    path: u8,
     /// The second at which a symlink's time of last access is to be written.
     until: i64,
     /// The dentries on the way, filled up with steps that always hold.
     few: [Step<DentryId>; FEW],
-    /// The text, or its beginning, filled up with zeroes.
+    /// The text, or its beginning; and behind it, where it was asked for and there is room, the one path of the place.
     text: [u8; LONG],
     more: [Step<DentryId>; STEPS - FEW],
     /// The inodes that matter, filled up likewise.
@@ -217,6 +222,19 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
     known
 }
 
+/// Writes the one path of the place where the walk ends that was recalled last; returns how many bytes. Nothing if the memo does not
+/// have it.
+///
+/// # Errors
+///
+/// - `ERANGE`: the buffer is too small.
+pub(crate) fn path_in_last(vfs: &Vfs, asker: Asker<'_>, buf: &mut [u8]) -> Option<Result<usize>> {
+    let mut memos = thread::take()?;
+    let written = memos.last_mut().and_then(|memo| path::write(memo, vfs, asker, buf));
+    thread::put(memos);
+    written
+}
+
 /// By what a memo is found: machines in which the same texts are asked for do not take each other's places.
 #[inline(always)]
 fn key(vfs: &Vfs, text: &[u8]) -> u64 {
@@ -239,6 +257,7 @@ impl Memo {
             len: 0,
             matters: 0,
             used: Cell::new(0),
+            path: path::UNASKED,
             until: 0,
             few: [NO_STEP; FEW],
             text: [0; LONG],

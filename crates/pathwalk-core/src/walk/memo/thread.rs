@@ -239,6 +239,11 @@ impl Memos {
         self.all.get(usize::from(at))
     }
 
+    /// The memo that was asked for last.
+    pub(super) fn last_mut(&mut self) -> Option<&mut Memo> {
+        self.all.get_mut(usize::from(self.last.get()))
+    }
+
     /// Where the memo is that will be asked for now, if all goes as the last time.
     #[inline(always)]
     pub(super) fn guess(&self) -> u16 {
