@@ -77,6 +77,7 @@ pub use mount::{
 };
 pub use notify::{Event, Inotify, InotifyLimits};
 pub use ops::exec::Executable;
+pub use ops::peek::Peek;
 pub use ops::rw::Seek;
 pub use ops::{explain, mount_setattr::MountAttr};
 pub use perm::{Rule, generic_permission};

@@ -159,6 +159,11 @@ fn by_number(fd: BorrowedFd<'_>) -> String {
     format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
 }
 
+/// The path of a name in a directory of which this is a descriptor.
+fn below_number(fd: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
+    [by_number(fd).as_bytes(), b"/", name].concat()
+}
+
 /// The number of a file's device.
 fn device_of(stat: &Statx) -> u64 {
     fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
@@ -442,6 +447,21 @@ impl Host {
         self.call(|| fs::fgetxattr(open, name, &mut [0; 0])).map(drop)
     }
 
+    /// The same of what a name stands for in a directory that is held.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::has_xattr`].
+    pub(crate) fn has_xattr_at(
+        &self,
+        held: BorrowedFd<'_>,
+        name: &[u8],
+        attribute: &[u8],
+    ) -> Result<()> {
+        let path = below_number(held, name);
+        self.call(|| fs::lgetxattr(&path[..], attribute, &mut [0; 0])).map(drop)
+    }
+
     /// An attribute of what is held, or with a name of what that stands for in the directory that is held.
     pub(crate) fn lgetxattr(
         &self,
@@ -452,9 +472,7 @@ impl Host {
         if name.is_empty() {
             return self.getxattr(held, attribute);
         }
-        let mut path = by_number(held).into_bytes();
-        path.push(b'/');
-        path.extend_from_slice(name);
+        let path = below_number(held, name);
         self.until_it_fits(|buf| fs::lgetxattr(&path[..], attribute, buf))
     }
 

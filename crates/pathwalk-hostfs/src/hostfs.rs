@@ -20,11 +20,12 @@ use pathwalk_abi::{
 use pathwalk_core::{
     AclEntry, AclKind, Acls, Attr, InodeRef, Subject, acl_from_xattr,
     fs::{
-        CachedName, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Rename,
+        CachedName, Emit, Features, FileSystem, Found, FsStat, Iattr, NewInode, OpenHandle, Peeked,
+        Rename,
     },
 };
 use rustix::{
-    fs::{OFlags, Statx},
+    fs::{OFlags, Statx, StatxAttributes},
     process::{Resource, getrlimit},
 };
 use std::{
@@ -371,8 +372,9 @@ impl Shared {
         Ok(Some(found))
     }
 
-    /// What is asked about a file that the cache does not know stays so as what is looked up does: until its directory is heard of.
-    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
+    /// What is asked about a file that the cache does not know stays so as what is looked up does: until its directory is heard of. So do extended
+    /// attributes of each file that has one name, and of directories.
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8], xattrs: &[&[u8]]) -> Result<Option<Peeked>> {
         let asked = questions();
         let held = self.reach(dir)?;
         let Some(seen) = self.before_lookup(dir)? else { return Ok(None) };
@@ -381,15 +383,28 @@ impl Shared {
             stat => stat?,
         };
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
-        let told = self.is_told_of(&stat, &attr)
-            && attr.file_type() != FileType::Directory
-            && attr.nlink == 1
-            && self.nodes.of_file(&Ident::of(&stat)).is_none();
-        if !told || self.watches().and_then(|watches| watches.version(dir.node())) != Some(seen) {
+        let directory = attr.file_type() == FileType::Directory;
+        let mounted = stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+        let told = !mounted && (directory || attr.nlink == 1);
+        let as_told = !directory && self.nodes.of_file(&Ident::of(&stat)).is_none();
+        if !told || !as_told && xattrs.is_empty() {
+            return Ok(None);
+        }
+        let lacks = |xattr: &&[u8]| self.lacks(held.as_fd(), name, xattr);
+        let lacks = xattrs.iter().map(lacks).collect();
+        if self.watches().and_then(|watches| watches.version(dir.node())) != Some(seen) {
             return Ok(None);
         }
         is_believed(asked);
-        Ok(Some(attr))
+        Ok(Some(Peeked { attr, as_told, lacks }))
+    }
+
+    /// By which errno a name's file has no such extended attribute; none where it may have.
+    fn lacks(&self, dir: BorrowedFd<'_>, name: &[u8], xattr: &[u8]) -> Option<Errno> {
+        let is_acl = self.features.contains(Features::POSIX_ACL) && ACLS.contains(&xattr);
+        let own = if is_acl { Ok(()) } else { self.must_not_be_own(xattr, Errno::ENODATA) };
+        let errno = own.and_then(|()| self.host.has_xattr_at(dir, name, xattr)).err()?;
+        [Errno::ENODATA, Errno::EOPNOTSUPP].contains(&errno).then_some(errno)
     }
 
     fn readlink(&self, inode: InodeRef<'_>) -> Result<Vec<u8>> {
@@ -475,8 +490,8 @@ impl FileSystem for HostFs {
         self.0.lookup(dir, name)
     }
 
-    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
-        self.0.peek(dir, name)
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8], xattrs: &[&[u8]]) -> Result<Option<Peeked>> {
+        self.0.peek(dir, name, xattrs)
     }
 
     fn revalidate(

@@ -173,17 +173,23 @@ fn found(nr: u32, args: [u64; 6]) -> Option<i64> {
     }
     let shape = shape_of(nr)?;
     let mut text = [0; MOST_TEXT];
-    let text = copy_path(args[shape.path], &mut text)?;
+    let mut len = copy_path(args[shape.path], &mut text)?;
+    let path = text.get(..len)?;
     let dir = shape.dir.map_or(AT_FDCWD, |dir| args[dir] as i32);
-    if text.is_empty() {
+    if path.is_empty() {
         let fstats = nr == NEWFSTATAT && dir >= 0 && args[3] == AT_EMPTY_PATH;
         return if fstats { fstat(table, args[0], args[2]) } else { None };
     }
-    let base = match (text[0], dir) {
+    let base = match (path[0], dir) {
         (b'/', _) => [0, 0],
         (_, AT_FDCWD) => current_directory()?,
         _ => descriptor(dir as u32 as u64)?,
     };
+    if let Some(name) = shape.name {
+        // The NUL behind the path was not copied, and is there.
+        len += 1 + copy_path(args[name], text.get_mut(len + 1..)?)?;
+    }
+    let text = text.get(..len)?;
     let args_that_matter = shape.keys.map(|key| key.map_or(0, |key| args[key]));
     let key = Key { nr, args: args_that_matter, base, text };
     match find(table, &key) {
@@ -399,10 +405,10 @@ fn message(control: &mut [u64], flags: u64) -> Option<Message> {
     (read == len.cast_signed()).then_some(Message { number, flags: head[6] })
 }
 
-/// Copies a path; none where it is too long, or not all there.
-fn copy_path(from: u64, text: &mut [u8; MOST_TEXT]) -> Option<&[u8]> {
+/// Copies a path, or a name; how long it is, none where it is too long, or not all there.
+fn copy_path(from: u64, text: &mut [u8]) -> Option<usize> {
     let mut asked = None;
-    for index in 0..MOST_TEXT {
+    for (index, to) in text.iter_mut().enumerate() {
         let at = from.checked_add(index as u64)?;
         if asked != Some(at / PAGE) {
             may_be_read(at)?;
@@ -411,9 +417,9 @@ fn copy_path(from: u64, text: &mut [u8; MOST_TEXT]) -> Option<&[u8]> {
         // SAFETY: the kernel read from this page just now.
         let byte = unsafe { (at as *const u8).read_volatile() };
         if byte == 0 {
-            return text.get(..index);
+            return Some(index);
         }
-        text[index] = byte;
+        *to = byte;
     }
     None
 }

@@ -79,7 +79,7 @@ pub const fn ready_for(ino: u64, tid: u32) -> u64 {
     (tid as u64) << 32 | ino & 0xffff_ffff
 }
 
-/// The longest path that is found.
+/// The longest path that is found, with what stands behind it.
 pub const MOST_TEXT: usize = 255;
 /// The most that is written by an answer.
 pub const MOST_WRITTEN: usize = 4 << 10;
@@ -115,6 +115,8 @@ pub struct Shape {
     pub keys: [Option<usize>; 2],
     /// Where it writes to.
     pub out: Option<usize>,
+    /// What of a file it asks about, by its name: that stands behind the path, and a NUL between them.
+    pub name: Option<usize>,
 }
 
 const fn shape(
@@ -123,7 +125,7 @@ const fn shape(
     keys: [Option<usize>; 2],
     out: Option<usize>,
 ) -> Option<Shape> {
-    Some(Shape { dir, path, keys, out })
+    Some(Shape { dir, path, keys, out, name: None })
 }
 
 /// A call with a path whose answers can be found, by its number on x86-64.
@@ -139,6 +141,9 @@ pub const fn shape_of(nr: u32) -> Option<Shape> {
         FACCESSAT => shape(Some(0), 1, [Some(2), None], None),
         STATX => shape(Some(0), 1, [Some(2), Some(3)], Some(4)),
         FACCESSAT2 => shape(Some(0), 1, [Some(2), Some(3)], None),
+        GETXATTR | LGETXATTR => {
+            Some(Shape { dir: None, path: 0, keys: [None, None], out: None, name: Some(1) })
+        }
         _ => None,
     }
 }
@@ -157,6 +162,10 @@ pub const ACCESS: u32 = 21;
 pub const GETCWD: u32 = 79;
 /// The number of `readlink`.
 pub const READLINK: u32 = 89;
+/// The number of `getxattr`. Found where there is no such attribute alone: how much room there is for one does not matter then.
+pub const GETXATTR: u32 = 191;
+/// The number of `lgetxattr`. The same.
+pub const LGETXATTR: u32 = 192;
 /// The number of `getdents64`. Found by the directory alone: the process lists it itself.
 pub const GETDENTS64: u32 = 217;
 /// The number of `openat`.
@@ -173,9 +182,9 @@ pub const STATX: u32 = 332;
 pub const FACCESSAT2: u32 = 439;
 
 /// The calls that are made by way of the image.
-pub const CALLS: [u32; 14] = [
-    OPEN, STAT, FSTAT, LSTAT, ACCESS, GETCWD, READLINK, GETDENTS64, OPENAT, NEWFSTATAT, READLINKAT,
-    FACCESSAT, STATX, FACCESSAT2,
+pub const CALLS: [u32; 16] = [
+    OPEN, STAT, FSTAT, LSTAT, ACCESS, GETCWD, READLINK, GETXATTR, LGETXATTR, GETDENTS64, OPENAT,
+    NEWFSTATAT, READLINKAT, FACCESSAT, STATX, FACCESSAT2,
 ];
 
 /// By what an answer is found.
@@ -187,7 +196,7 @@ pub struct Key<'a> {
     pub args: [u64; 2],
     /// Device and inode number on the host of the descriptor that a path begins at, or that is asked about; zeroes for the root.
     pub base: [u64; 2],
-    /// The path.
+    /// The path, and what stands behind it: see [`Shape::name`].
     pub text: &'a [u8],
 }
 

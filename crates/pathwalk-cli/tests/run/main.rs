@@ -33,6 +33,8 @@ mod checks;
 
 mod inside;
 
+mod xattrs;
+
 mod ready;
 
 mod place;

@@ -31,12 +31,12 @@ pub use crate::setattr::Iattr;
 pub use features::{Access, Features};
 pub use managed::{Automount, Managed};
 pub use open::OpenHandle;
-pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Rename};
+pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Peeked, Rename};
 
 use crate::{
     acl::{AclEntry, AclKind, Acls},
     cred::Subject,
-    inode::{Attr, InodeRef},
+    inode::InodeRef,
 };
 use pathwalk_abi::{Errno, FileType, InodeFlags, OpenFlags, Result, Timespec, XattrFlags};
 use std::{convert::Infallible, os::fd::OwnedFd};
@@ -173,15 +173,15 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(false)
     }
 
-    /// The attributes of what a name that is not cached stands for, of which nothing is cached by this either: no inode is answered,
-    /// and none is given back. None where there is no such, and where it has to be looked up: because it costs as much, or would be
-    /// told otherwise then. For who looks at many names, each once ([`Task::peekat`](crate::Task::peekat)).
+    /// The attributes of what a name stands for, of which nothing is cached by this: no inode is answered,
+    /// and none is given back; and which of these extended attributes it has not, all of them of names that everybody may read. None
+    /// where there is no such, and where it has to be looked up, because it costs as much. For who looks at many names, each once ([`Task::peekat`](crate::Task::peekat)).
     ///
     /// # Errors
     ///
     /// As [`FileSystem::lookup`].
-    fn peek(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Attr>> {
-        let _ = (dir, name);
+    fn peek(&self, dir: InodeRef<'_>, name: &[u8], xattrs: &[&[u8]]) -> Result<Option<Peeked>> {
+        let _ = (dir, name, xattrs);
         Ok(None)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     inode::{Attr, InodeRef},
     tasks::HeldPlace,
 };
-use pathwalk_abi::{Dev, FileType, Timespec};
+use pathwalk_abi::{Dev, Errno, FileType, Timespec};
 
 /// What a name stands for, as the file system says it. Each is given back once, by
 /// [`FileSystem::evict`](super::FileSystem::evict).
@@ -18,6 +18,17 @@ pub struct Found {
     /// Of a symlink: its body, if it is at hand; else it is asked for by [`FileSystem::readlink`](super::FileSystem::readlink). It has 1 to 4095 bytes,
     /// none of them NUL; the size in `attr` is only what stat shows.
     pub body: Option<Vec<u8>>,
+}
+
+/// What a name stands for: see [`FileSystem::peek`](super::FileSystem::peek).
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    /// The attributes.
+    pub attr: Attr,
+    /// They would be told so of a name that is not cached.
+    pub as_told: bool,
+    /// Of each extended attribute that was asked about, the errno of one that is not there; none where it may be.
+    pub lacks: Vec<Option<Errno>>,
 }
 
 /// A name as the cache has it.

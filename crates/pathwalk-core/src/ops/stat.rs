@@ -323,14 +323,14 @@ impl Vfs {
 /// Fills the zeroed struct in one piece, where it is wanted.
 #[cfg(not(pathwalk_ablate = "statx"))]
 #[inline(always)]
-fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+pub(super) fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     statx_of(attr, mount, mask)
 }
 
 /// Fills field by field through memory, as it was done before: each store is a copy of its own.
 #[cfg(pathwalk_ablate = "statx")]
 #[inline(never)]
-fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+pub(super) fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     let (from, mut buf) = (statx_of(attr, mount, mask), Statx::ZERO);
     macro_rules! put {
         ($($field:ident)*) => {$(

@@ -526,6 +526,11 @@ fn checked(name: &[u8]) -> Result<&[u8]> {
     if name.contains(&0) { Err(Errno::EINVAL) } else { Ok(name) }
 }
 
+/// Whether everybody may read an attribute: whether it is there is the file system's alone to say.
+pub(super) fn is_everybodys(name: &[u8]) -> bool {
+    name.len() <= XATTR_NAME_MAX && (is_security(name) || name.starts_with(XATTR_SYSTEM_PREFIX))
+}
+
 fn is_security(name: &[u8]) -> bool {
     name.starts_with(XATTR_SECURITY_PREFIX)
 }

@@ -2,7 +2,7 @@
 
 use crate::common::Ground;
 use pathwalk_abi::{AtFlags, Errno, OpenFlags};
-use pathwalk_core::Cred;
+use pathwalk_core::{Cred, File, Task};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions, IdMap, IdRange, Identities};
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -39,7 +39,7 @@ fn what_is_told_is_what_a_lookup_tells_and_nothing_is_kept() {
         let dir = task.open("/dir", OpenFlags::DIRECTORY, 0).unwrap();
         let peek = |name: &str| {
             let before = HostFs::questions();
-            let stat = task.peekat(&dir, name).unwrap();
+            let stat = task.peekat(&dir, name, &[]).unwrap().and_then(|told| told.stat());
             (stat, HostFs::questions() == before)
         };
         // The directory is watched from the second question on.
@@ -62,12 +62,55 @@ fn what_is_told_is_what_a_lookup_tells_and_nothing_is_kept() {
     }
 }
 
+/// The extended attributes that a file has not are told of each, cached or not, as they are asked for; of others nothing is told.
+#[test]
+fn what_it_lacks_is_told_as_it_is_asked_for() {
+    let Some(ground) = ground(watched()) else { return };
+    let task = &ground.task;
+    let dir = task.open("/dir", OpenFlags::DIRECTORY, 0).unwrap();
+    let set = |name: &str, xattr: &str| {
+        let path = ground.host(&format!("dir/{name}"));
+        rustix::fs::setxattr(path, xattr, b"x", rustix::fs::XattrFlags::empty()).is_ok()
+    };
+    let root = set("7", "security.pathwalk") && set("below", "security.pathwalk");
+    let xattrs: [&[u8]; 4] = [
+        b"security.pathwalk",
+        b"system.posix_acl_access",
+        b"system.posix_acl_default",
+        b"system.none",
+    ];
+    for name in ["7", "8", "below", "link", "7", "8", "below", "link"] {
+        let peek = || task.peekat(&dir, name, &xattrs).unwrap();
+        let lacks = [peek(), peek()].into_iter().flatten().next().unwrap();
+        for (xattr, lacks) in xattrs.iter().zip(lacks.lacks()) {
+            let path = format!("/dir/{name}");
+            let have = task.lgetxattr(path, xattr, &mut []).err();
+            assert_eq!(*lacks, have, "{name} {}", String::from_utf8_lossy(xattr));
+        }
+        assert_eq!(lacks.lacks()[0].is_none(), root && ["7", "below"].contains(&name), "{name}");
+    }
+    // Which need not be told to everybody.
+    for xattr in [&b"user.none"[..], b"trusted.none", &[b'x'; 300]] {
+        let told = task.peekat(&dir, "9", &[b"security.none", xattr]).unwrap().unwrap();
+        assert_eq!(told.lacks(), [None, None]);
+    }
+    // One that has several names: by another one nobody hears of it.
+    assert!(task.peekat(&dir, "4", &xattrs).unwrap().is_none());
+}
+
 /// What others change is told as it is by then.
 #[test]
 fn what_is_told_is_so_now() {
     let Some(ground) = ground(watched()) else { return };
     let dir = ground.task.open("/dir", OpenFlags::DIRECTORY, 0).unwrap();
-    let size = |name: &str| ground.task.peekat(&dir, name).unwrap().map(|stat| stat.st_size);
+    let size = |name: &str| {
+        ground
+            .task
+            .peekat(&dir, name, &[])
+            .unwrap()
+            .and_then(|told| told.stat())
+            .map(|stat| stat.st_size)
+    };
     assert_eq!((size("7"), size("8"), size("7")), (None, Some(8), Some(7)));
     let changes = [
         ("echo more >> 7", Some(12)),
@@ -93,20 +136,24 @@ fn what_is_not_told() {
         let ground = Ground::with(HostOptions { coherence, ..HostOptions::default() });
         fs::write(ground.host("file"), "").unwrap();
         let root = ground.task.open("/", OpenFlags::DIRECTORY, 0).unwrap();
-        assert_eq!([ground.task.peekat(&root, "file"); 2], [Ok(None); 2]);
+        for _ in 0..2 {
+            assert!(ground.task.peekat(&root, "file", &[]).unwrap().is_none());
+        }
     }
     let Some(ground) = ground(watched()) else { return };
     let task = &ground.task;
     let dir = task.open("/dir", OpenFlags::DIRECTORY, 0).unwrap();
     let file = task.open("/dir/5", OpenFlags::RDONLY, 0).unwrap();
-    assert_eq!(task.peekat(&file, "6"), Err(Errno::ENOTDIR));
+    let errno = |task: &Task, dir: &File| task.peekat(dir, "6", &[]).unwrap_err();
+    assert_eq!(errno(task, &file), Errno::ENOTDIR);
     let other = Ground::new();
-    assert_eq!(other.task.peekat(&dir, "6"), Err(Errno::EBADF));
+    assert_eq!(errno(&other.task, &dir), Errno::EBADF);
     let user = task.vfs().task(Cred::user(4321, 4321));
     task.chmod("/dir", 0o744).unwrap();
-    assert_eq!(user.peekat(&dir, "6"), Err(Errno::EACCES));
+    assert_eq!(errno(&user, &dir), Errno::EACCES);
     task.chmod("/dir", 0o755).unwrap();
-    assert!(user.peekat(&dir, "6").unwrap().is_some());
+    assert!(user.peekat(&dir, "6", &[]).unwrap().is_some());
     task.bind("/dir/5", "/dir/6").unwrap();
-    assert_eq!(task.peekat(&dir, "6"), Ok(None));
+    let mounted = task.peekat(&dir, "6", &[b"security.capability"]).unwrap();
+    assert!(mounted.is_none());
 }

@@ -159,6 +159,7 @@ fn get(
     Value { name, args }: &Value,
 ) -> Result<Reply> {
     let name = attribute(caller, *name)?;
+    caller.attribute.borrow_mut().clone_from(&name);
     let mut value = vec![0; (args.size as usize).min(XATTR_SIZE_MAX)];
     let len = which?.with(engine, caller, |engine, at, path, at_flags| {
         engine.task.getxattrat(at, path, at_flags, &name, &mut value)

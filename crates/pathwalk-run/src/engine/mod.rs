@@ -72,6 +72,8 @@ pub(crate) struct Caller {
     pub(crate) args: [u64; 6],
     /// The paths that were copied, and which argument each is.
     pub(crate) paths: RefCell<Vec<(usize, Vec<u8>)>>,
+    /// The name of the extended attribute that was asked about.
+    pub(crate) attribute: RefCell<Vec<u8>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
@@ -493,6 +495,7 @@ impl Engine {
             tid: call.tid,
             args: call.args,
             paths: RefCell::default(),
+            attribute: RefCell::default(),
             walked: RefCell::default(),
             base: RefCell::default(),
             written: RefCell::default(),

@@ -12,13 +12,14 @@
 
 use super::{
     Inside, Part,
-    laid::{OwnKey, attributes_of},
-    list::{Entry, LISTED, MOST_FILES, is_unnoted, list},
-    scout::{Been, Beside, Found, Lays, Look, PATIENCE, believed},
+    laid::OwnKey,
+    list::{Entry, LISTED, is_unnoted, list},
+    scout::{Been, Beside, Found, Lays, Look, PATIENCE},
+    told::{Kinds, Told, Wants, Xattrs},
 };
 use crate::engine::{Base, Engine};
-use pathwalk::{AtFlags, File, FileType, OpenFlags, Result, Stat};
-use pathwalk_inside::{Answer, Key, LSTAT, NEWFSTATAT};
+use pathwalk::{File, FileType, OpenFlags, Result};
+use pathwalk_inside::{Answer, Key};
 use std::{sync::Arc, time::Instant};
 
 /// So many directories are kept in mind.
@@ -75,17 +76,20 @@ pub(super) struct Question<'a> {
     pub(super) part: Part,
     /// What its answer hangs on.
     pub(super) parts: &'a [(usize, u64)],
+    /// What who asked asks about besides.
+    pub(super) xattrs: Xattrs,
 }
 
 /// Files of a directory of which it is laid down what they are.
 pub(super) struct Those<'a> {
-    pub(super) kind: FileType,
+    pub(super) kinds: Kinds,
     /// So many of them at most.
     pub(super) most: usize,
     /// By what the answers are found; each has its name behind this text.
     pub(super) key: Key<'a>,
     pub(super) part: Part,
     pub(super) parts: &'a [(usize, u64)],
+    pub(super) xattrs: Xattrs,
 }
 
 /// A path up to its last component.
@@ -101,8 +105,13 @@ pub(super) fn itself(path: &[u8]) -> &[u8] {
 
 impl Question<'_> {
     /// The path of the directory in which it was asked.
-    fn above(&self) -> &[u8] {
+    pub(super) fn above(&self) -> &[u8] {
         above(self.key.key().text)
+    }
+
+    /// Of so many files it is laid down at once.
+    pub(super) fn most(&self) -> usize {
+        Wants::new(&self.key.key(), self.xattrs.clone()).most()
     }
 
     /// How often something was changed where it was asked: all counts, that below the same root too.
@@ -113,11 +122,8 @@ impl Question<'_> {
 
 impl Those<'_> {
     /// As what they are asked about.
-    pub(super) fn flags(&self) -> AtFlags {
-        let nofollow = self.key.nr == LSTAT
-            || self.key.nr == NEWFSTATAT
-                && self.key.args[0] & u64::from(AtFlags::SYMLINK_NOFOLLOW.bits()) != 0;
-        if nofollow { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() }
+    pub(super) fn wants(&self) -> Wants {
+        Wants::new(&self.key, self.xattrs.clone())
     }
 
     /// Whether nothing happened between what the scout found and the question, or since.
@@ -129,7 +135,7 @@ impl Those<'_> {
     pub(super) fn look(&self, inside: &Inside) -> Option<Look> {
         let (host, count) = inside.host_of(self.part)?;
         let counts = inside.counts.clone();
-        Some(Look { kind: self.kind, flags: self.flags(), host, counts, count, lays: None })
+        Some(Look { kinds: self.kinds, wants: self.wants(), host, counts, count, lays: None })
     }
 }
 
@@ -172,6 +178,11 @@ impl Ahead {
     fn enough(&self) -> u32 {
         let goes_on = self.goes_on.is_some_and(|last| last.elapsed() < PATIENCE);
         if goes_on { 1 } else { ENOUGH }
+    }
+
+    /// All in a directory was laid down, or what was listed by now.
+    pub(super) fn has_laid(&mut self, question: &Question<'_>, rest: Option<File>) {
+        self.asked(question, question.above()).laid = rest.map_or(Laid::All, Laid::Some);
     }
 
     /// Notes a question; what was laid down there, if more is to be now.
@@ -222,15 +233,16 @@ impl Engine {
         let key = question.key.key();
         let above = question.above();
         let (part, parts) = (question.part, question.parts);
-        let kind = FileType::Regular;
-        let those = Those { kind, most: MOST_FILES, key: Key { text: above, ..key }, part, parts };
+        let kinds = Kinds::Regular;
+        let (key, xattrs) = (Key { text: above, ..key }, question.xattrs.clone());
+        let those = Those { kinds, most: question.most(), key, part, parts, xattrs };
         let dir = match listed {
             Some(dir) => dir,
             None => {
                 let dir = self.task.openat(question.base.at(), itself(above), UNNOTED, 0)?;
                 self.send_beside(inside, question, &those)?;
                 let stat = self.task.fstat(&dir)?;
-                let been = inside.scout.opened(&dir, &stat, kind, those.flags());
+                let been = inside.scout.opened(&dir, &stat, kinds, &those.wants());
                 if let Been::Yes(Some(found)) = been
                     && inside.lay_down_found(&those, &found)
                 {
@@ -309,9 +321,9 @@ impl Engine {
         inside: &mut Inside,
         dir: &File,
         those: &Those<'_>,
-        tell: &mut dyn FnMut(&Entry<'_>, Option<&Stat>),
+        tell: &mut dyn FnMut(&Entry<'_>, Option<&Told>),
     ) -> Result<bool> {
-        let flags = those.flags();
+        let wants = those.wants();
         // Not what is mounted there.
         let device = self.task.fstat(dir)?.st_dev;
         let mut listing = inside.ahead.as_mut().map(|ahead| std::mem::take(&mut ahead.listing));
@@ -322,13 +334,13 @@ impl Engine {
         // Much is asked about here; and what is about to be entered is watched then.
         let listed = host.watching_found(|| {
             list(&self.task, dir, listing, |entry| {
-                if entry.kind == those.kind {
+                if those.kinds.have(entry.kind) {
                     left -= 1;
-                    let stat = believed(&self.task, dir, (entry.name, those.kind), flags);
-                    let stat = stat.filter(|stat| stat.st_dev == device);
-                    tell(&entry, stat.as_ref());
-                    if let Some(stat) = stat {
-                        inside.lay_down_one(those, entry.name, &stat, those.parts);
+                    let told = wants.believed(&self.task, dir, (entry.name, entry.kind));
+                    let told = told.filter(|told| told.dev() == device);
+                    tell(&entry, told.as_ref());
+                    if let Some(told) = told {
+                        inside.lay_down_one(those, entry.name, &told, those.parts);
                     }
                 }
                 left > 0
@@ -342,6 +354,11 @@ impl Engine {
 }
 
 impl Inside {
+    /// See [`Ahead::has_laid`].
+    pub(super) fn has_laid(&mut self, question: &Question<'_>, rest: Option<File>) {
+        self.ahead.iter_mut().for_each(|ahead| ahead.has_laid(question, rest.clone()));
+    }
+
     /// Lays down what the scout found beside what was asked about, if the way there is what it was.
     pub(super) fn lay_down_ahead(&mut self) {
         for _ in 0..MOST_AT_ONCE {
@@ -353,10 +370,11 @@ impl Inside {
                 continue;
             }
             let key = above.key();
-            let kind = FileType::Regular;
-            let beside = Those { kind, most: MOST_FILES, key, part: *part, parts };
-            if let Some(stat) = itself {
-                self.lay_down_one(&beside, &name, &stat, parts);
+            let kinds = Kinds::Regular;
+            let (xattrs, most) = (found.wants.xattrs.clone(), found.wants.most());
+            let beside = Those { kinds, most, key, part: *part, parts, xattrs };
+            if let Some(told) = itself {
+                self.lay_down_one(&beside, &name, &told, parts);
             }
             let text = [key.text, &name, b"/"].concat();
             let those = Those { key: Key { text: &text, ..key }, ..beside };
@@ -369,8 +387,8 @@ impl Inside {
     pub(super) fn lay_down_found(&mut self, those: &Those<'_>, found: &Found) -> bool {
         let is_of_now = those.is_of_now(found);
         if is_of_now {
-            for (name, stat) in found.files.iter().take(those.most) {
-                self.lay_down_one(those, name, stat, those.parts);
+            for (name, told) in found.files.iter().take(those.most) {
+                self.lay_down_one(those, name, told, those.parts);
             }
         }
         is_of_now
@@ -380,13 +398,17 @@ impl Inside {
         &mut self,
         those: &Those<'_>,
         name: &[u8],
-        stat: &Stat,
+        told: &Told,
         parts: &[(usize, u64)],
     ) {
         let text = [those.key.text, name].concat();
         let key = Key { text: &text, ..those.key };
-        let written = attributes_of(stat);
+        let written = told.written();
         let answer = Answer { result: 0, written: &written, parts };
-        self.lay_attributes((those.part, stat.st_ino), &key, &answer);
+        self.lay_attributes((those.part, told.ino()), &key, &answer);
+        for (key, errno) in told.lacks(&those.xattrs, &key) {
+            let answer = Answer { result: -i64::from(errno.raw()), written: b"", parts };
+            self.lay_attributes((those.part, told.ino()), &key.key(), &answer);
+        }
     }
 }

@@ -20,6 +20,7 @@ use super::{
     laid::{attributes_of, ino_and_mode_in},
     list::is_unnoted,
     scout::Been,
+    told::{Kinds, Xattrs},
 };
 use crate::{
     cookies::{HostId, Known},
@@ -162,8 +163,9 @@ impl Engine {
             return true;
         }
         let done = Key { nr: NEWFSTATAT, args: [flags, 0], base: given.base(), text: b"" };
-        let (kind, part, parts) = (FileType::Directory, given.part, &given.parts);
-        let those = Those { kind, most: MOST_CHILDREN, key: done, part, parts };
+        let (kinds, part, parts) = (Kinds::Directories, given.part, &given.parts);
+        let xattrs = Xattrs::default();
+        let those = Those { kinds, most: MOST_CHILDREN, key: done, part, parts, xattrs };
         let Some(look) = those.look(inside) else { return true };
         // No path is empty: it is found by nobody but who looks here whether it is done.
         let is_done = inside.table.has(&done);
@@ -172,7 +174,7 @@ impl Engine {
         if expected && !inside.scout.has_found(&those, id) {
             return false;
         }
-        let been = inside.scout.opened(given.file, ours, kind, look.flags);
+        let been = inside.scout.opened(given.file, ours, kinds, &look.wants);
         // Who watches would be told of what is read here.
         if is_done || inside.ahead.is_none() {
             return true;
@@ -185,7 +187,7 @@ impl Engine {
         {
             inside.table.put(&done, &answer);
             let whole = found.whole && found.files.len() <= MOST_NAMES;
-            let names = found.files.iter().map(|(name, stat)| (name.clone(), stat.st_ino));
+            let names = found.files.iter().map(|(name, told)| (name.clone(), told.ino()));
             let names = (names.take(MOST_NAMES).collect(), whole);
             inside.children = Some(Children { dir, names, parts });
             return true;
@@ -199,13 +201,13 @@ impl Engine {
         }
         let (mut names, mut to_enter, mut all_believed) = (Vec::new(), Vec::new(), true);
         // What cannot be listed is asked about.
-        let whole = self.lay_down_those(inside, given.file, &those, &mut |entry, stat| {
-            let Some(stat) = stat else {
+        let whole = self.lay_down_those(inside, given.file, &those, &mut |entry, told| {
+            let Some(told) = told else {
                 all_believed = false;
                 return;
             };
             let named = (Box::from(entry.name), entry.ino);
-            if stat.st_nlink != NO_OTHERS {
+            if told.nlink() != NO_OTHERS {
                 to_enter.push(named.clone());
             }
             names.push(named);

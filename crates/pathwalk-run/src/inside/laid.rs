@@ -1,6 +1,10 @@
 //! What is laid down of a call that was answered.
 
-use super::{Before, Inside, KNOWN, MEMORY, NUMBER, Part, ahead::Question};
+use super::{
+    Before, Inside, KNOWN, MEMORY, NUMBER, Part,
+    ahead::Question,
+    told::{is_of_xattr, with_name},
+};
 use crate::{
     answer,
     cookies::Known,
@@ -180,11 +184,15 @@ impl Engine {
         } else if call.nr == GETCWD {
             self.lay_down_cwd(&mut inside, before, call, caller, answered);
         } else if let Some(key) = key_of(call, caller) {
-            if answered == 0 {
+            if answered == 0 && !is_of_xattr(call.nr) {
                 inside.goes(caller, &key.key());
+                inside.askers.asked(call.tid, &key);
+                inside.listers.asked(call.tid, &key);
             }
             if inside.table.has(&key.key()) {
                 self.give_news_again(&mut inside, call, caller);
+            } else if is_of_xattr(call.nr) {
+                inside.askers.asked_about_xattr(call.tid, &key);
             } else if HostFs::questions() == before.questions && stays(call, caller, answered) {
                 self.lay_down_path(&mut inside, before, &key, caller, answered);
             }
@@ -229,8 +237,9 @@ impl Engine {
             if !inside.lay_attributes((part, ino), &key.key(), &answer) {
                 return;
             }
-            let looks = key.nr != STATX && explanation.links == 0 && is_file(mode);
-            question = looks.then_some(Question { base, key, part, parts: &parts });
+            let looks = explanation.links == 0 && is_file(mode);
+            let xattrs = inside.askers.of(caller.tid);
+            question = looks.then_some(Question { base, key, part, parts: &parts, xattrs });
         } else {
             inside.table.put(&key.key(), &answer);
         }
@@ -323,6 +332,7 @@ fn by_descriptor(call: &Notification, caller: &Caller) -> bool {
 fn only_looks(call: &Notification, caller: &Caller, answered: i64) -> bool {
     let opens = [OPEN, OPENAT].contains(&call.nr);
     shape_of(call.nr).is_some()
+        && !is_of_xattr(call.nr)
         && !by_descriptor(call, caller)
         && (!opens || stays(call, caller, answered))
 }
@@ -341,7 +351,11 @@ pub(super) fn key_of(call: &Notification, caller: &Caller) -> Option<OwnKey> {
         _ => return None,
     };
     let args = shape.keys.map(|key| key.map_or(0, |key| call.args[key]));
-    Some(OwnKey { nr: call.nr, args, base, text: text.as_slice().into() })
+    let text = match shape.name {
+        Some(_) => with_name(text, &caller.attribute.borrow()),
+        None => text.clone(),
+    };
+    Some(OwnKey { nr: call.nr, args, base, text: text.into() })
 }
 
 /// Whether an answer is of a kind that stays: an opening that gives a descriptor is none.

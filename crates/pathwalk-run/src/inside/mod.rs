@@ -4,6 +4,8 @@
 //!   a process makes many calls ──► enter: the image and the table are mapped there, and its calls lead there first
 //!   a call is answered ──► laid: what was answered is laid into the table, if it stays so
 //!     the second file of a directory ──► ahead: what would be answered of the others, too
+//!       and of extended attributes that were asked about besides ──► told: that the others have none
+//!       a directory was opened for that ──► lister: what is in the next one is laid down when it is opened
 //!       a program goes through a tree ──► scout: what it asks next is asked by a thread that goes ahead of it
 //!   a file is opened ──► hands: the process takes the descriptor by itself
 //!     it is known what is opened next ──► ready, beside: that lies there before it is asked for
@@ -45,6 +47,8 @@ mod leave;
 
 mod list;
 
+mod lister;
+
 mod ready;
 
 mod scout;
@@ -52,6 +56,8 @@ mod scout;
 pub(crate) mod sites;
 
 mod socket;
+
+mod told;
 
 use crate::{
     cookies::{HostId, of_thread},
@@ -68,6 +74,7 @@ use directory::Goers;
 use hands::Hands;
 pub(crate) use hands::InFlight;
 use laid::LaidOf;
+use lister::Listers;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
@@ -89,6 +96,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
+use told::Askers;
 
 /// All that is in memory.
 const MEMORY: usize = 0;
@@ -146,6 +154,8 @@ pub(crate) struct Inside {
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
     goers: Goers,
+    askers: Askers,
+    listers: Listers,
     scout: Scout,
     hands: Hands,
     /// What the thread whose call is being answered is expected to open next.
@@ -240,6 +250,8 @@ impl Inside {
             laid: HashMap::new(),
             ahead: Some(Ahead::default()),
             goers: Goers::default(),
+            askers: Askers::default(),
+            listers: Listers::default(),
             scout: Scout::default(),
             hands: Hands::new(in_flight, unseen),
             expected: Vec::new(),
@@ -406,6 +418,8 @@ impl Inside {
         self.programs.remove(&tid);
         self.calls.retain(|(other, _), _| *other != tid);
         self.goers.runs_another(tid);
+        self.askers.runs_another(tid);
+        self.listers.runs_another(tid);
         self.hands.runs_another(&mut self.table, tid);
     }
 

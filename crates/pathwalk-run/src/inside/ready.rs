@@ -128,6 +128,11 @@ impl Engine {
         let key = key_of(call, caller).filter(|_| !watched);
         // Who goes up goes on where he was then.
         inside.aside = key.as_ref().is_some_and(|key| is_up(key.key().text));
+        if let (Some(key), Ok(Reply::InstallFile(file, _)), Some((base, _))) =
+            (&key, reply, &*caller.base.borrow())
+        {
+            self.lists(&mut inside, before, (call.tid, base, key), file);
+        }
         let Inside { hands, table, aside, .. } = &mut inside;
         if let (Some(key), false) = (key, *aside)
             && let Some(opens) = hands.opens(table, call.tid, &key)

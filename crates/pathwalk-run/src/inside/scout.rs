@@ -22,12 +22,11 @@ use super::{
     beside::NO_OTHERS,
     laid::OwnKey,
     list::{Entry, LISTED, is_unnoted, list},
+    told::{Kinds, Told, Wants},
 };
 use crate::cpu;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use pathwalk::{
-    At, AtFlags, File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Result, Stat, Task,
-};
+use pathwalk::{File, FileType, HostFs, OpenFlags, OpenHow, ResolveFlags, Stat, Task};
 use pathwalk_inside::Counts;
 use rustix::process::{Resource, getrlimit};
 use std::{
@@ -67,8 +66,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// What is asked about of all that is in a directory.
 #[derive(Clone)]
 pub(super) struct Look {
-    pub(super) kind: FileType,
-    pub(super) flags: AtFlags,
+    pub(super) kinds: Kinds,
+    pub(super) wants: Wants,
     /// The directory of the host that it lies in, by its count.
     pub(super) host: Arc<HostFs>,
     pub(super) counts: Counts,
@@ -91,11 +90,11 @@ pub(super) struct Lays {
 pub(super) struct Found {
     /// The mount, the device and the number of the directory.
     dir: [u64; 3],
-    kind: FileType,
-    flags: AtFlags,
+    kinds: Kinds,
+    pub(super) wants: Wants,
     /// How often something had been changed in that part of the tree before.
     pub(super) count: (usize, u64),
-    pub(super) files: Vec<(Box<[u8]>, Stat)>,
+    pub(super) files: Vec<(Box<[u8]>, Told)>,
     /// There are no others of that kind.
     pub(super) whole: bool,
     /// Where they may be laid down before somebody asks.
@@ -107,7 +106,7 @@ pub(super) struct Beside {
     pub(super) lays: Arc<Lays>,
     pub(super) name: Box<[u8]>,
     /// What it is, if that is believed.
-    pub(super) itself: Option<Stat>,
+    pub(super) itself: Option<Told>,
 }
 
 /// Whether the scout was in a directory already.
@@ -218,11 +217,11 @@ struct Taken {
 
 impl Scout {
     /// The program opens a directory, of which this is to be known.
-    pub(super) fn opened(&self, dir: &File, stat: &Stat, kind: FileType, flags: AtFlags) -> Been {
+    pub(super) fn opened(&self, dir: &File, stat: &Stat, kinds: Kinds, wants: &Wants) -> Been {
         let Known::Hired(shared) = &self.0 else { return Been::No };
         let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
-        match shared.opened((id[0], id[2]), kind == FileType::Directory) {
-            Been::Yes(found) => Been::Yes(found.filter(|found| found.is_of(id, kind, flags))),
+        match shared.opened((id[0], id[2]), kinds != Kinds::Regular) {
+            Been::Yes(found) => Been::Yes(found.filter(|found| found.is_of(id, kinds, wants))),
             Been::No => Been::No,
         }
     }
@@ -232,7 +231,8 @@ impl Scout {
         let Known::Hired(shared) = &self.0 else { return false };
         let state = shared.state.lock();
         let mut found = state.taken.iter().filter_map(|taken| taken.found.as_ref());
-        found.any(|found| found.is_of(dir, those.kind, those.flags()) && those.is_of_now(found))
+        let wants = those.wants();
+        found.any(|found| found.is_of(dir, those.kinds, &wants) && those.is_of_now(found))
     }
 
     /// The program opens a directory that it need not go to.
@@ -375,8 +375,8 @@ impl State {
 }
 
 impl Found {
-    fn is_of(&self, dir: [u64; 3], kind: FileType, flags: AtFlags) -> bool {
-        (self.dir, self.kind, self.flags) == (dir, kind, flags)
+    fn is_of(&self, dir: [u64; 3], kinds: Kinds, wants: &Wants) -> bool {
+        (self.dir, self.kinds, &self.wants) == (dir, kinds, wants)
     }
 }
 
@@ -544,7 +544,7 @@ struct Looked {
 /// Asks about all in a directory. None where it is not there, where what is done there would be noted, or where there is too much.
 fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     let Above { dir: above, look, .. } = &*place.above;
-    let Look { kind, flags, host, .. } = look;
+    let Look { kinds, wants, host, .. } = look;
     let how = OpenFlags::RDONLY | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW | OpenFlags::NOATIME;
     let how = OpenHow { flags: how.bits(), mode: 0, resolve: ResolveFlags::NO_XDEV.bits() };
     let dir = task.openat2(above, &place.name, &how).ok()?;
@@ -559,8 +559,8 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     ASKED.set(true);
     let mut names = Vec::new();
     let whole = list(task, &dir, listing, |Entry { name, kind: its, ino }| {
-        if its == *kind {
-            names.push((Box::from(name), ino));
+        if kinds.have(its) {
+            names.push((Box::<[u8]>::from(name), ino, its));
         }
         true
     });
@@ -571,48 +571,43 @@ fn look(task: &Task, place: &Place, listing: &mut [u8]) -> Option<Looked> {
     let mut files = Vec::with_capacity(listed);
     // Much is asked about here; and what is about to be entered is watched then.
     host.watching_found(|| {
-        names.retain(|(name, _)| {
-            let its = believed(task, &dir, (name, *kind), *flags);
+        names.retain(|(name, _, kind)| {
+            let its = wants.believed(task, &dir, (name, *kind));
             // Not what is mounted there.
-            let its = its.filter(|its| its.st_dev == stat.st_dev);
+            let its = its.filter(|its| its.dev() == stat.st_dev);
+            let others = *kind == FileType::Directory
+                && its.as_ref().is_some_and(|its| is_gone_to(*kinds, its.nlink()));
             files.extend(its.map(|its| (name.clone(), its)));
-            // Of one without others nothing is asked that is not known then.
-            its.is_some_and(|its| its.st_nlink != NO_OTHERS)
+            others
         });
     });
     let id = [dir.mount_id(), stat.st_dev, stat.st_ino];
     let whole = files.len() == listed;
     let beside = look.lays.clone().map(|lays| {
-        let itself = host
-            .watching_found(|| believed(task, above, (&place.name, FileType::Directory), *flags));
-        let itself = itself.filter(|its| (its.st_dev, its.st_ino) == (stat.st_dev, stat.st_ino));
+        let itself =
+            host.watching_found(|| wants.believed(task, above, (&place.name, FileType::Directory)));
+        let itself = itself.filter(|its| (its.dev(), its.ino()) == (stat.st_dev, stat.st_ino));
         Beside { lays, name: place.name.clone(), itself }
     });
-    let found = Found { dir: id, kind: *kind, flags: *flags, count, files, whole, beside };
-    let enters = *kind == FileType::Directory;
-    let below = enters.then(|| (Above::new(dir, look.clone()), names));
+    let found = Found { dir: id, kinds: *kinds, wants: wants.clone(), count, files, whole, beside };
+    let below = (*kinds != Kinds::Regular).then(|| {
+        let mut names: Vec<_> = names.into_iter().map(|(name, ino, _)| (name, ino)).collect();
+        in_order(*kinds, &mut names);
+        (Above::new(dir, look.clone()), names)
+    });
     Some(Looked { found, below })
 }
 
-/// The attributes of a file of this kind, if they come of what is believed. What is not cached stays so, where that will do: each is asked
-/// about once. Else the first question may ask the host.
-pub(super) fn believed(
-    task: &Task,
-    dir: &File,
-    (name, kind): (&[u8], FileType),
-    flags: AtFlags,
-) -> Option<Stat> {
-    let answers_of_what_is_believed = |ask: &dyn Fn() -> Result<Option<Stat>>| {
-        let before = HostFs::questions();
-        let stat = ask().ok().flatten();
-        stat.filter(|_| HostFs::questions() == before)
-    };
-    let peek = || task.peekat(dir, name);
-    let peeked = (kind == FileType::Regular).then(|| answers_of_what_is_believed(&peek)).flatten();
-    let is_it = |stat: &Stat| FileType::from_mode(stat.st_mode) == Some(kind);
-    let ask = || task.fstatat(At::Dir(dir), name, flags).map(Some);
-    let mut asks = 0..2;
-    peeked.filter(is_it).or_else(|| asks.find_map(|_| answers_of_what_is_believed(&ask)))
+/// Whether a directory with so many links is gone to by who asks about these: of one without others in it nothing is asked but about the files.
+pub(super) fn is_gone_to(kinds: Kinds, nlink: u64) -> bool {
+    kinds == Kinds::All || nlink != NO_OTHERS
+}
+
+/// Puts the directories in one in the order in which who asks about these goes to them: who asks about all mostly sorts them before.
+pub(super) fn in_order(kinds: Kinds, names: &mut [Named]) {
+    if kinds == Kinds::All {
+        names.sort_unstable();
+    }
 }
 
 /// Where one processor is all that there is, nobody goes ahead.

@@ -1,0 +1,134 @@
+//! Who lists directories, and asks about all that is in them by their paths, as `ls -l` does.
+//!
+//! ```text
+//!   openat(DIR) ──► statx(DIR/FILE), again and again ──► who asks so of one directory asks so of the next
+//!   openat(DIR) ──► what is in it is laid down before it is asked about, and the scout goes to what is below
+//! ```
+
+use super::{
+    Before, Inside, MOST_COUNTED, Part,
+    ahead::{Question, Those, UNNOTED, above},
+    laid::{End, OwnKey, end_of},
+    list::is_unnoted,
+    scout::{Been, in_order},
+    told::{Kinds, is_of_links},
+};
+use crate::engine::{Base, Engine};
+use pathwalk::{Errno, File, FileType, Seek};
+use pathwalk_inside::{Answer, Key};
+use rustix::fs;
+use std::collections::HashMap;
+
+/// Who asked so often in a directory that he opened asks about all.
+const ENOUGH: u32 = 2;
+
+/// Threads that list directories.
+#[derive(Debug, Default)]
+pub(super) struct Listers(HashMap<u32, Lister>);
+
+#[derive(Debug)]
+struct Lister {
+    /// By what the files are found in the directory that it opened last, up to their names.
+    opened: OwnKey,
+    /// So often it asked about one of them.
+    asked: u32,
+    /// How it asks about each.
+    asks: Option<OwnKey>,
+}
+
+impl Listers {
+    /// A thread opened a directory: how it asks about what is in it, if it is known to.
+    fn opened(&mut self, tid: u32, dir: &OwnKey) -> Option<OwnKey> {
+        if self.0.len() >= MOST_COUNTED {
+            self.0.clear();
+        }
+        let key = dir.key();
+        let slash: &[u8] = if key.text.ends_with(b"/") { b"" } else { b"/" };
+        let opened = OwnKey::of(&Key { text: &[key.text, slash].concat(), ..key });
+        let new = || Lister { opened: opened.clone(), asked: 0, asks: None };
+        let lister = self.0.entry(tid).or_insert_with(new);
+        (lister.opened, lister.asked) = (opened, 0);
+        let asks = lister.asks.as_ref()?.key();
+        let Key { base, text, .. } = lister.opened.key();
+        Some(OwnKey::of(&Key { base, text, ..asks }))
+    }
+
+    /// A thread asked what a file is.
+    pub(super) fn asked(&mut self, tid: u32, key: &OwnKey) {
+        let Some(lister) = self.0.get_mut(&tid).filter(|_| is_of_links(&key.key())) else { return };
+        let (key, opened) = (key.key(), lister.opened.key());
+        if (key.base, above(key.text)) == (opened.base, opened.text) {
+            lister.asked += 1;
+            if lister.asked >= ENOUGH {
+                lister.asks = Some(OwnKey::of(&Key { text: b"", ..key }));
+            }
+        }
+    }
+
+    /// A thread runs another program.
+    pub(super) fn runs_another(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
+}
+
+impl Engine {
+    /// A thread opened a directory: what is in it is laid down, if it asks about all.
+    pub(super) fn lists(
+        &self,
+        inside: &mut Inside,
+        before: &Before,
+        (tid, base, key): (u32, &Base, &OwnKey),
+        file: &File,
+    ) {
+        let Some(host) = file.host_fd().filter(|host| is_unnoted(*host)) else { return };
+        let Ok(stat) = self.task.fstat(file) else { return };
+        if FileType::from_mode(stat.st_mode) != Some(FileType::Directory) {
+            return;
+        }
+        let Some(asks) = inside.listers.opened(tid, key) else { return };
+        let Ok(end) = end_of(&self.task, inside, before, (base, key)) else { return };
+        let End { part, parts, .. } = end;
+        // Where the program writes while it goes, what is laid down holds for a moment.
+        let Part::Host { writable: false, .. } = part else { return };
+        let xattrs = inside.askers.of(tid);
+        let (kinds, key, parts) = (Kinds::All, asks.key(), &parts);
+        let question = Question { base, key: &asks, part, parts, xattrs: xattrs.clone() };
+        let those = Those { kinds, most: question.most(), key, part, parts, xattrs };
+        let Some(look) = those.look(inside) else { return };
+        // No path is empty: it is found by nobody but who looks here whether it is done.
+        let done = Key { base: [stat.st_dev, stat.st_ino], text: b"", ..key };
+        if inside.ahead.is_none() || inside.table.has(&done) {
+            return;
+        }
+        let been = inside.scout.opened(file, &stat, kinds, &look.wants);
+        inside.table.put(&done, &Answer { result: 0, written: b"", parts });
+        if let Been::Yes(Some(found)) = &been
+            && found.files.len() <= those.most
+            && inside.lay_down_found(&those, found)
+        {
+            inside.has_laid(&question, None);
+            return;
+        }
+        let mut names = Vec::new();
+        // What cannot be listed is asked about.
+        let whole = self.lay_down_those(inside, file, &those, &mut |entry, _| {
+            if entry.kind == FileType::Directory {
+                names.push((Box::from(entry.name), entry.ino));
+            }
+        });
+        let rest = || {
+            let at = self.task.lseek(file, Seek::Cur(0))?;
+            let rest = self.task.openat(base.at(), question.above(), UNNOTED, 0)?;
+            self.task.lseek(&rest, Seek::Set(at.cast_signed()))?;
+            Ok::<_, Errno>(rest)
+        };
+        let rest = if whole == Ok(false) { rest().ok() } else { None };
+        inside.has_laid(&question, rest);
+        if let Been::No = been {
+            in_order(kinds, &mut names);
+            inside.scout.go(&self.task, file, look, names);
+        }
+        // From where it is listed next.
+        let _ = fs::seek(host, fs::SeekFrom::Start(0));
+    }
+}
