@@ -30,7 +30,9 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
-use pathwalk_sync::{Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, slot};
+use pathwalk_sync::{
+    Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
+};
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{Arc, OnceLock},
@@ -184,7 +186,8 @@ struct SbSlot {
 }
 
 slot! {
-    /// Where a superblock is. Places are used again as soon as they are empty, and so are in the cache; numbers as late as possible.
+    /// Where a superblock is. A place is given out again soon, and so is in the cache, unless somebody still uses what was there; a number as late
+    /// as possible.
     struct SbPlace {
         sb: Shelf<SuperBlock>,
         /// How many of its inodes have no name.
@@ -192,8 +195,19 @@ slot! {
     }
 }
 
+// Who loses the last name of a file on one thread does not meet who asks for the superblock on another.
+const _: () = assert!(std::mem::offset_of!(SbPlace, unlinked).is_multiple_of(64));
+
 /// A superblock in use.
 pub(crate) type SbRef<'a> = Lent<'a, SuperBlock>;
+
+impl Drop for SuperBlock {
+    /// Its file system goes with it, which is somebody else's code; and whoever is the last to use it, if only as he asked by an old number, is
+    /// the one to drop it.
+    fn drop(&mut self) {
+        lock_order::assert_none_held();
+    }
+}
 
 impl SuperBlock {
     /// Its number.
@@ -322,28 +336,32 @@ impl Vfs {
         }
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
-        let found = fs.root(who, self.now())?;
-        let sb = self.sb_put(SuperBlock {
-            fs,
-            dev: Dev::new(0, id),
-            flags: Cell64::default(),
-            root: Cell32::default(),
-            watched: Cell32::default(),
-            features,
-            blksize,
-            kind: (complete | revalidate) & KIND,
-            inode_flags: flag(Features::PERMISSION, I_PERMISSION)
-                | flag(Features::MAY_EXEC, I_MAY_EXEC)
-                | flag(Features::GETATTR, I_GETATTR)
-                | flag(Features::NO_OPEN, I_NO_OPEN)
-                | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
-                | if complete == 0 {
-                    I_HASHED | flag(Features::POSIX_ACL, I_ACL_UNKNOWN)
-                } else {
-                    I_NOSEC
-                },
-            rename: Mutex::default(),
-        })?;
+        let place = self.sb_place_alloc()?;
+        let found = fs.root(who, self.now()).inspect_err(|_| self.places.free(place))?;
+        let sb = self.sb_put(
+            place,
+            SuperBlock {
+                fs,
+                dev: Dev::new(0, id),
+                flags: Cell64::default(),
+                root: Cell32::default(),
+                watched: Cell32::default(),
+                features,
+                blksize,
+                kind: (complete | revalidate) & KIND,
+                inode_flags: flag(Features::PERMISSION, I_PERMISSION)
+                    | flag(Features::MAY_EXEC, I_MAY_EXEC)
+                    | flag(Features::GETATTR, I_GETATTR)
+                    | flag(Features::NO_OPEN, I_NO_OPEN)
+                    | flag(Features::MAGIC_LINKS, I_MAGIC_LINK)
+                    | if complete == 0 {
+                        I_HASHED | flag(Features::POSIX_ACL, I_ACL_UNKNOWN)
+                    } else {
+                        I_NOSEC
+                    },
+                rename: Mutex::default(),
+            },
+        );
         self.set_sb_flags(&sb, sb_flags(ms));
         let kind = sb.kind & !dcache::REVALIDATE;
         let made = self
@@ -379,42 +397,62 @@ impl Vfs {
         self.sb_free(id);
     }
 
-    /// Puts a superblock where those find it who know its number.
+    /// A place for a superblock. One that is given back while somebody uses what was there is passed over until he has left.
     ///
     /// # Errors
     ///
     /// `ENOSPC`: there are as many as there can be.
-    fn sb_put(&self, mut sb: SuperBlock) -> Result<SbRef<'_>> {
-        let slot = self.sb_slot(sb.id()).expect("its number was given out");
-        // Where somebody still uses what was there, it has not gone yet.
+    fn sb_place_alloc(&self) -> Result<u32> {
         let mut in_use = Vec::new();
-        let put = loop {
-            let Some(place) = self.places.alloc() else { break None };
-            match self.places.get(place).sb.put(sb) {
-                Ok(()) => break Some(place),
-                Err(refused) => sb = refused,
+        let found = std::iter::from_fn(|| self.places.alloc()).find(|&place| {
+            let free = self.places.get(place).sb.is_free();
+            if !free {
+                in_use.push(place);
             }
-            in_use.push(place);
-        };
+            free
+        });
         in_use.into_iter().for_each(|place| self.places.free(place));
-        let place = put.ok_or(Errno::ENOSPC)?;
+        found.ok_or(Errno::ENOSPC)
+    }
+
+    /// Puts a superblock where those find it who know its number. Nobody else has the place.
+    fn sb_put(&self, place: u32, sb: SuperBlock) -> SbRef<'_> {
+        let slot = self.sb_slot(sb.id()).expect("its number was given out");
+        let shelf = &self.places.get(place).sb;
+        let put = shelf.put(sb);
+        assert!(put.is_ok(), "the place was free");
+        // Who learns of the number does so by a mount or a dentry that is published after.
         slot.place.set(place);
-        Ok(self.places.get(place).sb.get().expect("just put there"))
+        shelf.get().expect("just put there")
+    }
+
+    /// The place of the superblock of that number; 0 where there is none.
+    fn sb_place(&self, id: u32) -> u32 {
+        self.sb_slot(id).map_or(0, |slot| slot.place.get())
     }
 
     /// Gives the place of a superblock back; none of its inodes is left. It goes with the last who uses it.
     fn sb_free(&self, id: u32) {
         debug_assert_eq!(self.unlinked(id).sum(), 0, "a superblock outlives its inodes");
-        let slot = self.sb_slot(id).expect("it has a superblock");
-        let place = slot.place.get();
-        slot.place.set(0);
+        let place = self.sb_place(id);
+        assert_ne!(place, 0, "there is a superblock");
+        self.sb_slot(id).expect("it has a place").place.set(0);
         self.places.get(place).sb.clear();
         self.places.free(place);
     }
 
+    /// Drops what is left of superblocks that a mount kept which was lost: nobody uses any.
+    fn sb_free_all(&self) {
+        let slots = self.superblocks.iter().filter_map(OnceLock::get).flat_map(|row| row.iter());
+        for slot in slots.filter(|slot| slot.place.get() != 0) {
+            self.places.get(slot.place.get()).sb.clear();
+        }
+    }
+
     /// The superblock of that number.
     pub(crate) fn superblock(&self, id: u32) -> Option<SbRef<'_>> {
-        let place = self.sb_slot(id)?.place.get();
+        // Without a number nothing is counted, anywhere.
+        let place = Some(self.sb_place(id)).filter(|&place| place != 0)?;
         // Another may be there since.
         self.places.get(place).sb.get().filter(|sb| sb.id() == id)
     }
@@ -422,8 +460,9 @@ impl Vfs {
     /// How many inodes of the superblock of that number have lost their last name: they are in the way of making it read-only.
     /// Who has an inode of it needs no more of the superblock than its number.
     pub(crate) fn unlinked(&self, id: u32) -> &Striped {
-        let slot = self.sb_slot(id).expect("an inode's superblock has a place");
-        &self.places.get(slot.place.get()).unlinked
+        let place = self.sb_place(id);
+        debug_assert_ne!(place, 0, "an inode's superblock has a place");
+        &self.places.get(place).unlinked
     }
 
     /// Sets what a superblock keeps of mount(2)'s flags; the caller has the lock of the tree of mounts, or nobody knows it yet.
@@ -491,7 +530,7 @@ impl Vfs {
         }
     }
 
-    /// Runs `f` while nobody can store to the tables that lookups read: dentries, inodes, mounts, names, buckets.
+    /// Runs `f` while nobody can store to the tables that lookups read: dentries, inodes, mounts, superblocks, names, buckets.
     ///
     /// This is how the promise is proven that a cached lookup stores nothing. A store that is made all the same ends the
     /// process with SIGSEGV, so no call that changes anything may run meanwhile, in any thread. It is for tests only.
@@ -523,6 +562,7 @@ impl Vfs {
             self.inodes.set_writable(writable)?;
             self.mounts.set_writable(writable)?;
             self.mount_counts.set_writable(writable)?;
+            self.places.set_writable(writable)?;
             self.names.set_writable(writable)?;
             self.dhash.set_writable(writable)?;
             self.ihash.set_writable(writable)?;
@@ -547,7 +587,7 @@ pub struct Usage {
     pub mounts: u32,
     /// Bytes of memory that long names and symlink bodies have, in whole pages: no more than [`Config::name_bytes`].
     pub name_bytes: u64,
-    /// Bytes of memory behind all tables: dentries, inodes and mounts as far as they were ever in use at once, names as
+    /// Bytes of memory behind all tables: dentries, inodes, mounts and superblocks as far as they were ever in use at once, names as
     /// they are now, hash buckets, the order in which absent names came, and what tells which slots are free. What threads
     /// remember of paths is not the machine's: see [`memo_bytes`](crate::memo_bytes).
     pub bytes: u64,
@@ -559,11 +599,51 @@ impl Drop for Vfs {
     fn drop(&mut self) {
         self.goes = true;
         self.umount_all();
+        self.sb_free_all();
     }
 }
 
 impl std::fmt::Debug for Vfs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Vfs").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mount::rootfs::RootFs;
+
+    fn mounted() -> (Arc<Vfs>, Arc<dyn FileSystem>, u32) {
+        let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+        let fs: Arc<dyn FileSystem> = Arc::new(RootFs);
+        let (who, ms) = (Cred::root(), MountFlags::empty());
+        let mount = vfs.new_mount(&who.subject(), Arc::clone(&fs), ms).unwrap();
+        let id = vfs.mount_slot(mount).sb.get();
+        assert_eq!(Arc::strong_count(&fs), 2);
+        (vfs, fs, id)
+    }
+
+    #[test]
+    fn a_file_system_whose_mount_was_lost_goes_with_the_machine() {
+        let (vfs, fs, _) = mounted();
+        drop(vfs);
+        assert_eq!(Arc::strong_count(&fs), 1);
+    }
+
+    #[test]
+    fn a_superblock_goes_with_the_last_who_uses_it_and_its_place_is_passed_over_till_then() {
+        let (vfs, fs, id) = mounted();
+        let (used, place) = (vfs.superblock(id).unwrap(), vfs.sb_place(id));
+        vfs.sb_free(id);
+        assert!(vfs.superblock(id).is_none(), "nobody finds it");
+        assert_eq!(Arc::strong_count(&fs), 2, "it is used");
+        let other = vfs.sb_place_alloc().unwrap();
+        assert_ne!(other, place);
+        drop(used);
+        assert_eq!(Arc::strong_count(&fs), 1);
+        vfs.places.free(other);
+        let again = [(); 2].map(|()| vfs.sb_place_alloc().unwrap());
+        assert!(again.contains(&place), "{again:?}");
     }
 }

@@ -373,7 +373,7 @@ impl Shared {
     }
 
     /// What is asked about a file that the cache does not know stays so as what is looked up does: until its directory is heard of. So do extended
-    /// attributes of each file that has one name, and of directories.
+    /// attributes of each file that has one name, and of directories, with what [`Coherence::Watched`] leaves out.
     fn peek(&self, dir: InodeRef<'_>, name: &[u8], xattrs: &[&[u8]]) -> Result<Option<Peeked>> {
         let asked = questions();
         let held = self.reach(dir)?;

@@ -18,7 +18,7 @@ pub enum Coherence {
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
     /// is written through memory maps, not what other machines do on a network file system, of a file that they give one
-    /// more name neither that it has one nor what they do by it, nor what is written by who opened it by a name that was gone when it was
+    /// more name neither that it has one nor what they do by it, nor what is written, or done to its extended attributes, by who opened it by a name that was gone when it was
     /// first asked about, or without one; not what goes through a fifo, which moves its times; and not that they read a file or set the time of its last reading
     /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
     /// this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while

@@ -10,8 +10,8 @@ use std::io;
 ///
 /// # Safety
 ///
-/// The type consists of atomics only (or of types for which this holds), all-zero bytes are a valid value of
-/// it, and it needs no drop.
+/// All-zero bytes are a valid value of it; it has no drop; and whoever has a reference to it may read and change it, as with atomics and what
+/// is guarded by them: nobody ever has another kind of access.
 #[expect(unsafe_code, reason = "only the type's author can promise that zeroed memory is a value")]
 pub unsafe trait Zeroed: Default + Send + Sync {}
 
@@ -154,6 +154,7 @@ impl<T: Zeroed> Mapping<T> {
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
     use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Zeroed};
+    use crate::Cell64;
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::{
         io,
@@ -201,7 +202,7 @@ mod imp {
         #[inline(always)]
         pub(crate) fn slots(&self) -> Slots<'_, T> {
             // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
-            // changed through `T`'s atomics.
+            // changed through references to it, by what `T` is made of.
             Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
         }
 
@@ -223,18 +224,6 @@ mod imp {
             }
         }
 
-        /// Gives the memory of a range of bytes back to the system; there it reads as zeros until it is written again.
-        /// Nothing happens where the range is not of whole pages.
-        pub(crate) fn punch(&self, bytes: std::ops::Range<usize>) {
-            assert!(bytes.end <= self.len * size_of::<T>(), "{bytes:?} is within");
-            // SAFETY: the start lies within the mapping.
-            let start = unsafe { self.base.as_ptr().cast::<u8>().add(bytes.start) };
-            // SAFETY: the range is ours and anonymous: it stays readable, as zeroes, which are a `T`; that they come while
-            // others look is as if an atomic had been stored.
-            let _: Result<(), _> =
-                unsafe { madvise(start.cast(), bytes.len(), Advice::LinuxDontNeed) };
-        }
-
         /// The addresses that it lies at.
         pub(crate) fn range(&self) -> std::ops::Range<usize> {
             let start = self.base.as_ptr().addr();
@@ -253,6 +242,21 @@ mod imp {
                 rustix::mm::mprotect(self.base.as_ptr().cast(), self.len * size_of::<T>(), access)?;
             }
             Ok(())
+        }
+    }
+
+    /// Words, and nothing of which more than the word itself depends on what is there.
+    impl Mapping<Cell64> {
+        /// Gives the memory of a range of bytes back to the system; there it reads as zeros until it is written again.
+        /// Nothing happens where the range is not of whole pages.
+        pub(crate) fn punch(&self, bytes: std::ops::Range<usize>) {
+            assert!(bytes.end <= self.len * size_of::<Cell64>(), "{bytes:?} is within");
+            // SAFETY: the start lies within the mapping.
+            let start = unsafe { self.base.as_ptr().cast::<u8>().add(bytes.start) };
+            // SAFETY: the range is ours and anonymous: it stays readable, as zeroes; that they come while others look is as
+            // if each word had been stored.
+            let _: Result<(), _> =
+                unsafe { madvise(start.cast(), bytes.len(), Advice::LinuxDontNeed) };
         }
     }
 

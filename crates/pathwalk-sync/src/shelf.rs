@@ -31,8 +31,9 @@ const FILLED: u64 = 2;
 const LEAVING: u64 = 3;
 const STATE: u64 = 3;
 
-/// Room for a value that is used by many and taken away by one. A shelf in an [`Arena`](crate::Arena) is there for good, and so is any
-/// value that was not taken from it.
+/// Room for a value that is used by many and taken away by one. A value that is not taken away is never dropped. Where its drop panics, the
+/// room is never free again.
+#[repr(C)]
 pub struct Shelf<T> {
     users: Striped,
     state: AtomicU64,
@@ -55,8 +56,7 @@ impl<T> Default for Shelf<T> {
 
 #[expect(unsafe_code, reason = "see the argument")]
 // SAFETY: atomics, of which zero is FREE and no user, and room in which nothing need be then. The room is written and dropped by
-// one thread while it is BUSY, and only read while it is lent (see `Shelf`'s `Sync`); that a value which was left there is not
-// dropped is said.
+// one thread while it is BUSY, and only read while it is lent; a shelf has no drop of its own.
 unsafe impl<T: Send + Sync> crate::mapping::Zeroed for Shelf<T> {}
 
 #[expect(unsafe_code, reason = "see the argument")]
@@ -83,6 +83,11 @@ impl<T> Shelf<T> {
         // Release: who gets it sees it whole, and who drops it. Pairs with the Acquire in `get`, and the fence in `end`.
         self.state.store(free | FILLED, Release);
         Ok(())
+    }
+
+    /// Whether a value could be put there now.
+    pub fn is_free(&self) -> bool {
+        self.state.load(Relaxed) & STATE == FREE
     }
 
     /// The value, if there is one.

@@ -100,6 +100,7 @@ impl Vfs {
             if !sb.fs.may_be_covered(self.inode_ref(inode)) {
                 return Err(Errno::ENOENT);
             }
+            drop(sb);
             let tree = self.mount_tree();
             // What was mounted there since is covered too.
             if tree.place_for(at, side)? == place {

@@ -40,7 +40,7 @@ impl Peek {
     }
 
     /// What [`Task::lgetxattr`] would answer of each extended attribute that was asked about, as it is not there: `ENODATA` or `EOPNOTSUPP`. None
-    /// where it may be there, or that call has to be asked.
+    /// where it may be there, or that call has to be asked. Of an ACL it is what the file system says now, as of a file that is not cached.
     pub fn lacks(&self) -> &[Option<Errno>] {
         &self.lacks
     }
@@ -93,11 +93,11 @@ impl Task {
             Absent::Found(_) | Absent::Unsure => return Ok(None),
         };
         let sb = vfs.superblock(vfs.dentry(dentry).sb.get()).ok_or(Errno::ESTALE)?;
-        let asked = !vfs.asks(Hooks::INODE_GETXATTR | Hooks::INODE_GET_ACL)
-            && xattrs.iter().all(|xattr| is_everybodys(xattr));
-        let asked = if asked { xattrs } else { &[] };
+        let modules_ask = vfs.asks(Hooks::INODE_GETXATTR | Hooks::INODE_GET_ACL);
+        let is_asked = |xattr: &[u8]| !modules_ask && is_everybodys(xattr);
+        let asked: Vec<&[u8]> = xattrs.iter().copied().filter(|xattr| is_asked(xattr)).collect();
         let Some(Peeked { mut attr, as_told, mut lacks }) =
-            sb.fs.peek(vfs.inode_ref(dir.inode()), name, asked)?
+            sb.fs.peek(vfs.inode_ref(dir.inode()), name, &asked)?
         else {
             return Ok(None);
         };
@@ -111,7 +111,9 @@ impl Task {
                 *lacks = lacks.map(|_| errno);
             }
         }
-        lacks.resize(xattrs.len(), None);
+        let mut said = lacks.into_iter();
+        let of = |xattr: &&[u8]| if is_asked(xattr) { said.next().flatten() } else { None };
+        let lacks = xattrs.iter().map(of).collect();
         // What is mounted there would be cached.
         let mount = MountStat::of(vfs.mount_slot(mnt), DentryId::NONE, 0);
         if mount.idmapped {

@@ -22,9 +22,22 @@ use std::collections::HashMap;
 /// Who asked so often in a directory that he opened asks about all.
 const ENOUGH: u32 = 2;
 
-/// Threads that list directories.
+/// A directory waits for at most so many openings until what is in it is laid down once more.
+const LONGEST: u32 = 1024;
+
+/// Threads that list directories, and directories that were listed for them.
 #[derive(Debug, Default)]
-pub(super) struct Listers(HashMap<u32, Lister>);
+pub(super) struct Listers(HashMap<u32, Lister>, HashMap<[u64; 2], Again>);
+
+/// When what is in a directory is laid down once more, if it does not hold any more: where something moves between all openings that
+/// would be done each time, for nothing perhaps.
+#[derive(Debug)]
+struct Again {
+    /// After so many openings, …
+    left: u32,
+    /// … and after so many the next time.
+    next: u32,
+}
 
 #[derive(Debug)]
 struct Lister {
@@ -51,6 +64,22 @@ impl Listers {
         let asks = lister.asks.as_ref()?.key();
         let Key { base, text, .. } = lister.opened.key();
         Some(OwnKey::of(&Key { base, text, ..asks }))
+    }
+
+    /// A directory was opened of which nothing lies there: whether that is to be laid down now, which is then done.
+    fn is_due(&mut self, dir: [u64; 2]) -> bool {
+        let Self(_, again) = self;
+        if again.len() >= MOST_COUNTED {
+            again.clear();
+        }
+        let again = again.entry(dir).or_insert(Again { left: 0, next: 1 });
+        let due = again.left == 0;
+        if due {
+            (again.left, again.next) = (again.next, LONGEST.min(again.next * 2));
+        } else {
+            again.left -= 1;
+        }
+        due
     }
 
     /// A thread asked what a file is.
@@ -96,8 +125,9 @@ impl Engine {
         let those = Those { kinds, most: question.most(), key, part, parts, xattrs };
         let Some(look) = those.look(inside) else { return };
         // No path is empty: it is found by nobody but who looks here whether it is done.
-        let done = Key { base: [stat.st_dev, stat.st_ino], text: b"", ..key };
-        if inside.ahead.is_none() || inside.table.has(&done) {
+        let dir = [stat.st_dev, stat.st_ino];
+        let done = Key { base: dir, text: b"", ..key };
+        if inside.ahead.is_none() || inside.table.has(&done) || !inside.listers.is_due(dir) {
             return;
         }
         let been = inside.scout.opened(file, &stat, kinds, &look.wants);
@@ -130,5 +160,21 @@ impl Engine {
         }
         // From where it is listed next.
         let _ = fs::seek(host, fs::SeekFrom::Start(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Something moves between all openings of one directory, so that nothing which was laid down holds when it is opened again.
+    #[test]
+    fn what_never_holds_is_laid_down_less_and_less() {
+        let mut listers = Listers::default();
+        let laid = (0..10_000).filter(|_| listers.is_due([1, 7])).count();
+        assert!((10..=20).contains(&laid), "{laid}");
+        assert!(listers.is_due([1, 8]), "another is laid down at once");
+        (0..2 * MOST_COUNTED as u64).for_each(|ino| drop(listers.is_due([2, ino])));
+        assert!(listers.1.len() <= MOST_COUNTED);
     }
 }

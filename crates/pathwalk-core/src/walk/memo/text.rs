@@ -81,6 +81,13 @@ fn word(chunk: &[u8; CHUNK]) -> u128 {
     u128::from_le_bytes(*chunk)
 }
 
+/// Where the chunks of a text begin that is at least as long as one: the first half from its start, the others from its end.
+#[inline(always)]
+fn starts(len: usize) -> [usize; 4] {
+    let last = len - CHUNK;
+    [0, last.min(CHUNK), last.saturating_sub(CHUNK), last]
+}
+
 /// Where those of a long text begin that lie between the others.
 #[inline(always)]
 fn starts_between(len: usize) -> [usize; 3] {
@@ -106,21 +113,12 @@ pub(super) fn same(
     if len < CHUNK {
         tiny(own.get(..len).unwrap_or_default()) == tiny(text)
     } else if len <= SHORT {
-        ends_alike(own, text)
+        alike(own, text, starts(len))
     } else if len <= LONG {
-        ends_alike(own, text) && alike(own, text, starts_between(len))
+        alike(own, text, starts(len)) && alike(own, text, starts_between(len))
     } else {
         text.split_at_checked(LONG).is_some_and(|(begin, rest)| begin == own && goes_on_with(rest))
     }
-}
-
-/// Whether the first chunks and the last are the same, of a text for which there is room in `own`.
-#[inline(always)]
-fn ends_alike(own: &[u8; LONG], text: &[u8]) -> bool {
-    let own = chunks(&own[..text.len().min(LONG)]);
-    let text = chunks(text);
-    // No iterator: the compiler may put one out of line.
-    (own[0] ^ text[0]) | (own[1] ^ text[1]) | (own[2] ^ text[2]) | (own[3] ^ text[3]) == 0
 }
 
 /// Whether the chunks that begin there are the same.
