@@ -4,6 +4,9 @@ use crate::identity::Identities;
 use std::{fmt, sync::Arc};
 
 /// Who else may change what lies below, and how their changes are noticed.
+///
+/// Not noticed in any case: that they change the ACL of a file or directory whose ACL was needed since it came into the cache. What it was then decides on,
+/// and is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coherence {
     /// Nobody else does: what is cached is true. Lookups of cached names, there or not, ask the host nothing.
