@@ -197,7 +197,8 @@ pub(crate) fn succeeded(stats: &str, name: &str) -> u64 {
     calls(stats, name) - column(stats, name, 2).unwrap()
 }
 
-fn calls_if_any(stats: &str, name: &str) -> Option<u64> {
+/// The same, if any did.
+pub(crate) fn calls_if_any(stats: &str, name: &str) -> Option<u64> {
     column(stats, name, 1)
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     common::{can_run, python, text},
-    inside::{Teller, are_few, calls, in_the_tree, said},
+    inside::{Teller, are_few, calls, calls_if_any, in_the_tree, said},
 };
 use std::{
     fs,
@@ -166,6 +166,37 @@ fn who_asks_about_all_files_finds_most() {
             are_few(&format!("{mode} {name}"), || (3 * heard("1", name), heard("0", name)));
         }
     }
+}
+
+/// Who has listed directories, as `ls -l` does by `statx`, finds all that is in those that it opens then, from the first name on: files, directories and
+/// symlinks. And it says what it says natively.
+#[test]
+fn ls_finds_what_is_in_each_directory_from_the_first_name_on() {
+    let Some(there) = files().filter(|_| can_run(&["ls"])) else { return };
+    let (top, elsewhere) = (top(&there), TempDir::new().unwrap());
+    let args = ["ls", "-lR", "--time-style=full-iso", "."];
+    let native = said(Command::new(args[0]).args(&args[1..]).current_dir(&top));
+    let bind = format!("{}:/tmp/data:ro", top.display());
+    let told = |after: &str| {
+        let options = ["--stats", "--inside", after, "--cwd", "/tmp/data", "--bind", &bind];
+        // It writes nothing there, by no other mount either.
+        let mut command = in_the_tree(elsewhere.path(), &options);
+        // What its loader looks for is not counted.
+        let output = command.args(args).env_remove("LD_LIBRARY_PATH").output().unwrap();
+        assert_eq!(text(&output.stdout), native, "--inside {after}");
+        text(&output.stderr)
+    };
+    told("0");
+    let directories = native.lines().filter(|line| line.starts_with("./")).count() as u64;
+    let heard = || {
+        let stats = told("1");
+        ["statx", "newfstatat", "lgetxattr", "getxattr"]
+            .map(|name| calls_if_any(&stats, name))
+            .into_iter()
+            .flatten()
+            .sum()
+    };
+    are_few("of a directory", || (heard(), 6 * directories));
 }
 
 /// What is mounted on a name has its own.
