@@ -32,7 +32,10 @@ impl Task {
     }
 
     /// `realpathat(dir, path, flags, buf)`: writes the canonical path of a file into `buf`, without NUL; returns how many
-    /// bytes, and the file's attributes, of one moment. Linux has no such call.
+    /// bytes, and the file's attributes. Linux has no such call.
+    ///
+    /// Both are of one file. If a directory above it is moved meanwhile, the path may be the one of just before, and the attributes
+    /// of just after.
     ///
     /// With `AT_SYMLINK_NOFOLLOW` a symlink that stands last is the file; with `AT_EMPTY_PATH` and an empty path `dir` is.
     ///
@@ -76,7 +79,7 @@ impl<'a> Terminal<'a> for RealPath<'_> {
             OnePath::Asked => copy_to(self.buf, self.path),
             _ => self.write_path(end)?,
         };
-        // It checks the end, and with it what was read above.
+        // It checks the end: what was written is a path of this file.
         let stat = &mut *self.stat;
         GetAttr(|attr: &Attr, mount: &MountStat| *stat = fill_stat(attr, mount)).finish(end)?;
         Ok(len?)
