@@ -13,6 +13,15 @@ fn real(task: &Task, path: &str) -> Result<String, Errno> {
     Ok(String::from_utf8(buf[..len].to_vec()).unwrap())
 }
 
+/// Makes a directory and all above it.
+fn mkdir_all(task: &Task, path: &str) {
+    let mut made = String::new();
+    for name in path.split('/').skip(1) {
+        made += &format!("/{name}");
+        task.mkdir(&made, 0o755).unwrap();
+    }
+}
+
 /// The same tree twice: in a temporary directory of the host, and in a machine under the same path.
 #[test]
 fn it_answers_as_the_c_library_does() {
@@ -20,11 +29,7 @@ fn it_answers_as_the_c_library_does() {
     let top = host.path().canonicalize().unwrap();
     let top = top.to_str().unwrap();
     let task = task();
-    let mut made = String::new();
-    for name in top.split('/').skip(1) {
-        made += &format!("/{name}");
-        task.mkdir(&made, 0o755).unwrap();
-    }
+    mkdir_all(&task, top);
     let long = "n".repeat(200);
     for dir in ["a", "a/b", "a/b/c", &long, &format!("{long}/x")] {
         task.mkdir(format!("{top}/{dir}"), 0o755).unwrap();
@@ -435,11 +440,7 @@ fn whatever_is_renamed_the_c_library_says_the_same() {
     std::fs::create_dir_all(&top).unwrap();
     let top = top.to_str().unwrap();
     let task = task();
-    let mut made = String::new();
-    for name in top.split('/').skip(1) {
-        made += &format!("/{name}");
-        task.mkdir(&made, 0o755).unwrap();
-    }
+    mkdir_all(&task, top);
     let seed = std::env::var("PATHWALK_SEED").map(|seed| seed.parse().unwrap());
     let seed = seed.unwrap_or_else(|_| fastrand::u64(..));
     println!("PATHWALK_SEED={seed}");

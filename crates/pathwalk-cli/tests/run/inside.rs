@@ -545,17 +545,23 @@ while True:
     os.lseek(top, 0, os.SEEK_SET)
 ";
 
-/// A tree of the host that is only read in the tree, and the options that put it there; none where it cannot be told of.
-fn only_read() -> Option<(TempDir, String)> {
+/// A directory of the host of whose changes the kernel tells, for scripts; none where it does not, or they do not run.
+pub(crate) fn told_of() -> Option<TempDir> {
     if !can_run(&["python3", "stat", "sh"]) {
         return None;
     }
-    let others = TempDir::new_in("/tmp").unwrap();
-    let kind = said(Command::new("stat").args(["-f", "-c", "%T"]).arg(others.path()));
+    let here = TempDir::new_in("/tmp").unwrap();
+    let kind = said(Command::new("stat").args(["-f", "-c", "%T"]).arg(here.path()));
     if !["ext2/ext3", "tmpfs", "xfs", "btrfs", "f2fs"].contains(&kind.trim()) {
         println!("SKIPPED: {} does not tell of all that happens", kind.trim());
         return None;
     }
+    Some(here)
+}
+
+/// A tree of the host that is only read in the tree, and the options that put it there; none where it cannot be told of.
+fn only_read() -> Option<(TempDir, String)> {
+    let others = told_of()?;
     for name in ["top/a/b/c", "top/a/d", "top/e/f", "top/g"] {
         fs::create_dir_all(others.path().join(name)).unwrap();
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     common::{can_run, python, text},
-    inside::{Teller, are_few, calls, calls_if_any, in_the_tree, said},
+    inside::{Teller, are_few, calls, calls_if_any, in_the_tree, said, told_of},
 };
 use std::{
     fs,
@@ -48,15 +48,7 @@ while True:
 
 /// A directory with others and files in it.
 fn files() -> Option<TempDir> {
-    if !can_run(&["python3", "stat", "sh"]) {
-        return None;
-    }
-    let here = TempDir::new_in("/tmp").unwrap();
-    let kind = said(Command::new("stat").args(["-f", "-c", "%T"]).arg(here.path()));
-    if !["ext2/ext3", "tmpfs", "xfs", "btrfs", "f2fs"].contains(&kind.trim()) {
-        println!("SKIPPED: {} does not tell of all that happens", kind.trim());
-        return None;
-    }
+    let here = told_of()?;
     for dir in 0..12 {
         let dir = here.path().join(format!("top/{dir}"));
         fs::create_dir_all(dir.join("below")).unwrap();

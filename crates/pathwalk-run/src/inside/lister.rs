@@ -27,7 +27,11 @@ const LONGEST: u32 = 1024;
 
 /// Threads that list directories, and directories that were listed for them.
 #[derive(Debug, Default)]
-pub(super) struct Listers(HashMap<u32, Lister>, HashMap<[u64; 2], Again>);
+pub(super) struct Listers {
+    threads: HashMap<u32, Lister>,
+    /// By device and number.
+    directories: HashMap<[u64; 2], Again>,
+}
 
 /// When what is in a directory is laid down once more, if it does not hold any more: where something moves between all openings that
 /// would be done each time, for nothing perhaps.
@@ -52,14 +56,14 @@ struct Lister {
 impl Listers {
     /// A thread opened a directory: how it asks about what is in it, if it is known to.
     fn opened(&mut self, tid: u32, dir: &OwnKey) -> Option<OwnKey> {
-        if self.0.len() >= MOST_COUNTED {
-            self.0.clear();
+        if self.threads.len() >= MOST_COUNTED {
+            self.threads.clear();
         }
         let key = dir.key();
         let slash: &[u8] = if key.text.ends_with(b"/") { b"" } else { b"/" };
         let opened = OwnKey::of(&Key { text: &[key.text, slash].concat(), ..key });
         let new = || Lister { opened: opened.clone(), asked: 0, asks: None };
-        let lister = self.0.entry(tid).or_insert_with(new);
+        let lister = self.threads.entry(tid).or_insert_with(new);
         (lister.opened, lister.asked) = (opened, 0);
         let asks = lister.asks.as_ref()?.key();
         let Key { base, text, .. } = lister.opened.key();
@@ -68,11 +72,10 @@ impl Listers {
 
     /// A directory was opened of which nothing lies there: whether that is to be laid down now, which is then done.
     fn is_due(&mut self, dir: [u64; 2]) -> bool {
-        let Self(_, again) = self;
-        if again.len() >= MOST_COUNTED {
-            again.clear();
+        if self.directories.len() >= MOST_COUNTED {
+            self.directories.clear();
         }
-        let again = again.entry(dir).or_insert(Again { left: 0, next: 1 });
+        let again = self.directories.entry(dir).or_insert(Again { left: 0, next: 1 });
         let due = again.left == 0;
         if due {
             (again.left, again.next) = (again.next, LONGEST.min(again.next * 2));
@@ -84,7 +87,9 @@ impl Listers {
 
     /// A thread asked what a file is.
     pub(super) fn asked(&mut self, tid: u32, key: &OwnKey) {
-        let Some(lister) = self.0.get_mut(&tid).filter(|_| is_of_links(&key.key())) else { return };
+        let Some(lister) = self.threads.get_mut(&tid).filter(|_| is_of_links(&key.key())) else {
+            return;
+        };
         let (key, opened) = (key.key(), lister.opened.key());
         if (key.base, above(key.text)) == (opened.base, opened.text) {
             lister.asked += 1;
@@ -96,7 +101,7 @@ impl Listers {
 
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, tid: u32) {
-        self.0.remove(&tid);
+        self.threads.remove(&tid);
     }
 }
 
@@ -175,6 +180,6 @@ mod tests {
         assert!((10..=20).contains(&laid), "{laid}");
         assert!(listers.is_due([1, 8]), "another is laid down at once");
         assert!((0..2 * MOST_COUNTED as u64).all(|ino| listers.is_due([2, ino])));
-        assert!(listers.1.len() <= MOST_COUNTED);
+        assert!(listers.directories.len() <= MOST_COUNTED);
     }
 }
