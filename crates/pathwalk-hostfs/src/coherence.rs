@@ -70,15 +70,15 @@ impl Shared {
         let parent = self.reach(dir)?;
         let seen =
             watches.and_then(|watches| watches.watch(&self.host, dir.node(), parent.as_fd()));
-        let itself = cached.as_ref().and_then(|(_, node)| self.watched_itself(node));
-        let turn = cached.as_ref().map(|(_, node)| node.turn());
+        let (itself, turn) =
+            cached.as_ref().map(|(_, node)| self.question(node)).unwrap_or_default();
         let holds = match (self.host.statx(parent.as_fd(), name), cached) {
             (Err(Errno::ENOENT), cached) => cached.is_none(),
             (Err(errno), _) => return Err(errno),
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
                 let told = self.is_told_of(&stat, &attr);
-                if !show(&node, inode, turn.unwrap_or(0), &attr) {
+                if !show(&node, inode, turn, &attr) {
                     return Ok(false);
                 }
                 node.add_name(dir.node(), name);
@@ -225,8 +225,7 @@ impl Shared {
 
     /// Brings the attributes of what names are known to lead to up to date; whether it is what it was.
     fn is_still(&self, inode: InodeRef<'_>, node: &Node) -> bool {
-        let itself = self.watched_itself(node);
-        let turn = node.turn();
+        let (itself, turn) = self.question(node);
         let still = self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr));
         if still {
             self.is_fresh(node, itself);
@@ -310,6 +309,13 @@ impl Shared {
             self.is_fresh(&node, itself);
         }
         Ok(())
+    }
+
+    /// What is asked now about attributes: the version of what is watched itself, and a turn. The turn comes second: what is told of a later one
+    /// stays, so no answer of an earlier version may have it.
+    fn question(&self, node: &Node) -> (Option<u64>, u64) {
+        let itself = self.watched_itself(node);
+        (itself, node.turn())
     }
 
     /// The version of what is watched itself, as directories are and files that have several names; it is now, where that was said.
