@@ -64,23 +64,6 @@ pub(super) fn is_canonical(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'/').skip(1).all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
-/// The chunks of a text that is at least as long as one: the first two, and the last two, or one twice where it is the only one. That they lie
-/// in the text the compiler sees from how they are come by, so nobody asks.
-#[inline(always)]
-fn chunks(text: &[u8]) -> [u128; 4] {
-    let (from_start, _) = text.as_chunks();
-    let (_, to_end) = text.as_rchunks();
-    let ([first, ..], [.., last]) = (from_start, to_end) else { return [0; 4] };
-    let second = from_start.get(1).unwrap_or(first);
-    let last_but_one = to_end.len().checked_sub(2).and_then(|at| to_end.get(at)).unwrap_or(last);
-    [word(first), word(second), word(last_but_one), word(last)]
-}
-
-#[inline(always)]
-fn word(chunk: &[u8; CHUNK]) -> u128 {
-    u128::from_le_bytes(*chunk)
-}
-
 /// Where the chunks of a text begin that is at least as long as one: the first half from its start, the others from its end.
 #[inline(always)]
 fn starts(len: usize) -> [usize; 4] {
@@ -151,13 +134,12 @@ pub(super) fn hash(text: &[u8]) -> u64 {
     if len > LONG {
         return hash_longer(text);
     }
-    let [a, b, c, d] = chunks(text);
-    let ends = add(halves(a), add(halves(b), add(halves(c), halves(d))));
-    let first = mix(of_len(len), ends);
+    let at = |start| halves(chunk(text, start));
+    let [a, b, c, d] = starts(len);
+    let first = mix(of_len(len), add(at(a), add(at(b), add(at(c), at(d)))));
     if len <= SHORT {
         return first;
     }
-    let at = |start| halves(chunk(text, start));
     let [a, b, c] = starts_between(len);
     mix(first, add(at(a), add(at(b), at(c))))
 }
