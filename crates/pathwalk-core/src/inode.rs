@@ -49,7 +49,7 @@ pub(crate) const I_WATCHED: u32 = 1 << 7;
 pub(crate) const I_NO_OPEN: u32 = 1 << 6;
 /// The inode has an access ACL: the mode alone does not decide.
 pub(crate) const I_ACL: u32 = 1 << 8;
-/// The file system was not asked for the inode's ACLs yet.
+/// The inode's ACLs are not known: the file system was not asked for them yet, or has said that they may be others.
 pub(crate) const I_ACL_UNKNOWN: u32 = 1 << 9;
 /// The file has no capabilities for sure: a write takes none away.
 pub(crate) const I_NOSEC: u32 = 1 << 10;

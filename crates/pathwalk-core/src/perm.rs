@@ -221,7 +221,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `EACCES`: see [`generic_permission`].
-    /// - whatever the file system answers about ACLs that were never read.
+    /// - whatever the file system answers about ACLs that are not known.
     pub(crate) fn generic_permission(
         &self,
         inode: InodeId,
@@ -235,7 +235,7 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// Whatever the file system answers about ACLs that were never read.
+    /// Whatever the file system answers about ACLs that are not known.
     pub(crate) fn generic_rule(
         &self,
         inode: InodeId,

@@ -3,7 +3,6 @@
 use crate::{
     hostfs::Shared,
     node::{Ident, Node, ROOT},
-    reach::show,
     watch::{Believed, Watches, each},
 };
 use pathwalk_abi::{Errno, FileType, Result};
@@ -44,7 +43,7 @@ impl Shared {
     }
 
     /// The same where all that it does not tell of is believed.
-    fn believed(&self) -> Option<&Watches> {
+    pub(crate) fn believed(&self) -> Option<&Watches> {
         self.watches().filter(|watches| watches.believed() == Believed::All)
     }
 
@@ -78,7 +77,7 @@ impl Shared {
             (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
                 let told = self.is_told_of(&stat, &attr);
-                if !show(&node, inode, turn, &attr) {
+                if !self.show(&node, inode, turn, &attr) {
                     return Ok(false);
                 }
                 node.add_name(dir.node(), name);
@@ -215,7 +214,7 @@ impl Shared {
         if Ident::of(&stat) != node.ident {
             return Ok(false);
         }
-        if !show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?) {
+        if !self.show(&node, inode, turn.unwrap_or(0), &self.attr(&stat, found.as_fd())?) {
             return Ok(false);
         }
         // Who asks for a name mostly asks about what it stands for next.
@@ -226,7 +225,7 @@ impl Shared {
     /// Brings the attributes of what names are known to lead to up to date; whether it is what it was.
     fn is_still(&self, inode: InodeRef<'_>, node: &Node) -> bool {
         let (itself, turn) = self.question(node);
-        let still = self.look_at(node).is_ok_and(|attr| show(node, inode, turn, &attr));
+        let still = self.look_at(node).is_ok_and(|attr| self.show(node, inode, turn, &attr));
         if still {
             self.is_fresh(node, itself);
         }
@@ -301,7 +300,7 @@ impl Shared {
         } else {
             let turn = node.turn();
             let attr = self.look_at(&node)?;
-            show(&node, inode, turn, &attr);
+            self.show(&node, inode, turn, &attr);
             attr
         };
         // Of what is removed nothing is told.

@@ -8,7 +8,6 @@ use crate::{
     identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
-    reach::show,
     watch::{Asked, Believed, Watches},
 };
 use parking_lot::Mutex;
@@ -451,7 +450,7 @@ impl Shared {
         if !noted {
             attr.atime = atime;
         }
-        show(&node, inode, turn, &attr);
+        self.show(&node, inode, turn, &attr);
         Ok(())
     }
 }
@@ -634,7 +633,9 @@ impl FileSystem for HostFs {
     }
 
     fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
-        let held = self.0.reach(inode)?;
+        let node = self.0.node(inode)?;
+        self.0.asks_for_acls(&node, inode);
+        let held = self.0.reach_node(&node)?;
         let directory = inode.attr().file_type() == FileType::Directory;
         // A directory may have two; most have none, and to be told that takes one call.
         let listed = if directory { self.0.host.listxattr(held.as_fd()).ok() } else { None };

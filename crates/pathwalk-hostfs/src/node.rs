@@ -82,6 +82,17 @@ struct State {
     turns: u64,
     /// The time of last access that the host kept when it noted no reading: the cache has a later one.
     unnoted: Option<Timespec>,
+    /// When the ACLs were asked for that the cache may have; none where it has none for sure.
+    acls: Option<AclsOf>,
+}
+
+/// What was so when the host was asked for ACLs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AclsOf {
+    /// The version of what is watched itself.
+    pub(crate) version: Option<u64>,
+    /// The time of last change, if it was so long ago that the next change has another one.
+    pub(crate) ctime: Option<Timespec>,
 }
 
 impl Node {
@@ -132,6 +143,24 @@ impl Node {
     /// Sets [`State::unnoted`].
     pub(crate) fn set_unnoted(&self, kept: Option<Timespec>) {
         self.state.lock().unnoted = kept;
+    }
+
+    /// Notes that the host is about to be asked for the ACLs. The first since they were forgotten counts: that is older than any that
+    /// the cache may have.
+    pub(crate) fn asks_for_acls(&self, now: AclsOf) {
+        self.state.lock().acls.get_or_insert(now);
+    }
+
+    /// Where ACLs were asked for, forgets them unless nothing has happened to them since. Nobody asks meanwhile.
+    pub(crate) fn forget_acls_unless(
+        &self,
+        same: impl FnOnce(&AclsOf) -> bool,
+        forget: impl FnOnce(),
+    ) {
+        let acls = &mut self.state.lock().acls;
+        if acls.take_if(|acls| !same(acls)).is_some() {
+            forget();
+        }
     }
 
     /// Where it was seen, the latest first: the directory's node and the name.

@@ -4,9 +4,6 @@ use crate::identity::Identities;
 use std::{fmt, sync::Arc};
 
 /// Who else may change what lies below, and how their changes are noticed.
-///
-/// Not noticed in any case: that they change the ACL of a file or directory whose ACL was needed since it came into the cache. What it was then decides on,
-/// and is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coherence {
     /// Nobody else does: what is cached is true. Lookups of cached names, there or not, ask the host nothing.
@@ -24,7 +21,8 @@ pub enum Coherence {
     /// more name neither that it has one nor what they do by it, nor what is written, or done to its extended attributes, by who opened it by a name that was gone when it was
     /// first asked about, or without one; not what goes through a fifo, which moves its times; and not that they read a file or set the time of its last reading
     /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
-    /// this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
+    /// this process's mount namespace. Where a call begins, at the root, in the current directory or by a descriptor, who may search is what it
+    /// was when that was last asked about itself. That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
     /// little happens there; else it is asked about each time. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).

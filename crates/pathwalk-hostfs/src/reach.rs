@@ -7,7 +7,8 @@
 
 use crate::{
     hostfs::Shared,
-    node::{Ident, Node, ROOT},
+    node::{AclsOf, Ident, Node, ROOT},
+    options::Coherence,
 };
 use pathwalk_abi::{Errno, InodeFlags, Result};
 use pathwalk_core::{Attr, InodeRef};
@@ -15,10 +16,14 @@ use std::{
     convert::Infallible,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, atomic::Ordering::Relaxed},
+    time::SystemTime,
 };
 
 /// Deeper down nothing is looked for: names that others moved meanwhile can make a circle.
 const DEEPEST: usize = 1 << 16;
+
+/// After so many seconds the next change of a file has another time: file systems count by seconds, or finer.
+const SETTLES: i64 = 2;
 
 impl Shared {
     /// The node of an inode.
@@ -146,7 +151,7 @@ impl Shared {
         let node = self.node(inode)?;
         let turn = node.turn();
         let attr = self.attr(&self.host.statx(held, b"")?, held)?;
-        show(&node, inode, turn, &attr);
+        self.show(&node, inode, turn, &attr);
         Ok(attr)
     }
 
@@ -155,26 +160,52 @@ impl Shared {
         // The next that is asked about it says it again.
         let _ = self.refresh(inode, held);
     }
-}
 
-/// Tells the cache what the host answered in that turn, unless it has a later answer. Says whether it is of the type that it was:
-/// what is written beside a file may say another one, and then it is to be looked up again.
-pub(crate) fn show(node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) -> bool {
-    let unnoted = node.unnoted();
-    let mut same_type = false;
-    let Ok(()) = inode.update(|attr| {
-        same_type = attr.file_type() == new.file_type();
-        if node.shown.load(Relaxed) < turn && same_type {
-            node.shown.store(turn, Relaxed);
-            node.note_links(new.nlink);
-            let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
-            *attr = *new;
-            attr.flags |= kept;
-            if unnoted == Some(new.atime) {
-                attr.atime = atime;
+    /// Tells the cache what the host answered in that turn, unless it has a later answer. Says whether it is of the type that it was:
+    /// what is written beside a file may say another one, and then it is to be looked up again.
+    pub(crate) fn show(&self, node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) -> bool {
+        let unnoted = node.unnoted();
+        let mut same_type = false;
+        let Ok(()) = inode.update(|attr| {
+            same_type = attr.file_type() == new.file_type();
+            if node.shown.load(Relaxed) < turn && same_type {
+                node.shown.store(turn, Relaxed);
+                node.note_links(new.nlink);
+                let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
+                *attr = *new;
+                attr.flags |= kept;
+                if unnoted == Some(new.atime) {
+                    attr.atime = atime;
+                }
             }
+            Ok::<_, Infallible>(())
+        });
+        if self.options.coherence != Coherence::Exclusive {
+            self.forget_old_acls(node, inode, new);
         }
-        Ok::<_, Infallible>(())
-    });
-    same_type
+        same_type
+    }
+
+    /// Forgets ACLs that others may have changed since they were asked for: each change moves the time of change, and is told where
+    /// something is watched itself. Whoever asked, in whatever turn, goes on by no older ones.
+    fn forget_old_acls(&self, node: &Node, inode: InodeRef<'_>, now: &Attr) {
+        let same = |acls: &AclsOf| {
+            acls.ctime == Some(now.ctime)
+                || acls.version.is_some() && acls.version == self.version_of_itself(node)
+        };
+        node.forget_acls_unless(same, || inode.forget_acls());
+    }
+
+    /// Notes that the host is about to be asked for ACLs.
+    pub(crate) fn asks_for_acls(&self, node: &Node, inode: InodeRef<'_>) {
+        let version = self.version_of_itself(node);
+        let ctime = inode.attr().ctime;
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let settled = since.as_secs() as i64 > ctime.sec + SETTLES;
+        node.asks_for_acls(AclsOf { version, ctime: settled.then_some(ctime) });
+    }
+
+    fn version_of_itself(&self, node: &Node) -> Option<u64> {
+        self.believed()?.version_of_itself(node.id)
+    }
 }

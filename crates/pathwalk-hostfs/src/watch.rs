@@ -161,6 +161,8 @@ struct Watch {
     kind: Kind,
     number: i32,
     version: u64,
+    /// The version that it had when something last happened to itself: not to what has a name in it.
+    itself: u64,
     /// Of a file there are none.
     known: Names,
     /// Its attributes are those that the cache has.
@@ -252,9 +254,13 @@ impl Names {
 }
 
 impl Watch {
-    fn touch(&mut self) {
+    /// Something happened in it, or to itself.
+    fn touch(&mut self, itself: bool) {
         self.version += 1;
         self.fresh = false;
+        if itself {
+            self.itself = self.version;
+        }
     }
 }
 
@@ -414,8 +420,12 @@ impl Watches {
 
     /// The version of what is watched, if it is.
     pub(crate) fn version(&self, node: u64) -> Option<u64> {
-        let mut table = self.table.lock();
-        table.watched.get(node).filter(|watch| !watch.unsure).map(|watch| watch.version)
+        self.table.lock().sure(node).map(|watch| watch.version)
+    }
+
+    /// The same of what is watched itself: it moves with what happens to that, and not with what happens to the names in it.
+    pub(crate) fn version_of_itself(&self, node: u64) -> Option<u64> {
+        self.table.lock().sure(node).map(|watch| watch.itself)
     }
 
     /// Notes that the own attributes of what is watched were told, when it had that version; which was taken before the turn at asking for
@@ -474,6 +484,11 @@ impl Watches {
 }
 
 impl Table {
+    /// What is watched for sure.
+    fn sure(&mut self, node: u64) -> Option<&mut Watch> {
+        self.watched.get(node).filter(|watch| !watch.unsure)
+    }
+
     /// Whether the cache has its own attributes, and nothing happened to it since it was told them.
     fn is_fresh(&mut self, node: u64) -> bool {
         self.watched.get(node).is_some_and(|watch| watch.fresh)
@@ -497,7 +512,7 @@ impl Table {
     fn touch_root(&mut self) {
         self.heard += 1;
         if let Some(root) = self.watched.get(ROOT) {
-            root.touch();
+            root.touch(true);
         }
     }
 
@@ -530,7 +545,7 @@ impl Table {
         // None that it had when it was watched before.
         let version = self.heard;
         let (known, fresh, unsure) = (Names::default(), false, false);
-        let new = Watch { kind, number, version, known, fresh, unsure };
+        let new = Watch { kind, number, version, itself: version, known, fresh, unsure };
         if let Some((other, gone)) = self.watched.put(node, new) {
             self.end(host, news, other, &gone);
         }
@@ -585,7 +600,7 @@ impl Table {
             return;
         }
         let Some(watch) = self.watched.get(id) else { return };
-        watch.touch();
+        watch.touch(event.name.is_none());
         if let Some(name) = event.name {
             let before = watch.known.count();
             watch.known.remove(name);
@@ -615,7 +630,7 @@ impl Table {
         self.heard += 1;
         self.names = 0;
         for watch in self.watched.values_mut() {
-            watch.touch();
+            watch.touch(true);
             watch.known.clear();
             watch.unsure |= lost;
         }

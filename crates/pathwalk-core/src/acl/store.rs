@@ -14,7 +14,7 @@ use super::{
     format::{from_word, to_word},
 };
 use crate::{
-    inode::{Attr, I_ACL, I_ACL_UNKNOWN, Inode, InodeId},
+    inode::{Attr, I_ACL, I_ACL_UNKNOWN, Inode, InodeId, InodeRef},
     lock,
     setattr::Iattr,
     vfs::Vfs,
@@ -129,6 +129,27 @@ impl Inode {
         let flags = self.flags.get() & !(I_ACL | I_ACL_UNKNOWN);
         self.flags.set(if acls.access.is_empty() { flags } else { flags | I_ACL });
     }
+
+    /// Names no blobs, as nobody knows which; those of before are the chain's then. The caller changes the inode.
+    fn forget_acls(&self, chain: &mut Chain<'_>) {
+        self.exchange_acls(chain, &Acls::default());
+        self.flags.set(self.flags.get() | I_ACL_UNKNOWN);
+    }
+}
+
+impl InodeRef<'_> {
+    /// Says that its ACLs may not be those any more that the file system told: [`FileSystem::acls`](crate::fs::FileSystem::acls) is asked
+    /// where they may decide something next, and what it is being asked just now is not believed.
+    ///
+    /// Only for file systems that are asked for them: with [`Features::POSIX_ACL`](crate::fs::Features::POSIX_ACL), and not complete.
+    pub fn forget_acls(&self) {
+        let mut none = Chain { vfs: self.vfs, first: 0 };
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        let _change = slot.seq.change();
+        slot.forget_acls(&mut none);
+        self.vfs.update_search_all(self.id);
+    }
 }
 
 impl Vfs {
@@ -141,7 +162,19 @@ impl Vfs {
         }
     }
 
-    /// Attributes and ACLs at one moment; asks the file system for ACLs that were never read.
+    /// As [`Vfs::attr_and_acls`], what the file system has now.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
+    pub(crate) fn attr_and_acls_now(&self, id: InodeId) -> Result<(Attr, Acls)> {
+        if self.inode(id).wants_getattr() {
+            self.vfs_getattr(id)?;
+        }
+        self.attr_and_acls(id)
+    }
+
+    /// Attributes and ACLs at one moment; asks the file system for ACLs that are not known.
     ///
     /// # Errors
     ///
@@ -163,7 +196,7 @@ impl Vfs {
         }
     }
 
-    /// Asks the file system for ACLs that were never read, and notes them. No lock is held, but perhaps the rename mutex.
+    /// Asks the file system for ACLs that are not known, and notes them. No lock is held, but perhaps the rename mutex.
     ///
     /// # Errors
     ///
@@ -211,7 +244,12 @@ impl Vfs {
         change.copy_to(&mut attr);
         let _change = slot.seq.change();
         slot.rewrite(&attr);
-        slot.exchange_acls(&mut chain, &acls);
+        if slot.wants_getattr() {
+            // Others may have set another one since.
+            slot.forget_acls(&mut chain);
+        } else {
+            slot.exchange_acls(&mut chain, &acls);
+        }
         self.update_search_all(id);
     }
 

@@ -353,7 +353,8 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Tells an inode's ACLs, valid ones; asked once while it is in the cache, where they may decide something, if
-    /// [`Features::POSIX_ACL`] is set and the file system is not complete.
+    /// [`Features::POSIX_ACL`] is set and the file system is not complete. If others may change them, [`InodeRef::forget_acls`]
+    /// makes it be asked again.
     ///
     /// # Errors
     ///
@@ -365,7 +366,8 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Sets or, with no entries, removes an ACL, and changes the attributes that follow from it: mode and time of change.
     /// What the call allows was decided before, and the caller notes both in the cache, in one step, with the time of change
-    /// that the file system puts there. Asked if [`Features::POSIX_ACL`] is set.
+    /// that the file system puts there; of an inode of which attributes are asked for the ACLs are, too. Asked if
+    /// [`Features::POSIX_ACL`] is set.
     ///
     /// A mode that is changed by [`FileSystem::setattr`] changes the access ACL: below it is the file system's to do, by
     /// [`acl_chmod`](crate::acl_chmod); in the cache it is done.

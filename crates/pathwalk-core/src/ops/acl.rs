@@ -62,7 +62,7 @@ impl Task {
             return if acl.is_empty() { Ok(()) } else { Err(Errno::EACCES) };
         }
         let _changing = Changing::new(vfs, held.inode());
-        let (attr, mut acls) = vfs.attr_and_acls(held.inode())?;
+        let (attr, mut acls) = vfs.attr_and_acls_now(held.inode())?;
         if !who.owner_or_capable(attr.uid) {
             return Err(Errno::EPERM);
         }
@@ -112,7 +112,7 @@ impl Task {
             module.inode_get_acl(&self.cred.subject(), &PathRef::of(vfs, held), kind)
         })?;
         must_have_acls(held)?;
-        let (_, acls) = self.vfs().attr_and_acls(held.inode())?;
+        let (_, acls) = vfs.attr_and_acls_now(held.inode())?;
         match acls.of(kind) {
             [] => Err(Errno::ENODATA),
             acl => {

@@ -273,7 +273,7 @@ impl Vfs {
     ///
     /// Whatever it answers.
     #[cold]
-    pub(super) fn vfs_getattr(&self, inode: InodeId) -> Result<()> {
+    pub(crate) fn vfs_getattr(&self, inode: InodeId) -> Result<()> {
         let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::ESTALE)?;
         lock_order::assert_none_held();
         sb.fs.getattr(self.inode_ref(inode))

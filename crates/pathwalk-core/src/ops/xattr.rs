@@ -441,7 +441,7 @@ impl Task {
             names.extend_from_slice(name);
             names.push(0);
         };
-        let (_, acls) = vfs.attr_and_acls(inode)?;
+        let (_, acls) = vfs.attr_and_acls_now(inode)?;
         if !acls.access.is_empty() {
             push(XATTR_NAME_POSIX_ACL_ACCESS);
         }

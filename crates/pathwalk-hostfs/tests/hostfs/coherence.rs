@@ -33,7 +33,7 @@ use std::{
     time::Instant,
 };
 
-fn ground(coherence: Coherence) -> Ground {
+pub(crate) fn ground(coherence: Coherence) -> Ground {
     with(HostOptions { coherence, ..HostOptions::default() })
 }
 
@@ -45,14 +45,14 @@ fn with(options: HostOptions) -> Ground {
 }
 
 /// Has another process do something in the directory.
-fn elsewhere(ground: &Ground, script: &str) {
+pub(crate) fn elsewhere(ground: &Ground, script: &str) {
     let status =
         Command::new("sh").args(["-ec", script]).current_dir(ground.host("")).status().unwrap();
     assert!(status.success(), "{script}");
 }
 
 /// What a call answers: walked, walked to be remembered, remembered, asked often enough to be watched, and watched.
-fn often<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
+pub(crate) fn often<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
     let first = call();
     for _ in 0..8 {
         assert_eq!(call(), first);
@@ -61,7 +61,7 @@ fn often<T: PartialEq + Debug>(call: impl Fn() -> T) -> T {
 }
 
 /// Those that notice what others do.
-fn each(f: impl Fn(&Ground)) {
+pub(crate) fn each(f: impl Fn(&Ground)) {
     for coherence in [Coherence::Strict, Coherence::Watched] {
         f(&ground(coherence));
     }
@@ -69,7 +69,7 @@ fn each(f: impl Fn(&Ground)) {
 }
 
 /// One that asks each time.
-fn unwatched() -> Ground {
+pub(crate) fn unwatched() -> Ground {
     with(HostOptions { coherence: Coherence::Strict, watches: 0, ..HostOptions::default() })
 }
 

@@ -1,5 +1,7 @@
 //! A directory of the host: what the host and the cache see of each other's doings.
 
+mod acls;
+
 mod common;
 
 mod open;

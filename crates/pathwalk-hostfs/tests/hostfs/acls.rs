@@ -1,0 +1,131 @@
+//! ACLs that another process changes: what they decide.
+
+use crate::{
+    coherence::{each, elsewhere, ground, often, unwatched},
+    common::Ground,
+};
+use pathwalk_abi::{
+    AccessMode, Errno, OpenFlags,
+    xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
+};
+use pathwalk_core::Cred;
+use pathwalk_hostfs::Coherence;
+use rustix::process::geteuid;
+use std::{thread, time::Duration};
+
+/// Of an ACL that others change the mode may stay as it is.
+#[test]
+fn the_acls_of_others_decide_from_then_on() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root has files that somebody else may not read");
+        return;
+    }
+    each(|ground| {
+        elsewhere(ground, "chmod 755 .; chmod 755 a a/b/c; chmod 770 a/b a/b/c/file");
+        let task = &ground.task;
+        let mut user = task.fork();
+        user.set_cred(Cred::user(1000, 1000));
+        let held = task.open("/a/b", OpenFlags::RDONLY | OpenFlags::DIRECTORY, 0).unwrap();
+        let file = task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap();
+        let may = |path: &str| {
+            // Strict asks about what a path leads to.
+            often(|| task.stat("/a/b").map(drop)).unwrap();
+            often(|| user.access(path, AccessMode::R_OK))
+        };
+        let told = |file| {
+            let mut value = [0; 100];
+            let len = task.fgetxattr(file, XATTR_NAME_POSIX_ACL_ACCESS, &mut value)?;
+            Ok::<_, Errno>(value[..len].to_vec())
+        };
+        for round in 0..3 {
+            give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, 7);
+            give_acl(ground, "a/b", XATTR_NAME_POSIX_ACL_ACCESS, 7);
+            assert_eq!(may("/a/b/c/file"), Ok(()), "round {round}");
+            // Other changes leave what is known as it is.
+            elsewhere(ground, "touch a/b/new; echo >> a/b/c/file; rm a/b/new");
+            assert_eq!(may("/a/b/c/file"), Ok(()));
+            give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, 0);
+            assert_eq!(may("/a/b/c/file"), Err(Errno::EACCES), "of the file itself");
+            give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, 4);
+            assert_eq!(may("/a/b/c/file"), Ok(()));
+            give_acl(ground, "a/b", XATTR_NAME_POSIX_ACL_ACCESS, 0);
+            // The time of change is that of this.
+            elsewhere(ground, "touch a/b/new; rm a/b/new");
+            assert_eq!(may("/a/b/c/file"), Err(Errno::EACCES), "of a directory on the way");
+            for perm in 0..8 {
+                give_acl(ground, "a/b", XATTR_NAME_POSIX_ACL_ACCESS, perm);
+                give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, perm);
+                assert_eq!(told(&held), Ok(acl(perm)));
+                assert_eq!(told(&file), Ok(acl(perm)));
+            }
+            elsewhere(ground, "chmod 700 a/b/c/file");
+            give_acl(ground, "a/b/c", XATTR_NAME_POSIX_ACL_DEFAULT, round);
+            _ = task.creat(format!("/a/b/c/{round}"), 0o777).unwrap();
+            let made = ground.host(&format!("a/b/c/{round}"));
+            let mut value = [0; 100];
+            let len = rustix::fs::getxattr(made, XATTR_NAME_POSIX_ACL_ACCESS, &mut value).unwrap();
+            assert_eq!(value[..len], acl(round), "what is made inherits it");
+        }
+    });
+}
+
+/// What others do to the names in a directory is none of its ACL's business, nor what happened to nothing for a while.
+#[test]
+fn acls_are_asked_for_where_they_may_be_others() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root has files that somebody else may not read");
+        return;
+    }
+    let with_acl = |ground: &Ground| {
+        elsewhere(ground, "chmod 755 . a a/b/c; chmod 770 a/b a/b/c/file");
+        give_acl(ground, "a/b", XATTR_NAME_POSIX_ACL_ACCESS, 7);
+        give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, 7);
+        let mut user = ground.task.fork();
+        user.set_cred(Cred::user(1000, 1000));
+        user
+    };
+    let watched = ground(Coherence::Watched);
+    let user = with_acl(&watched);
+    let asks = || watched.calls(|| user.access("/a/b/c/file", AccessMode::R_OK).unwrap());
+    let told = || often(|| watched.task.stat("/a/b").map(|stat| stat.st_ctime_nsec)).unwrap();
+    // First it was asked for when nothing was watched.
+    // Walked, watched, remembered.
+    for _ in 0..8 {
+        told();
+        asks();
+    }
+    let (ctime, nothing_new) = (told(), asks());
+    elsewhere(&watched, "touch a/b/new");
+    assert_ne!(told(), ctime);
+    assert_eq!(asks(), nothing_new);
+    // Where nobody tells, the time of change does, once it is some seconds old.
+    let unwatched = unwatched();
+    let user = with_acl(&unwatched);
+    let asks = || unwatched.calls(|| user.access("/a/b/c/file", AccessMode::R_OK).unwrap());
+    asks();
+    let at_first = asks();
+    thread::sleep(Duration::from_secs(4));
+    asks();
+    assert!(asks() < at_first, "{at_first}");
+}
+
+/// One that gives somebody else so much, as the value of its attribute.
+fn acl(perm: u16) -> Vec<u8> {
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let none = u32::MAX;
+    let entries = [
+        entry(1, 7, none),
+        entry(2, perm, 1000),
+        entry(4, 0, none),
+        entry(0x10, 7, none),
+        entry(0x20, 0, none),
+    ];
+    [2_u32.to_le_bytes().to_vec(), entries.concat()].concat()
+}
+
+fn give_acl(ground: &Ground, path: &str, name: &[u8], perm: u16) {
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(ground.host(path), name, &acl(perm), flags).unwrap();
+}
