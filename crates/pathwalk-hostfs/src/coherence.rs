@@ -1,6 +1,7 @@
 //! Whether what is cached still holds, where others change the tree too.
 
 use crate::{
+    host::Kind,
     hostfs::Shared,
     node::{Ident, Node, ROOT},
     watch::{Believed, Watches, each},
@@ -124,7 +125,7 @@ impl Shared {
         }
         let names: Vec<&[u8]> = run.iter().map(|cached| cached.name).collect();
         let last = run.last().and_then(|cached| cached.inode);
-        Ok(if self.leads_to(dir, &names, last)? { run.len() } else { 0 })
+        Ok(if self.leads_to(dir, &names, last, false)? { run.len() } else { 0 })
     }
 
     /// Whether a path of cached names still leads to a file, or for `None` to none.
@@ -137,11 +138,14 @@ impl Shared {
         dir: InodeRef<'_>,
         path: &[u8],
         cached: Option<InodeRef<'_>>,
+        attributes: bool,
     ) -> Result<bool> {
-        let Some(watches) = self.believed() else { return self.leads_to(dir, &[path], cached) };
+        let Some(watches) = self.believed() else {
+            return self.leads_to(dir, &[path], cached, attributes);
+        };
         let last = self.named(cached)?;
         // What is not known is asked about name by name.
-        Ok(self.is_known_to_lead(watches, dir, &[path], last.as_ref()))
+        Ok(self.is_known_to_lead(watches, dir, &[path], last.as_ref(), attributes))
     }
 
     /// Whether a run of names still leads to a file, or for `None` to none.
@@ -154,6 +158,7 @@ impl Shared {
         dir: InodeRef<'_>,
         names: &[&[u8]],
         cached: Option<InodeRef<'_>>,
+        attributes: bool,
     ) -> Result<bool> {
         debug_assert!(
             self.host.goes_up() || names.iter().all(|name| !name.contains(&b'/')),
@@ -161,7 +166,7 @@ impl Shared {
         );
         let last = self.named(cached)?;
         if let Some(watches) = self.watches()
-            && self.is_known_to_lead(watches, dir, names, last.as_ref())
+            && self.is_known_to_lead(watches, dir, names, last.as_ref(), attributes)
         {
             return Ok(true);
         }
@@ -179,19 +184,35 @@ impl Shared {
         cached.map(|inode| Ok((inode, self.node(inode)?))).transpose()
     }
 
-    /// Whether all names on a way are known, and lead where they led; then the attributes of what they lead to are up to date.
+    /// Whether all names on a way are known, and lead where they led; then what permission to what they lead to goes by is up to date, and if they
+    /// are wanted all its attributes are.
     fn is_known_to_lead(
         &self,
         watches: &Watches,
         dir: InodeRef<'_>,
         names: &[&[u8]],
         last: Option<&Named<'_>>,
+        attributes: bool,
     ) -> bool {
         let led = watches.leads(&self.host, dir.node(), names);
-        led == Some(last.map(|(_, node)| node.id))
-            && last.is_none_or(|(inode, node)| {
-                watches.tells_about(node) || self.is_still(*inode, node)
-            })
+        let Some(led) = led.filter(|led| led.node == last.map(|(_, node)| node.id)) else {
+            return false;
+        };
+        let Some((inode, node)) = last else { return true };
+        if watches.tells_about(node) || led.permits && !attributes {
+            return true;
+        }
+        // Whoever changes permission, by whatever name, is told of what is watched itself.
+        let hears = watches.believed() == Believed::Names
+            && self.watch_often_asked(watches, node).is_some();
+        let still = self.is_still(*inode, node);
+        if still
+            && hears
+            && let &[path] = names
+        {
+            watches.permits(dir.node(), path, led.heard);
+        }
+        still
     }
 
     /// The same of what the host says now.
@@ -321,11 +342,7 @@ impl Shared {
     fn watched_itself(&self, node: &Node) -> Option<u64> {
         let watches = self.believed()?;
         if node.is_linked() {
-            let known = watches.version(node.id);
-            if known.is_some() || !Watches::is_worth_a_watch(node.turns()) {
-                return known;
-            }
-            return watches.watch_file(&self.host, node.id, self.reach_node(node).ok()?.as_fd());
+            return self.watch_often_asked(watches, node);
         }
         if !node.is_directory() {
             return None;
@@ -341,6 +358,17 @@ impl Shared {
             return version.filter(|_| !root || watches.is_above_watched());
         }
         watches.version(node.id)
+    }
+
+    /// The version of a file or directory that is watched itself; it is now, if it was asked about so often.
+    fn watch_often_asked(&self, watches: &Watches, node: &Node) -> Option<u64> {
+        let known = watches.version(node.id);
+        if known.is_some() || !Watches::is_worth_a_watch(node.turns()) {
+            return known;
+        }
+        let held = self.reach_node(node).ok()?;
+        let kind = if node.is_directory() { Kind::Directory } else { Kind::File };
+        watches.watch_as(kind, &self.host, node.id, held.as_fd())
     }
 
     /// Whether it is told from now on that the root is removed, or moved, as it was asked about so often. What is mounted on the host has

@@ -511,8 +511,9 @@ impl FileSystem for HostFs {
         dir: InodeRef<'_>,
         path: &[u8],
         cached: Option<InodeRef<'_>>,
+        attributes: bool,
     ) -> Result<bool> {
-        self.0.revalidate_path(dir, path, cached)
+        self.0.revalidate_path(dir, path, cached, attributes)
     }
 
     fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {

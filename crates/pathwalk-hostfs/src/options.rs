@@ -11,7 +11,7 @@ pub enum Coherence {
     Exclusive,
     /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
     /// in one call of the host; where the same is asked again and again the directories on the way are watched by inotify(7), if it tells
-    /// of all that happens there, and nothing is asked but whether it did. The attributes of what is told about are fresh. Of the directories on the way to it those
+    /// of all that happens there, and the file itself, and nothing is asked but whether it did. The attributes of what is told about are fresh. Of the directories on the way to it those
     /// are what they were when they were last asked about themselves: who takes the right to search one away from others on
     /// the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
     /// in when its name was last asked about.
@@ -52,7 +52,7 @@ pub struct HostOptions {
     /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
     /// How many directories are watched at most, where others change them too, and files that have several names, as no directory
-    /// tells all of those; 0 where nothing is to be believed that the host was not asked about, which [`Coherence::Watched`] cannot do
+    /// tells all of those, or of which it is asked again and again whether they may be opened; 0 where nothing is to be believed that the host was not asked about, which [`Coherence::Watched`] cannot do
     /// without. The host has limits of its own, in
     /// `/proc/sys/fs/inotify`: `max_user_watches`, and `max_user_instances`, mostly 128, of which each such directory is one. Beyond
     /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each

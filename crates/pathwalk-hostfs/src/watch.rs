@@ -1,5 +1,5 @@
 //! Watched directories: which of their names nobody has touched since the host was asked about them. And watched files: those of
-//! several names, about which no directory tells all.
+//! several names, about which no directory tells all, and where nothing but names is believed others too, for who may open them.
 //!
 //! ```text
 //!   drain ── what happened ──► a name is not known any more; a directory is not as it was
@@ -117,6 +117,19 @@ struct Way {
     path: Box<[u8]>,
     heard: u64,
     leads: Option<u64>,
+    /// See [`Led::permits`].
+    permits: bool,
+}
+
+/// Where a way leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Led {
+    /// The node; none if one of the names is not there.
+    pub(crate) node: Option<u64>,
+    /// How often anything was heard by then.
+    pub(crate) heard: u64,
+    /// The cache has of the node what permission goes by.
+    pub(crate) permits: bool,
 }
 
 /// So many ways are kept at first, and in the end.
@@ -130,9 +143,9 @@ impl Ways {
     }
 
     /// Where a way leads by now, if it is kept.
-    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<Option<u64>> {
-        let way = self.slot(dir, path)?.as_ref()?;
-        ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way.leads)
+    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<&mut Way> {
+        let way = self.slot(dir, path)?.as_mut()?;
+        ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way)
     }
 
     /// Keeps a way. Where that has the place of another one that is still good, there are more places from then on, and the others are forgotten.
@@ -306,12 +319,14 @@ impl Watches {
         self.watch_as(Kind::Directory, host, dir, held)
     }
 
-    /// The same of a file.
-    pub(crate) fn watch_file(&self, host: &Host, file: u64, held: BorrowedFd<'_>) -> Option<u64> {
-        self.watch_as(Kind::File, host, file, held)
-    }
-
-    fn watch_as(&self, kind: Kind, host: &Host, node: u64, held: BorrowedFd<'_>) -> Option<u64> {
+    /// The same of a file, too.
+    pub(crate) fn watch_as(
+        &self,
+        kind: Kind,
+        host: &Host,
+        node: u64,
+        held: BorrowedFd<'_>,
+    ) -> Option<u64> {
         if let Some(version) = self.version(node) {
             return Some(version);
         }
@@ -459,19 +474,33 @@ impl Watches {
         asked >= OFTEN_LOOKED_AT && asked.is_power_of_two()
     }
 
-    /// Where names lead from a directory on, after all that has happened, if that is known: to a node, or nowhere as one of them is
-    /// not there.
-    pub(crate) fn leads(&self, host: &Host, dir: u64, names: &[&[u8]]) -> Option<Option<u64>> {
+    /// Where names lead from a directory on, after all that has happened, if that is known.
+    pub(crate) fn leads(&self, host: &Host, dir: u64, names: &[&[u8]]) -> Option<Led> {
         let mut table = self.table.lock();
         table.drain(host, &self.news);
-        let &[path] = names else { return table.leads(dir, names) };
         let heard = table.heard;
-        if let Some(leads) = table.ways.get(dir, path, heard) {
-            return Some(leads);
+        if let &[path] = names
+            && let Some(&mut Way { leads: node, permits, .. }) = table.ways.get(dir, path, heard)
+        {
+            return Some(Led { node, heard, permits });
         }
+        let permits = false;
         let leads = table.leads(dir, names)?;
-        table.ways.put(Way { dir, path: path.into(), heard, leads });
-        Some(leads)
+        if let &[path] = names {
+            table.ways.put(Way { dir, path: path.into(), heard, leads, permits });
+        }
+        Some(Led { node: leads, heard, permits })
+    }
+
+    /// Notes that the cache was told what permission goes by, of what a path leads to and is watched itself, after nothing more was heard than so
+    /// much, and before anything else is.
+    pub(crate) fn permits(&self, dir: u64, path: &[u8], heard: u64) {
+        let mut table = self.table.lock();
+        if table.heard == heard
+            && let Some(way) = table.ways.get(dir, path, heard)
+        {
+            way.permits = true;
+        }
     }
 
     /// Watches a node no more.
@@ -727,6 +756,11 @@ mod tests {
         assert_eq!(watches.table.lock().names, 0);
     }
 
+    /// Where a name in the directory 2 leads.
+    fn leads(watches: &Watches, host: &Host, name: &[u8]) -> Option<Option<u64>> {
+        watches.leads(host, 2, &[name]).map(|led| led.node)
+    }
+
     /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.
     #[test]
     fn who_has_the_same_number_is_told_all_the_same() {
@@ -738,15 +772,15 @@ mod tests {
         watches.learn(1, b"name", None, watch(1));
         watches.learn(2, b"name", None, watch(2));
         watches.forget(&host, 1);
-        assert_eq!(watches.leads(&host, 2, &[b"name"]), Some(None));
+        assert_eq!(leads(&watches, &host, b"name"), Some(None));
         std::fs::write(dir.path().join("name"), "").expect("it is new");
-        assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
+        assert_eq!(leads(&watches, &host, b"name"), None, "it is heard of");
         // Nor does a directory stay believed of which it was lost that its watch ended.
         watches.learn(2, b"other", None, watch(2));
         watches.table.lock().forget_all(true);
         assert_eq!(watches.version(2), None);
         watches.learn(2, b"other", None, watch(2));
-        assert_eq!(watches.leads(&host, 2, &[b"other"]), Some(None));
+        assert_eq!(leads(&watches, &host, b"other"), Some(None));
     }
 
     /// The host may take as long as it likes to watch a directory: meanwhile others are watched, and no more.
@@ -769,9 +803,9 @@ mod tests {
         });
         watches.learn(2, b"name", None, version.expect("it is watched"));
         assert_eq!(asked.into_inner(), 2);
-        assert_eq!(watches.leads(&host, 2, &[b"name"]), Some(None));
+        assert_eq!(leads(&watches, &host, b"name"), Some(None));
         std::fs::write(dir.path().join("name"), "").expect("it is new");
-        assert_eq!(watches.leads(&host, 2, &[b"name"]), None, "it is heard of");
+        assert_eq!(leads(&watches, &host, b"name"), None, "it is heard of");
         // Where that does not end it is given up, and nothing stays watched.
         let given_up = watches.enter(Kind::Directory, &host, 3, || {
             let number = host.add_watch(&watches.news, held.as_fd(), Kind::Directory, true).ok();

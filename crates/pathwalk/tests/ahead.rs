@@ -97,6 +97,7 @@ impl FileSystem for Digits {
         dir: InodeRef<'_>,
         path: &[u8],
         cached: Option<InodeRef<'_>>,
+        _attributes: bool,
     ) -> Result<bool> {
         let to = cached.map_or("nothing".into(), |inode| inode.node().to_string());
         let asked = format!("{} from {} to {to}", text(path), dir.node());

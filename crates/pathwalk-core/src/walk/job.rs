@@ -33,6 +33,9 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
+    /// It tells attributes: they are to be those of now.
+    const ATTRIBUTES: bool = false;
+
     /// The answer if it is the same for whatever is there, where the file system does not decide permission itself.
     #[inline(always)]
     fn exists(&self) -> Option<Self::Out> {

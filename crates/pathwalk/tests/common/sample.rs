@@ -259,7 +259,13 @@ impl FileSystem for SampleFs {
         Ok(0)
     }
 
-    fn revalidate_path(&self, _: InodeRef<'_>, _: &[u8], _: Option<InodeRef<'_>>) -> Result<bool> {
+    fn revalidate_path(
+        &self,
+        _: InodeRef<'_>,
+        _: &[u8],
+        _: Option<InodeRef<'_>>,
+        _: bool,
+    ) -> Result<bool> {
         self.asked();
         Ok(true)
     }

@@ -47,7 +47,7 @@ struct Question {
 
 /// What a file system says of a path that was walked before.
 pub(crate) enum Said<'a> {
-    /// It leads where it led; that is held. Whether its attributes are those of now.
+    /// It leads where it led; that is held. Whether all its attributes are those of now.
     Leads(HeldPath<'a>, bool),
     /// It leads to no file, as before.
     Absent,
@@ -56,10 +56,11 @@ pub(crate) enum Said<'a> {
 }
 
 impl Known {
-    /// Asks the file system whether `text`, with which the request's path begins, leads where it led.
+    /// Asks the file system whether `text`, with which the request's path begins, leads where it led, and has it bring the attributes up to
+    /// date, if they are wanted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn ask<'a>(&self, request: &Request<'a>, text: &[u8]) -> Said<'a> {
+    pub(crate) fn ask<'a>(&self, request: &Request<'a>, text: &[u8], attributes: bool) -> Said<'a> {
         let vfs = request.vfs;
         tally::note(Left::Revalidate);
         // Of what is absent, this is the last directory; by it the mount is held, and by that its root.
@@ -69,7 +70,7 @@ impl Known {
             return Said::Walk;
         };
         lock_order::assert_none_held();
-        if !questions.hold(&held, self.is(Facts::ABSENT)) {
+        if !questions.hold(&held, self.is(Facts::ABSENT), attributes) {
             thread::forget(vfs, text, questions.held.get());
             return Said::Walk;
         }
@@ -82,7 +83,7 @@ impl Known {
         if self.is(Facts::ABSENT) {
             Said::Absent
         } else {
-            Said::Leads(held, !questions.last.is_empty())
+            Said::Leads(held, attributes && !questions.last.is_empty())
         }
     }
 }
@@ -95,21 +96,24 @@ impl Questions {
     }
 
     /// Whether all are answered as before.
-    fn hold(&self, held: &HeldPath<'_>, absent: bool) -> bool {
+    fn hold(&self, held: &HeldPath<'_>, absent: bool, attributes: bool) -> bool {
         let (vfs, sb) = (held.vfs(), held.sb());
         let root = inode_of(vfs, DentryId(held.mount().root.get()));
         // Where there are no names it is the root itself.
-        let leads = |names: &[u8], to| {
-            names.is_empty() || matches!(sb.fs.revalidate_path(root, names, to), Ok(true))
+        let leads = |names: &[u8], to, attributes| {
+            names.is_empty()
+                || matches!(sb.fs.revalidate_path(root, names, to, attributes), Ok(true))
         };
         let finds = |question: &Question| {
             let (to, seq) = question.to;
             let counted = vfs.dget_not_dead(to).then(|| Counts::of_child(vfs, to));
             counted.is_some_and(|_held| {
-                vfs.dentry(to).seq.unchanged(seq) && leads(&question.names, Some(inode_of(vfs, to)))
+                vfs.dentry(to).seq.unchanged(seq)
+                    && leads(&question.names, Some(inode_of(vfs, to)), false)
             })
         };
-        self.before.iter().all(finds) && leads(&self.last, (!absent).then(|| held.inode_ref()))
+        self.before.iter().all(finds)
+            && leads(&self.last, (!absent).then(|| held.inode_ref()), attributes)
     }
 }
 
