@@ -44,7 +44,7 @@ impl Shared {
     }
 
     /// The same where all that it does not tell of is believed.
-    pub(crate) fn believed(&self) -> Option<&Watches> {
+    fn believed(&self) -> Option<&Watches> {
         self.watches().filter(|watches| watches.believed() == Believed::All)
     }
 

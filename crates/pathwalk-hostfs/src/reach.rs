@@ -16,14 +16,15 @@ use std::{
     convert::Infallible,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// Deeper down nothing is looked for: names that others moved meanwhile can make a circle.
 const DEEPEST: usize = 1 << 16;
 
-/// After so many seconds the next change of a file has another time: file systems count by seconds, or finer.
-const SETTLES: i64 = 2;
+/// After so long the next change of a file has another time, where they are counted by seconds; and where finer, which is by ticks of 10 ms at most.
+const SETTLES: Duration = Duration::from_secs(2);
+const SETTLES_FINE: Duration = Duration::from_millis(50);
 
 impl Shared {
     /// The node of an inode.
@@ -200,12 +201,19 @@ impl Shared {
     pub(crate) fn asks_for_acls(&self, node: &Node, inode: InodeRef<'_>) {
         let version = self.version_of_itself(node);
         let ctime = inode.attr().ctime;
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let settled = since.as_secs() as i64 > ctime.sec + SETTLES;
-        node.asks_for_acls(AclsOf { version, ctime: settled.then_some(ctime) });
+        let settled = || {
+            let changed = Duration::new(ctime.sec.try_into().ok()?, ctime.nsec);
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            let settles = if ctime.nsec == 0 { SETTLES } else { SETTLES_FINE };
+            (now.checked_sub(changed)? > settles).then_some(ctime)
+        };
+        node.asks_for_acls(AclsOf { version, ctime: settled() });
     }
 
+    /// The version of what is watched itself, by all that has happened.
     fn version_of_itself(&self, node: &Node) -> Option<u64> {
-        self.believed()?.version_of_itself(node.id)
+        let watches = self.watches()?;
+        watches.drain(&self.host);
+        watches.version_of_itself(node.id)
     }
 }
