@@ -9,6 +9,7 @@ use pathwalk::{
     fs::{Features, FileSystem, Found},
 };
 use std::{
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Barrier, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -323,6 +324,72 @@ fn a_rename_that_waits_for_the_old_name_holds_up_nobody_who_looks_for_the_new_on
                 });
             }
         }
+    });
+}
+
+/// In a complete directory a rename has an absent name reserved without a dentry.
+#[test]
+fn a_name_that_a_file_is_being_renamed_to_is_nobody_elses() {
+    watched(|| {
+        for (old, new) in [("/a", "/b"), ("/b", "/a")] {
+            // The first two are refused, the others do something with what came there.
+            for other in 0..5 {
+                let (fs, task) = machine(Features::COMPLETE);
+                for name in [old, "/0", "/c", "/e"] {
+                    task.creat(name, 0o644).unwrap();
+                }
+                let renamed = task.stat(old).unwrap().st_ino;
+                fs.hold(Some(&old[1..]));
+                thread::scope(|scope| {
+                    let renaming = scope.spawn(|| task.rename(old, new));
+                    fs.until_held();
+                    let others: Vec<_> = (0..2)
+                        .map(|_| {
+                            scope.spawn(|| match other {
+                                0 => task.mkdir(new, 0o755),
+                                1 => task.link("/c", new),
+                                2 => task.open(new, OpenFlags::CREAT, 0o644).map(drop),
+                                // Whose name comes before, or behind it; for one of the two it is gone by then.
+                                3 => task.rename("/0", new).or(Ok(())),
+                                _ => task.rename("/c", new).or(Ok(())),
+                            })
+                        })
+                        .collect();
+                    thread::sleep(Duration::from_millis(20));
+                    assert!(others.iter().all(|thread| !thread.is_finished()), "{new} {other}");
+                    // Who only looks does not wait, nor who renames something else in that directory.
+                    assert_eq!(task.stat(new).map(drop), Err(Errno::ENOENT));
+                    assert_eq!(task.stat(old).map(|stat| stat.st_ino), Ok(renamed));
+                    assert_eq!(task.rename("/e", "/f"), Ok(()));
+                    fs.hold(None);
+                    assert_eq!(renaming.join().unwrap(), Ok(()));
+                    let want = if other < 2 { Err(Errno::EEXIST) } else { Ok(()) };
+                    for thread in others {
+                        assert_eq!(thread.join().unwrap(), want, "{new} {other}");
+                    }
+                });
+                assert_eq!(task.stat(new).unwrap().st_ino == renamed, other < 3);
+                assert_eq!(task.stat(old).map(drop), Err(Errno::ENOENT));
+                assert_eq!(task.mkdir(old, 0o755), Ok(()), "nothing is reserved any more");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_name_is_free_when_the_rename_to_it_panicked_or_was_refused() {
+    let (fs, task) = machine(Features::COMPLETE);
+    task.mkdir("/a", 0o755).unwrap();
+    fs.panics.store(true, Relaxed);
+    let rename = || task.rename("/a", "/b");
+    assert!(panic::catch_unwind(AssertUnwindSafe(rename)).is_err());
+    fs.panics.store(false, Relaxed);
+    let user = task.vfs().task(Cred::user(1000, 1000));
+    assert_eq!(user.rename("/a", "/b"), Err(Errno::EACCES));
+    watched(move || {
+        assert_eq!(task.mkdir("/b", 0o755), Ok(()));
+        assert_eq!(task.rmdir("/b"), Ok(()));
+        assert_eq!(task.rename("/a", "/b"), Ok(()));
     });
 }
 

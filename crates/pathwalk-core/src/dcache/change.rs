@@ -6,7 +6,8 @@
 
 use super::{
     ABSENT, COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
-    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, reserve::Reserved,
+    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK,
+    reserve::{Reserved, Target},
 };
 use crate::{
     inode::InodeId,
@@ -16,6 +17,7 @@ use crate::{
     vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{Errno, Result};
+use pathwalk_sync::gate;
 
 /// The first cookie of a listing; below it are `.` and `..`.
 pub(crate) const FIRST_COOKIE: u64 = 3;
@@ -56,6 +58,7 @@ impl Vfs {
         }
         dentry.first_child.set(0);
         dentry.busy.set(0);
+        debug_assert!(dentry.coming.get() == 0, "who renames in a directory holds it");
         dentry.next_cookie.set(FIRST_COOKIE);
         dentry.sb.set(self.dentry(parent).sb.get());
         self.dget(parent);
@@ -250,36 +253,41 @@ impl Vfs {
     /// takes the old name.
     ///
     /// The rename lock is held where the parents differ. Both sets of children change in one piece: nobody finds the new
-    /// name to be absent meanwhile. The reservation goes with the dentry.
+    /// name to be absent meanwhile. The reservation goes with the dentry; where nobody watches anything it ends with the move.
     ///
     /// Linux: `d_move`.
     pub(crate) fn d_move(
         &self,
         source: &mut Reserved<'_>,
-        target: &Reserved<'_>,
+        target: &mut Target<'_>,
         lock: Option<&RenameGuard<'_>>,
         (text, new_name): (&[u8], &Component),
         blob: Option<u32>,
         left: Option<DentryId>,
     ) {
-        let (moved, replaced) = (source.dentry(), target.dentry());
-        let (from, to) = (DentryId(moved.parent.get()), DentryId(replaced.parent.get()));
+        let moved = source.dentry();
+        let from = DentryId(moved.parent.get());
+        let to = target.name().map_or(from, |name| DentryId(name.dentry().parent.get()));
         let old_long = moved.name_len() > INLINE_LEN;
         let old_blob = moved.blob();
         let across = from != to;
         if across {
             self.dget(to);
         }
-        {
+        let waited_for = {
             let _moving = moved.is(DIRECTORY).then(|| self.moving());
             let (first, second) = self.parents_in_order(from, to, lock);
             let _first = self.dentry(first).lockref.lock(lock::DENTRY);
             let _second = across.then(|| self.dentry(second).lockref.lock_nested(lock::DENTRY));
             let _from = self.dentry(from).children_seq.change();
             let _to = across.then(|| self.dentry(to).children_seq.change());
-            // A reserved name of a complete directory is in the table though it stands for nothing.
-            if replaced.is(HASHED) {
-                self.remove_child(to, target.id, 0);
+            match target {
+                // A reserved name of a complete directory is in the table though it stands for nothing.
+                Target::Name(name) if name.dentry().is(HASHED) => {
+                    self.remove_child(to, name.id, 0);
+                }
+                Target::Name(_) => {}
+                Target::Absent(coming) => coming.end_locked(),
             }
             self.unlink_child(from, source.id);
             {
@@ -297,11 +305,17 @@ impl Vfs {
             }
             self.list_child(to, source.id);
             self.dhash.insert(source.id.0, moved);
+            source.follow();
+            // Who changes the name next is to tell of it after us, so he waits until we did. But a watch that is made after this
+            // look is one of after the move.
+            self.notify.is_idle() && source.end_locked()
+        };
+        if waited_for {
+            gate::wake_all(moved);
         }
         if old_long {
             self.names.free(old_blob);
         }
-        source.follow();
         if across {
             self.dput(from);
         }

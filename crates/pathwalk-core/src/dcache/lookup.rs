@@ -197,15 +197,23 @@ impl Vfs {
         text: &[u8],
         name: &Component,
     ) -> Option<DentryId> {
-        let key = name.key(parent.0, self.secret);
+        let still = |id: &DentryId| self.leads_to(*id, parent, text, name);
+        hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
+    }
+
+    /// Whether a name leads to that dentry; the caller holds the parent's lock, so the answer is exact.
+    pub(crate) fn leads_to(
+        &self,
+        id: DentryId,
+        parent: DentryId,
+        text: &[u8],
+        name: &Component,
+    ) -> bool {
+        let (dentry, key) = (self.dentry(id), name.key(parent.0, self.secret));
         // The parent's lock keeps its children in their chains. Whether it is a child is for its own count to say: the slot may
         // be another directory's, and change hands.
-        let still = |id: &DentryId| {
-            let dentry = self.dentry(*id);
-            let same = self.compare(id.0, dentry, parent, key, text, name);
-            same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
-        };
-        hint.filter(still).or_else(|| self.d_lookup_locked(parent, text, name))
+        let same = self.compare(id.0, dentry, parent, key, text, name);
+        same.is_some_and(|seen| seen.flags & HASHED != 0 && dentry.seq.unchanged(seen.seq))
     }
 
     /// Looks for a name; the caller holds the parent's lock, so the answer is exact.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   line 0   seq flags parent inode  key(hash+length) link   name (32 bytes)                     what the walk reads
-//!   line 1   lockref children_seq first_child siblings busy sb cookie next_cookie               what holders write
+//!   line 1   lockref children_seq first_child siblings busy sb cookie next_cookie coming        what holders write
 //! ```
 //!
 //! Invariant: parent, name, inode and flags of a dentry change only under its lock, or while nobody else knows it, or by
@@ -116,6 +116,10 @@ slot! {
         pub(crate) cookie: Cell64,
         /// Of a complete directory: the next child's cookie.
         pub(crate) next_cookie: Cell64,
+        /// Of a complete directory: the key of a name that is absent and that a rename in it has reserved, or 0; and 1 while somebody
+        /// waits for the end of that. Under its lock.
+        pub(crate) coming: Cell64,
+        pub(crate) coming_awaited: Cell32,
     }
 }
 

@@ -10,13 +10,17 @@
 //!    waits for the name: a dentry that was given another one is waited for no longer.
 //! 4. A dentry made for a reservation is IN_LOOKUP until the file system said what the name stands for, unless the
 //!    directory is complete: then it stands for nothing, and everybody may see that.
+//!    A rename to an absent name of its own complete directory needs no such dentry: the directory notes the name's key as
+//!    [`Coming`], one at a time. Who finds a name absent looks there before he makes a dentry for it.
 //! 5. Who finds a cached name to be stale invalidates it with the name reserved, and asks once more before.
 //! 6. A plain lookup waits only for IN_LOOKUP: so two misses on one name make one call, and a slow unlink does not
 //!    hold up those who still see the name.
 //!
 //! Linux: `d_alloc_parallel`; changing operations hold the directory's `i_rwsem` there.
 
-use super::{ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE};
+use super::{
+    ABSENT, COMPLETE, DEAD_DIR, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE, REVALIDATE,
+};
 use crate::{
     inode::InodeId,
     lock,
@@ -48,13 +52,32 @@ pub(crate) enum Wait {
 pub(crate) struct Reserved<'v> {
     vfs: &'v Vfs,
     pub(crate) id: DentryId,
+    /// None where the reservation ended with a move: no more than the dentry's count is left of it then.
     parent: DentryId,
     /// This thread lets no file system go while it has a name reserved: what that does then may want the name. There until the
     /// end.
     work: Option<TaskWork<'v>>,
 }
 
-/// A name that somebody else has reserved: its dentry, counted.
+/// A name that is absent from a complete directory, reserved for a rename within that. The caller holds the directory.
+#[derive(Debug)]
+#[must_use = "a reservation that is forgotten blocks its name"]
+pub(crate) struct Coming<'v> {
+    vfs: &'v Vfs,
+    dir: DentryId,
+    /// Whether the directory still names it; if not, whether somebody waited.
+    noted: bool,
+    awaited: bool,
+}
+
+/// The name that a rename gives, reserved.
+pub(crate) enum Target<'v> {
+    /// By its dentry, whatever it stands for.
+    Name(Reserved<'v>),
+    Absent(Coming<'v>),
+}
+
+/// A name that somebody else has reserved: its dentry, counted; the directory's instead where the name is [`Coming`].
 ///
 /// It is the name that is waited for, not the dentry: a rename may give the dentry another name, which somebody else has
 /// reserved by then, who may be waiting for us (rule 3 orders names).
@@ -138,6 +161,23 @@ impl<'v> Reserved<'v> {
         self.parent = DentryId(self.dentry().parent.get());
     }
 
+    /// Whether the reservation ended with a move: the name may be another's by now.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.parent == DentryId::NONE
+    }
+
+    /// Ends the reservation of a name that stands for something, of who has the directory's lock; says whether somebody waits for
+    /// that, who is to be woken behind the lock. The dentry stays counted.
+    #[must_use = "who waits is woken"]
+    pub(super) fn end_locked(&mut self) -> bool {
+        let dentry = self.dentry();
+        debug_assert!(!dentry.is(NEGATIVE | IN_LOOKUP), "it would be taken out");
+        self.parent = DentryId::NONE;
+        let waited_for = dentry.busy.get() == WAITED_FOR;
+        dentry.busy.set(0);
+        waited_for
+    }
+
     /// Ends the reservation, to take it up again.
     pub(crate) fn let_go(self) -> LetGo<'v> {
         LetGo { vfs: self.vfs, id: self.hold(), seq: self.dentry().seq.sample() }
@@ -159,6 +199,9 @@ impl Reserved<'_> {
     }
 
     fn give_up(&self, sb: Option<&SuperBlock>) {
+        if self.has_ended() {
+            return self.vfs.dput_of(self.id, sb);
+        }
         let dentry = self.dentry();
         let parent = self.vfs.dentry(self.parent);
         let (flags, waited_for) = {
@@ -193,6 +236,40 @@ impl Drop for Reserved<'_> {
     }
 }
 
+impl Coming<'_> {
+    /// Ends the reservation of who has the directory's lock: the name leads to something by now, or is given up.
+    pub(super) fn end_locked(&mut self) {
+        let directory = self.vfs.dentry(self.dir);
+        self.noted = false;
+        self.awaited = directory.coming_awaited.get() != 0;
+        directory.coming.set(0);
+        directory.coming_awaited.set(0);
+    }
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let directory = self.vfs.dentry(self.dir);
+        if self.noted {
+            let _directory = directory.lockref.lock(lock::DENTRY);
+            self.end_locked();
+        }
+        if self.awaited {
+            gate::wake_all(directory);
+        }
+    }
+}
+
+impl<'v> Target<'v> {
+    /// The dentry that has the name.
+    pub(crate) fn name(&self) -> Option<&Reserved<'v>> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Absent(_) => None,
+        }
+    }
+}
+
 impl<'v> LetGo<'v> {
     /// Reserves the name again, if nobody else has it and it stands for the same. It waits for nobody.
     pub(crate) fn reserve_again(self) -> Again<'v> {
@@ -221,6 +298,14 @@ impl<'v> Busy<'v> {
         Self { vfs, id, parent, key }
     }
 
+    /// As [`Busy::locked`], of a name that comes to a directory, which the caller holds.
+    fn coming_locked(vfs: &'v Vfs, parent: DentryId, key: u64) -> Self {
+        let directory = vfs.dentry(parent);
+        directory.lockref.get();
+        directory.coming_awaited.set(1);
+        Self { vfs, id: parent, parent, key }
+    }
+
     /// Waits until the name is no longer reserved, holding nothing but the dentry's count.
     pub(crate) fn wait(self) {
         self.wait_for(Wait::ForChanges);
@@ -230,6 +315,10 @@ impl<'v> Busy<'v> {
     fn wait_for(self, what: Wait) {
         let dentry = self.vfs.dentry(self.id);
         gate::wait(dentry, || {
+            if self.id == self.parent {
+                // As below; what comes there is known to be absent until then, so nobody waits for a lookup of it.
+                return dentry.coming.get() == self.key && dentry.coming_awaited.get() != 0;
+            }
             let same_name = dentry.parent.get() == self.parent.0 && dentry.key.get() == self.key;
             // A later reservation, that nobody waits for yet, does not wake us.
             let reserved = dentry.busy.get() == WAITED_FOR && same_name;
@@ -258,7 +347,7 @@ impl Vfs {
             let sb = self.superblock(self.dentry(parent).sb.get());
             return Err(sb.map_or(Errno::ENAMETOOLONG, |sb| sb.fs.long_name()));
         }
-        if name.bytes(text).contains(&0) { Err(Errno::EINVAL) } else { Ok(()) }
+        if name.has_nul(text) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
     /// Looks a name up below a directory that the caller holds, or reserves it for asking the file system.
@@ -370,11 +459,48 @@ impl Vfs {
                 return Ok(Ok(Reserved::new(self, id, parent)));
             }
             self.must_be_a_name(parent, text, name)?;
+            if directory.coming.get() == key {
+                return Ok(Err(Busy::coming_locked(self, parent, key)));
+            }
             drop(guard);
             if let Some(reserved) = self.reserve_new(parent, text, name, None)? {
                 return Ok(Ok(reserved));
             }
         }
+    }
+
+    /// Reserves two names of a complete directory, which the caller holds: one that is there, and one that is absent, without a
+    /// dentry for that. None where they are not so, or not to be had at once: nobody is waited for, so they have no order.
+    pub(crate) fn reserve_to_move(
+        &self,
+        parent: DentryId,
+        (old_text, old): (&[u8], &Component),
+        (new_text, new): (&[u8], &Component),
+    ) -> Option<(Reserved<'_>, Coming<'_>)> {
+        let directory = self.dentry(parent);
+        if !directory.is(COMPLETE) {
+            return None;
+        }
+        let children = directory.children_seq.sample();
+        let Absent::Found(id) = self.d_lookup_hint(parent, old_text, old) else { return None };
+        let Absent::Sure = self.d_lookup_hint(parent, new_text, new) else { return None };
+        self.must_be_a_name(parent, new_text, new).ok()?;
+        let dentry = self.dentry(id);
+        let _directory = directory.lockref.lock(lock::DENTRY);
+        let free = directory.coming.get() == 0
+            && !directory.is(DEAD_DIR)
+            && directory.children_seq.unchanged(children)
+            && self.leads_to(id, parent, old_text, old)
+            && !dentry.is(NEGATIVE | IN_LOOKUP | REVALIDATE)
+            && dentry.busy.get() == 0;
+        if !free {
+            return None;
+        }
+        dentry.lockref.get_locked();
+        dentry.busy.set(RESERVED);
+        directory.coming.set(new.key(parent.0, self.secret));
+        let coming = Coming { vfs: self, dir: parent, noted: true, awaited: false };
+        Some((Reserved::new(self, id, parent), coming))
     }
 
     /// Reserves the name of a dentry that the caller holds; a root has none, and cannot be removed.
@@ -439,12 +565,14 @@ impl Vfs {
         let still_absent = absent
             .is_some_and(|children| directory.children_seq.unchanged(children))
             || self.d_lookup_locked(parent, text, name).is_none();
-        if directory.is(DEAD_DIR) || !still_absent {
+        let dentry = self.dentry(id);
+        // Who is told that somebody was faster looks again, and finds that it is coming. One that is not complete has none.
+        let coming = directory.coming.get() == dentry.key.get();
+        if directory.is(DEAD_DIR) || !still_absent || coming {
             drop(guard);
             self.dput(id);
             return Ok(None);
         }
-        let dentry = self.dentry(id);
         dentry.busy.set(RESERVED);
         let unknown = if directory.is(COMPLETE) { 0 } else { IN_LOOKUP };
         self.hash_locked(parent, id, NEGATIVE | unknown);

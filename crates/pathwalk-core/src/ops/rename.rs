@@ -7,7 +7,7 @@ use crate::{
     dcache::{
         DEAD_DIR, DIRECTORY, DentryId,
         ask::Asked,
-        reserve::{Again, Reserved},
+        reserve::{Again, Reserved, Target},
     },
     fs::{Access, Rename},
     lock,
@@ -158,7 +158,7 @@ impl Vfs {
         let inode = source.inode().ok_or(Errno::ENOENT)?;
         // One name twice is one reservation.
         let replaced = match &target {
-            Some(target) => target.inode(),
+            Some(target) => target.name().and_then(Reserved::inode),
             None => Some(inode),
         };
         if flags.contains(RenameFlags::NOREPLACE) && replaced.is_some() {
@@ -190,7 +190,7 @@ impl Vfs {
             if self.is_ancestor(source.id, new.dir.dentry(), held.still()) {
                 return Err(Errno::EINVAL);
             }
-            if let Some(target) = &target
+            if let Some(target) = target.as_ref().and_then(Target::name)
                 && self.is_ancestor(target.id, old.dir.dentry(), held.still())
             {
                 return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
@@ -231,7 +231,10 @@ impl Vfs {
             module.inode_rename(&who, &old_entry(), &new_entry())
         })?;
         let ns = task.mount_namespace().ns();
-        if self.is_local_mountpoint(source.id, ns) || self.is_local_mountpoint(target.id, ns) {
+        let onto = target.name().map(|name| name.id);
+        if self.is_local_mountpoint(source.id, ns)
+            || onto.is_some_and(|onto| self.is_local_mountpoint(onto, ns))
+        {
             return Err(Errno::EBUSY);
         }
         let long_name = long_name.transpose()?;
@@ -263,24 +266,31 @@ impl Vfs {
         if across && held.is_none() {
             held = Some(sb.lock_rename());
         }
-        if exchange {
-            self.d_exchange(&mut source, &mut target, held.as_ref());
-        } else {
-            if replaced.is_some() && is_directory {
-                self.mark_dead(target.id);
+        let onto = onto.filter(|_| replaced.is_some());
+        match &mut target {
+            Target::Name(target) if exchange => {
+                self.d_exchange(&mut source, target, held.as_ref());
             }
-            let name = (new.text(), &new.last);
-            self.d_move(&mut source, &target, held.as_ref(), name, blob, left);
+            target => {
+                if let Some(onto) = onto.filter(|_| is_directory) {
+                    self.mark_dead(onto);
+                }
+                let name = (new.text(), &new.last);
+                self.d_move(&mut source, target, held.as_ref(), name, blob, left);
+            }
         }
         drop(held);
         if let Some(left) = left {
             self.dput(left);
         }
-        if replaced.is_some() && !exchange {
-            self.detach_mounts(target.id);
+        if let Some(onto) = onto.filter(|_| !exchange) {
+            self.detach_mounts(onto);
             if onto_directory {
-                self.shrink_dcache_parent(target.id);
+                self.shrink_dcache_parent(onto);
             }
+        }
+        if source.has_ended() {
+            return Ok(());
         }
         let (from, to) = ((old.dir.inode(), old.name()), (new.dir.inode(), new.name()));
         self.fsnotify_move(from, to, inode, replaced.filter(|_| !exchange));
@@ -321,6 +331,25 @@ impl Vfs {
     ///   `__d_unalias` does not wait for another rename either.
     /// - whatever the file systems answer.
     fn reserve_two(
+        &self,
+        old: &Parent<'_>,
+        new: &Parent<'_>,
+    ) -> Result<(Reserved<'_>, Option<Target<'_>>)> {
+        if old.dir.dentry() == new.dir.dentry()
+            && let Some((old_name, new_name)) = self.reserve_to_move(
+                old.dir.dentry(),
+                (old.text(), &old.last),
+                (new.text(), &new.last),
+            )
+        {
+            return Ok((old_name, Some(Target::Absent(new_name))));
+        }
+        let (old_name, new_name) = self.reserve_in_order(old, new)?;
+        Ok((old_name, new_name.map(Target::Name)))
+    }
+
+    /// As [`Vfs::reserve_two`], whatever is to be waited for or asked about.
+    fn reserve_in_order(
         &self,
         old: &Parent<'_>,
         new: &Parent<'_>,

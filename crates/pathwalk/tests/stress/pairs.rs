@@ -1,12 +1,13 @@
 //! Two calls that meet: each is done as if the other had been before it or came after it, and neither waits for ever.
 
 use crate::{
+    check_whole,
     common::{sample::SampleFs, watched},
     deadline, machine,
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Task, UmountFlags,
-    Vfs, fs::Features,
+    AccessMode, At, AtFlags, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, RenameFlags, Task,
+    UmountFlags, Vfs, fs::Features,
 };
 use std::{
     hint::spin_loop,
@@ -67,6 +68,43 @@ fn a_rename_does_not_undo_a_chmod() {
             assert_eq!(seen, Err(Errno::EACCES));
             root.fchmod(&dir, 0o755).unwrap();
         });
+    });
+}
+
+/// An absent name is one caller's, whether he makes it or renames to it: what he did can be undone.
+#[test]
+fn a_name_that_two_want_comes_to_one_of_them() {
+    watched(|| {
+        let root = machine();
+        for file in ["/a", "/y"] {
+            root.creat(file, 0o644).unwrap();
+        }
+        let other = root.fork();
+        let to_x = |task: &Task, old: &str| {
+            let to = task.renameat2(At::Cwd, old, At::Cwd, "/x", RenameFlags::NOREPLACE);
+            match to {
+                Ok(()) => assert_eq!(task.rename("/x", old), Ok(())),
+                refused => assert_eq!(refused, Err(Errno::EEXIST)),
+            }
+        };
+        let mut round = 0;
+        let make_or_rename = || {
+            round += 1;
+            match round % 3 {
+                0 => to_x(&other, "/y"),
+                1 => match other.mkdir("/x", 0o755) {
+                    Ok(()) => assert_eq!(other.rmdir("/x"), Ok(())),
+                    refused => assert_eq!(refused, Err(Errno::EEXIST)),
+                },
+                // In the same directory, and of no name that anybody else wants.
+                _ => {
+                    assert_eq!(other.rename("/y", "/z"), Ok(()));
+                    assert_eq!(other.rename("/z", "/y"), Ok(()));
+                }
+            }
+        };
+        beside(make_or_rename, || to_x(&root, "/a"));
+        check_whole(&root);
     });
 }
 
