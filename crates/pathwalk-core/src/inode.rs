@@ -516,6 +516,20 @@ impl<'a> InodeRef<'a> {
         }
         Ok(result)
     }
+
+    /// Sets the times of the last changes, of the contents if there is one: as [`InodeRef::update`], in fewer steps.
+    pub fn set_changed(&self, mtime: Option<Timespec>, ctime: Timespec) {
+        let slot = self.slot();
+        let _guard = slot.lockref.lock(lock::INODE);
+        let (m, c) = (slot.time(1), slot.time(2));
+        let mtime = mtime.unwrap_or_else(|| m.get());
+        if (m.get(), c.get()) != (mtime, ctime) {
+            let _change = slot.seq.change();
+            m.set(mtime);
+            c.set(ctime);
+            slot.flags.set(slot.flags.get() | I_WRITTEN);
+        }
+    }
 }
 
 impl Vfs {

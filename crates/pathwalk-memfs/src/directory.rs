@@ -67,7 +67,12 @@ pub(crate) fn pass_on(from: InodeRef<'_>, to: InodeRef<'_>, now: Timespec) -> Re
     })
 }
 
-/// Notes that names changed.
+/// Notes that names changed, and nothing else.
+pub(crate) fn note(dir: InodeRef<'_>, now: Timespec) {
+    dir.set_changed(Some(now), now);
+}
+
+/// Notes that names changed, beside what else did.
 pub(crate) fn touch(dir: &mut Attr, now: Timespec) {
     dir.mtime = now;
     dir.ctime = now;

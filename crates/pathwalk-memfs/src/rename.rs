@@ -36,14 +36,14 @@ impl MemFs {
         }
         // A name went from the old directory, unless it only changed. What came to the new one is counted: as what was
         // replaced there, or just now.
-        change(old_dir, |dir| match replaced {
-            None if same_dir => directory::touch(dir, now),
-            _ => directory::leave(dir, moved, now),
-        });
-        if replaced.is_some() && !same_dir {
-            change(new_dir, |dir| directory::touch(dir, now));
+        match replaced {
+            None if same_dir => directory::note(old_dir, now),
+            _ => change(old_dir, |dir| directory::leave(dir, moved, now)),
         }
-        change(inode, |attr| attr.ctime = now);
+        if replaced.is_some() && !same_dir {
+            directory::note(new_dir, now);
+        }
+        inode.set_changed(None, now);
         Ok(())
     }
 
@@ -82,16 +82,16 @@ impl MemFs {
         self.note_others(inode)?;
         self.note_others(other)?;
         match (is_directory(inode), is_directory(other)) {
-            _ if same_dir => change(old_dir, |dir| directory::touch(dir, now)),
+            _ if same_dir => directory::note(old_dir, now),
             (true, false) => directory::pass_on(old_dir, new_dir, now)?,
             (false, true) => directory::pass_on(new_dir, old_dir, now)?,
             _ => {
-                change(old_dir, |dir| directory::touch(dir, now));
-                change(new_dir, |dir| directory::touch(dir, now));
+                directory::note(old_dir, now);
+                directory::note(new_dir, now);
             }
         }
-        change(inode, |attr| attr.ctime = now);
-        change(other, |attr| attr.ctime = now);
+        inode.set_changed(None, now);
+        other.set_changed(None, now);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Linux: `simple_xattr_set`, `shmem_xattr_handler_set`.
 
-use crate::memfs::{MemFs, change};
+use crate::memfs::MemFs;
 use pathwalk_abi::{
     Errno, Result, Timespec, XattrFlags,
     xattr::{XATTR_SECURITY_PREFIX, XATTR_TRUSTED_PREFIX, XATTR_USER_PREFIX},
@@ -106,7 +106,7 @@ impl MemFs {
         let mut xattrs = file.xattrs.write();
         let old = xattrs.set(name, value, flags).inspect_err(|_| self.space.give_xattr(room))?;
         self.space.give_xattr(old);
-        change(inode, |attr| attr.ctime = now);
+        inode.set_changed(None, now);
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl MemFs {
         let file = self.attributes(inode).ok_or(Errno::ENODATA)?;
         let mut xattrs = file.xattrs.write();
         self.space.give_xattr(xattrs.remove(name)?);
-        change(inode, |attr| attr.ctime = now);
+        inode.set_changed(None, now);
         Ok(())
     }
 
