@@ -152,7 +152,13 @@ impl Vfs {
         self.permission_of(inode, (owner, flags), access, who)
     }
 
-    /// The same, with what [`Inode::owner`](crate::inode::Inode::owner) gave.
+    /// Whether permission to an inode is nobody's to decide but ours.
+    pub(crate) fn decides_permission(&self, inode: InodeId) -> bool {
+        let file_system_decides = self.inode(inode).flags.get() & I_PERMISSION != 0;
+        !file_system_decides && !self.asks(Hooks::INODE_PERMISSION)
+    }
+
+    /// The same as [`Vfs::inode_permission`], with what [`Inode::owner`](crate::inode::Inode::owner) gave.
     ///
     /// # Errors
     ///

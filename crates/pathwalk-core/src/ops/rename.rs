@@ -211,6 +211,8 @@ impl Vfs {
         }
         self.may_delete(&old.dir, inode, &who, is_directory)?;
         match replaced {
+            // To take a name from the directory and to put one there is the same permission.
+            None if !across && self.decides_permission(new.dir.inode()) => _ = who.new_ids()?,
             None => self.may_create(&new.dir, &who)?,
             Some(victim) => {
                 let must_be = if exchange { onto_directory } else { is_directory };
