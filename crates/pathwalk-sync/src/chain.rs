@@ -276,11 +276,12 @@ impl Table {
         if lured || splitting || self.moves(size, hash) { Absent::Unsure } else { Absent::Sure }
     }
 
-    /// Whether `hash` belongs to another bucket than it did when the table had that size. The caller has just loaded the bucket's head.
+    /// Whether `hash` belongs to another bucket than it did when the table had that size. The caller has just loaded the bucket's head, or
+    /// locked it.
     #[inline(always)]
     fn moves(&self, then: Size, hash: u64) -> bool {
-        // Relaxed: who found the bucket unlocked by a split loaded its head with Acquire before; the split published the new size before it
-        // unlocked that.
+        // Relaxed: who found the bucket unlocked by a split loaded or locked its head with Acquire before; the split published the new size
+        // before it unlocked that.
         let now = self.n.load(Relaxed);
         now != then.n && Size::of(now).bucket(hash) != then.bucket(hash)
     }
@@ -388,10 +389,10 @@ impl Table {
     /// Locks the bucket that `hash` belongs to.
     fn lock(&self, hash: u64) -> BucketGuard<'_> {
         loop {
-            let number = self.size().bucket(hash);
-            let guard = self.lock_bucket(number);
+            let size = self.size();
+            let guard = self.lock_bucket(size.bucket(hash));
             // It may have been split while we waited.
-            if self.size().bucket(hash) == number {
+            if !self.moves(size, hash) {
                 return guard;
             }
         }
