@@ -19,10 +19,14 @@ const FILES: usize = 40;
 
 /// A directory with files that the program may read, and not write.
 fn files() -> Option<TempDir> {
+    files_in("/tmp")
+}
+
+fn files_in(above: &str) -> Option<TempDir> {
     if !can_run(&["python3"]) {
         return None;
     }
-    let here = TempDir::new_in("/tmp").unwrap();
+    let here = TempDir::new_in(above).unwrap();
     fs::create_dir_all(here.path().join("data/below")).unwrap();
     for number in 0..FILES {
         fs::write(here.path().join(format!("data/below/{number}")), format!("file {number}\n"))
@@ -109,6 +113,91 @@ fn what_is_opened_in_the_same_order_lies_ready() {
     // Who takes them does not ask for them. It is all but the first ones, eight others of each, and what the program opens to begin,
     // which looks for its libraries in more places here and there.
     assert!(succeeded(&stats, "openat") < 240, "{stats}");
+}
+
+/// How a child opens files and directories in turns, in an order that is not that in which they are listed.
+const AMONG_FILES: &str = r#"
+order = random.Random(1).sample(range(20), 20)
+def listed(path):
+    try: fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK)
+    except OSError as error: return (error.errno,)
+    said = (fd, os.listdir(fd), os.listdir(fd), os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_NOATIME | os.O_NOFOLLOW | os.O_NONBLOCK),
+        os.readlink(f'/proc/self/fd/{fd}'))
+    os.close(fd)
+    return said
+def both(numbers):
+    said = []
+    for number in numbers: said += [told(name(number)), listed(f'{top}/dirs/{number}')]
+    return said
+"#;
+
+/// Directories with a file in each, beside the files; where the way there goes through few mounts.
+fn files_and_directories() -> Option<TempDir> {
+    let here = files_in("/var/tmp")?;
+    for number in 0..20 {
+        let directory = here.path().join(format!("data/dirs/{number}"));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(format!("in {number}")), "").unwrap();
+    }
+    Some(here)
+}
+
+/// A directory that is opened between files lies ready as they do.
+#[test]
+fn directories_among_files_lie_ready() {
+    let Some(here) = files_and_directories() else { return };
+    let opens = "for turn in range(10): print(child(lambda: both(order)))";
+    let [native, tree, stats] = both(here.path(), &format!("{AMONG_FILES}{opens}"));
+    same(&native, &tree, "");
+    // All of 20 files and 20 directories of eight children.
+    let [ready, taken] = ready(&stats);
+    assert!(ready > 8 * 40 && taken > 8 * 25, "{stats}");
+    assert!(succeeded(&stats, "openat") < 260, "{stats}");
+}
+
+/// A directory that others change after it was laid ready is opened as it is by then.
+#[test]
+fn directories_that_others_change_are_opened_as_they_are() {
+    let Some(here) = files_and_directories() else { return };
+    let does = "
+def does():
+    said = both(order[:4])
+    print('ready', flush=True)
+    sys.stdin.readline()
+    return said + both(order[4:])
+for turn in range(4): child(lambda: both(order))
+while True: print(child(does), flush=True)
+";
+    let data = here.path().join("data");
+    let bind = format!("{0}:{0}:ro", data.display());
+    let mut command = in_the_tree(here.path(), &["--inside", "1", "--bind", &bind]);
+    let script = format!("{OPENS}{AMONG_FILES}{does}");
+    command.args([python(), "-c", &script]).arg(&data);
+    let mut tree = Teller::of(command);
+    let native = || {
+        let script = format!("{OPENS}{AMONG_FILES}print(child(lambda: both(order)))");
+        said(Command::new(python()).args(["-c", &script]).arg(&data)).trim_end().to_owned()
+    };
+    let changes = [
+        "true",
+        "for n in $(seq 0 19); do touch dirs/$n/new; done",
+        "for n in $(seq 0 19); do mv dirs/$n away$n; mkdir dirs/$n; touch dirs/$n/other; done",
+        "for n in $(seq 0 9); do rmdir dirs/$n 2>/dev/null || rm -r dirs/$n; done",
+        "for n in $(seq 0 9); do ln -s ../away$n dirs/$n; done",
+        "mv dirs gone; mkdir dirs",
+        "rmdir dirs; mv gone dirs",
+        "true",
+    ];
+    for change in changes {
+        assert_eq!(tree.tells(), "ready", "{change}");
+        let before = native();
+        let mut other = Command::new("sh");
+        assert!(other.args(["-c", change]).current_dir(&data).status().unwrap().success());
+        let told = tree.tells_after("");
+        let (first, rest) = (before.split(BETWEEN).take(8), native());
+        let want: Vec<_> = first.chain(rest.split(BETWEEN).skip(8)).collect();
+        same(&want.join(BETWEEN), &told, change);
+    }
 }
 
 /// Who opens them in other orders, with other flags, by other names, and some again, gets what he named.

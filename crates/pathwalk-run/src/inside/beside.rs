@@ -38,7 +38,7 @@ const MOST_LEVELS: usize = 16;
 /// Where directories are counted in it, one without others has so many links.
 pub(super) const NO_OTHERS: u64 = 2;
 /// Flags of a directory that lies ready.
-const PLAIN: OpenFlags = OpenFlags::DIRECTORY
+pub(super) const PLAIN: OpenFlags = OpenFlags::DIRECTORY
     .union(OpenFlags::CLOEXEC)
     .union(OpenFlags::NONBLOCK)
     .union(OpenFlags::NOCTTY)

@@ -99,6 +99,11 @@ impl Listers {
         }
     }
 
+    /// Whether a thread asks about all that is in what it opens.
+    pub(super) fn asks(&self, tid: u32) -> bool {
+        self.threads.get(&tid).is_some_and(|lister| lister.asks.is_some())
+    }
+
     /// A thread runs another program.
     pub(super) fn runs_another(&mut self, tid: u32) {
         self.threads.remove(&tid);

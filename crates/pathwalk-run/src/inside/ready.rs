@@ -14,7 +14,8 @@
 //! 1. What lies ready is what the call would open: it holds as long as any other answer that the process finds by itself, and hangs on the
 //!    same counts. So it is of directories of the host alone of which that tells, and where the program may not write.
 //! 2. It is opened to read, and is a regular file, which is known before: nothing is made by that. Who leased it hears of it, and is not
-//!    waited for.
+//!    waited for. Or it is opened as a directory, and would be given as the host has it (`directory`); not for programs that ask about what is in
+//!    directories that they opened, for whom that is laid down when they are (`lister`).
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
 //!    asked for, and what lay there is taken back; but for `..`, by which one goes up again, and on from there.
 //! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
@@ -25,8 +26,8 @@
 //!    socket after it ended. In all of them there are no more than some.
 
 use super::{
-    Before, Inside, Part,
-    directory::is_up,
+    Before, Inside, KNOWN, MOST_COUNTED, Part, beside,
+    directory::{Opening, is_up},
     hands::{Opens, can_be_made_again},
     laid::{End, No, OwnKey, end_of, key_of},
 };
@@ -36,9 +37,9 @@ use crate::{
     sys::{answer, seccomp::Notification},
 };
 use pathwalk::{At, Errno, File, FileType, OpenFlags};
-use pathwalk_inside::{Key, OPEN};
+use pathwalk_inside::{Key, MOST_PARTS, OPEN};
 use rustix::fs;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Of so many openings it is kept in mind what came next.
 const MOST_FOLLOWS: usize = 1 << 14;
@@ -53,6 +54,8 @@ const PLAIN: OpenFlags = OpenFlags::CLOEXEC
 pub(super) struct Follows {
     by_program: HashMap<HostId, HashMap<Box<[u8]>, Next>>,
     count: usize,
+    /// Programs that ask about what is in directories.
+    asking: HashSet<HostId>,
 }
 
 /// What came next.
@@ -80,7 +83,7 @@ impl Follows {
     /// A program opened this behind that.
     pub(super) fn note(&mut self, program: HostId, last: Box<[u8]>, key: &OwnKey) {
         if self.count >= MOST_FOLLOWS {
-            *self = Self::default();
+            (self.by_program, self.count) = Default::default();
         }
         let next = self.by_program.entry(program).or_default();
         match next.get_mut(&last) {
@@ -93,18 +96,35 @@ impl Follows {
         }
     }
 
+    /// A program asks about what is in a directory that it opened.
+    fn asks(&mut self, program: HostId) {
+        if self.asking.len() >= MOST_COUNTED {
+            self.asking.clear();
+        }
+        self.asking.insert(program);
+    }
+
     /// What a program is expected to open behind this.
     fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
-        self.by_program.get_mut(&program)?.get_mut(path).filter(|next| next.expected && !next.never)
+        let asks = self.asking.contains(&program);
+        let next = self.by_program.get_mut(&program)?.get_mut(path)?;
+        let may = next.expected && !next.never && !(asks && opens_directory(&next.key));
+        may.then_some(next)
     }
 }
 
 impl Next {
     fn new(key: &OwnKey, expected: bool) -> Self {
         let flags = OpenFlags::from_bits_retain(key.key().args[0]);
-        let may = key.key().text.starts_with(b"/") && (flags - PLAIN).is_empty();
+        let plain = if opens_directory(key) { beside::PLAIN } else { PLAIN };
+        let may = key.key().text.starts_with(b"/") && (flags - plain).is_empty();
         Self { key: key.clone(), expected, never: !may, parts: Vec::new() }
     }
+}
+
+/// Whether a call opens a directory, and nothing else.
+fn opens_directory(key: &OwnKey) -> bool {
+    OpenFlags::from_bits_retain(key.key().args[0]).contains(OpenFlags::DIRECTORY)
 }
 
 impl Engine {
@@ -138,7 +158,11 @@ impl Engine {
             && let Some(opens) = hands.opens(table, call.tid, &key)
         {
             let Opens { program, most, mut row, took } = opens;
-            let mut expected = self.expected(&mut inside, before, (program, most), &key);
+            if inside.listers.asks(call.tid) {
+                inside.hands.follows.asks(program);
+            }
+            let who = (call.tid, program, most);
+            let mut expected = self.expected(&mut inside, before, who, &key);
             let base = caller.base.borrow();
             if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
                 (expected.is_empty(), reply, &*base)
@@ -157,7 +181,7 @@ impl Engine {
         &mut self,
         inside: &mut Inside,
         before: &Before,
-        (program, most): (HostId, usize),
+        (tid, program, most): (u32, HostId, usize),
         key: &OwnKey,
     ) -> Vec<Expected> {
         let mut all = Vec::new();
@@ -170,7 +194,7 @@ impl Engine {
                 break;
             }
             let (key, known) = (next.key.clone(), next.parts.clone());
-            let expected = self.open_expected(inside, before, key, known);
+            let expected = self.open_expected(inside, before, tid, (key, known));
             if let Some(next) = inside.hands.follows.next(program, &path) {
                 match &expected {
                     Ok(expected) => next.parts.clone_from(&expected.parts),
@@ -188,10 +212,10 @@ impl Engine {
     /// see that of what is no regular file, or lies where the program may write.
     fn open_expected(
         &mut self,
-        inside: &Inside,
+        inside: &mut Inside,
         before: &Before,
-        key: OwnKey,
-        known: Vec<(usize, u64)>,
+        tid: u32,
+        (key, known): (OwnKey, Vec<(usize, u64)>),
     ) -> Result<Expected, No> {
         let same = |&(part, count): &(usize, u64)| before.counts[part] == count;
         let parts = if !known.is_empty() && known.iter().all(same) {
@@ -199,8 +223,12 @@ impl Engine {
         } else {
             self.may_lie_ready(inside, before, &key)?
         };
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        if opens_directory(&key) {
+            return self.open_directory(inside, tid, key, parts);
+        }
         // Who leased it is not waited for.
-        let flags = OpenFlags::from_bits_retain(key.key().args[0]) | OpenFlags::NONBLOCK;
+        let flags = flags | OpenFlags::NONBLOCK;
         let opened = self.task.openat(At::Cwd, key.key().text, flags, 0).and_then(|file| {
             let host = file.host_fd().ok_or(Errno::EBADF)?;
             let status = answer(fs::fcntl_getfl(host))?;
@@ -213,6 +241,30 @@ impl Engine {
         Ok(Expected { key, file, id, parts })
     }
 
+    /// The same of a directory, where it would be given as it is; it hangs on what descriptors stand for, too.
+    fn open_directory(
+        &mut self,
+        inside: &mut Inside,
+        tid: u32,
+        key: OwnKey,
+        mut parts: Vec<(usize, u64)>,
+    ) -> Result<Expected, No> {
+        let flags = OpenFlags::from_bits_retain(key.key().args[0]);
+        let file = self.task.openat(At::Cwd, key.key().text, flags, 0).map_err(|_| No::Now)?;
+        let id = file.host_fd().ok_or(Errno::EBADF).and_then(HostId::of_fd);
+        let id = id.map_err(|_| No::Now)?;
+        if !self.gives_to(inside, tid, &file, Opening::Expected) {
+            return Err(No::Now);
+        }
+        parts.retain(|(part, _)| *part != KNOWN);
+        parts.push((KNOWN, inside.counts.get(KNOWN)));
+        if parts.len() <= MOST_PARTS {
+            Ok(Expected { key, file, id, parts })
+        } else {
+            Err(No::Ever)
+        }
+    }
+
     /// What it hangs on that a path leads to a regular file of a directory of the host that is only read, and of which that tells; none where
     /// it does not, or that is not known.
     pub(crate) fn stays_by(&self, before: &Before, path: &[u8]) -> Option<Vec<(usize, u64)>> {
@@ -221,7 +273,8 @@ impl Engine {
         self.may_lie_ready(inside, before, &key).ok()
     }
 
-    /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells.
+    /// What it hangs on that a call opens a regular file of a directory of the host that is only read, and of which that tells; or a directory
+    /// there that may be given as it is, if it opens that and nothing else.
     fn may_lie_ready(
         &self,
         inside: &Inside,
@@ -229,8 +282,12 @@ impl Engine {
         key: &OwnKey,
     ) -> Result<Vec<(usize, u64)>, No> {
         let End { part, stat, parts } = end_of(&self.task, inside, before, (&Base::Root, key))?;
-        let is_file = FileType::from_mode(stat.st_mode) == Some(FileType::Regular);
-        let may = is_file && matches!(part, Part::Host { writable: false, .. });
+        let Part::Host { writable: false, plain, root, .. } = part else { return Err(No::Ever) };
+        let may = match FileType::from_mode(stat.st_mode) {
+            Some(FileType::Regular) => !opens_directory(key),
+            Some(FileType::Directory) => opens_directory(key) && plain && stat.st_ino != root,
+            _ => false,
+        };
         if may { Ok(parts) } else { Err(No::Ever) }
     }
 }
