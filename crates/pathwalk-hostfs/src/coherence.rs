@@ -363,7 +363,7 @@ impl Shared {
     /// The version of a file or directory that is watched itself; it is now, if it was asked about so often.
     fn watch_often_asked(&self, watches: &Watches, node: &Node) -> Option<u64> {
         let known = watches.version(node.id);
-        if known.is_some() || !Watches::is_worth_a_watch(node.turns()) {
+        if known.is_some() || !node.is_to_be_watched() {
             return known;
         }
         let held = self.reach_node(node).ok()?;

@@ -30,6 +30,9 @@ use std::{
 /// The number of the root's node.
 pub(crate) const ROOT: u64 = 1;
 
+/// Where the host was asked about a file so often, it is worth a watch of its own.
+const OFTEN_LOOKED_AT: u64 = 4;
+
 /// So many of a file's names are remembered, the latest first.
 const NAMES: usize = 64;
 
@@ -80,6 +83,8 @@ struct State {
     opened: Vec<Weak<HostFile>>,
     /// How often the host was asked for the attributes.
     turns: u64,
+    /// Where that is so often, it is tried to watch it itself; where it cannot be, or is watched no more, again at twice as often.
+    watch_at: u64,
     /// The time of last access that the host kept when it noted no reading: the cache has a later one.
     unnoted: Option<Timespec>,
     /// When the ACLs were asked for that the cache may have; none where it has none for sure.
@@ -135,6 +140,16 @@ impl Node {
         self.state.lock().turns
     }
 
+    /// Whether the host was asked so often that it is worth a watch of its own, and it is to be tried now.
+    pub(crate) fn is_to_be_watched(&self) -> bool {
+        let mut state = self.state.lock();
+        let now = state.turns >= state.watch_at.max(OFTEN_LOOKED_AT);
+        if now {
+            state.watch_at = 2 * state.turns;
+        }
+        now
+    }
+
     /// See [`State::unnoted`].
     pub(crate) fn unnoted(&self) -> Option<Timespec> {
         self.state.lock().unnoted
@@ -151,7 +166,12 @@ impl Node {
         self.state.lock().acls.get_or_insert(now);
     }
 
-    /// Where ACLs were asked for, forgets them unless nothing has happened to them since. Nobody asks meanwhile.
+    /// See [`State::acls`].
+    pub(crate) fn acls(&self) -> Option<AclsOf> {
+        self.state.lock().acls
+    }
+
+    /// Where ACLs were asked for, forgets them unless nothing has happened to them since. Nobody asks meanwhile; `forget` may take the inode's lock.
     pub(crate) fn forget_acls_unless(
         &self,
         same: impl FnOnce(&AclsOf) -> bool,
@@ -289,5 +309,49 @@ impl Nodes {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().by_number.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> Arc<Node> {
+        let (dev, ino, birth, kind) = ((0, 1), 2, (0, 0), FileType::Regular);
+        Nodes::new().answer(Ident { dev, ino, birth, kind }).0
+    }
+
+    /// Who asked first may have been told the older ones, and those may be what the cache has.
+    #[test]
+    fn acls_are_of_the_first_time_that_they_were_asked_for() {
+        let node = node();
+        let at = |version| AclsOf { version: Some(version), ctime: None };
+        let forgets = |now: AclsOf| {
+            let mut forgot = false;
+            node.forget_acls_unless(|acls| *acls == now, || forgot = true);
+            forgot
+        };
+        assert!(!forgets(at(1)), "none are known");
+        node.asks_for_acls(at(1));
+        node.asks_for_acls(at(2));
+        assert!(!forgets(at(1)));
+        assert!(forgets(at(2)));
+        assert!(!forgets(at(3)), "once");
+        node.asks_for_acls(at(3));
+        assert_eq!(node.acls(), Some(at(3)));
+    }
+
+    /// Others ask as well, so a count may be passed over.
+    #[test]
+    fn what_is_asked_about_is_watched_at_the_latest_by_the_next_look() {
+        let node = node();
+        let mut tried = Vec::new();
+        for _ in 0..40 {
+            _ = (node.turn(), node.turn(), node.turn());
+            if node.is_to_be_watched() {
+                tried.push(node.turns());
+            }
+        }
+        assert_eq!(tried, [6, 12, 24, 48, 96]);
     }
 }

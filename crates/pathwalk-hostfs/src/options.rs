@@ -12,8 +12,8 @@ pub enum Coherence {
     /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
     /// in one call of the host; where the same is asked again and again the directories on the way are watched by inotify(7), if it tells
     /// of all that happens there, and the file itself, and nothing is asked but whether it did. The attributes of what is told about are fresh. Of the directories on the way to it those
-    /// are what they were when they were last asked about themselves: who takes the right to search one away from others on
-    /// the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
+    /// are what they were when they were last asked about themselves, and of the root, the current directory and others that are held too: who takes the right to search
+    /// or read one away from others on the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
     /// in when its name was last asked about.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
@@ -21,8 +21,8 @@ pub enum Coherence {
     /// more name neither that it has one nor what they do by it, nor what is written, or done to its extended attributes, by who opened it by a name that was gone when it was
     /// first asked about, or without one; not what goes through a fifo, which moves its times; and not that they read a file or set the time of its last reading
     /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
-    /// this process's mount namespace. Where a call begins, at the root, in the current directory or by a descriptor, who may search is what it
-    /// was when that was last asked about itself. That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
+    /// this process's mount namespace. Where a call begins, at the root, in the current directory or by a descriptor, who may search or read that is what it
+    /// was when it was last asked about itself. Nobody tells that a file was made immutable or append-only, or is so no more (`chattr +i`). That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
     /// little happens there; else it is asked about each time. Names that nobody touched
     /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
     /// directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).

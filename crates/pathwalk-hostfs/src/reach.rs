@@ -10,7 +10,7 @@ use crate::{
     node::{AclsOf, Ident, Node, ROOT},
     options::Coherence,
 };
-use pathwalk_abi::{Errno, InodeFlags, Result};
+use pathwalk_abi::{Errno, InodeFlags, Result, Timespec};
 use pathwalk_core::{Attr, InodeRef};
 use std::{
     convert::Infallible,
@@ -190,10 +190,9 @@ impl Shared {
     /// Forgets ACLs that others may have changed since they were asked for: each change moves the time of change, and is told where
     /// something is watched itself. Whoever asked, in whatever turn, goes on by no older ones.
     fn forget_old_acls(&self, node: &Node, inode: InodeRef<'_>, now: &Attr) {
-        let same = |acls: &AclsOf| {
-            acls.ctime == Some(now.ctime)
-                || acls.version.is_some() && acls.version == self.version_of_itself(node)
-        };
+        let Some(known) = node.acls().filter(|acls| acls.ctime != Some(now.ctime)) else { return };
+        let version = known.version.and_then(|_| self.version_of_itself(node));
+        let same = |acls: &AclsOf| acls.version.is_some() && acls.version == version;
         node.forget_acls_unless(same, || inode.forget_acls());
     }
 
@@ -201,13 +200,9 @@ impl Shared {
     pub(crate) fn asks_for_acls(&self, node: &Node, inode: InodeRef<'_>) {
         let version = self.version_of_itself(node);
         let ctime = inode.attr().ctime;
-        let settled = || {
-            let changed = Duration::new(ctime.sec.try_into().ok()?, ctime.nsec);
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            let settles = if ctime.nsec == 0 { SETTLES } else { SETTLES_FINE };
-            (now.checked_sub(changed)? > settles).then_some(ctime)
-        };
-        node.asks_for_acls(AclsOf { version, ctime: settled() });
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ctime = has_settled(ctime, now).then_some(ctime);
+        node.asks_for_acls(AclsOf { version, ctime });
     }
 
     /// The version of what is watched itself, by all that has happened.
@@ -215,5 +210,35 @@ impl Shared {
         let watches = self.watches()?;
         watches.drain(&self.host);
         watches.version_of_itself(node.id)
+    }
+}
+
+/// Whether what changes now gets a later time of change than that. The clock is this machine's: a server's may be behind by less.
+fn has_settled(ctime: Timespec, now: Duration) -> bool {
+    let Ok(sec) = u64::try_from(ctime.sec) else { return false };
+    let settles = if ctime.nsec == 0 { SETTLES } else { SETTLES_FINE };
+    now.checked_sub(Duration::new(sec, ctime.nsec)).is_some_and(|since| since > settles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_settles_by_what_it_is_counted_in() {
+        let settled = |nsec, since| {
+            let ctime = Timespec { sec: 1000, nsec };
+            has_settled(ctime, Duration::new(1000, nsec) + Duration::from_millis(since))
+        };
+        assert_eq!([10, 100, 1900, 2100].map(|since| settled(5, since)), [false, true, true, true]);
+        assert_eq!(
+            [10, 100, 1900, 2100].map(|since| settled(0, since)),
+            [false, false, false, true]
+        );
+        assert!(
+            !has_settled(Timespec { sec: 1001, nsec: 5 }, Duration::from_secs(1000)),
+            "to come"
+        );
+        assert!(!has_settled(Timespec { sec: -5, nsec: 5 }, Duration::from_secs(1000)));
     }
 }

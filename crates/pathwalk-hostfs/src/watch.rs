@@ -46,10 +46,6 @@ const MOST_SPELLINGS: usize = 8;
 /// Where the root was asked about so often, the directory that it lies in is watched.
 const OFTEN_ASKED: u64 = 4;
 
-/// Where a file of several names was asked about so often it is watched; where it cannot be, or is watched no more, that is tried at twice
-/// as often.
-const OFTEN_LOOKED_AT: u64 = 4;
-
 /// So often it is tried to watch something while others' watches are taken away.
 const MOST_TRIES: u32 = 8;
 
@@ -469,11 +465,6 @@ impl Watches {
             && (!(node.is_directory() || node.is_linked()) || self.table.lock().is_fresh(node.id))
     }
 
-    /// Whether a file that was asked about so often is worth a watch now.
-    pub(crate) fn is_worth_a_watch(asked: u64) -> bool {
-        asked >= OFTEN_LOOKED_AT && asked.is_power_of_two()
-    }
-
     /// Where names lead from a directory on, after all that has happened, if that is known.
     pub(crate) fn leads(&self, host: &Host, dir: u64, names: &[&[u8]]) -> Option<Led> {
         let mut table = self.table.lock();
@@ -759,6 +750,27 @@ mod tests {
     /// Where a name in the directory 2 leads.
     fn leads(watches: &Watches, host: &Host, name: &[u8]) -> Option<Option<u64>> {
         watches.leads(host, 2, &[name]).map(|led| led.node)
+    }
+
+    /// What is told after something was heard may be from before that.
+    #[test]
+    fn what_was_asked_before_something_was_heard_permits_nothing() {
+        let host = Host::new(true, None);
+        let watches = Watches::new(&host, Believed::Names, 8).expect("it can watch");
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = std::fs::File::open(dir.path()).expect("it is there");
+        let seen = watches.watch(&host, 2, held.as_fd()).expect("it is watched");
+        watches.learn(2, b"name", Some(3), seen);
+        let led = || watches.leads(&host, 2, &[b"name"]).expect("it is known");
+        let before = led();
+        std::fs::write(dir.path().join("other"), "").expect("it is new");
+        assert!(!led().permits);
+        watches.permits(2, b"name", before.heard);
+        assert!(!led().permits);
+        watches.permits(2, b"name", led().heard);
+        assert!(led().permits);
+        std::fs::remove_file(dir.path().join("other")).expect("it was there");
+        assert!(!led().permits);
     }
 
     /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.

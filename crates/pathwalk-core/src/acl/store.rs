@@ -22,6 +22,10 @@ use crate::{
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::{Blob, BlobArena, Cell64, Spin, blob::MAX_LEN};
 
+/// So often ACLs are asked for that cannot be noted, as others change the inode, or say that they may be others: what was told last is of after
+/// the call began, and is gone by.
+pub(crate) const MOST_LOST: u32 = 3;
+
 /// The words of a part; all but the last have so many.
 const PART: usize = MAX_LEN / 8;
 
@@ -182,6 +186,7 @@ impl Vfs {
     pub(crate) fn attr_and_acls(&self, id: InodeId) -> Result<(Attr, Acls)> {
         let slot = self.inode(id);
         let mut spin = Spin::default();
+        let mut lost = 0;
         loop {
             let sample = slot.seq.sample();
             let known = slot.flags.get() & I_ACL_UNKNOWN == 0;
@@ -190,13 +195,17 @@ impl Vfs {
                 spin.turn();
             } else if known {
                 return Ok(both);
-            } else {
-                self.read_acls(id)?;
+            } else if let Some(acls) = self.read_acls(id)? {
+                lost += 1;
+                if lost == MOST_LOST {
+                    return Ok((slot.attr(), acls));
+                }
             }
         }
     }
 
-    /// Asks the file system for ACLs that are not known, and notes them. No lock is held, but perhaps the rename mutex.
+    /// Asks the file system for ACLs that are not known, and notes them. Gives them to who asked where they could not be noted, as the inode
+    /// changed meanwhile. No lock is held, but perhaps the rename mutex.
     ///
     /// # Errors
     ///
@@ -204,25 +213,27 @@ impl Vfs {
     /// - whatever the file system answers.
     ///
     /// Linux: `get_inode_acl`.
-    pub(crate) fn read_acls(&self, id: InodeId) -> Result<()> {
+    pub(crate) fn read_acls(&self, id: InodeId) -> Result<Option<Acls>> {
         let slot = self.inode(id);
         let sb = self.superblock(slot.sb.get()).ok_or(Errno::ESTALE)?;
-        while slot.flags.get() & I_ACL_UNKNOWN != 0 {
-            // Who changes an ACL moves the count: then what was read is of before.
-            let sample = slot.seq.sample();
-            let acls = sb.fs.acls(self.inode_ref(id))?;
-            for acl in [&acls.access, &acls.default] {
-                if !acl.is_empty() && super::validate(acl).is_err() {
-                    return Err(Errno::EIO);
-                }
-            }
-            let mut chain = Chain::write(self, &acls)?;
-            let _guard = slot.lockref.lock(lock::INODE);
-            if slot.seq.unchanged(sample) {
-                self.put_acls_locked(id, &mut chain, &acls);
+        // Who changes an ACL moves the count: then what was read is of before.
+        let sample = slot.seq.sample();
+        if slot.flags.get() & I_ACL_UNKNOWN == 0 {
+            return Ok(None);
+        }
+        let acls = sb.fs.acls(self.inode_ref(id))?;
+        for acl in [&acls.access, &acls.default] {
+            if !acl.is_empty() && super::validate(acl).is_err() {
+                return Err(Errno::EIO);
             }
         }
-        Ok(())
+        let mut chain = Chain::write(self, &acls)?;
+        let _guard = slot.lockref.lock(lock::INODE);
+        if slot.seq.unchanged(sample) {
+            self.put_acls_locked(id, &mut chain, &acls);
+            return Ok(None);
+        }
+        Ok(Some(acls))
     }
 
     /// Gives ACLs to a fresh inode that no dentry stands for yet.

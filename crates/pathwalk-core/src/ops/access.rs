@@ -95,6 +95,12 @@ pub(crate) struct MayAccess<const AT: bool>(pub(crate) Access);
 impl<'a, const AT: bool> Terminal<'a> for MayAccess<AT> {
     type Out = ();
 
+    /// Who may write goes by `FS_IMMUTABLE_FL`, too.
+    #[inline(always)]
+    fn wants_attributes(&self) -> bool {
+        self.0.contains(Access::WRITE)
+    }
+
     #[inline(always)]
     fn exists(&self) -> Option<()> {
         self.0.is_empty().then_some(())

@@ -73,6 +73,11 @@ struct ReadBody<'b> {
 impl<'a> Terminal<'a> for ReadBody<'_> {
     type Out = usize;
 
+    #[inline(always)]
+    fn wants_attributes(&self) -> bool {
+        false
+    }
+
     /// What is asked about is mostly no symlink: realpath(3) asks about each prefix of a path.
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<usize, Stop> {

@@ -73,8 +73,6 @@ struct RealPath<'b> {
 impl<'a> Terminal<'a> for RealPath<'_> {
     type Out = usize;
 
-    const ATTRIBUTES: bool = true;
-
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
         let len = match end.path {

@@ -71,8 +71,6 @@ pub(super) struct GetAttr<F>(pub(super) F);
 impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
     type Out = R;
 
-    const ATTRIBUTES: bool = true;
-
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<R, Stop> {
         if !RCU {

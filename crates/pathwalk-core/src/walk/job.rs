@@ -33,8 +33,11 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
-    /// It tells attributes: they are to be those of now.
-    const ATTRIBUTES: bool = false;
+    /// Whether it goes by more than who may read and search: then all attributes are to be those of now.
+    #[inline(always)]
+    fn wants_attributes(&self) -> bool {
+        true
+    }
 
     /// The answer if it is the same for whatever is there, where the file system does not decide permission itself.
     #[inline(always)]

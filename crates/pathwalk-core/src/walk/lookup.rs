@@ -76,7 +76,7 @@ fn lookup_asking<'a, T: Terminal<'a>>(
     known: Known,
     mut terminal: T,
 ) -> Result<T::Out> {
-    match known.ask(&request, request.path, T::ATTRIBUTES) {
+    match known.ask(&request, request.path, terminal.wants_attributes()) {
         Said::Absent => return Err(Errno::ENOENT),
         Said::Leads(held, fresh)
             if held.is_directory() || !request.flags.contains(Lookup::DIRECTORY) =>
@@ -345,7 +345,7 @@ fn keep_known<'a>(
     if !known.is(Facts::ASKS) {
         return Ok(request.vfs.legitimize(&known.place(request.vfs)));
     }
-    match known.ask(request, text, false) {
+    match known.ask(request, text, true) {
         Said::Leads(held, _) => Ok(Some(held)),
         Said::Absent => Err(Errno::ENOENT),
         Said::Walk => Ok(None),

@@ -11,7 +11,13 @@ use pathwalk_abi::{
 use pathwalk_core::Cred;
 use pathwalk_hostfs::Coherence;
 use rustix::process::geteuid;
-use std::{thread, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Of an ACL that others change the mode may stay as it is.
 #[test]
@@ -105,6 +111,68 @@ fn acls_are_asked_for_where_they_may_be_others() {
     thread::sleep(Duration::from_millis(100));
     _ = (asks(), asks());
     assert_eq!(asks(), 2, "it is walked to, and looked at");
+}
+
+/// While one changes who may read a file others ask, and look at it: the answers are those of their time, and nobody waits for the end.
+#[test]
+fn who_may_read_is_true_at_its_time() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root has files that somebody else may not read");
+        return;
+    }
+    let by_mode = |ground: &Ground, yes| {
+        let mode = fs::Permissions::from_mode(if yes { 0o604 } else { 0o600 });
+        fs::set_permissions(ground.host("a/b/c/file"), mode).unwrap();
+    };
+    let by_acl = |ground: &Ground, yes| {
+        give_acl(ground, "a/b/c/file", XATTR_NAME_POSIX_ACL_ACCESS, if yes { 7 } else { 0 });
+    };
+    each(|ground| {
+        elsewhere(ground, "chmod 755 . a a/b a/b/c");
+        race(ground, &by_mode);
+        race(ground, &by_acl);
+    });
+}
+
+fn race(ground: &Ground, change: &dyn Fn(&Ground, bool)) {
+    // Odd while it is being changed, and a multiple of 4 where one may not.
+    let (changes, checked) = (AtomicU64::new(0), AtomicU64::new(0));
+    change(ground, false);
+    thread::scope(|scope| {
+        for looks in [false, true, true] {
+            let mut user = ground.task.fork();
+            user.set_cred(Cred::user(1000, 1000));
+            let (changes, checked) = (&changes, &checked);
+            scope.spawn(move || {
+                loop {
+                    let before = changes.load(SeqCst);
+                    if before == u64::MAX {
+                        break;
+                    }
+                    let may = user.access("/a/b/c/file", AccessMode::R_OK);
+                    if looks {
+                        user.stat("/a/b/c/file").unwrap();
+                    }
+                    if before.is_multiple_of(2) && changes.load(SeqCst) == before {
+                        checked.fetch_add(1, SeqCst);
+                        assert_eq!(may.is_ok(), before % 4 == 2, "{may:?} after {before}");
+                    }
+                }
+            });
+        }
+        let end = Instant::now() + Duration::from_secs(1);
+        for turn in 1_u64.. {
+            changes.fetch_add(1, SeqCst);
+            change(ground, turn % 2 == 1);
+            changes.fetch_add(1, SeqCst);
+            if Instant::now() > end {
+                break;
+            }
+            thread::sleep(Duration::from_micros(50 * (turn % 40)));
+        }
+        changes.store(u64::MAX, SeqCst);
+    });
+    assert!(checked.into_inner() > 100);
 }
 
 /// One that gives somebody else so much, as the value of its attribute.

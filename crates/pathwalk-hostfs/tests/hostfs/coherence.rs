@@ -328,6 +328,45 @@ fn strict_permits_what_is_permitted_by_other_names() {
     }
 }
 
+/// inotify tells nobody.
+#[test]
+fn strict_sees_that_nobody_may_write() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root makes files immutable");
+        return;
+    }
+    let ground = ground(Coherence::Strict);
+    let task = &ground.task;
+    let write = OpenFlags::WRONLY;
+    for _ in 0..3 {
+        let may = || often(|| task.access("/a/b/c/file", AccessMode::W_OK));
+        assert_eq!(often(may), Ok(()));
+        elsewhere(&ground, "chattr +i a/b/c/file");
+        assert_eq!(may(), Err(Errno::EPERM));
+        assert_eq!(task.open("/a/b/c/file", write, 0).map(drop), Err(Errno::EPERM));
+        elsewhere(&ground, "chattr -i a/b/c/file");
+        assert!(task.open("/a/b/c/file", write, 0).is_ok());
+        elsewhere(&ground, "chattr +a a/b/c");
+        assert_eq!(task.unlink("/a/b/c/file"), Err(Errno::EPERM));
+        elsewhere(&ground, "chattr -a a/b/c");
+    }
+    assert_eq!(task.unlink("/a/b/c/file"), Ok(()));
+}
+
+/// Of who opens a file and looks at it both ask the host.
+#[test]
+fn strict_watches_what_is_opened_and_looked_at() {
+    let ground = ground(Coherence::Strict);
+    let task = &ground.task;
+    for _ in 0..40 {
+        let file = task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap();
+        task.fstat(&file).unwrap();
+    }
+    let access = || task.access("/a/b/c/file", AccessMode::R_OK).unwrap();
+    access();
+    assert_eq!(ground.calls(access), 1);
+}
+
 /// What is done to a file by another of its names is seen, and the file is believed nevertheless when it was asked about often enough.
 #[test]
 fn a_file_of_several_names_is_watched_itself() {
