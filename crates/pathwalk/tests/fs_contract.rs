@@ -134,6 +134,26 @@ fn acls_are_asked_for_once() {
     assert_eq!(root.getxattr("/closed", "user.a", &mut list), Err(Errno::EOPNOTSUPP));
 }
 
+/// What was told last is of after the call began: nobody waits until others leave it alone.
+#[test]
+fn acls_that_others_change_all_the_time_decide_all_the_same() {
+    let (fs, root) = machine(Features::POSIX_ACL);
+    fs.appear("d", DIR, 0o700, "");
+    let user = root.vfs().task(Cred::user(1000, 1000));
+    fs.restless.store(true, Relaxed);
+    let mut value = [0; 100];
+    for (access, want) in [(5, Errno::ENOENT), (0, Errno::EACCES), (5, Errno::ENOENT)] {
+        fs.set_acls("d", common::lookups::acl(0o700, 1000..1001, access));
+        assert_eq!(user.access("/d/x", AccessMode::empty()), Err(want));
+        assert_eq!(root.getxattr("/d", "system.posix_acl_access", &mut value), Ok(4 + 5 * 8));
+    }
+    fs.restless.store(false, Relaxed);
+    assert_eq!(user.access("/d/x", AccessMode::empty()), Err(Errno::ENOENT));
+    asked(&fs.calls.acls);
+    assert_eq!(user.access("/d/x", AccessMode::empty()), Err(Errno::ENOENT));
+    assert_eq!(asked(&fs.calls.acls), 0);
+}
+
 /// For the owner, and for who may read everything, it is not asked for; who searches is answered by a flag later, which says that there is none.
 #[test]
 fn an_acl_that_decides_nothing_is_not_asked_for() {

@@ -292,6 +292,7 @@ impl Vfs {
             }
         }
         if source.has_ended() {
+            // Nobody watches, so nobody is told.
             return Ok(());
         }
         let (from, to) = ((old.dir.inode(), old.name()), (new.dir.inode(), new.name()));

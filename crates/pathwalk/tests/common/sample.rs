@@ -51,6 +51,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale_changes: AtomicU64,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
+    /// Whether others change each ACL while it is told.
+    pub(crate) restless: AtomicBool,
     /// Whether no file can have one more name, and no directory one more subdirectory.
     pub(crate) full: AtomicBool,
     /// Whether it panics, whatever it is asked; it still takes back what it answered.
@@ -72,6 +74,7 @@ impl SampleFs {
             moved: Condvar::new(),
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
+            restless: AtomicBool::new(false),
             valid: AtomicBool::new(true),
             full: AtomicBool::new(false),
             panics: AtomicBool::new(false),
@@ -406,6 +409,9 @@ impl FileSystem for SampleFs {
     fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
         self.calls.acls.fetch_add(1, Relaxed);
         self.asked();
+        if self.restless.load(Relaxed) {
+            inode.forget_acls();
+        }
         Ok(self.nodes.lock().unwrap()[&inode.node()].acls.clone())
     }
 
