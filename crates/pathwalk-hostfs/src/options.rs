@@ -9,23 +9,34 @@ pub enum Coherence {
     /// Nobody else does: what is cached is true. Lookups of cached names, there or not, ask the host nothing.
     #[default]
     Exclusive,
-    /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them
-    /// in one call of the host; where the same is asked again and again the directories on the way are watched by inotify(7), if it tells
-    /// of all that happens there, and the file itself, and nothing is asked but whether it did. The attributes of what is told about are fresh. Of the directories on the way to it those
-    /// are what they were when they were last asked about themselves, and of the root, the current directory and others that are held too: who takes the right to search
-    /// or read one away from others on the host, is noticed then. `..` of a directory that is held, as the current one or by a descriptor, leads to the one that it was
-    /// in when its name was last asked about.
+    /// Others do, and every call sees what they did before it began. Cached names are asked about at each use, a run of them in
+    /// one call of the host. Where the same is asked again and again the directories on the way are watched by inotify(7), if
+    /// that tells of all that happens there, and the file itself, and nothing is asked but whether anything did. The attributes
+    /// of what is told about are fresh.
+    ///
+    /// Not so fresh is who may search the directories on the way, and who may search or read one where a call begins: the root,
+    /// the current directory, one that is held by a descriptor. Those are what they were when they were last asked about
+    /// themselves. `..` of a directory that is held leads to the one that it was in when its name was last asked about.
     Strict,
-    /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it: not what
-    /// is written through memory maps, not what other machines do on a network file system, of a file that they give one
-    /// more name neither that it has one nor what they do by it, nor what is written, or done to its extended attributes, by who opened it by a name that was gone when it was
-    /// first asked about, or without one; not what goes through a fifo, which moves its times; and not that they read a file or set the time of its last reading
-    /// alone: that time, and of the latter the `st_ctime`, is the one of when the file was last asked about. What they mount and unmount is seen if the directory is in a mount of
-    /// this process's mount namespace. Where a call begins, at the root, in the current directory or by a descriptor, who may search or read that is what it
-    /// was when it was last asked about itself. Nobody tells that a file was made immutable or append-only, or is so no more (`chattr +i`). That the directory itself is removed or moved is told by the one that it lies in, which is watched for that while
-    /// little happens there; else it is asked about each time. Names that nobody touched
-    /// cost one call, which asks whether anything happened. Where events were lost all is asked about anew; a
-    /// directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
+    /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it. It does not
+    /// tell
+    ///
+    /// - what is written through memory maps, and what goes through a fifo, which moves its times;
+    /// - what other machines do on a network file system;
+    /// - that a file was given one more name, and what is done to it by that;
+    /// - what is written, or done to its extended attributes, by who opened it by a name that was gone when it was first asked
+    ///   about, or without one;
+    /// - that it was read, or that the time of its last reading alone was set: that time, and of the latter the `st_ctime`, is
+    ///   the one of when the file was last asked about;
+    /// - that it was made immutable or append-only, or is so no more (`chattr +i`).
+    ///
+    /// Who may search or read a directory where a call begins, the root, the current one or one that is held by a descriptor, is
+    /// what it was when that was last asked about itself. What others mount and unmount is seen if the directory is in a mount
+    /// of this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in,
+    /// which is watched for that while little happens there; else it is asked about each time.
+    ///
+    /// Names that nobody touched cost one call, which asks whether anything happened. Where events were lost all is asked about
+    /// anew. A directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
     Watched,
 }
 
@@ -52,8 +63,8 @@ pub struct HostOptions {
     /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
     /// How many directories are watched at most, where others change them too, and files that have several names, as no directory
-    /// tells all of those, or of which it is asked again and again whether they may be opened; 0 where nothing is to be believed that the host was not asked about, which [`Coherence::Watched`] cannot do
-    /// without. The host has limits of its own, in
+    /// tells all of those, or of which it is asked again and again who may read them; 0 where nothing is to be believed that the
+    /// host was not asked about, which [`Coherence::Watched`] cannot do without. The host has limits of its own, in
     /// `/proc/sys/fs/inotify`: `max_user_watches`, and `max_user_instances`, mostly 128, of which each such directory is one. Beyond
     /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each
     /// time, and tries again.

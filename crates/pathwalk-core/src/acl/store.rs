@@ -14,7 +14,7 @@ use super::{
     format::{from_word, to_word},
 };
 use crate::{
-    inode::{Attr, I_ACL, I_ACL_UNKNOWN, Inode, InodeId, InodeRef},
+    inode::{Attr, I_ACL, I_ACL_UNKNOWN, I_GETATTR, Inode, InodeId, InodeRef},
     lock,
     setattr::Iattr,
     vfs::Vfs,
@@ -250,13 +250,16 @@ impl Vfs {
     pub(crate) fn note_acls(&self, id: InodeId, change: &Iattr, acls: NewAcls<'_>) {
         let NewAcls { mut chain, acls } = acls;
         let slot = self.inode(id);
+        const OTHERS: u32 = I_GETATTR | I_ACL_UNKNOWN;
+        let sb = self.superblock(slot.sb.get());
+        let others = sb.is_some_and(|sb| sb.inode_flags & OTHERS == OTHERS);
         let _guard = slot.lockref.lock(lock::INODE);
         let mut attr = slot.attr_cells();
         change.copy_to(&mut attr);
         let _change = slot.seq.change();
         slot.rewrite(&attr);
-        if slot.wants_getattr() {
-            // Others may have set another one since.
+        if others {
+            // They may have set another one since.
             slot.forget_acls(&mut chain);
         } else {
             slot.exchange_acls(&mut chain, &acls);

@@ -153,8 +153,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Asked if [`Features::REVALIDATE_PATH`] is set, where a thread walked a path before and the cache knows of no change
     /// since: once about the whole path, and before that once about the way to each symlink on it. Where
     /// [`Config::protected_symlinks`](crate::Config::protected_symlinks) goes by it, the directory of the last symlink is asked about
-    /// too. Of what the path leads to it brings up to date what the right to read and to search goes by: mode, owner, group and ACLs; and if `attributes`
-    /// are wanted all of them, as [`FileSystem::getattr`] does.
+    /// too. Of what the path leads to it brings up to date what the right to read and to search goes by: mode, owner, group
+    /// and ACLs; and if `attributes` are wanted all of them, as [`FileSystem::getattr`] does.
     ///
     /// The last name may stand for a symlink, none before it did. It has no empty names; it may have dots, also as the last, but
     /// leads nowhere above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the
@@ -367,7 +367,7 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Sets or, with no entries, removes an ACL, and changes the attributes that follow from it: mode and time of change.
     /// What the call allows was decided before, and the caller notes both in the cache, in one step, with the time of change
-    /// that the file system puts there; of an inode of which attributes are asked for the ACLs are, too. Asked if
+    /// that the file system puts there; one that is asked for attributes is asked for the ACLs, too. Asked if
     /// [`Features::POSIX_ACL`] is set.
     ///
     /// A mode that is changed by [`FileSystem::setattr`] changes the access ACL: below it is the file system's to do, by
