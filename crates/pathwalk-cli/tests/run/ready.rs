@@ -188,15 +188,25 @@ while True: print(child(does), flush=True)
         "rmdir dirs; mv gone dirs",
         "true",
     ];
+    tells_what_is_there(&mut tree, &data, &changes, 8, native);
+}
+
+/// Others change what is there after the process has told of so much: the rest is of after that.
+fn tells_what_is_there(
+    tree: &mut Teller,
+    data: &Path,
+    changes: &[&str],
+    before: usize,
+    native: impl Fn() -> String,
+) {
     for change in changes {
         assert_eq!(tree.tells(), "ready", "{change}");
-        let before = native();
+        let was = native();
         let mut other = Command::new("sh");
-        assert!(other.args(["-c", change]).current_dir(&data).status().unwrap().success());
-        let told = tree.tells_after("");
-        let (first, rest) = (before.split(BETWEEN).take(8), native());
-        let want: Vec<_> = first.chain(rest.split(BETWEEN).skip(8)).collect();
-        same(&want.join(BETWEEN), &told, change);
+        assert!(other.args(["-c", change]).current_dir(data).status().unwrap().success());
+        let (told, is) = (tree.tells_after(""), native());
+        let (first, rest) = (was.split(BETWEEN).take(before), is.split(BETWEEN).skip(before));
+        same(&first.chain(rest).collect::<Vec<_>>().join(BETWEEN), &told, change);
     }
 }
 
@@ -310,16 +320,7 @@ while True: print(child(does), flush=True)
         "ln -sf 12 below/11",
         "true",
     ];
-    for change in changes {
-        assert_eq!(tree.tells(), "ready", "{change}");
-        let before = native();
-        let mut other = Command::new("sh");
-        assert!(other.args(["-c", change]).current_dir(&data).status().unwrap().success());
-        let told = tree.tells_after("");
-        let (first, rest) = (before.split(BETWEEN).take(4), native());
-        let want: Vec<_> = first.chain(rest.split(BETWEEN).skip(4)).collect();
-        same(&want.join(BETWEEN), &told, change);
-    }
+    tells_what_is_there(&mut tree, &data, &changes, 4, native);
 }
 
 /// Who watches from within the tree hears of what is opened, also of what lay ready when he began.
