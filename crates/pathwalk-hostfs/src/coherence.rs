@@ -184,8 +184,8 @@ impl Shared {
         cached.map(|inode| Ok((inode, self.node(inode)?))).transpose()
     }
 
-    /// Whether all names on a way are known, and lead where they led; then what permission to what they lead to goes by is up to date, and if they
-    /// are wanted all its attributes are.
+    /// Whether all names on a way are known, and lead where they led; then what the right to read what they lead to goes by is up to date,
+    /// and if they are wanted all its attributes are.
     fn is_known_to_lead(
         &self,
         watches: &Watches,
@@ -202,7 +202,7 @@ impl Shared {
         if watches.tells_about(node) || led.permits && !attributes {
             return true;
         }
-        // Whoever changes permission, by whatever name, is told of what is watched itself.
+        // By whatever name mode, owner or ACLs are changed, that is told of what is watched itself.
         let hears = watches.believed() == Believed::Names
             && self.watch_often_asked(watches, node).is_some();
         let still = self.is_still(*inode, node);

@@ -204,8 +204,8 @@ impl Vfs {
         }
     }
 
-    /// Asks the file system for ACLs that are not known, and notes them. Gives them to who asked where they could not be noted, as the inode
-    /// changed meanwhile. No lock is held, but perhaps the rename mutex.
+    /// Asks the file system for ACLs that are not known, and notes them. Gives them where they could not be noted, as the inode changed
+    /// meanwhile; none where they are known by now. No lock is held, but perhaps the rename mutex.
     ///
     /// # Errors
     ///
