@@ -363,7 +363,9 @@ impl Vfs {
             },
         );
         self.set_sb_flags(&sb, sb_flags(ms));
-        let kind = sb.kind & !dcache::REVALIDATE;
+        // It has no name; of what has none not everybody wants to be asked.
+        let asks = if features.contains(Features::EACH_NAME) { 0 } else { dcache::REVALIDATE };
+        let kind = sb.kind & !asks;
         let made = self
             .iget(&sb, &found, Moment::FRESH)
             .and_then(|inode| inode.ok_or(Errno::ESTALE))

@@ -1,7 +1,7 @@
 //! Whether what is cached still holds, where others change the tree too.
 
 use crate::{
-    host::Kind,
+    host::{Kind, is_believed, questions},
     hostfs::Shared,
     node::{Ident, Node, ROOT},
     watch::{Believed, Watches, each},
@@ -143,9 +143,14 @@ impl Shared {
         let Some(watches) = self.believed() else {
             return self.leads_to(dir, &[path], cached, attributes);
         };
+        if path.is_empty() {
+            watches.drain(&self.host);
+            return self.may_begin(watches, dir);
+        }
         let last = self.named(cached)?;
         // What is not known is asked about name by name.
-        Ok(self.is_known_to_lead(watches, dir, &[path], last.as_ref(), attributes))
+        Ok(self.is_known_to_lead(watches, dir, &[path], last.as_ref(), attributes)
+            && self.may_begin(watches, dir)?)
     }
 
     /// Whether a run of names still leads to a file, or for `None` to none.
@@ -202,17 +207,48 @@ impl Shared {
         if watches.tells_about(node) || led.permits && !attributes {
             return true;
         }
-        // By whatever name mode, owner or ACLs are changed, that is told of what is watched itself.
-        let hears = watches.believed() == Believed::Names
-            && self.watch_often_asked(watches, node).is_some();
-        let still = self.is_still(*inode, node);
+        if watches.believed() == Believed::All {
+            self.is_still(*inode, node)
+        } else {
+            self.may_still(watches, *inode, node)
+        }
+    }
+
+    /// Brings up to date of a node what permission goes by, and has it watched itself if it was asked about often: by whatever name mode, owner
+    /// or ACLs are changed, it is told of that, and so this is believed. Whether it is what it was.
+    fn may_still(&self, watches: &Watches, inode: InodeRef<'_>, node: &Node) -> bool {
+        let asked = questions();
+        self.watch_often_asked(watches, node);
+        let itself = watches.version_of_itself(node.id);
+        let still = self.is_still(inode, node);
         if still
-            && hears
-            && let &[path] = names
+            && let Some(itself) = itself
+            && watches.told_who_may(node.id, itself)
         {
-            watches.permits(dir.node(), path, led.heard);
+            is_believed(asked);
         }
         still
+    }
+
+    /// Brings up to date who may search and read what names begin at: they say nothing of it. Whether it is what it was.
+    fn may_begin(&self, watches: &Watches, dir: InodeRef<'_>) -> Result<bool> {
+        if watches.permits(dir.node()) {
+            return Ok(true);
+        }
+        let node = self.node(dir)?;
+        if self.is_known_by_name(watches, &node) {
+            return Ok(true);
+        }
+        // The root is asked about by most calls, any other as where a name in it is asked about for the second time.
+        if node.id == ROOT || node.is_directory() && node.asked_in.load(Relaxed) {
+            watches.watch(&self.host, node.id, self.reach_node(&node)?.as_fd());
+        }
+        Ok(self.may_still(watches, dir, &node))
+    }
+
+    /// Whether it is told of what becomes of a node by the name under which it was seen last, and nothing was.
+    fn is_known_by_name(&self, watches: &Watches, node: &Node) -> bool {
+        node.last_name().is_some_and(|(dir, name)| watches.knows(dir, &name, Some(node)))
     }
 
     /// The same of what the host says now.
@@ -308,9 +344,8 @@ impl Shared {
         let node = self.node(inode)?;
         if let Some(watches) = self.believed() {
             watches.drain(&self.host);
-            let knows = |(dir, name): (u64, Box<[u8]>)| watches.knows(dir, &name, Some(&node));
             // The root is held: it is what it is by whatever name.
-            let is_it = || node.id == ROOT || node.last_name().is_some_and(knows);
+            let is_it = || node.id == ROOT || self.is_known_by_name(watches, &node);
             if watches.tells_about(&node) && is_it() {
                 return Ok(());
             }

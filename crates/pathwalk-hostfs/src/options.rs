@@ -30,9 +30,7 @@ pub enum Coherence {
     ///   the one of when the file was last asked about;
     /// - that it was made immutable or append-only, or is so no more (`chattr +i`).
     ///
-    /// Who may search or read a directory where a call begins, the root, the current one or one that is held by a descriptor, is
-    /// what it was when that was last asked about itself. What others mount and unmount is seen if the directory is in a mount
-    /// of this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in,
+    /// What others mount and unmount is seen if the directory is in a mount of this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in,
     /// which is watched for that while little happens there; else it is asked about each time.
     ///
     /// Names that nobody touched cost one call, which asks whether anything happened. Where events were lost all is asked about

@@ -113,8 +113,6 @@ struct Way {
     path: Box<[u8]>,
     heard: u64,
     leads: Option<u64>,
-    /// See [`Led::permits`].
-    permits: bool,
 }
 
 /// Where a way leads.
@@ -122,9 +120,7 @@ struct Way {
 pub(crate) struct Led {
     /// The node; none if one of the names is not there.
     pub(crate) node: Option<u64>,
-    /// How often anything was heard by then.
-    pub(crate) heard: u64,
-    /// The cache has of the node what permission goes by.
+    /// See [`Watches::permits`].
     pub(crate) permits: bool,
 }
 
@@ -139,8 +135,8 @@ impl Ways {
     }
 
     /// Where a way leads by now, if it is kept.
-    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<&mut Way> {
-        let way = self.slot(dir, path)?.as_mut()?;
+    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<&Way> {
+        let way = self.slot(dir, path)?.as_ref()?;
         ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way)
     }
 
@@ -176,6 +172,8 @@ struct Watch {
     known: Names,
     /// Its attributes are those that the cache has.
     fresh: bool,
+    /// Those of them are that permission goes by, and ACLs: nothing happened to itself since they were told.
+    permits: bool,
     /// Events were lost, and among them may have been that it is watched no more.
     unsure: bool,
 }
@@ -268,7 +266,7 @@ impl Watch {
         self.version += 1;
         self.fresh = false;
         if itself {
-            self.itself = self.version;
+            (self.itself, self.permits) = (self.version, false);
         }
     }
 }
@@ -470,28 +468,35 @@ impl Watches {
         let mut table = self.table.lock();
         table.drain(host, &self.news);
         let heard = table.heard;
-        if let &[path] = names
-            && let Some(&mut Way { leads: node, permits, .. }) = table.ways.get(dir, path, heard)
-        {
-            return Some(Led { node, heard, permits });
-        }
-        let permits = false;
-        let leads = table.leads(dir, names)?;
-        if let &[path] = names {
-            table.ways.put(Way { dir, path: path.into(), heard, leads, permits });
-        }
-        Some(Led { node: leads, heard, permits })
+        let known = match names {
+            &[path] => table.ways.get(dir, path, heard).map(|way| way.leads),
+            _ => None,
+        };
+        let node = match known {
+            Some(node) => node,
+            None => {
+                let leads = table.leads(dir, names)?;
+                if let &[path] = names {
+                    table.ways.put(Way { dir, path: path.into(), heard, leads });
+                }
+                leads
+            }
+        };
+        let permits = node.is_some_and(|node| table.permits(node));
+        Some(Led { node, permits })
     }
 
-    /// Notes that the cache was told what permission goes by, of what a path leads to and is watched itself, after nothing more was heard than so
-    /// much, and before anything else is.
-    pub(crate) fn permits(&self, dir: u64, path: &[u8], heard: u64) {
+    /// Whether the cache has of a node what permission goes by, as far as was heard.
+    pub(crate) fn permits(&self, node: u64) -> bool {
+        self.table.lock().permits(node)
+    }
+
+    /// Notes that the cache was told what permission goes by, of what is watched itself, when it had that version of itself: taken before the
+    /// turn at asking, as for [`Watches::fresh`]. Says whether it still has it.
+    pub(crate) fn told_who_may(&self, node: u64, itself: u64) -> bool {
         let mut table = self.table.lock();
-        if table.heard == heard
-            && let Some(way) = table.ways.get(dir, path, heard)
-        {
-            way.permits = true;
-        }
+        let watch = table.sure(node).filter(|watch| watch.itself == itself);
+        watch.map(|watch| watch.permits = true).is_some()
     }
 
     /// Watches a node no more.
@@ -512,6 +517,11 @@ impl Table {
     /// Whether the cache has its own attributes, and nothing happened to it since it was told them.
     fn is_fresh(&mut self, node: u64) -> bool {
         self.watched.get(node).is_some_and(|watch| watch.fresh)
+    }
+
+    /// See [`Watches::permits`].
+    fn permits(&mut self, node: u64) -> bool {
+        self.watched.get(node).is_some_and(|watch| watch.permits)
     }
 
     /// Something happened in the directory that the root lies in, or it is watched no more.
@@ -564,8 +574,9 @@ impl Table {
         self.heard += 1;
         // None that it had when it was watched before.
         let version = self.heard;
-        let (known, fresh, unsure) = (Names::default(), false, false);
-        let new = Watch { kind, number, version, itself: version, known, fresh, unsure };
+        let (known, itself) = (Names::default(), version);
+        let (fresh, permits, unsure) = (false, false, false);
+        let new = Watch { kind, number, version, itself, known, fresh, permits, unsure };
         if let Some((other, gone)) = self.watched.put(node, new) {
             self.end(host, news, other, &gone);
         }
@@ -703,7 +714,10 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
+    use std::{
+        fs::Permissions,
+        os::{fd::AsFd, unix::fs::PermissionsExt},
+    };
 
     #[test]
     fn what_may_be_the_same_name_goes_with_it() {
@@ -760,17 +774,26 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let held = std::fs::File::open(dir.path()).expect("it is there");
         let seen = watches.watch(&host, 2, held.as_fd()).expect("it is watched");
-        watches.learn(2, b"name", Some(3), seen);
-        let led = || watches.leads(&host, 2, &[b"name"]).expect("it is known");
-        let before = led();
+        watches.learn(2, b"name", Some(2), seen);
+        let permits = || watches.leads(&host, 2, &[b"name"]).expect("it is known").permits;
+        let itself = || watches.version_of_itself(2).expect("it is watched");
+        let before = itself();
+        held.set_permissions(Permissions::from_mode(0o711)).expect("it is ours");
+        assert!(!permits());
+        watches.told_who_may(2, before);
+        assert!(!permits());
+        watches.told_who_may(2, itself());
+        assert!(permits() && watches.permits(2));
         std::fs::write(dir.path().join("other"), "").expect("it is new");
-        assert!(!led().permits);
-        watches.permits(2, b"name", before.heard);
-        assert!(!led().permits);
-        watches.permits(2, b"name", led().heard);
-        assert!(led().permits);
-        std::fs::remove_file(dir.path().join("other")).expect("it was there");
-        assert!(!led().permits);
+        assert!(permits(), "nothing happened to itself");
+        held.set_permissions(Permissions::from_mode(0o755)).expect("it is ours");
+        assert!(!permits());
+        watches.told_who_may(2, itself());
+        watches.table.lock().forget_all(true);
+        assert!(!watches.permits(2));
+        let now = watches.table.lock().watched.get(2).map(|watch| watch.itself);
+        watches.told_who_may(2, now.expect("it is kept"));
+        assert!(!watches.permits(2), "it may be watched no more");
     }
 
     /// Two nodes of one directory, as the cache forgot it and found it again: the end of the older one leaves the later one watched.

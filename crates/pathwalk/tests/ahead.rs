@@ -5,7 +5,8 @@ mod common;
 
 use common::asking::{found, root_task};
 use pathwalk::{
-    Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec,
+    AccessMode, AtFlags, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result,
+    Subject, Task, Timespec,
     fs::{CachedName, Features, FileSystem, Found},
 };
 use std::sync::{
@@ -23,6 +24,8 @@ struct Digits {
     paths: Option<Mutex<Vec<String>>>,
     /// It does not say of paths that they hold.
     knows_no_path: AtomicBool,
+    /// It knows each name.
+    each_name: bool,
     /// What it answers about a run that has the name 5.
     five: Mutex<Option<Errno>>,
 }
@@ -56,6 +59,7 @@ impl FileSystem for Digits {
     fn features(&self) -> Features {
         let mut features = Features::REVALIDATE | Features::LOOKUP_MANY;
         features.set(Features::REVALIDATE_PATH, self.paths.is_some());
+        features.set(Features::EACH_NAME, self.each_name);
         features
     }
 
@@ -227,6 +231,64 @@ fn a_path_that_was_walked_before_is_asked_about_whole() {
     make();
     assert_eq!(*fs.paths.as_ref().unwrap().lock().unwrap(), ["1/3/4 from 0 to 134"]);
     assert_eq!(fs.asked(), (vec![], vec!["6".into()]));
+}
+
+/// Places to which no name leads: where a walk begins, or begins anew, and where it enters a mount or leaves it upwards.
+#[test]
+fn who_knows_each_name_is_asked_about_places_that_have_none() {
+    for each_name in [true, false] {
+        let digits = || Digits { paths: Some(Mutex::default()), each_name, ..Digits::default() };
+        let (lower, upper) = (Arc::new(digits()), Arc::new(digits()));
+        let task = root_task(&lower);
+        task.mount(Arc::clone(&upper) as _, "/1/2", MountFlags::empty()).unwrap();
+        let dir = task.open("/1/3", OpenFlags::DIRECTORY | OpenFlags::PATH, 0).unwrap();
+        task.chdir("/1/3/4").unwrap();
+        let asked = || {
+            let of = |fs: &Digits| std::mem::take(&mut *fs.paths.as_ref().unwrap().lock().unwrap());
+            // Not of paths, which are asked about where they are remembered.
+            let places = |fs| {
+                of(fs).into_iter().filter_map(|it| it.strip_prefix(" from ").map(str::to_owned))
+            };
+            (places(&lower).collect::<Vec<_>>(), places(&upper).collect::<Vec<_>>())
+        };
+        let check = |call: &dyn Fn() -> Result<()>, below: &[&str], above: &[&str]| {
+            let owned = |places: &[&str]| -> Vec<String> {
+                let wanted = places.iter().filter(|_| each_name);
+                wanted.map(|node| format!("{node} to {node}")).collect()
+            };
+            asked();
+            assert_eq!(call(), Ok(()));
+            assert_eq!(asked(), (owned(below), owned(above)));
+        };
+        let access = |path: &'static str| {
+            let task = &task;
+            move || task.access(path, AccessMode::empty())
+        };
+        let held = |path: &'static str| {
+            let (task, dir) = (&task, &dir);
+            move || task.faccessat2(dir, path, AccessMode::empty(), AtFlags::EMPTY_PATH)
+        };
+        check(&access("/1/3/6"), &["0"], &[]);
+        check(&access("/"), &["0"], &[]);
+        check(&access("6/7"), &["134"], &[]);
+        check(&access("."), &["134"], &[]);
+        check(&access("6/../7"), &["134"], &[]);
+        check(&access("../6"), &["134", "13"], &[]);
+        check(&access("6/../../6/7"), &["134", "13"], &[]);
+        check(&held("6"), &["13"], &[]);
+        check(&held(""), &["13"], &[]);
+        check(&access("high"), &["134", "0"], &[]);
+        check(&access("/1/2"), &["0"], &["0"]);
+        check(&access("/1/2/3/../4"), &["0"], &["0"]);
+        check(&access("/1/2/../3"), &["0", "1"], &["0"]);
+        check(&|| task.fchdir(&dir), &["13"], &[]);
+        check(&|| task.mkdirat(&dir, "6", 0o755).or_else(only(Errno::EEXIST)), &["13"], &[]);
+    }
+}
+
+/// That errno is as good as an answer.
+fn only(errno: Errno) -> impl Fn(Errno) -> Result<()> {
+    move |other| if other == errno { Ok(()) } else { Err(other) }
 }
 
 #[test]

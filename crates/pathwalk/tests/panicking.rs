@@ -25,8 +25,9 @@ type Row = (&'static str, Features, fn(&Machine) -> Result<()>);
 
 const NONE: Features = Features::empty();
 const AGAIN: Features = Features::REVALIDATE;
+const NAMED: Features = AGAIN.union(Features::REVALIDATE_PATH).union(Features::EACH_NAME);
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     ("lookup", NONE, |m| m.task.stat("/m/new").map(drop)),
     ("lookup, in a directory", NONE, |m| m.task.stat("/m/d/new").map(drop)),
     ("revalidate", AGAIN, |m| m.task.stat("/m/f").map(drop)),
@@ -34,6 +35,7 @@ const ROWS: [Row; 25] = [
     ("revalidate, to be changed", AGAIN, |m| m.task.unlink("/m/f")),
     ("lookup_many", AGAIN.union(Features::LOOKUP_MANY), |m| m.task.stat("/m/d/in").map(drop)),
     ("revalidate_path", AGAIN.union(Features::REVALIDATE_PATH), |m| m.task.stat("/m/e").map(drop)),
+    ("revalidate_path, of what has no name", NAMED, |m| m.task.access("/m", AccessMode::empty())),
     ("permission", Features::PERMISSION, |m| m.task.access("/m/f", AccessMode::R_OK)),
     ("getattr", Features::GETATTR, |m| m.task.stat("/m/f").map(drop)),
     ("acls", Features::POSIX_ACL, |m| {

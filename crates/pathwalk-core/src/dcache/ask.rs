@@ -149,4 +149,22 @@ impl Vfs {
         }
         sb.fs.revalidate(dir, name, cached)
     }
+
+    /// Has the file system bring up to date who may search and read what the caller holds, where no name led to it, of which it was asked.
+    /// What it cannot say stays as it is.
+    pub(crate) fn ask_about_unnamed(&self, id: DentryId) {
+        let dentry = self.dentry(id);
+        let inode = InodeId(dentry.inode.get());
+        if !dentry.is(REVALIDATE) || inode == InodeId::NONE {
+            return;
+        }
+        let wants = Features::EACH_NAME | Features::REVALIDATE_PATH;
+        if let Some(sb) = self.superblock(dentry.sb.get())
+            && sb.features.contains(wants)
+        {
+            lock_order::assert_none_held();
+            let inode = self.inode_ref(inode);
+            let _ = sb.fs.revalidate_path(inode, b"", Some(inode), false);
+        }
+    }
 }

@@ -156,7 +156,11 @@ pub trait FileSystem: Send + Sync + 'static {
     /// too. Of what the path leads to it brings up to date what the right to read and to search goes by: mode, owner, group
     /// and ACLs; and if `attributes` are wanted all of them, as [`FileSystem::getattr`] does.
     ///
-    /// The last name may stand for a symlink, none before it did. It has no empty names; it may have dots, also as the last, but
+    /// Of `dir` itself no name says anything. Where [`Features::EACH_NAME`] is set, what the right to search and to read it goes by
+    /// is brought up to date as well; and before a walk that begins at `dir`, or enters a mount there, an empty path is asked about, with
+    /// `dir` as `cached`.
+    ///
+    /// The last name may stand for a symlink, none before it did. Else it has no empty names; it may have dots, also as the last, but
     /// leads nowhere above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the
     /// directories on the way as far as the cache knows.
     ///

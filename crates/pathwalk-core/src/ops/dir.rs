@@ -95,6 +95,7 @@ impl Task {
         if !held.is_directory() {
             return Err(Errno::ENOTDIR);
         }
+        self.vfs().ask_about_unnamed(held.dentry());
         self.may_enter(&held)?;
         self.fs.set_cwd(held);
         Ok(())

@@ -83,6 +83,7 @@ impl Task {
             return Ok(None);
         }
         let above = dir.borrow();
+        vfs.ask_about_unnamed(dentry);
         vfs.inode_permission(dir.inode(), Access::EXEC, &above.seen_by(self.cred.subject()))?;
         let cached = match vfs.d_lookup_hint(dentry, name, &component) {
             Absent::Sure => false,

@@ -28,6 +28,7 @@ use crate::{
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Sample;
+use std::mem::replace;
 
 /// A way of holding a place in a machine that is borrowed for `'a`.
 pub(crate) trait Hold<'a>: Sized {
@@ -68,6 +69,9 @@ pub(crate) trait Hold<'a>: Sized {
 
     /// The walk goes down by a name.
     fn go_down<O: Observer>(walk: &mut Walk<'a, Self, O>);
+
+    /// Has the file system say who may search and read the place, if no name led there.
+    fn ask_about_place<O: Observer>(walk: &mut Walk<'a, Self, O>);
 }
 
 /// Holds nothing.
@@ -81,8 +85,51 @@ pub(crate) struct Ref<'a> {
     root: Option<(MountId, DentryId)>,
     /// Children on the way of which the file system has said that their names hold.
     pub(super) ahead: Ahead,
+    /// How the place was come to.
+    came: Came,
     /// What the walk lets go of goes behind it, and a panic in that goes on there. The last of all.
     _work: TaskWork<'a>,
+}
+
+/// How a walk came to where it stands: a file system that is asked about names says of that place what it is, too, if a name led there.
+struct Came {
+    /// By so many names, from a place to which none led.
+    names: u32,
+    /// How it is about to move on.
+    by: By,
+    /// The file system is to be asked about the place.
+    unasked: bool,
+}
+
+/// How a walk moves.
+#[derive(Clone, Copy)]
+enum By {
+    /// Down, by a name.
+    Name,
+    /// Up.
+    Dots,
+    /// To where a symlink begins, or leads without a path.
+    Jump,
+}
+
+impl Came {
+    /// To a place by no name.
+    fn to(place: &Place) -> Self {
+        Self { names: 0, by: By::Jump, unasked: place.flags & REVALIDATE != 0 }
+    }
+
+    /// The walk moves to a place, by which it may enter a mount.
+    fn moves(&mut self, place: &Place, enters: bool) {
+        let names = match self.by {
+            By::Name if !enters => self.names.checked_add(1),
+            By::Dots if !enters => self.names.checked_sub(1),
+            _ => None,
+        };
+        *self = match names {
+            Some(names) => Self { names, by: By::Jump, unasked: false },
+            None => Self::to(place),
+        };
+    }
 }
 
 impl Vfs {
@@ -175,6 +222,9 @@ impl<'a> Hold<'a> for Rcu {
 
     #[inline(always)]
     fn go_down<O: Observer>(_walk: &mut Walk<'a, Self, O>) {}
+
+    #[inline(always)]
+    fn ask_about_place<O: Observer>(_walk: &mut Walk<'a, Self, O>) {}
 }
 
 /// Searches once more: somebody who changes another place may have led the first search into another chain, by using a
@@ -237,7 +287,9 @@ impl<'a> Hold<'a> for Ref<'a> {
             vfs.hold_both(at);
             at
         });
-        (vfs.sample(at.0, at.1), Self { vfs, at, root, ahead: Ahead::default(), _work: work })
+        let place = vfs.sample(at.0, at.1);
+        let (ahead, came) = (Ahead::default(), Came::to(&place));
+        (place, Self { vfs, at, root, ahead, came, _work: work })
     }
 
     fn lookup<O: Observer>(
@@ -274,6 +326,7 @@ impl<'a> Hold<'a> for Ref<'a> {
         let (mnt, dentry) = walk.hold.at;
         walk.hold.at = (to.mnt, to.dentry);
         walk.at = to;
+        walk.hold.came.moves(&to, mnt != to.mnt);
         if mnt == to.mnt {
             return walk.vfs.dput(dentry);
         }
@@ -300,11 +353,19 @@ impl<'a> Hold<'a> for Ref<'a> {
     }
 
     fn go_up<O: Observer>(walk: &mut Walk<'a, Self, O>) -> Result<(), Errno> {
+        walk.hold.came.by = By::Dots;
         walk.hold.ahead.go_up()
     }
 
     fn go_down<O: Observer>(walk: &mut Walk<'a, Self, O>) {
+        walk.hold.came.by = By::Name;
         walk.hold.ahead.go_down();
+    }
+
+    fn ask_about_place<O: Observer>(walk: &mut Walk<'a, Self, O>) {
+        if replace(&mut walk.hold.came.unasked, false) {
+            walk.vfs.ask_about_unnamed(walk.at.dentry);
+        }
     }
 }
 
@@ -409,7 +470,8 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
             None => None,
         };
         let (at, _work) = (at.into_raw(), vfs.task_work());
-        let hold = Ref { vfs, at, root, ahead: Ahead::default(), _work };
+        let (ahead, came) = (Ahead::default(), Came::to(&self.at));
+        let hold = Ref { vfs, at, root, ahead, came, _work };
         Ok(Walk {
             vfs,
             fs: self.fs,

@@ -157,6 +157,7 @@ impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
                 break;
             }
         }
+        H::ask_about_place(walk);
         let answer = walk.complete().and_then(|()| H::finish(walk, &mut self.0));
         if answer.is_err() {
             // Whoever goes on from here stands on the last component already.

@@ -337,6 +337,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             self.must_be_sure()?;
             return Err(Errno::ENOTDIR.into());
         }
+        H::ask_about_place(self);
         let inode = InodeId(self.vfs.dentry(self.at.dentry).inode.get());
         let who = self.vfs.through(self.at.mnt, &self.who);
         if !H::RCU {

@@ -25,10 +25,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::NotCached));
         }
         let place = self.child_place(&child);
-        let to_ask = H::RCU && child.flags & REVALIDATE != 0;
-        if to_ask && !self.observer.believes(Spot { vfs: self.vfs, place: &place }) {
-            return Err(Stop::Leave(Left::Revalidate));
-        }
+        self.must_ask_about(&place)?;
         if child.flags & AGED != 0 {
             self.vfs.d_used(child.id);
         }
@@ -104,6 +101,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     }
                     self.observer.passed(Spot { vfs, place: &place });
                     place = Place { mnt: seen.id, mnt_seq: seen.seq, dentry: root, seq, flags };
+                    self.must_ask_about_unnamed(&place)?;
                     self.observer.mounted(Spot { vfs, place: &place });
                 }
                 // It is a mountpoint in another mount.
@@ -112,6 +110,20 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
         }
         Ok(place)
+    }
+
+    /// A walk that holds nothing asks no file system: of a name that wants it …
+    fn must_ask_about(&self, place: &Place) -> Result<(), Stop> {
+        let asks = H::RCU && place.flags & REVALIDATE != 0;
+        if asks && !self.observer.believes(Spot { vfs: self.vfs, place }) {
+            return Err(Stop::Leave(Left::Revalidate));
+        }
+        Ok(())
+    }
+
+    /// … and of a place to which none led, unless all that is cached is to be believed there.
+    pub(super) fn must_ask_about_unnamed(&self, place: &Place) -> Result<(), Stop> {
+        if self.flags.contains(Lookup::CACHED) { Ok(()) } else { self.must_ask_about(place) }
     }
 
     fn traverse_mounts(&mut self, start: Place) -> Result<Place, Stop> {

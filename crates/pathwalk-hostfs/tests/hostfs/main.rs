@@ -14,6 +14,8 @@ mod coherence;
 
 mod elsewhere;
 
+mod begins;
+
 mod bounds;
 
 mod escape;

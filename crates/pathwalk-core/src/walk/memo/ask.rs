@@ -101,8 +101,11 @@ impl Questions {
         let root = inode_of(vfs, DentryId(held.mount().root.get()));
         // Where there are no names it is the root itself.
         let leads = |names: &[u8], to, attributes| {
-            names.is_empty()
-                || matches!(sb.fs.revalidate_path(root, names, to, attributes), Ok(true))
+            if names.is_empty() {
+                vfs.ask_about_unnamed(DentryId(held.mount().root.get()));
+                return true;
+            }
+            matches!(sb.fs.revalidate_path(root, names, to, attributes), Ok(true))
         };
         let finds = |question: &Question| {
             let (to, seq) = question.to;

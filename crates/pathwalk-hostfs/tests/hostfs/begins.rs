@@ -1,0 +1,78 @@
+//! Where calls begin, as others change it: who may search and read there.
+
+use crate::coherence::{elsewhere, ground, often};
+use pathwalk_abi::{AccessMode, AtFlags, Errno, MountFlags, OpenFlags};
+use pathwalk_core::Cred;
+use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
+use rustix::process::geteuid;
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+};
+
+/// No name leads to where a call begins, nor to the root of what is mounted.
+#[test]
+fn who_may_search_and_read_where_a_call_begins_is_seen() {
+    if !geteuid().is_root() {
+        return println!("SKIPPED: only root has directories that somebody else may not search");
+    }
+    let ground = ground(Coherence::Watched);
+    let task = &ground.task;
+    fs::create_dir_all(ground.host("other/below")).unwrap();
+    let options = HostOptions { coherence: Coherence::Watched, ..HostOptions::default() };
+    let other = HostFs::with_options(ground.host("other").as_os_str().as_bytes(), options).unwrap();
+    fs::create_dir(ground.host("mnt")).unwrap();
+    task.mount(other, "/mnt", MountFlags::empty()).unwrap();
+    let directory =
+        |path: &str| task.open(path, OpenFlags::RDONLY | OpenFlags::DIRECTORY, 0).unwrap();
+    let [held, file] = [directory("/a/b"), task.open("/a/b/c/file", OpenFlags::RDONLY, 0).unwrap()];
+    let user_in = |dir: &str| {
+        let mut user = task.fork();
+        user.chdir(dir).unwrap();
+        user.set_cred(Cred::user(1000, 1000));
+        user
+    };
+    let [user, deep] = ["/a/b", "/a/b/c"].map(user_in);
+    let reads = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
+    let (none, reading, empty) = (AccessMode::empty(), AccessMode::R_OK, AtFlags::EMPTY_PATH);
+    type Call<'a> = (&'a str, &'a str, &'a dyn Fn() -> Result<(), Errno>);
+    let calls: [Call<'_>; 15] = [
+        (".", "the root", &|| user.access("/a", none)),
+        (".", "the root, deep down", &|| user.access("/a/b/c/file", none)),
+        (".", "the root, a name that is not there", &|| match user.access("/a/none", none) {
+            Err(Errno::ENOENT) => Ok(()),
+            answer => answer,
+        }),
+        (".", "the root, by a symlink", &|| user.access("up", none)),
+        (".", "to read the root", &|| user.access("/", reading)),
+        (".", "to list the root", &|| user.open("/", reads, 0).map(drop)),
+        ("a/b", "the current directory", &|| user.access("c/file", none)),
+        ("a/b", "the current directory, to read it", &|| user.access(".", reading)),
+        ("a/b", "what is above it", &|| deep.access("../c/file", none)),
+        ("a/b", "one that is held", &|| user.faccessat2(&held, "c/file", none, AtFlags::empty())),
+        ("a/b", "one that is held, to read it", &|| user.faccessat2(&held, "", reading, empty)),
+        ("a/b", "to enter it", &|| user.fork().fchdir(&held)),
+        ("a/b", "to stat what is in it", &|| user.stat("c").map(drop)),
+        ("other", "what is mounted", &|| user.access("/mnt/below", none)),
+        ("a/b/c/file", "a file that is held", &|| user.faccessat2(&file, "", reading, empty)),
+    ];
+    symlink("/a/b/c", ground.host("a/b/up")).unwrap();
+    for (dir, what, call) in calls {
+        for round in 0..3 {
+            elsewhere(&ground, &format!("chmod 700 {dir}"));
+            assert_eq!(often(call), Err(Errno::EACCES), "{what}, round {round}");
+            elsewhere(&ground, &format!("chmod 755 {dir}"));
+            assert_eq!(often(call), Ok(()), "{what}, round {round}");
+        }
+    }
+    // As long as nothing happens nobody asks.
+    for (_, what, call) in calls
+        .iter()
+        .filter(|(_, what, _)| !["to list", "to stat"].iter().any(|asks| what.starts_with(asks)))
+    {
+        _ = often(call);
+        let asked = HostFs::questions();
+        assert_eq!(call(), Ok(()), "{what}");
+        assert_eq!(HostFs::questions(), asked, "{what}");
+    }
+}
