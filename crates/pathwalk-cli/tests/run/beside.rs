@@ -176,8 +176,8 @@ for number, name in enumerate(all):
         let [native, tree, stats] = both(here.path(), script, writable);
         same(&native, &tree, "");
         let [ready, taken] = ready(&stats);
-        // What lay ready once or twice is not taken; but not one or more of each of 52.
-        assert!(taken > 50 && ready - taken < 40, "{stats}");
+        // What is in one lay ready and is not taken; but not what is in another one, too.
+        assert!(taken > 50 && ready - taken < 2 * 12, "{stats}");
     }
 }
 

@@ -10,7 +10,7 @@
 //! 1. Only a directory lies ready that would be given as the host has it (`directory`), and on which nothing is mounted, and by the rules of
 //!    `ready` but for the first; the program may write where it is, as nothing is read or written by it.
 //! 2. Behind one that has directories in it those come next, and then what is beside it, if that is what came last time. Where it is not known
-//!    yet, or they came later then, nothing is expected there.
+//!    yet, or they came later then, or lay ready and were passed by, nothing is expected there.
 //! 3. A thread that took the last ones goes on in the next directory from its first one. Who opened another one instead has to open two
 //!    in order again.
 
@@ -109,9 +109,9 @@ pub(super) struct Children {
     pub(super) parts: Option<[(usize, u64); 2]>,
 }
 
-/// A directory that was opened, by the path of what it is in, its name, and what is behind that.
+/// A directory that was opened: how those beside it are, up to the name, its name, and what is behind that.
 struct Opened<'a> {
-    above: &'a [u8],
+    like: Key<'a>,
     name: &'a [u8],
     end: &'a [u8],
 }
@@ -127,7 +127,8 @@ impl<'a> Opened<'a> {
         let above = above(path);
         let name = &path[above.len()..];
         let plain = ![&b""[..], b".", b".."].contains(&name);
-        plain.then_some(Self { above, name, end: &key.text[path.len()..] })
+        let like = Key { text: above, ..key };
+        plain.then_some(Self { like, name, end: &key.text[path.len()..] })
     }
 }
 
@@ -183,21 +184,22 @@ impl Level {
 }
 
 impl Row {
-    /// The thread opened a directory; `took` where all that lay ready is what it opened.
+    /// The thread opened a directory; `left` is the first that lay ready and that it did not take.
     fn comes_to(
         &mut self,
         like: OwnKey,
         name: &[u8],
-        took: bool,
+        left: Option<&OwnKey>,
         list: impl FnOnce(&Level) -> Listed,
     ) {
         if let Some(at) = self.levels.iter().rposition(|level| level.like == like) {
-            let went_below = self.levels.len() > at + 1;
             self.levels.truncate(at + 1);
             let level = &mut self.levels[at];
             self.in_order = level.is_next(name, list);
-            // What is in the last one was passed by, though it was expected or might have been.
-            if level.below.is_some() || went_below && !took {
+            // What is in the last one was passed by, though it might have been expected, or was: what lies ready may have gone up again behind that.
+            let left = left.and_then(Opened::of);
+            let is_deeper = left.is_some_and(|left| OwnKey::of(&left.like) != level.like);
+            if level.below.is_some() || is_deeper {
                 self.behind = Behind::Beside;
             }
             return;
@@ -212,7 +214,7 @@ impl Row {
             }
             None => {
                 self.levels.clear();
-                self.in_order &= took;
+                self.in_order &= left.is_none();
                 self.goes_into(Below { like, children: None });
             }
         }
@@ -235,14 +237,14 @@ impl Engine {
         before: &Before,
         (base, key): (&Base, &OwnKey),
         file: &File,
-        (tid, row, took, most): (u32, Option<Row>, bool, usize),
+        (tid, row, left, most): (u32, Option<Row>, Option<OwnKey>, usize),
     ) -> (Vec<Expected>, Option<Row>) {
         let Some(opened) = Opened::of(key) else { return (Vec::new(), row) };
         let which = file.host_fd().and_then(|host| fs::fstat(host).ok());
         let Some(which) = which else { return (Vec::new(), None) };
         let mut row = row.unwrap_or_default();
-        let like = OwnKey::of(&Key { text: opened.above, ..key.key() });
-        row.comes_to(like, opened.name, took, |level| self.names_in(level));
+        let like = OwnKey::of(&opened.like);
+        row.comes_to(like, opened.name, left.as_ref(), |level| self.names_in(level));
         if let Some(level) = row.levels.last_mut() {
             level.opened(base, opened.name, &which, &mut inside.children);
         }

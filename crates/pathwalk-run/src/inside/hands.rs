@@ -97,8 +97,8 @@ pub(super) struct Opens {
     /// So much may lie ready for it.
     pub(super) most: usize,
     pub(super) row: Option<Row>,
-    /// What lay ready it took.
-    pub(super) took: bool,
+    /// The first that lay ready and that it did not take.
+    pub(super) left: Option<OwnKey>,
 }
 
 impl Hands {
@@ -198,8 +198,8 @@ impl Hands {
         if let Some(last) = socket.last.replace(key.path()) {
             self.follows.note(program, last, key);
         }
-        let (row, took) = (socket.row.take(), socket.is_empty());
-        Some(Opens { program, most: socket.most, row, took })
+        let (row, left) = (socket.row.take(), socket.first_ready().cloned());
+        Some(Opens { program, most: socket.most, row, left })
     }
 
     /// Whether something lies there for a thread, and it asked for none of it.

@@ -157,7 +157,7 @@ impl Engine {
         if let (Some(key), false) = (key, *aside)
             && let Some(opens) = hands.opens(table, call.tid, &key)
         {
-            let Opens { program, most, mut row, took } = opens;
+            let Opens { program, most, mut row, left } = opens;
             if inside.listers.asks(call.tid) {
                 inside.hands.follows.asks(program);
             }
@@ -167,7 +167,7 @@ impl Engine {
             if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
                 (expected.is_empty(), reply, &*base)
             {
-                let at = (call.tid, row, took, most);
+                let at = (call.tid, row, left, most);
                 (expected, row) = self.expected_beside(&mut inside, before, (base, &key), file, at);
             }
             inside.hands.is_at(call.tid, row);

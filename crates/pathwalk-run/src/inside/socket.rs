@@ -1,6 +1,6 @@
 //! A socket that a thread takes descriptors from, as the supervisor knows it.
 
-use super::{alone::Alone, beside::Row, ready::Expected};
+use super::{alone::Alone, beside::Row, laid::OwnKey, ready::Expected};
 use crate::{
     cookies::{HostId, of_thread},
     engine::Cloexec,
@@ -70,8 +70,8 @@ struct Lies {
     id: HostId,
     number: u32,
     cloexec: Cloexec,
-    /// Of what nobody asked for: the answer by which it is found, and its path.
-    ready: Option<(Laid, Box<[u8]>)>,
+    /// Of what nobody asked for: the answer by which it is found, and the call that opens it.
+    ready: Option<(Laid, OwnKey)>,
 }
 
 /// What was asked for, and lay there still: the number of its message, and whether it is to be closed by exec.
@@ -155,6 +155,11 @@ impl Socket {
         self.lie.is_empty()
     }
 
+    /// The first that lies ready, by the call that opens it.
+    pub(super) fn first_ready(&self) -> Option<&OwnKey> {
+        self.lie.front()?.ready.as_ref().map(|(_, key)| key)
+    }
+
     /// Whether something lies there that was asked for.
     pub(super) fn has_asked_for(&self) -> bool {
         self.lie.front().is_some_and(|lies| lies.ready.is_none())
@@ -181,11 +186,11 @@ impl Socket {
         };
         let mut used = 0;
         for _ in 0..taken {
-            let Some((laid, path)) = self.lie.pop_front().and_then(|lies| lies.ready) else {
+            let Some((laid, key)) = self.lie.pop_front().and_then(|lies| lies.ready) else {
                 continue;
             };
             table.take_away(laid);
-            self.last = Some(path);
+            self.last = Some(key.path());
             used += 1;
         }
         if used > 0 && self.lie.is_empty() {
@@ -239,8 +244,8 @@ impl Socket {
     pub(super) fn put_ready(&mut self, table: &mut Table, expected: Expected, number: u32) -> bool {
         let Expected { key, file, id, parts } = expected;
         let answer = Answer { result: number.into(), written: b"", parts: &parts };
-        let (path, key) = (key.path(), key.key());
-        let found = Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key };
+        let asked = key.key();
+        let found = Key { args: [asked.args[0], ready_for(self.ino, self.tid)], ..asked };
         let Some(ready) = table.put(&found, &answer) else { return false };
         let sent = file.host_fd().is_some_and(|fd| self.send(fd, number).is_ok());
         if sent {
@@ -249,7 +254,7 @@ impl Socket {
                 id,
                 number,
                 cloexec: Cloexec::Yes,
-                ready: Some((ready, path)),
+                ready: Some((ready, key)),
             });
         } else {
             table.take_away(ready);
