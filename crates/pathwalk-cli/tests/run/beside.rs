@@ -1,7 +1,7 @@
 //! Directories beside and in each other lie ready, and are what they are by then.
 
 use crate::{
-    common::{can_run, python, text},
+    common::{Running, can_run, python, text},
     inside::{Teller, in_the_tree, said},
     ready::ready,
 };
@@ -178,6 +178,32 @@ for number, name in enumerate(all):
         let [ready, taken] = ready(&stats);
         // What is in one lay ready and is not taken; but not what is in another one, too.
         assert!(taken > 50 && ready - taken < 2 * 12, "{stats}");
+    }
+}
+
+/// What others do elsewhere leaves what lies ready there.
+#[test]
+fn what_others_do_elsewhere_takes_nothing_away() {
+    let Some(here) = directories() else { return };
+    let stirs = "while mkdir new && rmdir new; do sleep .002; done";
+    let stirs = Command::new("sh").args(["-c", stirs]).current_dir(&here).spawn();
+    let _stirs = Running(stirs.unwrap());
+    let script = "
+for above in names(top):
+    fd = os.open(f'{top}/{above}', PLAIN)
+    for below in os.listdir(fd):
+        if below == 'link': continue
+        time.sleep(.003)
+        into = os.open(below, PLAIN, dir_fd=fd)
+        print(below, os.fstat(into).st_ino, sorted(os.listdir(into)))
+        os.close(into)
+    os.close(fd)
+";
+    for writable in [false, true] {
+        let [native, tree, stats] = both(here.path(), script, writable);
+        same(&native, &tree, "");
+        let [ready, taken] = ready(&stats);
+        assert!(taken as usize > ABOVE * BELOW / 2 && ready - taken < 8, "{stats}");
     }
 }
 

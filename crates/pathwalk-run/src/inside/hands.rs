@@ -15,7 +15,7 @@
 //!    the socket too, as it has all descriptors, and no answer that says that something lies there.
 //! 2. Of descriptors that were asked for one lies there at most, that of the last answer. Where it lies there still, as a signal's handler
 //!    runs before it was taken, the next is given as before. What lies there that nobody asked for is taken back before another one is put there; where a
-//!    thread goes up by `..`, it stays, and that is given as before.
+//!    thread asks for the first of it, that is the one that was asked for, and where it goes up by `..`, all stays, and that is given as before.
 //! 3. What lies there is in no list of anybody's descriptors: who looks what is in use asks [`InFlight`] before the lists.
 //! 4. Who is about to have a filter, by which he might not receive it, is given what lies there that he asked for, before that.
 //! 5. Handed is only what can be opened again, as nothing is made by it, nor cut off, nor written. Who finds nothing where something was to
@@ -90,8 +90,15 @@ struct Got {
     next: u32,
 }
 
-/// What is known of a thread that opens something.
-pub(super) struct Opens {
+/// What a thread opens that takes descriptors by itself.
+pub(super) enum Opens {
+    /// What lies ready first, by the number of its message: something happened elsewhere, so that it asks.
+    First(u32),
+    Other(Other),
+}
+
+/// What is known of a thread that opens something else.
+pub(super) struct Other {
     /// What it runs.
     pub(super) program: HostId,
     /// So much may lie ready for it.
@@ -194,12 +201,25 @@ impl Hands {
         if socket.has_asked_for() {
             return None;
         }
+        if let Some(number) = socket.first_is(table, key) {
+            return Some(Opens::First(number));
+        }
         let program = socket.program?;
         if let Some(last) = socket.last.replace(key.path()) {
             self.follows.note(program, last, key);
         }
         let (row, left) = (socket.row.take(), socket.first_ready().cloned());
-        Some(Opens { program, most: socket.most, row, left })
+        Some(Opens::Other(Other { program, most: socket.most, row, left }))
+    }
+
+    /// A thread asked for what lies ready first, and takes it as such a one.
+    fn asks_for(&mut self, table: &mut Table, tid: u32, (number, cloexec): (u32, Cloexec)) -> bool {
+        let mut sockets = self.sockets.0.lock();
+        let asks =
+            sockets.get_mut(&tid).is_some_and(|socket| socket.asks_for(table, number, cloexec));
+        self.handed += u64::from(asks);
+        self.used += u64::from(asks);
+        asks
     }
 
     /// Whether something lies there for a thread, and it asked for none of it.
@@ -358,10 +378,16 @@ impl Engine {
             return None;
         }
         let expected = std::mem::take(&mut inside.expected);
+        let first = inside.first.take();
         let Inside { hands, table, alone, .. } = inside;
         // What lies there is taken behind that.
         if inside.aside && hands.has_ready(table, call.tid) {
             return None;
+        }
+        if let Some(number) = first
+            && hands.asks_for(table, call.tid, (number, cloexec))
+        {
+            return Some(take_by(number, call.nr, cloexec == Cloexec::Yes));
         }
         let number = hands.put((&self.listener, table, alone), call, (fd, cloexec))?;
         hands.put_ready(table, call.tid, expected);

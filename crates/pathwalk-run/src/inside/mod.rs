@@ -162,6 +162,8 @@ pub(crate) struct Inside {
     expected: Vec<Expected>,
     /// What it opens now leaves what lies in its socket there.
     aside: bool,
+    /// The number of what lies ready first, if that is what it opens.
+    first: Option<u32>,
     /// The directories in the one that was given last, where they are known.
     children: Option<Children>,
     /// How often what descriptors stand for was forgotten.
@@ -256,6 +258,7 @@ impl Inside {
             hands: Hands::new(in_flight, unseen),
             expected: Vec::new(),
             aside: false,
+            first: None,
             children: None,
             forgotten: 0,
         })

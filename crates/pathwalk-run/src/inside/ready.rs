@@ -17,7 +17,8 @@
 //!    waited for. Or it is opened as a directory, and would be given as the host has it (`directory`); not for programs that ask about what is in
 //!    directories that they opened, for whom that is laid down when they are (`lister`).
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
-//!    asked for, and what lay there is taken back; but for `..`, by which one goes up again, and on from there.
+//!    asked for, and what lay there is taken back; but for `..`, by which one goes up again, and on from there. Who asks for the first, as
+//!    something had happened elsewhere when he looked, takes that one, and the rest stays.
 //! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
 //!    at first, and more as it takes them.
 //! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What
@@ -28,7 +29,7 @@
 use super::{
     Before, Inside, KNOWN, MOST_COUNTED, Part, beside,
     directory::{Opening, is_up},
-    hands::{Opens, can_be_made_again},
+    hands::{Opens, Other, can_be_made_again},
     laid::{End, No, OwnKey, end_of, key_of},
 };
 use crate::{
@@ -142,7 +143,7 @@ impl Engine {
         }
         let Some(mut inside) = self.inside.take() else { return };
         inside.expected.clear();
-        inside.aside = false;
+        (inside.aside, inside.first) = (false, None);
         // Who watches is told of all that is opened, and nothing is looked at ahead from then on.
         let watched = inside.ahead.is_none();
         let key = key_of(call, caller).filter(|_| !watched);
@@ -154,26 +155,41 @@ impl Engine {
             self.lists(&mut inside, before, (call.tid, base, key), file);
         }
         let Inside { hands, table, aside, .. } = &mut inside;
-        if let (Some(key), false) = (key, *aside)
-            && let Some(opens) = hands.opens(table, call.tid, &key)
-        {
-            let Opens { program, most, mut row, left } = opens;
-            if inside.listers.asks(call.tid) {
-                inside.hands.follows.asks(program);
+        if let (Some(key), false) = (key, *aside) {
+            match hands.opens(table, call.tid, &key) {
+                Some(Opens::First(number)) => inside.first = Some(number),
+                Some(Opens::Other(other)) => {
+                    self.expect(&mut inside, before, (caller, other), (&key, reply));
+                }
+                None => {}
             }
-            let who = (call.tid, program, most);
-            let mut expected = self.expected(&mut inside, before, who, &key);
-            let base = caller.base.borrow();
-            if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
-                (expected.is_empty(), reply, &*base)
-            {
-                let at = (call.tid, row, left, most);
-                (expected, row) = self.expected_beside(&mut inside, before, (base, &key), file, at);
-            }
-            inside.hands.is_at(call.tid, row);
-            inside.expected = expected;
         }
         self.inside = Some(inside);
+    }
+
+    /// A thread opened what did not lie ready: what it is expected to open next is opened.
+    fn expect(
+        &mut self,
+        inside: &mut Inside,
+        before: &Before,
+        (caller, other): (&Caller, Other),
+        (key, reply): (&OwnKey, &pathwalk::Result<Reply>),
+    ) {
+        let tid = caller.tid;
+        let Other { program, most, mut row, left } = other;
+        if inside.listers.asks(tid) {
+            inside.hands.follows.asks(program);
+        }
+        let mut expected = self.expected(inside, before, (tid, program, most), key);
+        let base = caller.base.borrow();
+        if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
+            (expected.is_empty(), reply, &*base)
+        {
+            let at = (tid, row, left, most);
+            (expected, row) = self.expected_beside(inside, before, (base, key), file, at);
+        }
+        inside.hands.is_at(tid, row);
+        inside.expected = expected;
     }
 
     /// What a program is expected to open behind this, opened.

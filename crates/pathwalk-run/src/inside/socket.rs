@@ -160,6 +160,31 @@ impl Socket {
         self.lie.front()?.ready.as_ref().map(|(_, key)| key)
     }
 
+    /// The number of the first that lies ready, if it is what this call opens now.
+    pub(super) fn first_is(&self, table: &Table, key: &OwnKey) -> Option<u32> {
+        let first = self.first_ready().filter(|first| *first == key)?;
+        let number = self.lie.front()?.number;
+        table.has(&self.found_by(first)).then_some(number)
+    }
+
+    /// The first that lies ready was asked for, if that is this one.
+    pub(super) fn asks_for(&mut self, table: &mut Table, number: u32, cloexec: Cloexec) -> bool {
+        let Some(first) = self.lie.front_mut().filter(|first| first.number == number) else {
+            return false;
+        };
+        let Some((laid, key)) = first.ready.take() else { return false };
+        first.cloexec = cloexec;
+        table.take_away(laid);
+        self.last = Some(key.path());
+        true
+    }
+
+    /// By what it is found that something lies ready.
+    fn found_by<'a>(&self, key: &'a OwnKey) -> Key<'a> {
+        let key = key.key();
+        Key { args: [key.args[0], ready_for(self.ino, self.tid)], ..key }
+    }
+
     /// Whether something lies there that was asked for.
     pub(super) fn has_asked_for(&self) -> bool {
         self.lie.front().is_some_and(|lies| lies.ready.is_none())
@@ -244,9 +269,7 @@ impl Socket {
     pub(super) fn put_ready(&mut self, table: &mut Table, expected: Expected, number: u32) -> bool {
         let Expected { key, file, id, parts } = expected;
         let answer = Answer { result: number.into(), written: b"", parts: &parts };
-        let asked = key.key();
-        let found = Key { args: [asked.args[0], ready_for(self.ino, self.tid)], ..asked };
-        let Some(ready) = table.put(&found, &answer) else { return false };
+        let Some(ready) = table.put(&self.found_by(&key), &answer) else { return false };
         let sent = file.host_fd().is_some_and(|fd| self.send(fd, number).is_ok());
         if sent {
             self.laid = Some(Instant::now());
