@@ -115,6 +115,22 @@ fn what_is_opened_in_the_same_order_lies_ready() {
     assert!(succeeded(&stats, "openat") < 240, "{stats}");
 }
 
+/// What a thread did itself once is not expected of it, but of others.
+#[test]
+fn what_one_did_once_is_expected_of_others() {
+    let Some(here) = files() else { return };
+    let does = "
+def does(): return in_order(20) + [told(name(number)) for number in [0, 25, 3, 26, 7, 27, 12, 28]]
+print(child(does))
+";
+    let [native, tree, stats] = both(here.path(), does);
+    same(&native, &tree, "");
+    assert!(ready(&stats)[0] < 4, "{stats}");
+    let [native, tree, stats] = both(here.path(), &format!("{does}print(child(in_order))"));
+    same(&native, &tree, "");
+    assert!(ready(&stats)[1] > 4, "{stats}");
+}
+
 /// How a child opens files and directories in turns, in an order that is not that in which they are listed.
 const AMONG_FILES: &str = r#"
 order = random.Random(1).sample(range(20), 20)

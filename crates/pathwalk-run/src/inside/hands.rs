@@ -101,6 +101,8 @@ pub(super) enum Opens {
 pub(super) struct Other {
     /// What it runs.
     pub(super) program: HostId,
+    /// The number of its socket.
+    pub(super) ino: u64,
     /// So much may lie ready for it.
     pub(super) most: usize,
     pub(super) row: Option<Row>,
@@ -204,12 +206,12 @@ impl Hands {
         if let Some(number) = socket.first_is(table, key) {
             return Some(Opens::First(number));
         }
-        let program = socket.program?;
+        let (program, ino) = (socket.program?, socket.ino);
         if let Some(last) = socket.last.replace(key.path()) {
-            self.follows.note(program, last, key);
+            self.follows.note((program, ino), last, key);
         }
         let (row, left) = (socket.row.take(), socket.first_ready().cloned());
-        Some(Opens::Other(Other { program, most: socket.most, row, left }))
+        Some(Opens::Other(Other { program, ino, most: socket.most, row, left }))
     }
 
     /// A thread asked for what lies ready first, and takes it as such a one.

@@ -19,8 +19,8 @@
 //! 3. It is the thread's that has the socket, and is taken in the order in which it lies there. What is opened in another order is
 //!    asked for, and what lay there is taken back; but for `..`, by which one goes up again, and on from there. Who asks for the first, as
 //!    something had happened elsewhere when he looked, takes that one, and the rest stays.
-//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice. For each process few lie ready
-//!    at first, and more as it takes them.
+//! 4. It is expected what came next the last time; what did not come is expected no more until it came twice, and what a thread did itself
+//!    once is expected of others alone. For each process few lie ready at first, and more as it takes them.
 //! 5. Nothing lies ready from when somebody watches what is done: he would be told of what nobody opened, and not of what is opened. What
 //!    lay there is taken back before.
 //! 6. It lies in a socket that the process has, and who came of it since: with the last of them it ends, or when another process gets a
@@ -63,12 +63,20 @@ pub(super) struct Follows {
 #[derive(Debug)]
 struct Next {
     key: OwnKey,
-    /// It is expected to come again.
-    expected: bool,
+    expected: By,
     /// It may not lie ready.
     never: bool,
     /// The parts of the tree that it hangs on, and how often something had been changed there when that was found.
     parts: Vec<(usize, u64)>,
+}
+
+/// By whom it is expected to come again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Nobody,
+    /// By all but the thread with this socket, who alone opened it so, and once.
+    Others(u64),
+    All,
 }
 
 /// A file that was opened before somebody asked for it.
@@ -81,18 +89,18 @@ pub(super) struct Expected {
 }
 
 impl Follows {
-    /// A program opened this behind that.
-    pub(super) fn note(&mut self, program: HostId, last: Box<[u8]>, key: &OwnKey) {
+    /// A program opened this behind that, by the thread with this socket.
+    pub(super) fn note(&mut self, (program, ino): (HostId, u64), last: Box<[u8]>, key: &OwnKey) {
         if self.count >= MOST_FOLLOWS {
             (self.by_program, self.count) = Default::default();
         }
         let next = self.by_program.entry(program).or_default();
         match next.get_mut(&last) {
-            Some(next) if next.key == *key => next.expected = true,
-            Some(next) => *next = Next::new(key, false),
+            Some(next) if next.key == *key => next.expected = By::All,
+            Some(next) => *next = Next::new(key, By::Nobody),
             None => {
                 self.count += 1;
-                next.insert(last, Next::new(key, true));
+                next.insert(last, Next::new(key, By::Others(ino)));
             }
         }
     }
@@ -105,17 +113,18 @@ impl Follows {
         self.asking.insert(program);
     }
 
-    /// What a program is expected to open behind this.
-    fn next(&mut self, program: HostId, path: &[u8]) -> Option<&mut Next> {
+    /// What a program is expected to open behind this, by the thread with this socket.
+    fn next(&mut self, (program, ino): (HostId, u64), path: &[u8]) -> Option<&mut Next> {
         let asks = self.asking.contains(&program);
         let next = self.by_program.get_mut(&program)?.get_mut(path)?;
-        let may = next.expected && !next.never && !(asks && opens_directory(&next.key));
+        let expected = ![By::Nobody, By::Others(ino)].contains(&next.expected);
+        let may = expected && !next.never && !(asks && opens_directory(&next.key));
         may.then_some(next)
     }
 }
 
 impl Next {
-    fn new(key: &OwnKey, expected: bool) -> Self {
+    fn new(key: &OwnKey, expected: By) -> Self {
         let flags = OpenFlags::from_bits_retain(key.key().args[0]);
         let plain = if opens_directory(key) { beside::PLAIN } else { PLAIN };
         let may = key.key().text.starts_with(b"/") && (flags - plain).is_empty();
@@ -176,11 +185,12 @@ impl Engine {
         (key, reply): (&OwnKey, &pathwalk::Result<Reply>),
     ) {
         let tid = caller.tid;
-        let Other { program, most, mut row, left } = other;
+        let Other { program, ino, most, mut row, left } = other;
         if inside.listers.asks(tid) {
             inside.hands.follows.asks(program);
         }
-        let mut expected = self.expected(inside, before, (tid, program, most), key);
+        let who = (tid, (program, ino), most);
+        let mut expected = self.expected(inside, before, who, key);
         let base = caller.base.borrow();
         if let (true, Ok(Reply::InstallFile(file, _)), Some((base, _))) =
             (expected.is_empty(), reply, &*base)
@@ -197,13 +207,13 @@ impl Engine {
         &mut self,
         inside: &mut Inside,
         before: &Before,
-        (tid, program, most): (u32, HostId, usize),
+        (tid, who, most): (u32, (HostId, u64), usize),
         key: &OwnKey,
     ) -> Vec<Expected> {
         let mut all = Vec::new();
         let mut path = key.path();
         while all.len() < most
-            && let Some(next) = inside.hands.follows.next(program, &path)
+            && let Some(next) = inside.hands.follows.next(who, &path)
         {
             // By one call one lies there.
             if all.iter().any(|expected: &Expected| expected.key == next.key) {
@@ -211,7 +221,7 @@ impl Engine {
             }
             let (key, known) = (next.key.clone(), next.parts.clone());
             let expected = self.open_expected(inside, before, tid, (key, known));
-            if let Some(next) = inside.hands.follows.next(program, &path) {
+            if let Some(next) = inside.hands.follows.next(who, &path) {
                 match &expected {
                     Ok(expected) => next.parts.clone_from(&expected.parts),
                     Err(no) => next.never = *no == No::Ever,

@@ -46,7 +46,7 @@ const QUIET: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Socket {
     own: OwnedFd,
-    ino: u64,
+    pub(super) ino: u64,
     tid: u32,
     lie: VecDeque<Lies>,
     /// How much one that lies there takes of the kernel's memory.
