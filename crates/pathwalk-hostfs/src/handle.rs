@@ -21,6 +21,13 @@ const TOLD: OpenFlags = OpenFlags::ACCMODE
     .union(OpenFlags::DSYNC)
     .union(OpenFlags::SYNC);
 
+/// The same of a directory: none of them matters there, and the host shows them.
+const TOLD_OF_DIRECTORY: OpenFlags = TOLD
+    .union(OpenFlags::ASYNC)
+    .union(OpenFlags::DIRECTORY)
+    .union(OpenFlags::NOFOLLOW)
+    .union(OpenFlags::NONBLOCK);
+
 /// The last position of a listing that the cache can count on from: what some file systems say of a directory's end is the
 /// largest number there is.
 const END: u64 = i64::MAX as u64 - 2;
@@ -53,14 +60,14 @@ impl HostFile {
         flags: OpenFlags,
     ) -> Result<Arc<Self>> {
         let held = fs.reach_node(node)?;
-        let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
-        let nonblock = OFlags::from_bits_retain(flags.bits() as u32) & OFlags::NONBLOCK;
+        let of = |told: OpenFlags| OFlags::from_bits_retain((flags & told).bits() as u32);
+        let told = of(TOLD);
+        let nonblock = of(OpenFlags::NONBLOCK);
         let stands_in = kind != node.kind();
         let fd = fs.spare(|| match kind {
             _ if stands_in => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::Directory => {
-                let told = (told & OFlags::NOATIME) | nonblock;
-                fs.unnoted(told, |flags| fs.host.open_dir(held.as_fd(), flags))
+                fs.unnoted(of(TOLD_OF_DIRECTORY), |flags| fs.host.open_dir(held.as_fd(), flags))
             }
             FileType::Fifo => fs.reopen(held.as_fd(), OFlags::PATH),
             FileType::CharDevice | FileType::BlockDevice

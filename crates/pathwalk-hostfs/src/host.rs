@@ -314,7 +314,7 @@ impl Host {
 
     /// Opens a directory that is held, to list it.
     pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
-        let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
         self.call(|| fs::openat(dir, ".", flags, Mode::empty()))
     }
 

@@ -264,22 +264,22 @@ impl Cookies {
         new
     }
 
-    /// Opens the cookie of a place anew.
+    /// Opens the cookie of a place anew, with these flags that are shown besides.
     ///
     /// # Errors
     ///
     /// - those of making files in the private directory.
     /// - `ENOENT`: somebody took it away, or put something in its place.
-    pub(crate) fn open(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
+    pub(crate) fn open(&mut self, file: &File, kind: Kind, shown: OFlags) -> Result<OwnedFd> {
         let fd = match self.places.get(&(file.place_id(), kind)) {
             Some(cookie) => {
-                let fd = self.open_by_name(&cookie.name, kind)?;
+                let fd = self.open_by_name(&cookie.name, kind, shown)?;
                 if HostId::of_fd(&fd)? != cookie.id {
                     return Err(Errno::ENOENT);
                 }
                 fd
             }
-            None => self.make(file, kind)?,
+            None => self.make(file, kind, shown)?,
         };
         let id = self.places[&(file.place_id(), kind)].id;
         let is_path = |file: &File| file.flags().contains(pathwalk::OpenFlags::PATH);
@@ -303,7 +303,7 @@ impl Cookies {
     /// As [`Cookies::open`].
     pub(crate) fn directory(&mut self, file: &File) -> Result<(OwnedFd, HostId, Arc<Known>)> {
         let place = file.place_alone();
-        let cookie = self.open(&place, Kind::DirectoryPath)?;
+        let cookie = self.open(&place, Kind::DirectoryPath, OFlags::empty())?;
         let id = self.places[&(place.place_id(), Kind::DirectoryPath)].id;
         Ok((cookie, id, self.get(id).ok_or(Errno::ENOENT)?))
     }
@@ -314,7 +314,7 @@ impl Cookies {
     ///
     /// As [`Cookies::open`].
     pub(crate) fn beginning(&mut self) -> Result<OwnedFd> {
-        let (fd, cookie) = self.make_for_nobody(Kind::DirectoryPath)?;
+        let (fd, cookie) = self.make_for_nobody(Kind::DirectoryPath, OFlags::empty())?;
         self.beginning = Some(cookie);
         Ok(fd)
     }
@@ -391,17 +391,17 @@ impl Cookies {
         let _ = fs::unlinkat(&self.room, socket_name(number), AtFlags::empty());
     }
 
-    fn open_by_name(&self, name: &str, kind: Kind) -> Result<OwnedFd> {
-        answer(fs::openat(&self.room, name, kind.flags(), Mode::empty()))
+    fn open_by_name(&self, name: &str, kind: Kind, shown: OFlags) -> Result<OwnedFd> {
+        answer(fs::openat(&self.room, name, kind.flags() | shown, Mode::empty()))
     }
 
-    fn make(&mut self, file: &File, kind: Kind) -> Result<OwnedFd> {
-        let (fd, cookie) = self.make_for_nobody(kind)?;
+    fn make(&mut self, file: &File, kind: Kind, shown: OFlags) -> Result<OwnedFd> {
+        let (fd, cookie) = self.make_for_nobody(kind, shown)?;
         self.places.insert((file.place_id(), kind), cookie);
         Ok(fd)
     }
 
-    fn make_for_nobody(&mut self, kind: Kind) -> Result<(OwnedFd, Cookie)> {
+    fn make_for_nobody(&mut self, kind: Kind, shown: OFlags) -> Result<(OwnedFd, Cookie)> {
         self.next += 1;
         let name = format!("{:x}", self.next);
         if kind.is_directory() {
@@ -410,7 +410,7 @@ impl Cookies {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             answer(fs::openat(&self.room, &name, flags, Mode::RUSR | Mode::WUSR))?;
         }
-        let fd = self.open_by_name(&name, kind)?;
+        let fd = self.open_by_name(&name, kind, shown)?;
         let id = HostId::of_fd(&fd)?;
         Ok((fd, Cookie { id, name }))
     }

@@ -42,7 +42,7 @@ top = sys.argv[1]
 # It takes descriptors by itself from some openings on.
 for number in range(12): os.close(os.open('/etc/passwd', os.O_RDONLY))
 # What a directory that stands for another one does not show.
-OTHERS = os.O_NOATIME | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_PATH | os.O_DIRECTORY | 0o100000
+OTHERS = os.O_NOATIME | os.O_NOFOLLOW | os.O_PATH | os.O_DIRECTORY | 0o100000
 PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 def told(path, flags=PLAIN):
     try: fd = os.open(path, flags)

@@ -163,6 +163,44 @@ os.waitpid(pid, 0)
     assert_eq!(said, "[]\n");
 }
 
+/// The flags by which a directory was opened are shown as natively, whether it is given as the host has it or another one stands for it; but that one shows
+/// `O_DIRECTORY` and `O_NOFOLLOW` always.
+#[test]
+fn a_directory_shows_by_which_flags_it_was_opened() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new_in("/tmp").unwrap();
+    let given = here.path().join("given");
+    fs::create_dir_all(given.join("below")).unwrap();
+    let script = "
+import fcntl, itertools, os, sys
+# Those that Linux does not show are among them.
+names = 'NONBLOCK APPEND ASYNC DSYNC SYNC NOATIME DIRECT CLOEXEC NOCTTY DIRECTORY NOFOLLOW'.split()
+hides = os.O_DIRECTORY | os.O_NOFOLLOW if sys.argv[2] else 0
+for some in itertools.chain.from_iterable(itertools.combinations(names, count) for count in range(4)):
+    flags = sum({getattr(os, 'O_' + name) for name in some if not (name == 'DSYNC' and 'SYNC' in some)})
+    try: fd = os.open(sys.argv[1], flags)
+    except OSError as error: print(*some, error.errno); continue
+    shown = fcntl.fcntl(fd, fcntl.F_GETFL)
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+    print(*some, oct(shown & ~hides), oct(fcntl.fcntl(fd, fcntl.F_GETFL) & ~hides), os.listdir(fd))
+    os.close(fd)
+";
+    let data = here.path().display().to_string();
+    let bind = format!("{data}:{data}");
+    for (after, hides) in [("1", ""), ("0", "another stands for it")] {
+        let args = ["-c", script, given.to_str().unwrap(), hides];
+        let native = said(Command::new(python()).args(args));
+        let options = ["--inside", after, "--bind", &bind, python()];
+        let tree = said(in_the_tree(here.path(), &options).args(args));
+        for (native, tree) in native.lines().zip(tree.lines()) {
+            assert_eq!(native, tree, "--inside {after}");
+        }
+        assert_eq!(native.lines().count(), tree.lines().count());
+    }
+}
+
 /// Who watches a directory is not told that it is read when another one opens it.
 #[test]
 fn who_watches_hears_of_no_reading_that_nobody_did() {

@@ -137,7 +137,7 @@ order = random.Random(1).sample(range(20), 20)
 def listed(path):
     try: fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK)
     except OSError as error: return (error.errno,)
-    said = (fd, os.listdir(fd), os.listdir(fd), os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_NOATIME | os.O_NOFOLLOW | os.O_NONBLOCK),
+    said = (fd, os.listdir(fd), os.listdir(fd), os.get_inheritable(fd), fcntl.fcntl(fd, fcntl.F_GETFL) & ~(os.O_NOATIME | os.O_NOFOLLOW),
         os.readlink(f'/proc/self/fd/{fd}'))
     os.close(fd)
     return said

@@ -22,6 +22,13 @@ use std::{
 
 /// The flags of an opening that are the open file's, beside those that the file system is told.
 const STATUS: OpenFlags = OpenFlags::NONBLOCK.union(OpenFlags::DIRECT);
+/// Those that a directory shows, and that matter nowhere in it.
+const SHOWN: OpenFlags = OpenFlags::NONBLOCK
+    .union(OpenFlags::APPEND)
+    .union(OpenFlags::ASYNC)
+    .union(OpenFlags::DSYNC)
+    .union(OpenFlags::SYNC)
+    .union(OpenFlags::NOATIME);
 /// What a device is told beside how it is opened.
 const DEVICE: OpenFlags =
     OpenFlags::DIRECT.union(OpenFlags::NOATIME).union(OpenFlags::DSYNC).union(OpenFlags::SYNC);
@@ -149,7 +156,7 @@ pub(super) fn opened(
     if flags.contains(OpenFlags::PATH) {
         let directory = kind(engine, &file)? == FileType::Directory;
         let kind = if directory { Kind::DirectoryPath } else { Kind::Path };
-        let fd = engine.cookies.open(&file, kind)?;
+        let fd = engine.cookies.open(&file, kind, OFlags::empty())?;
         return Ok(Reply::Install(fd, cloexec));
     }
     let Some(host) = file.host_fd() else {
@@ -236,7 +243,8 @@ fn opened_directory(
         set_status(host, flags & OpenFlags::DIRECT)?;
         return Ok(Reply::InstallFile(file, cloexec));
     }
-    let fd = engine.cookies.open(&file, Kind::Directory)?;
+    let shown = OFlags::from_bits_retain((flags & SHOWN).bits() as u32);
+    let fd = engine.cookies.open(&file, Kind::Directory, shown)?;
     let _ = engine.watches.opened(&fd, false, watches::CLOSING);
     Ok(Reply::Install(fd, cloexec))
 }
