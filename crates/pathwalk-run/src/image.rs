@@ -50,7 +50,7 @@ impl Image {
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
     fn of(pid: u32) -> Result<Option<Self>> {
         let Ok(interpreter) = of_thread(pid, "exe") else { return Ok(None) };
-        let text = kin::read(format!("/proc/{pid}/stat"))?.unwrap_or_default();
+        let text = kin::record(format!("/proc/{pid}/stat"))?.unwrap_or_default();
         Ok(Self::told(interpreter, &String::from_utf8_lossy(&text)))
     }
 

@@ -8,7 +8,7 @@
 use crate::sys::{
     errno_of,
     process::{Shares, files_in_order, shares_memory, shares_place},
-    read_told,
+    read_record, read_told,
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, Result};
@@ -78,6 +78,15 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
     look(|| read_told(&path))
 }
 
+/// The same of a file that is one record.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) fn record(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
+    look(|| read_record(&path))
+}
+
 /// The names in a directory; none where it is not there.
 ///
 /// # Errors
@@ -98,7 +107,7 @@ pub(crate) fn names(dir: impl AsRef<Path>) -> Result<Vec<String>> {
 ///
 /// As [`read`].
 pub(crate) fn facts(tid: u32) -> Result<Option<Facts>> {
-    Ok(read(format!("/proc/{tid}/stat"))?.and_then(|text| facts_in(&text)))
+    Ok(record(format!("/proc/{tid}/stat"))?.and_then(|text| facts_in(&text)))
 }
 
 fn facts_in(text: &[u8]) -> Option<Facts> {
@@ -132,7 +141,7 @@ pub(crate) fn shares_memory_with_others(process: u32) -> bool {
 
 /// How many filters look at a thread's calls, where the kernel says so.
 pub(crate) fn filters(tid: u32) -> Option<u32> {
-    let status = read(format!("/proc/{tid}/status")).ok()??;
+    let status = record(format!("/proc/{tid}/status")).ok()??;
     let mut lines = status.split(|&byte| byte == b'\n');
     let line = lines.find_map(|line| line.strip_prefix(b"Seccomp_filters:"))?;
     std::str::from_utf8(line).ok()?.trim().parse().ok()

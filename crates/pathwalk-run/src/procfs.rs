@@ -414,7 +414,7 @@ fn thread_of(path: &str) -> Option<u32> {
 /// A line of a thread's status.
 pub(crate) fn status(tid: u32, name: &str) -> Option<u32> {
     let text =
-        String::from_utf8_lossy(&kin::read(format!("/proc/{tid}/status")).ok()??).into_owned();
+        String::from_utf8_lossy(&kin::record(format!("/proc/{tid}/status")).ok()??).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
 }

@@ -4,7 +4,7 @@ use crate::{
     inside::Inside,
     procfs::{Asker, ProcView},
     spec::{Spec, What},
-    sys::{answer, read_told},
+    sys::{answer, read_record, read_told},
 };
 use pathwalk::{
     CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities,
@@ -131,7 +131,7 @@ pub(crate) fn make(
 /// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself.
 fn config() -> Config {
     let set = |name: &str| {
-        let text = read_told(format!("/proc/sys/fs/protected_{name}")).ok()?;
+        let text = read_record(format!("/proc/sys/fs/protected_{name}")).ok()?;
         String::from_utf8_lossy(&text).trim().parse::<u8>().ok()
     };
     let inotify = InotifyLimits {

@@ -43,7 +43,7 @@ impl Session {
     ///
     /// - `ESRCH`: the thread is gone.
     fn of(tid: u32) -> Result<Self> {
-        let text = crate::sys::read_told(format!("/proc/{tid}/stat"));
+        let text = crate::sys::read_record(format!("/proc/{tid}/stat"));
         let text = text.map_err(|_| Errno::ESRCH)?;
         let text = String::from_utf8_lossy(&text);
         // The name may have anything in it.

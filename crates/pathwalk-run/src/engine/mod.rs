@@ -703,7 +703,7 @@ impl Engine {
     /// - `ESRCH`: the thread is gone.
     /// - `EMFILE`: no descriptor is left to ask with.
     pub(crate) fn take_umask(&mut self, caller: &Caller) -> Result<()> {
-        let status = crate::sys::read_told(format!("/proc/{}/status", caller.tid));
+        let status = crate::sys::read_record(format!("/proc/{}/status", caller.tid));
         let status = status.map_err(|error| match crate::sys::errno_of(&error) {
             Errno::ENOENT => Errno::ESRCH,
             errno => errno,
@@ -774,7 +774,8 @@ pub(crate) fn serve(
     engine.trace.handed = engine.handed();
     engine.trace.ready = engine.ready();
     engine.trace.ahead = engine.inside.as_ref().and_then(Inside::ahead);
-    // It is not taken apart: this process is about to end.
+    // They are not taken apart: this process is about to end.
     std::mem::forget(engine.inside.take());
+    std::mem::forget(std::mem::take(&mut engine.pidfds));
     (ended, engine.trace)
 }

@@ -32,6 +32,22 @@ pub(crate) fn read_told(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// The same of a file that is one record, as `/proc/PID/status`: of what is shorter than there is room for nothing is left.
+///
+/// # Errors
+///
+/// As [`read_told`].
+pub(crate) fn read_record(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; TOLD];
+    let mut file = File::open(path)?;
+    let read = file.read(&mut text)?;
+    text.truncate(read);
+    if read == TOLD {
+        file.read_to_end(&mut text)?;
+    }
+    Ok(text)
+}
+
 /// The number of an error of the system.
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
     error.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::EIO)
