@@ -159,7 +159,7 @@ fn mount(
     (asker, knowns): (&Asker, &crate::cookies::Knowns),
     mut inside: Option<&mut Inside>,
 ) -> Result<Option<Arc<HostFs>>> {
-    let (mut host, mut told) = (None, None);
+    let (mut host, mut told, mut plain) = (None, None, false);
     let (fs, flags): (Arc<dyn FileSystem>, _) = match &spec.what {
         What::Mem { size, mode } => {
             let mut builder = MemFs::builder().memfd();
@@ -192,8 +192,8 @@ fn mount(
                 // One may have so many queues of inotify(7).
                 None => made(Coherence::Watched).or_else(|_| made(Coherence::Strict))?,
             };
+            plain = *identities == Identities::Host;
             if fs.news().is_some() {
-                let plain = *identities == Identities::Host;
                 told = Some((Arc::clone(&fs), (*writable, plain)));
             }
             host = Some(Arc::clone(&fs));
@@ -218,6 +218,9 @@ fn mount(
             inside.mounted_host(task, &spec.at, fs, writable)
         }
         (Some(inside), None, What::Mem { .. }) => inside.mounted_memory(task, &spec.at),
+        (Some(inside), None, What::Host { .. }) if plain => {
+            inside.mounted_untold(task, &spec.at);
+        }
         _ => {}
     }
     Ok(host)

@@ -480,6 +480,30 @@ fn what_is_known_to_make_many_calls_finds_answers_at_once() {
     are_few("eight times", || (heard("1 2 3 4 5 6 7 8"), 4 * heard("1")));
 }
 
+/// What the kernel alone has, and what a directory of the host has that tells nothing, is told by the kernel.
+#[test]
+fn what_is_no_file_of_the_tree_is_told_by_the_kernel() {
+    let Some(built) = built() else { return };
+    let script = "
+import os, socket, sys
+ends, (read, write), null = socket.socketpair(), os.pipe(), os.open('/dev/null', os.O_RDONLY)
+all = [0, 1, 2, read, write, null] + [end.fileno() for end in ends]
+def looks(fd): stat = os.fstat(fd); return [stat.st_mode, stat.st_nlink, stat.st_uid, stat.st_rdev, stat.st_size, stat.st_blksize]
+for fd in all: print([looks(fd) for _ in range(int(sys.argv[1]))][-1])
+os.write(write, b'more'); print(looks(read))
+print([os.fstat(fd).st_dev == os.stat('/dev/null').st_dev for fd in all])
+os.dup2(null, read); print(looks(read), os.path.samestat(os.fstat(read), os.stat('/dev/null')))
+";
+    let native = said(Command::new(python()).args(["-c", script, "1"]));
+    let told = ["1", "100"].map(|times| {
+        let options = ["--inside", "1", "--stats", python(), "-c", script, times];
+        let output = in_the_tree(built.path(), &options).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(text(&output.stdout), native);
+        calls(&text(&output.stderr), "newfstatat")
+    });
+    assert!(told[1] < told[0] + 50, "{told:?}");
+}
+
 /// A program that tells what a path is, after each line that it is sent.
 pub(crate) struct Teller {
     child: Child,

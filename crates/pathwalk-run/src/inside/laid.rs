@@ -20,7 +20,12 @@ use pathwalk_inside::{
     AS_THE_HOST, Answer, FSTAT, GETCWD, Key, LSTAT, Laid, MOST_PARTS, MOST_TEXT, NEWFSTATAT, OPEN,
     OPENAT, READLINK, READLINKAT, STAT, STATX, Table, shape_of,
 };
-use std::os::fd::AsFd;
+use rustix::{
+    fs,
+    net::{AddressFamily, SocketFlags, SocketType, socket_with},
+    pipe::{PipeFlags, pipe_with},
+};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Errors that a path is the cause of.
 const OF_PATHS: [Errno; 5] =
@@ -86,14 +91,20 @@ impl Inside {
         known_before: (usize, u64),
     ) -> bool {
         let same = answer::as_bytes(host)[8..] == ours[8..];
-        let base = [host.st_dev, host.st_ino];
-        let key = Key { nr: FSTAT, args: [AS_THE_HOST, 0], base, text: b"" };
-        if same && !self.table.has(&key) {
-            let device = i64::from_ne_bytes(ours[..8].try_into().unwrap_or_default());
-            let answer = Answer { result: device, written: b"", parts: &[known_before] };
-            self.table.put(&key, &answer);
+        if same {
+            let device = u64::from_ne_bytes(ours[..8].try_into().unwrap_or_default());
+            self.lay_device([host.st_dev, host.st_ino], device, known_before);
         }
         same
+    }
+
+    /// Lays down which device a file is shown to be on that else is what the host says of it.
+    fn lay_device(&mut self, host: [u64; 2], device: u64, known_before: (usize, u64)) {
+        let key = Key { nr: FSTAT, args: [AS_THE_HOST, 0], base: host, text: b"" };
+        if !self.table.has(&key) {
+            let result = device.cast_signed();
+            self.table.put(&key, &Answer { result, written: b"", parts: &[known_before] });
+        }
     }
 
     /// Lays down the attributes of a file, if they may be; it is noted where they have to be taken away again.
@@ -291,14 +302,21 @@ impl Engine {
         answered: i64,
     ) {
         let base = caller.base.borrow();
-        let Some((Base::Dir(known), Some(host))) = &*base else { return };
         let written = caller.written.take();
         if answered != 0 || written.len() != size_of::<pathwalk::Stat>() {
             return;
         }
         let known_before = (KNOWN, before.counts[KNOWN]);
+        let Some((Base::Dir(known), Some(host))) = &*base else {
+            if let Some((device, ino)) = device_and_ino(&written)
+                && inside.strangers.contains(&device)
+            {
+                inside.lay_device([device, ino], device, known_before);
+            }
+            return;
+        };
         let part = part_of(&self.task, inside, known);
-        let plain = matches!(part, Some(Part::Host { plain: true, .. }));
+        let plain = matches!(part, Some(Part::Host { plain: true, .. } | Part::Untold));
         if plain && inside.lay_as_the_host(host, &written, known_before) {
             return;
         }
@@ -314,6 +332,23 @@ impl Engine {
         let parts = [known_before, (count, before.counts[count])];
         inside.table.put(&key, &Answer { result: 0, written: &written, parts: &parts });
     }
+}
+
+/// What stands first in attributes.
+fn device_and_ino(written: &[u8]) -> Option<(u64, u64)> {
+    let (words, _) = written.as_chunks();
+    let &[device, ino, ..] = words else { return None };
+    Some((u64::from_ne_bytes(device), u64::from_ne_bytes(ino)))
+}
+
+/// The devices of pipes and of sockets: no file of the tree is on them. 0 where one cannot be made.
+pub(super) fn strangers() -> [u64; 2] {
+    let of = |fd: OwnedFd| fs::fstat(fd).map_or(0, |stat| stat.st_dev);
+    let pipe = pipe_with(PipeFlags::CLOEXEC).map_or(0, |(end, _)| of(end));
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = socket.map_or(0, of);
+    [pipe, socket]
 }
 
 /// Whether a call is about a descriptor that it names, and no path.
@@ -456,6 +491,7 @@ fn parts(
         let count = match inside.parts.get(&stand.mount)? {
             Part::Memory => MEMORY,
             Part::Host { count, .. } => *count,
+            Part::Untold => return None,
         };
         if !counts.contains(&count) {
             counts.push(count);

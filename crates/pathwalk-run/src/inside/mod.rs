@@ -120,6 +120,8 @@ enum Part {
     /// A directory of the host that tells what others do, by its count; whether the program may write there; whether owners and modes
     /// are the host's; and the number of its root.
     Host { count: usize, writable: bool, plain: bool, root: u64 },
+    /// A directory of the host that tells nothing, where owners and modes are the host's.
+    Untold,
 }
 
 /// What is laid down, and for whom.
@@ -137,6 +139,8 @@ pub(crate) struct Inside {
     told: Option<Arc<Told>>,
     /// By the number of the mount.
     parts: HashMap<u64, Part>,
+    /// Devices that only the kernel has files on.
+    strangers: [u64; 2],
     /// How many calls a thread makes before its process finds answers by itself.
     after: u32,
     /// How many it made from some place, roughly.
@@ -242,6 +246,7 @@ impl Inside {
             hosts: Vec::new(),
             told: None,
             parts: HashMap::new(),
+            strangers: laid::strangers(),
             after,
             calls: HashMap::new(),
             callers: HashSet::new(),
@@ -297,6 +302,11 @@ impl Inside {
         let count = FIRST_HOST + self.hosts.len();
         self.mounted(task, at, |root| Part::Host { count, writable, plain, root });
         self.hosts.push(fs);
+    }
+
+    /// Another directory of the host was mounted, where owners and modes are the host's.
+    pub(crate) fn mounted_untold(&mut self, task: &Task, at: &[u8]) {
+        self.mounted(task, at, |_| Part::Untold);
     }
 
     fn mounted(&mut self, task: &Task, at: &[u8], part: impl FnOnce(u64) -> Part) {
