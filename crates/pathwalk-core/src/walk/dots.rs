@@ -22,6 +22,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if kind != Kind::DotDot {
             return Ok(());
         }
+        self.must_ask_about_place()?;
         let root = self.load_root();
         if !self.at.is_same(&root) {
             H::go_up(self)?;
@@ -30,7 +31,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             if H::RCU { self.follow_dotdot_rcu(&root)? } else { self.follow_dotdot_ref(&root)? };
         // What is mounted on the parent covers it; nothing else can be there.
         let to = if parent.flags & MANAGED != 0 { self.handle_mounts(parent)? } else { parent };
-        self.must_ask_about_unnamed(&to)?;
         self.move_to(to);
         if self.topology_moved() {
             // Somebody moved a directory or a mount: where we are now may lie outside.

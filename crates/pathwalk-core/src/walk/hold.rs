@@ -209,6 +209,7 @@ impl<'a> Hold<'a> for Rcu {
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
         walk.point()?;
+        walk.must_ask_about_place()?;
         terminal.finish(&End::<true>::new(walk.vfs, walk.asker, walk.at, walk.root))
     }
 

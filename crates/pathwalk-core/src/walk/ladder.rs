@@ -50,8 +50,7 @@ pub(super) fn climb_from<'a, J: Job<'a>, O: Observer>(
         text.set_pos(begun.pos);
     }
     road::begin();
-    let begins = walk.must_ask_about_unnamed(&walk.at);
-    match begins.and_then(|()| job.run(&mut walk, &mut text)) {
+    match job.run(&mut walk, &mut text) {
         Ok(out) => Ok(out),
         Err(Stop::Errno(errno)) if errno != Errno::ESTALE => Err(errno),
         Err(stop) => climb_on(request, walk, text, stop, job),

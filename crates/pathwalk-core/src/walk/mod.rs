@@ -361,6 +361,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             }
             // A refusal ends the walk, so it must be of this directory and of this moment.
             Err(rule) => {
+                self.must_ask_about_place()?;
                 self.must_be_sure()?;
                 self.observer.may_not_search(rule);
                 Err(Errno::EACCES.into())

@@ -101,7 +101,6 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
                     }
                     self.observer.passed(Spot { vfs, place: &place });
                     place = Place { mnt: seen.id, mnt_seq: seen.seq, dentry: root, seq, flags };
-                    self.must_ask_about_unnamed(&place)?;
                     self.observer.mounted(Spot { vfs, place: &place });
                 }
                 // It is a mountpoint in another mount.
@@ -121,9 +120,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(())
     }
 
-    /// … and of a place to which none led, unless all that is cached is to be believed there.
-    pub(super) fn must_ask_about_unnamed(&self, place: &Place) -> Result<(), Stop> {
-        if self.flags.contains(Lookup::CACHED) { Ok(()) } else { self.must_ask_about(place) }
+    /// … and of the place where it stands, as no such name led it there; unless it is to go by what is cached alone. By a name it does not get away
+    /// from there.
+    pub(super) fn must_ask_about_place(&self) -> Result<(), Stop> {
+        if self.flags.contains(Lookup::CACHED) { Ok(()) } else { self.must_ask_about(&self.at) }
     }
 
     fn traverse_mounts(&mut self, start: Place) -> Result<Place, Stop> {
