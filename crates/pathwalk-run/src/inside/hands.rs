@@ -30,7 +30,7 @@ use super::{
     socket::{Asked, Put, Socket},
 };
 use crate::{
-    cookies::HostId,
+    cookies::{HostId, of_thread},
     engine::{Cloexec, Engine},
     kin,
     sys::seccomp::{Listener, Notification},
@@ -45,7 +45,8 @@ use std::{
     sync::Arc,
 };
 
-/// So many descriptors a thread gets before it takes them by itself: who runs a program next opens fewer.
+/// So many descriptors a thread gets before it takes them by itself: who runs a program next opens fewer. One of a program that is known to take
+/// some gets none before.
 const FIRST: u32 = 4;
 /// So many threads have a socket.
 const MOST: usize = 256;
@@ -88,6 +89,8 @@ struct Got {
     times: u32,
     /// At so many it gets a socket.
     next: u32,
+    /// What it runs.
+    program: Option<HostId>,
 }
 
 /// What a thread opens that takes descriptors by itself.
@@ -292,15 +295,17 @@ impl Hands {
         (listener, table, alone): (&Listener, &mut Table, &mut Alone),
         call: &Notification,
     ) -> Option<()> {
-        let got = got(&mut self.got, call.tid);
+        let got = got(&mut self.got, &self.follows, call.tid);
         if got.times < got.next {
             return None;
         }
         got.times = 0;
+        let program = got.program;
         self.forget_ended(table);
         let mut sockets = self.sockets.0.lock();
         let room = sockets.len() < MOST;
-        let new = room.then(|| Socket::new(listener, call, &self.unseen, alone).ok()).flatten();
+        let new = || Socket::new(listener, (call, program), &self.unseen, alone).ok();
+        let new = room.then(new).flatten();
         if let (None, Some(got)) = (&new, self.got.get_mut(&call.tid)) {
             got.next = got.next.saturating_mul(2);
         }
@@ -319,11 +324,15 @@ impl Hands {
 }
 
 /// Counts a descriptor for a thread without a socket.
-fn got(all: &mut HashMap<u32, Got>, tid: u32) -> &mut Got {
+fn got<'a>(all: &'a mut HashMap<u32, Got>, follows: &Follows, tid: u32) -> &'a mut Got {
     if all.len() >= MOST_COUNTED {
         all.clear();
     }
-    let got = all.entry(tid).or_insert(Got { times: 0, next: FIRST });
+    let got = all.entry(tid).or_insert_with(|| {
+        let program = of_thread(tid, "exe").ok();
+        let takes = program.is_some_and(|program| follows.knows(program));
+        Got { times: 0, next: if takes { 1 } else { FIRST }, program }
+    });
     got.times = got.times.saturating_add(1);
     got
 }

@@ -105,6 +105,11 @@ impl Follows {
         }
     }
 
+    /// Whether a process of a program took what it opened by itself, one thing behind another.
+    pub(super) fn knows(&self, program: HostId) -> bool {
+        self.by_program.contains_key(&program)
+    }
+
     /// A program asks about what is in a directory that it opened.
     fn asks(&mut self, program: HostId) {
         if self.asking.len() >= MOST_COUNTED {

@@ -2,7 +2,7 @@
 
 use super::{alone::Alone, beside::Row, laid::OwnKey, ready::Expected};
 use crate::{
-    cookies::{HostId, of_thread},
+    cookies::HostId,
     engine::Cloexec,
     kin,
     sys::{
@@ -93,7 +93,7 @@ pub(super) enum Put {
 }
 
 impl Socket {
-    /// Gives a thread an end of a new one.
+    /// Gives a thread an end of a new one; with what it runs.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Socket {
     /// - `EMFILE`, `ENFILE`: no descriptor is left.
     pub(super) fn new(
         listener: &Listener,
-        call: &Notification,
+        (call, program): (&Notification, Option<HostId>),
         unseen: &Unseen,
         alone: &mut Alone,
     ) -> Result<Self> {
@@ -126,7 +126,7 @@ impl Socket {
             full: 0,
             laid: None,
             most: FIRST_READY,
-            program: of_thread(call.tid, "exe").ok(),
+            program,
             last: None,
             row: None,
         })
