@@ -334,6 +334,8 @@ impl Vfs {
         if revalidate != 0 {
             self.asks.set(1);
         }
+        let knows = Features::REVALIDATE | Features::EACH_NAME | Features::REVALIDATE_PATH;
+        let unnamed = if features.contains(knows) { dcache::UNNAMED } else { 0 };
         let flag = |feature, flag| if features.contains(feature) { flag } else { 0 };
         let id = self.sb_alloc()?;
         let place = self.sb_place_alloc()?;
@@ -348,7 +350,7 @@ impl Vfs {
                 watched: Cell32::default(),
                 features,
                 blksize,
-                kind: (complete | revalidate) & KIND,
+                kind: (complete | revalidate | unnamed) & KIND,
                 inode_flags: flag(Features::PERMISSION, I_PERMISSION)
                     | flag(Features::MAY_EXEC, I_MAY_EXEC)
                     | flag(Features::GETATTR, I_GETATTR)
@@ -363,9 +365,7 @@ impl Vfs {
             },
         );
         self.set_sb_flags(&sb, sb_flags(ms));
-        // It has no name; of what has none not everybody wants to be asked.
-        let asks = if features.contains(Features::EACH_NAME) { 0 } else { dcache::REVALIDATE };
-        let kind = sb.kind & !asks;
+        let kind = sb.kind & !dcache::REVALIDATE;
         let made = self
             .iget(&sb, &found, Moment::FRESH)
             .and_then(|inode| inode.ok_or(Errno::ESTALE))

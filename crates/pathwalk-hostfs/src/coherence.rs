@@ -208,26 +208,18 @@ impl Shared {
             return true;
         }
         if watches.believed() == Believed::All {
-            self.is_still(*inode, node)
-        } else {
-            self.may_still(watches, *inode, node)
+            return self.is_still(*inode, node);
         }
+        self.may_still(watches, *inode, node).is_some()
     }
 
     /// Brings up to date of a node what permission goes by, and has it watched itself if it was asked about often: by whatever name mode, owner
-    /// or ACLs are changed, it is told of that, and so this is believed. Whether it is what it was.
-    fn may_still(&self, watches: &Watches, inode: InodeRef<'_>, node: &Node) -> bool {
-        let asked = questions();
+    /// or ACLs are changed, it is told of that. Whether it is told from now on; none if it is not what it was.
+    fn may_still(&self, watches: &Watches, inode: InodeRef<'_>, node: &Node) -> Option<bool> {
         self.watch_often_asked(watches, node);
         let itself = watches.version_of_itself(node.id);
-        let still = self.is_still(inode, node);
-        if still
-            && let Some(itself) = itself
-            && watches.told_who_may(node.id, itself)
-        {
-            is_believed(asked);
-        }
-        still
+        self.is_still(inode, node)
+            .then(|| itself.is_some_and(|itself| watches.told_who_may(node.id, itself)))
     }
 
     /// Brings up to date who may search and read what names begin at: they say nothing of it. Whether it is what it was.
@@ -239,11 +231,17 @@ impl Shared {
         if self.is_known_by_name(watches, &node) {
             return Ok(true);
         }
+        // Nothing else is told of it here, so that is all that has to be believed.
+        let asked = questions();
         // The root is asked about by most calls, any other as where a name in it is asked about for the second time.
         if node.id == ROOT || node.is_directory() && node.asked_in.load(Relaxed) {
             watches.watch(&self.host, node.id, self.reach_node(&node)?.as_fd());
         }
-        Ok(self.may_still(watches, dir, &node))
+        let told = self.may_still(watches, dir, &node);
+        if told == Some(true) {
+            is_believed(asked);
+        }
+        Ok(told.is_some())
     }
 
     /// Whether it is told of what becomes of a node by the name under which it was seen last, and nothing was.

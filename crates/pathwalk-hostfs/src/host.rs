@@ -314,8 +314,12 @@ impl Host {
 
     /// Opens a directory that is held, to list it.
     pub(crate) fn open_dir(&self, dir: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
-        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
-        self.call(|| fs::openat(dir, ".", flags, Mode::empty()))
+        let with = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+        match self.call(|| fs::openat(dir, ".", with, Mode::empty())) {
+            // By that name it must be searched, too; by its number, which is a symlink, not.
+            Err(Errno::EACCES) => self.reopen(dir, flags.difference(OFlags::NOFOLLOW)),
+            answer => answer,
+        }
     }
 
     /// Makes a regular file and holds it.

@@ -30,8 +30,10 @@ pub enum Coherence {
     ///   the one of when the file was last asked about;
     /// - that it was made immutable or append-only, or is so no more (`chattr +i`).
     ///
-    /// What others mount and unmount is seen if the directory is in a mount of this process's mount namespace. That the directory itself is removed or moved is told by the one that it lies in,
-    /// which is watched for that while little happens there; else it is asked about each time.
+    /// What others mount and unmount is seen if the directory is in a mount of this process's mount namespace. That the directory
+    /// itself is removed or moved is told by the one that it lies in, which is watched for that while little happens there; else it
+    /// is asked about each time. Who may search and read what is held by a descriptor, and was moved by others, is as it was before
+    /// that where the host's was given back, as there are no more [`handles`](HostOptions::handles).
     ///
     /// Names that nobody touched cost one call, which asks whether anything happened. Where events were lost all is asked about
     /// anew. A directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).

@@ -5,8 +5,8 @@ mod common;
 
 use common::asking::{found, root_task};
 use pathwalk::{
-    AccessMode, AtFlags, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags, Result,
-    Subject, Task, Timespec,
+    AccessMode, AtFlags, Config, Cred, Errno, FileType, InodeRef, MemFs, MountFlags, OpenFlags,
+    Result, Subject, Task, Timespec, Vfs,
     fs::{CachedName, Features, FileSystem, Found},
 };
 use std::sync::{
@@ -281,6 +281,19 @@ fn who_knows_each_name_is_asked_about_places_that_have_none() {
         check(&access("/1/2"), &["0"], &["0"]);
         check(&access("/1/2/3/../4"), &["0"], &["0"]);
         check(&access("/1/2/../3"), &["0", "1"], &["0"]);
+        // Out of what is in memory, where a walk holds nothing.
+        task.mount(MemFs::new(), "/1/5", MountFlags::empty()).unwrap();
+        for (to, at) in [("/", "root"), ("/1/3", "abs"), ("/1/2", "mount")] {
+            task.symlink(to, format!("/1/5/{at}")).unwrap();
+        }
+        task.chdir("/1/5").unwrap();
+        check(&access("root"), &["0"], &[]);
+        check(&access("root/."), &["0"], &[]);
+        check(&access("root/1"), &["0"], &[]);
+        check(&access("abs"), &["0"], &[]);
+        check(&access("mount"), &["0"], &["0"]);
+        check(&access("../3"), &["1"], &[]);
+        check(&access("abs/../../1/5/root"), &["0", "0"], &[]);
         check(&|| task.fchdir(&dir), &["13"], &[]);
         check(&|| task.mkdirat(&dir, "6", 0o755).or_else(only(Errno::EEXIST)), &["13"], &[]);
     }
@@ -321,6 +334,22 @@ fn a_path_begins_at_the_last_mount() {
     // A root that is not its mount's is none to ask from.
     inside.chroot("/m/3").unwrap();
     assert_eq!(upper.paths_of(stat("/4/6")), Vec::<String>::new());
+}
+
+/// Whoever knows each name.
+#[test]
+fn a_path_that_enters_a_mount_is_remembered() {
+    for each_name in [true, false] {
+        let upper =
+            Arc::new(Digits { paths: Some(Mutex::default()), each_name, ..Digits::default() });
+        let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+        task.mkdir("/m", 0o755).unwrap();
+        task.mount(Arc::clone(&upper) as _, "/m", MountFlags::empty()).unwrap();
+        let paths = upper.paths_of(|| assert!(task.stat("/m/3/4").is_ok()));
+        assert_eq!(paths, ["3/4 from 0 to 34"], "{each_name}");
+        let at_root = upper.paths_of(|| assert!(task.access("/m", AccessMode::R_OK).is_ok()));
+        assert_eq!(at_root, if each_name { vec![" from 0 to 0"] } else { vec![] });
+    }
 }
 
 #[test]

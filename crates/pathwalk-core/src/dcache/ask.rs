@@ -6,7 +6,7 @@
 //! Linux: `lookup_slow`, `d_revalidate`, `lookup_dcache`.
 
 use super::{
-    DentryId, REVALIDATE,
+    DentryId, REVALIDATE, UNNAMED,
     reserve::{Busy, Reserved},
 };
 use crate::{fs::Features, inode::InodeId, name::Component, vfs::Vfs};
@@ -155,13 +155,10 @@ impl Vfs {
     pub(crate) fn ask_about_unnamed(&self, id: DentryId) {
         let dentry = self.dentry(id);
         let inode = InodeId(dentry.inode.get());
-        if !dentry.is(REVALIDATE) || inode == InodeId::NONE {
+        if !dentry.is(UNNAMED) || inode == InodeId::NONE {
             return;
         }
-        let wants = Features::EACH_NAME | Features::REVALIDATE_PATH;
-        if let Some(sb) = self.superblock(dentry.sb.get())
-            && sb.features.contains(wants)
-        {
+        if let Some(sb) = self.superblock(dentry.sb.get()) {
             lock_order::assert_none_held();
             let inode = self.inode_ref(inode);
             let _ = sb.fs.revalidate_path(inode, b"", Some(inode), false);

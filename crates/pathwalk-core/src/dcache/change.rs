@@ -6,7 +6,7 @@
 
 use super::{
     ABSENT, COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
-    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK,
+    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, UNNAMED,
     reserve::{Reserved, Target},
 };
 use crate::{
@@ -206,7 +206,7 @@ impl Vfs {
 
     /// Says what a reserved name stands for; takes over the caller's count of the inode.
     ///
-    /// `kind` are the flags that the file system's inodes' dentries have: COMPLETE, PERSISTENT, REVALIDATE.
+    /// `kind` are the flags that the file system's inodes' dentries have: [`KIND`].
     pub(crate) fn d_instantiate(&self, id: DentryId, inode: InodeId, kind: u32) {
         let dentry = self.dentry(id);
         // The alias first: a chmod from now on finds the dentry, and waits for its lock.
@@ -407,7 +407,7 @@ impl PlaceInTree {
 }
 
 /// The flags of a dentry that say what its file system is like.
-pub(crate) const KIND: u32 = COMPLETE | PERSISTENT | REVALIDATE;
+pub(crate) const KIND: u32 = COMPLETE | PERSISTENT | REVALIDATE | UNNAMED;
 
 const _: () = assert!(KIND & (NEGATIVE | SYMLINK | SEARCH_ALL) == 0);
 

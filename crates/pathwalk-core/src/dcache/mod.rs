@@ -77,6 +77,8 @@ pub(crate) const ABSENT: u32 = 1 << 12;
 pub(crate) const AUTOMOUNT: u32 = 1 << 13;
 /// A directory whose file system is asked before it is crossed. Linux: `DCACHE_MANAGE_TRANSIT`.
 pub(crate) const TRANSIT: u32 = 1 << 14;
+/// The file system wants to be asked about it where no name led to it, too: see `ask_about_unnamed`.
+pub(crate) const UNNAMED: u32 = 1 << 15;
 /// Where a walk may go somewhere else than to the directory itself. Linux: `DCACHE_MANAGED_DENTRY`.
 pub(crate) const MANAGED: u32 = MOUNTED | AUTOMOUNT | TRANSIT;
 /// Nobody held it when room was last made: it goes unless a walk comes by, which takes the mark off. See `shrink`.

@@ -157,8 +157,9 @@ pub trait FileSystem: Send + Sync + 'static {
     /// and ACLs; and if `attributes` are wanted all of them, as [`FileSystem::getattr`] does.
     ///
     /// Of `dir` itself no name says anything. Where [`Features::EACH_NAME`] is set, what the right to search and to read it goes by
-    /// is brought up to date as well; and before a walk that begins at `dir`, or enters a mount there, an empty path is asked about, with
-    /// `dir` as `cached`.
+    /// is brought up to date as well. And where a walk comes to `dir` by no name, as it begins there, enters a mount, goes up beyond where
+    /// it began, or jumps by a symlink, or no walk leads there (fchdir(2)), an empty path is asked about, with `dir` as `cached`, which may be
+    /// another file than a directory; whatever is answered then, it goes on. A walk that may not wait (`RESOLVE_CACHED`) asks nobody.
     ///
     /// The last name may stand for a symlink, none before it did. Else it has no empty names; it may have dots, also as the last, but
     /// leads nowhere above `dir`. Where the answer is `false`, the path is walked, and each name asked about. Who asks may search the

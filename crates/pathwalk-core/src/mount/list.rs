@@ -182,10 +182,10 @@ impl Task {
             (mount, vfs.mount_slot(mount).root())
         };
         let Some(namespace) = tree.namespaces.get(&ns) else { return Ok(Vec::new()) };
-        let listed = |&(&number, &mount): &(&u64, &MountId)| {
+        let listed = |&(number, mount): &(u64, MountId)| {
             number != id && tree.is_reachable((mount, vfs.mount_slot(mount).root()), top)
         };
-        let number = |(&number, _): (&u64, &MountId)| number;
+        let number = |(number, _): (u64, MountId)| number;
         let mounts = &namespace.mounts;
         Ok(if flags.contains(ListmountFlags::REVERSE) {
             let end = if last == 0 { Bound::Unbounded } else { Bound::Excluded(last) };
@@ -251,14 +251,14 @@ impl TreeGuard<'_> {
             |mount: &MountId| self.vfs.mount_slot(*mount).place().0 == namespace.root;
         let bottom = self.vfs.mount_slot(namespace.root).unique_id.get();
         let younger = namespace.mounts.range((Bound::Excluded(bottom), Bound::Unbounded));
-        let first = younger.map(|(_, &mount)| mount).find(hangs_at_the_bottom);
+        let first = younger.map(|(_, mount)| mount).find(hangs_at_the_bottom);
         let first = first.ok_or(Errno::ENOENT)?;
         Ok((ns, (first, self.vfs.mount_slot(first).root())))
     }
 
     fn by_unique_id(&self, id: u64, ns: NsId) -> Result<MountId> {
         let namespace = self.namespaces.get(&ns).ok_or(Errno::ENOENT)?;
-        namespace.mounts.get(&id).copied().ok_or(Errno::ENOENT)
+        namespace.mounts.get(id).ok_or(Errno::ENOENT)
     }
 
     fn must_be_reachable(

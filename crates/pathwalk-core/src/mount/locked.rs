@@ -68,7 +68,7 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `__has_locked_children`.
     pub(super) fn has_locked_children(&self, id: MountId, below: DentryId) -> bool {
-        self.node(id).children.values().any(|&child| {
+        self.node(id).children.values().any(|child| {
             let (_, mountpoint) = self.vfs.mount_slot(child).place();
             self.is_locked(child) && self.is_subdir(mountpoint, below)
         })

@@ -41,6 +41,8 @@ mod idmap;
 
 mod ids;
 
+mod ordered;
+
 pub(crate) mod namespace;
 
 pub(crate) mod show;

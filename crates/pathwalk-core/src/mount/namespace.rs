@@ -5,6 +5,7 @@
 use super::{
     MntFlags, MountId, NsId,
     graft::Copy,
+    ordered::Ordered,
     rootfs::RootFs,
     tree::{Namespace, Rights, TreeGuard},
     umount::Umount,
@@ -17,7 +18,7 @@ use crate::{
 };
 use pathwalk_abi::{Errno, MountFlags, Result};
 use rustc_hash::FxHashMap as HashMap;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// A mount namespace: a handle, as an open `/proc/PID/ns/mnt` is one. Tasks in it have one each; when the last handle goes,
 /// the namespace goes, with all that is mounted in it.
@@ -142,7 +143,8 @@ impl TreeGuard<'_> {
     ) -> NsId {
         self.last_ns += 1;
         let id = NsId(self.last_ns);
-        self.namespaces.insert(id, Namespace { root, mounts: BTreeMap::new(), anonymous, rights });
+        self.namespaces
+            .insert(id, Namespace { root, mounts: Ordered::default(), anonymous, rights });
         for mount in self.subtree(root) {
             self.set_ns(mount, id);
         }

@@ -379,8 +379,7 @@ impl TreeGuard<'_> {
             // One that has mounts of its own stays; what covers it whole is no hindrance.
             let children = &self.node(child).children;
             let stays = !children.is_empty()
-                && (children.len() > 1
-                    || self.overmount(child) != children.values().next().copied());
+                && (children.len() > 1 || self.overmount(child) != children.values().next());
             !stays && self.in_use(child, 0, looks)
         })
     }
@@ -436,7 +435,7 @@ impl TreeGuard<'_> {
         let (mut order, mut others, mut gone) = (Vec::new(), Vec::new(), set.clone());
         for id in found.into_iter().rev() {
             // Those before it have gone.
-            let alone = self.node(id).children.values().all(|child| gone.contains(child));
+            let alone = self.node(id).children.values().all(|child| gone.contains(&child));
             if alone && !self.is_locked(id) {
                 gone.insert(id);
                 order.push(id);
@@ -468,7 +467,7 @@ impl TreeGuard<'_> {
         let over = self.overmount(id);
         let mut survives = false;
         let mut stays = false;
-        for &child in self.node(id).children.values() {
+        for child in self.node(id).children.values() {
             if !candidates.contains(&child) && !set.contains(&child) {
                 survives = true;
                 stays |= Some(child) != over;

@@ -78,7 +78,7 @@ impl TreeGuard<'_> {
     /// The mounts of a namespace, the oldest first.
     pub(super) fn mounts_in(&self, ns: NsId) -> Vec<MountId> {
         let Some(namespace) = self.namespaces.get(&ns) else { return Vec::new() };
-        namespace.mounts.values().copied().collect()
+        namespace.mounts.values().collect()
     }
 
     /// Nothing where a name changed meanwhile.

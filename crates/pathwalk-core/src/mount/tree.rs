@@ -13,7 +13,10 @@
 //!
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
-use super::{MntFlags, MountId, NsId, ids::Ids, mount_hash, propagate::Groups, umount::Unused};
+use super::{
+    MntFlags, MountId, NsId, ids::Ids, mount_hash, ordered::Ordered, propagate::Groups,
+    umount::Unused,
+};
 use crate::{
     dcache::{DIRECTORY, DentryId, HASHED, IS_ROOT, MOUNTED},
     idmap::IdmapBlobs,
@@ -101,7 +104,7 @@ impl Covering {
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// The mounts that hang in it, by when each was hung up: so they are copied.
-    pub(super) children: BTreeMap<u64, MountId>,
+    pub(super) children: Ordered,
     /// When it was hung up.
     hung: u64,
     /// The peer group it is in; 0 is none.
@@ -131,7 +134,7 @@ pub(super) struct Namespace {
     /// The mount at the bottom.
     pub(super) root: MountId,
     /// Its mounts by their unique numbers: the oldest first.
-    pub(super) mounts: BTreeMap<u64, MountId>,
+    pub(super) mounts: Ordered,
     /// Of the namespace of a tree that hangs nowhere: the one that it was copied in.
     pub(super) anonymous: Option<NsId>,
     /// Whose rights its tasks have; what comes from a namespace of other rights is locked.
@@ -439,7 +442,7 @@ impl<'v> TreeGuard<'v> {
     /// Notes that a mount hangs there no more; says whether nothing else does.
     fn disown(&mut self, id: MountId, parent: MountId, mountpoint: DentryId) -> bool {
         let hung = self.node(id).hung;
-        self.node_mut(parent).children.remove(&hung);
+        self.node_mut(parent).children.remove(hung);
         let on = self.on.get_mut(&mountpoint).expect("an attached mount covers a dentry");
         let last = on.take(hung);
         if last {
@@ -532,7 +535,7 @@ impl<'v> TreeGuard<'v> {
         let mount = self.vfs.mount_slot(id);
         let (from, unique_id) = (mount.ns(), mount.unique_id.get());
         if let Some(old) = self.namespaces.get_mut(&from) {
-            old.mounts.remove(&unique_id);
+            old.mounts.remove(unique_id);
             if old.anonymous.is_some() && old.mounts.is_empty() && from != ns {
                 self.namespaces.remove(&from);
             }

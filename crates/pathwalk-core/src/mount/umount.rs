@@ -207,7 +207,8 @@ impl Vfs {
             {
                 return;
             }
-            for child in tree.node(id).children.clone().into_values() {
+            let children: Vec<_> = tree.node(id).children.values().collect();
+            for child in children {
                 tree.unhook(child);
                 tree.let_free(child);
             }
@@ -289,7 +290,7 @@ impl TreeGuard<'_> {
         // Parents first, so from behind each is met when what hung in it was.
         let (mut todo, mut found) = (vec![top], Vec::new());
         while let Some(at) = todo.pop() {
-            for &child in self.node(at).children.values() {
+            for child in self.node(at).children.values() {
                 if self.vfs.mount_slot(child).flags().contains(MntFlags::SHRINKABLE) {
                     todo.push(child);
                     found.push(child);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     dcache::{
-        DentryId, HASHED, IN_LOOKUP, REVALIDATE,
+        DentryId, HASHED, IN_LOOKUP, REVALIDATE, UNNAMED,
         ask::Query,
         lookup::{Seen, Tables},
         reserve::LookedUp,
@@ -101,21 +101,21 @@ struct Came {
     unasked: bool,
 }
 
-/// How a walk moves.
+/// How a walk moves on.
 #[derive(Clone, Copy)]
 enum By {
     /// Down, by a name.
     Name,
     /// Up.
     Dots,
-    /// To where a symlink begins, or leads without a path.
+    /// That was not said: to where a symlink begins, or leads without a path; or it stays at the root.
     Jump,
 }
 
 impl Came {
     /// To a place by no name.
     fn to(place: &Place) -> Self {
-        Self { names: 0, by: By::Jump, unasked: place.flags & REVALIDATE != 0 }
+        Self { names: 0, by: By::Jump, unasked: place.flags & UNNAMED != 0 }
     }
 
     /// The walk moves to a place, by which it may enter a mount.

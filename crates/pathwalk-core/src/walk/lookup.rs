@@ -22,7 +22,7 @@ use super::{
     text::LastText,
 };
 use crate::{
-    dcache::{DIRECTORY, DentryId, REVALIDATE, SEARCH_ALL},
+    dcache::{DIRECTORY, DentryId, SEARCH_ALL, UNNAMED},
     name::{Component, Kind, scan},
 };
 use pathwalk_abi::{Errno, Result};
@@ -155,8 +155,8 @@ fn express<'a, T: Terminal<'a>>(
     let (mut at, Rcu) = Rcu::start(vfs, request.fs, start, false);
     let root = matches!(start, Start::Root).then_some(at);
     let mut pos = skip_slashes(path, 0);
-    // A directory, of which nobody wants to be asked.
-    if at.flags & (DIRECTORY | REVALIDATE) != DIRECTORY || pos == path.len() {
+    // A directory, about which nobody is to be asked.
+    if at.flags & (DIRECTORY | UNNAMED) != DIRECTORY || pos == path.len() {
         return Express::Refused;
     }
     let mut links = 0;

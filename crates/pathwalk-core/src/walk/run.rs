@@ -14,7 +14,7 @@ use super::Place;
 use crate::{
     cred::Asker,
     dcache::{
-        DIRECTORY, DentryId, HASHED, MANAGED, REVALIDATE, SEARCH_ALL,
+        DIRECTORY, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED,
         lookup::{Seen, Tables},
     },
     inode::InodeId,
@@ -173,8 +173,7 @@ impl Runner<'_> {
         }
         let mount: &Mount = self.vfs.mount_slot(at.mnt);
         let crosses = mount.root.get() == at.dentry.0 || mount.is_partial();
-        // Who wants to be asked about names says who may search what none led to.
-        if at.flags & REVALIDATE != 0 || crosses || self.root.is_none_or(|root| root == at.dentry) {
+        if at.flags & UNNAMED != 0 || crosses || self.root.is_none_or(|root| root == at.dentry) {
             return None;
         }
         let dentry = self.tables.dentries.get(at.dentry.0);

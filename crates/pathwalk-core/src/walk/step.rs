@@ -11,7 +11,7 @@ use super::{
 };
 use crate::dcache::{
     AGED, AUTOMOUNT, DentryId, HASHED, IN_LOOKUP, MANAGED, MOUNTED, NEGATIVE, REVALIDATE, SYMLINK,
-    TRANSIT, lookup::Seen,
+    TRANSIT, UNNAMED, lookup::Seen,
 };
 use pathwalk_abi::Errno;
 use pathwalk_sync::Absent;
@@ -25,7 +25,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             return Err(Stop::Leave(Left::NotCached));
         }
         let place = self.child_place(&child);
-        self.must_ask_about(&place)?;
+        self.must_ask_about(&place, REVALIDATE)?;
         if child.flags & AGED != 0 {
             self.vfs.d_used(child.id);
         }
@@ -111,19 +111,22 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(place)
     }
 
-    /// A walk that holds nothing asks no file system: of a name that wants it …
-    fn must_ask_about(&self, place: &Place) -> Result<(), Stop> {
-        let asks = H::RCU && place.flags & REVALIDATE != 0;
+    /// A walk that holds nothing asks no file system about a place that wants it for that reason: [`REVALIDATE`], or [`UNNAMED`].
+    fn must_ask_about(&self, place: &Place, reason: u32) -> Result<(), Stop> {
+        let asks = H::RCU && place.flags & reason != 0;
         if asks && !self.observer.believes(Spot { vfs: self.vfs, place }) {
             return Err(Stop::Leave(Left::Revalidate));
         }
         Ok(())
     }
 
-    /// … and of the place where it stands, as no such name led it there; unless it is to go by what is cached alone. By a name it does not get away
-    /// from there.
+    /// Before it ends where it stands, is refused there or goes up, it has to ask about that place, as no name led it there: by one it would hold.
+    /// Not if it is to go by what is cached alone.
     pub(super) fn must_ask_about_place(&self) -> Result<(), Stop> {
-        if self.flags.contains(Lookup::CACHED) { Ok(()) } else { self.must_ask_about(&self.at) }
+        if self.flags.contains(Lookup::CACHED) {
+            return Ok(());
+        }
+        self.must_ask_about(&self.at, UNNAMED)
     }
 
     fn traverse_mounts(&mut self, start: Place) -> Result<Place, Stop> {

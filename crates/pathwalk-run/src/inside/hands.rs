@@ -198,7 +198,13 @@ impl Hands {
     }
 
     /// A thread opens this; what is known of it, if it takes descriptors by itself.
-    pub(super) fn opens(&mut self, table: &mut Table, tid: u32, key: &OwnKey) -> Option<Opens> {
+    pub(super) fn opens(
+        &mut self,
+        table: &mut Table,
+        tid: u32,
+        key: &OwnKey,
+        opened: impl FnOnce() -> Option<HostId>,
+    ) -> Option<Opens> {
         let mut sockets = self.sockets.0.lock();
         let socket = sockets.get_mut(&tid)?;
         self.used += socket.settle(table);
@@ -206,7 +212,7 @@ impl Hands {
         if socket.has_asked_for() {
             return None;
         }
-        if let Some(number) = socket.first_is(table, key) {
+        if let Some(number) = socket.first_is(table, key, opened) {
             return Some(Opens::First(number));
         }
         let (program, ino) = (socket.program?, socket.ino);

@@ -170,7 +170,11 @@ impl Engine {
         }
         let Inside { hands, table, aside, .. } = &mut inside;
         if let (Some(key), false) = (key, *aside) {
-            match hands.opens(table, call.tid, &key) {
+            let id = || match reply {
+                Ok(Reply::InstallFile(file, _)) => HostId::of_fd(file.host_fd()?).ok(),
+                _ => None,
+            };
+            match hands.opens(table, call.tid, &key, id) {
                 Some(Opens::First(number)) => inside.first = Some(number),
                 Some(Opens::Other(other)) => {
                     self.expect(&mut inside, before, (caller, other), (&key, reply));

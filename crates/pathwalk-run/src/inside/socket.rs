@@ -160,11 +160,16 @@ impl Socket {
         self.lie.front()?.ready.as_ref().map(|(_, key)| key)
     }
 
-    /// The number of the first that lies ready, if it is what this call opens now.
-    pub(super) fn first_is(&self, table: &Table, key: &OwnKey) -> Option<u32> {
-        let first = self.first_ready().filter(|first| *first == key)?;
-        let number = self.lie.front()?.number;
-        table.has(&self.found_by(first)).then_some(number)
+    /// The number of the first that lies ready, if it is what this call opens now: the same call, and the file that it opened.
+    pub(super) fn first_is(
+        &self,
+        table: &Table,
+        key: &OwnKey,
+        opened: impl FnOnce() -> Option<HostId>,
+    ) -> Option<u32> {
+        let first = self.lie.front()?;
+        let (_, its) = first.ready.as_ref().filter(|(_, its)| its == key)?;
+        (table.has(&self.found_by(its)) && opened() == Some(first.id)).then_some(first.number)
     }
 
     /// The first that lies ready was asked for, if that is this one.

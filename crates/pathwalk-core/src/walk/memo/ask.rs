@@ -20,7 +20,7 @@ use super::{
     Facts, Known, Step, thread,
 };
 use crate::{
-    dcache::{DentryId, REVALIDATE},
+    dcache::{DentryId, REVALIDATE, UNNAMED},
     inode::{InodeId, InodeRef},
     mount::MountId,
     vfs::Vfs,
@@ -79,7 +79,7 @@ impl Known {
         if !thread::still_holds(request, text) {
             return Said::Walk;
         }
-        // The root of the mount was not asked about.
+        // Nobody was asked for all attributes of the root of the mount.
         if self.is(Facts::ABSENT) {
             Said::Absent
         } else {
@@ -182,7 +182,7 @@ impl Gathered {
 
     /// The walk came to what the name stands for, or saw that it is absent.
     pub(super) fn seen(&mut self, at: &Place) {
-        self.asks |= at.flags & REVALIDATE != 0;
+        self.asks |= at.flags & (REVALIDATE | UNNAMED) != 0;
     }
 
     /// What it came to is a symlink, which it follows.
@@ -196,7 +196,7 @@ impl Gathered {
 
     /// It matters whose the directory is in which the symlink lies, and who may write there.
     pub(super) fn directory(&mut self, directory: Step<DentryId>) {
-        // The root of a mount is not asked about by any walk.
+        // The root of a mount is asked about with all names, or by no walk.
         if self.asks && !self.names.is_empty() {
             self.ask(directory);
         }

@@ -306,9 +306,9 @@ impl Observer for &mut Noter<'_> {
     }
 
     fn mounted(&mut self, at: Spot<'_>) {
+        self.questions.enter(at.place.mnt, true);
         self.stepped(at);
         self.mount(at.place);
-        self.questions.enter(at.place.mnt, true);
     }
 
     fn connected(&mut self) {
