@@ -35,8 +35,8 @@ pub enum Coherence {
     /// is asked about each time. Who may search and read what is held by a descriptor, and was moved by others, is as it was before
     /// that where the host's was given back, as there are no more [`handles`](HostOptions::handles).
     ///
-    /// Names that nobody touched cost one call, which asks whether anything happened. Where events were lost all is asked about
-    /// anew. A directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
+    /// Names that nobody touched cost one call, which asks whether anything happened, and a path that the thread did not walk before
+    /// one more, where it begins. Where events were lost all is asked about anew. A directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
     Watched,
 }
 

@@ -178,7 +178,8 @@ impl Vfs {
         self.attr_and_acls(id)
     }
 
-    /// Attributes and ACLs at one moment; asks the file system for ACLs that are not known.
+    /// Attributes and ACLs at one moment; asks the file system for ACLs that are not known. Where others change them all the time the ACLs
+    /// are those that were told last, so of some moment of the call.
     ///
     /// # Errors
     ///
