@@ -317,7 +317,11 @@ impl Host {
         let with = flags | OFlags::RDONLY | OFlags::CLOEXEC;
         match self.call(|| fs::openat(dir, ".", with, Mode::empty())) {
             // By that name it must be searched, too; by its number, which is a symlink, not.
-            Err(Errno::EACCES) => self.reopen(dir, flags.difference(OFlags::NOFOLLOW)),
+            Err(Errno::EACCES) => match self.reopen(dir, flags.difference(OFlags::NOFOLLOW)) {
+                // There are no numbers where there is no /proc.
+                Err(Errno::ENOENT) => Err(Errno::EACCES),
+                answer => answer,
+            },
             answer => answer,
         }
     }

@@ -3,7 +3,8 @@
 //! What comes last is noted in a few steps, and so is that it goes again, however many there are: a mount that is taken down is mostly one
 //! of the last. One that is not leaves its place empty, until half of the places are.
 //!
-//! An older one that comes later, as one that was made and is hung up behind others, moves all that are younger.
+//! An older one that comes later, as one that was made and is hung up behind others, moves all that are younger; a whole tree of such each time: 10,000
+//! copied before 10,000 others were mounted, and hung up after, take as long as 30,000 that are in order.
 
 use super::MountId;
 use std::ops::{Bound, RangeBounds};

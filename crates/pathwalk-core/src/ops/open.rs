@@ -566,6 +566,7 @@ impl<'a> Job<'a> for CreateJob {
                 break;
             }
             if last.trailing_slash {
+                walk.must_ask_about_place()?;
                 walk.check_at()?;
                 return Err(Errno::EISDIR.into());
             }
@@ -586,6 +587,7 @@ impl<'a> Job<'a> for CreateJob {
         }
         // What `O_CREAT` says of a directory comes before what `O_DIRECTORY` would: see `do_open`.
         walk.flags.remove(Lookup::DIRECTORY);
+        H::ask_about_place(walk);
         let held = walk.complete().and_then(|()| H::finish(walk, &mut Keep));
         if held.is_err() {
             // Whoever goes on from here stands on the last component already.

@@ -19,10 +19,13 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Walks `.` or `..`.
     #[inline(never)]
     pub(crate) fn handle_dots(&mut self, kind: Kind) -> Result<(), Stop> {
+        // Who may search the place decides about a dot, too.
+        if matches!(kind, Kind::Dot | Kind::DotDot) {
+            self.must_ask_about_place()?;
+        }
         if kind != Kind::DotDot {
             return Ok(());
         }
-        self.must_ask_about_place()?;
         let root = self.load_root();
         if !self.at.is_same(&root) {
             H::go_up(self)?;

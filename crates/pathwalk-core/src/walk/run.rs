@@ -168,12 +168,15 @@ impl Runner<'_> {
 
     /// `.`, and a `..` that stays in its mount and below the root.
     fn dots(self, at: Place, kind: Kind) -> Option<Place> {
+        if at.flags & UNNAMED != 0 {
+            return None;
+        }
         if kind == Kind::Dot {
             return Some(at);
         }
         let mount: &Mount = self.vfs.mount_slot(at.mnt);
         let crosses = mount.root.get() == at.dentry.0 || mount.is_partial();
-        if at.flags & UNNAMED != 0 || crosses || self.root.is_none_or(|root| root == at.dentry) {
+        if crosses || self.root.is_none_or(|root| root == at.dentry) {
             return None;
         }
         let dentry = self.tables.dentries.get(at.dentry.0);

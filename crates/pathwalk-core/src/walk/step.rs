@@ -120,9 +120,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(())
     }
 
-    /// Before it ends where it stands, is refused there or goes up, it has to ask about that place, as no name led it there: by one it would hold.
+    /// Before it ends where it stands, is refused there or goes on by dots, it has to ask about that place, as no name led it there: by one it would hold.
     /// Not if it is to go by what is cached alone.
-    pub(super) fn must_ask_about_place(&self) -> Result<(), Stop> {
+    pub(crate) fn must_ask_about_place(&self) -> Result<(), Stop> {
         if self.flags.contains(Lookup::CACHED) {
             return Ok(());
         }

@@ -83,6 +83,48 @@ fn who_may_search_and_read_where_a_call_begins_is_seen() {
     }
 }
 
+/// A dot is searched for where it stands, whatever becomes of the right to read.
+#[test]
+fn who_may_not_search_a_directory_finds_no_dot_in_it() {
+    if !geteuid().is_root() {
+        return println!("SKIPPED: only root has directories that somebody else may not search");
+    }
+    let ground = ground(Coherence::Watched);
+    let task = &ground.task;
+    let reads = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
+    let held = task.open("/a/b", reads, 0).unwrap();
+    let mut user = task.fork();
+    user.chdir("/a/b").unwrap();
+    user.set_cred(Cred::user(1000, 1000));
+    let none = AccessMode::empty();
+    let creates = |path: &str| match user.open(path, OpenFlags::CREAT, 0o600).map(drop) {
+        Err(Errno::EISDIR) => Ok(()),
+        answer => answer,
+    };
+    type Call<'a> = (&'a str, &'a dyn Fn() -> Result<(), Errno>);
+    let calls: [Call<'_>; 11] = [
+        (".", &|| user.access(".", none)),
+        ("./", &|| user.access("./", AccessMode::R_OK)),
+        ("./.", &|| user.access("./.", none)),
+        ("/.", &|| user.access("/.", none)),
+        ("to open .", &|| user.open(".", reads, 0).map(drop)),
+        ("to open /.", &|| user.open("/.", reads, 0).map(drop)),
+        ("to stat .", &|| user.stat(".").map(drop)),
+        ("one that is held", &|| user.faccessat2(&held, ".", none, AtFlags::empty())),
+        ("to create .", &|| creates(".")),
+        ("to create c/", &|| creates("c/")),
+        ("to create /a/", &|| creates("/a/")),
+    ];
+    for (what, call) in calls {
+        for round in 0..3 {
+            elsewhere(&ground, "chmod 744 a/b .");
+            assert_eq!(often(call), Err(Errno::EACCES), "{what}, round {round}");
+            elsewhere(&ground, "chmod 755 a/b .");
+            assert_eq!(often(call), Ok(()), "{what}, round {round}");
+        }
+    }
+}
+
 /// To list a directory is to read it: to search it is not needed.
 #[test]
 fn who_may_read_a_directory_and_not_search_it_lists_it() {

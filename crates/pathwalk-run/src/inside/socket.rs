@@ -165,11 +165,11 @@ impl Socket {
         &self,
         table: &Table,
         key: &OwnKey,
-        opened: impl FnOnce() -> Option<HostId>,
+        opened: Option<HostId>,
     ) -> Option<u32> {
         let first = self.lie.front()?;
         let (_, its) = first.ready.as_ref().filter(|(_, its)| its == key)?;
-        (table.has(&self.found_by(its)) && opened() == Some(first.id)).then_some(first.number)
+        (table.has(&self.found_by(its)) && opened == Some(first.id)).then_some(first.number)
     }
 
     /// The first that lies ready was asked for, if that is this one.
