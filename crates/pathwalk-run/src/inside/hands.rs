@@ -205,12 +205,16 @@ impl Hands {
         key: &OwnKey,
         opened: impl FnOnce() -> Option<HostId>,
     ) -> Option<Opens> {
-        // The host is asked before anything is locked.
-        let is_first = self.sockets.0.lock().get(&tid)?.first_ready() == Some(key);
+        let is_first = {
+            let mut sockets = self.sockets.0.lock();
+            let socket = sockets.get_mut(&tid)?;
+            self.used += socket.settle(table);
+            socket.first_ready() == Some(key)
+        };
+        // The host is asked while nothing is locked.
         let opened = if is_first { opened() } else { None };
         let mut sockets = self.sockets.0.lock();
         let socket = sockets.get_mut(&tid)?;
-        self.used += socket.settle(table);
         // Nothing can be put there.
         if socket.has_asked_for() {
             return None;
