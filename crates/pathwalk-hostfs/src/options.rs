@@ -36,7 +36,8 @@ pub enum Coherence {
     /// that where the host's was given back, as there are no more [`handles`](HostOptions::handles).
     ///
     /// Names that nobody touched cost one call, which asks whether anything happened, and a path that the thread did not walk before
-    /// one more, where it begins. Where events were lost all is asked about anew. A directory that cannot be watched, or of whose changes its file system does not tell, is [`Strict`](Self::Strict).
+    /// one more, where it begins. Where events were lost all is asked about anew. A directory that cannot be watched, or of whose
+    /// changes its file system does not tell, is [`Strict`](Self::Strict).
     Watched,
 }
 

@@ -1,8 +1,8 @@
 //! statmount and listmount by numbers: what no path leads to, and lists in pieces.
 
 use pathwalk::{
-    At, AtFlags, Config, Cred, Errno, LSMT_ROOT, ListmountFlags, MemFs, MountFlags, StatmountMask,
-    StatxMask, Task, UmountFlags, Vfs,
+    At, AtFlags, Config, Cred, Errno, LSMT_ROOT, ListmountFlags, MemFs, MountFlags, MoveMountFlags,
+    OpenTreeFlags, StatmountMask, StatxMask, Task, UmountFlags, Vfs,
 };
 
 const NONE: ListmountFlags = ListmountFlags::empty();
@@ -91,4 +91,33 @@ fn numbers_that_are_no_mounts() {
         other.statmount(id(&task, "/3"), StatmountMask::all()).map(drop),
         Err(Errno::ENOENT)
     );
+}
+
+/// A whole tree that was copied before others were mounted, and hung up behind them.
+#[test]
+fn an_older_tree_is_listed_before_what_is_younger() {
+    let task = machine();
+    for number in 0..30 {
+        let path = format!("/0/{number}");
+        task.mkdir(&path, 0o755).unwrap();
+        task.mount(MemFs::new(), &path, MountFlags::empty()).unwrap();
+    }
+    let flags = OpenTreeFlags::CLONE | OpenTreeFlags::RECURSIVE;
+    let copy = task.open_tree(At::Cwd, "/0", flags).unwrap();
+    for path in ["/1/younger", "/2/younger"] {
+        task.mkdir(path, 0o755).unwrap();
+        task.mount(MemFs::new(), path, MountFlags::empty()).unwrap();
+    }
+    task.mkdir("/copy", 0o755).unwrap();
+    task.move_mount(&copy, "", At::Cwd, "/copy", MoveMountFlags::F_EMPTY_PATH).unwrap();
+    let list = || task.listmount(LSMT_ROOT, 0, 1000, NONE).unwrap();
+    let all = list();
+    assert!(all.is_sorted(), "{all:?}");
+    assert_eq!(all.len(), 1 + 10 + 30 + 2 + 31);
+    assert_eq!(all.last(), Some(&id(&task, "/2/younger")));
+    assert!(all.contains(&id(&task, "/copy/29")));
+    task.umount2("/copy", UmountFlags::DETACH).unwrap();
+    let without = list();
+    assert_eq!(without.len(), all.len() - 31);
+    assert!(without.iter().all(|id| all.contains(id)) && without.is_sorted());
 }

@@ -380,9 +380,7 @@ impl TreeGuard<'_> {
     fn commit(&mut self, top: MountId, dest: (MountId, DentryId), rights: Rights) {
         let covering = self.child_at(dest.0, dest.1);
         let ns = self.vfs.mount_slot(dest.0).ns();
-        for id in self.subtree(top) {
-            self.set_ns(id, ns);
-        }
+        self.set_ns(&self.subtree(top), ns);
         if self.rights_in(ns) != rights {
             self.lock_mnt_tree(top);
         }

@@ -145,9 +145,7 @@ impl TreeGuard<'_> {
         let id = NsId(self.last_ns);
         self.namespaces
             .insert(id, Namespace { root, mounts: Ordered::default(), anonymous, rights });
-        for mount in self.subtree(root) {
-            self.set_ns(mount, id);
-        }
+        self.set_ns(&self.subtree(root), id);
         id
     }
 

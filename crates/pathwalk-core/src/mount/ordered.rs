@@ -3,11 +3,14 @@
 //! What comes last is noted in a few steps, and so is that it goes again, however many there are: a mount that is taken down is mostly one
 //! of the last. One that is not leaves its place empty, until half of the places are.
 //!
-//! An older one that comes later, as one that was made and is hung up behind others, moves all that are younger; a whole tree of such each time: 10,000
-//! copied before 10,000 others were mounted, and hung up after, take as long as 30,000 that are in order.
+//! An older one that comes later, as one that was made and is hung up behind others, moves all that are younger; of many such all are put in
+//! order at once.
 
 use super::MountId;
 use std::ops::{Bound, RangeBounds};
+
+/// Fewer are moved in one by one.
+const MANY: usize = 16;
 
 /// Mounts by such numbers.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +47,19 @@ impl Ordered {
         }
     }
 
+    /// As [`Ordered::insert`], of all of these.
+    pub(super) fn extend(&mut self, new: &[(u64, MountId)]) {
+        let before = self.places.last().map(|&(last, _)| last);
+        let come_last = before < new.first().map(|&(first, _)| first)
+            && new.is_sorted_by_key(|&(number, _)| number);
+        if come_last || new.len() < MANY {
+            return new.iter().for_each(|&(number, id)| self.insert(number, id));
+        }
+        self.close_up();
+        self.places.extend_from_slice(new);
+        self.places.sort_by_key(|&(number, _)| number);
+    }
+
     /// Forgets the mount of a number, if there is one.
     pub(super) fn remove(&mut self, number: u64) {
         let Ok(place) = self.place(number) else { return };
@@ -58,9 +74,14 @@ impl Ordered {
             self.empty -= 1;
         }
         if 2 * self.empty > self.places.len() {
-            self.places.retain(|place| !is_empty(place));
-            self.empty = 0;
+            self.close_up();
+            self.places.shrink_to(2 * self.places.len());
         }
+    }
+
+    fn close_up(&mut self) {
+        self.places.retain(|place| !is_empty(place));
+        self.empty = 0;
     }
 
     /// The mounts, by their numbers.
@@ -112,7 +133,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(calls: Vec<(bool, u8)>, bounds: (u8, u8)) {
+        fn it_is_a_map(
+            calls: Vec<(bool, u8)>,
+            many: std::collections::HashSet<u8>,
+            bounds: (u8, u8),
+        ) {
             let (mut ordered, mut map) = (Ordered::default(), BTreeMap::new());
             for (adds, number) in calls {
                 let number = u64::from(number / 4);
@@ -129,12 +154,18 @@ mod tests {
                 prop_assert!(ordered.places.len() <= 2 * map.len());
                 prop_assert_eq!(ordered.get(number), map.get(&number).copied());
             }
+            let new = |number: &u64| !map.contains_key(number);
+            let many: Vec<_> = many.into_iter().map(u64::from).filter(new).collect();
+            let many: Vec<_> = many.into_iter().map(|number| (number, MountId(1))).collect();
+            ordered.extend(&many);
+            map.extend(many);
             let all: Vec<_> = map.iter().map(|(&number, &id)| (number, id)).collect();
             prop_assert_eq!(ordered.range(..).collect::<Vec<_>>(), all);
             let [start, end] = [bounds.0.min(bounds.1), bounds.0.max(bounds.1)].map(u64::from);
             for bounds in [
                 (Bound::Unbounded, Bound::Excluded(end)),
                 (Bound::Included(start), Bound::Unbounded),
+                (Bound::Excluded(start), Bound::Unbounded),
                 (Bound::Included(start), Bound::Included(end)),
             ] {
                 let wanted: Vec<_> = map.range(bounds).rev().map(|(_, &id)| id).collect();

@@ -530,20 +530,24 @@ impl<'v> TreeGuard<'v> {
         self.vfs.mount_slot(id).flags.set(flags.bits());
     }
 
-    /// Puts a mount into a namespace, or out of the one it is in. That of a tree that hangs nowhere goes with its last mount.
-    pub(super) fn set_ns(&mut self, id: MountId, ns: NsId) {
-        let mount = self.vfs.mount_slot(id);
-        let (from, unique_id) = (mount.ns(), mount.unique_id.get());
-        if let Some(old) = self.namespaces.get_mut(&from) {
-            old.mounts.remove(unique_id);
-            if old.anonymous.is_some() && old.mounts.is_empty() && from != ns {
-                self.namespaces.remove(&from);
+    /// Puts mounts into a namespace, or out of those they are in. That of a tree that hangs nowhere goes with its last mount.
+    pub(super) fn set_ns(&mut self, ids: &[MountId], ns: NsId) {
+        let mut numbers: SmallVec<[(u64, MountId); 4]> = SmallVec::new();
+        for &id in ids {
+            let mount = self.vfs.mount_slot(id);
+            let (from, number) = (mount.ns(), mount.unique_id.get());
+            if let Some(old) = self.namespaces.get_mut(&from) {
+                old.mounts.remove(number);
+                if old.anonymous.is_some() && old.mounts.is_empty() && from != ns {
+                    self.namespaces.remove(&from);
+                }
             }
+            numbers.push((number, id));
+            let _change = self.change(id);
+            mount.ns.set(ns.0);
         }
         if let Some(new) = self.namespaces.get_mut(&ns) {
-            new.mounts.insert(unique_id, id);
+            new.mounts.extend(&numbers);
         }
-        let _change = self.change(id);
-        mount.ns.set(ns.0);
     }
 }

@@ -344,7 +344,7 @@ impl TreeGuard<'_> {
         let first = self.detached.len();
         for &id in order.iter().rev() {
             let (parent, _) = self.vfs.mount_slot(id).place();
-            self.set_ns(id, NsId::NONE);
+            self.set_ns(&[id], NsId::NONE);
             if !concerns {
                 self.change_propagation(id, Propagation::Private);
             }

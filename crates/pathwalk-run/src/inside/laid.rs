@@ -307,13 +307,18 @@ impl Engine {
             return;
         }
         let known_before = (KNOWN, before.counts[KNOWN]);
-        let Some((Base::Dir(known), Some(host))) = &*base else {
-            if let Some((device, ino)) = device_and_ino(&written)
-                && inside.strangers.contains(&device)
-            {
-                inside.lay_device([device, ino], device, known_before);
+        let (known, host) = match &*base {
+            Some((Base::Dir(known), Some(host))) => (known, host),
+            Some(_) => return,
+            // It is no file of the tree, and was told as the host has it.
+            None => {
+                if let Some((device, ino)) = device_and_ino(&written)
+                    && inside.strangers.contains(&device)
+                {
+                    inside.lay_device([device, ino], device, known_before);
+                }
+                return;
             }
-            return;
         };
         let part = part_of(&self.task, inside, known);
         let plain = matches!(part, Some(Part::Host { plain: true, .. } | Part::Untold));
