@@ -25,6 +25,8 @@ struct Node {
     answered: u64,
 }
 
+type Nodes = BTreeMap<u64, Node>;
+
 /// How often each method was called.
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -39,7 +41,8 @@ pub(crate) struct Calls {
 
 pub(crate) struct SampleFs {
     features: Features,
-    nodes: Mutex<BTreeMap<u64, Node>>,
+    /// A call changes what belongs together under one lock, in the cache as well: other names of the directory are not held.
+    nodes: Mutex<Nodes>,
     next: AtomicU64,
     pub(crate) calls: Calls,
     /// The name on which every call waits, and whether one does.
@@ -176,34 +179,51 @@ impl SampleFs {
 
     /// Changes an inode, here and in the cache.
     fn change(&self, inode: InodeRef<'_>, f: impl Fn(&mut Attr)) {
-        f(&mut self.nodes.lock().unwrap().get_mut(&inode.node()).unwrap().attr);
-        let Ok(()) = inode.update(|attr| {
-            f(attr);
-            Ok::<_, std::convert::Infallible>(())
-        });
+        change(&mut self.nodes.lock().unwrap(), inode, f);
     }
+}
 
-    /// Enters a name, or takes it out; answers what it stood for.
-    fn enter(&self, dir: InodeRef<'_>, name: &[u8], node: Option<u64>) -> Result<Option<u64>> {
-        let mut nodes = self.nodes.lock().unwrap();
-        let dir = nodes.get_mut(&dir.node()).filter(|dir| dir.attr.nlink != 0);
-        let names = &mut dir.ok_or(Errno::ENOENT)?.names;
-        Ok(match node {
-            Some(node) => names.insert(name.to_vec(), node),
-            None => names.remove(name),
-        })
-    }
+fn change(nodes: &mut Nodes, inode: InodeRef<'_>, f: impl Fn(&mut Attr)) {
+    f(&mut nodes.get_mut(&inode.node()).unwrap().attr);
+    let Ok(()) = inode.update(|attr| {
+        f(attr);
+        Ok::<_, std::convert::Infallible>(())
+    });
+}
 
-    fn lose_link(&self, inode: InodeRef<'_>) {
-        self.change(inode, |attr| attr.nlink -= 1);
-    }
+fn lose_link(nodes: &mut Nodes, inode: InodeRef<'_>) {
+    change(nodes, inode, |attr| attr.nlink -= 1);
+}
 
-    fn found(&self, node: u64) -> Found {
-        let mut nodes = self.nodes.lock().unwrap();
-        let known = nodes.get_mut(&node).unwrap();
-        known.answered += 1;
-        Found { node, attr: known.attr, body: None }
-    }
+/// Enters a name, or takes it out; answers what it stood for.
+fn enter(
+    nodes: &mut Nodes,
+    dir: InodeRef<'_>,
+    name: &[u8],
+    node: Option<u64>,
+) -> Result<Option<u64>> {
+    let dir = nodes.get_mut(&dir.node()).filter(|dir| dir.attr.nlink != 0);
+    let names = &mut dir.ok_or(Errno::ENOENT)?.names;
+    Ok(match node {
+        Some(node) => names.insert(name.to_vec(), node),
+        None => names.remove(name),
+    })
+}
+
+/// Takes a name out that the cache knows.
+fn take_out(nodes: &mut Nodes, dir: InodeRef<'_>, name: &[u8], inode: InodeRef<'_>) -> Result<()> {
+    assert_eq!(enter(nodes, dir, name, None)?, Some(inode.node()), "the cache is right");
+    Ok(())
+}
+
+fn must_be_empty(nodes: &Nodes, inode: InodeRef<'_>) -> Result<()> {
+    if nodes[&inode.node()].names.is_empty() { Ok(()) } else { Err(Errno::ENOTEMPTY) }
+}
+
+fn found(nodes: &mut Nodes, node: u64) -> Found {
+    let known = nodes.get_mut(&node).unwrap();
+    known.answered += 1;
+    Found { node, attr: known.attr, body: None }
 }
 
 impl FileSystem for SampleFs {
@@ -216,7 +236,7 @@ impl FileSystem for SampleFs {
     }
 
     fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
-        Ok(self.found(1))
+        Ok(found(&mut self.nodes.lock().unwrap(), 1))
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
@@ -225,8 +245,9 @@ impl FileSystem for SampleFs {
         if self.stale.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             return Err(Errno::ESTALE);
         }
-        let node = self.nodes.lock().unwrap()[&dir.node()].names.get(name).copied();
-        Ok(node.map(|node| self.found(node)))
+        let mut nodes = self.nodes.lock().unwrap();
+        let node = nodes[&dir.node()].names.get(name).copied();
+        Ok(node.map(|node| found(&mut nodes, node)))
     }
 
     fn revalidate(
@@ -306,21 +327,26 @@ impl FileSystem for SampleFs {
         self.may_change()?;
         self.may_gain_link(new.file_type == FileType::Directory)?;
         let node = self.add(new.file_type, new.mode, new.body);
-        self.nodes.lock().unwrap().get_mut(&node).unwrap().acls =
+        let mut nodes = self.nodes.lock().unwrap();
+        nodes.get_mut(&node).unwrap().acls =
             Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
-        let before = self.enter(dir, name, Some(node))?;
+        let before = enter(&mut nodes, dir, name, Some(node))?;
         assert_eq!(before, None, "only a name that is not there is made");
         if new.file_type == FileType::Directory {
-            self.change(dir, |attr| attr.nlink += 1);
+            change(&mut nodes, dir, |attr| attr.nlink += 1);
         }
-        Ok(self.found(node))
+        Ok(found(&mut nodes, node))
     }
 
     fn link(&self, inode: InodeRef<'_>, dir: InodeRef<'_>, name: &[u8], _: Timespec) -> Result<()> {
         self.gate(name);
         self.may_gain_link(true)?;
-        self.enter(dir, name, Some(inode.node()))?;
-        self.change(inode, |attr| attr.nlink += 1);
+        let mut nodes = self.nodes.lock().unwrap();
+        if nodes[&inode.node()].attr.nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        enter(&mut nodes, dir, name, Some(inode.node()))?;
+        change(&mut nodes, inode, |attr| attr.nlink += 1);
         Ok(())
     }
 
@@ -332,8 +358,9 @@ impl FileSystem for SampleFs {
         _: Timespec,
     ) -> Result<()> {
         self.gate(name);
-        assert_eq!(self.enter(dir, name, None)?, Some(inode.node()), "the cache is right");
-        self.lose_link(inode);
+        let mut nodes = self.nodes.lock().unwrap();
+        take_out(&mut nodes, dir, name, inode)?;
+        lose_link(&mut nodes, inode);
         Ok(())
     }
 
@@ -345,12 +372,11 @@ impl FileSystem for SampleFs {
         _: Timespec,
     ) -> Result<()> {
         self.gate(name);
-        if !self.nodes.lock().unwrap()[&inode.node()].names.is_empty() {
-            return Err(Errno::ENOTEMPTY);
-        }
-        assert_eq!(self.enter(dir, name, None)?, Some(inode.node()), "the cache is right");
-        self.change(inode, |attr| attr.nlink = 0);
-        self.lose_link(dir);
+        let mut nodes = self.nodes.lock().unwrap();
+        must_be_empty(&nodes, inode)?;
+        take_out(&mut nodes, dir, name, inode)?;
+        change(&mut nodes, inode, |attr| attr.nlink = 0);
+        lose_link(&mut nodes, dir);
         Ok(())
     }
 
@@ -360,20 +386,21 @@ impl FileSystem for SampleFs {
         let directory = rename.inode.attr().file_type() == FileType::Directory;
         let across = rename.old_dir.node() != rename.new_dir.node();
         self.may_gain_link(directory && across && rename.replaced.is_none())?;
+        let nodes = &mut *self.nodes.lock().unwrap();
         if let Some(victim) = rename.replaced {
-            if !self.nodes.lock().unwrap()[&victim.node()].names.is_empty() {
-                return Err(Errno::ENOTEMPTY);
-            }
-            self.change(victim, |attr| attr.nlink = if directory { 0 } else { attr.nlink - 1 });
+            must_be_empty(nodes, victim)?;
+        }
+        enter(nodes, rename.new_dir, rename.new_name, Some(node))?;
+        take_out(nodes, rename.old_dir, rename.old_name, rename.inode)?;
+        if let Some(victim) = rename.replaced {
+            change(nodes, victim, |attr| attr.nlink = if directory { 0 } else { attr.nlink - 1 });
             if directory {
-                self.lose_link(rename.new_dir);
+                lose_link(nodes, rename.new_dir);
             }
         }
-        self.enter(rename.new_dir, rename.new_name, Some(node))?;
-        assert_eq!(self.enter(rename.old_dir, rename.old_name, None)?, Some(node));
         if directory {
-            self.lose_link(rename.old_dir);
-            self.change(rename.new_dir, |attr| attr.nlink += 1);
+            lose_link(nodes, rename.old_dir);
+            change(nodes, rename.new_dir, |attr| attr.nlink += 1);
         }
         Ok(())
     }
