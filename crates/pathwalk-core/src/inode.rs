@@ -268,11 +268,17 @@ impl Inode {
         TimeCells(sec, &self.nsec[which])
     }
 
+    /// What the cells say now of mode, owner and group.
+    #[inline(always)]
+    pub(crate) fn owner_cells(&self) -> Owner {
+        Owner { mode: self.mode.get(), uid: self.uid.get(), gid: self.gid.get() }
+    }
+
     /// Mode, owner and group at one moment: what permission is about. None where they changed meanwhile.
     #[inline(always)]
     pub(crate) fn try_owner(&self) -> Option<(Owner, u32)> {
         let sample = self.seq.sample();
-        let owner = Owner { mode: self.mode.get(), uid: self.uid.get(), gid: self.gid.get() };
+        let owner = self.owner_cells();
         let flags = self.flags.get();
         self.seq.unchanged(sample).then_some((owner, flags))
     }

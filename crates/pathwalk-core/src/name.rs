@@ -117,6 +117,18 @@ impl Component {
         self.is_short() && cells[0].get() == self.first && cells[1].get() == self.second
     }
 
+    /// Writes the name, which is in a text, and has room in them, into `cells`, zero-padded.
+    pub(crate) fn write_to(&self, text: &[u8], cells: &[Cell64; INLINE_WORDS]) {
+        let [first, second, others @ ..] = cells;
+        first.set(self.first);
+        second.set(self.second);
+        let rest = if self.is_short() { &[] } else { &self.bytes(text)[SHORT..] };
+        let mut words = rest.chunks(8);
+        for cell in others {
+            cell.set(words.next().map_or(0, padded));
+        }
+    }
+
     /// Whether all of it is in two words.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {

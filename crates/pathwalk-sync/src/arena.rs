@@ -76,7 +76,14 @@ impl<T: Zeroed> Arena<T> {
     #[must_use = "a slot that is forgotten is lost until the arena is dropped"]
     pub fn alloc(&self) -> Option<u32> {
         let mine = striped::stripe();
-        let free = self.free[mine].0.lock().pop();
+        let (free, next) = {
+            let mut free = self.free[mine].0.lock();
+            (free.pop(), free.last().copied())
+        };
+        // Who makes one thing will make another, and this one's slot is often in no cache any more.
+        if let Some(next) = next {
+            self.slots.slots().prefetch(next);
+        }
         free.or_else(|| self.refill(mine))
     }
 

@@ -81,8 +81,11 @@ impl<'a, T> Slots<'a, T> {
     #[expect(unsafe_code, reason = "an instruction that the language has no other word for")]
     pub fn prefetch(self, index: u32) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the address is of a value; to prefetch reads and writes nothing that the program can see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self.get(index)).cast()) }
+        let value: *const i8 = std::ptr::from_ref(self.get(index)).cast();
+        for line in (0..size_of::<T>()).step_by(64) {
+            // SAFETY: the address is within the value; to prefetch reads and writes nothing that the program can see.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(value.wrapping_add(line)) }
+        }
     }
 
     /// Does nothing: it is a hint only.

@@ -14,7 +14,7 @@ use super::{
     format::{from_word, to_word},
 };
 use crate::{
-    inode::{Attr, I_ACL, I_ACL_UNKNOWN, I_GETATTR, Inode, InodeId, InodeRef},
+    inode::{Attr, I_ACL, I_ACL_UNKNOWN, I_GETATTR, Inode, InodeId, InodeRef, Owner},
     lock,
     setattr::Iattr,
     vfs::Vfs,
@@ -89,11 +89,14 @@ impl<'v> Chain<'v> {
     /// # Errors
     ///
     /// `ENOMEM`: the names' arena is full, and nothing could be evicted.
+    #[inline]
     fn write(vfs: &'v Vfs, acls: &Acls) -> Result<Self> {
+        if acls.is_empty() { Ok(Self { vfs, first: 0 }) } else { Self::write_some(vfs, acls) }
+    }
+
+    #[cold]
+    fn write_some(vfs: &'v Vfs, acls: &Acls) -> Result<Self> {
         let mut chain = Self { vfs, first: 0 };
-        if acls.is_empty() {
-            return Ok(chain);
-        }
         let counts = acls.access.len() as u64 | (acls.default.len() as u64) << 16;
         let words: Vec<u64> =
             acls.access.iter().chain(&acls.default).copied().map(to_word).collect();
@@ -176,6 +179,16 @@ impl Vfs {
             self.vfs_getattr(id)?;
         }
         self.attr_and_acls(id)
+    }
+
+    /// Mode, owner and group of what surely has no ACLs, at one moment; a guess that it may have some is none.
+    #[inline]
+    pub(crate) fn owner_without_acls(&self, id: InodeId) -> Option<Owner> {
+        let slot = self.inode(id);
+        let sample = slot.seq.sample();
+        let owner = slot.owner_cells();
+        let none = slot.acl.get() == 0 && slot.flags.get() & I_ACL_UNKNOWN == 0;
+        (none && slot.seq.unchanged(sample)).then_some(owner)
     }
 
     /// Attributes and ACLs at one moment; asks the file system for ACLs that are not known. Where others change them all the time the ACLs

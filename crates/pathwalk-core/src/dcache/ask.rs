@@ -6,7 +6,7 @@
 //! Linux: `lookup_slow`, `d_revalidate`, `lookup_dcache`.
 
 use super::{
-    DentryId, REVALIDATE, UNNAMED,
+    DentryId, IN_LOOKUP, REVALIDATE, UNNAMED,
     reserve::{Busy, Reserved},
 };
 use crate::{fs::Features, inode::InodeId, name::Component, vfs::Vfs};
@@ -77,11 +77,17 @@ impl Vfs {
     /// # Errors
     ///
     /// Whatever the file system answers.
+    #[inline]
     pub(crate) fn ask_reserved<'v>(
         &'v self,
         name: Reserved<'v>,
         query: Query<'_>,
     ) -> Result<Asked<'v>> {
+        let asks = name.dentry().is(IN_LOOKUP | REVALIDATE);
+        if asks { self.ask_about_reserved(name, query) } else { Ok(Asked::Known(name)) }
+    }
+
+    fn ask_about_reserved<'v>(&'v self, name: Reserved<'v>, query: Query<'_>) -> Result<Asked<'v>> {
         if name.unknown() {
             let busy = self.fill(&name, query)?;
             return Ok(busy.map_or_else(|| Asked::Known(name), Asked::Busy));

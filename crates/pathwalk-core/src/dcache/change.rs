@@ -12,7 +12,7 @@ use super::{
 use crate::{
     inode::InodeId,
     lock,
-    name::{Component, INLINE_LEN, INLINE_WORDS, padded},
+    name::{Component, INLINE_LEN, INLINE_WORDS},
     topology::RenameGuard,
     vfs::{SuperBlock, Vfs},
 };
@@ -53,7 +53,7 @@ impl Vfs {
             dentry.flags.set(NEGATIVE);
             dentry.parent.set(parent.0);
             dentry.inode.set(0);
-            self.set_name(id, bytes, blob);
+            self.set_name(id, (text, name), blob);
             dentry.key.set(name.key(parent.0, self.secret));
         }
         dentry.first_child.set(0);
@@ -67,16 +67,11 @@ impl Vfs {
     }
 
     /// Writes the name, or the blob that it lies in.
-    fn set_name(&self, id: u32, name: &[u8], blob: Option<u32>) {
+    fn set_name(&self, id: u32, (text, name): (&[u8], &Component), blob: Option<u32>) {
         let cells = &self.dentries.get(id).name;
         match blob {
             Some(blob) => cells[0].set(u64::from(blob)),
-            None => {
-                let mut words = name.chunks(8);
-                for cell in cells {
-                    cell.set(padded(words.next().unwrap_or_default()));
-                }
-            }
+            None => name.write_to(text, cells),
         }
     }
 
@@ -296,7 +291,7 @@ impl Vfs {
                 let _change = moved.seq.change();
                 self.dhash.remove(&self.dentries, source.id.0, moved);
                 moved.parent.set(to.0);
-                self.set_name(source.id.0, new_name.bytes(text), blob);
+                self.set_name(source.id.0, (text, new_name), blob);
                 moved.key.set(new_name.key(to.0, self.secret));
             }
             // Listed as tmpfs does, so what is left is older than what was moved.

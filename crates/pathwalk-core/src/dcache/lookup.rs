@@ -35,6 +35,12 @@ impl Tables<'_> {
         self.view.prefetch(child.key.get());
     }
 
+    /// Says that a name is about to be looked for.
+    #[inline(always)]
+    pub(crate) fn expect_name(&self, parent: DentryId, name: &Component) {
+        self.view.prefetch(name.key(parent.0, self.secret));
+    }
+
     /// Looks along the chain of a key for the one below that parent.
     #[inline(always)]
     fn search(self, parent: DentryId, key: u64, is_it: impl Fn(&Dentry) -> bool) -> Option<Seen> {

@@ -9,7 +9,7 @@ use crate::{
     dcache::DentryId,
     ended::Moment,
     fs::{Found, NewInode},
-    inode::{Attr, InodeId},
+    inode::{InodeId, Owner},
     vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{
@@ -44,8 +44,14 @@ impl<'v, 'b> Making<'v, 'b> {
         umask: u32,
         who: &Subject<'_>,
     ) -> Result<Self> {
-        let (directory, acls) = vfs.attr_and_acls(directory)?;
-        let (mode, acls) = new_mode(make, &directory, &acls, umask, who);
+        let (directory, acls) = match vfs.owner_without_acls(directory) {
+            Some(owner) => (owner, Acls::default()),
+            None => {
+                let (attr, acls) = vfs.attr_and_acls(directory)?;
+                (Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid }, acls)
+            }
+        };
+        let (mode, acls) = new_mode(make, &directory, acls, umask, who);
         let inherits = directory.mode & S_ISGID != 0;
         let (uid, gid) = who.new_ids()?;
         Ok(Self {
@@ -126,8 +132,8 @@ impl Drop for Room<'_> {
 /// Linux: `mode_strip_sgid`, `posix_acl_create`.
 fn new_mode(
     make: &Make<'_>,
-    directory: &Attr,
-    acls: &Acls,
+    directory: &Owner,
+    acls: Acls,
     umask: u32,
     who: &Subject<'_>,
 ) -> (u32, Acls) {

@@ -114,14 +114,11 @@ fn lookup_walking<'a, T: Terminal<'a>>(
     memory: Memory,
 ) -> Result<T::Out> {
     let mut job = LookupJob(terminal);
-    if Lookup::EXPRESS.contains(request.flags) && !request.path.is_empty() {
-        match express(&request, &mut job.0, memory) {
-            Express::Answer(answer) => return answer,
-            Express::GoOn(begun) => return go_on(request, &mut job, Some(begun)),
-            Express::Refused => {}
-        }
+    match express(&request, &mut job.0, memory) {
+        Express::Answer(answer) => answer,
+        Express::GoOn(begun) => go_on(request, &mut job, Some(begun)),
+        Express::Refused => go_on(request, &mut job, None),
     }
-    go_on(request, &mut job, None)
 }
 
 /// By value: the request is put into memory only on the way here.
@@ -146,19 +143,8 @@ fn express<'a, T: Terminal<'a>>(
     terminal: &mut T,
     memory: Memory,
 ) -> Express<T::Out> {
-    let vfs = request.vfs;
-    let path = request.path;
-    let start = match request.start() {
-        Ok(start) => start,
-        Err(errno) => return Express::Answer(Err(errno)),
-    };
-    let (mut at, Rcu) = Rcu::start(vfs, request.fs, start, false);
-    let root = matches!(start, Start::Root).then_some(at);
-    let mut pos = skip_slashes(path, 0);
-    // A directory, about which nobody is to be asked.
-    if at.flags & (DIRECTORY | UNNAMED) != DIRECTORY || pos == path.len() {
-        return Express::Refused;
-    }
+    let (vfs, path) = (request.vfs, request.path);
+    let Some((mut at, root, mut pos)) = express_start(request) else { return Express::Refused };
     let mut links = 0;
     if let Some(root) = root
         && memory == Memory::Awake
@@ -182,6 +168,21 @@ fn express<'a, T: Terminal<'a>>(
         Stopped::Last(_) | Stopped::Child(..) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// Where a run of plain steps may begin, the root if that is there, and the position of the first component; none where there is
+/// no component, no directory, or a file system is to be asked about that.
+#[inline(always)]
+fn express_start(request: &Request<'_>) -> Option<(Place, Option<Place>, usize)> {
+    if !Lookup::EXPRESS.contains(request.flags) {
+        return None;
+    }
+    let start = request.start().ok()?;
+    let (at, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
+    let root = matches!(start, Start::Root).then_some(at);
+    let pos = skip_slashes(request.path, 0);
+    let may = at.flags & (DIRECTORY | UNNAMED) == DIRECTORY && pos != request.path.len();
+    may.then_some((at, root, pos))
 }
 
 /// The directory of the last component, if this thread walked there before.
@@ -321,8 +322,9 @@ pub(crate) fn remembered_parent<'a>(
     if leave(known.place(vfs).dentry, &last) {
         return Ok(Remembered::Other);
     }
-    let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
     let at = known.place(vfs);
+    vfs.tables().expect_name(at.dentry, &last);
+    let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
     let everyone = at.flags & SEARCH_ALL != 0;
     let is_directory = at.flags & DIRECTORY != 0;
     let may = || everyone || Runner::may_search(vfs, request.asker, (at.mnt, at.dentry));
@@ -391,9 +393,39 @@ pub(crate) fn parent_beside<'p, 'a: 'p>(
 
 /// Looks a path's last directory up and keeps it.
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
-    match remembered_parent(request, |_, _| false)? {
-        Remembered::Parent(parent) => Ok(parent),
-        Remembered::Nothing => climb_from(request, (), &mut ParentJob, None),
-        Remembered::Other => climb_to_last(request, &mut ParentJob),
+    let begun = match remembered_parent(request, |_, _| false)? {
+        Remembered::Parent(parent) => return Ok(parent),
+        Remembered::Other if request.path.first() == Some(&b'/') => {
+            return climb_to_last(request, &mut ParentJob);
+        }
+        Remembered::Nothing | Remembered::Other => match express_parent(request) {
+            Express::Answer(parent) => return parent,
+            Express::GoOn(begun) => Some(begun),
+            Express::Refused => None,
+        },
+    };
+    climb_from(request, (), &mut ParentJob, begun)
+}
+
+/// The directory of the last name, kept, if one run of plain steps leads there.
+#[inline(always)]
+fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
+    let (vfs, path) = (request.vfs, request.path);
+    let Some((at, root, pos)) = express_start(request) else { return Express::Refused };
+    let runner = Runner {
+        vfs,
+        tables: vfs.tables(),
+        asker: request.asker,
+        root: root.map(|root| root.dentry),
+    };
+    let (stopped, at, pos) = runner.run(path, at, pos, Until::Last);
+    if let Stopped::Last(last) = stopped {
+        // While the directory is counted, the name's chain is on its way here.
+        runner.tables.expect_name(at.dentry, &last);
+        if let Some(dir) = vfs.legitimize(&at) {
+            let text = LastText::Path(path);
+            return Express::Answer(Ok(Parent { dir, last, text, anew: false }));
+        }
     }
+    Express::GoOn(Begun { at, root, pos, links: 0 })
 }
