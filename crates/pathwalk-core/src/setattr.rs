@@ -126,8 +126,11 @@ impl Vfs {
     /// Changes attributes: asks `rules` what is to be changed of what is there, and the file system to do it. The
     /// change that `rules` gets is one of nothing but ctime.
     ///
+    /// What is there is what the file system says now: no lookup may have asked about a file that was open.
+    ///
     /// # Errors
     ///
+    /// - what a file system answers that is asked for attributes.
     /// - those of `rules`.
     /// - whatever the file system answers.
     pub(crate) fn notify_change(
@@ -137,6 +140,7 @@ impl Vfs {
     ) -> Result<()> {
         let slot = self.inode(held.inode());
         let _changing = Changing::new(self, held.inode());
+        self.getattr_if_wanted(held.inode())?;
         let now = self.now();
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
         rules(&slot.attr(), &mut change)?;
@@ -186,6 +190,7 @@ impl Vfs {
     ///
     /// Linux: `file_remove_privs`.
     pub(crate) fn file_remove_privs(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
+        self.getattr_if_wanted(held.inode())?;
         self.kill_caps(held)?;
         if without_privileges(&self.inode(held.inode()).attr(), who).is_none() {
             return Ok(());

@@ -1,10 +1,15 @@
 //! What a procfs says of the mounts, of a task that forks and of its threads.
 
 use pathwalk::{
-    AccessMode, Config, Cred, Errno, FdTable, MemFs, MountFlags, OpenFlags, ProcFs, Task, Vfs,
-    mountinfo,
+    AccessMode, Coherence, Config, Cred, Errno, FdTable, HostFs, HostOptions, MemFs, MountFlags,
+    OpenFlags, ProcFs, Task, Vfs, mountinfo,
 };
-use std::sync::Arc;
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    process::Command,
+    sync::Arc,
+};
 
 fn machine() -> Task {
     let vfs = Vfs::new(Config::default(), MemFs::new()).unwrap();
@@ -93,5 +98,31 @@ fn whether_somebody_elses_files_are_there_is_not_told() {
     for _ in 0..5 {
         assert_eq!(task.access(&path, AccessMode::empty()), Ok(()));
         assert_eq!(user.access(&path, AccessMode::empty()), Err(Errno::EACCES));
+    }
+}
+
+/// No name leads there, so it is the file system that has to say who may read it now, of a file that is opened to be made as of any other.
+#[test]
+fn who_opens_what_is_open_may_read_it_now() {
+    let host = tempfile::tempdir().unwrap();
+    let path = host.path().join("file");
+    fs::write(&path, "1").unwrap();
+    let options = HostOptions { coherence: Coherence::Watched, ..HostOptions::default() };
+    let hostfs = HostFs::with_options(host.path().as_os_str().as_bytes(), options).unwrap();
+    let task = machine();
+    task.mount(hostfs, "/m", MountFlags::empty()).unwrap();
+    let files = Arc::new(FdTable::new(8));
+    let fd = files.insert(task.open("/m/file", OpenFlags::RDONLY, 0).unwrap()).unwrap();
+    let mut user = task.fork();
+    user.set_files(Some(files));
+    let other = path.metadata().unwrap().uid() + 1;
+    user.set_cred(Cred::user(other, other));
+    let link = format!("/proc/self/fd/{fd}");
+    for flags in [OpenFlags::RDONLY, OpenFlags::CREAT] {
+        for (mode, answer) in [(0o600, Err(Errno::EACCES)), (0o644, Ok(()))].repeat(3) {
+            let chmod = Command::new("chmod").arg(format!("{mode:o}")).arg(&path).status();
+            assert!(chmod.unwrap().success());
+            assert_eq!(user.open(&link, flags, 0o600).map(drop), answer, "{flags:?}, {mode:o}");
+        }
     }
 }

@@ -175,9 +175,7 @@ impl Vfs {
     ///
     /// Whatever the file system answers.
     pub(crate) fn attr_and_acls_now(&self, id: InodeId) -> Result<(Attr, Acls)> {
-        if self.inode(id).wants_getattr() {
-            self.vfs_getattr(id)?;
-        }
+        self.getattr_if_wanted(id)?;
         self.attr_and_acls(id)
     }
 

@@ -25,7 +25,8 @@ bitflags! {
         /// … and of all cached names of a path at once, by [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path), where
         /// a thread walked it before.
         const REVALIDATE_PATH = 1 << 15;
-        /// [`FileSystem::getattr`](super::FileSystem::getattr) wants to be asked at each stat, whatever the cache has.
+        /// [`FileSystem::getattr`](super::FileSystem::getattr) wants to be asked at each stat and each
+        /// change of attributes, whatever the cache has.
         const GETATTR = 1 << 10;
         /// Its symlinks lead to different places for different tasks, or to places without a path:
         /// [`FileSystem::get_link`](super::FileSystem::get_link) is asked at each use, and no body is kept.

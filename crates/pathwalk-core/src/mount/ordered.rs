@@ -58,6 +58,7 @@ impl Ordered {
         self.close_up();
         self.places.extend_from_slice(new);
         self.places.sort_by_key(|&(number, _)| number);
+        debug_assert!(self.places.is_sorted_by(|one, next| one.0 < next.0), "each has its own");
     }
 
     /// Forgets the mount of a number, if there is one.
@@ -75,6 +76,8 @@ impl Ordered {
         }
         if 2 * self.empty > self.places.len() {
             self.close_up();
+        }
+        if self.places.capacity() > MANY.max(4 * self.places.len()) {
             self.places.shrink_to(2 * self.places.len());
         }
     }

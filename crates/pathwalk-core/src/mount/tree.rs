@@ -532,13 +532,17 @@ impl<'v> TreeGuard<'v> {
 
     /// Puts mounts into a namespace, or out of those they are in. That of a tree that hangs nowhere goes with its last mount.
     pub(super) fn set_ns(&mut self, ids: &[MountId], ns: NsId) {
+        // What stays where it is keeps its place among the others, however many these are.
         let mut numbers: SmallVec<[(u64, MountId); 4]> = SmallVec::new();
         for &id in ids {
             let mount = self.vfs.mount_slot(id);
             let (from, number) = (mount.ns(), mount.unique_id.get());
+            if from == ns {
+                continue;
+            }
             if let Some(old) = self.namespaces.get_mut(&from) {
                 old.mounts.remove(number);
-                if old.anonymous.is_some() && old.mounts.is_empty() && from != ns {
+                if old.anonymous.is_some() && old.mounts.is_empty() {
                     self.namespaces.remove(&from);
                 }
             }

@@ -99,9 +99,7 @@ impl Task {
         if file.is_path() {
             return Err(Errno::EBADF);
         }
-        if vfs.inode(file.inode()).wants_getattr() {
-            vfs.vfs_getattr(file.inode())?;
-        }
+        vfs.getattr_if_wanted(file.inode())?;
         let attr = file.inode_ref().attr();
         let directory = attr.file_type() == FileType::Directory;
         let complete = directory && vfs.dentry(dentry).is(COMPLETE);

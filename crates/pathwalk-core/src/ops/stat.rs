@@ -210,9 +210,7 @@ impl Task {
         let dentry_slot = vfs.dentry(dentry);
         let id = InodeId(dentry_slot.inode.get());
         let inode = vfs.inode(id);
-        if inode.wants_getattr() {
-            vfs.vfs_getattr(id)?;
-        }
+        vfs.getattr_if_wanted(id)?;
         let mut attr = inode.attr();
         let mount = MountStat::of(vfs.mount_slot(mnt), dentry, dentry_slot.flags.get());
         mount.show(vfs, mnt, &mut attr);
@@ -267,7 +265,17 @@ impl Task {
 }
 
 impl Vfs {
-    /// Has the file system bring the attributes of an inode that is held up to date.
+    /// Has the file system bring the attributes of an inode that is held up to date, where it wants to be asked for them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever it answers.
+    #[inline]
+    pub(crate) fn getattr_if_wanted(&self, inode: InodeId) -> Result<()> {
+        if self.inode(inode).wants_getattr() { self.vfs_getattr(inode) } else { Ok(()) }
+    }
+
+    /// As [`Vfs::getattr_if_wanted`], of which it is known that it is.
     ///
     /// # Errors
     ///

@@ -120,12 +120,9 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         Ok(())
     }
 
-    /// Before it ends where it stands, is refused there or goes on by dots, it has to ask about that place, as no name led it there: by one it would hold.
-    /// Not if it is to go by what is cached alone.
+    /// The same of where it stands, if no name led there: before it ends there, is refused there or goes on by a dot, it leaves, so that
+    /// one that holds asks.
     pub(crate) fn must_ask_about_place(&self) -> Result<(), Stop> {
-        if self.flags.contains(Lookup::CACHED) {
-            return Ok(());
-        }
         self.must_ask_about(&self.at, UNNAMED)
     }
 

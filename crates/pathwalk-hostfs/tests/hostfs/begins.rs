@@ -4,8 +4,8 @@ use crate::{
     coherence::{elsewhere, ground, often},
     common::as_ordinary_user,
 };
-use pathwalk_abi::{AccessMode, AtFlags, Errno, MountFlags, OpenFlags};
-use pathwalk_core::Cred;
+use pathwalk_abi::{AccessMode, AtFlags, Errno, MountFlags, OpenFlags, OpenHow, ResolveFlags};
+use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
 use rustix::process::geteuid;
 use std::{
@@ -102,8 +102,19 @@ fn who_may_not_search_a_directory_finds_no_dot_in_it() {
         answer => answer,
     };
     type Call<'a> = (&'a str, &'a dyn Fn() -> Result<(), Errno>);
-    let calls: [Call<'_>; 11] = [
+    let calls: [Call<'_>; 18] = [
         (".", &|| user.access(".", none)),
+        ("..", &|| user.access("..", none)),
+        ("../.", &|| user.access("../.", none)),
+        ("../b", &|| user.access("../b", none)),
+        ("/..", &|| user.access("/..", none)),
+        (".. within bounds", &|| {
+            let how =
+                OpenHow { flags: reads.bits(), resolve: ResolveFlags::BENEATH.bits(), mode: 0 };
+            user.openat2(At::Cwd, "c/..", &how).map(drop)
+        }),
+        ("to create ..", &|| creates("..")),
+        ("to create /..", &|| creates("/..")),
         ("./", &|| user.access("./", AccessMode::R_OK)),
         ("./.", &|| user.access("./.", none)),
         ("/.", &|| user.access("/.", none)),
@@ -141,4 +152,26 @@ fn who_may_read_a_directory_and_not_search_it_lists_it() {
             fs::set_permissions(ground.host("a/b"), Permissions::from_mode(0o755)).unwrap();
         }
     });
+}
+
+/// What is cached alone does not say who may: that is asked.
+#[test]
+fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
+    let ground = ground(Coherence::Watched);
+    let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
+    ground.task.chdir("/a/b").unwrap();
+    let open = |path: &str, resolve: ResolveFlags| {
+        ground
+            .task
+            .openat2(
+                At::Cwd,
+                path,
+                &OpenHow { flags: flags.bits(), resolve: resolve.bits(), mode: 0 },
+            )
+            .map(drop)
+    };
+    for path in [".", "./", "..", "/", "/.", "/..", "c"] {
+        assert_eq!(often(|| open(path, ResolveFlags::empty())), Ok(()), "{path}");
+        assert_eq!(open(path, ResolveFlags::CACHED), Err(Errno::EAGAIN), "{path}");
+    }
 }

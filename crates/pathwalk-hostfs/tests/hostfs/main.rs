@@ -16,6 +16,8 @@ mod elsewhere;
 
 mod begins;
 
+mod held;
+
 mod bounds;
 
 mod escape;

@@ -466,6 +466,9 @@ pub(super) fn end_of(
     // Where the host had to be asked for a name, it is seen by asking again whether that is believed from then on.
     let mut asked = HostFs::questions();
     let mut explanation = explain(task, base, key).ok_or(No::Now)?;
+    if matches!(place_of(inside, &explanation), Some(Part::Untold)) {
+        return Err(No::Ever);
+    }
     if HostFs::questions() != asked {
         asked = HostFs::questions();
         explanation = explain(task, base, key).ok_or(No::Now)?;

@@ -40,7 +40,12 @@ pub(crate) fn read_told(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 pub(crate) fn read_record(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut text = vec![0; TOLD];
     let mut file = File::open(path)?;
-    let read = file.read(&mut text)?;
+    let read = loop {
+        match file.read(&mut text) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
     text.truncate(read);
     if read == TOLD {
         file.read_to_end(&mut text)?;

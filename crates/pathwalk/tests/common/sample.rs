@@ -41,7 +41,8 @@ pub(crate) struct Calls {
 
 pub(crate) struct SampleFs {
     features: Features,
-    /// A call changes what belongs together under one lock, in the cache as well: other names of the directory are not held.
+    /// Nothing is reserved but the names that a call changes: so what it checks and what it changes, in the cache as well, is one
+    /// step under this lock.
     nodes: Mutex<Nodes>,
     next: AtomicU64,
     pub(crate) calls: Calls,
@@ -94,14 +95,18 @@ impl SampleFs {
     }
 
     fn add(&self, kind: FileType, mode: u32, body: &[u8]) -> u64 {
+        let (node, new) = self.new_node(kind, mode, body);
+        self.nodes.lock().unwrap().insert(node, new);
+        node
+    }
+
+    fn new_node(&self, kind: FileType, mode: u32, body: &[u8]) -> (u64, Node) {
         let node = self.next.fetch_add(1, Relaxed);
         let nlink = if kind == FileType::Directory { 2 } else { 1 };
         let size = body.len() as u64;
         let attr = Attr { mode: kind.to_mode() | mode, nlink, ino: node, size, ..Attr::default() };
         let (body, names) = (body.to_vec(), BTreeMap::new());
-        let new = Node { attr, body, names, acls: Acls::default(), answered: 0 };
-        self.nodes.lock().unwrap().insert(node, new);
-        node
+        (node, Node { attr, body, names, acls: Acls::default(), answered: 0 })
     }
 
     /// How many answers about a node were not given back.
@@ -326,12 +331,12 @@ impl FileSystem for SampleFs {
         self.gate(name);
         self.may_change()?;
         self.may_gain_link(new.file_type == FileType::Directory)?;
-        let node = self.add(new.file_type, new.mode, new.body);
+        let (node, mut made) = self.new_node(new.file_type, new.mode, new.body);
+        made.acls = Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
         let mut nodes = self.nodes.lock().unwrap();
-        nodes.get_mut(&node).unwrap().acls =
-            Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
         let before = enter(&mut nodes, dir, name, Some(node))?;
         assert_eq!(before, None, "only a name that is not there is made");
+        nodes.insert(node, made);
         if new.file_type == FileType::Directory {
             change(&mut nodes, dir, |attr| attr.nlink += 1);
         }
