@@ -102,8 +102,8 @@ impl<'a, const AT: bool> Terminal<'a> for MayAccess<AT> {
     }
 
     #[inline(always)]
-    fn exists(&self) -> Option<()> {
-        self.0.is_empty().then_some(())
+    fn exists(&self) -> Option<Result<()>> {
+        self.0.is_empty().then_some(Ok(()))
     }
 
     #[inline(always)]

@@ -194,7 +194,8 @@ impl Task {
 
     /// Linux: `path_mount`.
     fn path_mount(&self, what: What<'_>, to: Whither<'_>, flags: MountFlags) -> Result<()> {
-        let at = keep(&self.request(to.dir, to.path, to.lookup(Lookup::FOLLOW))?)?;
+        let at =
+            keep(&self.request(to.dir, to.path, to.lookup(Lookup::FOLLOW | Lookup::MOVES))?)?;
         let mut bits = flags.bits();
         if bits & MS_MGC_MSK == MS_MGC_VAL {
             bits &= MS_OLD;
@@ -319,7 +320,7 @@ impl Task {
         if flags.bits() & !UmountFlags::all().bits() != 0 {
             return Err(Errno::EINVAL);
         }
-        let mut lookup = Lookup::empty();
+        let mut lookup = Lookup::MOVES;
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
         let vfs = self.vfs();
         let _work = vfs.task_work();

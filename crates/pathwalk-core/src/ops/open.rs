@@ -245,6 +245,8 @@ impl Task {
         })
     }
 
+    /// In line in its one caller.
+    #[inline(always)]
     fn do_openat2(&self, dir: At<'_>, path: &[u8], op: &Open, reval: Lookup) -> Result<File> {
         let vfs = self.vfs();
         let request = self.request(dir, path, op.lookup | reval)?;

@@ -31,7 +31,11 @@ pub struct Peek {
 impl Peek {
     /// As [`Task::fstatat`] would tell it, if that is known.
     pub fn stat(&self) -> Option<Stat> {
-        self.as_told.then(|| fill_stat(&self.attr, &self.mount))
+        self.as_told.then(|| {
+            let mut stat = Stat::default();
+            fill_stat(&mut stat, &self.attr, &self.mount);
+            stat
+        })
     }
 
     /// As [`Task::statx`] would tell it, if that is known.

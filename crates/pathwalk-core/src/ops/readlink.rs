@@ -80,16 +80,25 @@ impl<'a> Terminal<'a> for ReadBody<'_> {
 
     /// What is asked about is mostly no symlink: realpath(3) asks about each prefix of a path.
     #[inline(always)]
+    fn exists(&self) -> Option<Result<usize>> {
+        Some(Err(self.not_a_link()))
+    }
+
+    #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<usize, Stop> {
         if end.at.flags & SYMLINK == 0 {
             end.check()?;
-            return Err(if self.unnamed { Errno::ENOENT } else { Errno::EINVAL }.into());
+            return Err(self.not_a_link().into());
         }
         self.copy(end)
     }
 }
 
 impl ReadBody<'_> {
+    fn not_a_link(&self) -> Errno {
+        if self.unnamed { Errno::ENOENT } else { Errno::EINVAL }
+    }
+
     #[inline(never)]
     fn copy<const RCU: bool>(&mut self, end: &End<'_, RCU>) -> Result<usize, Stop> {
         let vfs = end.vfs;

@@ -77,21 +77,22 @@ impl<'a> Terminal<'a> for RealPath<'_> {
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Self::Out, Stop> {
         let len = match end.path {
             OnePath::Asked => copy_to(self.buf, self.path),
-            _ => self.write_path(end)?,
+            _ => self.write_path(*end)?,
         };
         // It checks the end: what was written is a path of this file.
         let stat = &mut *self.stat;
-        GetAttr(|attr: &Attr, mount: &MountStat| *stat = fill_stat(attr, mount)).finish(end)?;
+        GetAttr(|attr: &Attr, mount: &MountStat| fill_stat(stat, attr, mount)).finish(end)?;
         Ok(len?)
     }
 }
 
 impl RealPath<'_> {
-    /// Writes the path from what a memo has of it, or from the names on the way up.
+    /// Writes the path from what a memo has of it, or from the names on the way up. By value: so the end is put into memory only
+    /// on the way here.
     #[inline(never)]
     fn write_path<'a, const RCU: bool>(
         &mut self,
-        end: &End<'a, RCU>,
+        end: End<'a, RCU>,
     ) -> Result<Result<usize>, Stop> {
         let vfs = end.vfs;
         if end.path == OnePath::InMemo

@@ -161,7 +161,7 @@ impl Task {
             .union(AtFlags::EMPTY_PATH)
             .union(AtFlags::NO_AUTOMOUNT);
         only(flags, KNOWN)?;
-        self.getattr(dir, path, lookup_flags(flags), fill_stat)
+        self.stat_of(dir, path, lookup_flags(flags))
     }
 
     /// `stat(path)`: tells about what the path leads to, symlinks followed. stat(2)
@@ -170,7 +170,7 @@ impl Task {
     ///
     /// As [`Task::statx`].
     pub fn stat(&self, path: impl AsRef<[u8]>) -> Result<Stat> {
-        self.getattr(At::Cwd, path.as_ref(), Lookup::FOLLOW, fill_stat)
+        self.stat_of(At::Cwd, path.as_ref(), Lookup::FOLLOW)
     }
 
     /// `lstat(path)`: tells about what the path names, be it a symlink. lstat(2)
@@ -179,7 +179,7 @@ impl Task {
     ///
     /// As [`Task::statx`].
     pub fn lstat(&self, path: impl AsRef<[u8]>) -> Result<Stat> {
-        self.getattr(At::Cwd, path.as_ref(), Lookup::empty(), fill_stat)
+        self.stat_of(At::Cwd, path.as_ref(), Lookup::empty())
     }
 
     /// `fstat(file)`: tells about an open file. fstat(2)
@@ -188,7 +188,9 @@ impl Task {
     ///
     /// - `EBADF`: the file is of another machine.
     pub fn fstat(&self, file: &File) -> Result<Stat> {
-        self.fgetattr(file, fill_stat)
+        let mut stat = Stat::default();
+        self.fgetattr(file, |attr, mount| fill_stat(&mut stat, attr, mount))?;
+        Ok(stat)
     }
 
     /// Whether an empty path makes the call one about an open file, of which no flag says more.
@@ -249,6 +251,14 @@ impl Task {
     pub fn fstatfs(&self, file: &File) -> Result<Statfs> {
         let (mnt, dentry) = self.place_of(file)?;
         self.vfs().statfs_of(mnt, dentry)
+    }
+
+    /// Filled where it is, and not handed from one to the next.
+    #[inline(always)]
+    fn stat_of(&self, dir: At<'_>, path: &[u8], flags: Lookup) -> Result<Stat> {
+        let mut stat = Stat::default();
+        self.getattr(dir, path, flags, |attr, mount| fill_stat(&mut stat, attr, mount))?;
+        Ok(stat)
     }
 
     #[inline]
@@ -409,25 +419,23 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     }
 }
 
+/// Fills one that is zeroed.
 #[inline]
-pub(super) fn fill_stat(attr: &Attr, mount: &MountStat) -> Stat {
-    Stat {
-        st_dev: mount.dev.to_stat(),
-        st_ino: attr.ino,
-        st_nlink: u64::from(attr.nlink),
-        st_mode: attr.mode,
-        st_uid: attr.uid,
-        st_gid: attr.gid,
-        st_rdev: attr.rdev.to_stat(),
-        st_size: attr.size as i64,
-        st_blksize: i64::from(mount.blksize),
-        st_blocks: attr.blocks as i64,
-        st_atime: attr.atime.sec,
-        st_atime_nsec: u64::from(attr.atime.nsec),
-        st_mtime: attr.mtime.sec,
-        st_mtime_nsec: u64::from(attr.mtime.nsec),
-        st_ctime: attr.ctime.sec,
-        st_ctime_nsec: u64::from(attr.ctime.nsec),
-        ..Stat::default()
-    }
+pub(super) fn fill_stat(stat: &mut Stat, attr: &Attr, mount: &MountStat) {
+    stat.st_dev = mount.dev.to_stat();
+    stat.st_ino = attr.ino;
+    stat.st_nlink = u64::from(attr.nlink);
+    stat.st_mode = attr.mode;
+    stat.st_uid = attr.uid;
+    stat.st_gid = attr.gid;
+    stat.st_rdev = attr.rdev.to_stat();
+    stat.st_size = attr.size as i64;
+    stat.st_blksize = i64::from(mount.blksize);
+    stat.st_blocks = attr.blocks as i64;
+    stat.st_atime = attr.atime.sec;
+    stat.st_atime_nsec = u64::from(attr.atime.nsec);
+    stat.st_mtime = attr.mtime.sec;
+    stat.st_mtime_nsec = u64::from(attr.mtime.nsec);
+    stat.st_ctime = attr.ctime.sec;
+    stat.st_ctime_nsec = u64::from(attr.ctime.nsec);
 }

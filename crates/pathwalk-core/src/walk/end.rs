@@ -12,6 +12,7 @@ use crate::{
 use pathwalk_abi::Result;
 
 /// The end of a walk. `RCU` says that nothing is held there: what was read is believed only after [`End::check`].
+#[derive(Clone, Copy)]
 pub(crate) struct End<'a, const RCU: bool> {
     pub(crate) vfs: &'a Vfs,
     asker: Asker<'a>,

@@ -39,9 +39,9 @@ pub(crate) trait Terminal<'a> {
         true
     }
 
-    /// The answer if it is the same for whatever is there, where the file system does not decide permission itself.
+    /// The answer if it is the same for whatever is there and is no symlink, where the file system does not decide permission itself.
     #[inline(always)]
-    fn exists(&self) -> Option<Self::Out> {
+    fn exists(&self) -> Option<Result<Self::Out>> {
         None
     }
 

@@ -48,9 +48,9 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                 }
                 if !known.is(Facts::DECIDES)
                     && !request.flags.contains(Lookup::DIRECTORY)
-                    && let Some(out) = terminal.exists()
+                    && let Some(answer) = terminal.exists()
                 {
-                    return Ok(out);
+                    return answer;
                 }
                 let at = known.place(vfs);
                 // Nobody wants the root, but the way of before.
@@ -273,7 +273,7 @@ pub(crate) fn remember(request: &Request<'_>) {
 /// Whether a thread can remember where a path leads: it begins at the root, and the walk knows no bounds.
 #[inline(always)]
 fn may_be_remembered(request: &Request<'_>) -> bool {
-    Lookup::EXPRESS.contains(request.flags)
+    Lookup::REMEMBERED.contains(request.flags)
         && request.path.first() == Some(&b'/')
         && memo::can_be(request.path, request.vfs.remembered)
 }

@@ -116,15 +116,19 @@ bitflags! {
         const ALONE = 1 << 12;
         /// The last name is not walked: the call is about its directory; the walk's own.
         const PARENT = 1 << 13;
+        /// The call changes where the path leads: it is of no use to remember that.
+        const MOVES = 1 << 14;
         /// A test says by which road: see [`road`].
         const FORCED = 1 << 31;
     }
 }
 
 impl Lookup {
-    /// The flags that change nothing for a run of plain steps.
-    pub(crate) const EXPRESS: Self =
+    /// The flags that change nothing for what is remembered of a path.
+    pub(crate) const REMEMBERED: Self =
         Self::FOLLOW.union(Self::DIRECTORY).union(Self::EMPTY).union(Self::AUTOMOUNT);
+    /// The flags that change nothing for a run of plain steps.
+    pub(crate) const EXPRESS: Self = Self::REMEMBERED.union(Self::MOVES);
 
     /// Whether the walk must stay below a place.
     pub(crate) fn is_scoped(self) -> bool {
