@@ -198,7 +198,7 @@ fn word(text: &[u8], rest: &[u8]) -> u64 {
 #[cold]
 #[inline(never)]
 fn last_of_few(text: &[u8]) -> u64 {
-    text.iter().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56)
+    padded(text) << 1 << (63 - 8 * text.len())
 }
 
 /// What a word of a name is.
@@ -245,9 +245,14 @@ pub(crate) fn spells(cells: &[Cell64], name: &[u8]) -> bool {
 
 /// Up to eight bytes as a word, zero-padded.
 pub(crate) fn padded(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    debug_assert!(bytes.len() <= 8, "a word");
+    // Both halves at once, where there are two; what is in both is the same.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|half| u64::from(u32::from_le_bytes(*half)));
+        return first | last << (8 * (bytes.len() - 4));
+    }
+    let byte = |at| bytes.get(at).map_or(0, |&byte| u64::from(byte) << (8 * at));
+    byte(0) | byte(1) | byte(2)
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ impl Vfs {
     /// # Errors
     ///
     /// As [`Vfs::reserve_known`].
+    #[inline(always)]
     pub(crate) fn try_reserve_known(
         &self,
         query: Query<'_>,
@@ -77,7 +78,7 @@ impl Vfs {
     /// # Errors
     ///
     /// Whatever the file system answers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ask_reserved<'v>(
         &'v self,
         name: Reserved<'v>,

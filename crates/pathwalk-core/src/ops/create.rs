@@ -270,6 +270,7 @@ impl Vfs {
     /// - `EROFS`: the mount is read-only.
     ///
     /// Linux: `filename_create`.
+    #[inline(always)]
     pub(crate) fn filename_create<'v>(
         &'v self,
         parent: &Parent<'v>,
@@ -298,6 +299,7 @@ impl Vfs {
     /// - `EACCES`: the directory may not be written and searched.
     ///
     /// Linux: `may_create`.
+    #[inline(always)]
     pub(crate) fn may_create(&self, dir: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
         who.new_ids()?;
         self.inode_permission(dir.inode(), Access::WRITE | Access::EXEC, who).map(|_| ())

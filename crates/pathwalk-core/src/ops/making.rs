@@ -37,6 +37,7 @@ impl<'v, 'b> Making<'v, 'b> {
     /// - `EOVERFLOW`: the mount shows nobody by the subject's ids.
     /// - `ENOMEM`: the tables are full, and nothing could be evicted.
     /// - whatever the file system answers about the directory's ACLs.
+    #[inline(always)]
     pub(crate) fn new(
         vfs: &'v Vfs,
         directory: InodeId,
@@ -83,6 +84,7 @@ impl<'v, 'b> Making<'v, 'b> {
     }
 
     /// The inode of what the file system made, for a dentry that does not stand for it yet.
+    #[inline(always)]
     pub(crate) fn made(self, sb: &SuperBlock, found: &Found, dentry: DentryId) -> InodeId {
         let inode = self.room.fill(sb, found);
         self.vfs.set_first_alias(inode, dentry);
