@@ -117,7 +117,7 @@ impl Component {
         self.is_short() && cells[0].get() == self.first && cells[1].get() == self.second
     }
 
-    /// Writes the name, which is in a text, and has room in them, into `cells`, zero-padded.
+    /// Writes the name into `cells`, zero-padded; it is no longer than they are.
     pub(crate) fn write_to(&self, text: &[u8], cells: &[Cell64; INLINE_WORDS]) {
         let [first, second, others @ ..] = cells;
         first.set(self.first);

@@ -139,8 +139,9 @@ impl Vfs {
         rules: impl FnOnce(&Attr, &mut Iattr) -> Result<()>,
     ) -> Result<()> {
         let slot = self.inode(held.inode());
-        let _changing = Changing::new(self, held.inode());
+        // Before others have to wait for what the file system does.
         self.getattr_if_wanted(held.inode())?;
+        let _changing = Changing::new(self, held.inode());
         let now = self.now();
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
         rules(&slot.attr(), &mut change)?;
@@ -190,7 +191,9 @@ impl Vfs {
     ///
     /// Linux: `file_remove_privs`.
     pub(crate) fn file_remove_privs(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
-        self.getattr_if_wanted(held.inode())?;
+        if !who.capable(CapSet::FSETID) {
+            self.getattr_if_wanted(held.inode())?;
+        }
         self.kill_caps(held)?;
         if without_privileges(&self.inode(held.inode()).attr(), who).is_none() {
             return Ok(());

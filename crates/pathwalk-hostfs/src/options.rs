@@ -16,7 +16,10 @@ pub enum Coherence {
     ///
     /// Not so fresh is who may search the directories on the way, and who may search or read one where a call begins: the root,
     /// the current directory, one that is held by a descriptor. Those are what they were when they were last asked about
-    /// themselves. `..` of a directory that is held leads to the one that it was in when its name was last asked about.
+    /// themselves. Whose a file is that is to be changed is always asked. `..` of a directory that is held leads to the one that
+    /// it was in when its name was last asked about.
+    ///
+    /// Nothing is answered from what is cached alone, so `RESOLVE_CACHED` is `EAGAIN`.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it. It does not
     /// tell

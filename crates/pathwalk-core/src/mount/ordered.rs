@@ -155,6 +155,7 @@ mod tests {
                 prop_assert_eq!(ordered.len(), map.len());
                 prop_assert_eq!(ordered.is_empty(), map.is_empty());
                 prop_assert!(ordered.places.len() <= 2 * map.len());
+                prop_assert!(ordered.places.capacity() <= MANY.max(4 * ordered.places.len()));
                 prop_assert_eq!(ordered.get(number), map.get(&number).copied());
             }
             let new = |number: &u64| !map.contains_key(number);

@@ -190,6 +190,8 @@ impl Task {
             self.may_link_by_handle(old_dir)?;
         }
         let old = keep(&request)?;
+        // It may be open, or be led to by a magic link: then no lookup asked whose it is now.
+        self.vfs().getattr_if_wanted(old.inode())?;
         let request = self.request(new_dir, new, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();

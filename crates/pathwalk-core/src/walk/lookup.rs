@@ -8,6 +8,8 @@
 //!   climb ────────────────────► answer     from where the run stopped
 //! ```
 //!
+//! Who makes, removes or renames goes the same way to the directory of the last name: [`parent`].
+//!
 //! Linux: `filename_lookup`.
 
 use super::{
@@ -395,6 +397,7 @@ pub(crate) fn parent_beside<'p, 'a: 'p>(
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
     let begun = match remembered_parent(request, |_, _| false)? {
         Remembered::Parent(parent) => return Ok(parent),
+        // A slash or a dot at the end, or what is remembered is not all that is wanted: the walk may still begin there.
         Remembered::Other if request.path.first() == Some(&b'/') => {
             return climb_to_last(request, &mut ParentJob);
         }

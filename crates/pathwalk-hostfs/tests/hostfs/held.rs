@@ -5,7 +5,7 @@ use pathwalk_abi::{
     AtFlags, Errno, OpenFlags, Result, SetTime, XattrFlags,
     mode::{S_ISGID, S_ISUID},
 };
-use pathwalk_core::{Cred, File, Task};
+use pathwalk_core::{At, Cred, File, Task};
 use rustix::process::geteuid;
 
 type Call<'a> = (&'a str, &'a dyn Fn(&Task, &File) -> Result<()>);
@@ -16,7 +16,7 @@ fn who_may_change_what_is_open_is_whose_it_is_now() {
     if !geteuid().is_root() {
         return println!("SKIPPED: only root gives files away");
     }
-    let calls: [Call<'_>; 6] = [
+    let calls: [Call<'_>; 7] = [
         ("fchmod", &|task, file| task.fchmod(file, 0o640)),
         ("chmod of nothing below it", &|task, file| {
             task.fchmodat2(file, "", 0o640, AtFlags::EMPTY_PATH)
@@ -30,6 +30,16 @@ fn who_may_change_what_is_open_is_whose_it_is_now() {
             let set = task.fsetxattr(file, "user.of", b"1", XattrFlags::empty());
             set.map_err(|errno| if errno == Errno::EACCES { Errno::EPERM } else { errno })
         }),
+        ("linkat", &|task, file| match task.linkat(
+            file,
+            "",
+            At::Cwd,
+            "/a/link",
+            AtFlags::EMPTY_PATH,
+        ) {
+            Ok(()) => task.unlink("/a/link"),
+            answer => answer,
+        }),
         ("fremovexattr", &|task, file| match task.fremovexattr(file, "user.of") {
             Err(Errno::EACCES) => Err(Errno::EPERM),
             Err(Errno::ENODATA) => Ok(()),
@@ -39,7 +49,7 @@ fn who_may_change_what_is_open_is_whose_it_is_now() {
     each(|ground| {
         let mut user = ground.task.fork();
         user.set_cred(Cred::user(1000, 1000));
-        elsewhere(ground, "chown 1000:1000 a/b/c/file; chmod 644 a/b/c/file");
+        elsewhere(ground, "chown 1000:1000 a/b/c/file; chmod 644 a/b/c/file; chmod 777 a");
         let file = user.open("/a/b/c/file", OpenFlags::RDWR, 0).unwrap();
         for (what, call) in calls {
             elsewhere(ground, "chown 0:0 a/b/c/file; chmod 644 a/b/c/file");

@@ -466,7 +466,7 @@ pub(super) fn end_of(
     // Where the host had to be asked for a name, it is seen by asking again whether that is believed from then on.
     let mut asked = HostFs::questions();
     let mut explanation = explain(task, base, key).ok_or(No::Now)?;
-    if matches!(place_of(inside, &explanation), Some(Part::Untold)) {
+    if mounts(&explanation).any(|mount| matches!(inside.parts.get(mount), Some(Part::Untold))) {
         return Err(No::Ever);
     }
     if HostFs::questions() != asked {
@@ -495,8 +495,8 @@ fn parts(
     explanation: &Explanation,
 ) -> Option<Vec<(usize, u64)>> {
     let mut counts = Vec::with_capacity(MOST_PARTS);
-    for stand in explanation.steps.iter().filter_map(|step| step.stand.as_ref()) {
-        let count = match inside.parts.get(&stand.mount)? {
+    for mount in mounts(explanation) {
+        let count = match inside.parts.get(mount)? {
             Part::Memory => MEMORY,
             Part::Host { count, .. } => *count,
             Part::Untold => return None,
@@ -513,6 +513,11 @@ fn parts(
     }
     (counts.len() <= MOST_PARTS)
         .then(|| counts.into_iter().map(|count| (count, before.counts[count])).collect())
+}
+
+/// The mounts in which a walk stands, one after the other.
+fn mounts(explanation: &Explanation) -> impl Iterator<Item = &u64> {
+    explanation.steps.iter().filter_map(|step| Some(&step.stand.as_ref()?.mount))
 }
 
 /// The part of the tree in which a walk ended.
