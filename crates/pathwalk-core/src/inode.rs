@@ -177,6 +177,11 @@ pub struct Attr {
 }
 
 impl Attr {
+    /// Mode, owner and group.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { mode: self.mode, uid: self.uid, gid: self.gid }
+    }
+
     /// The type of file.
     pub fn file_type(&self) -> FileType {
         FileType::from_mode(self.mode).unwrap_or(FileType::Regular)

@@ -66,7 +66,7 @@ impl Rule {
 ///
 /// - `EACCES`: the class that the subject falls into lacks a bit, and no capability makes up for it.
 pub fn generic_permission(attr: &Attr, access: Access, who: &Subject<'_>) -> Result<()> {
-    let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
+    let owner = attr.owner();
     decide(owner, NO_ACL, access, who).map(|_| ()).map_err(|_| Errno::EACCES)
 }
 

@@ -191,7 +191,7 @@ impl Vfs {
     ///
     /// Linux: `file_remove_privs`.
     pub(crate) fn file_remove_privs(&self, held: &HeldPath<'_>, who: &Subject<'_>) -> Result<()> {
-        if !who.capable(CapSet::FSETID) {
+        if !keeps_privileges(who) {
             self.getattr_if_wanted(held.inode())?;
         }
         self.kill_caps(held)?;
@@ -222,12 +222,17 @@ impl Vfs {
     }
 }
 
-/// The mode without what a change of contents takes away; none where it takes nothing. Who has `CAP_FSETID` may keep it.
+/// Whether a change of contents takes nothing from the mode, whatever that is.
+fn keeps_privileges(who: &Subject<'_>) -> bool {
+    who.capable(CapSet::FSETID)
+}
+
+/// The mode without what a change of contents takes away; none where it takes nothing.
 ///
 /// Linux: `dentry_needs_remove_privs`.
 fn without_privileges(attr: &Attr, who: &Subject<'_>) -> Option<u32> {
     let dropped = privileges_to_drop(attr, who);
-    (dropped != 0 && !who.capable(CapSet::FSETID)).then_some(attr.mode & S_IALLUGO & !dropped)
+    (dropped != 0 && !keeps_privileges(who)).then_some(attr.mode & S_IALLUGO & !dropped)
 }
 
 /// The set-id bits that a change of contents or owner takes away.

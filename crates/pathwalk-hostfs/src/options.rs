@@ -19,7 +19,7 @@ pub enum Coherence {
     /// themselves. Whose a file is that is to be changed is always asked. `..` of a directory that is held leads to the one that
     /// it was in when its name was last asked about.
     ///
-    /// Nothing is answered from what is cached alone, so `RESOLVE_CACHED` is `EAGAIN`.
+    /// No cached name is believed unasked, so a path with a name in it is `EAGAIN` with `RESOLVE_CACHED`.
     Strict,
     /// Others do, and every call sees what they did before it began, as far as the host's inotify(7) tells of it. It does not
     /// tell
@@ -40,7 +40,7 @@ pub enum Coherence {
     ///
     /// Names that nobody touched cost one call, which asks whether anything happened, and a path that the thread did not walk before
     /// one more, where it begins. Where events were lost all is asked about anew. A directory that cannot be watched, or of whose
-    /// changes its file system does not tell, is [`Strict`](Self::Strict).
+    /// changes its file system does not tell, is [`Strict`](Self::Strict). With `RESOLVE_CACHED` all paths are `EAGAIN`.
     Watched,
 }
 

@@ -19,7 +19,7 @@ use super::{
     reserve::{Busy, Tried},
 };
 use crate::{
-    inode::{I_HASHED, InodeId, Owner},
+    inode::{I_HASHED, InodeId},
     lock,
     vfs::Vfs,
 };
@@ -137,8 +137,7 @@ impl Vfs {
         if dentry.inode.get() != inode.0 {
             return;
         }
-        let attr = slot.attr_cells();
-        let owner = Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid };
+        let owner = slot.owner_cells();
         let of_inode = self.search_all(owner, slot.flags.get()) | managed(slot.flags.get());
         let flags = dentry.flags.get() & !(SEARCH_ALL | AUTOMOUNT | TRANSIT) | of_inode;
         let _change = dentry.seq.change();

@@ -88,6 +88,11 @@ impl Vfs {
         if asks { self.ask_about_reserved(name, query) } else { Ok(Asked::Known(name)) }
     }
 
+    /// As [`Vfs::ask_reserved`], of a name that is not known, or about which the file system wants to be asked at each use.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system answers.
     fn ask_about_reserved<'v>(&'v self, name: Reserved<'v>, query: Query<'_>) -> Result<Asked<'v>> {
         if name.unknown() {
             let busy = self.fill(&name, query)?;

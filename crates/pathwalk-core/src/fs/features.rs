@@ -20,7 +20,8 @@ bitflags! {
         /// … of a run of cached names at a time, by [`FileSystem::lookup_many`](super::FileSystem::lookup_many).
         const LOOKUP_MANY = 1 << 7;
         /// … which then says of each name by itself whether it holds, not only where all of them lead; and of a place to which no name
-        /// led, with [`Features::REVALIDATE_PATH`], [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path) brings up to date who may search and read it.
+        /// led, with [`Features::REVALIDATE_PATH`], [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path) brings up to
+        /// date who may search and read it.
         const EACH_NAME = 1 << 16;
         /// … and of all cached names of a path at once, by [`FileSystem::revalidate_path`](super::FileSystem::revalidate_path), where
         /// a thread walked it before.

@@ -191,8 +191,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them, or changes
-    /// them or the contents; asked if [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
+    /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them, or changes them or the
+    /// contents; asked if [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ impl<'v, 'b> Making<'v, 'b> {
             Some(owner) => (owner, Acls::default()),
             None => {
                 let (attr, acls) = vfs.attr_and_acls(directory)?;
-                (Owner { mode: attr.mode, uid: attr.uid, gid: attr.gid }, acls)
+                (attr.owner(), acls)
             }
         };
         let (mode, acls) = new_mode(make, &directory, acls, umask, who);

@@ -157,8 +157,7 @@ fn express<'a, T: Terminal<'a>>(
             Err(errno) => return Express::Answer(Err(errno)),
         }
     }
-    let root_dentry = root.map(|root| root.dentry);
-    let runner = Runner { vfs, tables: vfs.tables(), asker: request.asker, root: root_dentry };
+    let runner = runner(request, root);
     let (stopped, at, pos) = runner.run(path, at, pos, Until::End);
     match stopped {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
@@ -170,6 +169,13 @@ fn express<'a, T: Terminal<'a>>(
         Stopped::Last(_) | Stopped::Child(..) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// Who makes such a run.
+#[inline(always)]
+fn runner<'a>(request: &Request<'a>, root: Option<Place>) -> Runner<'a> {
+    let root = root.map(|root| root.dentry);
+    Runner { vfs: request.vfs, tables: request.vfs.tables(), asker: request.asker, root }
 }
 
 /// Where a run of plain steps may begin, the root if that is there, and the position of the first component; none where there is
@@ -415,12 +421,7 @@ pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
 fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
     let (vfs, path) = (request.vfs, request.path);
     let Some((at, root, pos)) = express_start(request) else { return Express::Refused };
-    let runner = Runner {
-        vfs,
-        tables: vfs.tables(),
-        asker: request.asker,
-        root: root.map(|root| root.dentry),
-    };
+    let runner = runner(request, root);
     let (stopped, at, pos) = runner.run(path, at, pos, Until::Last);
     if let Stopped::Last(last) = stopped {
         // While the directory is counted, the name's chain is on its way here.

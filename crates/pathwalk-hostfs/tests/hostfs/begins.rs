@@ -1,8 +1,8 @@
 //! Where calls begin, as others change it: who may search and read there.
 
 use crate::{
-    coherence::{elsewhere, ground, often},
-    common::as_ordinary_user,
+    coherence::{each, elsewhere, ground, often},
+    common::{Ground, as_ordinary_user},
 };
 use pathwalk_abi::{AccessMode, AtFlags, Errno, MountFlags, OpenFlags, OpenHow, ResolveFlags};
 use pathwalk_core::{At, Cred};
@@ -157,7 +157,11 @@ fn who_may_read_a_directory_and_not_search_it_lists_it() {
 /// What is cached alone does not say who may: that is asked.
 #[test]
 fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
-    let ground = ground(Coherence::Watched);
+    each(|ground| told_to_ask(ground, &["c", "/a", "/a/b/c"]));
+    told_to_ask(&ground(Coherence::Watched), &[".", "./", "..", "/", "/.", "/.."]);
+}
+
+fn told_to_ask(ground: &Ground, paths: &[&str]) {
     let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
     ground.task.chdir("/a/b").unwrap();
     let open = |path: &str, resolve: ResolveFlags| {
@@ -170,7 +174,7 @@ fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
             )
             .map(drop)
     };
-    for path in [".", "./", "..", "/", "/.", "/..", "c"] {
+    for path in paths {
         assert_eq!(often(|| open(path, ResolveFlags::empty())), Ok(()), "{path}");
         assert_eq!(open(path, ResolveFlags::CACHED), Err(Errno::EAGAIN), "{path}");
     }

@@ -1,6 +1,6 @@
 //! Files that are open, as others change whose they are.
 
-use crate::coherence::{each, elsewhere};
+use crate::coherence::{each, elsewhere, unwatched};
 use pathwalk_abi::{
     AtFlags, Errno, OpenFlags, Result, SetTime, XattrFlags,
     mode::{S_ISGID, S_ISUID},
@@ -82,4 +82,20 @@ fn what_is_written_to_runs_as_nobody_else() {
             assert_eq!(mode & (S_ISUID | S_ISGID), 0, "{what}");
         }
     });
+}
+
+/// Of who may keep what the file runs as nothing is taken, so whether there is any is not asked.
+#[test]
+fn who_keeps_set_id_bits_asks_for_none_before_a_write() {
+    let ground = unwatched();
+    let mut user = ground.task.fork();
+    user.set_cred(Cred::user(1000, 1000));
+    let file = ground.task.open("/a/b/c/file", OpenFlags::RDWR, 0).unwrap();
+    let calls = |task: &Task| {
+        (0..3).for_each(|_| assert_eq!(task.write(&file, b"2"), Ok(1)));
+        ground.calls(|| assert_eq!(task.write(&file, b"2"), Ok(1)))
+    };
+    let mut root = ground.task.fork();
+    root.set_cred(Cred::root());
+    assert_eq!(calls(&user), calls(&root) + 1);
 }
