@@ -139,9 +139,9 @@ impl Vfs {
         rules: impl FnOnce(&Attr, &mut Iattr) -> Result<()>,
     ) -> Result<()> {
         let slot = self.inode(held.inode());
-        // Before others have to wait for what the file system does.
-        self.getattr_if_wanted(held.inode())?;
         let _changing = Changing::new(self, held.inode());
+        // Not before: who changed it meanwhile would be forgotten.
+        self.getattr_if_wanted(held.inode())?;
         let now = self.now();
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };
         rules(&slot.attr(), &mut change)?;

@@ -342,6 +342,23 @@ impl Task {
         self.fs.set_umask(mask & 0o777)
     }
 
+    /// Has the file system say what an empty path leads to.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: it may not be empty.
+    /// - `EBADF`: the directory handle is of another machine.
+    /// - whatever the file system answers.
+    #[cold]
+    fn ask_about_start(&self, at: At<'_>, flags: Lookup) -> Result<()> {
+        if !flags.contains(Lookup::EMPTY) {
+            return Err(Errno::ENOENT);
+        }
+        let Some(file) = at.dir() else { return Ok(()) };
+        self.place_of(file)?;
+        self.vfs().ask_about_held(file.inode())
+    }
+
     /// What a lookup is told.
     ///
     /// # Errors
@@ -350,6 +367,7 @@ impl Task {
     /// - `ENOENT`: the path is empty, and may not be.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `EBADF`: the directory handle is of another machine.
+    /// - whatever the file system answers, where the path is empty.
     ///
     /// Linux: `getname`, `path_init`.
     #[inline(always)]
@@ -362,8 +380,8 @@ impl Task {
         if let At::Within(_, bounds) = at {
             flags |= ops::within(bounds)?;
         }
-        if path.is_empty() && !flags.contains(Lookup::EMPTY) {
-            return Err(Errno::ENOENT);
+        if path.is_empty() {
+            self.ask_about_start(at, flags)?;
         }
         if path.len() >= PATH_MAX {
             return Err(Errno::ENAMETOOLONG);

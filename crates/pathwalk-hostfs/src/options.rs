@@ -14,9 +14,10 @@ pub enum Coherence {
     /// that tells of all that happens there, and the file itself, and nothing is asked but whether anything did. The attributes
     /// of what is told about are fresh.
     ///
-    /// Not so fresh is who may search the directories on the way, and who may search or read one where a call begins: the root,
-    /// the current directory, one that is held by a descriptor. Those are what they were when they were last asked about
-    /// themselves. Whose a file is that is to be changed is always asked. `..` of a directory that is held leads to the one that
+    /// Not so fresh is who may search the directories on the way, and who may search, read or write one where a call begins: the
+    /// root, the current directory, one that is held by a descriptor; and whose it is, where that says who may remove what is in it. Those are
+    /// what they were when they were last asked about themselves. What a call is given itself, by a descriptor or by a link of one, is asked
+    /// about, and so is whose a file is that is to be changed. `..` of a directory that is held leads to the one that
     /// it was in when its name was last asked about.
     ///
     /// No cached name is believed unasked, so a path with a name in it is `EAGAIN` with `RESOLVE_CACHED`.

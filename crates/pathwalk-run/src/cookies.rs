@@ -20,13 +20,13 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::{
     fs::{self, AtFlags, Mode, OFlags},
     io,
     path::Arg,
 };
 use std::{
-    collections::{HashMap, HashSet},
     hash::{BuildHasher, Hasher, RandomState},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
@@ -83,7 +83,7 @@ pub(crate) struct Known {
 }
 
 /// What is known, shared with the file system that shows processes.
-pub(crate) type Knowns = Arc<Mutex<HashMap<HostId, Arc<Known>>>>;
+pub(crate) type Knowns = Arc<Mutex<FxHashMap<HostId, Arc<Known>>>>;
 
 /// A private directory or file that stands for a place.
 #[derive(Debug)]
@@ -126,8 +126,8 @@ pub(crate) struct Cookies {
     lock: OwnedFd,
     known: Knowns,
     /// What is known, by the inode numbers of the files in the tree.
-    numbers: HashMap<u64, Vec<HostId>>,
-    places: HashMap<(u64, Kind), Cookie>,
+    numbers: FxHashMap<u64, Vec<HostId>>,
+    places: FxHashMap<(u64, Kind), Cookie>,
     /// Where the program begins, until it is known which place that is.
     beginning: Option<Cookie>,
     next: u64,
@@ -192,7 +192,7 @@ impl Cookies {
         let (room, lock) = made.inspect_err(|_| {
             let _ = fs::rmdir(&path);
         })?;
-        let (known, numbers, places) = (Arc::default(), HashMap::new(), HashMap::new());
+        let (known, numbers, places) = (Arc::default(), FxHashMap::default(), FxHashMap::default());
         Ok(Self {
             room,
             lock,
@@ -420,8 +420,8 @@ impl Cookies {
     /// # Errors
     ///
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
-    pub(crate) fn written(&self) -> Result<HashSet<HostId>> {
-        let mut written = HashSet::new();
+    pub(crate) fn written(&self) -> Result<FxHashSet<HostId>> {
+        let mut written = FxHashSet::default();
         for process in descendants()? {
             for thread in threads_of(process)? {
                 let task = task_of(process, thread);
@@ -477,7 +477,7 @@ impl Cookies {
         before(self);
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
-        let (kept, gone): (HashMap<_, _>, HashMap<_, _>) =
+        let (kept, gone): (FxHashMap<_, _>, FxHashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
         self.numbers.retain(|_, ids| {
             ids.retain(|id| known.contains_key(id));
@@ -504,7 +504,7 @@ impl Drop for Cookies {
     }
 }
 
-fn note(numbers: &mut HashMap<u64, Vec<HostId>>, id: HostId, file: &File) {
+fn note(numbers: &mut FxHashMap<u64, Vec<HostId>>, id: HostId, file: &File) {
     let ids = numbers.entry(file.ino()).or_default();
     if !ids.contains(&id) {
         ids.push(id);
@@ -636,8 +636,8 @@ fn task_of(process: u32, thread: u32) -> PathBuf {
 /// # Errors
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at.
-fn used() -> Result<Option<HashSet<HostId>>> {
-    let mut used = HashSet::new();
+fn used() -> Result<Option<FxHashSet<HostId>>> {
+    let mut used = FxHashSet::default();
     Ok(look_at_all(|process| in_use(process, &mut used))?.then_some(used))
 }
 
@@ -650,7 +650,7 @@ fn used() -> Result<Option<HashSet<HostId>>> {
 ///
 /// - `EMFILE`, `ENFILE`, `ENOMEM`: it cannot be looked at; and those of the look.
 pub(crate) fn look_at_all(mut look: impl FnMut(u32) -> Result<()>) -> Result<bool> {
-    let mut looked_at = HashSet::new();
+    let mut looked_at = FxHashSet::default();
     for _ in 0..LOOKS {
         let mut none_new = true;
         for pid in descendants()? {
@@ -704,7 +704,7 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Notes what a process has open, stands in, executes and has in its memory; each of its threads may stand elsewhere.
-fn in_use(process: u32, used: &mut HashSet<HostId>) -> Result<()> {
+fn in_use(process: u32, used: &mut FxHashSet<HostId>) -> Result<()> {
     let threads = threads_of(process)?;
     // The first may have ended, and have no memory.
     for &thread in &threads {

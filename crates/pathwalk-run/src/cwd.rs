@@ -5,14 +5,15 @@
 //! everything is forgotten whenever somebody moved, and nothing is remembered of who is gone.
 
 use crate::{cookies::Known, sys::process};
-use std::{collections::HashMap, os::fd::OwnedFd, sync::Arc};
+use rustc_hash::FxHashMap;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 /// So many are remembered.
 const MOST: usize = 64;
 
 /// The directories of threads.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered(HashMap<u32, (Arc<OwnedFd>, Arc<Known>)>);
+pub(crate) struct Remembered(FxHashMap<u32, (Arc<OwnedFd>, Arc<Known>)>);
 
 impl Remembered {
     /// The directory of a thread.

@@ -16,7 +16,7 @@ use crate::{
 };
 use libc::user_regs_struct;
 use pathwalk::Result;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// A call: its number, and its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ struct Own {
 
 /// Threads that make a call, or are only stopped and let go again.
 #[derive(Default)]
-pub(crate) struct Errands(HashMap<u32, (Option<Call>, Stage)>);
+pub(crate) struct Errands(FxHashMap<u32, (Option<Call>, Stage)>);
 
 impl Engine {
     /// Has a thread make a call that is seized and about to stop behind its own; without a call it goes on.

@@ -4,10 +4,8 @@
 //! stays, in memory or on the disk. So where there are many, or much is in them, it is looked which of them are in use.
 
 use crate::{cookies::HostId, engine::Engine};
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use rustc_hash::FxHashSet;
+use std::time::{Duration, Instant};
 
 /// So many are kept, and so many bytes of them, beside twice what was in use when it was looked last.
 const MANY: usize = 64;
@@ -18,7 +16,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The files.
 #[derive(Debug)]
 pub(crate) struct Nameless {
-    files: HashSet<HostId>,
+    files: FxHashSet<HostId>,
     /// How many there may be, and how many bytes in them.
     enough: (usize, u64),
     /// When they were counted; not since the last one came.
@@ -27,7 +25,7 @@ pub(crate) struct Nameless {
 
 impl Default for Nameless {
     fn default() -> Self {
-        Self { files: HashSet::new(), enough: (MANY, MUCH), counted: None }
+        Self { files: FxHashSet::default(), enough: (MANY, MUCH), counted: None }
     }
 }
 

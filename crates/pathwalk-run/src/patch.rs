@@ -53,8 +53,8 @@ use crate::{
 };
 use libc::user_regs_struct;
 use pathwalk::{AccessMode, At, AtFlags, Errno, Executable, File, Result, abi::StatfsFlags};
+use rustc_hash::FxHashMap;
 use std::{
-    collections::HashMap,
     os::fd::{BorrowedFd, OwnedFd},
     sync::Arc,
     time::Duration,
@@ -161,11 +161,11 @@ struct Patch {
 /// All such threads.
 #[derive(Default)]
 pub(crate) struct Patches {
-    threads: HashMap<u32, Patch>,
+    threads: FxHashMap<u32, Patch>,
     /// Those that make their call again, and for the how manieth time.
-    again: HashMap<u32, u32>,
+    again: FxHashMap<u32, u32>,
     /// Those whose own call the kernel does.
-    pub(crate) passed: HashMap<u32, Passed>,
+    pub(crate) passed: FxHashMap<u32, Passed>,
 }
 
 impl Patches {
@@ -263,7 +263,7 @@ pub(crate) struct Loaded {
 
 /// What the interpreters that run have not opened yet, by process; and which file each interpreter is.
 #[derive(Default)]
-pub(crate) struct Loads(HashMap<u32, (OwnedFd, HostId, Loaded)>);
+pub(crate) struct Loads(FxHashMap<u32, (OwnedFd, HostId, Loaded)>);
 
 /// So many are kept.
 const MOST_LOADS: usize = 256;

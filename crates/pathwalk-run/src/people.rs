@@ -29,12 +29,8 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{CapSet, Errno, Result, Task};
-use std::{
-    collections::{HashMap, HashSet},
-    io::Write as _,
-    os::fd::OwnedFd,
-    sync::Arc,
-};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::{io::Write as _, os::fd::OwnedFd, sync::Arc};
 
 /// After so many ticks it is looked again which makers ended.
 const LOOK: u64 = 10;
@@ -115,7 +111,7 @@ impl Maker {
 }
 
 /// The threads that are known, shared with the file system that shows processes.
-pub(crate) type Threads = Arc<Mutex<HashMap<u32, Thread>>>;
+pub(crate) type Threads = Arc<Mutex<FxHashMap<u32, Thread>>>;
 
 /// All of them.
 #[derive(Debug)]
@@ -127,9 +123,9 @@ pub(crate) struct People {
     makers: Vec<Maker>,
     looked: u64,
     /// Processes that take orphans.
-    reapers: HashSet<u32>,
+    reapers: FxHashSet<u32>,
     /// Orphans that are nobody, and when they began.
-    nobody: HashMap<u32, u64>,
+    nobody: FxHashMap<u32, u64>,
     roots: u64,
     enough: usize,
     /// The effective capabilities that all had, who there are and who there were.
@@ -151,8 +147,8 @@ impl People {
             first,
             makers: Vec::new(),
             looked: 0,
-            reapers: HashSet::from([std::process::id()]),
-            nobody: HashMap::new(),
+            reapers: FxHashSet::from_iter([std::process::id()]),
+            nobody: FxHashMap::default(),
             roots: 0,
             enough: ENOUGH,
             all_had,

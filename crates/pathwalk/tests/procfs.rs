@@ -101,28 +101,50 @@ fn whether_somebody_elses_files_are_there_is_not_told() {
     }
 }
 
-/// No name leads there, so it is the file system that has to say who may read it now, of a file that is opened to be made as of any other.
+type Call<'a> = (&'a str, &'a dyn Fn() -> Result<(), Errno>);
+
+/// No lookup asks about what a magic link leads to.
 #[test]
-fn who_opens_what_is_open_may_read_it_now() {
-    let host = tempfile::tempdir().unwrap();
-    let path = host.path().join("file");
-    fs::write(&path, "1").unwrap();
-    let options = HostOptions { coherence: Coherence::Watched, ..HostOptions::default() };
-    let hostfs = HostFs::with_options(host.path().as_os_str().as_bytes(), options).unwrap();
-    let task = machine();
-    task.mount(hostfs, "/m", MountFlags::empty()).unwrap();
-    let files = Arc::new(FdTable::new(8));
-    let fd = files.insert(task.open("/m/file", OpenFlags::RDONLY, 0).unwrap()).unwrap();
-    let mut user = task.fork();
-    user.set_files(Some(files));
-    let other = path.metadata().unwrap().uid() + 1;
-    user.set_cred(Cred::user(other, other));
-    let link = format!("/proc/self/fd/{fd}");
-    for flags in [OpenFlags::RDONLY, OpenFlags::CREAT] {
-        for (mode, answer) in [(0o600, Err(Errno::EACCES)), (0o644, Ok(()))].repeat(3) {
-            let chmod = Command::new("chmod").arg(format!("{mode:o}")).arg(&path).status();
-            assert!(chmod.unwrap().success());
-            assert_eq!(user.open(&link, flags, 0o600).map(drop), answer, "{flags:?}, {mode:o}");
+fn who_is_led_to_what_is_open_may_do_what_he_may_now() {
+    let strict = HostOptions { coherence: Coherence::Strict, ..HostOptions::default() };
+    let watched = HostOptions { coherence: Coherence::Watched, ..HostOptions::default() };
+    let unwatched = HostOptions { watches: 0, ..strict.clone() };
+    for (options, opened) in [strict, unwatched, watched]
+        .iter()
+        .flat_map(|options| [OpenFlags::RDONLY, OpenFlags::PATH].map(|opened| (options, opened)))
+    {
+        let host = tempfile::tempdir().unwrap();
+        let path = host.path().join("file");
+        fs::write(&path, "1").unwrap();
+        let root = host.path().as_os_str().as_bytes();
+        let hostfs = HostFs::with_options(root, options.clone()).unwrap();
+        let task = machine();
+        task.mount(hostfs, "/m", MountFlags::empty()).unwrap();
+        let files = Arc::new(FdTable::new(8));
+        let fd = files.insert(task.open("/m/file", opened, 0).unwrap()).unwrap();
+        let mut user = task.fork();
+        user.set_files(Some(files));
+        let other = path.metadata().unwrap().uid() + 1;
+        user.set_cred(Cred::user(other, other));
+        let link = &format!("/proc/self/fd/{fd}");
+        let xattr = |name: &str| match user.getxattr(link, name, &mut []) {
+            Err(Errno::ENODATA) => Ok(()),
+            answer => answer.map(drop),
+        };
+        let calls: [Call<'_>; 6] = [
+            ("open", &|| user.open(link, OpenFlags::RDONLY, 0).map(drop)),
+            ("creat", &|| user.open(link, OpenFlags::CREAT, 0o600).map(drop)),
+            ("open to write", &|| user.open(link, OpenFlags::RDWR, 0).map(drop)),
+            ("truncate", &|| user.truncate(link, 1)),
+            ("access", &|| user.access(link, AccessMode::R_OK)),
+            ("getxattr", &|| xattr("user.none")),
+        ];
+        for (what, call) in calls {
+            for (mode, answer) in [(0o600, Err(Errno::EACCES)), (0o666, Ok(()))].repeat(3) {
+                let chmod = Command::new("chmod").arg(format!("{mode:o}")).arg(&path).status();
+                assert!(chmod.unwrap().success());
+                assert_eq!(call(), answer, "{what}, {mode:o}, {opened:?}, {options:?}");
+            }
         }
     }
 }

@@ -191,8 +191,12 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them, or changes them or the
-    /// contents; asked if [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
+    /// Brings the cached attributes up to date, by [`InodeRef::update`], before somebody is told them or changes them, or changes the
+    /// contents and may lose what the file runs as by that; and of what a call is given by a handle or by a magic link. Asked if
+    /// [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
+    ///
+    /// Others ask and change meanwhile, but nobody changes what is asked about to be changed. So an answer that came late must not be put
+    /// over a later one.
     ///
     /// # Errors
     ///

@@ -190,8 +190,6 @@ impl Task {
             self.may_link_by_handle(old_dir)?;
         }
         let old = keep(&request)?;
-        // It may be open, or be led to by a magic link: then no lookup asked whose it is now.
-        self.vfs().getattr_if_wanted(old.inode())?;
         let request = self.request(new_dir, new, reval)?;
         let parent = parent(&request)?;
         let vfs = self.vfs();
@@ -213,12 +211,17 @@ impl Task {
         }
         vfs.ask(Hooks::INODE_LINK, |module| module.inode_link(&who, old.inode_ref(), &entry()))?;
         lock_order::assert_none_held();
-        parent.dir.sb().fs.link(
+        let linked = parent.dir.sb().fs.link(
             old.inode_ref(),
             parent.dir.inode_ref(),
             parent.name(),
             vfs.now(),
-        )?;
+        );
+        linked.map_err(|errno| match errno {
+            // What was asked for anew is gone all the same: a handle to what others removed.
+            Errno::ESTALE if reval.contains(Lookup::REVAL) => Errno::ENOENT,
+            errno => errno,
+        })?;
         vfs.inode(old.inode()).lockref.get();
         vfs.d_instantiate(name.id, old.inode(), parent.dir.sb().kind);
         vfs.fsnotify_link(old.inode(), parent.dir.inode(), parent.name());

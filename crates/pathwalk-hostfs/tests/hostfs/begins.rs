@@ -157,7 +157,11 @@ fn who_may_read_a_directory_and_not_search_it_lists_it() {
 /// What is cached alone does not say who may: that is asked.
 #[test]
 fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
-    each(|ground| told_to_ask(ground, &["c", "/a", "/a/b/c"]));
+    let named = ["c", "/a", "/a/b/c", "none", "c/..", "/a/b/c/file/none", "../link"];
+    each(|ground| {
+        elsewhere(ground, "ln -s b a/link");
+        told_to_ask(ground, &named);
+    });
     told_to_ask(&ground(Coherence::Watched), &[".", "./", "..", "/", "/.", "/.."]);
 }
 
@@ -175,7 +179,8 @@ fn told_to_ask(ground: &Ground, paths: &[&str]) {
             .map(drop)
     };
     for path in paths {
-        assert_eq!(often(|| open(path, ResolveFlags::empty())), Ok(()), "{path}");
+        // Whatever it is, it is known.
+        let _ = often(|| open(path, ResolveFlags::empty()));
         assert_eq!(open(path, ResolveFlags::CACHED), Err(Errno::EAGAIN), "{path}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::coherence::{each, elsewhere, unwatched};
 use pathwalk_abi::{
-    AtFlags, Errno, OpenFlags, Result, SetTime, XattrFlags,
+    AccessMode, AtFlags, Errno, OpenFlags, Result, SetTime, XattrFlags,
     mode::{S_ISGID, S_ISUID},
 };
 use pathwalk_core::{At, Cred, File, Task};
@@ -98,4 +98,47 @@ fn who_keeps_set_id_bits_asks_for_none_before_a_write() {
     let mut root = ground.task.fork();
     root.set_cred(Cred::root());
     assert_eq!(calls(&user), calls(&root) + 1);
+}
+
+/// With an empty path no name leads there, and nobody would be asked.
+#[test]
+fn who_may_use_what_is_held_is_asked() {
+    if !geteuid().is_root() {
+        return println!("SKIPPED: only root gives files away");
+    }
+    each(|ground| {
+        let mut user = ground.task.fork();
+        user.set_cred(Cred::user(1000, 1000));
+        elsewhere(ground, "chmod 644 a/b/c/file");
+        for opened in [OpenFlags::RDONLY, OpenFlags::PATH] {
+            let file = user.open("/a/b/c/file", opened, 0).unwrap();
+            let may = |mode| user.faccessat2(&file, "", mode, AtFlags::EMPTY_PATH);
+            for (mode, answer) in [("600", Err(Errno::EACCES)), ("755", Ok(()))].repeat(3) {
+                elsewhere(ground, &format!("chmod {mode} a/b/c/file"));
+                for asked in [AccessMode::R_OK, AccessMode::X_OK] {
+                    assert_eq!(may(asked), answer, "{asked:?}, {mode}, {opened:?}");
+                }
+                let runs = user.open_exec(&file, "", AtFlags::EMPTY_PATH).map(drop);
+                assert_eq!(runs, answer, "to run it, {mode}, {opened:?}");
+            }
+            elsewhere(ground, "chmod 644 a/b/c/file");
+        }
+    });
+}
+
+/// What is wrong with the new name is said first, and then that there is nothing to be linked.
+#[test]
+fn what_others_removed_gets_no_name() {
+    each(|ground| {
+        elsewhere(ground, "touch a/there");
+        for opened in [OpenFlags::PATH, OpenFlags::RDONLY] {
+            elsewhere(ground, "touch a/b/c/file");
+            let file = ground.task.open("/a/b/c/file", opened, 0).unwrap();
+            elsewhere(ground, "rm a/b/c/file");
+            let link = |to: &str| ground.task.linkat(&file, "", At::Cwd, to, AtFlags::EMPTY_PATH);
+            assert_eq!(link("/a/there"), Err(Errno::EEXIST), "{opened:?}");
+            assert_eq!(link("/none/new"), Err(Errno::ENOENT), "{opened:?}");
+            assert_eq!(link("/a/new"), Err(Errno::ENOENT), "{opened:?}");
+        }
+    });
 }

@@ -52,13 +52,13 @@ use crate::{
     watchman::Watchman,
 };
 use pathwalk::{Errno, File, Result, Task};
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs, io,
 };
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, HashSet},
     io::Read,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
@@ -192,7 +192,7 @@ pub(crate) struct Engine {
     pub(crate) cwds: Remembered,
     pub(crate) asker: crate::procfs::Asker,
     pub(crate) trace: Trace,
-    pidfds: HashMap<u32, Arc<OwnedFd>>,
+    pidfds: FxHashMap<u32, Arc<OwnedFd>>,
     pub(crate) nameless: Nameless,
     pub(crate) handles: Handles,
     pub(crate) errands: Errands,
@@ -200,9 +200,9 @@ pub(crate) struct Engine {
     pub(crate) set_ids: SetIds,
     pub(crate) inside: Option<Inside>,
     /// Whether an interpreter of the tree takes `--argv0`, as it was changed last.
-    pub(crate) interpreters: HashMap<(HostId, i64, u64), bool>,
+    pub(crate) interpreters: FxHashMap<(HostId, i64, u64), bool>,
     /// Files that have no place in the tree.
-    strangers: HashSet<HostId>,
+    strangers: FxHashSet<HostId>,
     outside: Outside,
     watchman: Watchman,
     /// The program's process, when it was first asked to end, and how it ended.
@@ -281,15 +281,15 @@ impl Engine {
             cwds: Remembered::default(),
             asker,
             trace,
-            pidfds: HashMap::new(),
+            pidfds: FxHashMap::default(),
             nameless: Nameless::default(),
             handles: Handles::default(),
             errands: Errands::default(),
             watches: Watches::default(),
             set_ids,
             inside,
-            interpreters: HashMap::new(),
-            strangers: HashSet::new(),
+            interpreters: FxHashMap::default(),
+            strangers: FxHashSet::default(),
             outside,
             watchman: Watchman::default(),
             program,

@@ -9,9 +9,9 @@
 
 use super::MOST_COUNTED;
 use crate::kin;
+use rustc_hash::FxHashMap;
 use rustix::io::pread;
 use std::{
-    collections::HashMap,
     fs::File,
     time::{Duration, Instant},
 };
@@ -26,7 +26,7 @@ pub(super) struct Alone {
     loadavg: Option<File>,
     /// Which one that was when it was looked last, and who has run a program since it was, and when.
     last: Option<u32>,
-    since: HashMap<u32, Instant>,
+    since: FxHashMap<u32, Instant>,
     /// Some process has a filter of its own, or had.
     filters: bool,
 }
@@ -34,7 +34,7 @@ pub(super) struct Alone {
 impl Default for Alone {
     fn default() -> Self {
         let loadavg = File::open("/proc/loadavg").ok();
-        Self { loadavg, last: None, since: HashMap::new(), filters: false }
+        Self { loadavg, last: None, since: FxHashMap::default(), filters: false }
     }
 }
 
@@ -47,7 +47,7 @@ impl Alone {
     }
 
     /// Who has run a program since this one was made, which was the last.
-    fn since(&mut self, last: Option<u32>) -> &mut HashMap<u32, Instant> {
+    fn since(&mut self, last: Option<u32>) -> &mut FxHashMap<u32, Instant> {
         if last.is_none() || last != self.last || self.since.len() >= MOST_COUNTED {
             self.since.clear();
             self.last = last;

@@ -28,15 +28,16 @@ use crate::{
 };
 use pathwalk::{File, FileType, Stat};
 use pathwalk_inside::{Answer, GETDENTS64, Key, NEWFSTATAT};
+use rustc_hash::FxHashMap;
 use rustix::fs::{self, SeekFrom};
-use std::{collections::HashMap, os::fd::BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// Of so many directories in one it is laid down what they are: all others wait meanwhile.
 const MOST_CHILDREN: usize = 256;
 
 /// Threads that go through a tree, and the flags by which they ask what a directory is.
 #[derive(Debug, Default)]
-pub(super) struct Goers(HashMap<u32, u64>);
+pub(super) struct Goers(FxHashMap<u32, u64>);
 
 impl Goers {
     /// A thread asked what a name is in a directory that it was given.

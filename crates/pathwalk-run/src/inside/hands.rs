@@ -39,8 +39,8 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk::{OpenFlags, abi::AT_FDCWD};
 use pathwalk_inside::{GIVEN, GIVEN_MOST, MARK, OPEN, OPENAT, Table, given, take_by};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
-    collections::{HashMap, HashSet},
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
@@ -56,11 +56,11 @@ const MOST_READY: usize = 128;
 
 /// The sockets of threads, for who looks what is in use: what lies there is in no list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InFlight(Arc<Mutex<HashMap<u32, Socket>>>);
+pub(crate) struct InFlight(Arc<Mutex<FxHashMap<u32, Socket>>>);
 
 impl InFlight {
     /// What is on its way to a thread now.
-    pub(crate) fn ids(&self) -> HashSet<HostId> {
+    pub(crate) fn ids(&self) -> FxHashSet<HostId> {
         self.0.lock().values().flat_map(Socket::ids).collect()
     }
 }
@@ -71,7 +71,7 @@ pub(super) struct Hands {
     pub(super) follows: Follows,
     sockets: InFlight,
     /// How many descriptors threads got.
-    got: HashMap<u32, Got>,
+    got: FxHashMap<u32, Got>,
     /// Their sockets, which are not shown.
     unseen: Unseen,
     /// How many descriptors were handed, and how many of them were not there.
@@ -337,7 +337,7 @@ impl Hands {
 }
 
 /// Counts a descriptor for a thread without a socket.
-fn got<'a>(all: &'a mut HashMap<u32, Got>, follows: &Follows, tid: u32) -> &'a mut Got {
+fn got<'a>(all: &'a mut FxHashMap<u32, Got>, follows: &Follows, tid: u32) -> &'a mut Got {
     if all.len() >= MOST_COUNTED {
         all.clear();
     }
@@ -352,8 +352,13 @@ fn got<'a>(all: &'a mut HashMap<u32, Got>, follows: &Follows, tid: u32) -> &'a m
 
 /// Makes room for so many more for a thread: of those that are not about to take what lies ready, it is taken back of the one for which it
 /// lies longest first. Says how many were seen to have been taken.
-fn make_room(sockets: &mut HashMap<u32, Socket>, table: &mut Table, more: usize, own: u32) -> u64 {
-    let is_room = |sockets: &HashMap<u32, Socket>| {
+fn make_room(
+    sockets: &mut FxHashMap<u32, Socket>,
+    table: &mut Table,
+    more: usize,
+    own: u32,
+) -> u64 {
+    let is_room = |sockets: &FxHashMap<u32, Socket>| {
         sockets.values().map(Socket::ready).sum::<usize>() + more <= MOST_READY
     };
     if is_room(sockets) {

@@ -452,7 +452,8 @@ pub(super) struct End {
 pub(super) enum No {
     /// Now it may not.
     Now,
-    /// It never may: nobody tells what others do there, or it is nothing that lies ready.
+    /// Mostly it never may: nobody tells what others do there, or it is nothing that lies ready. Should another way lead there later, it is
+    /// answered all the same.
     Ever,
 }
 

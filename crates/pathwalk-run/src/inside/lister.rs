@@ -16,8 +16,8 @@ use super::{
 use crate::engine::{Base, Engine};
 use pathwalk::{Errno, File, FileType, Seek};
 use pathwalk_inside::{Answer, Key};
+use rustc_hash::FxHashMap;
 use rustix::fs;
-use std::collections::HashMap;
 
 /// Who asked so often in a directory that he opened asks about all.
 const ENOUGH: u32 = 2;
@@ -28,9 +28,9 @@ const LONGEST: u32 = 1024;
 /// Threads that list directories, and directories that were listed for them.
 #[derive(Debug, Default)]
 pub(super) struct Listers {
-    threads: HashMap<u32, Lister>,
+    threads: FxHashMap<u32, Lister>,
     /// By device and number.
-    directories: HashMap<[u64; 2], Again>,
+    directories: FxHashMap<[u64; 2], Again>,
 }
 
 /// When what is in a directory is laid down once more, if it does not hold any more: where something moves between all openings that

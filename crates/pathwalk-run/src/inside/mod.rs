@@ -80,6 +80,7 @@ use pathwalk_inside::{
     BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
 };
 use ready::Expected;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll, eventfd},
     fs::{Mode, OFlags, open},
@@ -88,7 +89,6 @@ use scout::Scout;
 use sites::Sites;
 use std::{
     cell::Cell,
-    collections::{HashMap, HashSet},
     ops::Range,
     os::fd::OwnedFd,
     sync::{
@@ -138,23 +138,23 @@ pub(crate) struct Inside {
     /// Who is told by the one that is mounted next.
     told: Option<Arc<Told>>,
     /// By the number of the mount.
-    parts: HashMap<u64, Part>,
+    parts: FxHashMap<u64, Part>,
     /// Devices that only the kernel has files on.
     strangers: [u64; 2],
     /// How many calls a thread makes before its process finds answers by itself.
     after: u32,
     /// How many it made from some place, roughly.
-    calls: HashMap<(u32, u64), Counted>,
+    calls: FxHashMap<(u32, u64), Counted>,
     /// Programs of which a process made so many: others of the same find answers from the first call on.
-    callers: HashSet<HostId>,
+    callers: FxHashSet<HostId>,
     /// What processes run, as far as it was seen.
-    programs: HashMap<u32, HostId>,
+    programs: FxHashMap<u32, HostId>,
     sites: Sites,
     alone: Alone,
     /// Inode numbers of files that the program has had open; none where they are too many to be known.
-    touched: Option<HashSet<u64>>,
+    touched: Option<FxHashSet<u64>>,
     /// The attributes of writable files that were laid down, by their inode numbers.
-    laid: HashMap<u64, LaidOf>,
+    laid: FxHashMap<u64, LaidOf>,
     /// None where nothing is looked at that was not asked about.
     ahead: Option<Ahead>,
     goers: Goers,
@@ -245,16 +245,16 @@ impl Inside {
             _mounted: mounted,
             hosts: Vec::new(),
             told: None,
-            parts: HashMap::new(),
+            parts: FxHashMap::default(),
             strangers: laid::strangers(),
             after,
-            calls: HashMap::new(),
-            callers: HashSet::new(),
-            programs: HashMap::new(),
+            calls: FxHashMap::default(),
+            callers: FxHashSet::default(),
+            programs: FxHashMap::default(),
             sites: Sites::default(),
             alone: Alone::default(),
-            touched: Some(HashSet::new()),
-            laid: HashMap::new(),
+            touched: Some(FxHashSet::default()),
+            laid: FxHashMap::default(),
             ahead: Some(Ahead::default()),
             goers: Goers::default(),
             askers: Askers::default(),

@@ -39,8 +39,9 @@ use crate::{
 };
 use pathwalk::{At, Errno, File, FileType, OpenFlags};
 use pathwalk_inside::{Key, MOST_PARTS, OPEN};
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Of so many openings it is kept in mind what came next.
 const MOST_FOLLOWS: usize = 1 << 14;
@@ -53,10 +54,10 @@ const PLAIN: OpenFlags = OpenFlags::CLOEXEC
 /// What is opened behind what, by programs.
 #[derive(Debug, Default)]
 pub(super) struct Follows {
-    by_program: HashMap<HostId, HashMap<Box<[u8]>, Next>>,
+    by_program: FxHashMap<HostId, HashMap<Box<[u8]>, Next>>,
     count: usize,
     /// Programs that ask about what is in directories.
-    asking: HashSet<HostId>,
+    asking: FxHashSet<HostId>,
 }
 
 /// What came next.

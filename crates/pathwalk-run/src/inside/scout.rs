@@ -357,6 +357,16 @@ impl State {
         self.stack.extend(next);
     }
 
+    /// Whether there are few of those left that are listed before this one, beside it. Who leaves more of them goes in another order, and comes
+    /// to them yet.
+    fn skips_few(&self, (above, order): (u64, usize)) -> bool {
+        let is_before = |other: (u64, usize)| other.0 == above && other.1 < order;
+        let taken = self.taken.iter().filter(|taken| is_before(taken.order)).count();
+        let soon = self.stack.iter().rev().take(SOON);
+        let waiting = soon.filter(|place| is_before(place.order())).count();
+        taken + waiting <= BEHIND
+    }
+
     /// Where as much was taken as may be, nobody comes by there any more, but by the one that is asked about now.
     fn begins_anew(&mut self) {
         if self.room() == 0 {
@@ -393,12 +403,14 @@ impl Taken {
 }
 
 impl Shared {
-    /// See [`Scout::opened`]. Who goes through all of a tree has passed what is beside it and comes before.
-    fn opened(&self, place: (u64, u64), passed: bool) -> Been {
+    /// See [`Scout::opened`]. Who goes through all of a tree has passed what is beside it and comes before, if he goes in the order in which
+    /// it is listed.
+    fn opened(&self, place: (u64, u64), all: bool) -> Been {
         let mut state = self.state.lock();
         state.follows = true;
         if let Some(at) = state.taken.iter().position(|taken| taken.place == place) {
             let order = state.taken[at].order;
+            let passed = all && state.skips_few(order);
             if state.taken[at].is_asked_about() {
                 state.met = state.taken[at].turn;
             }
@@ -414,7 +426,7 @@ impl Shared {
             state.opened += u64::from(found.is_some()) + laid as u64;
             state.ahead = (state.ahead + 2 + 2 * laid).min(MOST);
             // Who goes deep comes to what is in this one first.
-            if !passed {
+            if !all {
                 state.next_are_behind(order);
             }
             self.count(&state);
@@ -422,10 +434,11 @@ impl Shared {
             return Been::Yes(found);
         }
         if let Some(at) = state.stack.iter().rposition(|other| other.place() == place) {
-            let end = if passed { state.stack.len() } else { at + 1 };
             let order = state.stack[at].order();
+            let passed = all && state.skips_few(order);
+            let end = if passed { state.stack.len() } else { at + 1 };
             let gone: Vec<_> = state.stack.drain(at..end).collect();
-            if !passed {
+            if !all {
                 state.next_are_behind(order);
             }
             state.begins_anew();

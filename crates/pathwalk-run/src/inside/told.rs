@@ -17,7 +17,8 @@ use pathwalk::{
     At, AtFlags, Dev, Errno, File, FileType, HostFs, Peek, Result, Stat, Statx, StatxMask, Task,
 };
 use pathwalk_inside::{GETXATTR, Key, LGETXATTR, LSTAT, NEWFSTATAT, STATX};
-use std::{collections::HashMap, sync::Arc};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// So many extended attributes a thread is taken to ask about.
 const MOST_XATTRS: usize = 4;
@@ -74,7 +75,7 @@ enum Attributes {
 
 /// Which threads ask about extended attributes.
 #[derive(Debug, Default)]
-pub(super) struct Askers(HashMap<u32, Asker>);
+pub(super) struct Askers(FxHashMap<u32, Asker>);
 
 #[derive(Debug)]
 struct Asker {
