@@ -17,6 +17,7 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, OpenFlags, Result};
 use std::{
+    cell::Cell,
     mem::ManuallyDrop,
     ops::Deref,
     os::fd::{BorrowedFd, OwnedFd},
@@ -24,8 +25,18 @@ use std::{
 };
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
+///
+/// There until it is dropped.
 #[derive(Clone)]
-pub struct File(triomphe::Arc<OpenFile>);
+pub struct File(Option<Room>);
+
+/// Where an open file lies; nothing does where the room is a thread's spare one.
+type Room = triomphe::Arc<Option<OpenFile>>;
+
+thread_local! {
+    /// The room of the file that this thread closed last: who opens and closes one after the other allocates nothing.
+    static SPARE: Cell<Option<Room>> = const { Cell::new(None) };
+}
 
 pub(crate) struct OpenFile {
     anchor: Arc<Anchor>,
@@ -69,6 +80,9 @@ pub(crate) struct Position {
 
 impl File {
     /// Opens a place; takes over its counts.
+    ///
+    /// In line: a place that was just counted is in registers yet.
+    #[inline(always)]
     pub(crate) fn new(anchor: &Arc<Anchor>, path: HeldPath<'_>, flags: OpenFlags) -> Self {
         Self::with_goes_with(anchor, path, flags, GoesWith::Nothing)
     }
@@ -78,6 +92,7 @@ impl File {
         Self::with_goes_with(anchor, path, OpenFlags::PATH, GoesWith::Tree)
     }
 
+    #[inline(always)]
     fn with_goes_with(
         anchor: &Arc<Anchor>,
         path: HeldPath<'_>,
@@ -85,7 +100,7 @@ impl File {
         goes_with: GoesWith,
     ) -> Self {
         let (mnt, dentry) = path.into_raw();
-        Self(triomphe::Arc::new(OpenFile {
+        let open = OpenFile {
             anchor: Arc::clone(anchor),
             mnt,
             dentry,
@@ -94,7 +109,24 @@ impl File {
             security: 0,
             handle: None,
             position: Mutex::default(),
-        }))
+        };
+        // A thread that ends has none.
+        let mut spare = SPARE.try_with(Cell::take).ok().flatten();
+        match spare.as_mut().and_then(triomphe::Arc::get_mut) {
+            Some(room) => *room = Some(open),
+            None => return Self(Some(triomphe::Arc::new(Some(open)))),
+        }
+        Self(spare)
+    }
+
+    fn open(&self) -> &OpenFile {
+        self.0.as_deref().and_then(Option::as_ref).expect("it is there until it is dropped")
+    }
+
+    /// The same, of a file that nobody else has yet.
+    fn open_mut(&mut self) -> &mut OpenFile {
+        let room = self.0.as_mut().and_then(triomphe::Arc::get_mut);
+        room.and_then(Option::as_mut).expect("nobody else has it yet")
     }
 
     /// The same file, which has not been shared yet, with the right to write to it, and through its mount, until it is closed.
@@ -102,8 +134,7 @@ impl File {
         mut self,
         (access, writing): (WriteAccess<'_>, Writing<'_>),
     ) -> Self {
-        let file = triomphe::Arc::get_mut(&mut self.0).expect("it has not been shared yet");
-        file.goes_with = GoesWith::WriteAccess;
+        self.open_mut().goes_with = GoesWith::WriteAccess;
         std::mem::forget((access, writing));
         self
     }
@@ -111,7 +142,7 @@ impl File {
     /// The same with the security module's word; nobody else has the file yet.
     pub(crate) fn with_security(mut self, word: u64) -> Self {
         if word != 0 {
-            triomphe::Arc::get_mut(&mut self.0).expect("nobody else has it yet").security = word;
+            self.open_mut().security = word;
         }
         self
     }
@@ -119,14 +150,14 @@ impl File {
     /// The same with what its file system keeps for it; nobody else has the file yet.
     pub(crate) fn with_handle(mut self, handle: Option<Box<dyn OpenHandle>>) -> Self {
         if handle.is_some() {
-            triomphe::Arc::get_mut(&mut self.0).expect("nobody else has it yet").handle = handle;
+            self.open_mut().handle = handle;
         }
         self
     }
 
     /// What its file system keeps for it; where it keeps nothing it is asked by inode.
     pub(crate) fn handle(&self) -> Option<&dyn OpenHandle> {
-        self.0.handle.as_deref()
+        self.open().handle.as_deref()
     }
 
     /// The descriptor of the host that this open file is, where its file system has files of the host. See
@@ -143,7 +174,7 @@ impl File {
     pub(crate) fn may_truncate(&self, who: &Subject<'_>) -> Result<()> {
         let vfs = self.vfs();
         vfs.ask(Hooks::FILE_TRUNCATE, |module| {
-            module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.0.security)
+            module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.open().security)
         })
     }
 
@@ -163,7 +194,7 @@ impl File {
     /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]
     pub fn place_alone(&self) -> Self {
-        Self::new(&self.0.anchor, self.hold(), self.0.flags)
+        Self::new(&self.open().anchor, self.hold(), self.open().flags)
     }
 
     /// The same file as a place in the mount of another one, as if it had been opened there with `O_PATH`. No path need lead
@@ -177,9 +208,10 @@ impl File {
     /// Linux: `handle_to_path`, `vfs_dentry_acceptable`.
     pub fn in_mount_of(&self, other: &Self, reach: Reach) -> Result<Self> {
         let vfs = self.vfs();
-        let (mnt, dentry) = (other.0.mnt, self.0.dentry);
+        let (mnt, dentry) = (other.open().mnt, self.open().dentry);
         let mount = |id| vfs.mount_slot(id);
-        if !std::ptr::eq(vfs, other.vfs()) || mount(mnt).sb.get() != mount(self.0.mnt).sb.get() {
+        if !std::ptr::eq(vfs, other.vfs()) || mount(mnt).sb.get() != mount(self.open().mnt).sb.get()
+        {
             return Err(Errno::EXDEV);
         }
         let shows = || vfs.mount_shows(mnt, dentry);
@@ -187,7 +219,7 @@ impl File {
             return Err(Errno::ESTALE);
         }
         vfs.hold_both((mnt, dentry));
-        Ok(Self::new(&self.0.anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
+        Ok(Self::new(&self.open().anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
     }
 
     /// The root of the file's file system in a mount of its own, which hangs nowhere and goes with the last file in it. Who is to
@@ -199,38 +231,38 @@ impl File {
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub fn apart(&self) -> Result<Self> {
         let vfs = self.vfs();
-        let root = vfs.mount_apart(vfs.mount_slot(self.0.mnt).sb.get())?;
-        Ok(Self::new_tree(&self.0.anchor, root))
+        let root = vfs.mount_apart(vfs.mount_slot(self.open().mnt).sb.get())?;
+        Ok(Self::new_tree(&self.open().anchor, root))
     }
 
     /// How many mounts there are of its file system, wherever they hang.
     pub fn mounts(&self) -> u32 {
-        self.vfs().mounts_of(self.0.mnt)
+        self.vfs().mounts_of(self.open().mnt)
     }
 
     /// The place as a number, mount and name: no other has it while a file is open there.
     pub fn place_id(&self) -> u64 {
-        u64::from(self.0.mnt.0) << 32 | u64::from(self.0.dentry.0)
+        u64::from(self.open().mnt.0) << 32 | u64::from(self.open().dentry.0)
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
     pub fn flags(&self) -> OpenFlags {
-        self.0.flags
+        self.open().flags
     }
 
     /// The position: where the next read, write or listing begins.
     pub fn offset(&self) -> u64 {
-        self.0.position.lock().offset
+        self.open().position.lock().offset
     }
 
     /// The number of the mount that it was opened in, as statx(2) gives it with `STATX_MNT_ID`.
     pub fn mount_id(&self) -> u64 {
-        self.vfs().mount_slot(self.0.mnt).mnt_id.get().into()
+        self.vfs().mount_slot(self.open().mnt).mnt_id.get().into()
     }
 
     /// Whether nothing may be changed through the mount that it was opened in, or of its file system.
     pub fn is_read_only(&self) -> bool {
-        self.vfs().mount_slot(self.0.mnt).flags().read_only()
+        self.vfs().mount_slot(self.open().mnt).flags().read_only()
     }
 
     /// The inode number.
@@ -240,32 +272,32 @@ impl File {
 
     /// The machine it belongs to.
     pub fn vfs(&self) -> &Vfs {
-        &self.0.anchor.vfs
+        &self.open().anchor.vfs
     }
 
     pub(crate) fn anchor(&self) -> &Anchor {
-        &self.0.anchor
+        &self.open().anchor
     }
 
     pub(crate) fn place(&self) -> (MountId, DentryId) {
-        (self.0.mnt, self.0.dentry)
+        (self.open().mnt, self.open().dentry)
     }
 
     /// The place, counted once more.
     pub(crate) fn hold(&self) -> HeldPath<'_> {
         let vfs = self.vfs();
-        vfs.mntget(self.0.mnt);
-        vfs.dget(self.0.dentry);
-        HeldPath::new(vfs, self.0.mnt, self.0.dentry)
+        vfs.mntget(self.open().mnt);
+        vfs.dget(self.open().dentry);
+        HeldPath::new(vfs, self.open().mnt, self.open().dentry)
     }
 
     /// The place, by the counts that the open file has: no further ones are taken.
     pub(crate) fn borrow(&self) -> Borrowed<'_> {
-        Borrowed(ManuallyDrop::new(HeldPath::new(self.vfs(), self.0.mnt, self.0.dentry)))
+        Borrowed(ManuallyDrop::new(HeldPath::new(self.vfs(), self.open().mnt, self.open().dentry)))
     }
 
     pub(crate) fn inode(&self) -> InodeId {
-        InodeId(self.vfs().dentry(self.0.dentry).inode.get())
+        InodeId(self.vfs().dentry(self.open().dentry).inode.get())
     }
 
     pub(crate) fn inode_ref(&self) -> InodeRef<'_> {
@@ -273,17 +305,18 @@ impl File {
     }
 
     pub(crate) fn position(&self) -> &Mutex<Position> {
-        &self.0.position
+        &self.open().position
     }
 
     /// Whether it was opened with `O_PATH`: a place, nothing more.
     pub(crate) fn is_path(&self) -> bool {
-        self.0.flags.contains(OpenFlags::PATH)
+        self.open().flags.contains(OpenFlags::PATH)
     }
 
     /// Whether it was opened for reading (`RDONLY`) or writing (`WRONLY`). Access mode 3 is for neither.
     pub(crate) fn is_open_for(&self, access: OpenFlags) -> bool {
-        let mode = OpenFlags::from_bits_retain(self.0.flags.bits() & OpenFlags::ACCMODE.bits());
+        let mode =
+            OpenFlags::from_bits_retain(self.open().flags.bits() & OpenFlags::ACCMODE.bits());
         !self.is_path() && (mode == access || mode == OpenFlags::RDWR)
     }
 
@@ -305,6 +338,18 @@ impl<'f> Deref for Borrowed<'f> {
 
     fn deref(&self) -> &HeldPath<'f> {
         &self.0
+    }
+}
+
+impl Drop for File {
+    /// The last one closes the file. Who is alone with it needs no locked instruction to know that, and keeps the room.
+    fn drop(&mut self) {
+        let Some(mut room) = self.0.take() else { return };
+        if let Some(open) = triomphe::Arc::get_mut(&mut room) {
+            *open = None;
+            // A thread that ends keeps none.
+            let _ = SPARE.try_with(|spare| spare.set(Some(room)));
+        }
     }
 }
 
@@ -346,6 +391,6 @@ impl Drop for Closed<'_> {
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("flags", &self.0.flags).finish_non_exhaustive()
+        f.debug_struct("File").field("flags", &self.open().flags).finish_non_exhaustive()
     }
 }

@@ -146,34 +146,38 @@ pub(crate) fn node_hash(sb: u32, node: u64) -> u64 {
 }
 
 /// The attributes of an inode at one moment.
+///
+/// In an order in which no two lie beside each other that do in what stat or statx tells: those would be copied at once, and a read of two
+/// waits for what was just written one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Attr {
-    /// Type and permission bits.
-    pub mode: u32,
     /// The owner.
     pub uid: u32,
+    /// What else is said about it: immutable, append-only ….
+    pub flags: InodeFlags,
+    /// Type and permission bits.
+    pub mode: u32,
     /// The group.
     pub gid: u32,
     /// The number of names.
     pub nlink: u32,
-    /// The inode number that stat shows.
-    pub ino: u64,
-    /// The size in bytes.
-    pub size: u64,
-    /// The room taken, in units of 512 bytes.
-    pub blocks: u64,
     /// Of a device: its number.
     pub rdev: Dev,
+    /// The inode number that stat shows.
+    pub ino: u64,
     /// Last read.
     pub atime: Timespec,
+    /// The size in bytes.
+    pub size: u64,
     /// Last change of the contents.
     pub mtime: Timespec,
+    /// The room taken, in units of 512 bytes.
+    pub blocks: u64,
     /// Last change of the contents or the attributes.
     pub ctime: Timespec,
     /// Birth.
     pub btime: Timespec,
-    /// What else is said about it: immutable, append-only ….
-    pub flags: InodeFlags,
 }
 
 impl Attr {

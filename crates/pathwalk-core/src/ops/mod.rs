@@ -91,10 +91,12 @@ pub(crate) fn within(resolve: ResolveFlags) -> Result<Lookup> {
 ///
 /// Linux: `retry_estale`.
 pub(crate) fn retry_estale<R>(call: impl Fn(Lookup) -> Result<R>) -> Result<R> {
-    match call(Lookup::empty()) {
-        Err(Errno::ESTALE) => call(Lookup::REVAL),
-        answer => answer,
-    }
+    // Apart, as an answer that is handed on as a whole is copied in pieces in which it was not written.
+    let errno = match call(Lookup::empty()) {
+        Ok(answer) => return Ok(answer),
+        Err(errno) => errno,
+    };
+    if errno == Errno::ESTALE { call(Lookup::REVAL) } else { Err(errno) }
 }
 
 /// Refuses flags that a call does not know.

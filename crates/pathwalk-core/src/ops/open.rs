@@ -7,7 +7,7 @@ use crate::{
     dcache::{DentryId, IS_ROOT, NEGATIVE},
     file::File,
     fs::{Access, Features},
-    inode::{I_APPEND, I_NO_OPEN, InodeId},
+    inode::{I_ACL, I_ACL_UNKNOWN, I_APPEND, I_NO_OPEN, I_PERMISSION, InodeId, Owner},
     mount::{MntFlags, remount::Writing},
     name::{Component, Kind},
     security::{Hooks, PathRef},
@@ -15,17 +15,20 @@ use crate::{
     task::{At, Task},
     walk::{
         Follow, HeldPath, Lookup, Request, Step, Stop, Walk,
+        end::End,
         hold::Hold,
-        job::{Job, Keep, Parent},
+        job::{Job, Keep, Parent, Terminal},
         link::notes_reading,
-        lookup::{Remembered, climb_to_last, keep, keep_remembered, remember, remembered_parent},
+        lookup::{
+            Remembered, climb_to_last, keep, keep_remembered, lookup, remember, remembered_parent,
+        },
         observe::{Left, Observer},
         text::Text,
     },
 };
 use pathwalk_abi::{
     Dev, Errno, FileType, OpenFlags, OpenHow, ResolveFlags, Result,
-    mode::{S_ISVTX, S_IWGRP, S_IWOTH},
+    mode::{S_IFDIR, S_IFMT, S_IFREG, S_IRUGO, S_ISVTX, S_IWGRP, S_IWOTH},
 };
 use pathwalk_sync::{Absent, lock_order};
 
@@ -41,6 +44,13 @@ const OPENING: OpenFlags = OpenFlags::CREAT
     .union(OpenFlags::NOCTTY)
     .union(OpenFlags::TRUNC)
     .union(OpenFlags::CLOEXEC);
+
+/// Flags with which a file is read, and nothing depends on what else it is but a regular one or a directory.
+const READS: OpenFlags = OpenFlags::CLOEXEC
+    .union(OpenFlags::NONBLOCK)
+    .union(OpenFlags::NOCTTY)
+    .union(OpenFlags::DIRECTORY)
+    .union(OpenFlags::NOFOLLOW);
 
 /// Flags with which nothing is to be checked or completed.
 const PLAIN: OpenFlags = OpenFlags::WRONLY.union(OpenFlags::CLOEXEC).union(OpenFlags::NONBLOCK);
@@ -129,9 +139,12 @@ impl Task {
         let (dir, path) = (dir.into(), path.as_ref());
         let empty = self.empty_path_flag(how.flags);
         let (flags, resolve) = (how.flags & !empty, how.resolve | dir.bounds().bits());
-        let mut op = build_open_flags(&OpenHow { flags, resolve, ..*how })?;
-        op.lookup.set(Lookup::EMPTY, empty != 0);
-        self.open_as(dir, path, &op)
+        let empty = if empty != 0 { Lookup::EMPTY } else { Lookup::empty() };
+        // It stays where it is made.
+        match &build_open_flags(&OpenHow { flags, resolve, ..*how }, empty) {
+            Ok(op) => self.open_as(dir, path, op),
+            Err(errno) => Err(*errno),
+        }
     }
 
     /// `reopen(place, flags)`: opens the file of a place anew, whatever name leads there, as open(2) would that found it. Linux
@@ -147,9 +160,8 @@ impl Task {
         if flags.contains(OpenFlags::PATH) {
             flags &= PATH_FLAGS;
         }
-        let mut op = build_open_flags(&OpenHow { flags: flags.bits(), mode: 0, resolve: 0 })?;
-        op.lookup.insert(Lookup::EMPTY);
-        self.open_as(At::Dir(place), b"", &op)
+        let how = OpenHow { flags: flags.bits(), mode: 0, resolve: 0 };
+        self.open_as(At::Dir(place), b"", &build_open_flags(&how, Lookup::EMPTY)?)
     }
 
     fn open_as(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
@@ -251,7 +263,14 @@ impl Task {
         let vfs = self.vfs();
         let request = self.request(dir, path, op.lookup | reval)?;
         if !op.flags.contains(OpenFlags::CREAT) {
-            return self.do_open(keep(&request)?, op, Origin::Found(None));
+            return match lookup(request, Opening { task: self, op }) {
+                Ok(Arrived::Open(file)) => {
+                    file.fsnotify_open();
+                    Ok(file)
+                }
+                Ok(Arrived::At(held)) => self.do_open(held, op, Origin::Found(None)),
+                Err(errno) => Err(errno),
+            };
         }
         if !op.flags.contains(OpenFlags::EXCL)
             && let Some((held, directory)) = self.found_by_memory(&request)
@@ -441,6 +460,45 @@ impl Task {
     }
 }
 
+/// Opens where a walk ends.
+struct Opening<'o> {
+    task: &'o Task,
+    op: &'o Open,
+}
+
+/// What came of it.
+enum Arrived<'a> {
+    /// Nobody need be asked; nobody was told either.
+    Open(File),
+    /// All is to be done by [`Task::do_open`].
+    At(HeldPath<'a>),
+}
+
+impl<'a> Terminal<'a> for Opening<'_> {
+    type Out = Arrived<'a>;
+
+    #[inline(always)]
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Arrived<'a>, Stop> {
+        let (held, flags) = (end.hold()?, self.op.flags);
+        let (owner, inode_flags) = end.vfs.inode(held.inode()).owner();
+        let asks_nobody = READS.contains(flags)
+            && everyone_may_read(owner, inode_flags)
+            && !end.vfs.asks(Hooks::INODE_PERMISSION | Hooks::FILE_OPEN);
+        Ok(match asks_nobody {
+            true => Arrived::Open(File::new(&self.task.anchor, held, flags.difference(OPENING))),
+            false => Arrived::At(held),
+        })
+    }
+}
+
+/// Whether nobody need be asked who opens a file to read it: it is a regular file or a directory, everyone may, and its file system has
+/// nothing to say to either.
+fn everyone_may_read(owner: Owner, inode_flags: u32) -> bool {
+    const ASKS: u32 = I_ACL | I_ACL_UNKNOWN | I_PERMISSION;
+    let may = owner.mode & S_IRUGO == S_IRUGO && matches!(owner.mode & S_IFMT, S_IFREG | S_IFDIR);
+    may && inode_flags & (ASKS | I_NO_OPEN) == I_NO_OPEN
+}
+
 /// What the file system is told of an opening's flags: a mount that notes no reading is as `O_NOATIME`.
 fn told(held: &HeldPath<'_>, flags: OpenFlags) -> OpenFlags {
     let kind = held.inode_ref().slot().file_type();
@@ -485,19 +543,30 @@ struct Open {
     tmpfile: bool,
 }
 
-/// Checks and completes what openat2 is told.
+/// Checks and completes what openat2 is told; `empty` where the path may be.
 ///
 /// Linux: `build_open_flags`.
-fn build_open_flags(how: &OpenHow) -> Result<Open> {
+#[inline(always)]
+fn build_open_flags(how: &OpenHow, empty: Lookup) -> Result<Open> {
     let flags = OpenFlags::from_bits(how.flags).ok_or(Errno::EINVAL)?;
     let resolve = ResolveFlags::from_bits_retain(how.resolve);
     if resolve.is_empty() && how.mode == 0 && PLAIN.contains(flags) {
         // Most are so: what follows would come to the same.
         let access = if flags.intersects(OpenFlags::WRONLY) { Access::WRITE } else { Access::READ };
-        let lookup = Lookup::FOLLOW | Lookup::AUTOMOUNT;
+        let lookup = Lookup::FOLLOW | Lookup::AUTOMOUNT | empty;
         return Ok(Open { flags, mode: 0, access, lookup, tmpfile: false });
     }
-    let mut lookup = within(resolve)?;
+    build_other_flags(how, (flags, resolve), empty)
+}
+
+/// The same of flags that are to be checked.
+#[inline(never)]
+fn build_other_flags(
+    how: &OpenHow,
+    (flags, resolve): (OpenFlags, ResolveFlags),
+    empty: Lookup,
+) -> Result<Open> {
+    let mut lookup = within(resolve)? | empty;
     let tmpfile = flags.bits() & (OpenFlags::TMPFILE.bits() & !OpenFlags::DIRECTORY.bits()) != 0;
     let creates = flags.contains(OpenFlags::CREAT);
     if how.mode & !(if creates || tmpfile { 0o7777 } else { 0 }) != 0 {

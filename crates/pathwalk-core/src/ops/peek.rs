@@ -4,14 +4,13 @@
 
 use super::{
     acl::acl_kind,
-    stat::{MountStat, fill_stat, fill_statx},
+    stat::{MountStat, Seen},
     xattr::is_everybodys,
 };
 use crate::{
     dcache::{DentryId, MANAGED, NEGATIVE},
     file::File,
     fs::{Access, Features, Peeked},
-    inode::Attr,
     name::{Kind, scan},
     security::Hooks,
     task::Task,
@@ -22,25 +21,20 @@ use std::fmt;
 
 /// What [`Task::peekat`] tells of a name.
 pub struct Peek {
-    attr: Attr,
+    seen: Seen,
     as_told: bool,
-    mount: MountStat,
     lacks: Vec<Option<Errno>>,
 }
 
 impl Peek {
     /// As [`Task::fstatat`] would tell it, if that is known.
     pub fn stat(&self) -> Option<Stat> {
-        self.as_told.then(|| {
-            let mut stat = Stat::default();
-            fill_stat(&mut stat, &self.attr, &self.mount);
-            stat
-        })
+        self.as_told.then(|| self.seen.stat())
     }
 
     /// As [`Task::statx`] would tell it, if that is known.
     pub fn statx(&self, mask: StatxMask) -> Option<Statx> {
-        self.as_told.then(|| fill_statx(&self.attr, &self.mount, mask))
+        self.as_told.then(|| self.seen.statx(mask))
     }
 
     /// What [`Task::lgetxattr`] would answer of each extended attribute that was asked about, as it is not there: `ENODATA` or `EOPNOTSUPP`. None
@@ -52,7 +46,7 @@ impl Peek {
 
 impl fmt::Debug for Peek {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peek").field("attr", &self.attr).field("lacks", &self.lacks).finish()
+        f.debug_struct("Peek").field("attr", &self.seen.attr).field("lacks", &self.lacks).finish()
     }
 }
 
@@ -124,6 +118,6 @@ impl Task {
         if mount.idmapped {
             (attr.uid, attr.gid) = vfs.shown_through(mnt, attr.uid, attr.gid);
         }
-        Ok(Some(Peek { attr, as_told: as_told && !cached, mount, lacks }))
+        Ok(Some(Peek { seen: Seen { attr, mount }, as_told: as_told && !cached, lacks }))
     }
 }

@@ -3,12 +3,8 @@
 //! Linux has no such call: a C library asks for each prefix whether it is a symlink, realpath(3). Here the walk has been
 //! wherever the symlinks lead; from its end the names are read upwards, under the counts by which it is believed.
 
-use super::{
-    lookup_flags,
-    stat::{GetAttr, MountStat, fill_stat},
-};
+use super::{lookup_flags, stat::GetAttr};
 use crate::{
-    inode::Attr,
     task::{At, Task},
     walk::{
         HeldPath, Stop,
@@ -80,8 +76,9 @@ impl<'a> Terminal<'a> for RealPath<'_> {
             _ => self.write_path(*end)?,
         };
         // It checks the end: what was written is a path of this file.
-        let stat = &mut *self.stat;
-        GetAttr(|attr: &Attr, mount: &MountStat| fill_stat(stat, attr, mount)).finish(end)?;
+        let mut seen = None;
+        GetAttr(&mut seen).finish(end)?;
+        seen.iter().for_each(|seen| seen.fill(self.stat));
         Ok(len?)
     }
 }

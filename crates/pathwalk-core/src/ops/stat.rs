@@ -65,14 +65,47 @@ impl MountStat {
     }
 }
 
-/// Reads attributes where a walk ends.
-pub(super) struct GetAttr<F>(pub(super) F);
+/// What a call that asks for attributes reads.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) attr: Attr,
+    pub(super) mount: MountStat,
+}
 
-impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
-    type Out = R;
+impl Seen {
+    /// As stat tells it.
+    #[inline(always)]
+    pub(super) fn stat(&self) -> Stat {
+        let mut stat = Stat::default();
+        self.fill(&mut stat);
+        stat
+    }
+
+    /// The same, filled where it is.
+    #[inline(always)]
+    pub(super) fn fill(&self, stat: &mut Stat) {
+        fill_stat(stat, &self.attr, &self.mount);
+    }
+
+    /// As statx tells it.
+    #[inline(always)]
+    pub(super) fn statx(&self, mask: StatxMask) -> Statx {
+        fill_statx(&self.attr, &self.mount, mask)
+    }
+}
+
+/// Of who was answered.
+pub(super) const SEEN: &str = "a walk that ends well has read them";
+
+/// Reads attributes where a walk ends. They are put where they are taken from: what a walk answers is copied from hand to hand, and each copy
+/// waits for what was just written, as it reads that in larger pieces.
+pub(super) struct GetAttr<'s>(pub(super) &'s mut Option<Seen>);
+
+impl<'a> Terminal<'a> for GetAttr<'_> {
+    type Out = ();
 
     #[inline(always)]
-    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<R, Stop> {
+    fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<(), Stop> {
         if !RCU {
             let vfs = end.vfs;
             vfs.ask(Hooks::INODE_GETATTR, |module| {
@@ -92,7 +125,8 @@ impl<'a, R, F: FnMut(&Attr, &MountStat) -> R> Terminal<'a> for GetAttr<F> {
         let mount = MountStat::of(end.mount(), end.at.dentry, end.at.flags);
         mount.show(end.vfs, end.at.mnt, &mut attr);
         end.check()?;
-        Ok((self.0)(&attr, &mount))
+        *self.0 = Some(Seen { attr, mount });
+        Ok(())
     }
 }
 
@@ -132,9 +166,9 @@ impl Task {
         only(flags, KNOWN)?;
         let mut lookup = lookup_flags(flags);
         lookup.set(Lookup::AUTOMOUNT, !flags.contains(AtFlags::NO_AUTOMOUNT));
-        let mut buf = Statx::ZERO;
-        self.getattr(dir, path, lookup, |attr, mount| buf = fill_statx(attr, mount, mask))?;
-        Ok(buf)
+        let mut seen = None;
+        self.getattr(dir, path, lookup, &mut seen)?;
+        Ok(seen.as_ref().expect(SEEN).statx(mask))
     }
 
     /// `fstatat(dir, path, flags)`: tells about a file. fstatat(2)
@@ -253,24 +287,23 @@ impl Task {
         self.vfs().statfs_of(mnt, dentry)
     }
 
-    /// Filled where it is, and not handed from one to the next.
     #[inline(always)]
     fn stat_of(&self, dir: At<'_>, path: &[u8], flags: Lookup) -> Result<Stat> {
-        let mut stat = Stat::default();
-        self.getattr(dir, path, flags, |attr, mount| fill_stat(&mut stat, attr, mount))?;
-        Ok(stat)
+        let mut seen = None;
+        self.getattr(dir, path, flags, &mut seen)?;
+        Ok(seen.as_ref().expect(SEEN).stat())
     }
 
-    #[inline]
-    fn getattr<R>(
+    #[inline(never)]
+    fn getattr(
         &self,
         dir: At<'_>,
         path: &[u8],
         flags: Lookup,
-        f: impl FnMut(&Attr, &MountStat) -> R,
-    ) -> Result<R> {
+        seen: &mut Option<Seen>,
+    ) -> Result<()> {
         let request = self.request(dir, path, flags)?;
-        lookup(request, GetAttr(f))
+        lookup(request, GetAttr(seen))
     }
 }
 
@@ -356,14 +389,14 @@ impl Vfs {
 /// Fills the zeroed struct in one piece, where it is wanted.
 #[cfg(not(pathwalk_ablate = "statx"))]
 #[inline(always)]
-pub(super) fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     statx_of(attr, mount, mask)
 }
 
 /// Fills field by field through memory, as it was done before: each store is a copy of its own.
 #[cfg(pathwalk_ablate = "statx")]
 #[inline(never)]
-pub(super) fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
+fn fill_statx(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     let (from, mut buf) = (statx_of(attr, mount, mask), Statx::ZERO);
     macro_rules! put {
         ($($field:ident)*) => {$(
@@ -436,7 +469,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
 
 /// Fills one that is zeroed.
 #[inline]
-pub(super) fn fill_stat(stat: &mut Stat, attr: &Attr, mount: &MountStat) {
+fn fill_stat(stat: &mut Stat, attr: &Attr, mount: &MountStat) {
     stat.st_dev = mount.dev.to_stat();
     stat.st_ino = attr.ino;
     stat.st_nlink = u64::from(attr.nlink);

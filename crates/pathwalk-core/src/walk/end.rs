@@ -90,7 +90,7 @@ impl<'a, const RCU: bool> End<'a, RCU> {
     ///
     /// What the walk ends with is all that is counted: the root is forgotten, whatever the call, so that nobody meets at
     /// its counter. (Linux takes it where O_CREAT unlazies.)
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hold(&self) -> Result<HeldPath<'a>, Stop> {
         if !RCU {
             self.vfs.hold_both((self.at.mnt, self.at.dentry));
@@ -120,7 +120,7 @@ impl Vfs {
     /// Counts a place and its mount, unless either changed since it was sampled.
     ///
     /// Linux: `legitimize_path`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn legitimize(&self, place: &Place) -> Option<HeldPath<'_>> {
         if !self.legitimize_mnt(place.mnt, place.mnt_seq) {
             return None;
