@@ -25,8 +25,7 @@ use std::{
 };
 
 /// An open file. Its clones are the same open file: they share the position. The last one that goes closes it.
-///
-/// There until it is dropped.
+// None while it is dropped: the room is taken out then.
 #[derive(Clone)]
 pub struct File(Option<Room>);
 
@@ -119,12 +118,12 @@ impl File {
         Self(spare)
     }
 
-    fn open(&self) -> &OpenFile {
+    fn opened(&self) -> &OpenFile {
         self.0.as_deref().and_then(Option::as_ref).expect("it is there until it is dropped")
     }
 
     /// The same, of a file that nobody else has yet.
-    fn open_mut(&mut self) -> &mut OpenFile {
+    fn opened_mut(&mut self) -> &mut OpenFile {
         let room = self.0.as_mut().and_then(triomphe::Arc::get_mut);
         room.and_then(Option::as_mut).expect("nobody else has it yet")
     }
@@ -134,7 +133,7 @@ impl File {
         mut self,
         (access, writing): (WriteAccess<'_>, Writing<'_>),
     ) -> Self {
-        self.open_mut().goes_with = GoesWith::WriteAccess;
+        self.opened_mut().goes_with = GoesWith::WriteAccess;
         std::mem::forget((access, writing));
         self
     }
@@ -142,7 +141,7 @@ impl File {
     /// The same with the security module's word; nobody else has the file yet.
     pub(crate) fn with_security(mut self, word: u64) -> Self {
         if word != 0 {
-            self.open_mut().security = word;
+            self.opened_mut().security = word;
         }
         self
     }
@@ -150,14 +149,14 @@ impl File {
     /// The same with what its file system keeps for it; nobody else has the file yet.
     pub(crate) fn with_handle(mut self, handle: Option<Box<dyn OpenHandle>>) -> Self {
         if handle.is_some() {
-            self.open_mut().handle = handle;
+            self.opened_mut().handle = handle;
         }
         self
     }
 
     /// What its file system keeps for it; where it keeps nothing it is asked by inode.
     pub(crate) fn handle(&self) -> Option<&dyn OpenHandle> {
-        self.open().handle.as_deref()
+        self.opened().handle.as_deref()
     }
 
     /// The descriptor of the host that this open file is, where its file system has files of the host. See
@@ -174,7 +173,7 @@ impl File {
     pub(crate) fn may_truncate(&self, who: &Subject<'_>) -> Result<()> {
         let vfs = self.vfs();
         vfs.ask(Hooks::FILE_TRUNCATE, |module| {
-            module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.open().security)
+            module.file_truncate(who, &PathRef::of(vfs, &self.hold()), self.opened().security)
         })
     }
 
@@ -194,7 +193,7 @@ impl File {
     /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]
     pub fn place_alone(&self) -> Self {
-        Self::new(&self.open().anchor, self.hold(), self.open().flags)
+        Self::new(&self.opened().anchor, self.hold(), self.opened().flags)
     }
 
     /// The same file as a place in the mount of another one, as if it had been opened there with `O_PATH`. No path need lead
@@ -208,9 +207,10 @@ impl File {
     /// Linux: `handle_to_path`, `vfs_dentry_acceptable`.
     pub fn in_mount_of(&self, other: &Self, reach: Reach) -> Result<Self> {
         let vfs = self.vfs();
-        let (mnt, dentry) = (other.open().mnt, self.open().dentry);
+        let (mnt, dentry) = (other.opened().mnt, self.opened().dentry);
         let mount = |id| vfs.mount_slot(id);
-        if !std::ptr::eq(vfs, other.vfs()) || mount(mnt).sb.get() != mount(self.open().mnt).sb.get()
+        if !std::ptr::eq(vfs, other.vfs())
+            || mount(mnt).sb.get() != mount(self.opened().mnt).sb.get()
         {
             return Err(Errno::EXDEV);
         }
@@ -219,7 +219,7 @@ impl File {
             return Err(Errno::ESTALE);
         }
         vfs.hold_both((mnt, dentry));
-        Ok(Self::new(&self.open().anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
+        Ok(Self::new(&self.opened().anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
     }
 
     /// The root of the file's file system in a mount of its own, which hangs nowhere and goes with the last file in it. Who is to
@@ -231,38 +231,38 @@ impl File {
     /// - `ENOSPC`: there are as many mounts as there may be.
     pub fn apart(&self) -> Result<Self> {
         let vfs = self.vfs();
-        let root = vfs.mount_apart(vfs.mount_slot(self.open().mnt).sb.get())?;
-        Ok(Self::new_tree(&self.open().anchor, root))
+        let root = vfs.mount_apart(vfs.mount_slot(self.opened().mnt).sb.get())?;
+        Ok(Self::new_tree(&self.opened().anchor, root))
     }
 
     /// How many mounts there are of its file system, wherever they hang.
     pub fn mounts(&self) -> u32 {
-        self.vfs().mounts_of(self.open().mnt)
+        self.vfs().mounts_of(self.opened().mnt)
     }
 
     /// The place as a number, mount and name: no other has it while a file is open there.
     pub fn place_id(&self) -> u64 {
-        u64::from(self.open().mnt.0) << 32 | u64::from(self.open().dentry.0)
+        u64::from(self.opened().mnt.0) << 32 | u64::from(self.opened().dentry.0)
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
     pub fn flags(&self) -> OpenFlags {
-        self.open().flags
+        self.opened().flags
     }
 
     /// The position: where the next read, write or listing begins.
     pub fn offset(&self) -> u64 {
-        self.open().position.lock().offset
+        self.opened().position.lock().offset
     }
 
     /// The number of the mount that it was opened in, as statx(2) gives it with `STATX_MNT_ID`.
     pub fn mount_id(&self) -> u64 {
-        self.vfs().mount_slot(self.open().mnt).mnt_id.get().into()
+        self.vfs().mount_slot(self.opened().mnt).mnt_id.get().into()
     }
 
     /// Whether nothing may be changed through the mount that it was opened in, or of its file system.
     pub fn is_read_only(&self) -> bool {
-        self.vfs().mount_slot(self.open().mnt).flags().read_only()
+        self.vfs().mount_slot(self.opened().mnt).flags().read_only()
     }
 
     /// The inode number.
@@ -272,32 +272,36 @@ impl File {
 
     /// The machine it belongs to.
     pub fn vfs(&self) -> &Vfs {
-        &self.open().anchor.vfs
+        &self.opened().anchor.vfs
     }
 
     pub(crate) fn anchor(&self) -> &Anchor {
-        &self.open().anchor
+        &self.opened().anchor
     }
 
     pub(crate) fn place(&self) -> (MountId, DentryId) {
-        (self.open().mnt, self.open().dentry)
+        (self.opened().mnt, self.opened().dentry)
     }
 
     /// The place, counted once more.
     pub(crate) fn hold(&self) -> HeldPath<'_> {
         let vfs = self.vfs();
-        vfs.mntget(self.open().mnt);
-        vfs.dget(self.open().dentry);
-        HeldPath::new(vfs, self.open().mnt, self.open().dentry)
+        vfs.mntget(self.opened().mnt);
+        vfs.dget(self.opened().dentry);
+        HeldPath::new(vfs, self.opened().mnt, self.opened().dentry)
     }
 
     /// The place, by the counts that the open file has: no further ones are taken.
     pub(crate) fn borrow(&self) -> Borrowed<'_> {
-        Borrowed(ManuallyDrop::new(HeldPath::new(self.vfs(), self.open().mnt, self.open().dentry)))
+        Borrowed(ManuallyDrop::new(HeldPath::new(
+            self.vfs(),
+            self.opened().mnt,
+            self.opened().dentry,
+        )))
     }
 
     pub(crate) fn inode(&self) -> InodeId {
-        InodeId(self.vfs().dentry(self.open().dentry).inode.get())
+        InodeId(self.vfs().dentry(self.opened().dentry).inode.get())
     }
 
     pub(crate) fn inode_ref(&self) -> InodeRef<'_> {
@@ -305,18 +309,18 @@ impl File {
     }
 
     pub(crate) fn position(&self) -> &Mutex<Position> {
-        &self.open().position
+        &self.opened().position
     }
 
     /// Whether it was opened with `O_PATH`: a place, nothing more.
     pub(crate) fn is_path(&self) -> bool {
-        self.open().flags.contains(OpenFlags::PATH)
+        self.opened().flags.contains(OpenFlags::PATH)
     }
 
     /// Whether it was opened for reading (`RDONLY`) or writing (`WRONLY`). Access mode 3 is for neither.
     pub(crate) fn is_open_for(&self, access: OpenFlags) -> bool {
         let mode =
-            OpenFlags::from_bits_retain(self.open().flags.bits() & OpenFlags::ACCMODE.bits());
+            OpenFlags::from_bits_retain(self.opened().flags.bits() & OpenFlags::ACCMODE.bits());
         !self.is_path() && (mode == access || mode == OpenFlags::RDWR)
     }
 
@@ -391,6 +395,6 @@ impl Drop for Closed<'_> {
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("flags", &self.open().flags).finish_non_exhaustive()
+        f.debug_struct("File").field("flags", &self.opened().flags).finish_non_exhaustive()
     }
 }

@@ -147,8 +147,8 @@ pub(crate) fn node_hash(sb: u32, node: u64) -> u64 {
 
 /// The attributes of an inode at one moment.
 ///
-/// In an order in which no two lie beside each other that do in what stat or statx tells: those would be copied at once, and a read of two
-/// waits for what was just written one by one.
+/// Owner, mode and group, and size, inode number and blocks lie apart: in what stat and statx tell they lie beside each other, and would be
+/// copied two at once, which waits for what was just written one by one. The layout is no promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Attr {
@@ -179,6 +179,25 @@ pub struct Attr {
     /// Birth.
     pub btime: Timespec,
 }
+
+const _: () = {
+    const fn apart(a: usize, b: usize, size: usize) -> bool {
+        a.abs_diff(b) > size
+    }
+    let [uid, mode, gid, nlink] = [
+        std::mem::offset_of!(Attr, uid),
+        std::mem::offset_of!(Attr, mode),
+        std::mem::offset_of!(Attr, gid),
+        std::mem::offset_of!(Attr, nlink),
+    ];
+    assert!(apart(uid, mode, 4) && apart(uid, gid, 4) && apart(uid, nlink, 4));
+    let [ino, size, blocks] = [
+        std::mem::offset_of!(Attr, ino),
+        std::mem::offset_of!(Attr, size),
+        std::mem::offset_of!(Attr, blocks),
+    ];
+    assert!(apart(ino, size, 8) && apart(size, blocks, 8));
+};
 
 impl Attr {
     /// Mode, owner and group.

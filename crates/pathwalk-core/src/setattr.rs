@@ -140,7 +140,7 @@ impl Vfs {
     ) -> Result<()> {
         let slot = self.inode(held.inode());
         let _changing = Changing::new(self, held.inode());
-        // Not before: who changed it meanwhile would be forgotten.
+        // Not before: who changed it meanwhile would be forgotten. A file system that is asked changes nothing of it: it would wait for this.
         self.getattr_if_wanted(held.inode())?;
         let now = self.now();
         let mut change = Iattr { now, ctime: Some(now), ..Iattr::default() };

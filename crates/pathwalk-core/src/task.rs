@@ -348,7 +348,6 @@ impl Task {
     ///
     /// - `ENOENT`: it may not be empty.
     /// - `EBADF`: the directory handle is of another machine.
-    /// - whatever the file system answers.
     #[cold]
     fn ask_about_start(&self, at: At<'_>, flags: Lookup) -> Result<()> {
         if !flags.contains(Lookup::EMPTY) {
@@ -356,7 +355,10 @@ impl Task {
         }
         let Some(file) = at.dir() else { return Ok(()) };
         self.place_of(file)?;
-        self.vfs().ask_about_held(file.inode())
+        if !flags.contains(Lookup::MOVES) {
+            self.vfs().ask_about_held(file.inode());
+        }
+        Ok(())
     }
 
     /// What a lookup is told.
@@ -367,7 +369,6 @@ impl Task {
     /// - `ENOENT`: the path is empty, and may not be.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `EBADF`: the directory handle is of another machine.
-    /// - whatever the file system answers, where the path is empty.
     ///
     /// Linux: `getname`, `path_init`.
     #[inline(always)]

@@ -195,8 +195,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// contents and may lose what the file runs as by that; and of what a call is given by a handle or by a magic link. Asked if
     /// [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
     ///
-    /// Others ask and change meanwhile, but nobody changes what is asked about to be changed. So an answer that came late must not be put
-    /// over a later one.
+    /// Others ask and change meanwhile, but nobody changes what is asked about to be changed: who is asked makes no call that changes its
+    /// attributes. So an answer that came late must not be put over a later one.
     ///
     /// # Errors
     ///

@@ -185,6 +185,7 @@ impl Task {
         let mut lookup = reval;
         lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
+        let by_handle = old.is_empty();
         let request = self.request(old_dir, old, lookup)?;
         if lookup.contains(Lookup::EMPTY) && request.dir.is_some() {
             self.may_link_by_handle(old_dir)?;
@@ -218,8 +219,8 @@ impl Task {
             vfs.now(),
         );
         linked.map_err(|errno| match errno {
-            // What was asked for anew is gone all the same: a handle to what others removed.
-            Errno::ESTALE if reval.contains(Lookup::REVAL) => Errno::ENOENT,
+            // A handle to what others removed: no other lookup finds it again.
+            Errno::ESTALE if by_handle => Errno::ENOENT,
             errno => errno,
         })?;
         vfs.inode(old.inode()).lockref.get();

@@ -3,7 +3,10 @@
 //! Linux has no such call: a C library asks for each prefix whether it is a symlink, realpath(3). Here the walk has been
 //! wherever the symlinks lead; from its end the names are read upwards, under the counts by which it is believed.
 
-use super::{lookup_flags, stat::GetAttr};
+use super::{
+    lookup_flags,
+    stat::{GetAttr, SEEN},
+};
 use crate::{
     task::{At, Task},
     walk::{
@@ -78,7 +81,7 @@ impl<'a> Terminal<'a> for RealPath<'_> {
         // It checks the end: what was written is a path of this file.
         let mut seen = None;
         GetAttr(&mut seen).finish(end)?;
-        seen.iter().for_each(|seen| seen.fill(self.stat));
+        seen.expect(SEEN).fill(self.stat);
         Ok(len?)
     }
 }

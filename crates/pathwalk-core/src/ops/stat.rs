@@ -318,19 +318,12 @@ impl Vfs {
         if self.inode(inode).wants_getattr() { self.vfs_getattr(inode) } else { Ok(()) }
     }
 
-    /// Has the file system say whose it is now what a call is given by a handle, or by a magic link: no lookup asks about that. A file that is
-    /// gone there stays what it was.
-    ///
-    /// # Errors
-    ///
-    /// Whatever it answers.
+    /// Has the file system say whose it is now what a call is given by a handle, or by a magic link: no lookup asks about that. What it cannot
+    /// say stays as it is.
     ///
     /// Linux: `d_weak_revalidate`.
-    pub(crate) fn ask_about_held(&self, inode: InodeId) -> Result<()> {
-        match self.getattr_if_wanted(inode) {
-            Err(Errno::ESTALE) => Ok(()),
-            answer => answer,
-        }
+    pub(crate) fn ask_about_held(&self, inode: InodeId) {
+        let _ = self.getattr_if_wanted(inode);
     }
 
     /// As [`Vfs::getattr_if_wanted`], of which it is known that it is.

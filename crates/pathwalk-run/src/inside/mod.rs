@@ -215,6 +215,7 @@ impl Keeper for Told {
 /// What was so before a call was answered.
 pub(crate) struct Before {
     questions: u64,
+    /// Of the parts that there are.
     counts: [u64; PARTS],
 }
 
@@ -350,10 +351,10 @@ impl Inside {
 
     /// What is so now, as far as it was noted.
     pub(crate) fn now(&self) -> Before {
-        Before {
-            questions: HostFs::questions(),
-            counts: std::array::from_fn(|part| self.counts.get(part)),
-        }
+        let mut counts = [0; PARTS];
+        let used = counts.iter_mut().take(FIRST_HOST + self.hosts.len()).enumerate();
+        used.for_each(|(part, count)| *count = self.counts.get(part));
+        Before { questions: HostFs::questions(), counts }
     }
 
     /// Whether nothing was changed since in these parts of the tree, as far as it was noted.
