@@ -491,8 +491,8 @@ impl<'a> Terminal<'a> for Opening<'_> {
     }
 }
 
-/// Whether nobody need be asked who opens a file to read it: it is a regular file or a directory, everyone may, and its file system has
-/// nothing to say to either.
+/// Whether nobody need be asked who opens a file to read it: it is a regular file or a directory, everyone may, and its file system decides
+/// neither that nor keeps anything for who has it open.
 fn everyone_may_read(owner: Owner, inode_flags: u32) -> bool {
     const ASKS: u32 = I_ACL | I_ACL_UNKNOWN | I_PERMISSION;
     let may = owner.mode & S_IRUGO == S_IRUGO && matches!(owner.mode & S_IFMT, S_IFREG | S_IFDIR);
