@@ -193,7 +193,8 @@ impl File {
     /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]
     pub fn place_alone(&self) -> Self {
-        Self::new(&self.opened().anchor, self.hold(), self.opened().flags)
+        let OpenFile { anchor, flags, .. } = self.opened();
+        Self::new(anchor, self.hold(), *flags)
     }
 
     /// The same file as a place in the mount of another one, as if it had been opened there with `O_PATH`. No path need lead
@@ -207,11 +208,10 @@ impl File {
     /// Linux: `handle_to_path`, `vfs_dentry_acceptable`.
     pub fn in_mount_of(&self, other: &Self, reach: Reach) -> Result<Self> {
         let vfs = self.vfs();
-        let (mnt, dentry) = (other.opened().mnt, self.opened().dentry);
+        let OpenFile { anchor, mnt: own, dentry, .. } = self.opened();
+        let (mnt, own, dentry) = (other.opened().mnt, *own, *dentry);
         let mount = |id| vfs.mount_slot(id);
-        if !std::ptr::eq(vfs, other.vfs())
-            || mount(mnt).sb.get() != mount(self.opened().mnt).sb.get()
-        {
+        if !std::ptr::eq(vfs, other.vfs()) || mount(mnt).sb.get() != mount(own).sb.get() {
             return Err(Errno::EXDEV);
         }
         let shows = || vfs.mount_shows(mnt, dentry);
@@ -219,7 +219,7 @@ impl File {
             return Err(Errno::ESTALE);
         }
         vfs.hold_both((mnt, dentry));
-        Ok(Self::new(&self.opened().anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
+        Ok(Self::new(anchor, HeldPath::new(vfs, mnt, dentry), OpenFlags::PATH))
     }
 
     /// The root of the file's file system in a mount of its own, which hangs nowhere and goes with the last file in it. Who is to
@@ -242,7 +242,8 @@ impl File {
 
     /// The place as a number, mount and name: no other has it while a file is open there.
     pub fn place_id(&self) -> u64 {
-        u64::from(self.opened().mnt.0) << 32 | u64::from(self.opened().dentry.0)
+        let (mnt, dentry) = self.place();
+        u64::from(mnt.0) << 32 | u64::from(dentry.0)
     }
 
     /// The flags it was opened with, without those that only the opening itself looked at.
@@ -280,24 +281,22 @@ impl File {
     }
 
     pub(crate) fn place(&self) -> (MountId, DentryId) {
-        (self.opened().mnt, self.opened().dentry)
+        let OpenFile { mnt, dentry, .. } = self.opened();
+        (*mnt, *dentry)
     }
 
     /// The place, counted once more.
     pub(crate) fn hold(&self) -> HeldPath<'_> {
-        let vfs = self.vfs();
-        vfs.mntget(self.opened().mnt);
-        vfs.dget(self.opened().dentry);
-        HeldPath::new(vfs, self.opened().mnt, self.opened().dentry)
+        let (vfs, (mnt, dentry)) = (self.vfs(), self.place());
+        vfs.mntget(mnt);
+        vfs.dget(dentry);
+        HeldPath::new(vfs, mnt, dentry)
     }
 
     /// The place, by the counts that the open file has: no further ones are taken.
     pub(crate) fn borrow(&self) -> Borrowed<'_> {
-        Borrowed(ManuallyDrop::new(HeldPath::new(
-            self.vfs(),
-            self.opened().mnt,
-            self.opened().dentry,
-        )))
+        let (mnt, dentry) = self.place();
+        Borrowed(ManuallyDrop::new(HeldPath::new(self.vfs(), mnt, dentry)))
     }
 
     pub(crate) fn inode(&self) -> InodeId {

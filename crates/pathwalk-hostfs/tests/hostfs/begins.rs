@@ -4,7 +4,9 @@ use crate::{
     coherence::{each, elsewhere, ground, often},
     common::{Ground, as_ordinary_user},
 };
-use pathwalk_abi::{AccessMode, AtFlags, Errno, MountFlags, OpenFlags, OpenHow, ResolveFlags};
+use pathwalk_abi::{
+    AccessMode, AtFlags, Errno, MountFlags, OpenFlags, OpenHow, ResolveFlags, Result,
+};
 use pathwalk_core::{At, Cred};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
 use rustix::process::geteuid;
@@ -157,15 +159,27 @@ fn who_may_read_a_directory_and_not_search_it_lists_it() {
 /// What is cached alone does not say who may: that is asked.
 #[test]
 fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
-    let named = ["c", "/a", "/a/b/c", "none", "c/..", "/a/b/c/file/none", "../link"];
+    let named = [
+        ("c", Ok(())),
+        ("/a", Ok(())),
+        ("/a/b/c", Ok(())),
+        ("c/..", Ok(())),
+        ("../link", Ok(())),
+        ("none", Err(Errno::ENOENT)),
+        ("/a/b/c/file/none", Err(Errno::ENOTDIR)),
+    ];
+    let unnamed = [".", "./", "..", "/", "/.", "/.."].map(|path| (path, Ok(())));
     each(|ground| {
         elsewhere(ground, "ln -s b a/link");
-        told_to_ask(ground, &named);
+        told_to_ask(ground, &named, Err(Errno::EAGAIN));
     });
-    told_to_ask(&ground(Coherence::Watched), &[".", "./", "..", "/", "/.", "/.."]);
+    told_to_ask(&ground(Coherence::Watched), &unnamed, Err(Errno::EAGAIN));
+    // Nothing is believed of a name, and here is none.
+    told_to_ask(&ground(Coherence::Strict), &unnamed, Ok(()));
 }
 
-fn told_to_ask(ground: &Ground, paths: &[&str]) {
+/// Opens each path as it is, and by what is cached alone.
+fn told_to_ask(ground: &Ground, paths: &[(&str, Result<()>)], cached: Result<()>) {
     let flags = OpenFlags::RDONLY | OpenFlags::DIRECTORY;
     ground.task.chdir("/a/b").unwrap();
     let open = |path: &str, resolve: ResolveFlags| {
@@ -178,9 +192,8 @@ fn told_to_ask(ground: &Ground, paths: &[&str]) {
             )
             .map(drop)
     };
-    for path in paths {
-        // Whatever it is, it is known.
-        let _ = often(|| open(path, ResolveFlags::empty()));
-        assert_eq!(open(path, ResolveFlags::CACHED), Err(Errno::EAGAIN), "{path}");
+    for &(path, answer) in paths {
+        assert_eq!(often(|| open(path, ResolveFlags::empty())), answer, "{path}");
+        assert_eq!(open(path, ResolveFlags::CACHED), cached, "{path}");
     }
 }

@@ -104,7 +104,7 @@ fn who_keeps_set_id_bits_asks_for_none_before_a_write() {
 #[test]
 fn who_may_use_what_is_held_is_asked() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: only root gives files away");
+        return println!("SKIPPED: whoever else runs this may own the files");
     }
     each(|ground| {
         let mut user = ground.task.fork();
