@@ -1,11 +1,15 @@
 //! Running programs with and without, and looking at what they left.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    collections::HashMap,
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::OnceLock,
+    sync::{Once, OnceLock},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// `pathwalk run` with these options and this program.
@@ -46,8 +50,40 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Many times what any program of a test takes.
+const AT_MOST: Duration = Duration::from_secs(300);
+
+/// A program that hangs is killed, so that its test fails and the others are run: a supervisor takes its programs with it.
+fn kill_what_hangs() {
+    let mut since = HashMap::new();
+    loop {
+        thread::sleep(Duration::from_secs(5));
+        let now = Instant::now();
+        let running = children();
+        since.retain(|pid, _| running.contains(pid));
+        for pid in running {
+            if now - *since.entry(pid).or_insert(now) > AT_MOST {
+                eprintln!("killed: process {pid} ran for {AT_MOST:?}");
+                // Who has not been waited for is still there.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Those that threads of this process started.
+fn children() -> Vec<Pid> {
+    let threads = fs::read_dir("/proc/self/task").expect("it is mounted").flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let all: String = lists.collect();
+    all.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
 /// Whether programs can be run here and these are installed; says what is not.
 pub(crate) fn can_run(programs: &[&str]) -> bool {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| drop(thread::spawn(kill_what_hangs)));
     let here = std::env::temp_dir();
     let output = run(&here, &["true"]);
     let error = text(&output.stderr);
