@@ -48,8 +48,8 @@ const MOST_TRIES: u32 = 64;
 /// Their `f_type` of statfs(2): ext2, ext3 and ext4, XFS, Btrfs, F2FS, tmpfs.
 const TELLS_ALL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
-/// So many events are taken at once at most: as many as a queue has, if nobody said otherwise.
-const MOST_EVENTS: usize = 1 << 14;
+/// An event takes at least so many bytes, inotify(7).
+const EVENT_BYTES: u64 = 16;
 
 /// The mounts of this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -687,10 +687,13 @@ impl Host {
         Ok(())
     }
 
+    /// Those that were there when it began, and what came with the last of them: others can write as fast as it is read here.
     fn queued(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let mut at_most = self.look(|| io::ioctl_fionread(&news.queue))? / EVENT_BYTES;
         let mut buf = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&news.queue, &mut buf);
-        for _ in 0..MOST_EVENTS {
+        while at_most > 0 || !events.is_buffer_empty() {
+            at_most = at_most.saturating_sub(1);
             if events.is_buffer_empty() {
                 self.looks.fetch_add(1, Relaxed);
             }
@@ -710,8 +713,6 @@ impl Host {
                 Err(errno) => return answer(Err(errno)),
             }
         }
-        // It does not end. What is left takes away more of what is known by then.
-        tell(Event { number: 0, name: None, what: What::Lost });
         Ok(())
     }
 
