@@ -147,8 +147,8 @@ pub(crate) fn node_hash(sb: u32, node: u64) -> u64 {
 
 /// The attributes of an inode at one moment.
 ///
-/// Owner, mode and group, and size, inode number and blocks lie apart: in what stat and statx tell they lie beside each other, and would be
-/// copied two at once, which waits for what was just written one by one. The layout is no promise.
+/// The owner lies apart from mode, group and links, and size from inode number and blocks: in what stat and statx tell they lie beside each
+/// other, and would be read two at once, which waits for what was just written one by one. The layout is no promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Attr {
@@ -156,6 +156,8 @@ pub struct Attr {
     pub uid: u32,
     /// What else is said about it: immutable, append-only ….
     pub flags: InodeFlags,
+    /// The inode number that stat shows.
+    pub ino: u64,
     /// Type and permission bits.
     pub mode: u32,
     /// The group.
@@ -164,8 +166,6 @@ pub struct Attr {
     pub nlink: u32,
     /// Of a device: its number.
     pub rdev: Dev,
-    /// The inode number that stat shows.
-    pub ino: u64,
     /// Last read.
     pub atime: Timespec,
     /// The size in bytes.
@@ -181,8 +181,9 @@ pub struct Attr {
 }
 
 const _: () = {
+    /// A piece of 16 bytes has not both.
     const fn apart(a: usize, b: usize, size: usize) -> bool {
-        a.abs_diff(b) > size
+        a.abs_diff(b) + size > 16
     }
     let [uid, mode, gid, nlink] = [
         std::mem::offset_of!(Attr, uid),

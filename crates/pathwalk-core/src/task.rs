@@ -348,6 +348,7 @@ impl Task {
     ///
     /// - `ENOENT`: it may not be empty.
     /// - `EBADF`: the directory handle is of another machine.
+    /// - those of [`Vfs::ask_about_held`].
     #[cold]
     fn ask_about_start(&self, at: At<'_>, flags: Lookup) -> Result<()> {
         if !flags.contains(Lookup::EMPTY) {
@@ -355,10 +356,7 @@ impl Task {
         }
         let Some(file) = at.dir() else { return Ok(()) };
         self.place_of(file)?;
-        if !flags.contains(Lookup::MOVES) {
-            self.vfs().ask_about_held(file.inode());
-        }
-        Ok(())
+        self.vfs().ask_about_held(file.inode(), flags)
     }
 
     /// What a lookup is told.

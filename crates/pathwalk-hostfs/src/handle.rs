@@ -1,6 +1,6 @@
 //! Open files: a descriptor of the host each.
 
-use crate::{hostfs::Shared, node::Node};
+use crate::hostfs::Shared;
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, FileType, OpenFlags, Result, Timespec};
 use pathwalk_core::{
@@ -47,7 +47,7 @@ pub(crate) struct HostFile {
 pub(crate) struct Opened(Arc<HostFile>);
 
 impl HostFile {
-    /// Opens the file or directory of a node.
+    /// Opens a file or a directory.
     ///
     /// # Errors
     ///
@@ -55,11 +55,12 @@ impl HostFile {
     /// - whatever the host answers.
     pub(crate) fn open(
         fs: &Arc<Shared>,
-        node: &Node,
+        inode: InodeRef<'_>,
         kind: FileType,
         flags: OpenFlags,
     ) -> Result<Arc<Self>> {
-        let held = fs.reach_node(node)?;
+        let node = fs.node(inode)?;
+        let held = fs.reach_node(&node)?;
         let of = |told: OpenFlags| OFlags::from_bits_retain((flags & told).bits() as u32);
         let told = of(TOLD);
         let nonblock = of(OpenFlags::NONBLOCK);
@@ -80,7 +81,7 @@ impl HostFile {
             }
             // Who leased it is waited for, or not.
             FileType::Regular => match fs.reopen(held.as_fd(), told | nonblock) {
-                Err(Errno::EACCES) => fs.reopen_made(held.as_fd(), told | nonblock),
+                Err(Errno::EACCES) => fs.reopen_own(inode, held.as_fd(), told | nonblock),
                 answer => answer,
             },
             _ => fs.reopen(held.as_fd(), told),

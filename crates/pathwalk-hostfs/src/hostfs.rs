@@ -13,7 +13,7 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk_abi::{
     Errno, FileType, InodeFlags, OpenFlags, PATH_MAX, Result, Timespec, XattrFlags,
-    mode::{S_IALLUGO, S_IRUSR, S_IWUSR},
+    mode::{S_IALLUGO, S_IRUSR, S_ISGID, S_IWUSR},
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
@@ -25,7 +25,7 @@ use pathwalk_core::{
 };
 use rustix::{
     fs::{OFlags, Statx, StatxAttributes},
-    process::{Resource, getrlimit},
+    process::{Resource, getegid, geteuid, getgroups, getrlimit},
 };
 use std::{
     cell::Cell,
@@ -39,6 +39,12 @@ use std::{
 
 /// The names by which ACLs are kept.
 const ACLS: [&[u8]; 2] = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
+
+/// Whether this process is of a group of the host.
+fn is_of_group(gid: u32) -> bool {
+    getegid().as_raw() == gid
+        || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
+}
 
 /// A directory of the host as a file system.
 ///
@@ -270,26 +276,38 @@ impl Shared {
         let identities = &self.options.identities;
         let Attr { uid, gid, .. } = inode.attr();
         let owner = identities.to_host(uid, gid).map(|(uid, _)| uid);
-        let own = owner == Some(rustix::process::geteuid().as_raw());
+        let own = owner == Some(geteuid().as_raw());
         // Whose a file is on the host, is not told where owners are kept beside the files.
         if own || identities.is_kept() { flags } else { flags.difference(OpenFlags::NOATIME) }
     }
 
     /// Opens a file that may be opened, but not on the host: who makes a file may write to it by that call whatever mode it gets,
-    /// and here it is made before it is opened. So its owner may, for that moment.
+    /// and here it is made before it is opened; and whom no mode binds in the tree may be bound by one on the host. So its owner may, for
+    /// that moment. Who gives it another mode meanwhile has the last word.
     ///
     /// # Errors
     ///
-    /// - `EACCES`: it is somebody else's.
-    pub(crate) fn reopen_made(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+    /// - `EACCES`: it is somebody else's; or it would lose its set-group-ID bit, as who opens it is not of its group.
+    pub(crate) fn reopen_own(
+        &self,
+        inode: InodeRef<'_>,
+        held: BorrowedFd<'_>,
+        flags: OFlags,
+    ) -> Result<OwnedFd> {
+        let of = |stat: &Statx| u32::from(stat.stx_mode) & S_IALLUGO;
         let stat = self.host.statx(held, b"")?;
-        if stat.stx_uid != rustix::process::geteuid().as_raw() {
+        let mode = of(&stat);
+        let is_own = stat.stx_uid == geteuid().as_raw();
+        if !is_own || mode & S_ISGID != 0 && !is_of_group(stat.stx_gid) {
             return Err(Errno::EACCES);
         }
-        let mode = u32::from(stat.stx_mode) & S_IALLUGO;
-        self.host.chmod(held, mode | S_IRUSR | S_IWUSR)?;
+        let opened_up = mode | S_IRUSR | S_IWUSR;
+        self.host.chmod(held, opened_up)?;
         let opened = self.reopen(held, flags);
-        self.host.chmod(held, mode)?;
+        if of(&self.host.statx(held, b"")?) == opened_up {
+            self.host.chmod(held, mode)?;
+        }
+        self.refresh_after(inode, held);
         opened
     }
 
@@ -532,7 +550,7 @@ impl FileSystem for HostFs {
             self.0.may_change()?;
         }
         let flags = self.0.asked(inode, flags);
-        let file = HostFile::open(&self.0, &*self.0.node(inode)?, kind, flags)?;
+        let file = HostFile::open(&self.0, inode, kind, flags)?;
         Ok(Some(Box::new(Opened::new(file))))
     }
 
@@ -542,8 +560,8 @@ impl FileSystem for HostFs {
     }
 
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let (node, kind) = (self.0.node(inode)?, inode.attr().file_type());
-        HostFile::open(&self.0, &node, kind, OpenFlags::RDONLY)?.read(offset, buf)
+        HostFile::open(&self.0, inode, inode.attr().file_type(), OpenFlags::RDONLY)?
+            .read(offset, buf)
     }
 
     fn write(
@@ -554,15 +572,14 @@ impl FileSystem for HostFs {
         _now: Timespec,
     ) -> Result<(u64, usize)> {
         self.0.may_change()?;
-        let (node, kind) = (self.0.node(inode)?, inode.attr().file_type());
+        let kind = inode.attr().file_type();
         let append = if offset.is_none() { OpenFlags::APPEND } else { OpenFlags::empty() };
-        let file = HostFile::open(&self.0, &node, kind, OpenFlags::WRONLY | append)?;
+        let file = HostFile::open(&self.0, inode, kind, OpenFlags::WRONLY | append)?;
         file.write(inode, offset, data)
     }
 
     fn readdir(&self, dir: InodeRef<'_>, offset: u64, emit: &mut Emit<'_>) -> Result<()> {
-        let node = self.0.node(dir)?;
-        HostFile::open(&self.0, &node, FileType::Directory, OpenFlags::RDONLY)?.list(offset, emit)
+        HostFile::open(&self.0, dir, FileType::Directory, OpenFlags::RDONLY)?.list(offset, emit)
     }
 
     fn update_time(&self, inode: InodeRef<'_>, atime: Timespec) {

@@ -17,7 +17,8 @@
 use parking_lot::Mutex;
 use pathwalk::{
     At, AtFlags, Errno, File, Hooks, LSMT_ROOT, ListmountFlags, MountFlags, OpenFlags, PathRef,
-    Result, SecurityModule, StatmountMask, StatxMask, Subject, Task, UmountFlags, abi::PATH_MAX,
+    Result, SecurityModule, Stat, StatmountMask, StatxMask, Subject, Task, UmountFlags,
+    abi::PATH_MAX,
 };
 use std::{
     collections::HashSet,
@@ -239,8 +240,9 @@ impl Given {
 
     fn path_of(&self, place: &File) -> Option<Vec<u8>> {
         let mut path = vec![0; PATH_MAX];
-        let told = self.task.realpathat(At::Dir(place), b"", AtFlags::EMPTY_PATH, &mut path);
-        path.truncate(told.ok()?.0);
+        let (place, mut stat) = (At::Dir(place), Stat::default());
+        let told = self.task.realpathat(place, b"", AtFlags::EMPTY_PATH, &mut path, &mut stat);
+        path.truncate(told.ok()?);
         Some(path)
     }
 }

@@ -8,7 +8,7 @@ mod numbers;
 use common::asking::{found, root_task};
 use numbers::Numbers;
 use pathwalk::{
-    Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, Subject, Task, Timespec, Vfs,
+    Config, Cred, Errno, FileType, InodeRef, OpenFlags, Result, Stat, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found},
 };
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn the_example_has_what_it_says() {
     }
     assert_eq!(task.stat("/7/factors/x").err(), Some(Errno::ENOTDIR));
     let mut path = [0; 16];
-    let (len, _) = task.realpath("/5/next/next", &mut path).unwrap();
+    let len = task.realpath("/5/next/next", &mut path, &mut Stat::default()).unwrap();
     assert_eq!(path[..len].trim_ascii_end(), b"/7");
 }
 

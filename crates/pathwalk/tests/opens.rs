@@ -7,12 +7,15 @@ use common::{
     lookups::acl,
 };
 use pathwalk::{
-    At, AtFlags, Config, Cred, Errno, FdTable, FileType, Hooks, InodeRef, InotifyFlags,
-    InotifyMask, MemFs, MountFlags, OpenFlags, PathRef, ProcFs, Result, SecurityModule, Subject,
-    Task, Timespec, UmountFlags, Vfs, XattrFlags, acl_to_xattr,
+    AccessMode, Acls, At, AtFlags, Config, Cred, Errno, FdTable, FileType, Hooks, InodeRef,
+    InotifyFlags, InotifyMask, MemFs, MountFlags, OpenFlags, PathRef, ProcFs, Result,
+    SecurityModule, Subject, Task, Timespec, UmountFlags, Vfs, XattrFlags, acl_to_xattr,
     fs::{Access, Features, FileSystem, Found},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
 
 /// A user, in a machine with a file and a directory that everybody may read; and root.
 fn machine() -> (Arc<Vfs>, Task, Task) {
@@ -127,9 +130,10 @@ fn who_watches_is_told_and_the_flags_are_those_of_an_open_file() {
     }
 }
 
-/// A file system that does not answer is still to be left, by whatever leads there.
+/// What a handle or a magic link leads to is asked about, and who is not told whose it is gets nothing by it. A file system that does not
+/// answer is still to be left.
 #[test]
-fn what_a_magic_link_leads_to_need_not_answer() {
+fn what_is_held_of_a_file_system_that_does_not_answer_is_only_unmounted() {
     let (_, root, _) = machine();
     root.mkdir("/proc", 0o755).unwrap();
     root.mount(ProcFs::new(), "/proc", MountFlags::empty()).unwrap();
@@ -138,11 +142,118 @@ fn what_a_magic_link_leads_to_need_not_answer() {
     let files = Arc::new(FdTable::new(8));
     task.set_files(Some(Arc::clone(&files)));
     task.mount(Arc::new(Closed(Features::GETATTR)), "/m", MountFlags::empty()).unwrap();
-    let fd = files.insert(task.open("/m", OpenFlags::PATH, 0).unwrap()).unwrap();
-    let link = format!("/proc/self/fd/{fd}");
-    let place = |path: &str| task.open(path, OpenFlags::PATH, 0).map(drop);
-    assert_eq!(place(&link), Ok(()));
-    assert_eq!(place(&format!("{link}/..")), Ok(()));
-    assert_eq!(task.fstatat(At::Cwd, &link, AtFlags::empty()).map(drop), Err(Errno::EIO));
+    let place = task.open("/m", OpenFlags::PATH, 0).unwrap();
+    let link = format!("/proc/self/fd/{}", files.insert(place.clone()).unwrap());
+    let (opened, nothing) = (task.open("/m", OpenFlags::RDONLY, 0).unwrap(), AtFlags::EMPTY_PATH);
+    let said = [
+        task.open(&link, OpenFlags::PATH, 0).map(drop),
+        task.open(format!("{link}/.."), OpenFlags::PATH, 0).map(drop),
+        task.access(&link, AccessMode::R_OK),
+        task.stat(&link).map(drop),
+        task.faccessat2(&place, "", AccessMode::R_OK, nothing),
+        task.linkat(&place, "", At::Cwd, "/m/new", nothing),
+        task.setxattrat(&opened, "", nothing, "user.a", b"", XattrFlags::empty()),
+    ];
+    assert_eq!(said, [Err(Errno::EIO); 7]);
     assert_eq!(task.umount2(&link, UmountFlags::DETACH), Ok(()));
+}
+
+/// A file system whose files have no name left, or whose directories were others' the first time.
+struct Stale {
+    once: bool,
+    asked: AtomicU32,
+}
+
+impl FileSystem for Stale {
+    fn kind(&self) -> &str {
+        "stale"
+    }
+
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o755))
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        Ok((name == b"f").then(|| found(2, FileType::Regular, 0o644)))
+    }
+
+    fn link(&self, _: InodeRef<'_>, _: InodeRef<'_>, _: &[u8], _: Timespec) -> Result<()> {
+        let first = self.asked.fetch_add(1, Relaxed) == 0;
+        if first || !self.once { Err(Errno::ESTALE) } else { Ok(()) }
+    }
+}
+
+/// What is held is asked about once more; what is stale then has no name that it could be linked by.
+#[test]
+fn what_is_stale_is_linked_at_the_second_try_or_not_at_all() {
+    for (once, answer) in [(true, Ok(())), (false, Err(Errno::ENOENT))] {
+        let fs = Arc::new(Stale { once, asked: AtomicU32::new(0) });
+        let task = root_task(&fs);
+        let asked = || fs.asked.swap(0, Relaxed);
+        let file = task.open("/f", OpenFlags::PATH, 0).unwrap();
+        let linked = task.linkat(&file, "", At::Cwd, "/by_handle", AtFlags::EMPTY_PATH);
+        assert_eq!((linked, asked()), (answer, 2));
+        assert_eq!((task.link("/f", "/by_name"), asked()), (answer, 2));
+    }
+}
+
+/// A file that an ACL, of which only its file system knows, keeps from one user whom the mode lets read.
+struct Listed(AtomicU32);
+
+impl FileSystem for Listed {
+    fn kind(&self) -> &str {
+        "listed"
+    }
+
+    fn features(&self) -> Features {
+        Features::NO_OPEN | Features::POSIX_ACL
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o755))
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, _: &[u8]) -> Result<Option<Found>> {
+        Ok(Some(found(2, FileType::Regular, 0o444)))
+    }
+
+    fn acls(&self, inode: InodeRef<'_>) -> Result<Acls> {
+        if inode.attr().file_type() == FileType::Directory {
+            return Ok(Acls::default());
+        }
+        self.0.fetch_add(1, Relaxed);
+        Ok(Acls { access: acl(0o444, 1000..1001, 0), ..Acls::default() })
+    }
+}
+
+#[test]
+fn an_acl_that_was_not_asked_for_refuses_it() {
+    let fs = Arc::new(Listed(AtomicU32::new(0)));
+    let mut user = root_task(&fs).fork();
+    user.set_cred(Cred::user(1000, 1000));
+    for _ in 0..4 {
+        assert_eq!(reads(&user, "/f"), Err(Errno::EACCES));
+    }
+    assert_eq!(fs.0.load(Relaxed), 1);
+}
+
+/// A mode that lets all others read, and not its owner or its group.
+#[test]
+fn the_mode_of_its_own_class_refuses_it() {
+    let (_, root, user) = machine();
+    root.chown("/d/f", Some(1000), Some(1001)).unwrap();
+    let mut member = root.fork();
+    member.set_cred(Cred::user(1002, 1001));
+    for (mode, own, group) in
+        [(0o044, Err(Errno::EACCES), Ok(())), (0o404, Ok(()), Err(Errno::EACCES))]
+    {
+        root.chmod("/d/f", mode).unwrap();
+        for _ in 0..4 {
+            assert_eq!((reads(&user, "/d/f"), reads(&member, "/d/f")), (own, group), "{mode:o}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! What a procfs says of the mounts, of a task that forks and of its threads.
 
 use pathwalk::{
-    AccessMode, Coherence, Config, Cred, Errno, FdTable, HostFs, HostOptions, MemFs, MountFlags,
-    OpenFlags, ProcFs, Task, Vfs, mountinfo,
+    AccessMode, At, AtFlags, Coherence, Config, Cred, Errno, FdTable, HostFs, HostOptions, MemFs,
+    MountFlags, OpenFlags, ProcFs, Task, Vfs, mountinfo,
 };
 use std::{
     fs,
@@ -145,6 +145,28 @@ fn who_is_led_to_what_is_open_may_do_what_he_may_now() {
                 assert!(chmod.unwrap().success());
                 assert_eq!(call(), answer, "{what}, {mode:o}, {opened:?}, {options:?}");
             }
+        }
+    }
+}
+
+/// The form of linkat(2) that needs no privilege: a magic link to what has no name any more.
+#[test]
+fn what_others_removed_gets_no_name_by_a_magic_link() {
+    let task = machine();
+    let files = Arc::new(FdTable::new(8));
+    task.set_files(Some(Arc::clone(&files)));
+    let dir = tempfile::tempdir().unwrap();
+    for coherence in [Coherence::Strict, Coherence::Watched] {
+        let options = HostOptions { coherence, ..HostOptions::default() };
+        let fs = HostFs::with_options(dir.path().as_os_str().as_bytes(), options).unwrap();
+        task.mount(fs, "/m", MountFlags::empty()).unwrap();
+        for opened in [OpenFlags::PATH, OpenFlags::RDONLY] {
+            fs::write(dir.path().join("f"), "").unwrap();
+            let fd = files.insert(task.open("/m/f", opened, 0).unwrap()).unwrap();
+            fs::remove_file(dir.path().join("f")).unwrap();
+            let link = format!("/proc/self/fd/{fd}");
+            let linked = task.linkat(At::Cwd, &link, At::Cwd, "/m/new", AtFlags::SYMLINK_FOLLOW);
+            assert_eq!(linked, Err(Errno::ENOENT), "{opened:?}, {coherence:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! realpath: what it says is what the C library's realpath(3) says of the same tree on the host.
 
-use pathwalk::{AtFlags, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Task, Vfs};
+use pathwalk::{At, AtFlags, Config, Cred, Errno, MemFs, MountFlags, OpenFlags, Stat, Task, Vfs};
 
 fn task() -> Task {
     Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root())
@@ -8,7 +8,8 @@ fn task() -> Task {
 
 fn real(task: &Task, path: &str) -> Result<String, Errno> {
     let mut buf = [0; 4096];
-    let (len, stat) = task.realpath(path, &mut buf)?;
+    let mut stat = Stat::default();
+    let len = task.realpath(path, &mut buf, &mut stat)?;
     assert_eq!(Ok(stat), task.stat(path), "{path}");
     Ok(String::from_utf8(buf[..len].to_vec()).unwrap())
 }
@@ -111,8 +112,9 @@ fn mounts_and_roots_are_seen_from_within() {
     assert_eq!(real(&task, "/").unwrap(), "/");
     assert_eq!(real(&task, "."), Err(Errno::ENOENT), "the current directory lies outside");
     let mut buf = [0; 64];
-    let above = task.realpathat(&outside, "", AtFlags::EMPTY_PATH, &mut buf);
-    assert_eq!(above.map(|_| ()), Err(Errno::ENOENT));
+    let mut stat = Stat::default();
+    let above = task.realpathat(&outside, "", AtFlags::EMPTY_PATH, &mut buf, &mut stat);
+    assert_eq!(above, Err(Errno::ENOENT));
 }
 
 #[test]
@@ -120,19 +122,21 @@ fn a_buffer_that_is_too_small_is_erange_and_a_link_can_be_the_file() {
     let task = task();
     task.mkdir("/abc", 0o755).unwrap();
     task.symlink("abc", "/link").unwrap();
+    let mut stat = Stat::default();
     for _ in 0..3 {
         for len in 0..8 {
             let mut buf = vec![0; len];
-            let got = task.realpath("/link", &mut buf).map(|(len, _)| len);
+            let got = task.realpath("/link", &mut buf, &mut stat);
             assert_eq!(got, if len < 4 { Err(Errno::ERANGE) } else { Ok(4) });
-            let got = task.realpath("/", &mut buf).map(|(len, _)| len);
+            let got = task.realpath("/", &mut buf, &mut stat);
             assert_eq!(got, if len < 1 { Err(Errno::ERANGE) } else { Ok(1) });
         }
         let mut buf = [0; 8];
-        let at = |flags, buf: &mut [u8]| task.realpathat(pathwalk::At::Cwd, "/link", flags, buf);
-        let (len, stat) = at(AtFlags::SYMLINK_NOFOLLOW, &mut buf).unwrap();
+        let mut at =
+            |flags, buf: &mut [u8]| task.realpathat(At::Cwd, "/link", flags, buf, &mut stat);
+        let len = at(AtFlags::SYMLINK_NOFOLLOW, &mut buf).unwrap();
+        assert_eq!(at(AtFlags::REMOVEDIR, &mut buf), Err(Errno::EINVAL));
         assert_eq!((&buf[..len], stat.st_mode & 0o170_000), (&b"/link"[..], 0o120_000));
-        assert_eq!(at(AtFlags::REMOVEDIR, &mut buf).map(|_| ()), Err(Errno::EINVAL));
     }
 }
 
@@ -151,8 +155,9 @@ fn a_path_that_is_too_long_is_refused_on_every_road() {
     for at in [road::NEVER, 0, 1] {
         road::take(Some(road::Road { at, how: road::How::Unlazy }));
         for size in [8192, 4096, 10] {
-            let got = task.realpathat(&dir, "", AtFlags::EMPTY_PATH, &mut vec![0; size]);
-            assert_eq!(got.map(|(len, _)| len), Err(Errno::ENAMETOOLONG), "{at}, {size}");
+            let (mut buf, mut stat) = (vec![0; size], Stat::default());
+            let got = task.realpathat(&dir, "", AtFlags::EMPTY_PATH, &mut buf, &mut stat);
+            assert_eq!(got, Err(Errno::ENAMETOOLONG), "{at}, {size}");
         }
         road::take(None);
     }
@@ -174,7 +179,7 @@ fn a_remembered_path_is_its_own_only_while_nothing_moves() {
         asked_often(path, Ok("/a/b/f"));
     }
     for _ in 0..4 {
-        assert_eq!(task.realpath("/a/b/f", &mut [0; 5]), Err(Errno::ERANGE));
+        assert_eq!(task.realpath("/a/b/f", &mut [0; 5], &mut Stat::default()), Err(Errno::ERANGE));
     }
     task.rename("/a/b", "/a/c").unwrap();
     asked_often("/a/b/f", Err(Errno::ENOENT));
@@ -199,8 +204,9 @@ fn what_was_removed_has_no_path_on_any_road() {
     let roads = [(NEVER, unlazy), (0, unlazy), (0, echild)].map(|(at, how)| Some(Road { at, how }));
     for road in roads.into_iter().chain([None]) {
         road::take(road);
-        let of_file = task.realpathat(&file, "", AtFlags::EMPTY_PATH, &mut [0; 100]);
-        let of_directory = task.realpath(".", &mut [0; 100]);
+        let (mut buf, mut stat) = ([0; 100], Stat::default());
+        let of_file = task.realpathat(&file, "", AtFlags::EMPTY_PATH, &mut buf, &mut stat);
+        let of_directory = task.realpath(".", &mut buf, &mut stat);
         road::take(None);
         assert_eq!((of_file, of_directory), (Err(Errno::ENOENT), Err(Errno::ENOENT)), "{road:?}");
     }
@@ -553,8 +559,9 @@ fn a_path_and_its_file_belong_together_while_others_move_them() {
         while !done.load(std::sync::atomic::Ordering::Relaxed) || looks < 1000 {
             for way in ["/now/f", "/now/./f", "/now/../s/f"] {
                 let mut buf = [0; 64];
-                match looker.realpath(way, &mut buf) {
-                    Ok((len, stat)) => {
+                let mut stat = Stat::default();
+                match looker.realpath(way, &mut buf, &mut stat) {
+                    Ok(len) => {
                         let path = std::str::from_utf8(&buf[..len]).unwrap();
                         let away = ("/away/s/f", files[0].1);
                         let all = [files[0], files[1], away];

@@ -185,7 +185,6 @@ impl Task {
         let mut lookup = reval;
         lookup.set(Lookup::FOLLOW, flags.contains(AtFlags::SYMLINK_FOLLOW));
         lookup.set(Lookup::EMPTY, flags.contains(AtFlags::EMPTY_PATH));
-        let by_handle = old.is_empty();
         let request = self.request(old_dir, old, lookup)?;
         if lookup.contains(Lookup::EMPTY) && request.dir.is_some() {
             self.may_link_by_handle(old_dir)?;
@@ -219,8 +218,8 @@ impl Task {
             vfs.now(),
         );
         linked.map_err(|errno| match errno {
-            // A handle to what others removed: no other lookup finds it again.
-            Errno::ESTALE if by_handle => Errno::ENOENT,
+            // By a handle or a magic link others' removing it is not noticed, however often it is asked.
+            Errno::ESTALE if reval.contains(Lookup::REVAL) => Errno::ENOENT,
             errno => errno,
         })?;
         vfs.inode(old.inode()).lockref.get();

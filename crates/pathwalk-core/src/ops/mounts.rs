@@ -320,7 +320,7 @@ impl Task {
         if flags.bits() & !UmountFlags::all().bits() != 0 {
             return Err(Errno::EINVAL);
         }
-        let mut lookup = Lookup::MOVES;
+        let mut lookup = Lookup::MOVES | Lookup::MOUNTPOINT;
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
         let vfs = self.vfs();
         let _work = vfs.task_work();

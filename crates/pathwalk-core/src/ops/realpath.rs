@@ -20,21 +20,26 @@ use crate::{
 use pathwalk_abi::{AtFlags, Errno, Result, Stat};
 
 impl Task {
-    /// `realpath(path, buf)`: writes the canonical path of a file into `buf`, without NUL; returns how many bytes, and the
-    /// file's attributes. realpath(3)
+    /// `realpath(path, buf, stat)`: writes the canonical path of a file into `buf`, without NUL, and the file's attributes into
+    /// `stat`; returns how many bytes the path has. realpath(3)
     ///
     /// # Errors
     ///
     /// As [`Task::realpathat`].
-    pub fn realpath(&self, path: impl AsRef<[u8]>, buf: &mut [u8]) -> Result<(usize, Stat)> {
-        self.realpathat(At::Cwd, path, AtFlags::empty(), buf)
+    pub fn realpath(
+        &self,
+        path: impl AsRef<[u8]>,
+        buf: &mut [u8],
+        stat: &mut Stat,
+    ) -> Result<usize> {
+        self.realpathat(At::Cwd, path, AtFlags::empty(), buf, stat)
     }
 
-    /// `realpathat(dir, path, flags, buf)`: writes the canonical path of a file into `buf`, without NUL; returns how many
-    /// bytes, and the file's attributes. Linux has no such call.
+    /// `realpathat(dir, path, flags, buf, stat)`: writes the canonical path of a file into `buf`, without NUL, and the file's
+    /// attributes into `stat`; returns how many bytes the path has. Linux has no such call.
     ///
     /// Both are of one file. If a directory above it is moved meanwhile, the path may be the one of just before, and the attributes
-    /// of just after.
+    /// of just after. Of a call that fails there may be something in both.
     ///
     /// With `AT_SYMLINK_NOFOLLOW` a symlink that stands last is the file; with `AT_EMPTY_PATH` and an empty path `dir` is.
     ///
@@ -50,22 +55,20 @@ impl Task {
         path: impl AsRef<[u8]>,
         flags: AtFlags,
         buf: &mut [u8],
-    ) -> Result<(usize, Stat)> {
+        stat: &mut Stat,
+    ) -> Result<usize> {
         super::only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
         let path = path.as_ref();
         let request = self.request(dir.into(), path, lookup_flags(flags))?;
-        let mut stat = Stat::default();
-        let len = lookup(request, RealPath { task: self, path, buf, stat: &mut stat })?;
-        Ok((len, stat))
+        lookup(request, RealPath { task: self, path, buf, stat })
     }
 }
 
-/// Writes the path of the place where a walk ends, and reads its attributes.
+/// Writes the path of the place where a walk ends, and its attributes.
 struct RealPath<'b> {
     task: &'b Task,
     path: &'b [u8],
     buf: &'b mut [u8],
-    /// Not part of the answer, which is copied from hand to hand.
     stat: &'b mut Stat,
 }
 
@@ -81,7 +84,7 @@ impl<'a> Terminal<'a> for RealPath<'_> {
         // It checks the end: what was written is a path of this file.
         let mut seen = None;
         GetAttr(&mut seen).finish(end)?;
-        seen.expect(SEEN).fill(self.stat);
+        seen.as_ref().expect(SEEN).fill(self.stat);
         Ok(len?)
     }
 }

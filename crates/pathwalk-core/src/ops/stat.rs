@@ -318,12 +318,22 @@ impl Vfs {
         if self.inode(inode).wants_getattr() { self.vfs_getattr(inode) } else { Ok(()) }
     }
 
-    /// Has the file system say whose it is now what a call is given by a handle, or by a magic link: no lookup asks about that. What it cannot
-    /// say stays as it is.
+    /// Has the file system say whose it is now what a call is given by a handle, or by a magic link: no lookup asks about that. What others
+    /// removed stays what it was to who holds it, and of what is to be unmounted nothing is asked.
+    ///
+    /// # Errors
+    ///
+    /// Whatever it answers, but `ESTALE`.
     ///
     /// Linux: `d_weak_revalidate`.
-    pub(crate) fn ask_about_held(&self, inode: InodeId) {
-        let _ = self.getattr_if_wanted(inode);
+    pub(crate) fn ask_about_held(&self, inode: InodeId, flags: Lookup) -> Result<()> {
+        if flags.contains(Lookup::MOUNTPOINT) {
+            return Ok(());
+        }
+        match self.getattr_if_wanted(inode) {
+            Err(Errno::ESTALE) => Ok(()),
+            answer => answer,
+        }
     }
 
     /// As [`Vfs::getattr_if_wanted`], of which it is known that it is.

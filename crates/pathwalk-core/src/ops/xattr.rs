@@ -353,7 +353,7 @@ impl Task {
             Some(file) if path.is_empty() && flags.contains(Lookup::EMPTY) => {
                 within(dir.bounds())?;
                 self.held_file(file)?;
-                self.vfs().ask_about_held(file.inode());
+                self.vfs().ask_about_held(file.inode(), flags)?;
                 Ok(file.hold())
             }
             _ => keep(&self.request(dir, path, flags)?),

@@ -183,10 +183,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         if self.flags.contains(Lookup::NO_XDEV) && crosses || self.flags.is_scoped() {
             return Err(Errno::EXDEV.into());
         }
-        // Who moves or unmounts it asks nothing of it, be its file system out of reach.
-        if !self.flags.contains(Lookup::MOVES) {
-            self.vfs.ask_about_held(to.inode());
-        }
+        self.vfs.ask_about_held(to.inode(), self.flags)?;
         let (mnt, dentry) = to.into_raw();
         let place = self.vfs.sample(mnt, dentry);
         if !crosses {

@@ -118,6 +118,8 @@ bitflags! {
         const PARENT = 1 << 13;
         /// The call changes where the path leads: it is of no use to remember that.
         const MOVES = 1 << 14;
+        /// It is to be unmounted: a file system that does not answer is still to be left.
+        const MOUNTPOINT = 1 << 15;
         /// A test says by which road: see [`road`].
         const FORCED = 1 << 31;
     }
@@ -128,7 +130,7 @@ impl Lookup {
     pub(crate) const REMEMBERED: Self =
         Self::FOLLOW.union(Self::DIRECTORY).union(Self::EMPTY).union(Self::AUTOMOUNT);
     /// The flags that change nothing for a run of plain steps.
-    pub(crate) const EXPRESS: Self = Self::REMEMBERED.union(Self::MOVES);
+    pub(crate) const EXPRESS: Self = Self::REMEMBERED.union(Self::MOVES).union(Self::MOUNTPOINT);
 
     /// Whether the walk must stay below a place.
     pub(crate) fn is_scoped(self) -> bool {

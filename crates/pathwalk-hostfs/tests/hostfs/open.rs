@@ -2,12 +2,22 @@
 
 use crate::common::{Ground, both_ways};
 use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, SetTime, Timespec};
-use pathwalk_core::{At, Seek};
-use pathwalk_hostfs::HostOptions;
+use pathwalk_core::{At, Config, Cred, Seek, Vfs};
+use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
+use rustix::process::geteuid;
 use std::{
-    fs,
+    env, fs,
     io::{Read, Seek as _, Write},
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::{
+        fd::AsFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, PermissionsExt, chown},
+            process::CommandExt,
+        },
+    },
+    path::Path,
+    process::Command,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -233,4 +243,50 @@ fn what_the_host_does_not_note_the_cache_notes() {
     assert!(task.stat("/d").unwrap().st_atime < 5_000_000_000, "it was read before");
     task.utimensat(At::Cwd, "/d", ahead, SetTime::Omit, AtFlags::empty()).unwrap();
     assert_eq!(task.stat("/d").unwrap().st_atime, 5_000_000_000, "it was set");
+}
+
+/// Whom no mode binds in the tree one may bind on the host: what is his own is opened all the same, and stays as it is. What would lose
+/// its set-group-ID bit by that is not opened.
+#[test]
+fn own_files_that_the_host_refuses_are_opened_and_stay_as_they_are() {
+    const WHERE: &str = "PATHWALK_OWN_FILES";
+    let files =
+        [("own", 0o4040, 1000), ("of_his_group", 0o2155, 1000), ("of_another", 0o2155, 2000)];
+    if let Some(dir) = env::var_os(WHERE) {
+        let dir = Path::new(&dir);
+        let options = HostOptions { coherence: Coherence::Exclusive, ..HostOptions::default() };
+        let fs = HostFs::with_options(dir.as_os_str().as_bytes(), options).unwrap();
+        let task = Vfs::new(Config::default(), fs).unwrap().task(Cred::root());
+        for (name, mode, gid) in files {
+            let path = format!("/{name}");
+            assert_eq!(task.stat(&path).unwrap().st_mode & 0o7777, mode, "{name}");
+            let may = if gid == 2000 { Err(Errno::EACCES) } else { Ok(()) };
+            assert_eq!(task.open(&path, OpenFlags::RDONLY, 0).map(drop), may, "{name}");
+            let (stat, host) = (task.stat(&path).unwrap(), dir.join(name).metadata().unwrap());
+            assert_eq!((stat.st_mode & 0o7777, host.mode() & 0o7777), (mode, mode), "{name}");
+            let changed = (stat.st_ctime, stat.st_ctime_nsec as i64);
+            assert_eq!(changed, (host.ctime(), host.ctime_nsec()), "the cache was told: {name}");
+        }
+        return;
+    }
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root makes files of several users");
+        return;
+    }
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    chown(dir.path(), Some(1000), Some(1000)).unwrap();
+    for (name, mode, gid) in files {
+        let path = dir.path().join(name);
+        fs::write(&path, "").unwrap();
+        chown(&path, Some(1000), Some(gid)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let test = "open::own_files_that_the_host_refuses_are_opened_and_stay_as_they_are";
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", test, "--test-threads=1"]).env(WHERE, dir.path());
+    // What cannot be run by others is not run.
+    match command.uid(1000).gid(1000).current_dir("/").status() {
+        Ok(status) => assert!(status.success()),
+        Err(error) => println!("SKIPPED: no process of another user: {error}"),
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     sys::answer,
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Cred, Errno, File, OpenFlags, Result, Seek,
+    AccessMode, At, AtFlags, Cred, Errno, File, OpenFlags, Result, Seek, Stat,
     abi::{AT_FDCWD, PATH_MAX},
 };
 use rustix::fs::{self, SeekFrom};
@@ -89,8 +89,8 @@ pub(crate) fn getcwd(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     caller.base.replace(Some((Base::Dir(Arc::clone(&cwd)), None)));
     let mut path = vec![0; PATH_MAX];
     let at = At::Dir(&cwd.file);
-    match engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path) {
-        Ok((len, _)) => path.truncate(len),
+    match engine.task.realpathat(at, b"", AtFlags::EMPTY_PATH, &mut path, &mut Stat::default()) {
+        Ok(len) => path.truncate(len),
         // It may lie outside the root, which is said in front of its path.
         Err(Errno::ENOENT) if engine.people.is_some() => {
             let mut there = engine.task.fork();

@@ -4,7 +4,7 @@ use super::sample::SampleFs;
 use pathwalk::{
     AccessMode, AclEntry, AclTag, At, AtFlags, Config, Cred, Errno, File, FileType, MemFs,
     MountAttr, MountAttrFlags, MountFlags, MountIdMap, MountIdRange, MoveMountFlags, OpenFlags,
-    OpenTreeFlags, Result, StatxMask, Task, Vfs, XattrFlags, acl_to_xattr,
+    OpenTreeFlags, Result, Stat, StatxMask, Task, Vfs, XattrFlags, acl_to_xattr,
     fs::{Access, Features},
 };
 use std::sync::Arc;
@@ -208,7 +208,8 @@ impl World {
                 assert_eq!(task.stat(path).map(|_| ()), errno, "{path}");
                 assert_eq!(task.lstat(path).is_ok(), lstat.is_ok(), "{path}");
                 assert_eq!(task.readlink(path, &mut body), read, "{path}");
-                let real = task.realpath(path, &mut body).map(|(_, stat)| stat);
+                let mut stat = Stat::default();
+                let real = task.realpath(path, &mut body, &mut stat).map(|_| stat);
                 assert_eq!(real, task.stat(path), "{path}");
                 calls += 6;
             }

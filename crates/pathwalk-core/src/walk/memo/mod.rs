@@ -207,13 +207,17 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
             _ => None,
         },
     };
+    // First of all: so where the next one may be has come from the cache by the time that it is asked for.
+    if let Some((at, _)) = found {
+        memos.came_to(at);
+    }
     let known = match found {
-        Some((at, memo)) if memo.holds(vfs, asker) => {
+        Some((_, memo)) if memo.holds(vfs, asker) => {
             // Mostly it was: then nothing is stored.
             if memo.used.get() != u8::MAX {
                 memo.used.set(memo.used.get() << 1 | 1);
             }
-            memos.came_to(at);
+            memos.hit();
             memos.are_of_this_era().then_some(memo.known)
         }
         _ => None,

@@ -158,12 +158,13 @@ pub(super) struct Memos {
     turn: usize,
     /// Where the memo is that was asked for after two others, the last time; by a hash of where those are.
     after: [Cell<u16>; PAIRS],
-    /// Where the memo is that was asked for last.
-    last: Cell<u16>,
+    /// Where the memo is that was asked for last. In a whole word, as the two behind it: half of one is read together with the other half, and
+    /// that waits until both are written.
+    last: Cell<u32>,
     /// What is noted of the last two in `after`.
-    pair: Cell<u16>,
+    pair: Cell<u32>,
     /// … and what that says: where the next one may be.
-    guess: Cell<u16>,
+    guess: Cell<u32>,
     /// How many were found since one was not.
     hits: Cell<u32>,
     /// How many were not since that was last looked at, and how many steps those that were found have saved.
@@ -241,28 +242,34 @@ impl Memos {
 
     /// The memo that was asked for last.
     pub(super) fn last_mut(&mut self) -> Option<&mut Memo> {
-        self.all.get_mut(usize::from(self.last.get()))
+        self.all.get_mut(self.last.get() as usize)
     }
 
     /// Where the memo is that will be asked for now, if all goes as the last time.
     #[inline(always)]
     pub(super) fn guess(&self) -> u16 {
-        self.guess.get()
+        self.guess.get() as u16
     }
 
     /// It was another one: so it will be that the next time.
     #[inline(always)]
     pub(super) fn follow_by(&self, at: u16) {
-        self.after[usize::from(self.pair.get()) % PAIRS].set(at);
+        self.after[self.pair.get() as usize % PAIRS].set(at);
     }
 
     /// A memo was asked for.
     #[inline(always)]
     pub(super) fn came_to(&self, at: u16) {
-        let pair = u32::from(self.last.replace(at)) << 16 | u32::from(at);
-        let pair = (pair.wrapping_mul(0x9e37_79b1) >> 16) as u16;
+        let at = u32::from(at);
+        let pair = self.last.replace(at) << 16 | at;
+        let pair = pair.wrapping_mul(0x9e37_79b1) >> 16;
         self.pair.set(pair);
-        self.guess.set(self.after[usize::from(pair) % PAIRS].get());
+        self.guess.set(u32::from(self.after[pair as usize % PAIRS].get()));
+    }
+
+    /// It held.
+    #[inline(always)]
+    pub(super) fn hit(&self) {
         self.hits.set(self.hits.get().wrapping_add(1));
     }
 
@@ -272,7 +279,7 @@ impl Memos {
     fn missed(&mut self, made: bool) -> Useful {
         let hits = self.hits.replace(0);
         if hits > 0 {
-            let steps = self.at(self.last.get()).map_or(0, Memo::steps);
+            let steps = self.at(self.last.get() as u16).map_or(0, Memo::steps);
             self.saved = self.saved.saturating_add(u64::from(hits) * steps);
         }
         self.misses += 1;
@@ -663,7 +670,10 @@ mod tests {
             put(memos(4));
             for _ in 0..WINDOW {
                 let memos = take().unwrap();
-                (0..hits).for_each(|_| memos.came_to(0));
+                (0..hits).for_each(|_| {
+                    memos.came_to(0);
+                    memos.hit();
+                });
                 put_after_miss(memos, true, true);
             }
             assert_eq!(awake(), useful, "{hits} hits of each");
@@ -680,7 +690,10 @@ mod tests {
             put(memos(steps));
             for _ in 0..WINDOW {
                 let memos = take().unwrap();
-                (0..hits).for_each(|_| memos.came_to(0));
+                (0..hits).for_each(|_| {
+                    memos.came_to(0);
+                    memos.hit();
+                });
                 put(memos);
                 miss();
             }
