@@ -112,7 +112,7 @@ impl Figure {
     }
 
     /// The median of these, if there are any.
-    fn of(samples: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(samples: Vec<f64>) -> Option<Self> {
         let Summary { median, spread } = Summary::of(&samples)?;
         Some(Self { value: median, noise: noise_of_median(spread, samples.len()), samples })
     }

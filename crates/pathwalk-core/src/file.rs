@@ -80,7 +80,7 @@ pub(crate) struct Position {
 impl File {
     /// Opens a place; takes over its counts.
     ///
-    /// In line: a place that was just counted is in registers yet.
+    /// In line: a place that was just counted is still in registers.
     #[inline(always)]
     pub(crate) fn new(anchor: &Arc<Anchor>, path: HeldPath<'_>, flags: OpenFlags) -> Self {
         Self::with_goes_with(anchor, path, flags, GoesWith::Nothing)

@@ -121,9 +121,10 @@ fn who_watches_is_told_and_the_flags_are_those_of_an_open_file() {
     let queue = root.inotify_init1(InotifyFlags::NONBLOCK).unwrap();
     root.inotify_add_watch(&queue, "/d/f", InotifyMask::OPEN).unwrap();
     for opened in 1..4 {
-        let flags = OpenFlags::CLOEXEC | OpenFlags::NOCTTY | OpenFlags::NONBLOCK;
+        let kept = OpenFlags::NONBLOCK | OpenFlags::LARGEFILE;
+        let flags = OpenFlags::CLOEXEC | OpenFlags::NOCTTY | kept;
         let file = user.open("/d/f", flags, 0).unwrap();
-        assert_eq!(file.flags(), OpenFlags::NONBLOCK);
+        assert_eq!(file.flags(), kept);
         assert_eq!(queue.bytes(), 16, "opened {opened} times");
         let mut event = [0; 16];
         assert_eq!(queue.read(&mut event), Ok(16));

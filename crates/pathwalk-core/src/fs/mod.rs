@@ -195,12 +195,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// contents and may lose what the file runs as by that; and of what a call is given by a handle or by a magic link. Asked if
     /// [`Features::GETATTR`] is set, and of inodes of which [`InodeRef::ask_for_attributes`] said so.
     ///
-    /// Others ask and change meanwhile, but nobody changes what is asked about to be changed: who is asked makes no call that changes its
-    /// attributes. So an answer that came late must not be put over a later one.
+    /// Others ask and change meanwhile, so an answer that came late must not be put over a later one. Who asks in order to change an inode
+    /// has it reserved: a file system makes no call, while it is asked, that changes the attributes of that inode.
     ///
     /// # Errors
     ///
-    /// `ESTALE`, `EIO` and its like.
+    /// `EIO` and its like; `ESTALE`: it cannot be found any more, and who has it by a handle or a magic link goes by what is cached.
     ///
     /// Linux: `vfs_getattr`.
     fn getattr(&self, inode: InodeRef<'_>) -> Result<()> {

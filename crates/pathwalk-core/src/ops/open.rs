@@ -50,7 +50,8 @@ const READS: OpenFlags = OpenFlags::CLOEXEC
     .union(OpenFlags::NONBLOCK)
     .union(OpenFlags::NOCTTY)
     .union(OpenFlags::DIRECTORY)
-    .union(OpenFlags::NOFOLLOW);
+    .union(OpenFlags::NOFOLLOW)
+    .union(OpenFlags::LARGEFILE);
 
 /// Flags with which nothing is to be checked or completed.
 const PLAIN: OpenFlags = OpenFlags::WRONLY.union(OpenFlags::CLOEXEC).union(OpenFlags::NONBLOCK);
@@ -140,7 +141,7 @@ impl Task {
         let empty = self.empty_path_flag(how.flags);
         let (flags, resolve) = (how.flags & !empty, how.resolve | dir.bounds().bits());
         let empty = if empty != 0 { Lookup::EMPTY } else { Lookup::empty() };
-        // It stays where it is made.
+        // Lent, not handed on: who copies what was just written waits for it.
         match &build_open_flags(&OpenHow { flags, resolve, ..*how }, empty) {
             Ok(op) => self.open_as(dir, path, op),
             Err(errno) => Err(*errno),

@@ -156,7 +156,7 @@ fn who_may_read_a_directory_and_not_search_it_lists_it() {
     });
 }
 
-/// What is cached alone does not say who may: that is asked.
+/// What is cached alone does not say who may: that is asked. Of a place without a name a strict one asks nothing but by its names on the way.
 #[test]
 fn who_wants_no_more_than_what_is_cached_is_told_to_ask() {
     let named = [
