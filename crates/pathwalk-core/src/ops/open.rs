@@ -282,14 +282,17 @@ impl Task {
         let is_there = |dir, last: &Component| {
             matches!(vfs.d_lookup_hint(dir, request.path, last), Absent::Found(_))
         };
-        if let Remembered::Parent(parent) = remembered_parent(&request, is_there)?
-            && let Some(held) = self.lookup_open(&parent, op)?
-        {
-            return self.do_open(held, op, Origin::Made);
-        }
+        let mut directory = match remembered_parent(&request, is_there)? {
+            Remembered::Parent(parent) => match self.lookup_open(&parent, op)? {
+                Some(held) => return self.do_open(held, op, Origin::Made),
+                None => None,
+            },
+            Remembered::Other(directory) => directory,
+            Remembered::Nothing => None,
+        };
         loop {
             let mut job = CreateJob { directory: None };
-            match climb_to_last(&request, &mut job)? {
+            match climb_to_last(&request, &mut job, directory.take())? {
                 Opened::Found(held) => {
                     remember(&request);
                     return self.do_open(held, op, Origin::Found(job.directory));

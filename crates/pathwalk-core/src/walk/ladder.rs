@@ -58,7 +58,7 @@ pub(super) fn climb_from<'a, J: Job<'a>, O: Observer>(
 }
 
 /// How far an express walk came.
-pub(super) struct Begun {
+pub(crate) struct Begun {
     pub(super) at: Place,
     pub(super) root: Option<Place>,
     pub(super) pos: usize,

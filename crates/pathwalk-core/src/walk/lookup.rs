@@ -217,19 +217,13 @@ fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Beg
     }
 }
 
-/// Climbs the ladder for a job about the last component: from its directory, if this thread walked there before.
-#[inline]
-pub(crate) fn climb_to_last<'a, J: Job<'a>>(request: &Request<'a>, job: &mut J) -> Result<J::Out> {
-    let mut begun = None;
-    // The name before a slash at the end is a last component, too.
-    if Lookup::EXPRESS.contains(request.flags)
-        && request.path.last() != Some(&b'/')
-        && let Ok(start @ Start::Root) = request.start()
-    {
-        let (root, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
-        begun = remembered_directory(request, root)?;
-    }
-    climb_from(request, (), job, begun)
+/// Climbs the ladder for a job about the last component: from its directory, if this thread remembers it.
+pub(crate) fn climb_to_last<'a, J: Job<'a>>(
+    request: &Request<'a>,
+    job: &mut J,
+    directory: Option<Begun>,
+) -> Result<J::Out> {
+    climb_from(request, (), job, directory)
 }
 
 /// The answer where an express walk ends.
@@ -292,8 +286,8 @@ pub(crate) enum Remembered<'a> {
     Parent(Parent<'a>),
     /// Nothing: there is no use in asking again.
     Nothing,
-    /// Not all that is wanted; the walk may begin there.
-    Other,
+    /// Not all that is wanted; the walk may begin there, if there is anything.
+    Other(Option<Begun>),
 }
 
 /// The directory of the last name, kept, if this thread walked there before and the asker may search it; unless `leave` says of the
@@ -311,33 +305,40 @@ pub(crate) fn remembered_parent<'a>(
         && path.first() == Some(&b'/')
         && path.last() != Some(&b'/');
     if !plain {
-        return Ok(Remembered::Other);
+        return Ok(Remembered::Other(None));
     }
     let Some(directory) = memo::any_directory_of(path, vfs.remembered) else {
         return Ok(Remembered::Nothing);
     };
-    let Some(known) = memo::recall(vfs, request.fs.peek_root(), request.asker, directory) else {
+    let root = request.fs.peek_root();
+    let Some(known) = memo::recall(vfs, root, request.asker, directory) else {
         memo::remember(*request, directory);
         return Ok(Remembered::Nothing);
     };
     if known.is(Facts::ABSENT) && !known.is(Facts::ASKS) {
         return Err(Errno::ENOENT);
     }
-    let last = scan(path, directory.len() + 1, vfs.secret);
-    if last.kind() != Kind::Norm {
-        return Ok(Remembered::Other);
-    }
-    if leave(known.place(vfs).dentry, &last) {
-        return Ok(Remembered::Other);
-    }
-    let at = known.place(vfs);
-    vfs.tables().expect_name(at.dentry, &last);
-    let Some(dir) = keep_known(request, &known, directory)? else { return Ok(Remembered::Other) };
-    let everyone = at.flags & SEARCH_ALL != 0;
+    let (at, pos) = (known.place(vfs), directory.len() + 1);
     let is_directory = at.flags & DIRECTORY != 0;
+    let begun = || {
+        let (walked_from, Rcu) = Rcu::start(vfs, request.fs, Start::Root, false);
+        // Else another thread has moved it meanwhile.
+        let same = (walked_from.mnt, walked_from.dentry) == root;
+        let begun = Begun { at, root: Some(walked_from), pos, links: known.links() };
+        (same && is_directory && !known.is(Facts::ASKS)).then_some(begun)
+    };
+    let last = scan(path, pos, vfs.secret);
+    if last.kind() != Kind::Norm || leave(at.dentry, &last) {
+        return Ok(Remembered::Other(begun()));
+    }
+    vfs.tables().expect_name(at.dentry, &last);
+    let Some(dir) = keep_known(request, &known, directory)? else {
+        return Ok(Remembered::Other(None));
+    };
+    let everyone = at.flags & SEARCH_ALL != 0;
     let may = || everyone || Runner::may_search(vfs, request.asker, (at.mnt, at.dentry));
     if !is_directory || !may() {
-        return Ok(Remembered::Other);
+        return Ok(Remembered::Other(begun()));
     }
     Ok(Remembered::Parent(Parent { dir, last, text: LastText::Path(path), anew: false }))
 }
@@ -403,11 +404,11 @@ pub(crate) fn parent_beside<'p, 'a: 'p>(
 pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
     let begun = match remembered_parent(request, |_, _| false)? {
         Remembered::Parent(parent) => return Ok(parent),
-        // A slash or a dot at the end, or what is remembered is not all that is wanted: the walk may still begin there.
-        Remembered::Other if request.path.first() == Some(&b'/') => {
-            return climb_to_last(request, &mut ParentJob);
-        }
-        Remembered::Nothing | Remembered::Other => match express_parent(request) {
+        // A dot at the end, or what is remembered is not all that is wanted: the walk may still begin there.
+        Remembered::Other(Some(begun)) => Some(begun),
+        // A slash at the end.
+        Remembered::Other(None) if request.path.first() == Some(&b'/') => None,
+        Remembered::Nothing | Remembered::Other(None) => match express_parent(request) {
             Express::Answer(parent) => return parent,
             Express::GoOn(begun) => Some(begun),
             Express::Refused => None,
