@@ -41,4 +41,6 @@ mod place;
 
 mod watches;
 
+mod waits;
+
 mod readme;

@@ -13,9 +13,9 @@
 //! Manual: send(2), sendmmsg(2), cmsg(3), unix(7).
 
 use super::{
-    later,
-    socket::{Place, find, path_of},
+    socket::{Place, answers, find, path_of},
     tasks,
+    wait::{Waiting, later},
 };
 use crate::{
     engine::{Caller, Engine, Reply},
@@ -26,10 +26,7 @@ use crate::{
     },
 };
 use pathwalk::{Errno, Result};
-use std::{
-    os::fd::{AsRawFd, OwnedFd},
-    sync::Arc,
-};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// So many bytes are sent at once: of a stream the rest is for the next call, and no datagram is so long.
 const MOST_DATA: usize = 1 << 20;
@@ -290,11 +287,11 @@ fn send(
             Err(_) if sent > 0 => return Ok(Reply::Value(sent)),
             told => told?,
         };
-    let (listener, id, tid) = (Arc::clone(&engine.listener), caller.id, caller.tid);
+    let (mut waiting, tid) = (Waiting::new(engine, caller), caller.tid);
     later(move || {
-        let rest = socket::send(&socket.fd, &message, socket.flags);
+        let rest = waiting.have(|| socket::send(&socket.fd, &message, socket.flags));
         drop(held);
-        if !listener.is_valid(id) {
+        if !waiting.listener.is_valid(waiting.id) {
             return;
         }
         let answer = match (rest, sent) {
@@ -310,8 +307,7 @@ fn send(
             }
             None => answer,
         };
-        // Who does not wait any more needs no answer.
-        let _ = listener.send(id, answer);
+        answers(&waiting, &socket.fd, answer);
     })
 }
 

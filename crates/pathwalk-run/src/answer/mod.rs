@@ -2,6 +2,8 @@
 
 pub(crate) mod open;
 
+mod wait;
+
 pub(crate) mod stat;
 
 pub(crate) mod names;
@@ -32,26 +34,9 @@ pub(crate) mod mounts;
 
 pub(crate) mod layout;
 
-use crate::{
-    cpu,
-    engine::{Base, Caller, Descriptor, Engine, Reply},
-    sys::{process, seccomp::Listener},
-};
+use crate::engine::{Base, Caller, Descriptor, Engine, Reply};
 use pathwalk::{AtFlags, Errno, Result, abi::PATH_MAX};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fs::{OFlags, fcntl_getfl},
-    pipe::{PipeFlags, pipe_with},
-    thread::gettid,
-};
-use std::{
-    os::fd::OwnedFd,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-};
-
-/// How often it is looked whether a call is waited for that is not any more, and one that is.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-const LOOK_LATER: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+use rustix::fs::{OFlags, fcntl_getfl};
 
 /// What fstat(2) would write of a file of the host's.
 pub(crate) fn as_bytes(host: &rustix::fs::Stat) -> Vec<u8> {
@@ -61,70 +46,6 @@ pub(crate) fn as_bytes(host: &rustix::fs::Stat) -> Vec<u8> {
 /// What a call that has only to succeed answers.
 fn done(result: Result<()>) -> Result<Reply> {
     result.map(|()| Reply::Value(0))
-}
-
-/// Has a call answered by a thread of its own, as it may take long.
-///
-/// # Errors
-///
-/// - `EAGAIN`: no thread can be made.
-fn later(answer: impl FnOnce() + Send + 'static) -> Result<Reply> {
-    cpu::is_to_make_a_thread();
-    match std::thread::Builder::new().spawn(answer) {
-        Ok(_) => Ok(Reply::Later),
-        Err(_) => Err(Errno::EAGAIN),
-    }
-}
-
-/// Does what waits for somebody else, for ever if need be, or until who asked for it does not wait any more, of whom this is a
-/// descriptor.
-///
-/// # Errors
-///
-/// - those of what is done; `EINTR` where nobody waits.
-/// - `EAGAIN`, `EMFILE`: no thread can be made.
-fn as_long_as_it_waits<T: Send>(
-    (listener, id): (&Listener, u64),
-    thread: Option<&OwnedFd>,
-    work: impl Fn() -> Result<T> + Send,
-) -> Result<T> {
-    let (done, works) = crate::sys::answer(pipe_with(PipeFlags::CLOEXEC))?;
-    let worker = AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        let by = &worker;
-        let does = move || {
-            let _works = works;
-            process::be_interruptible();
-            by.store(gettid().as_raw_nonzero().get().cast_unsigned(), Relaxed);
-            loop {
-                match work() {
-                    Err(Errno::EINTR) if listener.is_valid(id) => {}
-                    done => return done,
-                }
-            }
-        };
-        let spawned = std::thread::Builder::new().spawn_scoped(scope, does);
-        let working = spawned.map_err(|_| Errno::EAGAIN)?;
-        let mut fds = vec![PollFd::new(&done, PollFlags::empty())];
-        fds.extend(thread.map(|thread| PollFd::new(thread, PollFlags::IN)));
-        loop {
-            // Who ended is told of by the descriptor, if by it, and mostly at once.
-            let gone = !listener.is_valid(id);
-            let time = if gone { LOOK } else { LOOK_LATER };
-            if gone && worker.load(Relaxed) != 0 {
-                // It may not have begun to wait.
-                process::interrupt(worker.load(Relaxed));
-            }
-            let _ = poll(&mut fds, Some(&time));
-            if !fds[0].revents().is_empty() {
-                break;
-            }
-            if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
-                fds.truncate(1);
-            }
-        }
-        working.join().unwrap_or(Err(Errno::EIO))
-    })
 }
 
 /// The flags of a call with a directory.

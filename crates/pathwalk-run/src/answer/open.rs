@@ -1,6 +1,9 @@
 //! open, openat, openat2, creat.
 
-use super::{any_path, as_long_as_it_waits, base_of, done, later};
+use super::{
+    any_path, base_of, done,
+    wait::{Waiting, later},
+};
 use crate::{
     cookies::{HostId, Kind},
     engine::{Base, Caller, Cloexec, Engine, Reply, install},
@@ -17,7 +20,6 @@ use rustix::fs::{self, Mode, OFlags};
 use std::{
     io::IsTerminal,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
 };
 
 /// The flags of an opening that are the open file's, beside those that the file system is told.
@@ -278,17 +280,16 @@ fn opened_slowly(
             }
         };
     }
-    let (listener, id) = (Arc::clone(&engine.listener), caller.id);
-    let thread = engine.thread(caller.tid).ok();
+    let mut waiting = Waiting::new(engine, caller);
     later(move || {
-        // Who does not wait any more needs no answer.
-        let _ = match as_long_as_it_waits((&listener, id), thread.as_deref(), open) {
-            Ok(fd) => install(&listener, id, fd.as_fd(), cloexec),
+        match waiting.have(open) {
+            // Who does not wait any more needs no answer.
+            Ok(fd) => drop(install(&waiting.listener, waiting.id, fd.as_fd(), cloexec)),
             Err(errno) => {
                 opening.fails();
-                listener.send(id, Err(errno))
+                waiting.fails(errno);
             }
-        };
+        }
         drop(known);
     })
 }

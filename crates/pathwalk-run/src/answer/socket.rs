@@ -3,7 +3,10 @@
 //! The call is made here, with the address that was copied, on the same open socket: what the thread's memory says later does
 //! not matter.
 
-use super::{done, later};
+use super::{
+    done,
+    wait::{Waiting, later},
+};
 use crate::{
     cookies::{Cookies, HostId},
     engine::{Caller, Engine, Reply},
@@ -21,7 +24,6 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use std::{
     collections::{HashMap, HashSet},
     os::fd::OwnedFd,
-    sync::Arc,
 };
 
 /// The largest address: `struct sockaddr_storage`.
@@ -129,11 +131,24 @@ pub(crate) fn connect(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         return done(socket::connect(&fd, &address));
     }
     // It may take as long as the other side does.
-    let (listener, id) = (Arc::clone(&engine.listener), caller.id);
+    let mut waiting = Waiting::new(engine, caller);
     later(move || {
-        let _ = listener.send(id, socket::connect(&fd, &address).map(|()| 0));
+        let connected = waiting.have(|| socket::connect(&fd, &address));
+        answers(&waiting, &fd, connected.map(|()| 0));
         drop(stays);
     })
+}
+
+/// Answers a call about a socket that waited. Who waits for a time only is not to wait for all of it again.
+pub(super) fn answers(waiting: &Waiting, fd: &OwnedFd, answer: Result<i64>) {
+    match answer {
+        Err(Errno::EINTR) if socket::gives_up_sending(fd) => {
+            let _ = waiting.listener.send(waiting.id, Err(Errno::EINTR));
+        }
+        Err(errno) => waiting.fails(errno),
+        // Who does not wait any more needs no answer.
+        Ok(value) => drop(waiting.listener.send(waiting.id, Ok(value))),
+    }
 }
 
 /// A socket with a path is a socket of the tree; where the kernel has it is a path of nobody's.

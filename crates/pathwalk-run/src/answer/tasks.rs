@@ -4,7 +4,7 @@
 //! have become somebody else: so the call is made here, of what was looked at, or it is waited for until it is done. Nobody begins to run
 //! another program meanwhile, as that is answered here too; and who is about to is asked for as who it is and who it will be.
 
-use super::later;
+use super::wait::later;
 use crate::{
     engine::{Caller, Engine, Reply},
     mapped,

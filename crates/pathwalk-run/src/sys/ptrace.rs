@@ -75,6 +75,23 @@ pub(crate) fn interrupt(tid: u32) -> Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, number(0), number(0)).map(drop)
 }
 
+/// Marks a thread that waits in a call as one that has a signal to take: it looks for one before it returns. By another thread, which traces
+/// it for a moment, in which it does not run, and lets it go by its own end; the mark stays.
+///
+/// # Errors
+///
+/// - `EPERM`: it is traced, or may not be.
+/// - `ESRCH`: it is gone.
+/// - `EAGAIN`: no thread can be made.
+pub(crate) fn mark(tid: u32) -> Result<()> {
+    let mark = move || {
+        request(libc::PTRACE_SEIZE, tid, number(0), number(0))?;
+        interrupt(tid)
+    };
+    let marks = std::thread::Builder::new().spawn(mark).map_err(|_| Errno::EAGAIN)?;
+    marks.join().unwrap_or(Err(Errno::EAGAIN))
+}
+
 /// Lets it go on, with a signal or 0.
 ///
 /// # Errors

@@ -22,6 +22,9 @@ use std::{
 /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`
 const SYNC_WAKE_UP: u64 = 1;
 
+/// What a call answers inside the kernel that a signal interrupted: it is made again, or answers `EINTR`, as the signal's handler says.
+const ERESTARTSYS: i32 = 512;
+
 /// A call that waits to be answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notification {
@@ -144,6 +147,16 @@ impl Listener {
             Err(errno) => (0, -errno.raw()),
         };
         self.respond(&seccomp_notif_resp { id, val, error, flags: 0 })
+    }
+
+    /// Answers a call that a signal interrupted: it is made again, or answers `EINTR`, as the signal's handler says. The thread must be
+    /// marked as one that has a signal to take, or is to stop: else it would see a number that is nobody's.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOENT`: its thread does not wait any more.
+    pub(crate) fn restart(&self, id: u64) -> Result<()> {
+        self.respond(&seccomp_notif_resp { id, val: 0, error: -ERESTARTSYS, flags: 0 })
     }
 
     /// Lets the kernel do the call. Its memory may have changed since it was looked at.

@@ -78,6 +78,12 @@ pub(crate) fn option(fd: &OwnedFd, option: i32) -> Result<i32> {
     checked(answer.into()).map(|_| value)
 }
 
+/// Whether who waits to send by a socket, or to connect it, gives up after a time (`SO_SNDTIMEO`).
+pub(crate) fn gives_up_sending(fd: &OwnedFd) -> bool {
+    rustix::net::sockopt::socket_timeout(fd, rustix::net::sockopt::Timeout::Send)
+        .is_ok_and(|time| time.is_some())
+}
+
 /// How much of what was sent by a local socket was not received, in bytes of the kernel's memory: messages that are made in the same way
 /// take the same.
 pub(crate) fn unread(fd: &OwnedFd) -> u32 {
