@@ -34,46 +34,71 @@ impl Shared {
     ) -> Result<Found> {
         let parent = self.reach(dir)?;
         let (at, mode) = (parent.as_fd(), new.mode & S_IALLUGO);
-        let mut made = None;
+        // What is only said beside it to be what it is, is a directory, or a regular file.
+        let kept = self.options.identities.is_kept();
         match new.file_type {
-            _ if self.options.identities.is_kept() => made = Some(self.make_kept(at, name, new)?),
-            FileType::Regular => made = Some(self.spare(|| self.host.create(at, name, mode))?),
-            FileType::Directory => self.host.mkdir(at, name, mode)?,
+            FileType::Directory => self.host.mkdir(at, name, if kept { 0o700 } else { mode })?,
+            _ if kept => self.host.mknod(at, name, FileType::Regular, 0o600, 0)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
             kind => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
         }
-        let finished = made
-            .map_or_else(|| self.spare(|| self.host.open_path(at, name)), Ok)
-            .and_then(|made| {
-                let stat = self.finish(made.as_fd(), new)?;
-                Ok((self.attr(&stat, made.as_fd())?, stat))
-            });
-        let (attr, stat) = finished.inspect_err(|_| {
+        let made = self.spare(|| self.host.open_path(at, name)).and_then(|made| {
+            if kept && new.file_type == FileType::Symlink {
+                self.write_body(made.as_fd(), new.body)?;
+            }
+            Ok(made)
+        });
+        self.is_made(dir, at, name, new, made).map(|(_, found, _)| found)
+    }
+
+    /// Makes a regular file and opens it, as its maker may whatever its mode forbids, and so that who watches is told no more than of that.
+    pub(crate) fn create_open(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        new: &NewInode<'_>,
+        flags: OFlags,
+    ) -> Result<(Arc<Node>, Found, OwnedFd)> {
+        let parent = self.reach(dir)?;
+        let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
+        // With that one it could be made and not be opened.
+        let at_once = flags.difference(OFlags::NOATIME);
+        let made = self.spare(|| self.host.create(parent.as_fd(), name, mode, at_once))?;
+        if flags.contains(OFlags::NOATIME) {
+            // Its owner may.
+            let _ = self.host.set_status(made.as_fd(), flags);
+        }
+        self.is_made(dir, parent.as_fd(), name, new, Ok(made))
+    }
+
+    /// Finishes what was made, and notes it.
+    fn is_made<F: AsFd>(
+        &self,
+        dir: InodeRef<'_>,
+        at: BorrowedFd<'_>,
+        name: &[u8],
+        new: &NewInode<'_>,
+        made: Result<F>,
+    ) -> Result<(Arc<Node>, Found, F)> {
+        let finished = made.and_then(|made| {
+            let stat = self.finish(made.as_fd(), new)?;
+            Ok((self.attr(&stat, made.as_fd())?, stat, made))
+        });
+        let (attr, stat, made) = finished.inspect_err(|_| {
             // It cannot be as it is to be, so it is not to be.
             let directory = new.file_type == FileType::Directory;
             let _ = if directory { self.host.rmdir(at, name) } else { self.host.unlink(at, name) };
         })?;
         self.refresh_after(dir, at);
-        Ok(self.found(dir.node(), name, &stat, attr).1)
+        let (node, found) = self.found(dir.node(), name, &stat, attr);
+        Ok((node, found, made))
     }
 
-    /// Makes what is only said beside it to be what it is: a directory, or a regular file.
-    fn make_kept(&self, at: BorrowedFd<'_>, name: &[u8], new: &NewInode<'_>) -> Result<OwnedFd> {
-        if new.file_type == FileType::Directory {
-            self.host.mkdir(at, name, 0o700)?;
-            return self.spare(|| self.host.open_path(at, name));
-        }
-        let made = self.spare(|| self.host.create(at, name, 0o600))?;
-        if new.file_type == FileType::Symlink {
-            let written = self
-                .spare(|| self.host.reopen(made.as_fd(), OFlags::WRONLY))
-                .and_then(|file| self.host.pwrite(file.as_fd(), new.body, 0));
-            if written != Ok(new.body.len()) {
-                let _ = self.host.unlink(at, name);
-                return Err(written.err().unwrap_or(Errno::ENOSPC));
-            }
-        }
-        Ok(made)
+    /// Writes what a symlink says that is a regular file there.
+    fn write_body(&self, made: BorrowedFd<'_>, body: &[u8]) -> Result<()> {
+        let file = self.spare(|| self.host.reopen(made, OFlags::WRONLY))?;
+        let written = self.host.pwrite(file.as_fd(), body, 0)?;
+        if written == body.len() { Ok(()) } else { Err(Errno::ENOSPC) }
     }
 
     pub(crate) fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
@@ -168,8 +193,9 @@ impl Shared {
                 Ok::<_, Infallible>(())
             });
         }
+        // By the name that it lost what is opened later is not to be opened: whoever watches is told otherwise.
+        self.pool.lock().remove(node.id);
         if inode.attr().nlink == 0 {
-            self.pool.lock().remove(node.id);
             node.set_nameless(Some(held));
         }
     }
@@ -326,8 +352,8 @@ impl Shared {
         if let Some(open) = self.node(inode)?.who_has_it_open(true) {
             return self.host.truncate(open.fd(), size);
         }
-        let file = self.spare(|| self.host.reopen(held, OFlags::WRONLY))?;
-        self.host.truncate(file.as_fd(), size)
+        // Not by opening it, of which others are told.
+        self.host.truncate_held(held, size)
     }
 
     fn set_flags(

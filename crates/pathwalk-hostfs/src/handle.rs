@@ -1,11 +1,11 @@
 //! Open files: a descriptor of the host each.
 
-use crate::hostfs::Shared;
+use crate::{hostfs::Shared, node::Node};
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, FileType, OpenFlags, Result, Timespec};
 use pathwalk_core::{
     InodeRef,
-    fs::{Emit, OpenHandle},
+    fs::{Emit, Found, NewInode, OpenHandle},
 };
 use rustix::fs::OFlags;
 use std::{
@@ -61,7 +61,7 @@ impl HostFile {
     ) -> Result<Arc<Self>> {
         let node = fs.node(inode)?;
         let held = fs.reach_node(&node)?;
-        let of = |told: OpenFlags| OFlags::from_bits_retain((flags & told).bits() as u32);
+        let of = |told: OpenFlags| host_flags(flags, told);
         let told = of(TOLD);
         let nonblock = of(OpenFlags::NONBLOCK);
         let stands_in = kind != node.kind();
@@ -86,12 +86,40 @@ impl HostFile {
             },
             _ => fs.reopen(held.as_fd(), told),
         })?;
+        Ok(Self::of(fs, &node, fd, flags, stands_in))
+    }
+
+    /// Makes a regular file and opens it.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Shared::reach`].
+    /// - whatever the host answers.
+    pub(crate) fn create(
+        fs: &Arc<Shared>,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        new: &NewInode<'_>,
+        flags: OpenFlags,
+    ) -> Result<(Found, Arc<Self>)> {
+        let told = host_flags(flags, TOLD | OpenFlags::NONBLOCK);
+        let (node, found, fd) = fs.create_open(dir, name, new, told)?;
+        Ok((found, Self::of(fs, &node, fd, flags, false)))
+    }
+
+    fn of(
+        fs: &Arc<Shared>,
+        node: &Node,
+        fd: OwnedFd,
+        flags: OpenFlags,
+        stands_in: bool,
+    ) -> Arc<Self> {
         // With both it can do neither.
         let writes = flags.contains(OpenFlags::WRONLY) != flags.contains(OpenFlags::RDWR);
         let file =
             Arc::new(Self { fs: Arc::clone(fs), fd, stands_in, writes, appending: Mutex::new(()) });
         node.opened(&file);
-        Ok(file)
+        file
     }
 
     /// Whether it can be written to by this.
@@ -142,6 +170,11 @@ impl HostFile {
             Ok(emit(next.min(END), ino, kind, name))
         })
     }
+}
+
+/// Those of an opening's flags, as the host has them.
+fn host_flags(flags: OpenFlags, told: OpenFlags) -> OFlags {
+    OFlags::from_bits_retain((flags & told).bits() as u32)
 }
 
 impl Opened {

@@ -326,11 +326,21 @@ impl Host {
         }
     }
 
-    /// Makes a regular file and holds it.
-    pub(crate) fn create(&self, dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<OwnedFd> {
-        let flags =
-            OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.call(|| fs::openat(dir, name, flags, permissions(mode)))
+    /// Makes a regular file and opens it.
+    pub(crate) fn create(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        mode: u32,
+        flags: OFlags,
+    ) -> Result<OwnedFd> {
+        let makes = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.call(|| fs::openat(dir, name, flags | makes, permissions(mode)))
+    }
+
+    /// Sets those of an open file's flags that can be set.
+    pub(crate) fn set_status(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
+        self.call(|| fs::fcntl_setfl(file, flags))
     }
 
     /// Makes a regular file without a name, which may get one.
@@ -415,6 +425,13 @@ impl Host {
 
     pub(crate) fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<()> {
         self.call(|| fs::ftruncate(file, size))
+    }
+
+    /// The same of what is held and need not be open.
+    pub(crate) fn truncate_held(&self, held: BorrowedFd<'_>, size: u64) -> Result<()> {
+        let size = size.try_into().map_err(|_| Errno::EFBIG)?;
+        let set = || nix::unistd::truncate(by_number(held).as_str(), size);
+        self.call(|| set().map_err(|errno| io::Errno::from_raw_os_error(errno as i32)))
     }
 
     /// Sets the times that are given.

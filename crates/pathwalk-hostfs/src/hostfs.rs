@@ -282,8 +282,8 @@ impl Shared {
     }
 
     /// Opens a file that may be opened, but not on the host: who makes a file may write to it by that call whatever mode it gets,
-    /// and here it is made before it is opened; and whom no mode binds in the tree may be bound by one on the host. So its owner may, for
-    /// that moment. Who gives it another mode meanwhile has the last word.
+    /// and one without a name is made before it is opened; and whom no mode binds in the tree may be bound by one on the host. So its owner
+    /// may, for that moment. Who gives it another mode meanwhile has the last word.
     ///
     /// # Errors
     ///
@@ -555,8 +555,15 @@ impl FileSystem for HostFs {
     }
 
     fn host_place(&self, inode: InodeRef<'_>) -> Result<Option<OwnedFd>> {
-        let held = self.0.reach(inode)?;
-        self.0.spare(|| self.0.reopen(held.as_fd(), OFlags::PATH)).map(Some)
+        let node = self.0.node(inode)?;
+        let held = self.0.reach_node(&node)?;
+        let place = self.0.spare(|| self.0.reopen(held.as_fd(), OFlags::PATH))?;
+        if !node.is_directory() {
+            // Who was given it may watch it, and is told that it is gone when nobody holds it.
+            node.is_given();
+            self.0.pool.lock().remove(node.id);
+        }
+        Ok(Some(place))
     }
 
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -590,6 +597,18 @@ impl FileSystem for HostFs {
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
         self.0.may_change()?;
         self.0.create(dir, name, new)
+    }
+
+    fn atomic_open(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        new: &NewInode<'_>,
+        flags: OpenFlags,
+    ) -> Result<(Found, Option<Box<dyn OpenHandle>>)> {
+        self.0.may_change()?;
+        let (found, file) = HostFile::create(&self.0, dir, name, new, flags)?;
+        Ok((found, Some(Box::new(Opened::new(file)))))
     }
 
     fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {

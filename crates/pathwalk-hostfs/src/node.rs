@@ -74,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) asked_in: AtomicBool,
     /// See [`Node::is_linked`].
     linked: AtomicBool,
+    /// Somebody was given a place of it.
+    given: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +128,17 @@ impl Node {
         if nlink > 1 && !self.is_directory() {
             self.linked.store(true, Relaxed);
         }
+    }
+
+    /// Notes that somebody was given a place of it.
+    pub(crate) fn is_given(&self) {
+        // Relaxed: whose call runs beside it may hold it once more, until it has no name.
+        self.given.store(true, Relaxed);
+    }
+
+    /// Whether a descriptor of it may be held for a later call: not where that would keep from others that it is gone.
+    pub(crate) fn may_be_held(&self) -> bool {
+        !self.ident.may_come_again() && !self.given.load(Relaxed)
     }
 
     /// A turn at asking for the attributes: of two answers the one that was asked for later is right.
@@ -270,6 +283,7 @@ impl Nodes {
                 shown: AtomicU64::new(0),
                 asked_in: AtomicBool::new(false),
                 linked: AtomicBool::new(false),
+                given: AtomicBool::new(false),
             };
             (Arc::new(node), 0)
         });

@@ -92,7 +92,7 @@ impl Shared {
 
     /// Holds a descriptor of a node from now on, if by that it is always reached.
     pub(crate) fn keep_at_hand(&self, node: &Node, fd: &Arc<OwnedFd>) {
-        if !node.ident.may_come_again() {
+        if node.may_be_held() {
             self.pool.lock().put(node.id, Arc::clone(fd));
         }
     }

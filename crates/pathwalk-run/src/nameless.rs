@@ -2,8 +2,12 @@
 //!
 //! That nobody has one of them open any more is heard of by nobody: closing is the kernel's. As long as it is known, what is in it
 //! stays, in memory or on the disk. So where there are many, or much is in them, it is looked which of them are in use.
+//!
+//! Who watches one of the host's is told that it is gone when nobody keeps it. So of those that are watched it is looked at once, and again
+//! as long as somebody has it.
 
 use crate::{cookies::HostId, engine::Engine};
+use pathwalk::File;
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
 
@@ -12,6 +16,9 @@ const MANY: usize = 64;
 const MUCH: u64 = 16 << 20;
 /// One that had nothing in it when it lost its name may have been written since.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long it is waited before it is looked again whether one that is watched is gone.
+const SOON: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_secs(2);
 
 /// The files.
 #[derive(Debug)]
@@ -21,11 +28,17 @@ pub(crate) struct Nameless {
     enough: (usize, u64),
     /// When they were counted; not since the last one came.
     counted: Option<Instant>,
+    /// The numbers of the host's files that a program has watched. One may be another file's by now.
+    watched: FxHashSet<u64>,
+    /// Those of them that have no name and were in use when it was looked last; when it is looked again, and how long after that.
+    kept: FxHashSet<u64>,
+    again: Option<(Instant, Duration)>,
 }
 
 impl Default for Nameless {
     fn default() -> Self {
-        Self { files: FxHashSet::default(), enough: (MANY, MUCH), counted: None }
+        let (files, watched, kept) = Default::default();
+        Self { files, enough: (MANY, MUCH), counted: None, watched, kept, again: None }
     }
 }
 
@@ -34,6 +47,17 @@ impl Nameless {
     pub(crate) fn add(&mut self, id: HostId) {
         self.files.insert(id);
         self.counted = None;
+    }
+
+    /// A program watches this file of the host.
+    pub(crate) fn is_watched(&mut self, file: &File) {
+        self.watched.insert(file.ino());
+    }
+
+    /// How long may be waited until [`Engine::look_at_nameless`].
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        let (at, _) = self.again?;
+        Some(at.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -45,6 +69,53 @@ impl Engine {
             self.nameless.add(id);
         }
         self.handles.lost_name(&self.task, number);
+        self.let_go_watched(number);
+    }
+
+    /// The directory with this number was removed.
+    pub(crate) fn lost_directory(&mut self, number: u64) {
+        // Of what it is open by nothing is kept.
+        self.handles.lost_name(&self.task, number);
+        self.let_go_watched(number);
+    }
+
+    /// Keeps nothing of a file that is watched and has no name any more, nor of what was in a directory.
+    fn let_go_watched(&mut self, number: u64) {
+        if self.nameless.watched.contains(&number)
+            && self.names_of(number).is_none_or(|names| names == 0)
+        {
+            self.nameless.kept.insert(number);
+            self.look_at_kept(SOON);
+        }
+    }
+
+    /// Looks whether what is watched and has no name is gone, where it is time.
+    pub(crate) fn look_at_nameless(&mut self) {
+        if let Some((at, after)) = self.nameless.again
+            && Instant::now() >= at
+        {
+            self.look_at_kept((2 * after).min(LATE));
+        }
+    }
+
+    fn look_at_kept(&mut self, after: Duration) {
+        self.forget_unused();
+        let mut kept = std::mem::take(&mut self.nameless.kept);
+        kept.retain(|&number| {
+            let stays = self.names_of(number) == Some(0);
+            if !stays {
+                self.nameless.watched.remove(&number);
+            }
+            stays
+        });
+        self.nameless.again = (!kept.is_empty()).then(|| (Instant::now() + after, after));
+        self.nameless.kept = kept;
+    }
+
+    /// How many names a file with this number has, the least of those that are known.
+    fn names_of(&self, number: u64) -> Option<u64> {
+        let names = |file: &File| self.task.fstat(file).ok().map(|stat| stat.st_nlink);
+        self.cookies.files_with_number(number).iter().filter_map(names).min()
     }
 
     /// Forgets those that nobody has open, where there is much of them.

@@ -47,6 +47,17 @@ static void mask_name(uint32_t mask)
 
 /* That something itself moved, or is watched no more, is printed behind all else that was told. */
 static int moves_last;
+/* So is that something is gone, and watched no more: what is watched is the host's. */
+static int on_host;
+
+/* Where that is told a moment later. */
+static int close_and_wait(int fd)
+{
+	int answer = close(fd);
+	if (on_host)
+		usleep(400000);
+	return answer;
+}
 
 /* Prints what is queued. A call with a path in it goes before: what was done by descriptors is told by then. */
 static void show(void)
@@ -54,13 +65,17 @@ static void show(void)
 	char buf[8192] __attribute__((aligned(8)));
 	struct moved { int queue, watch; uint32_t mask; } moved[64];
 	int nmoved = 0;
-	access("/", F_OK);
+	uint32_t last = moves_last ? IN_MOVE_SELF | IN_IGNORED : on_host ? IN_DELETE_SELF | IN_IGNORED : 0;
+	if (on_host)
+		close(open("/", O_PATH));
+	else
+		access("/", F_OK);
 	for (int queue = 0; queue < QUEUES; queue++) {
 		ssize_t len;
 		while (queues[queue] > 0 && (len = read(queues[queue], buf, sizeof buf)) > 0)
 			for (char *at = buf; at < buf + len;) {
 				struct inotify_event *event = (void *)at;
-				if (moves_last && event->mask & (IN_MOVE_SELF | IN_IGNORED)) {
+				if (event->mask & last) {
 					moved[nmoved++] = (struct moved){queue, event->wd, event->mask};
 					at += sizeof *event + event->len;
 					continue;
@@ -227,7 +242,7 @@ static void a_file(void)
 	DO(unlink("g"));
 	DO(write(fd, "some", 4));
 	DO(fchmod(fd, 0600));
-	DO(close(fd));
+	DO(close_and_wait(fd));
 	make("f");
 	WATCH(0, "f", IN_ALL_EVENTS);
 	DO(unlink("f"));
@@ -367,7 +382,7 @@ static void deleted(void)
 	WATCH(1, "x/z", IN_ONLYDIR | IN_DELETE_SELF);
 	DO(fd = open("x/y", O_RDONLY | O_DIRECTORY));
 	DO(rmdir("x/y"));
-	DO(close(fd));
+	DO(close_and_wait(fd));
 	DO(mkdir("x/y", 0755));
 	DO(rename("x/y", "x/z"));
 	DO(rmdir("x/z"));
@@ -675,11 +690,14 @@ int main(int argc, char **argv)
 			unmounted();
 		else if (!strcmp(argv[2], "opens"))
 			opens_many();
+		else if (!strcmp(argv[2], "host"))
+			on_host = 1;
 		else if (atoi(argv[2]))
 			drawn(atoi(argv[2]));
 		else
 			many(!strcmp(argv[2], "stays"));
-		return 0;
+		if (!on_host)
+			return 0;
 	}
 	names_in_a_directory();
 	a_file();

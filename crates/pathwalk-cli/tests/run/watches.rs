@@ -35,8 +35,13 @@ fn the_same(attack: &Attack, memory: &str, how: &[&str]) -> Option<String> {
     let want = text(&natively.stdout);
     assert!(natively.status.success(), "{want}");
     let have = in_memory(attack, memory, &[&["./watches", memory], how].concat());
+    are_the_same(&want, &have, how);
+    Some(want)
+}
+
+fn are_the_same(want: &str, have: &str, how: &[&str]) {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let (native, ours) = (lines(&want), lines(&have));
+    let (native, ours) = (lines(want), lines(have));
     let differs = native.iter().zip(&ours).position(|(a, b)| a != b);
     if let Some(at) = differs.or((native.len() != ours.len()).then_some(native.len())) {
         let near = |lines: &[String]| {
@@ -44,7 +49,6 @@ fn the_same(attack: &Attack, memory: &str, how: &[&str]) -> Option<String> {
         };
         panic!("{how:?}: natively {:#?}, in the tree {:#?}", near(&native), near(&ours));
     }
-    Some(want)
 }
 
 #[test]
@@ -53,6 +57,20 @@ fn a_tree_in_memory_is_told_of_as_the_kernel_tells_of_one() {
     if let Some(said) = the_same(&attack, &memory, &[]) {
         assert!(said.lines().count() > 400, "{said}");
     }
+}
+
+/// All but in which place among a call's events it is told that something is gone.
+#[test]
+fn a_directory_of_the_host_is_told_of_as_natively() {
+    let Some((attack, _)) = watching() else { return };
+    let [native, ours] = ["native", "ours"].map(|name| attack.here(name));
+    [&native, &ours].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let mut command = Command::new(attack.here("watches"));
+    let natively = command.arg(native).arg("host").output().unwrap();
+    let want = text(&natively.stdout);
+    assert!(natively.status.success() && want.lines().count() > 400, "{want}");
+    let have = said(attack.here.path(), &["./watches", ours.to_str().unwrap(), "host"]);
+    are_the_same(&want, &have, &["host"]);
 }
 
 #[test]

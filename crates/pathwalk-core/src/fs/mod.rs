@@ -31,6 +31,8 @@ pub use crate::setattr::Iattr;
 pub use features::{Access, Features};
 pub use managed::{Automount, Managed};
 pub use open::OpenHandle;
+
+pub(crate) use open::Handle;
 pub use said::{CachedName, Emit, Found, FsStat, LinkTarget, NewInode, Peeked, Rename};
 
 use crate::{
@@ -229,6 +231,25 @@ pub trait FileSystem: Send + Sync + 'static {
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
         let _ = (dir, name);
         Err(if new.file_type == FileType::Regular { Errno::EACCES } else { Errno::EPERM })
+    }
+
+    /// Makes a regular file for a call that opens it next with these flags, and opens it where the file system does both at once: then
+    /// [`FileSystem::open`] is not asked about it. The flags are as there. Where the call fails after that, what was opened is closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::create`] and [`FileSystem::open`].
+    ///
+    /// Linux: `i_op->atomic_open`.
+    fn atomic_open(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        new: &NewInode<'_>,
+        flags: OpenFlags,
+    ) -> Result<(Found, Option<Box<dyn OpenHandle>>)> {
+        let _ = flags;
+        Ok((self.create(dir, name, new)?, None))
     }
 
     /// Makes a regular file without a name: no links, which [`InodeRef::is_linkable`] may give it later.

@@ -5,6 +5,9 @@ use crate::inode::InodeRef;
 use pathwalk_abi::{Errno, Result, Timespec};
 use std::os::fd::BorrowedFd;
 
+/// What a file system keeps for one opening, if it keeps anything.
+pub(crate) type Handle = Option<Box<dyn OpenHandle>>;
+
 /// An open file as its file system keeps it: made by [`FileSystem::open`](super::FileSystem::open), dropped when the last
 /// that has the file closes it, whatever became of its name.
 ///

@@ -6,7 +6,7 @@ use super::{making::Making, only, retry_estale};
 use crate::{
     cred::Subject,
     dcache::{DentryId, reserve::Reserved},
-    fs::Access,
+    fs::{Access, Handle},
     inode::{Attr, InodeId},
     mount::remount::Writing,
     name::{Kind, scan},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use pathwalk_abi::{
-    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, PATH_MAX, Result,
+    AtFlags, CapSet, Dev, Errno, FileType, InodeFlags, OpenFlags, PATH_MAX, Result,
     mode::{S_IFMT, S_ISGID, S_ISUID, S_ISVTX, S_IXGRP},
 };
 use pathwalk_sync::lock_order;
@@ -259,7 +259,7 @@ impl Task {
             return Err(Errno::EPERM);
         }
         vfs.security_inode_make(&who, &parent, make, umask)?;
-        vfs.make(&parent, &name, make, umask, &who)
+        vfs.make(&parent, &name, make, umask, &who, None).map(drop)
     }
 }
 
@@ -324,7 +324,7 @@ impl Vfs {
         if safe { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Makes a file under a reserved name.
+    /// Makes a file under a reserved name; what it was opened by, where that was done with it for a call that opens it next with these flags.
     ///
     /// # Errors
     ///
@@ -337,15 +337,20 @@ impl Vfs {
         make: &Make<'_>,
         umask: u32,
         who: &Subject<'_>,
-    ) -> Result<()> {
+        opens: Option<OpenFlags>,
+    ) -> Result<Handle> {
         let making = Making::new(self, parent.dir.inode(), make, umask, who)?;
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
-        let found = sb.fs.create(parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
+        let (dir, new) = (parent.dir.inode_ref(), making.new_inode());
+        let (found, opened) = match opens {
+            Some(flags) => sb.fs.atomic_open(dir, parent.name(), &new, flags)?,
+            None => (sb.fs.create(dir, parent.name(), &new)?, None),
+        };
         let inode = making.made(&sb, &found, name.id);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
-        Ok(())
+        Ok(opened)
     }
 }
 

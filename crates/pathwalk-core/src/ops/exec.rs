@@ -53,7 +53,7 @@ impl Task {
         }
         vfs.inode_permission(held.inode(), Access::EXEC, &held.seen_by(self.cred.subject()))?;
         // It is open from here on, also where it cannot run.
-        let file = self.file_open(held, OpenFlags::RDONLY, None)?;
+        let file = self.file_open(held, OpenFlags::RDONLY, None, None)?;
         file.fsnotify_open_exec();
         vfs.deny_write_access(file.inode())?;
         Ok(Executable(file))

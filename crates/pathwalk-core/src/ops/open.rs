@@ -6,7 +6,7 @@ use super::{create::Make, exec::WriteAccess, retry_estale, within};
 use crate::{
     dcache::{DentryId, IS_ROOT, NEGATIVE},
     file::File,
-    fs::{Access, Features},
+    fs::{Access, Features, Handle},
     inode::{I_ACL, I_ACL_UNKNOWN, I_APPEND, I_NO_OPEN, I_PERMISSION, InodeId, Owner},
     mount::{MntFlags, remount::Writing},
     name::{Component, Kind},
@@ -200,12 +200,13 @@ impl Task {
         let writes = open_for_writing(op.flags);
         let access =
             if writes { Some((vfs.get_write_access(inode)?, held.want_write()?)) } else { None };
-        let file = self.file_open(held, op.flags, access)?;
+        let file = self.file_open(held, op.flags, access, None)?;
         file.fsnotify_open();
         Ok(file)
     }
 
-    /// Opens a place of which everything was checked but what the security module and the file system have to say.
+    /// Opens a place of which everything was checked but what the security module and the file system have to say; the latter has opened
+    /// it already where it made it.
     ///
     /// # Errors
     ///
@@ -219,6 +220,7 @@ impl Task {
         held: HeldPath<'_>,
         flags: OpenFlags,
         access: Option<(WriteAccess<'_>, Writing<'_>)>,
+        opened: Handle,
     ) -> Result<File> {
         let word = self.security_file_open(&held, flags)?;
         match held.inode_ref().slot().file_type() {
@@ -237,8 +239,13 @@ impl Task {
         let flags = flags.difference(OPENING);
         lock_order::assert_none_held();
         let asked = held.inode_ref().slot().flags.get() & I_NO_OPEN == 0;
-        let handle =
-            if asked { held.sb().fs.open(held.inode_ref(), told(&held, flags))? } else { None };
+        let handle = match opened {
+            None if asked => {
+                let kind = held.inode_ref().slot().file_type().unwrap_or(FileType::Regular);
+                held.sb().fs.open(held.inode_ref(), told(held.mnt_flags(), kind, flags))?
+            }
+            opened => opened,
+        };
         let file = File::new(&self.anchor, held, flags).with_security(word).with_handle(handle);
         Ok(match access {
             Some(access) => file.with_write_access(access),
@@ -284,7 +291,7 @@ impl Task {
         };
         let mut directory = match remembered_parent(&request, is_there)? {
             Remembered::Parent(parent) => match self.lookup_open(&parent, op)? {
-                Some(held) => return self.do_open(held, op, Origin::Made),
+                Some((held, opened)) => return self.do_open(held, op, Origin::Made(opened)),
                 None => None,
             },
             Remembered::Other(directory) => directory,
@@ -298,8 +305,8 @@ impl Task {
                     return self.do_open(held, op, Origin::Found(job.directory));
                 }
                 Opened::Missing(parent) => {
-                    if let Some(held) = self.lookup_open(&parent, op)? {
-                        return self.do_open(held, op, Origin::Made);
+                    if let Some((held, opened)) = self.lookup_open(&parent, op)? {
+                        return self.do_open(held, op, Origin::Made(opened));
                     }
                     // Somebody made it meanwhile: it is looked up again, symlink or not.
                 }
@@ -323,10 +330,14 @@ impl Task {
         stays.then_some((held, DirectorySeen { mode: owner.mode, uid }))
     }
 
-    /// Makes a file that is missing; none where it is there after all.
+    /// Makes a file that is missing, and says by what it was opened, if it was; none where it is there after all.
     ///
     /// Linux: `lookup_open`.
-    fn lookup_open(&self, parent: &Parent<'_>, op: &Open) -> Result<Option<HeldPath<'_>>> {
+    fn lookup_open(
+        &self,
+        parent: &Parent<'_>,
+        op: &Open,
+    ) -> Result<Option<(HeldPath<'_>, Handle)>> {
         let vfs = self.vfs();
         let name = vfs.reserve_known(parent.query())?;
         if name.inode().is_some() {
@@ -339,13 +350,14 @@ impl Task {
         vfs.security_path_make(&who, parent, &make, umask)?;
         vfs.may_create(&parent.dir, &who)?;
         vfs.security_inode_make(&who, parent, &make, umask)?;
-        vfs.make(parent, &name, &make, umask, &who)?;
+        let flags = told(parent.dir.mnt_flags(), FileType::Regular, op.flags.difference(OPENING));
+        let opened = vfs.make(parent, &name, &make, umask, &who, Some(flags))?;
         let dentry = name.hold();
         vfs.mntget(parent.dir.mnt());
         let held = HeldPath::new(vfs, parent.dir.mnt(), dentry);
         // Before the answer is the caller's: what panics when the name is given up would take the counts along.
         drop(name);
-        Ok(Some(held))
+        Ok(Some((held, opened)))
     }
 
     /// Opens what was found or made.
@@ -359,7 +371,7 @@ impl Task {
         if op.flags.contains(OpenFlags::PATH) {
             return Ok(File::new(&self.anchor, held, op.flags));
         }
-        let made = matches!(origin, Origin::Made);
+        let made = matches!(origin, Origin::Made(_));
         if op.flags.contains(OpenFlags::CREAT) && !made {
             if op.flags.contains(OpenFlags::EXCL) {
                 return Err(Errno::EEXIST);
@@ -367,8 +379,8 @@ impl Task {
             if kind == FileType::Directory {
                 return Err(Errno::EISDIR);
             }
-            if let Origin::Found(Some(directory)) = origin {
-                self.may_create_in_sticky(&held, directory, (kind, owner.uid))?;
+            if let Origin::Found(Some(directory)) = &origin {
+                self.may_create_in_sticky(&held, *directory, (kind, owner.uid))?;
             }
         }
         let writes = op.access.contains(Access::WRITE);
@@ -398,7 +410,7 @@ impl Task {
                 }
                 if op.flags.contains(OpenFlags::DIRECT) && kind == FileType::Directory {
                     // Known only when it is open: whoever watches hears that it is closed.
-                    drop(self.file_open(held, op.flags, None)?);
+                    drop(self.file_open(held, op.flags, None, None)?);
                     return Err(Errno::EINVAL);
                 }
             }
@@ -407,7 +419,8 @@ impl Task {
         if kind == FileType::Regular && open_for_writing(op.flags) {
             access = Some((vfs.get_write_access(inode)?, held.want_write()?));
         }
-        let file = self.file_open(held, op.flags, access)?;
+        let opened = if let Origin::Made(opened) = origin { opened } else { None };
+        let file = self.file_open(held, op.flags, access, opened)?;
         file.fsnotify_open();
         if truncates {
             let at = file.borrow();
@@ -504,9 +517,8 @@ fn everyone_may_read(owner: Owner, inode_flags: u32) -> bool {
 }
 
 /// What the file system is told of an opening's flags: a mount that notes no reading is as `O_NOATIME`.
-fn told(held: &HeldPath<'_>, flags: OpenFlags) -> OpenFlags {
-    let kind = held.inode_ref().slot().file_type();
-    let notes = notes_reading(held.mnt_flags(), kind == Some(FileType::Directory));
+fn told(mount: MntFlags, kind: FileType, flags: OpenFlags) -> OpenFlags {
+    let notes = notes_reading(mount, kind == FileType::Directory);
     if notes { flags } else { flags | OpenFlags::NOATIME }
 }
 
@@ -525,8 +537,8 @@ fn held_for_writing(flags: OpenFlags) -> bool {
 enum Origin {
     /// It was there; with `O_CREAT`, in this directory.
     Found(Option<DirectorySeen>),
-    /// This call made it.
-    Made,
+    /// This call made it, and the file system may have opened it.
+    Made(Handle),
 }
 
 /// Of a directory, what `may_create_in_sticky` looks at.

@@ -25,3 +25,5 @@ mod escape;
 mod identities;
 
 mod peek;
+
+mod watched;

@@ -122,8 +122,7 @@ fn unlink_at(
     if flags.is_empty() {
         engine.lost_name(file);
     } else if let Some(directory) = file {
-        // Of what it is open by nothing is kept.
-        engine.handles.lost_name(&engine.task, directory);
+        engine.lost_directory(directory);
     }
     done(Ok(()))
 }

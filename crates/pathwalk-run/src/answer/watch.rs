@@ -43,7 +43,11 @@ pub(crate) fn inotify_add_watch(engine: &mut Engine, caller: &Caller) -> Result<
     engine.task.faccessat2(At::Dir(&place), b"", AccessMode::R_OK, read)?;
     let open = |engine: &Engine| engine.task.openat(base.at(), &path, flags - OpenFlags::PATH, 0);
     let number = match on_host(engine, &place, open)? {
-        Some(host) => answer(inotify::add_watch(&queue, by_number(&host), following(mask)))?,
+        Some(host) => {
+            let number = answer(inotify::add_watch(&queue, by_number(&host), following(mask)))?;
+            engine.nameless.is_watched(&place);
+            number
+        }
         None => engine.watch_in_memory(&queue, (&base, &path), &place, mask)?,
     };
     Ok(Reply::Value(number.into()))

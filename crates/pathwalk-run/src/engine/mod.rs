@@ -307,6 +307,7 @@ impl Engine {
     fn serve(&mut self, mut failure: std::fs::File) -> Ended {
         while let Some(News { call, children, orders }) = self.next() {
             self.tell_of_contents();
+            self.look_at_nameless();
             if let Some(call) = call {
                 self.answer(&call);
             }
@@ -337,8 +338,9 @@ impl Engine {
         if self.more_reports {
             return Some(News { children: true, ..News::default() });
         }
-        let Self { listener, outside, watches, watchman, stays, .. } = self;
-        if watches.fd().is_some() || stays.some() || watchman.is_asked_first() {
+        let Self { listener, outside, watches, watchman, stays, nameless, .. } = self;
+        let looks = watches.fd().is_some() || nameless.wait().is_some();
+        if looks || stays.some() || watchman.is_asked_first() {
             return self.ask();
         }
         let watched = || {
@@ -351,14 +353,14 @@ impl Engine {
     }
 
     fn ask(&mut self) -> Option<News> {
-        let Self { listener, outside, watches, stays, .. } = self;
+        let Self { listener, outside, watches, stays, nameless, .. } = self;
         let [children, orders, above] = outside.fds();
         let hears = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let (calls, contents) = (hears(listener.fd()), watches.fd());
         let other = |fd: Option<_>| hears(fd.unwrap_or_else(|| listener.fd()));
         let count = if contents.is_some() { 6 } else { 5 };
         let mut fds = [calls, children, orders, above, other(stays.alarm()), other(contents)];
-        let most = watches.wait().map(timespec);
+        let most = watches.wait().into_iter().chain(nameless.wait()).min().map(timespec);
         match poll(&mut fds[..count], most.as_ref()) {
             Ok(_) => {}
             Err(io::Errno::INTR) => return Some(News::default()),

@@ -1,0 +1,155 @@
+//! What who watches the host's files by inotify(7) is told of what is done here.
+
+use crate::common::Ground;
+use pathwalk_abi::{Dev, OpenFlags, XattrFlags, mode::S_IFREG};
+use pathwalk_core::{File, Task};
+use pathwalk_hostfs::{Coherence, HostOptions};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use std::{fs, mem::MaybeUninit, os::fd::OwnedFd, path::Path};
+
+/// Who watches a directory, and what is in it.
+struct Watcher(OwnedFd);
+
+impl Watcher {
+    fn of(dir: &Path, names: &[&str]) -> Self {
+        let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
+        let queue = inotify::init(flags).unwrap();
+        for path in names.iter().map(|name| dir.join(name)).chain([dir.to_owned()]) {
+            inotify::add_watch(&queue, path, WatchFlags::ALL_EVENTS).unwrap();
+        }
+        Self(queue)
+    }
+
+    /// What was told since then: of which watch, and what.
+    fn told(&self) -> Vec<(i32, ReadFlags)> {
+        let mut buf = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.0, &mut buf);
+        let mut told = Vec::new();
+        while let Ok(event) = events.next() {
+            told.push((event.wd(), event.events()));
+        }
+        told
+    }
+}
+
+/// What of a directory is open in this process and has no name any more.
+fn gone_and_held(dir: &Path) -> Vec<String> {
+    let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let links = links.filter_map(|link| fs::read_link(link.path()).ok());
+    let links = links.map(|link| link.to_string_lossy().into_owned());
+    let own = dir.to_str().unwrap();
+    links.filter(|link| link.starts_with(own) && link.ends_with(" (deleted)")).collect()
+}
+
+fn each(f: impl Fn(&Ground)) {
+    for coherence in [Coherence::Exclusive, Coherence::Watched, Coherence::Strict] {
+        f(&Ground::with(HostOptions { coherence, ..HostOptions::default() }));
+    }
+}
+
+fn make(task: &Task, path: &str) -> File {
+    task.open(path, OpenFlags::CREAT | OpenFlags::RDWR, 0o644).unwrap()
+}
+
+/// By what is kept of what was used.
+fn used(task: &Task, path: &str) {
+    task.chmod(path, 0o755).unwrap();
+    let _ = task.setxattr(path, "user.name", b"value", XattrFlags::empty());
+    drop(task.open(path, OpenFlags::RDONLY, 0).unwrap());
+}
+
+#[test]
+fn of_what_is_removed_here_nothing_is_held() {
+    each(|ground| {
+        let (task, dir) = (&ground.task, ground.host(""));
+        let files = ["file", "replaced", "linked"];
+        files.iter().for_each(|name| drop(make(task, name)));
+        drop(make(task, "new"));
+        task.mkdir("sub", 0o755).unwrap();
+        task.link("linked", "sub/link").unwrap();
+        let all = ["file", "replaced", "linked", "sub"];
+        all.iter().for_each(|name| used(task, name));
+        let watcher = Watcher::of(&dir, &all);
+        let ends = || {
+            let told = watcher.told().into_iter();
+            let own = told.filter(|(watch, _)| *watch <= all.len() as i32);
+            own.filter(|(_, what)| what.contains(ReadFlags::DELETE_SELF)).count()
+        };
+        task.unlink("file").unwrap();
+        assert_eq!((ends(), gone_and_held(&dir)), (1, vec![]), "unlink");
+        task.rename("new", "replaced").unwrap();
+        assert_eq!((ends(), gone_and_held(&dir)), (1, vec![]), "rename");
+        task.unlink("linked").unwrap();
+        assert_eq!((ends(), gone_and_held(&dir)), (0, vec![]), "it has another name");
+        used(task, "sub/link");
+        task.unlink("sub/link").unwrap();
+        assert_eq!((ends(), gone_and_held(&dir)), (1, vec![]), "the other name");
+        task.rmdir("sub").unwrap();
+        assert_eq!((ends(), gone_and_held(&dir)), (1, vec![]), "rmdir");
+    });
+}
+
+/// Who was given a place of it may watch it.
+#[test]
+fn of_what_others_remove_nothing_is_held_that_somebody_was_given() {
+    each(|ground| {
+        let (task, dir) = (&ground.task, ground.host(""));
+        drop(make(task, "file"));
+        used(task, "file");
+        let place = task.open("file", OpenFlags::PATH, 0).unwrap();
+        let given = place.host_place().unwrap().expect("it is the host's");
+        let watcher = Watcher::of(&dir, &["file"]);
+        drop((place, given));
+        used(task, "file");
+        drop(watcher.told());
+        fs::remove_file(dir.join("file")).unwrap();
+        assert_eq!(gone_and_held(&dir), [""; 0]);
+        let told = watcher.told();
+        assert!(told.iter().any(|(_, what)| what.contains(ReadFlags::DELETE_SELF)), "{told:?}");
+    });
+}
+
+#[test]
+fn what_is_made_is_opened_once_if_at_all() {
+    each(|ground| {
+        let (task, dir) = (&ground.task, ground.host(""));
+        drop(make(task, "there"));
+        // Watched by now, where it is.
+        let _ = (task.stat("none"), task.stat("nor this"));
+        let watcher = Watcher::of(&dir, &[]);
+        let told = || watcher.told().into_iter().map(|(_, what)| what).collect::<Vec<_>>();
+        for access in [OpenFlags::RDONLY, OpenFlags::WRONLY, OpenFlags::RDWR] {
+            let file = task.open("new", access | OpenFlags::CREAT, 0o644).unwrap();
+            assert_eq!(told(), [ReadFlags::CREATE, ReadFlags::OPEN], "{access:?}");
+            drop(file);
+            task.unlink("new").unwrap();
+            let closed = if access == OpenFlags::RDONLY {
+                ReadFlags::CLOSE_NOWRITE
+            } else {
+                ReadFlags::CLOSE_WRITE
+            };
+            assert_eq!(told(), [closed, ReadFlags::DELETE], "{access:?}");
+        }
+        task.mknod("new", S_IFREG | 0o644, Dev::default()).unwrap();
+        assert_eq!(told(), [ReadFlags::CREATE], "mknod");
+        task.truncate("new", 5).unwrap();
+        assert_eq!(told(), [ReadFlags::MODIFY], "truncate");
+        assert_eq!(fs::metadata(dir.join("new")).unwrap().len(), 5);
+    });
+}
+
+/// As natively, its maker alone may, by that call.
+#[test]
+fn what_is_made_is_open_as_it_was_asked_for() {
+    each(|ground| {
+        let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::APPEND | OpenFlags::NOATIME;
+        let file = ground.task.open("new", flags, 0).unwrap();
+        assert_eq!(ground.task.write(&file, b"some"), Ok(4));
+        let host = file.host_fd().expect("it is the host's");
+        let has = rustix::fs::fcntl_getfl(host).unwrap();
+        for wanted in [rustix::fs::OFlags::APPEND, rustix::fs::OFlags::NOATIME] {
+            assert!(has.contains(wanted), "{has:?}");
+        }
+        assert_eq!(has & rustix::fs::OFlags::RWMODE, rustix::fs::OFlags::WRONLY);
+    });
+}
