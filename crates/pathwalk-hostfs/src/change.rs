@@ -279,11 +279,8 @@ impl Shared {
     }
 
     fn change(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, change: &Iattr) -> Result<()> {
-        // ftruncate(2) stamps a file that keeps its size too; where truncate(2) is asked for, no time is wanted.
-        if let Some(size) = change.size
-            && (change.mtime.is_some() || self.refresh(inode, held)?.size != size)
-        {
-            self.set_size(inode, held, size)?;
+        if let Some(size) = change.size {
+            self.set_size(inode, held, size, change.mtime.is_some())?;
         }
         // A chown of nothing stamps.
         let nothing = Iattr { now: change.now, ctime: change.ctime, ..Iattr::default() } == *change;
@@ -348,12 +345,30 @@ impl Shared {
         }
     }
 
-    fn set_size(&self, inode: InodeRef<'_>, held: BorrowedFd<'_>, size: u64) -> Result<()> {
-        if let Some(open) = self.node(inode)?.who_has_it_open(true) {
-            return self.host.truncate(open.fd(), size);
+    /// Where it can be, by no opening, of which others are told. ftruncate(2) stamps a file that keeps its size too, truncate(2) does not.
+    fn set_size(
+        &self,
+        inode: InodeRef<'_>,
+        held: BorrowedFd<'_>,
+        size: u64,
+        stamps: bool,
+    ) -> Result<()> {
+        let open = self.node(inode)?.who_has_it_open(true);
+        let changes = || self.refresh(inode, held).map(|attr| attr.size != size);
+        match open {
+            Some(open) if stamps => self.host.truncate(open.fd(), size),
+            None if stamps && !changes()? => {
+                let file = self.spare(|| self.host.reopen(held, OFlags::WRONLY))?;
+                self.host.truncate(file.as_fd(), size)
+            }
+            open => match (self.host.truncate_held(held, size), open) {
+                // Who opened it may.
+                (Err(Errno::EACCES), Some(open)) if changes()? => {
+                    self.host.truncate(open.fd(), size)
+                }
+                (answer, _) => answer,
+            },
         }
-        // Not by opening it, of which others are told.
-        self.host.truncate_held(held, size)
     }
 
     fn set_flags(

@@ -134,7 +134,11 @@ fn what_is_made_is_opened_once_if_at_all() {
         assert_eq!(told(), [ReadFlags::CREATE], "mknod");
         task.truncate("new", 5).unwrap();
         assert_eq!(told(), [ReadFlags::MODIFY], "truncate");
+        task.truncate("new", 5).unwrap();
+        assert_eq!(told(), [ReadFlags::MODIFY], "it is so long");
         assert_eq!(fs::metadata(dir.join("new")).unwrap().len(), 5);
+        drop(task.open("new", OpenFlags::RDONLY | OpenFlags::TRUNC, 0).unwrap());
+        assert!(told().contains(&ReadFlags::MODIFY));
     });
 }
 
