@@ -3,8 +3,8 @@
 //! That nobody has one of them open any more is heard of by nobody: closing is the kernel's. As long as it is known, what is in it
 //! stays, in memory or on the disk. So where there are many, or much is in them, it is looked which of them are in use.
 //!
-//! Who watches one of the host's is told that it is gone when nobody keeps it. So of those that are watched it is looked at once, and again
-//! as long as somebody has it.
+//! Who watches one of the host's is told that it is gone when nobody keeps it. So of those that a program watches it is looked at once, and
+//! again as long as somebody has it; and of the others by a call some time later, as somebody outside may watch them.
 
 use crate::{cookies::HostId, engine::Engine};
 use pathwalk::File;
@@ -16,9 +16,12 @@ const MANY: usize = 64;
 const MUCH: u64 = 16 << 20;
 /// One that had nothing in it when it lost its name may have been written since.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long it is waited before it is looked again whether one that is watched is gone.
+/// How long it is waited before it is looked again whether one that is watched is gone; others are looked at late, and seldom.
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_secs(2);
+const SELDOM: Duration = Duration::from_secs(60);
+/// To look takes no more than this part of the time.
+const PART: u32 = 50;
 
 /// The files.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(crate) struct Nameless {
     counted: Option<Instant>,
     /// The numbers of the host's files that a program has watched. One may be another file's by now.
     watched: FxHashSet<u64>,
-    /// Those of them that have no name and were in use when it was looked last; when it is looked again, and how long after that.
+    /// The numbers of those that have no name, as far as is known; when it is looked which of them are in use, and how long after that again.
     kept: FxHashSet<u64>,
     again: Option<(Instant, Duration)>,
 }
@@ -54,10 +57,14 @@ impl Nameless {
         self.watched.insert(file.ino());
     }
 
-    /// How long may be waited until [`Engine::look_at_nameless`].
+    /// How long may be waited until [`Engine::look_at_nameless`]; others than those that are watched need not be waited for.
     pub(crate) fn wait(&self) -> Option<Duration> {
-        let (at, _) = self.again?;
+        let (at, _) = self.again.filter(|_| self.is_one_watched())?;
         Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    fn is_one_watched(&self) -> bool {
+        !self.watched.is_empty() && !self.kept.is_disjoint(&self.watched)
     }
 }
 
@@ -69,37 +76,47 @@ impl Engine {
             self.nameless.add(id);
         }
         self.handles.lost_name(&self.task, number);
-        self.let_go_watched(number);
+        self.let_go_nameless(number);
     }
 
     /// The directory with this number was removed.
     pub(crate) fn lost_directory(&mut self, number: u64) {
         // Of what it is open by nothing is kept.
         self.handles.lost_name(&self.task, number);
-        self.let_go_watched(number);
+        self.let_go_nameless(number);
     }
 
-    /// Keeps nothing of a file that is watched and has no name any more, nor of what was in a directory.
-    fn let_go_watched(&mut self, number: u64) {
-        if self.nameless.watched.contains(&number)
-            && self.names_of(number).is_none_or(|names| names == 0)
-        {
-            self.nameless.kept.insert(number);
-            self.look_at_kept(SOON);
+    /// Keeps nothing of a file that is watched and has no name any more, nor of what was in a directory; and of others nothing that nobody
+    /// has, some time later.
+    fn let_go_nameless(&mut self, number: u64) {
+        let names = self.names_of(number);
+        let watched = self.nameless.watched.contains(&number);
+        if names.is_some_and(|names| names > 0) || names.is_none() && !watched {
+            return;
         }
+        self.nameless.kept.insert(number);
+        if watched {
+            return self.look_at_kept(SOON);
+        }
+        let late = Instant::now() + LATE;
+        let again = &mut self.nameless.again;
+        *again = again.filter(|(at, _)| *at <= late).or(Some((late, LATE)));
     }
 
-    /// Looks whether what is watched and has no name is gone, where it is time.
+    /// Looks which of those that have no name are gone, where it is time.
     pub(crate) fn look_at_nameless(&mut self) {
         if let Some((at, after)) = self.nameless.again
             && Instant::now() >= at
         {
-            self.look_at_kept((2 * after).min(LATE));
+            let most = if self.nameless.is_one_watched() { LATE } else { SELDOM };
+            self.look_at_kept((2 * after).min(most));
         }
     }
 
     fn look_at_kept(&mut self, after: Duration) {
+        let since = Instant::now();
         self.forget_unused();
+        let after = after.max(PART * since.elapsed());
         let mut kept = std::mem::take(&mut self.nameless.kept);
         kept.retain(|&number| {
             let stays = self.names_of(number) == Some(0);

@@ -685,19 +685,18 @@ int main(int argc, char **argv)
 	if (argc < 2 || chdir(argv[1]))
 		return 2;
 	umask(022);
+	if (argc > 2 && !strcmp(argv[argc - 1], "host"))
+		on_host = 1, argc--;
 	if (argc > 2) {
 		if (!strcmp(argv[2], "unmounted"))
 			unmounted();
 		else if (!strcmp(argv[2], "opens"))
 			opens_many();
-		else if (!strcmp(argv[2], "host"))
-			on_host = 1;
 		else if (atoi(argv[2]))
 			drawn(atoi(argv[2]));
 		else
 			many(!strcmp(argv[2], "stays"));
-		if (!on_host)
-			return 0;
+		return 0;
 	}
 	names_in_a_directory();
 	a_file();

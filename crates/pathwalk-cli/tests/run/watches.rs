@@ -2,11 +2,21 @@
 
 use crate::{
     attacks::{Attack, left_by, signal, that_waits},
-    common::{can_run, listing, said, text},
+    common::{Running, can_run, listing, said, text},
     programs::same,
 };
-use rustix::process::Signal;
-use std::{fs, path::Path, process::Command};
+use rustix::{
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    process::Signal,
+};
+use std::{
+    fs,
+    mem::MaybeUninit,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 
 /// `TMPFS_MAGIC`
@@ -59,18 +69,70 @@ fn a_tree_in_memory_is_told_of_as_the_kernel_tells_of_one() {
     }
 }
 
-/// All but in which place among a call's events it is told that something is gone.
+/// The same of a directory of the host that the tree shows, all but in which place among a call's events it is told that something is gone.
+fn the_same_on_the_host(attack: &Attack, how: &[&str]) -> String {
+    let [native, ours] = ["native", "ours"].map(|name| attack.here(name));
+    [&native, &ours].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    let how = [how, &["host"]].concat();
+    let mut command = Command::new(attack.here("watches"));
+    let natively = command.arg(&native).args(&how).output().unwrap();
+    let want = text(&natively.stdout);
+    assert!(natively.status.success(), "{want}");
+    let program = ["./watches", ours.to_str().unwrap()];
+    let have = said(attack.here.path(), &[&program, &how[..]].concat());
+    are_the_same(&want, &have, &how);
+    [native, ours].iter().for_each(|dir| fs::remove_dir_all(dir).unwrap());
+    want
+}
+
 #[test]
 fn a_directory_of_the_host_is_told_of_as_natively() {
     let Some((attack, _)) = watching() else { return };
-    let [native, ours] = ["native", "ours"].map(|name| attack.here(name));
-    [&native, &ours].iter().for_each(|dir| fs::create_dir(dir).unwrap());
-    let mut command = Command::new(attack.here("watches"));
-    let natively = command.arg(native).arg("host").output().unwrap();
-    let want = text(&natively.stdout);
-    assert!(natively.status.success() && want.lines().count() > 400, "{want}");
-    let have = said(attack.here.path(), &["./watches", ours.to_str().unwrap(), "host"]);
-    are_the_same(&want, &have, &["host"]);
+    let said = the_same_on_the_host(&attack, &[]);
+    assert!(said.lines().count() > 400, "{said}");
+}
+
+/// Nothing is open that loses its last name: of that it is told a moment later.
+#[test]
+fn calls_drawn_at_random_on_the_host_are_told_of_as_natively() {
+    let Some((attack, _)) = watching() else { return };
+    let mut told = 0;
+    for seed in (2..=24).step_by(2) {
+        let said = the_same_on_the_host(&attack, &[&seed.to_string()]);
+        told += said.lines().filter(|line| line.starts_with("  queue")).count();
+    }
+    assert!(told > 1000, "{told} events");
+}
+
+/// Some time later, if the program calls at all.
+#[test]
+fn who_watches_outside_is_told_that_what_was_used_is_gone() {
+    let dir = TempDir::new().unwrap();
+    let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let watch = |name: &str| {
+        inotify::add_watch(&queue, dir.path().join(name), WatchFlags::DELETE_SELF).unwrap();
+    };
+    ["removed", "replaced"].iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
+    fs::create_dir(dir.path().join("emptied")).unwrap();
+    ["removed", "replaced", "emptied"].iter().for_each(|name| watch(name));
+    let script =
+        "cat removed replaced; ls emptied; : > new; rm removed; mv -f new replaced; rmdir emptied
+until test -e end; do sleep 0.05; done";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "sh", "-c", script]).current_dir(dir.path());
+    let mut running = Running(command.spawn().unwrap());
+    let mut buf = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&queue, &mut buf);
+    let (since, mut gone) = (Instant::now(), 0);
+    while gone < 3 && since.elapsed() < Duration::from_secs(30) {
+        match events.next() {
+            Ok(event) => gone += u32::from(event.events().contains(ReadFlags::DELETE_SELF)),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    fs::write(dir.path().join("end"), "").unwrap();
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(gone, 3);
 }
 
 #[test]
