@@ -46,7 +46,7 @@ impl Builder {
     /// the host ([`File::host_fd`](pathwalk_core::File::host_fd)), which other processes can read, write, map and execute. Fifos
     /// and devices can be opened, as far as there is something to open them elsewhere.
     ///
-    /// It takes a descriptor per file. What is written by those descriptors is counted when somebody looks, so that the limit
+    /// It takes a descriptor per file. What is written by those descriptors is counted when somebody looks, at the file or by statfs(2), so that the limit
     /// of bytes does not hold them back.
     #[must_use]
     pub fn memfd(self) -> Self {

@@ -105,6 +105,20 @@ impl Files {
         file
     }
 
+    /// Does this with each file: with those that come or go meanwhile, or without.
+    ///
+    /// # Errors
+    ///
+    /// The first that one answers.
+    pub(crate) fn each(&self, does: impl Fn(&File) -> Result<()>) -> Result<()> {
+        for stripe in self.0.get().into_iter().flat_map(|stripes| stripes.iter()) {
+            let files: Vec<Arc<File>> =
+                stripe.0.read().iter().map(|(_, file)| Arc::clone(file)).collect();
+            files.iter().try_for_each(|file| does(file))?;
+        }
+        Ok(())
+    }
+
     /// The number of files.
     pub(crate) fn len(&self) -> usize {
         self.0.get().map_or(0, |stripes| stripes.iter().map(|stripe| stripe.0.read().len()).sum())

@@ -14,7 +14,8 @@
 //! looks first.
 //!
 //! Invariant: `seen` is what the memfd said when the inode's attributes were last made to agree with it; both change under
-//! its lock. What a call changes by itself it notes too, but no time of reading: others may have read meanwhile.
+//! its lock. What a call changes by itself it notes too, but no time of reading: others may have read meanwhile. How many pages are
+//! counted in the file system's room is a number of its own, which is made to agree also where no inode is at hand.
 
 use crate::{data::File, memfs::change, space::Space};
 use parking_lot::{Mutex, MutexGuard};
@@ -50,8 +51,11 @@ struct Seen {
     atime: Timespec,
     mtime: Timespec,
     size: u64,
-    /// The pages that are counted as taken.
     pages: u64,
+    /// The pages that are counted as taken: fewer where there was no room for more.
+    counted: u64,
+    /// The file is gone: nothing is counted of it any more.
+    gone: bool,
 }
 
 impl Memfd {
@@ -166,9 +170,24 @@ impl Memfd {
         self.agree(space, inode).map(drop)
     }
 
+    /// Counts the room that it takes by now, whoever wrote there.
+    ///
+    /// # Errors
+    ///
+    /// None that a memfd answers.
+    pub(crate) fn count(&self, space: &Space) -> Result<()> {
+        let mut seen = self.seen.lock();
+        let Look { pages, .. } = self.look()?;
+        seen.count(space, pages);
+        Ok(())
+    }
+
     /// Gives back the room that was counted.
     pub(crate) fn forget(&self, space: &Space) {
-        space.pages.give(std::mem::take(&mut self.seen.lock().pages));
+        let mut seen = self.seen.lock();
+        seen.count(space, 0);
+        // Who is about to count it finds that it is too late.
+        seen.gone = true;
     }
 
     fn agree(&self, space: &Space, inode: InodeRef<'_>) -> Result<MutexGuard<'_, Seen>> {
@@ -228,12 +247,19 @@ struct Look {
 
 impl Seen {
     fn note_contents(&mut self, space: &Space, Look { mtime, size, pages, .. }: Look) {
-        (self.mtime, self.size) = (mtime, size);
-        if pages >= self.pages {
-            self.pages += space.pages.take_up_to(pages - self.pages);
+        (self.mtime, self.size, self.pages) = (mtime, size, pages);
+        self.count(space, pages);
+    }
+
+    fn count(&mut self, space: &Space, pages: u64) {
+        if self.gone {
+            return;
+        }
+        if pages >= self.counted {
+            self.counted += space.pages.take_up_to(pages - self.counted);
         } else {
-            space.pages.give(self.pages - pages);
-            self.pages = pages;
+            space.pages.give(self.counted - pages);
+            self.counted = pages;
         }
     }
 }

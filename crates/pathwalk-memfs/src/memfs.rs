@@ -534,12 +534,17 @@ impl FileSystem for MemFs {
         Ok(())
     }
 
-    /// Tells the limits and what is left of them: 0 and 0 where there is none.
+    /// Tells the limits and what is left of them: 0 and 0 where there is none. What others wrote to contents that memfds have is
+    /// counted before.
     ///
     /// # Errors
     ///
-    /// None.
+    /// None that a memfd answers.
     fn statfs(&self) -> Result<FsStat> {
+        if self.options.memfd {
+            self.files
+                .each(|file| file.memfd.get().map_or(Ok(()), |memfd| memfd.count(&self.space)))?;
+        }
         let (blocks, bfree) = self.space.pages.total_and_free();
         let (files, ffree) = self.space.total_and_free_inodes();
         Ok(FsStat { magic: TMPFS_MAGIC, bsize: PAGE, blocks, bfree, files, ffree })

@@ -52,6 +52,29 @@ fn what_is_written_by_the_descriptor_shows() {
 }
 
 #[test]
+fn the_room_that_is_left_is_told_after_what_is_written_by_the_descriptor() {
+    let (memfs, task) = machine();
+    let file = open(&task, OpenFlags::RDWR);
+    let fd = host(&file);
+    let left = || task.statfs("/").expect("it is there").f_bfree;
+    let all = left();
+    assert_eq!(io::write(&fd, &[1; 10 * 4096]), Ok(10 * 4096));
+    assert_eq!(left(), all - 10);
+    // The file itself is as it would have been.
+    let told = task.stat("f").expect("it is there");
+    assert_eq!((told.st_size, told.st_blocks), (10 * 4096, 80));
+    fs::ftruncate(&fd, 4096).expect("it is open for writing");
+    assert_eq!(left(), all - 1);
+    // More than there may be.
+    assert_eq!(io::pwrite(&fd, &vec![1; 2 << 20], 0), Ok(2 << 20));
+    assert_eq!((left(), task.symlink([b'a'; 200], "long")), (0, Err(Errno::ENOSPC)));
+    assert_eq!(task.stat("f").expect("it is there").st_blocks, 4096);
+    task.unlink("f").expect("it is there");
+    drop((file, fd));
+    assert_eq!((left(), memfs.usage().bytes), (all, 0));
+}
+
+#[test]
 fn what_is_written_otherwise_shows_by_the_descriptor() {
     let (_, task) = machine();
     let file = open(&task, OpenFlags::RDWR);
