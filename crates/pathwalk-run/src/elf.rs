@@ -9,6 +9,10 @@ use std::os::fd::BorrowedFd;
 
 /// `PT_INTERP`
 const INTERP: u32 = 3;
+/// `ELFCLASS32`
+const NARROW: u8 = 1;
+/// `ELFDATA2LSB`
+const LITTLE: u8 = 1;
 /// `EM_X86_64`
 const X86_64: u16 = 62;
 /// So many bytes have the headers of nearly all programs in them, and the interpreter's path.
@@ -101,6 +105,23 @@ pub(crate) fn read_elf(file: &Beginning<'_>) -> Result<Elf> {
     let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
     path.truncate(end);
     Ok(Elf { interpreter: Some(path) })
+}
+
+/// What a program is that is none for x86-64; none where it is one, or is no program.
+pub(crate) fn other_kind(file: &Beginning<'_>) -> Option<&'static str> {
+    let header = file.up_to(HEADER);
+    let magic = header.starts_with(b"\x7fELF") && header.len() >= 20;
+    let (class, order) = magic.then(|| (header[4], header[5]))?;
+    let half = |at: usize| {
+        let bytes = [header[at], header[at + 1]];
+        if order == LITTLE { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
+    };
+    // To be executed, or shared.
+    match (half(16), class, half(18)) {
+        (2 | 3, NARROW, _) => Some("a 32-bit program"),
+        (2 | 3, _, machine) if machine != X86_64 => Some("a program for another machine"),
+        _ => None,
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

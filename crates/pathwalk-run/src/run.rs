@@ -72,6 +72,7 @@ fn end(args: &Args, ended: Result<Ended, String>) -> u8 {
             eprintln!("pathwalk: {name} cannot be run: {errno}");
             if errno == Errno::ENOENT { 127 } else { 126 }
         }
+        Ok(Ended::Refused) => 126,
         Err(text) => {
             eprintln!("pathwalk: {text}");
             UNUSABLE

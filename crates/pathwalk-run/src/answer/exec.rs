@@ -15,7 +15,7 @@ use super::{any_path, at_flags, base_of, by_descriptor, done};
 use crate::{
     auxv::Told,
     cookies::{self, HostId},
-    elf::{Beginning, Elf, read_elf},
+    elf::{Beginning, Elf, other_kind, read_elf},
     engine::{Caller, Descriptor, Engine, Reply},
     inside::{Before, Inside},
     passed::{Looked, Runs},
@@ -170,7 +170,12 @@ fn exec(
     let elf = loop {
         hear_of(engine, &program)?;
         let beginning = Beginning::of(program.host()?)?;
-        let Some(line) = first_line(&beginning) else { break read_elf(&beginning)? };
+        let Some(line) = first_line(&beginning) else {
+            break match (read_elf(&beginning), other_kind(&beginning)) {
+                (Err(Errno::ENOEXEC), Some(kind)) => return Err(engine.refuses(&name, kind)),
+                (elf, _) => elf?,
+            };
+        };
         if level == LEVELS {
             return Err(Errno::ELOOP);
         }

@@ -59,7 +59,7 @@ use rustix::{
 };
 use std::{
     cell::{Cell, RefCell},
-    io::Read,
+    io::{Read, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
@@ -207,6 +207,11 @@ pub(crate) struct Engine {
     watchman: Watchman,
     /// The program's process, when it was first asked to end, and how it ended.
     program: u32,
+    /// Where the program's process says why it could not be run; closed when it runs.
+    failure: std::fs::File,
+    /// It was said of a program that it is of another kind, and whether it was the one that was to be run.
+    told: bool,
+    refused: bool,
     asked: Option<Instant>,
     ended: Option<Ended>,
     /// Somebody reported, and others may have: one signal tells of them all, and it was taken.
@@ -237,6 +242,8 @@ pub(crate) enum Ended {
     Killed(i32),
     /// It never ran.
     NotRun(Errno),
+    /// It never ran, and it was said why.
+    Refused,
 }
 
 /// What a program with virtual credentials begins with.
@@ -251,7 +258,7 @@ const AT_ONCE: Duration = Duration::from_micros(100);
 const ONCE: Duration = Duration::from_millis(100);
 impl Engine {
     pub(crate) fn new(
-        (program, mut listener): (u32, Listener),
+        Launched { pid: program, mut listener, failure }: Launched,
         task: Task,
         virtual_: Option<Virtual>,
         cookies: Cookies,
@@ -293,6 +300,9 @@ impl Engine {
             outside,
             watchman: Watchman::default(),
             program,
+            failure,
+            told: false,
+            refused: false,
             asked: None,
             ended: None,
             more_reports: false,
@@ -304,7 +314,7 @@ impl Engine {
     }
 
     /// Answers until nobody is left who could call.
-    fn serve(&mut self, mut failure: std::fs::File) -> Ended {
+    fn serve(&mut self) -> Ended {
         while let Some(News { call, children, orders }) = self.next() {
             self.tell_of_contents();
             self.look_at_nameless();
@@ -325,7 +335,10 @@ impl Engine {
             report.into_iter().for_each(|(tid, report)| self.on_report(tid, report));
         }
         let mut said = [0; 8];
-        if failure.read_exact(&mut said).is_ok() {
+        if self.failure.read_exact(&mut said).is_ok() {
+            if self.refused {
+                return Ended::Refused;
+            }
             let errno = i32::from_ne_bytes([said[0], said[1], said[2], said[3]]);
             return Ended::NotRun(Errno::from_raw(errno).unwrap_or(Errno::EIO));
         }
@@ -384,6 +397,25 @@ impl Engine {
             self.moment_is_over();
         }
         Some(News { call, children, orders })
+    }
+
+    /// Says of a program that it is of another kind than those that are run, once; returns with what it is refused.
+    ///
+    /// Who runs the first one would run a shell for what is `ENOEXEC`.
+    pub(crate) fn refuses(&mut self, name: &[u8], kind: &str) -> Errno {
+        if !std::mem::replace(&mut self.told, true) {
+            let name = name.escape_ascii();
+            // Standard error may be closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "pathwalk: {name} is {kind}: only x86-64 programs are run"
+            );
+        }
+        let mut open = [PollFd::new(&self.failure, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let runs = poll(&mut open, Some(&now)).is_ok_and(|ready| ready > 0);
+        self.refused = !runs;
+        if runs { Errno::ENOEXEC } else { Errno::ELIBBAD }
     }
 
     /// Passes on what is to be; where nobody is left who could say more, all end.
@@ -760,8 +792,7 @@ pub(crate) fn serve(
     told: (Trace, Option<Inside>),
     outside: Outside,
 ) -> (Ended, Trace) {
-    let Launched { pid, listener, failure } = launched;
-    let mut engine = Engine::new((pid, listener), task, virtual_, cookies, asker, told, outside);
+    let mut engine = Engine::new(launched, task, virtual_, cookies, asker, told, outside);
     // Without one it is said of what cannot be looked at that it cannot.
     kin::keep_spare();
     // Where the kernel does not know how, it is no loss.
@@ -772,7 +803,7 @@ pub(crate) fn serve(
             engine.adopt(std::process::id(), number, &stat);
         }
     }
-    let ended = engine.serve(failure);
+    let ended = engine.serve();
     engine.trace.handed = engine.handed();
     engine.trace.ready = engine.ready();
     engine.trace.ahead = engine.inside.as_ref().and_then(Inside::ahead);
