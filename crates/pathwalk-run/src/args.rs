@@ -5,9 +5,17 @@ use crate::{
     spec::{self, Spec},
     trace::Lines,
 };
-use clap::{Parser, value_parser};
+use clap::{
+    Parser,
+    builder::{OsStringValueParser, TypedValueParser},
+    value_parser,
+};
 use rustix::process::{getgid, getgroups, getuid};
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
 
 /// Run a program in a file tree of memory and host directories, every path walked by pathwalk
 #[derive(Clone, Debug, Parser)]
@@ -25,16 +33,16 @@ Examples:
 The exit status is the program's; 126 or 127 if it could not be run, 2 if the tree could not be made.")]
 pub struct Args {
     /// Mount a file system: see pathwalk help mounts
-    #[arg(long, value_name = "SPEC", value_parser = spec::mount)]
+    #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(spec::mount))]
     mount: Vec<Spec>,
     /// Make this directory of the host the root, read-only without :rw
-    #[arg(long, value_name = "DIR[:rw]", value_parser = spec::rootfs)]
+    #[arg(long, value_name = "DIR[:rw]", value_parser = OsStringValueParser::new().try_map(spec::rootfs))]
     rootfs: Option<Spec>,
     /// Show a directory of the host in the tree
-    #[arg(long, value_name = "SRC:DST[:ro]", value_parser = spec::bind)]
+    #[arg(long, value_name = "SRC:DST[:ro]", value_parser = OsStringValueParser::new().try_map(spec::bind))]
     bind: Vec<Spec>,
     /// Mount an empty file system in memory
-    #[arg(long, value_name = "DST", value_parser = spec::tmpfs)]
+    #[arg(long, value_name = "DST", value_parser = OsStringValueParser::new().try_map(spec::tmpfs))]
     tmpfs: Vec<Spec>,
     /// Be this user in the tree; 0 may chown, mknod, mount, chroot and become somebody else there, and nothing more on the host
     #[arg(long, value_name = "U", value_parser = value_parser!(u32).range(..i64::from(u32::MAX)))]
@@ -50,8 +58,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Set a variable of the environment
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(variable))]
+    env: Vec<(OsString, OsString)>,
     /// Make no directory of the host writable that is not asked for
     #[arg(long)]
     ro: bool,
@@ -72,13 +80,17 @@ pub struct Args {
     #[arg(long, value_name = "CALLS", default_value_t = 64)]
     inside: u32,
     /// The program, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
-fn variable(text: &str) -> Result<(String, String), &'static str> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+fn variable(text: OsString) -> Result<(OsString, OsString), &'static str> {
+    let text = text.as_bytes();
+    match text.iter().position(|&byte| byte == b'=') {
+        Some(end) if end > 0 => {
+            let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+            Ok((part(&text[..end]), part(&text[end + 1..])))
+        }
         _ => Err("not NAME=VALUE"),
     }
 }
@@ -107,8 +119,7 @@ impl Args {
     }
 
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let set = self.env.iter().map(|(name, value)| (name.into(), value.into()));
-        std::env::vars_os().chain(set).collect()
+        std::env::vars_os().chain(self.env.iter().cloned()).collect()
     }
 
     pub(crate) fn program(&self) -> (&OsString, &[OsString]) {

@@ -152,6 +152,14 @@ impl Engine {
         self.nameless.counted = Some(Instant::now());
     }
 
+    /// Forgets those that nobody has open, however few they are: for who asks how much room is left.
+    pub(crate) fn let_all_go(&mut self) {
+        if !self.nameless.files.is_empty() {
+            self.forget_unused();
+            self.count_nameless();
+        }
+    }
+
     /// How many there are, and the bytes in them. Who has a name after all is none, nor who is known no more.
     fn count_nameless(&mut self) -> (usize, u64) {
         let mut bytes = 0;

@@ -1,8 +1,12 @@
 //! Whether descriptors of this process are left: each file in memory takes one, and so does what is remembered.
 //!
+//! Before it begins it is looked whether there are enough at all, so that no program runs half.
+//!
 //! It is looked before a call is answered. One that fails for want of a descriptor is half done, and cannot be answered again: what its
 //! arguments point to may be something else by then.
 
+use crate::spec::{Spec, What};
+use pathwalk::Coherence;
 use rustix::{
     io::fcntl_dupfd_cloexec,
     process::{Resource, getrlimit},
@@ -18,6 +22,46 @@ const CALLS: u32 = 32;
 const ENOUGH: i32 = 256;
 /// Where fewer are left the next call may fail.
 const FEW: i32 = 16;
+
+/// So many there are mostly: who has as many shares nothing out.
+const MANY: u64 = 1024;
+/// So many are open, beside those of mounts and those that were handed in, while a program runs some others: what is never closed, what a
+/// call takes, directories and files in memory that are open, and as many as are left when what nobody needs is closed. With half of it a
+/// compiler's calls fail.
+const OWN: u64 = 48;
+/// A directory of the host that is watched takes itself, a queue, a list of mounts, what tells of both, and one that is held for now.
+const WATCHED: u64 = 5;
+/// One that is not takes itself, and one that is held for now.
+const ASKED: u64 = 2;
+
+/// How many descriptors each mount may hold for files that were asked about, where so many may be open.
+///
+/// # Errors
+///
+/// A sentence: there are fewer than a program in this tree needs.
+pub(crate) fn held_by_each(specs: &[Spec], most: u64) -> Result<usize, String> {
+    let of = |spec: &Spec| match &spec.what {
+        What::Host { coherence: None | Some(Coherence::Watched), .. } => WATCHED,
+        What::Host { .. } => ASKED,
+        What::Mem { .. } | What::Proc => 0,
+    };
+    let (hosts, taken) = specs
+        .iter()
+        .map(of)
+        .filter(|&takes| takes > 0)
+        .fold((0, 0), |sum, takes| (sum.0 + 1, sum.1 + takes));
+    let open = std::fs::read_dir("/proc/self/fd").map_or(3, |list| list.count() as u64);
+    let needs = OWN + open + taken;
+    match most.checked_sub(needs) {
+        None => Err(format!("this tree needs {needs} descriptors, and `ulimit -Hn` is {most}")),
+        Some(more) => Ok(1 + (more / 4 / hosts.max(1)) as usize),
+    }
+}
+
+/// Whether they have to be shared out.
+pub(crate) fn are_few(most: Option<u64>) -> Option<u64> {
+    most.filter(|&most| most < MANY)
+}
 
 /// What was seen.
 #[derive(Debug, Default)]

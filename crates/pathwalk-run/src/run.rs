@@ -9,6 +9,7 @@ use crate::{
     guard::{self, Outside, guarded},
     inside::Inside,
     procfs::Asker,
+    room,
     spec::What,
     sys::{
         errno_of,
@@ -59,7 +60,17 @@ pub fn run_in_memory(function: fn() -> u8) -> ExitCode {
 }
 
 fn run_guarded(args: &Args, start: Start<'_>) -> ExitCode {
-    let done = guarded(|outside| end(args, prepare_and_run(args, start, outside)));
+    let handles = match room::are_few(getrlimit(Resource::Nofile).maximum) {
+        None => Ok(usize::MAX),
+        Some(most) => {
+            let cwd = std::env::current_dir().unwrap_or_default();
+            room::held_by_each(&args.tree(&cwd), most)
+        }
+    };
+    let done = match handles {
+        Err(text) => Ok(end(args, Err(text))),
+        Ok(handles) => guarded(|outside| end(args, prepare_and_run(args, start, outside, handles))),
+    };
     ExitCode::from(done.unwrap_or_else(guard::unusable))
 }
 
@@ -80,7 +91,13 @@ fn end(args: &Args, ended: Result<Ended, String>) -> u8 {
     }
 }
 
-fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<Ended, String> {
+/// Makes the tree, in which each mount holds so many descriptors, and runs the program in it.
+fn prepare_and_run(
+    args: &Args,
+    start: Start<'_>,
+    outside: Outside,
+    handles: usize,
+) -> Result<Ended, String> {
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
@@ -119,7 +136,7 @@ fn prepare_and_run(args: &Args, start: Start<'_>, outside: Outside) -> Result<En
         asker.find_inside();
     }
     let made = Inside::as_one(inside.as_mut(), |inside| {
-        tree::make(&specs, &owner, &asker, &cookies.knowns(), inside)
+        tree::make((&specs, handles), &owner, &asker, &cookies.knowns(), inside)
     });
     let (tree, mut task) = made.map_err(|error| error.to_string())?;
     let virtual_ = credentials.map(|credentials| {

@@ -6,23 +6,29 @@
 //!   proc:DST
 //! ```
 //!
-//! A colon or backslash within a path has a backslash in front of it.
+//! A colon or backslash within a path has a backslash in front of it. Paths are bytes.
 
 use pathwalk::{Coherence, IdMap, IdRange, Identities};
-use std::fmt;
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::OsStrExt,
+};
 
 /// What `pathwalk help mounts` says.
 pub const HELP: &str = "\
 Mounts of pathwalk run
 
   --mount SPEC mounts a file system; the later one of two at one place hides the other.
+  DST is a directory. Where there is none it is made, with all above it: in memory, or in a writable
+  directory of the host, where it stays. On what is read-only none can be made.
 
   mem:DST[:size=BYTES][:mode=OCTAL]
       An empty file system in memory, which goes with the program. BYTES may end in k, m or g; what
-      is written there is counted, not held back. MODE is that of its root, 1777 if it is not given.
+      is written there is counted when somebody asks how much room is left, not held back. MODE is that of its root, 1777 if it is not given.
 
   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=WHOSE]
-      The directory DIR of the host; ro if neither is given. Who else changes it meanwhile, and how
+      The directory DIR of the host, no file; ro if neither is given. Who else changes it meanwhile, and how
       that is noticed:
         watched    inotify(7) tells (the default; strict where it does not tell of everything)
         strict     each use of a cached name asks the host
@@ -40,14 +46,16 @@ Mounts of pathwalk run
   proc:DST
       The host's /proc with no processes but the program's.
 
-  A colon or backslash within a path has a backslash in front of it: host:/a\\:b:/c.
+  A colon or backslash within a path has a backslash in front of it: host:/a\\:b:/c. Paths are any
+  bytes.
 
 Short for that
 
   --bind SRC:DST[:ro]   host:SRC:DST:rw, or ro; other options too
   --tmpfs DST           mem:DST
   --rootfs DIR[:rw]     host:DIR:/:ro, or rw, with proc:/proc, host:/dev:/dev, mem:/tmp and
-                        mem:/dev/shm in it
+                        mem:/dev/shm in it; those for which DIR has no directory, and none can be
+                        made, are left out, and a line on standard error says which
 
 Without --rootfs and without anything at /, the tree is the host's: host:/:/:ro and all that is
 mounted below it, proc:/proc, mem:/tmp, mem:/dev/shm, and the current directory rw. The mounts that are asked for
@@ -64,6 +72,15 @@ pub(crate) struct Spec {
     pub(crate) what: What,
     /// Where: an absolute path.
     pub(crate) at: Vec<u8>,
+    /// Nobody asked for it: where it has no place it is left out.
+    pub(crate) by_default: bool,
+}
+
+impl Spec {
+    /// One that was asked for.
+    pub(crate) fn new(what: What, at: Vec<u8>) -> Self {
+        Self { what, at, by_default: false }
+    }
 }
 
 /// What is mounted.
@@ -108,37 +125,57 @@ impl std::error::Error for SpecError {}
 #[derive(Clone, Debug)]
 struct Piece {
     /// Without backslashes.
-    text: String,
+    text: Vec<u8>,
     at: usize,
 }
 
 impl Piece {
     fn error(&self, what: &'static str) -> SpecError {
-        SpecError { at: self.at, text: self.text.clone(), what }
+        let text = String::from_utf8_lossy(&self.text).into_owned();
+        SpecError { at: self.at, text, what }
+    }
+
+    /// As text, which all but paths are; what is none is nothing that is known.
+    fn word(&self) -> &str {
+        std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
     fn absolute(&self) -> Result<Vec<u8>, SpecError> {
-        if self.text.starts_with('/') {
-            Ok(self.text.clone().into_bytes())
+        if self.text.starts_with(b"/") {
+            Ok(self.text.clone())
         } else {
             Err(self.error("the path in the tree begins with a slash"))
         }
     }
 }
 
-/// The pieces of a text, the first of which begins at this character.
-fn pieces(text: &str, at: usize) -> Vec<Piece> {
-    let mut pieces = vec![Piece { text: String::new(), at }];
-    let mut chars = (at..).zip(text.chars());
-    while let Some((index, char)) = chars.next() {
+/// The pieces of a text, and its end.
+///
+/// # Errors
+///
+/// A backslash at the end.
+fn pieces(text: &OsStr) -> Result<(Vec<Piece>, Piece), SpecError> {
+    let text = text.as_bytes();
+    // As it is shown: what is no UTF-8 is a character too.
+    let character = |index| 1 + String::from_utf8_lossy(&text[..index]).chars().count();
+    let piece = |index| Piece { text: Vec::new(), at: character(index) };
+    let mut pieces = vec![piece(0)];
+    let mut bytes = text.iter().enumerate();
+    while let Some((index, &byte)) = bytes.next() {
         let last = pieces.last_mut().expect("there is one");
-        match char {
-            '\\' => last.text.extend(chars.next().map(|(_, char)| char)),
-            ':' => pieces.push(Piece { text: String::new(), at: index + 1 }),
-            char => last.text.push(char),
+        match byte {
+            b'\\' => match bytes.next() {
+                Some((_, &byte)) => last.text.push(byte),
+                None => {
+                    let lone = Piece { text: b"\\".to_vec(), ..piece(index) };
+                    return Err(lone.error("nothing follows it"));
+                }
+            },
+            b':' => pieces.push(piece(index + 1)),
+            byte => last.text.push(byte),
         }
     }
-    pieces
+    Ok((pieces, piece(text.len())))
 }
 
 /// Reads `--mount`.
@@ -146,18 +183,16 @@ fn pieces(text: &str, at: usize) -> Vec<Piece> {
 /// # Errors
 ///
 /// What is wrong, and where.
-pub(crate) fn mount(text: &str) -> Result<Spec, SpecError> {
-    let mut pieces = pieces(text, 1).into_iter();
-    let kind = pieces.next().expect("there is one");
-    let rest: Vec<Piece> = pieces.collect();
-    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
-    match &*kind.text {
-        "mem" => mem(&rest, &end),
-        "host" => host(&rest, &end, false),
-        "proc" => {
+pub(crate) fn mount(text: OsString) -> Result<Spec, SpecError> {
+    let (pieces, end) = pieces(&text)?;
+    let (kind, rest) = pieces.split_first().expect("there is one");
+    match &kind.text[..] {
+        b"mem" => mem(rest, &end),
+        b"host" => host(rest, &end, false),
+        b"proc" => {
             let (dst, rest) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
             no_more(rest)?;
-            Ok(Spec { what: What::Proc, at: dst.absolute()? })
+            Ok(Spec::new(What::Proc, dst.absolute()?))
         }
         _ => Err(kind.error("not mem, host or proc")),
     }
@@ -170,9 +205,9 @@ const WHERE: &str = "a colon and where it is to be mounted are missing";
 /// # Errors
 ///
 /// What is wrong, and where.
-pub(crate) fn bind(text: &str) -> Result<Spec, SpecError> {
-    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
-    host(&pieces(text, 1), &end, true)
+pub(crate) fn bind(text: OsString) -> Result<Spec, SpecError> {
+    let (pieces, end) = pieces(&text)?;
+    host(&pieces, &end, true)
 }
 
 /// Reads `--tmpfs`.
@@ -180,9 +215,9 @@ pub(crate) fn bind(text: &str) -> Result<Spec, SpecError> {
 /// # Errors
 ///
 /// What is wrong, and where.
-pub(crate) fn tmpfs(text: &str) -> Result<Spec, SpecError> {
-    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
-    mem(&pieces(text, 1), &end)
+pub(crate) fn tmpfs(text: OsString) -> Result<Spec, SpecError> {
+    let (pieces, end) = pieces(&text)?;
+    mem(&pieces, &end)
 }
 
 /// Reads `--rootfs`.
@@ -190,10 +225,9 @@ pub(crate) fn tmpfs(text: &str) -> Result<Spec, SpecError> {
 /// # Errors
 ///
 /// What is wrong, and where.
-pub(crate) fn rootfs(text: &str) -> Result<Spec, SpecError> {
-    let mut pieces = pieces(text, 1);
-    pieces.insert(1, Piece { text: "/".into(), at: 1 });
-    let end = Piece { text: String::new(), at: text.chars().count() + 1 };
+pub(crate) fn rootfs(text: OsString) -> Result<Spec, SpecError> {
+    let (mut pieces, end) = pieces(&text)?;
+    pieces.insert(1, Piece { text: b"/".to_vec(), at: 1 });
     host(&pieces, &end, false)
 }
 
@@ -202,18 +236,31 @@ fn mem(pieces: &[Piece], end: &Piece) -> Result<Spec, SpecError> {
     let at = dst.absolute()?;
     let (mut size, mut mode) = (None, None);
     for option in options {
-        match option.text.split_once('=') {
+        match option.word().split_once('=') {
             Some(("size", text)) => {
-                size = Some(bytes(text).ok_or_else(|| option.error("no size"))?)
+                let bytes = bytes(text).ok_or_else(|| option.error("no size"))?;
+                once(&mut size, bytes, option)?;
             }
             Some(("mode", text)) => {
                 let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
-                mode = Some(bits.ok_or_else(|| option.error("no mode in octal"))?);
+                once(&mut mode, bits.ok_or_else(|| option.error("no mode in octal"))?, option)?;
             }
             _ => return Err(option.error("not size=BYTES or mode=OCTAL")),
         }
     }
-    Ok(Spec { what: What::Mem { size, mode }, at })
+    Ok(Spec::new(What::Mem { size, mode }, at))
+}
+
+/// Keeps what an option says.
+///
+/// # Errors
+///
+/// Another one said it.
+fn once<T>(said: &mut Option<T>, value: T, option: &Piece) -> Result<(), SpecError> {
+    match said.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(option.error("an option before it says that already")),
+    }
 }
 
 fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError> {
@@ -223,27 +270,27 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
     }
     let (dst, options) = rest.split_first().ok_or_else(|| end.error(WHERE))?;
     let at = dst.absolute()?;
-    let (mut writable, mut coherence, mut identities) = (writable, None, None);
+    let (mut said, mut coherence, mut identities) = (None, None, None);
     for option in options {
-        match &*option.text {
-            "ro" => writable = false,
-            "rw" => writable = true,
-            "coherence=exclusive" => coherence = Some(Coherence::Exclusive),
-            "coherence=watched" => coherence = Some(Coherence::Watched),
-            "coherence=strict" => coherence = Some(Coherence::Strict),
-            "ids=host" => identities = Some(Identities::Host),
-            "ids=xattr" => identities = Some(Identities::Kept),
+        match option.word() {
+            "ro" => once(&mut said, false, option)?,
+            "rw" => once(&mut said, true, option)?,
+            "coherence=exclusive" => once(&mut coherence, Coherence::Exclusive, option)?,
+            "coherence=watched" => once(&mut coherence, Coherence::Watched, option)?,
+            "coherence=strict" => once(&mut coherence, Coherence::Strict, option)?,
+            "ids=host" => once(&mut identities, Identities::Host, option)?,
+            "ids=xattr" => once(&mut identities, Identities::Kept, option)?,
             text => match text.strip_prefix("ids=") {
                 Some(text) => {
                     let map = id_map(text).ok_or_else(|| option.error("not HERE-HOST-COUNT"))?;
-                    identities = Some(Identities::Mapped(map));
+                    once(&mut identities, Identities::Mapped(map), option)?;
                 }
                 None => return Err(option.error(HOST_OPTIONS)),
             },
         }
     }
-    let dir = dir.text.clone().into_bytes();
-    Ok(Spec { what: What::Host { dir, writable, coherence, identities }, at })
+    let (dir, writable) = (dir.text.clone(), said.unwrap_or(writable));
+    Ok(Spec::new(What::Host { dir, writable, coherence, identities }, at))
 }
 
 /// `0-1000-1,u5-5-10`
@@ -293,11 +340,16 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn mount(text: &str) -> Result<Spec, SpecError> {
+        super::mount(text.into())
+    }
 
     fn host_at(dir: &str, at: &str, writable: bool, coherence: Option<Coherence>) -> Spec {
         let identities = None;
         let what = What::Host { dir: dir.into(), writable, coherence, identities };
-        Spec { what, at: at.into() }
+        Spec::new(what, at.into())
     }
 
     #[test]
@@ -309,18 +361,18 @@ mod tests {
             Ok(host_at("a b", "/b", true, Some(Coherence::Watched)))
         );
         assert_eq!(mount(r"host:/a\:b:/c\\d"), Ok(host_at("/a:b", r"/c\d", false, unsaid)));
-        assert_eq!(bind("/a:/b"), Ok(host_at("/a", "/b", true, unsaid)));
-        assert_eq!(bind("/a:/b:ro"), Ok(host_at("/a", "/b", false, unsaid)));
-        assert_eq!(rootfs("/a"), Ok(host_at("/a", "/", false, unsaid)));
-        assert_eq!(rootfs("/a:rw"), Ok(host_at("/a", "/", true, unsaid)));
+        assert_eq!(bind("/a:/b".into()), Ok(host_at("/a", "/b", true, unsaid)));
+        assert_eq!(bind("/a:/b:ro".into()), Ok(host_at("/a", "/b", false, unsaid)));
+        assert_eq!(rootfs("/a".into()), Ok(host_at("/a", "/", false, unsaid)));
+        assert_eq!(rootfs("/a:rw".into()), Ok(host_at("/a", "/", true, unsaid)));
         let mem = |size, mode| What::Mem { size, mode };
         let at = b"/t".to_vec();
-        assert_eq!(tmpfs("/t"), Ok(Spec { what: mem(None, None), at: at.clone() }));
+        assert_eq!(tmpfs("/t".into()), Ok(Spec::new(mem(None, None), at.clone())));
         assert_eq!(
             mount("mem:/t:size=3m:mode=700"),
-            Ok(Spec { what: mem(Some(3 << 20), Some(0o700)), at: at.clone() })
+            Ok(Spec::new(mem(Some(3 << 20), Some(0o700)), at.clone()))
         );
-        assert_eq!(mount("proc:/t"), Ok(Spec { what: What::Proc, at }));
+        assert_eq!(mount("proc:/t"), Ok(Spec::new(What::Proc, at)));
     }
 
     #[test]
@@ -362,9 +414,31 @@ mod tests {
             ("host:/a:/b:coherence=none", 12, "coherence=none"),
             ("host:/a:/b:ids=me", 12, "ids=me"),
             ("proc:/p:ro", 9, "ro"),
+            ("host:/a:/b:ro:rw", 15, "rw"),
+            ("host:/a:/b:ro:ids=host:ro", 24, "ro"),
+            ("host:/a:/b:ids=host:ids=xattr", 21, "ids=xattr"),
+            ("host:/a:/b:coherence=strict:coherence=strict", 29, "coherence=strict"),
+            ("mem:/t:size=1k:size=2k", 16, "size=2k"),
+            ("mem:/t:mode=700:mode=700", 17, "mode=700"),
+            (r"host:/ä:/b\", 11, r"\"),
         ] {
             let error = mount(text).expect_err(text);
             assert_eq!((error.at, &*error.text), (at, piece), "{text}");
         }
+    }
+    #[test]
+    fn paths_are_bytes() {
+        let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+        let at = b"/m\xff".to_vec();
+        let what = What::Mem { size: None, mode: None };
+        assert_eq!(tmpfs(bytes(b"/m\xff")), Ok(Spec::new(what, at.clone())));
+        let host = |spec: Result<Spec, SpecError>| match spec.map(|spec| (spec.what, spec.at)) {
+            Ok((What::Host { dir, .. }, at)) => (dir, at),
+            _ => (Vec::new(), Vec::new()),
+        };
+        assert_eq!(host(bind(bytes(b"/\xfe\\::/m\xff:ro"))), (b"/\xfe:".to_vec(), at));
+        assert_eq!(host(rootfs(bytes(b"\xff"))), (b"\xff".to_vec(), b"/".to_vec()));
+        let error = bind(bytes(b"\xff\xc3:/b:\xffro")).expect_err("no such option");
+        assert_eq!((error.at, &*error.text), (7, "\u{fffd}ro"));
     }
 }

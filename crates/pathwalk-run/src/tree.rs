@@ -15,7 +15,7 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
     time,
 };
-use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{ffi::OsStr, fmt, io::Write, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 /// So many directories of each mount are watched.
 const WATCHES: usize = 1 << 15;
@@ -41,13 +41,36 @@ impl Tree {
 pub(crate) struct TreeError {
     spec: Vec<u8>,
     at: Vec<u8>,
-    errno: Errno,
+    why: Why,
+}
+
+/// Why something could not be mounted.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    /// There is no directory to mount on, and none can be made.
+    NoPlace(Errno),
+    /// What is to be mounted is a file of the host.
+    File,
+    Other(Errno),
+}
+
+impl From<Errno> for Why {
+    fn from(errno: Errno) -> Self {
+        Self::Other(errno)
+    }
 }
 
 impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (spec, at) = (self.spec.escape_ascii(), self.at.escape_ascii());
-        write!(f, "{spec} cannot be mounted at {at}: {}", self.errno)
+        write!(f, "{spec} cannot be mounted at {at}: ")?;
+        match self.why {
+            Why::NoPlace(errno) => {
+                write!(f, "there is no such directory in the tree, and none can be made: {errno}")
+            }
+            Why::File => write!(f, "it is a file, and only directories can be mounted"),
+            Why::Other(errno) => write!(f, "{errno}"),
+        }
     }
 }
 
@@ -90,13 +113,13 @@ fn in_place_of(inside: u32, host: u32) -> Vec<IdRange> {
     std::iter::once(own).chain(rest).filter(|range| range.count > 0).collect()
 }
 
-/// Makes a tree. The task has the credentials that mount; the caller changes them.
+/// Makes a tree, of which each mount holds so many descriptors. The task has the credentials that mount; the caller changes them.
 ///
 /// # Errors
 ///
 /// What could not be mounted.
 pub(crate) fn make(
-    specs: &[Spec],
+    (specs, handles): (&[Spec], usize),
     owner: &Owner,
     asker: &Asker,
     knowns: &crate::cookies::Knowns,
@@ -107,23 +130,35 @@ pub(crate) fn make(
     let vfs = Vfs::new(config, bare).map_err(|errno| TreeError {
         spec: b"the root".to_vec(),
         at: b"/".to_vec(),
-        errno,
+        why: errno.into(),
     })?;
     let mut task = vfs.task(Cred::root());
     asker.set_task(task.number());
     let mut tree = Tree { vfs, hosts: Vec::new() };
+    let mut left_out: Vec<&[u8]> = Vec::new();
     for spec in specs {
-        let mounted = mount(&mut task, spec, owner, (asker, knowns), inside.as_deref_mut());
-        let host = mounted.map_err(|errno| TreeError {
-            spec: match &spec.what {
-                What::Mem { .. } => b"mem".to_vec(),
-                What::Host { dir, .. } => dir.clone(),
-                What::Proc => b"proc".to_vec(),
-            },
-            at: spec.at.clone(),
-            errno,
-        })?;
-        tree.hosts.extend(host);
+        let inside = inside.as_deref_mut();
+        match mount(&mut task, (spec, handles), owner, (asker, knowns), inside) {
+            Ok(host) => tree.hosts.extend(host),
+            Err(Why::NoPlace(_)) if spec.by_default => left_out.push(&spec.at),
+            Err(why) => {
+                let what = match &spec.what {
+                    What::Mem { .. } => b"mem",
+                    What::Host { dir, .. } => &dir[..],
+                    What::Proc => b"proc",
+                };
+                return Err(TreeError { spec: what.to_vec(), at: spec.at.clone(), why });
+            }
+        }
+    }
+    if !left_out.is_empty() {
+        let all = left_out.join(&b", "[..]);
+        let all = String::from_utf8_lossy(&all);
+        // Standard error may be closed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "pathwalk: left out, as the root has no such directory and none can be made: {all}"
+        );
     }
     Ok((tree, task))
 }
@@ -154,11 +189,11 @@ fn config() -> Config {
 /// Mounts this, and gives what it is where that is a directory of the host.
 fn mount(
     task: &mut Task,
-    spec: &Spec,
+    (spec, handles): (&Spec, usize),
     owner: &Owner,
     (asker, knowns): (&Asker, &crate::cookies::Knowns),
     mut inside: Option<&mut Inside>,
-) -> Result<Option<Arc<HostFs>>> {
+) -> std::result::Result<Option<Arc<HostFs>>, Why> {
     let (mut host, mut told, mut plain) = (None, None, false);
     let (fs, flags): (Arc<dyn FileSystem>, _) = match &spec.what {
         What::Mem { size, mode } => {
@@ -182,16 +217,21 @@ fn mount(
                 read_only: !writable,
                 special: true,
                 watches: WATCHES,
+                handles: handles.min(HostOptions::default().handles),
                 keeper: keeper.clone().filter(|_| coherence == Coherence::Watched),
                 ..HostOptions::default()
             };
             let flags = if *writable { MountFlags::empty() } else { MountFlags::RDONLY };
             let made = |coherence| HostFs::with_options(dir, with(coherence));
             let fs = match coherence {
-                Some(coherence) => made(*coherence)?,
+                Some(coherence) => made(*coherence),
                 // One may have so many queues of inotify(7).
-                None => made(Coherence::Watched).or_else(|_| made(Coherence::Strict))?,
+                None => made(Coherence::Watched).or_else(|_| made(Coherence::Strict)),
             };
+            let fs = fs.map_err(|errno| match errno {
+                Errno::ENOTDIR if is_file(dir) => Why::File,
+                errno => errno.into(),
+            })?;
             plain = *identities == Identities::Host;
             if fs.news().is_some() {
                 told = Some((Arc::clone(&fs), (*writable, plain)));
@@ -205,13 +245,18 @@ fn mount(
         mount_at_root(task, fs, flags)?;
     } else {
         // The directory is mostly there.
-        task.mount(Arc::clone(&fs), &spec.at, flags).or_else(|errno| {
-            if errno != Errno::ENOENT {
-                return Err(errno);
-            }
-            make_directory(task, &spec.at, &owner.cred)?;
-            task.mount(fs, &spec.at, flags)
-        })?;
+        task.mount(Arc::clone(&fs), &spec.at, flags)
+            .or_else(|errno| {
+                if errno != Errno::ENOENT {
+                    return Err(errno);
+                }
+                make_directory(task, &spec.at, &owner.cred)?;
+                task.mount(fs, &spec.at, flags)
+            })
+            .map_err(|errno| match task.stat(&spec.at) {
+                Err(Errno::ENOENT) => Why::NoPlace(errno),
+                _ => errno.into(),
+            })?;
     }
     match (inside, told, &spec.what) {
         (Some(inside), Some((fs, writable)), _) => {
@@ -224,6 +269,11 @@ fn mount(
         _ => {}
     }
     Ok(host)
+}
+
+/// Whether the host has something else than a directory there.
+fn is_file(path: &[u8]) -> bool {
+    std::fs::metadata(OsStr::from_bytes(path)).is_ok_and(|found| !found.is_dir())
 }
 
 /// What is mounted at the root hides all that was mounted before, and is the task's root from then on.
@@ -279,7 +329,7 @@ pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
             specs.push(host(at, at, false, devices.then_some(Coherence::Strict)));
         }
     }
-    specs.push(Spec { what: What::Proc, at: b"/proc".to_vec() });
+    specs.push(Spec::new(What::Proc, b"/proc".to_vec()));
     specs.extend(memories());
     if cwd != Path::new("/") {
         specs.push(host(cwd, cwd, !read_only, None));
@@ -287,12 +337,13 @@ pub(crate) fn host_tree(cwd: &Path, read_only: bool) -> Vec<Spec> {
     specs
 }
 
-/// The tree in a directory of the host that is to be the root.
+/// The tree in a directory of the host that is to be the root. It may have no place for what is there by default.
 pub(crate) fn rootfs_tree(root: Spec) -> Vec<Spec> {
     let dev = host("/dev", "/dev", false, Some(Coherence::Strict));
-    let mut specs = vec![root, Spec { what: What::Proc, at: b"/proc".to_vec() }, dev];
-    specs.extend(memories());
-    specs
+    let proc = Spec::new(What::Proc, b"/proc".to_vec());
+    let others = [proc, dev].into_iter().chain(memories());
+    let others = others.map(|spec| Spec { by_default: true, ..spec });
+    std::iter::once(root).chain(others).collect()
 }
 
 /// What programs take for theirs: `/tmp`, and where there is one `/dev/shm`, where the C library has semaphores.
@@ -301,7 +352,7 @@ fn memories() -> impl Iterator<Item = Spec> {
     ["/tmp", "/dev/shm"]
         .into_iter()
         .filter(there)
-        .map(|at| Spec { what: What::Mem { size: None, mode: None }, at: at.as_bytes().to_vec() })
+        .map(|at| Spec::new(What::Mem { size: None, mode: None }, at.into()))
 }
 
 fn host(
@@ -313,7 +364,7 @@ fn host(
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
     let dir = bytes(dir.as_ref());
     let what = What::Host { dir, writable, coherence, identities: None };
-    Spec { what, at: bytes(at.as_ref()) }
+    Spec::new(what, bytes(at.as_ref()))
 }
 
 /// The directories on which the host has something mounted, in the order in which they were mounted; those that hide others

@@ -13,6 +13,8 @@ mod programs;
 mod terminals;
 mod tree;
 
+mod words;
+
 mod handles;
 
 mod users;

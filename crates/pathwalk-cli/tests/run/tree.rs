@@ -1,7 +1,7 @@
 //! What the tree is, and how a run ends.
 
-use crate::common::{Running, can_run, run, said, text};
-use std::fs;
+use crate::common::{Running, can_run, listing, run, said, text};
+use std::{fs, path::Path};
 use tempfile::TempDir;
 
 #[test]
@@ -63,6 +63,13 @@ fn where_the_tree_cannot_be_made_the_program_is_not_run() {
     for (option, value, says) in [
         ("--cwd", "/none", "/none cannot be entered in the tree: ENOENT"),
         ("--bind", "/none:/mnt", "/none cannot be mounted at /mnt: ENOENT"),
+        ("--bind", "/etc/passwd:/mnt", "/mnt: it is a file, and only directories can be mounted"),
+        (
+            "--tmpfs",
+            "/no such/directory",
+            "mem cannot be mounted at /no such/directory: there is no such directory in the tree, and none can be made: EROFS",
+        ),
+        ("--mount", "mem:/tmp:size=1k:size=2k", "character 18, 'size=2k'"),
     ] {
         let ran = format!("{}/ran", here.path().display());
         let output = run(here.path(), &[option, value, "touch", &ran]);
@@ -86,6 +93,114 @@ fn another_root_and_another_directory() {
     // Nothing but memory, where no program is.
     let empty = run(here.path(), &["--mount", "mem:/", "--cwd", "/", "true"]);
     assert_eq!(empty.status.code(), Some(127), "{}", text(&empty.stderr));
+}
+
+#[test]
+fn a_place_that_is_missing_is_made_where_one_may_write() {
+    if !can_run(&[]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let made = here.path().join("made/deep");
+    let made = made.to_str().unwrap();
+    let script = format!("cd {made} && echo x > file && ls");
+    assert_eq!(said(here.path(), &["--tmpfs", made, "sh", "-c", &script]), "file\n");
+    assert_eq!(listing(here.path()).len(), 2, "the two directories");
+}
+
+/// A root with the host's programs in it, and no more than that.
+fn little_root() -> TempDir {
+    let root = TempDir::new().unwrap();
+    fs::create_dir(root.path().join("usr")).unwrap();
+    for name in ["bin", "lib", "lib64"] {
+        std::os::unix::fs::symlink(format!("usr/{name}"), root.path().join(name)).unwrap();
+    }
+    root
+}
+
+#[test]
+fn a_root_without_places_for_what_is_mounted_by_default_is_one() {
+    if !can_run(&["sh"]) {
+        return;
+    }
+    let root = little_root();
+    let dir = root.path().to_str().unwrap();
+    let run = |root: &str| {
+        let ran = run(
+            dir.as_ref(),
+            &["--rootfs", root, "--bind", "/usr:/usr:ro", "sh", "-c", "echo /*; cd /usr && pwd"],
+        );
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        (text(&ran.stdout), text(&ran.stderr))
+    };
+    let (out, err) = run(dir);
+    assert_eq!(out, "/bin /lib /lib64 /usr\n/usr\n");
+    let shm = if Path::new("/dev/shm").is_dir() { ", /dev/shm" } else { "" };
+    let says = "pathwalk: left out, as the root has no such directory and none can be made: ";
+    assert_eq!(err, format!("{says}/proc, /dev, /tmp{shm}\n"));
+    // They are made where one may write.
+    let all = "/bin /dev /lib /lib64 /proc /tmp /usr\n/usr\n";
+    assert_eq!(run(&format!("{dir}:rw")), (all.to_owned(), String::new()));
+    assert_eq!(run(dir), (all.to_owned(), String::new()));
+}
+
+#[test]
+fn a_script_of_another_root_is_shown_as_it_was_called() {
+    use std::os::unix::fs::PermissionsExt;
+    if !can_run(&["sh", "tr"]) {
+        return;
+    }
+    let root = little_root();
+    fs::create_dir(root.path().join("proc")).unwrap();
+    let script = root.path().join("script");
+    fs::write(&script, "#!/bin/sh -e\ntr '\\0' ' ' < /proc/$$/cmdline\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let dir = root.path().to_str().unwrap();
+    for rootfs in [dir, &format!("{dir}:rw")] {
+        let args = ["--rootfs", rootfs, "--bind", "/usr:/usr:ro", "/script", "a", "b"];
+        assert_eq!(said(root.path(), &args), "/script a b ");
+    }
+}
+
+#[test]
+fn what_is_written_by_descriptors_is_counted_when_it_is_asked_how_much_room_is_left() {
+    if !can_run(&["sh", "stat"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "exec 3> /tmp/m/f; stat -f -c '%b %f' /tmp/m; head -c 100000 /dev/zero >&3; stat -f -c '%b %f' /tmp/m
+head -c 2000000 /dev/zero >&3; stat -f -c '%b %f' /tmp/m; rm /tmp/m/f; exec 3>&-; stat -f -c '%b %f' /tmp/m";
+    let out = said(here.path(), &["--mount", "mem:/tmp/m:size=1m", "sh", "-c", script]);
+    assert_eq!(out, "256 256\n256 231\n256 0\n256 256\n");
+}
+
+/// At exactly as many as it says that it needs all works; with one less nothing begins.
+#[test]
+fn with_too_few_descriptors_it_does_not_begin() {
+    if !can_run(&["sh", "find", "python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let with = |most: u64, script: &str| {
+        let limited = format!("ulimit -n {most} && exec \"$@\"");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_pathwalk"), "run", "sh", "-c"]);
+        command.arg(script).current_dir(here.path()).output().unwrap()
+    };
+    let refused = text(&with(40, "echo begun").stderr);
+    let words: Vec<&str> = refused.split(' ').collect();
+    let says = "pathwalk: this tree needs N descriptors, and `ulimit -Hn` is 40\n";
+    let needs = words.get(4).and_then(|word| word.parse().ok()).expect(&refused);
+    assert_eq!(refused, says.replace('N', words[4]));
+    let less = with(needs - 1, "echo begun");
+    assert_eq!((less.status.code(), text(&less.stdout)), (Some(2), String::new()));
+    let script = "find /etc -name passwd -maxdepth 1; ls -R /usr/lib 2>&1 | sort | wc -l | grep -c .
+python3 -c 'import json, ctypes, subprocess; print(subprocess.run([\"cat\", \"/etc/hostname\"]).returncode)' | tail -n 1
+for n in 1 2 3 4 5 6 7 8; do echo $n > /tmp/f$n; done; cat /tmp/f* | sort | uniq | wc -l
+(cd /usr && (cd /etc && (cd /tmp && pwd | cat | cat | cat | cat)))";
+    let enough = with(needs, script);
+    assert_eq!(text(&enough.stderr), "");
+    assert_eq!(text(&enough.stdout), "/etc/passwd\n1\n0\n8\n/tmp\n");
 }
 
 #[test]

@@ -163,12 +163,14 @@ pub(crate) fn statfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         return Err(Errno::ENOENT);
     }
     caller.only_looks();
+    engine.let_all_go();
     let base = engine.base(caller, AT_FDCWD, &path)?;
     let stat = engine.task.statfsat(base.at(), &path)?;
     done(caller.put(1, &layout::statfs(&stat)))
 }
 
 pub(crate) fn fstatfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
+    engine.let_all_go();
     let stat = match engine.descriptor(caller, caller.fd(0))? {
         Descriptor::Ours(known, _) => engine.task.fstatfs(&known.file)?,
         Descriptor::Foreign(fd) => {
