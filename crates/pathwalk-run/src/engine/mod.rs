@@ -413,7 +413,7 @@ impl Engine {
         }
         let mut open = [PollFd::new(&self.failure, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let runs = poll(&mut open, Some(&now)).is_ok_and(|ready| ready > 0);
+        let runs = !matches!(poll(&mut open, Some(&now)), Ok(0));
         self.refused = !runs;
         if runs { Errno::ENOEXEC } else { Errno::ELIBBAD }
     }
