@@ -199,11 +199,16 @@ for above in names(top):
         os.close(into)
     os.close(fd)
 ";
-    for writable in [false, true] {
+    // What lies ready lies there for a moment: where the program does not run for that long, as others use the machine, it is tried again.
+    let takes = |writable| {
         let [native, tree, stats] = both(here.path(), script, writable);
         same(&native, &tree, "");
         let [ready, taken] = ready(&stats);
-        assert!(taken as usize > ABOVE * BELOW / 2 && ready - taken < 8, "{stats}");
+        let most = taken as usize > ABOVE * BELOW / 2 && ready - taken < 8;
+        if most { Ok(()) } else { Err(stats) }
+    };
+    for writable in [false, true] {
+        assert_eq!((0..3).try_fold(String::new(), |_, _| takes(writable).err().ok_or(())), Err(()));
     }
 }
 

@@ -38,12 +38,17 @@ impl Drop for Running {
     }
 }
 
-/// Puts `pathwalk` where another user can run it. Another process does it: what is open for writing is not run.
+/// Puts `pathwalk` where another user can run it.
 pub(crate) fn pathwalk_in(dir: &Path) -> PathBuf {
     let program = dir.join("pathwalk");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_pathwalk")).arg(&program).status();
-    assert!(copied.expect("it starts").success());
+    copy(env!("CARGO_BIN_EXE_pathwalk"), &program);
     program
+}
+
+/// Copies a program. Another process does it: what is open for writing, if only in a child of another test, is not run.
+pub(crate) fn copy(program: &str, to: impl AsRef<Path>) {
+    let copied = Command::new("cp").arg(program).arg(to.as_ref()).status();
+    assert!(copied.expect("it starts").success());
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

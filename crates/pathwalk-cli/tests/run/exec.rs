@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::{Attack, cc},
-    common::{can_run, run, said, text},
+    common::{can_run, copy, run, said, text},
     inside::{self, Teller, in_the_tree},
 };
 use std::{
@@ -78,7 +78,7 @@ fn scripts_in_a_read_only_mount_are_given_what_they_say_and_no_other_ones() {
 fn a_program_that_somebody_outside_writes_is_busy() {
     let Some(attack) = Attack::new() else { return };
     let (program, dir) = (attack.outside("program"), attack.outside.path().display());
-    fs::copy("/bin/true", &program).unwrap();
+    copy("/bin/true", &program);
     let writer = fs::OpenOptions::new().append(true).open(&program).unwrap();
     let runs = |program: &str| format!("{program} 2> /dev/null; echo $?");
     let bind = format!("{dir}:{dir}:ro");
@@ -93,7 +93,7 @@ fn who_runs_what_somebody_outside_exchanges_is_not_killed() {
     let Some(attack) = Attack::new() else { return };
     let (one, other) = (attack.outside("one"), attack.outside("other"));
     for path in [&one, &other] {
-        fs::copy("/bin/true", path).unwrap();
+        copy("/bin/true", path);
     }
     let dir = attack.outside.path().display();
     let run = format!("echo begun; for n in $(seq 500); do {one} || echo $?; done");
@@ -111,7 +111,7 @@ fn what_somebody_outside_puts_in_the_place_of_a_program_that_is_run_again_does_n
     fs::create_dir(attack.here("ro")).unwrap();
     let [dir, program, link] =
         ["ro", "ro/program", "ro/link"].map(|name| attack.here(name).display().to_string());
-    fs::copy("/bin/true", &program).unwrap();
+    copy("/bin/true", &program);
     let reached = reached(&attack, "program");
     std::os::unix::fs::symlink(reached, &link).unwrap();
     is_not_reached(&attack, &dir, (&program, 3000), [&program, &link]);
@@ -126,7 +126,7 @@ fn what_lies_by_the_path_of_a_bound_directory_by_now_does_not_run() {
         fs::create_dir_all(format!("{dir}/ro")).unwrap();
     }
     let (dir, program) = (format!("{top}/ro"), format!("{top}/ro/program"));
-    fs::copy("/bin/true", &program).unwrap();
+    copy("/bin/true", &program);
     reached(&attack, "other/ro/program");
     is_not_reached(&attack, &dir, (&program, 500), [&top, &other]);
 }

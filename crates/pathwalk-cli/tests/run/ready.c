@@ -98,10 +98,11 @@ int main(int argc, char **argv)
 		close(go[1]);
 		others();
 	}
+	/* Before there is anybody to be interrupted: who has no handler yet is killed. */
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	sigaction(SIGUSR1, &action, NULL);
 	pid_t one = fork();
 	if (one == 0) {
-		struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-		sigaction(SIGUSR1, &action, NULL);
 		for (int turn = 0; handled < TIMES; turn++)
 			check("main", turn % FILES);
 		printf("%s, %d wrong\n", handled ? "interrupted" : "never interrupted", wrong);

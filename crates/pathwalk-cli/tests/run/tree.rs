@@ -1,6 +1,6 @@
 //! What the tree is, and how a run ends.
 
-use crate::common::{Running, can_run, listing, run, said, text};
+use crate::common::{Running, can_run, copy, listing, run, said, text};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -233,7 +233,7 @@ fn one_run_in_another_is_refused_with_a_sentence() {
     }
     let here = TempDir::new().unwrap();
     let program = here.path().join("pathwalk");
-    fs::copy(env!("CARGO_BIN_EXE_pathwalk"), &program).unwrap();
+    copy(env!("CARGO_BIN_EXE_pathwalk"), &program);
     let inner = run(here.path(), &["./pathwalk", "run", "true"]);
     assert_eq!(inner.status.code(), Some(2));
     assert!(text(&inner.stderr).contains("does not run inside another"), "{}", text(&inner.stderr));

@@ -22,13 +22,13 @@ use std::{
         fd::AsRawFd,
         unix::{
             ffi::OsStrExt,
-            fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+            fs::{MetadataExt, PermissionsExt, symlink},
         },
     },
     process::Command,
     sync::{
         Arc, Barrier,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Instant,
@@ -871,32 +871,4 @@ fn what_is_done_above_the_root_is_heard_of_seldom() {
     assert!((1..150).contains(&heard), "{heard}");
     fs::remove_dir(&root).unwrap();
     assert_eq!(task.stat("/").unwrap().st_nlink, 0);
-}
-
-/// Somebody who writes as fast as events of it are taken keeps nobody waiting.
-#[test]
-fn who_writes_all_the_time_is_no_end_of_news() {
-    for coherence in [Coherence::Strict, Coherence::Watched] {
-        let ground = ground(coherence);
-        let task = &ground.task;
-        fs::write(ground.host("a/b/c/other"), "").unwrap();
-        assert_eq!(often(|| task.stat("/a/b/c/file").map(|stat| stat.st_size)), Ok(1));
-        let written = fs::File::options().write(true).open(ground.host("a/b/c/other")).unwrap();
-        let done = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Relaxed) {
-                    written.write_at(b"1", 0).unwrap();
-                }
-            });
-            let calls = (0..20_000).map(|_| {
-                let before = ground.fs.host_calls();
-                assert_eq!(task.stat("/a/b/c/file").map(|stat| stat.st_size), Ok(1));
-                ground.fs.host_calls() - before
-            });
-            let most = calls.max();
-            done.store(true, Relaxed);
-            assert!(most < Some(20), "{most:?} calls of the host for one");
-        });
-    }
 }

@@ -1,11 +1,21 @@
 //! What who watches the host's files by inotify(7) is told of what is done here.
 
-use crate::common::Ground;
+use crate::{
+    coherence::{ground, often},
+    common::Ground,
+};
 use pathwalk_abi::{Dev, OpenFlags, XattrFlags, mode::S_IFREG};
 use pathwalk_core::{File, Task};
 use pathwalk_hostfs::{Coherence, HostOptions};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::{fs, mem::MaybeUninit, os::fd::OwnedFd, path::Path};
+use std::{
+    fs,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
 
 /// Who watches a directory, and what is in it.
 struct Watcher(OwnedFd);
@@ -156,4 +166,32 @@ fn what_is_made_is_open_as_it_was_asked_for() {
         }
         assert_eq!(has & rustix::fs::OFlags::RWMODE, rustix::fs::OFlags::WRONLY);
     });
+}
+
+/// Somebody who writes as fast as events of it are taken keeps nobody waiting.
+#[test]
+fn who_writes_all_the_time_is_no_end_of_news() {
+    for coherence in [Coherence::Strict, Coherence::Watched] {
+        let ground = ground(coherence);
+        let task = &ground.task;
+        fs::write(ground.host("a/b/c/other"), "").unwrap();
+        assert_eq!(often(|| task.stat("/a/b/c/file").map(|stat| stat.st_size)), Ok(1));
+        let written = fs::File::options().write(true).open(ground.host("a/b/c/other")).unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    written.write_at(b"1", 0).unwrap();
+                }
+            });
+            let calls = (0..20_000).map(|_| {
+                let before = ground.fs.host_calls();
+                assert_eq!(task.stat("/a/b/c/file").map(|stat| stat.st_size), Ok(1));
+                ground.fs.host_calls() - before
+            });
+            let most = calls.max();
+            done.store(true, Relaxed);
+            assert!(most < Some(20), "{most:?} calls of the host for one");
+        });
+    }
 }
