@@ -9,6 +9,7 @@ mod image;
 mod proc;
 
 mod programs;
+mod sockets;
 
 mod terminals;
 mod tree;

@@ -2,6 +2,9 @@
 //!
 //! The call is made here, with the address that was copied, on the same open socket: what the thread's memory says later does
 //! not matter.
+//!
+//! The kernel has a socket of the tree by a path of the host, and tells that where it is not asked through here: recvfrom, recvmsg,
+//! accept. That path stands for the one that the socket was bound to, which is looked up in the tree as any other.
 
 use super::{
     done,
@@ -30,6 +33,8 @@ use std::{
 const LARGEST: usize = 128;
 /// The largest with a path: `struct sockaddr_un`.
 const LONGEST: usize = size_of::<libc::sockaddr_un>();
+/// When there are so many names, and twice what was left of them the last time, it is looked which of them nobody has.
+const MANY: usize = 64;
 /// `AF_UNIX`
 const LOCAL: [u8; 2] = (libc::AF_UNIX as u16).to_ne_bytes();
 
@@ -62,14 +67,16 @@ fn address(caller: &Caller, at: usize, len: usize) -> Result<Vec<u8>> {
 pub(crate) struct Sockets {
     /// By device and number: the address on the host, in the private directory. A file may have many names.
     bound: HashMap<(u64, u64), Bound>,
+    /// As they were given, by where the kernel has them: a socket has its name longer than its file has one.
+    names: HashMap<Vec<u8>, Vec<u8>>,
+    /// So many were left of these.
+    left: usize,
     next: u64,
 }
 
 #[derive(Debug)]
 struct Bound {
     file: File,
-    /// As it was given.
-    name: Vec<u8>,
     /// Where the kernel has it: which one in the private directory, by what path it was bound, and which file that is.
     number: u64,
     host: Vec<u8>,
@@ -83,13 +90,15 @@ fn local(path: &[u8]) -> Vec<u8> {
     [&LOCAL[..], path, b"\0"].concat()
 }
 
-/// Finds the socket that a path leads to in the tree.
+/// Finds the socket that a path leads to in the tree; what the kernel told of one of the tree is the path that it was bound to.
 ///
 /// # Errors
 ///
 /// - those of the lookup; `EACCES`: it may not be written.
 /// - `ECONNREFUSED`: it is no socket, or nobody has it.
 pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<Place> {
+    let given = engine.sockets.names.get(path).cloned();
+    let path = given.as_deref().unwrap_or(path);
     let base = engine.base(caller, AT_FDCWD, path)?;
     let file = engine.task.openat(base.at(), path, OpenFlags::PATH, 0)?;
     let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
@@ -175,12 +184,14 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         let stat = engine.task.fstat(&file)?;
         socket::bind(&fd, &local(&host))?;
         let id = engine.cookies.socket_id(number)?;
-        Ok(((stat.st_dev, stat.st_ino), Bound { file, name: path.clone(), number, host, id }))
+        Ok(((stat.st_dev, stat.st_ino), Bound { file, number, host, id }))
     });
     match bound {
         Ok((id, bound)) => {
             engine.sockets.forget_nameless(&engine.task, &engine.cookies);
+            engine.sockets.names.insert(bound.host.clone(), path);
             engine.sockets.bound.insert(id, bound);
+            engine.sockets.forget_names();
             Ok(Reply::Value(0))
         }
         Err(errno) => {
@@ -203,13 +214,21 @@ impl Sockets {
         if self.bound.is_empty() {
             return;
         }
-        let Ok(Some(list)) = kin::read("/proc/net/unix") else { return };
-        let paths = list.split(|&byte| byte == b'\n').filter_map(|line| {
-            let path = line.iter().position(|&byte| byte == b'/')?;
-            Some(&line[path..])
-        });
-        let paths: HashSet<&[u8]> = paths.collect();
+        let Some(list) = addresses() else { return };
+        let paths = paths(&list);
         self.keep(cookies, |bound| paths.contains(&bound.host[..]));
+    }
+
+    /// Forgets names that nobody has, nor may find, if there may be many.
+    fn forget_names(&mut self) {
+        if self.names.len() < MANY.max(2 * self.left) {
+            return;
+        }
+        let Some(list) = addresses() else { return };
+        let mut stay = paths(&list);
+        stay.extend(self.bound.values().map(|bound| &bound.host[..]));
+        self.names.retain(|host, _| stay.contains(&host[..]));
+        self.left = self.names.len();
     }
 
     fn keep(&mut self, cookies: &Cookies, stays: impl Fn(&Bound) -> bool) {
@@ -224,10 +243,22 @@ impl Sockets {
 
     /// An address as the program knows it.
     fn shown(&self, address: Vec<u8>) -> Vec<u8> {
-        let bound =
-            path_of(&address).and_then(|path| self.bound.values().find(|bound| bound.host == path));
-        bound.map_or(address, |bound| local(&bound.name))
+        let name = path_of(&address).and_then(|path| self.names.get(path));
+        name.map_or(address, |name| local(name))
     }
+}
+
+/// The addresses of all local sockets, a line each.
+fn addresses() -> Option<Vec<u8>> {
+    kin::read("/proc/net/unix").ok().flatten()
+}
+
+/// Those of them that are absolute paths, as all of ours are.
+fn paths(list: &[u8]) -> HashSet<&[u8]> {
+    let lines = list.split(|&byte| byte == b'\n');
+    lines
+        .filter_map(|line| line.iter().position(|&byte| byte == b'/').map(|at| &line[at..]))
+        .collect()
 }
 
 pub(crate) fn getsockname(engine: &mut Engine, caller: &Caller) -> Result<Reply> {

@@ -1,0 +1,189 @@
+//! Local sockets that answer to the address that they were told.
+
+use crate::{
+    attacks::Attack,
+    common::{can_run, python, text},
+    programs::same,
+};
+use std::process::{Command, Stdio};
+
+/// A process that answers what another one sends it, by each call that tells an address and each that takes one. It says what became
+/// of that.
+const SERVER: &str = r#"
+import os, socket, struct, subprocess, sys, tempfile
+DGRAM = socket.SOCK_DGRAM
+def local(kind, path=None):
+    made = socket.socket(socket.AF_UNIX, kind)
+    if path: made.bind(path)
+    made.settimeout(20)
+    return made
+def tried(what):
+    try: return what()
+    except OSError as error: return error.strerror
+def serve(mine, orders):
+    while order := orders.recv(99).decode():
+        order = order.split(" ")
+        if order[0] == "end": os._exit(0)
+        if order[0] == "enter": os.chdir(order[1])
+        elif order[0] == "recvfrom": data, told = mine.recvfrom(99)
+        elif order[0] == "recvmsg": data, _, _, told = mine.recvmsg(99)
+        reply = b"to " + data
+        def connects():
+            other = local(DGRAM); other.connect(told)
+            return other.send(reply), os.path.basename(other.getpeername())
+        done = {"sendto": lambda: mine.sendto(reply, told), "sendmsg": lambda: mine.sendmsg([reply], [], 0, told),
+            "connect": connects, "tells": lambda: told, "nothing": lambda: 0}[order[-1]]
+        orders.send(repr(tried(done)).encode())
+def server(path):
+    mine = local(DGRAM, path)
+    here, there = socket.socketpair()
+    if os.fork() == 0: here.close(); serve(mine, there)
+    mine.close(); there.close()
+    def order(*words): here.send(" ".join(words).encode()); return here.recv(999).decode()
+    return order
+"#;
+
+#[test]
+fn a_datagram_is_answered_to_the_address_that_it_came_from() {
+    let asks = r#"
+for base in ".", tempfile.mkdtemp(dir="/tmp"):
+    names = [base + "/" + name for name in ("server", "client", "moved", "other")]
+    path, name, moved, more = names
+    order = server(path)
+    client = local(DGRAM, name)
+    for receives in "recvfrom", "recvmsg":
+        for sends in "sendto", "sendmsg", "connect":
+            client.sendto(sends.encode(), path)
+            print(receives, order(receives, sends), client.recv(99))
+    to = local(DGRAM); to.connect(path); print(to.getpeername() == path)
+    client.connect(path); print(client.getpeername() == path, client.getsockname() == name)
+    client.send(b"connected"); print(order("recvfrom", "sendto"), client.recv(99))
+    nameless = local(DGRAM); nameless.sendto(b"nobody", path); print(order("recvfrom", "tells"))
+    # The name is looked up when it is answered, from where that one stands.
+    client.send(b"renamed"); os.rename(name, moved); print(order("recvfrom", "sendto"), client.getsockname() == name)
+    heir = local(DGRAM, name); client.send(b"inherited"); print(order("recvfrom", "sendto"), heir.recv(99))
+    os.unlink(name); client.send(b"gone"); print(order("recvfrom", "sendto"))
+    print(client.getsockname() == name, heir.getsockname() == name, client.getpeername() == path)
+    os.mkdir(name); client.send(b"a directory"); print(order("recvfrom", "sendto")); os.rmdir(name)
+    os.rename(moved, name); client.send(b"back"); print(order("recvfrom", "sendto"), client.recv(99))
+    last = local(DGRAM, more); last.sendto(b"closed", path); last.close(); print(order("recvfrom", "sendto"))
+    os.mkdir(base + "/dir")
+    order("enter", base + "/dir", "nothing"); client.send(b"elsewhere"); print(order("recvfrom", "sendto"))
+    order("end"); os.wait(); print(tried(lambda: client.send(b"ended")))
+    for name in path, name, more: os.unlink(name)
+    # Of a connection.
+    listens = local(socket.SOCK_STREAM, path); listens.listen()
+    named = local(socket.SOCK_STREAM, name); named.connect(path)
+    got, told = listens.accept()
+    print(got.getpeername() == name, got.getsockname() == path, tried(lambda: local(socket.SOCK_STREAM).connect(told)))
+    os.unlink(path); again = local(socket.SOCK_STREAM, path)
+    print(listens.getsockname() == path, got.getsockname() == path, named.getpeername() == path)
+    print(tried(lambda: local(DGRAM).sendto(b"another kind", told))); os.unlink(name)
+    print(tried(lambda: local(socket.SOCK_STREAM).connect(told)))
+"#;
+    same(&["python3"], &format!("cat > asks.py <<'X'\n{SERVER}{asks}\nX\npython3 asks.py"));
+}
+
+/// More than are looked through at once.
+#[test]
+fn many_sockets_have_their_names_until_they_are_closed() {
+    same(
+        &["python3"],
+        r#"cat > many.py <<'X'
+import os, socket
+kept, base = [], "/tmp/many-%d-" % os.getpid()
+for n in range(400):
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); made.bind(base + str(n)); os.unlink(base + str(n))
+    if n % 8 == 0: kept.append((n, made))
+print(all(made.getsockname() == base + str(n) for n, made in kept))
+X
+python3 many.py"#,
+    );
+}
+
+/// What the kernel tells of a socket of the tree is its path in the tree, and reaches it as far as that does.
+#[test]
+fn an_address_that_was_told_reaches_what_its_path_in_the_tree_does() {
+    let Some(attack) = Attack::new().filter(|_| can_run(&["python3"])) else { return };
+    let tells = r#"
+def sends(to): return subprocess.run(["./attack", "sends", to], capture_output=True, text=True).stdout.split()[1::2]
+names = tempfile.mkdtemp(dir="/tmp"); os.chmod(names, 0o755); os.chmod(".", 0o755)
+hears, client = local(DGRAM, names + "/hears"), local(DGRAM, names + "/client")
+client.sendto(b"x", names + "/hears"); told = hears.recvfrom(9)[1]
+print(sends(told)); print([client.recv(9) for _ in range(3)])
+os.chmod(names + "/client", 0)
+if os.fork() == 0: os.setuid(1); print(sends(told), flush=True); os._exit(0)
+os.wait(); os.chmod(names, 0)
+if os.fork() == 0: os.setuid(1); print(tried(lambda: local(DGRAM).connect(told)), flush=True); os._exit(0)
+os.wait(); os.unlink(names + "/client"); print(sends(told))
+os.mkdir(names + "/root"); os.rename(names + "/hears", names + "/root/hears")
+client = local(DGRAM, names + "/client"); client.sendto(b"x", names + "/root/hears"); told = hears.recvfrom(9)[1]
+if os.fork() == 0: os.chroot(names + "/root"); print(tried(lambda: hears.sendto(b"x", told)), flush=True); os._exit(0)
+os.wait(); print(sends(told), flush=True)
+"#;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    command.args(["run", "--uid", "0", python(), "-c", &format!("{SERVER}{tells}")]);
+    let output = command.current_dir(attack.here.path()).stdin(Stdio::null()).output().unwrap();
+    let want = "\
+['REACHED', 'REACHED', 'REACHED']
+[b'stolen', b'stolen', b'stolen']
+['EACCES', 'EACCES', 'EACCES']
+Permission denied
+['ENOENT', 'ENOENT', 'ENOENT']
+No such file or directory
+['REACHED', 'REACHED', 'REACHED']
+";
+    assert_eq!(text(&output.stdout), want, "{}", text(&output.stderr));
+}
+
+/// Neither what another run has, nor what the host has by such a path, nor what has no name yet.
+#[test]
+fn no_address_of_the_host_reaches_a_socket_that_was_not_given() {
+    let Some(attack) = Attack::new().filter(|_| can_run(&["python3"])) else { return };
+    let waits = r#"
+mine, other = local(DGRAM, "/tmp/mine"), local(DGRAM, "/tmp/other")
+other.sendto(b"x", "/tmp/mine"); print(mine.recvfrom(9)[1], flush=True)
+sys.stdin.read(); other.setblocking(False); print(tried(lambda: other.recv(9)))
+"#;
+    let in_python = |program: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+        command.args(["run", python(), "-c", &format!("{SERVER}{program}")]);
+        command.current_dir(attack.here.path()).stdout(Stdio::piped());
+        command
+    };
+    let mut other = in_python(waits).stdin(Stdio::piped()).spawn().unwrap();
+    let mut says = std::io::BufReader::new(other.stdout.take().unwrap());
+    let mut told = String::new();
+    std::io::BufRead::read_line(&mut says, &mut told).unwrap();
+    let told = told.trim_end();
+    assert!(told.starts_with("/proc/"), "{told}");
+    // The host has it there.
+    assert_eq!(
+        attack.natively(&["sends", told]),
+        "sendto REACHED\nsendmsg REACHED\nsendmmsg REACHED\n"
+    );
+    let tries = format!(
+        r#"
+def sends(to): return subprocess.run(["./attack", "sends", to], capture_output=True, text=True).stdout.split()[1::2]
+print(sends("{told}"), tried(lambda: local(DGRAM).connect("{told}")))
+mine, other = local(DGRAM, "/tmp/mine"), local(DGRAM, "/tmp/other")
+other.sendto(b"x", "/tmp/mine"); own = mine.recvfrom(9)[1]
+room = os.path.dirname(own)
+for to in room + "/s9", room + "/../" + os.path.basename(room) + "/" + os.path.basename(own), room + "/./" + os.path.basename(own), own + "/":
+    print(sends(to))
+print(sends(own))
+"#
+    );
+    let output = in_python(&tries).stdin(Stdio::null()).output().unwrap();
+    let none = "['ENOENT', 'ENOENT', 'ENOENT']\n";
+    let reached = "['REACHED', 'REACHED', 'REACHED']\n";
+    let want =
+        format!("{} No such file or directory\n{}{reached}", none.trim_end(), none.repeat(4));
+    assert_eq!(text(&output.stdout), want);
+    drop(other.stdin.take());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut says, &mut rest).unwrap();
+    // What came is what the host sent.
+    assert_eq!(rest, "b'stolen'\n");
+    assert!(other.wait().unwrap().success());
+}
