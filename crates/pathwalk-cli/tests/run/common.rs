@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
     sync::{Once, OnceLock},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// `pathwalk run` with these options and this program.
@@ -117,15 +117,19 @@ pub(crate) fn python() -> &'static str {
     })
 }
 
-/// A directory as lines: path, type, mode, links, what it contains, and extended attributes.
+/// What was written this long ago, or later, has its time of who writes now; any older one was set.
+const NEW: Duration = Duration::from_secs(3600);
+
+/// A directory as lines: path, type, mode, owner, links, time of writing where it was set, what it contains, and extended attributes with
+/// ACLs.
 pub(crate) fn listing(root: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    list(root, root, &mut lines);
+    list(root, root, SystemTime::now() - NEW, &mut lines);
     lines.sort();
     lines
 }
 
-fn list(root: &Path, dir: &Path, lines: &mut Vec<String>) {
+fn list(root: &Path, dir: &Path, new: SystemTime, lines: &mut Vec<String>) {
     for entry in fs::read_dir(dir).expect("it is a directory").flatten() {
         let path = entry.path();
         let stat = entry.metadata().expect("it is there");
@@ -144,23 +148,34 @@ fn list(root: &Path, dir: &Path, lines: &mut Vec<String>) {
             String::new()
         };
         let name = path.strip_prefix(root).expect("it lies there").display();
-        let links = if kind.is_dir() { 0 } else { stat.nlink() };
-        lines.push(format!("{name} {:o} {links} {what}{}", stat.mode(), attributes(&path)));
+        let written = if stat.modified().is_ok_and(|time| time < new) {
+            format!("{}.{:09}", stat.mtime(), stat.mtime_nsec())
+        } else {
+            "new".to_owned()
+        };
+        let (mode, owner, group, links) = (stat.mode(), stat.uid(), stat.gid(), stat.nlink());
+        let attributes = attributes(&path);
+        lines.push(format!("{name} {mode:o} {owner}:{group} {links} {written} {what}{attributes}"));
         if kind.is_dir() {
-            list(root, &path, lines);
+            list(root, &path, new, lines);
         }
     }
 }
 
-/// The extended attributes of users.
+/// The extended attributes of users, and ACLs.
 fn attributes(path: &Path) -> String {
     let mut names = vec![0; 4096];
     let len = rustix::fs::llistxattr(path, &mut names).unwrap_or(0);
     let mut said = String::new();
-    for name in text(&names[..len]).split('\0').filter(|name| name.starts_with("user.")) {
+    let compared =
+        |name: &&str| ["user.", "system.posix_acl_"].iter().any(|of| name.starts_with(of));
+    let mut names: Vec<String> =
+        text(&names[..len]).split('\0').filter(compared).map(str::to_owned).collect();
+    names.sort();
+    for name in names {
         let mut value = vec![0; 4096];
-        let len = rustix::fs::lgetxattr(path, name, &mut value).expect("it is there");
-        said += &format!(" {name}={}", text(&value[..len]));
+        let len = rustix::fs::lgetxattr(path, &name, &mut value).expect("it is there");
+        said += &format!(" {name}={}", value[..len].escape_ascii());
     }
     said
 }

@@ -1,27 +1,34 @@
 //! The same script with and without: what it says and what it leaves must be the same.
 
 use crate::common::{can_run, listing, run, text};
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 use tempfile::TempDir;
 
-/// Runs a script in a directory of its own, natively and in the tree.
+/// Runs a script in a directory of its own, natively and in the tree; both times in one of the same path, as that may be written down.
 pub(crate) fn same(programs: &[&str], script: &str) {
     if !can_run(programs) {
         return;
     }
-    let (native, ours) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let dir = TempDir::new().unwrap();
+    let (here, native) = (dir.path().join("here"), dir.path().join("native"));
+    fs::create_dir(&here).unwrap();
     let script = format!("set -e; export LC_ALL=C; {script}");
     let plain = Command::new("sh")
         .args(["-c", &script])
-        .current_dir(native.path())
+        .current_dir(&here)
         .stdin(Stdio::null())
         .output()
         .expect("it starts");
-    let tree = run(ours.path(), &["sh", "-c", &script]);
+    fs::rename(&here, &native).unwrap();
+    fs::create_dir(&here).unwrap();
+    let tree = run(&here, &["sh", "-c", &script]);
     assert!(plain.status.success(), "the script itself: {}", text(&plain.stderr));
     assert!(tree.status.success(), "{}{}", text(&tree.stdout), text(&tree.stderr));
     assert_eq!(text(&tree.stdout), text(&plain.stdout));
-    assert_eq!(listing(ours.path()), listing(native.path()));
+    assert_eq!(listing(&here), listing(&native));
 }
 
 #[test]
@@ -46,7 +53,7 @@ fn scripts_and_programs_that_it_makes_itself() {
         r#"printf '#!/bin/sh\necho script $1 of $#\n' > s; chmod 755 s; ./s a b
 printf '#!./s -x\n' > t; chmod 755 t; ./t c
 printf 'int puts(const char *); int main(int c, char **v) { puts(v[0]); return c; }' > m.c
-cc -o m m.c; ./m 1 2 || echo $?; cc -static -o ms m.c; ./ms || echo $?; rm m ms
+cc -o m m.c; ./m 1 2 || echo $?; cc -static -o ms m.c; ./ms || echo $?
 cp s none; chmod 644 none; ./none 2>/dev/null || echo $?; ./missing 2>/dev/null || echo $?"#,
     );
 }
@@ -94,10 +101,12 @@ printf '#include "one.h"\nint one(void) { return 1; }\n' > src/one.c
 printf '#include "one.h"\nint main(void) { return one() - 1; }\n' > src/main.c
 printf 'objects = src/one.o src/main.o\nprogram: $(objects)\n\tcc -o $@ $^\n%%.o: %%.c src/one.h\n\tcc -g0 -c -o $@ $<\n' > Makefile
 printf 'clean:\n\trm -f program $(objects)\n.PHONY: clean\n' >> Makefile
-make -s -j2; ./program; make -q; touch -d '+1 hour' src/one.h; make -q || echo old; make -n | sort; make -s clean; ls src"#,
+make -s -j2; ./program; make -q; touch -d '+1 hour' src/one.h; make -q || echo old; make -n | sort
+make -s -B; mkdir kept; cp program src/*.o kept; make -s clean; ls src"#,
     );
 }
 
+/// Two files of cargo's own are other ones each time: in one the order is, and in the other when what was used.
 #[test]
 fn cargo_builds_a_crate() {
     same(
@@ -105,15 +114,27 @@ fn cargo_builds_a_crate() {
         r#"export CARGO_HOME=$PWD/home CARGO_TARGET_DIR=$PWD/target CARGO_INCREMENTAL=0
 mkdir -p tiny/src; cd tiny; printf '[package]\nname = "tiny"\nversion = "1.0.0"\nedition = "2021"\n[workspace]\n' > Cargo.toml
 echo 'fn main() { println!("built {}", std::env::args().count()); }' > src/main.rs
-cargo build -q --offline; ../target/debug/tiny a b; cargo run -q --offline; cd ..; rm -r target home"#,
+cargo build -q --offline; ../target/debug/tiny a b; cargo run -q --offline; cd ..
+rm target/.rustc_info.json home/.global-cache"#,
     );
 }
 
+/// How large a directory is, is its file system's: those that are made lie here on disk and there in memory.
 #[test]
 fn find_finds() {
     same(
         &["find"],
-        "find /usr/include -name 'std*.h' | sort | head -50; find /etc -maxdepth 1 -type d | sort",
+        r#"find /usr/include -printf '%p %y %m %s %n %U %G %T@ %l\n' | sort
+find /usr/include -name 'std*.h' -newermt 1990-01-01 | sort; find /etc -maxdepth 1 -type d | sort
+fill() { for a in 1 2 3 4 5 6; do for b in 1 2 3 4 5 6; do mkdir -p $a/$b/c/d; for f in 1 2 3 4 5 6; do echo $a $b > $a/$b/$f; done
+ln $a/$b/1 $a/$b/c/hard; ln -s ../$f $a/$b/c/link; ln -s nowhere $a/$b/c/d/broken; mkfifo $a/$b/c/pipe; chmod 70$b $a/$b/$a $a/$b/c
+touch -hd @$a.$b $a/$b/c/* $a/$b/[1-4]; touch -d @$b $a/$b/c; done; done; }
+look() { find . -printf '%P %y %Y %m %n %U %G %l\n' | sort; find . ! -type d -printf '%P %s\n' | sort
+find . -mindepth 3 ! -name '*[hp]*' -printf '%P %TY %Td %h %f %d\n' -o -prune | sort; find . -depth | grep -c c
+find . -type l -xtype f | sort; find -L . -samefile 3/3/c/hard | sort; find . -empty | sort; find . -perm -7 -links +1 | sort
+find . -newermt @3 ! -newermt @5 | sort; find . -size -2c -o -type p -exec test -p {} ';' -print | sort; find . -name '[12]' -type f -delete
+find . | wc -l; find . -execdir pwd ';' | sort -u | grep -c .; }
+fill; look; mkdir /tmp/$$; cd /tmp/$$; fill; look; cd /; rm -r /tmp/$$"#,
     );
 }
 
@@ -153,7 +174,7 @@ for path in b\"file\", b\"dir\", b\"/tmp/'$$'\":
     );
 }
 
-/// In a new repository, whose commits are the same whenever they are made.
+/// In a new repository, whose commits are the same whenever they are made. Its index tells inode numbers, so it is compared by what it lists.
 fn same_repository(script: &str) {
     let new = "export GIT_AUTHOR_DATE='2020-01-01 00:00:00Z' GIT_COMMITTER_DATE='2020-01-01 00:00:00Z' HOME=$PWD
 export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git config user.email e; git config gc.auto 0";
@@ -164,9 +185,9 @@ export GIT_CONFIG_NOSYSTEM=1; git init -q -b main .; git config user.name n; git
 fn git_keeps_a_repository() {
     same_repository(
         "mkdir d; echo a > d/a; echo b > b; git add .; git commit -q -m first; git status --short; echo c >> b; git status --short
-echo x > ro; chmod 444 ro; (umask 777; : > none); stat -c %a ro none; rm -f ro none
+echo x > ro; chmod 444 ro; (umask 777; : > none); stat -c %a ro none; rm -f ro none; git ls-files -s > index
 git commit -q -a -m second; git log --format='%H %s'; git checkout -q -b other HEAD~1; cat b; git checkout -q main; git fsck
-git diff HEAD~1 | cat; rm .git/index; git reset -q --hard; cat b; rm .git/index",
+git diff HEAD~1 | cat; git ls-files -s >> index; rm .git/index; git reset -q --hard; cat b; git ls-files -s >> index; rm .git/index",
     );
 }
 
@@ -176,27 +197,43 @@ fn git_packs_a_repository() {
         "git config pack.threads 1; for n in 1 2 3 4 5 6 7 8; do echo line $n >> a; cp a copy.$n; git add .; git commit -q -m $n; done
 git count-objects; git gc -q --prune=now; git count-objects; git fsck --full; git checkout -q -b other HEAD~4; ls; git status --short
 git checkout -q main; git clone -q . clone; git -C clone log --oneline | wc -l; git -C clone status --short; rm -rf clone
-git rev-list --objects --all | sort; rm .git/index",
+git rev-list --objects --all | sort; git ls-files -s > index; rm .git/index",
     );
 }
 
+/// What is run as root gives the files to others, too.
 #[test]
 fn tar_and_cp_keep_what_is_there() {
     same(
         &["tar"],
-        "mkdir -p a/b; echo x > a/x; touch -d @5 a/x; ln a/x a/b/hard; ln -s ../x a/b/soft; chmod 600 a/x; chmod 1777 a/b; mkfifo a/pipe
-tar cf a.tar --sort=name --mtime=@0 --owner=0 --group=0 a; mkdir out; tar xf a.tar -C out; cp -a a copy; cmp a/x copy/x
-cp -a a /tmp/a.$$; cp -a /tmp/a.$$ back; rm -r /tmp/a.$$; touch -d @1 a/x; stat -c %Y a/x copy/b/hard",
+        "mkdir -p a/b a/d; echo x > a/x; ln a/x a/b/hard; ln -s ../x a/b/soft; chmod 600 a/x; mkfifo a/pipe
+echo y > a/y; chown 1:2 a/y a/d 2> /dev/null || true; chown -h 3:4 a/b/soft 2> /dev/null || true; chmod 4755 a/y; chmod 2770 a/d
+touch -d @5.123456789 a/x; touch -d @6 a/pipe a/y; touch -hd @7.5 a/b/soft; chmod 1777 a/b; touch -d @8 a/b a/d; touch -d @9 a
+tar cf a.tar --sort=name --mtime=@0 --owner=0 --group=0 a; mkdir out; tar xpf a.tar -C out; cp -a a copy; cmp a/x copy/x
+tar cf b.tar --sort=name --format=posix --pax-option=delete=atime,delete=ctime a; mkdir kept; tar xpf b.tar -C kept
+cp -a a /tmp/a.$$; cp -a /tmp/a.$$ back; tar cf - -C /tmp/a.$$ . | tar xpf - -C out; rm -r /tmp/a.$$; touch -d @1 a/x; stat -c %Y a/x copy/b/hard",
     );
 }
 
 #[test]
-fn copies_keep_extended_attributes() {
+fn copies_keep_extended_attributes_and_acls() {
     same(
         &["python3", "tar"],
-        "echo x > a; mkdir d; python3 -c 'import os; os.setxattr(\"a\", \"user.one\", b\"1\"); os.setxattr(\"d\", \"user.two\", b\"2\")'
-cp -a a b; cp -a d e; tar --xattrs -cf - a d | (mkdir out; tar --xattrs -xf - -C out)
-cp -a a d /dev/shm; cp -a /dev/shm/a back; rm -r /dev/shm/a /dev/shm/d",
+        "echo x > a; mkdir d; chmod 750 d; cat > sets.py <<'X'
+import os, struct
+def acl(*entries): return struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *entry) for entry in entries)
+def some(mine): return acl((1, mine, 2**32 - 1), (2, 4, 1), (2, 7, 2), (4, 4, 2**32 - 1), (0x10, 6, 2**32 - 1), (0x20, 0, 2**32 - 1))
+os.setxattr('a', 'user.one', b'1'); os.setxattr('d', 'user.two', b'2')
+try:
+    os.setxattr('a', 'system.posix_acl_access', some(6))
+    os.setxattr('d', 'system.posix_acl_access', some(7)); os.setxattr('d', 'system.posix_acl_default', some(7))
+except OSError as error: print(error.strerror)
+X
+python3 sets.py; echo inherits > d/file; mkdir d/dir; chmod 700 d/dir
+touch -d @5 a d/file; touch -d @6 d d/dir; cp -a a b; cp -a d e; cp -r d plain
+tar --xattrs --xattrs-include='*' --acls -cf - a d | (mkdir out; tar --xattrs --xattrs-include='*' --acls -xpf - -C out)
+cp -a a d /dev/shm; cp -a /dev/shm/a /dev/shm/d .; mkdir back; cp -a /dev/shm/a /dev/shm/d back; rm -r /dev/shm/a /dev/shm/d
+mkdir /tmp/$$; cp -a a d /tmp/$$; echo inherits > /tmp/$$/d/more; cp -a /tmp/$$ again; rm -r /tmp/$$",
     );
 }
 
@@ -206,8 +243,7 @@ fn python_makes_an_environment_of_its_own() {
         &["python3"],
         "export PYTHONDONTWRITEBYTECODE=1; python3 -m venv --without-pip v
 v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix, sys.prefix.endswith(\"/v\"))'
-. v/bin/activate; command -v python | sed \"s,$PWD,here,\"; deactivate
-for file in $(find v -type f); do sed -i \"s,$PWD,here,g\" $file; done",
+. v/bin/activate; command -v python; deactivate",
     );
 }
 
@@ -238,7 +274,7 @@ fn sqlite_keeps_a_database() {
         &["sqlite3"],
         "sqlite3 db 'pragma journal_mode=wal; create table t(a); insert into t values(1),(2); select sum(a) from t'
 printf 'insert into t values(3);\\n.shell ls db* && sqlite3 db \"insert into t values(4); select sum(a) from t\"\\nselect sum(a) from t;\\n' | sqlite3 db
-sqlite3 db .dump > dump; sqlite3 db 'pragma journal_mode=delete; select count(*) from t'; rm db; sqlite3 /tmp/db 'create table t(a); select 1'; rm /tmp/db",
+sqlite3 db .dump > dump; sqlite3 db 'pragma journal_mode=delete; select count(*) from t'; sqlite3 /tmp/db 'create table t(a); select 1'; rm /tmp/db",
     );
 }
 
