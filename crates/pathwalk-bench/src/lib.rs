@@ -49,6 +49,10 @@ mod trace;
 
 mod error;
 
+#[cfg(test)]
+#[path = "../../left_out.rs"]
+mod left_out;
+
 use std::process::ExitCode;
 use std::thread;
 

@@ -59,6 +59,10 @@ mod kernel;
 
 mod error;
 
+#[cfg(test)]
+#[path = "../../left_out.rs"]
+mod left_out;
+
 pub use error::Error;
 pub use host_dir::OnHost;
 pub use process::{SUBJECT, subject};

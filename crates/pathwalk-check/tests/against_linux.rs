@@ -1,61 +1,50 @@
 //! The tables and random calls, in every test run.
 
+#[path = "../../left_out.rs"]
+mod left_out;
+
+use left_out::left_out;
 use pathwalk_check::{Args, OnHost, check};
 
 /// Calls from fixed seeds and a fresh one; `pathwalk check` draws more.
 const OPS: u64 = 30_000;
 
+/// Checks, and says what could not be covered, but for tables that are for other settings of the machine.
+fn holds(args: &Args) {
+    let report = check(args).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.agrees(), "{report}");
+    report.notes().filter(|note| !note.contains("fs.protected_")).for_each(left_out);
+    println!("{report}");
+}
+
 #[test]
 fn the_tables_hold_and_random_calls_agree() {
-    let report = check(&Args { ops: Some(OPS), ..Args::default() });
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.agrees(), "{report}");
-    println!("{report}");
+    holds(&Args { ops: Some(OPS), ..Args::default() });
 }
 
 /// What depends on the file system differs there; the rest must not.
 #[test]
 fn calls_on_ext4_agree() {
-    let args = Args { ext4: true, ops: Some(5_000), ..Args::default() };
-    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.agrees(), "{report}");
-    report
-        .notes()
-        .filter(|note| note.contains("ext4"))
-        .for_each(|note| println!("SKIPPED: {note}"));
-    println!("{report}");
+    holds(&Args { ext4: true, ops: Some(5_000), ..Args::default() });
 }
 
 /// A directory of the host as pathwalk's root: the kernel on both sides, with everything of pathwalk between.
 #[test]
 fn calls_on_a_directory_of_the_host_agree() {
     for coherence in [OnHost::Exclusive, OnHost::Strict] {
-        let args = Args { hostfs: Some(coherence), ops: Some(5_000), ..Args::default() };
-        let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
-        assert!(report.agrees(), "{report}");
-        report
-            .notes()
-            .filter(|note| note.contains("host"))
-            .for_each(|note| println!("SKIPPED: {note}"));
-        println!("{report}");
+        holds(&Args { hostfs: Some(coherence), ops: Some(5_000), ..Args::default() });
     }
 }
 
 /// A few small worlds; `pathwalk check --worlds` asks all of them.
 #[test]
 fn small_worlds_agree() {
-    let args = Args { worlds: true, slice: Some((500, 1500)), ..Args::default() };
-    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.agrees(), "{report}");
-    println!("{report}");
+    holds(&Args { worlds: true, slice: Some((500, 1500)), ..Args::default() });
 }
 
 #[test]
 fn some_order_of_the_calls_explains_each_race() {
-    let args = Args { races: Some(25), ..Args::default() };
-    let report = check(&args).unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.agrees(), "{report}");
-    println!("{report}");
+    holds(&Args { races: Some(25), ..Args::default() });
 }
 
 /// A queue that is as full as the kernel lets it be is too long for a table.
@@ -79,5 +68,7 @@ fn queues_overflow_alike() {
     if recorded.contains("Q_OVERFLOW") {
         let report = report.unwrap_or_else(|error| panic!("{error}"));
         assert!(report.agrees(), "{report}");
+    } else {
+        left_out("only root asks the kernel for answers");
     }
 }

@@ -101,6 +101,10 @@ mod floor;
 
 mod sys;
 
+#[cfg(test)]
+#[path = "../../left_out.rs"]
+mod left_out;
+
 pub use args::Args;
 pub use run::{run, run_in_memory};
 pub use spec::{HELP as MOUNTS_HELP, SpecError};

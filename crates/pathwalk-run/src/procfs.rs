@@ -872,7 +872,7 @@ mod tests {
         for _ in 0..100 {
             let last = format!("{}", number - 1);
             if std::fs::write("/proc/sys/kernel/ns_last_pid", last).is_err() {
-                eprintln!("left out: no number can be given again");
+                crate::left_out::left_out("no number can be given again");
                 return;
             }
             let next = sleeper();

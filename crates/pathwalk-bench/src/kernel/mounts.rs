@@ -85,6 +85,7 @@ mod tests {
     use std::{fs, thread};
 
     use super::*;
+    use crate::left_out::left_out;
 
     /// Returns the file behind a loop device, as sysfs tells it, while there is one.
     fn backing_file(device: &Path) -> Option<String> {
@@ -95,12 +96,12 @@ mod tests {
     #[test]
     fn a_loop_device_goes_with_its_last_user() {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: a loop device needs root");
+            left_out("a loop device needs root");
             return;
         }
         let device = match LoopDevice::attach(EXT4_BYTES) {
             Ok(device) => device,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return left_out(error),
         };
         let path = device.path.clone();
         let file = backing_file(&path).expect("the device is attached while it is open");

@@ -5,6 +5,7 @@ use crate::{
     answer::{Raw, Said},
     call::{Call, Step, Who},
     field::Text,
+    left_out::left_out,
     normal::Pace,
     subject::Subject,
 };
@@ -18,7 +19,7 @@ use std::{
 #[test]
 fn a_namespace_goes_with_its_last_task_whoever_makes_worlds_meanwhile() {
     if powers() != Powers::Root {
-        println!("skipped: no right to make mount namespaces");
+        left_out("no right to make mount namespaces");
         return;
     }
     let done = AtomicBool::new(false);

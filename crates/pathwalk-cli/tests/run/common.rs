@@ -1,5 +1,6 @@
 //! Running programs with and without, and looking at what they left.
 
+use crate::left_out::left_out;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::HashMap,
@@ -93,7 +94,7 @@ pub(crate) fn can_run(programs: &[&str]) -> bool {
     let output = run(&here, &["true"]);
     let error = text(&output.stderr);
     if ["seccomp", "listener"].iter().any(|word| error.contains(word)) {
-        eprintln!("left out: {}", error.trim());
+        left_out(format_args!("{}", error.trim()));
         return false;
     }
     assert!(output.status.success(), "{error}");
@@ -102,7 +103,7 @@ pub(crate) fn can_run(programs: &[&str]) -> bool {
         !found.is_ok_and(|output| output.status.success())
     });
     if let Some(program) = missing {
-        eprintln!("left out: {program} is not installed");
+        left_out(format_args!("{program} is not installed"));
     }
     missing.is_none()
 }

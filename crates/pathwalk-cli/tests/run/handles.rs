@@ -3,6 +3,7 @@
 use crate::{
     attacks::cc,
     common::{can_run, run, said, text},
+    left_out::left_out,
 };
 use rustix::fs::statfs;
 use std::{
@@ -47,7 +48,7 @@ fn root_is_answered_about_them_as_on_a_tmpfs() {
             && statfs(dir.path()).is_ok_and(|stat| stat.f_type == TMPFS)
     });
     let Some(native) = native else {
-        eprintln!("left out: the kernel is asked by root, on a tmpfs");
+        left_out("the kernel is asked by root, on a tmpfs");
         return;
     };
     fs::set_permissions(native.path(), PermissionsExt::from_mode(0o755)).unwrap();

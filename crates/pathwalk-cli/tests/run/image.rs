@@ -3,6 +3,7 @@
 use crate::{
     attacks::cc,
     common::{can_run, said},
+    left_out::left_out,
     programs::same,
 };
 use std::{fs, os::unix::fs::symlink, path::Path};
@@ -86,7 +87,7 @@ fn tree(change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Option<TempDir> {
     let libraries = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6"];
     let library = libraries.into_iter().map(Path::new).find(|path| path.exists());
     let (Some(library), true, true) = (library, loader.exists(), can_run(&["cc"])) else {
-        eprintln!("left out: no interpreter of the GNU C library");
+        left_out("no interpreter of the GNU C library");
         return None;
     };
     let tree = TempDir::new().unwrap();

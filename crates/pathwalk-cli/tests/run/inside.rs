@@ -3,6 +3,7 @@
 use crate::{
     attacks::cc,
     common::{can_run, python, text},
+    left_out::left_out,
 };
 use std::{
     fs,
@@ -360,7 +361,7 @@ fn ahead(stats: &str) -> [u64; 2] {
 /// faster, so it may be tried more than once.
 fn is_ahead_in(least: u64, looks: impl Fn() -> String) {
     if thread::available_parallelism().is_ok_and(|many| many.get() == 1) {
-        return println!("SKIPPED: nobody goes ahead where one processor is all that there is");
+        return left_out("nobody goes ahead where one processor is all that there is");
     }
     let mut tried = Vec::new();
     while tried.len() < 6 {
@@ -616,7 +617,7 @@ pub(crate) fn told_of() -> Option<TempDir> {
     let here = TempDir::new_in("/tmp").unwrap();
     let kind = said(Command::new("stat").args(["-f", "-c", "%T"]).arg(here.path()));
     if !["ext2/ext3", "tmpfs", "xfs", "btrfs", "f2fs"].contains(&kind.trim()) {
-        println!("SKIPPED: {} does not tell of all that happens", kind.trim());
+        left_out(format_args!("{} does not tell of all that happens", kind.trim()));
         return None;
     }
     Some(here)

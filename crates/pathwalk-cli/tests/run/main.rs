@@ -4,6 +4,8 @@
 //! inside another supervisor.
 
 mod common;
+#[path = "../../../left_out.rs"]
+mod left_out;
 
 mod image;
 mod proc;

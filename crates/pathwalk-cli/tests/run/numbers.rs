@@ -1,6 +1,9 @@
 //! Numbers of threads that are given again.
 
-use crate::attacks::{Attack, cc, ended};
+use crate::{
+    attacks::{Attack, cc, ended},
+    left_out::left_out,
+};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -28,7 +31,7 @@ fn a_number_is_nobody_s_any_more_when_an_exec_has_failed_too_late() {
     for number in [thread, process] {
         // Root says which number is next.
         if fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).is_err() {
-            eprintln!("left out: no number can be given again");
+            left_out("no number can be given again");
             break;
         }
         // As long as another process may well have it.

@@ -5,6 +5,7 @@ use super::{
     common::can_run,
     inside::{in_the_tree, said},
 };
+use crate::left_out::left_out;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ fn same(script: &str) {
         return;
     }
     if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
-        eprintln!("left out: there is one CPU");
+        left_out("there is one CPU");
         return;
     }
     let (dir, here) = (TempDir::new_in("/var/tmp").unwrap(), TempDir::new_in("/tmp").unwrap());

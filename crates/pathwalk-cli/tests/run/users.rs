@@ -3,6 +3,7 @@
 use crate::{
     attacks::{cc, swapping},
     common::{can_run, pathwalk_in, run, said, text},
+    left_out::left_out,
 };
 use std::{
     fs,
@@ -35,7 +36,7 @@ impl Users {
         if built("static", &["-static"]) {
             programs.push("./static");
         } else {
-            eprintln!("left out: no static programs can be made");
+            left_out("no static programs can be made");
         }
         Some(Self { here, programs })
     }
@@ -323,7 +324,7 @@ fn a_set_id_program_with_an_interpreter_of_the_tree_s_own_is_that_program() {
     let here = users.here.path();
     let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
     if !loader.exists() {
-        eprintln!("left out: there is no {}", loader.display());
+        left_out(format_args!("there is no {}", loader.display()));
         return;
     }
     fs::copy(loader, here.join("ld")).unwrap();
@@ -368,7 +369,7 @@ fn calls_about_credentials_answer_as_natively() {
         held.contains("effective 1ff") && held.contains("permitted 1ff")
     });
     if !rustix::process::getuid().is_root() || !full {
-        eprintln!("left out: without privilege nobody becomes somebody else natively");
+        left_out("without privilege nobody becomes somebody else natively");
         return;
     }
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/identities.c");

@@ -3,6 +3,7 @@
 use crate::{
     attacks::{Attack, left_by, signal, that_waits},
     common::{Running, can_run, listing, said, text},
+    left_out::left_out,
     programs::same,
 };
 use rustix::{
@@ -36,7 +37,7 @@ fn in_memory(attack: &Attack, memory: &str, how: &[&str]) -> String {
 /// Has the program say what it is told on a tmpfs of the host and in the tree, which must be the same; returns it.
 fn the_same(attack: &Attack, memory: &str, how: &[&str]) -> Option<String> {
     if !rustix::fs::statfs("/dev/shm").is_ok_and(|stat| stat.f_type == TMPFS) {
-        eprintln!("left out: /dev/shm is no tmpfs");
+        left_out("/dev/shm is no tmpfs");
         return None;
     }
     let native = TempDir::new_in("/dev/shm").unwrap();
@@ -203,7 +204,7 @@ fn watched_by(process: u32) -> usize {
 fn what_was_closed_is_watched_by_the_supervisor_no_more() {
     let Some((attack, memory)) = watching() else { return };
     if !rustix::process::geteuid().is_root() {
-        eprintln!("left out: root alone sees what the supervisor watches");
+        left_out("root alone sees what the supervisor watches");
         return;
     }
     let (mut child, _out, [.., supervisor]) = that_waits(many(&attack, &memory, "opens"));

@@ -3,6 +3,7 @@
 use crate::{
     coherence::{each, elsewhere, ground, often, unwatched},
     common::Ground,
+    left_out::left_out,
 };
 use pathwalk_abi::{
     AccessMode, Errno, OpenFlags,
@@ -26,7 +27,7 @@ use std::{
 #[test]
 fn the_acls_of_others_decide_from_then_on() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root has files that somebody else may not read");
+        left_out("only root has files that somebody else may not read");
         return;
     }
     each(|ground| {
@@ -82,7 +83,7 @@ fn the_acls_of_others_decide_from_then_on() {
 #[test]
 fn acls_are_asked_for_where_they_may_be_others() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root has files that somebody else may not read");
+        left_out("only root has files that somebody else may not read");
         return;
     }
     let with_acl = |ground: &Ground| {
@@ -120,7 +121,7 @@ fn acls_are_asked_for_where_they_may_be_others() {
 #[test]
 fn who_may_read_is_true_at_its_time() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root has files that somebody else may not read");
+        left_out("only root has files that somebody else may not read");
         return;
     }
     let by_mode = |ground: &Ground, yes| {

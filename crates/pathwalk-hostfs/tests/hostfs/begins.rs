@@ -3,6 +3,7 @@
 use crate::{
     coherence::{each, elsewhere, ground, often},
     common::{Ground, as_ordinary_user},
+    left_out::left_out,
 };
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, MountFlags, OpenFlags, OpenHow, ResolveFlags, Result,
@@ -22,7 +23,7 @@ use std::{
 #[test]
 fn who_may_search_and_read_where_a_call_begins_is_seen() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: only root has directories that somebody else may not search");
+        return left_out("only root has directories that somebody else may not search");
     }
     let ground = ground(Coherence::Watched);
     let task = &ground.task;
@@ -89,7 +90,7 @@ fn who_may_search_and_read_where_a_call_begins_is_seen() {
 #[test]
 fn who_may_not_search_a_directory_finds_no_dot_in_it() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: only root has directories that somebody else may not search");
+        return left_out("only root has directories that somebody else may not search");
     }
     let ground = ground(Coherence::Watched);
     let task = &ground.task;

@@ -1,6 +1,9 @@
 //! What is changed here is changed there.
 
-use crate::common::{Ground, both_ways};
+use crate::{
+    common::{Ground, both_ways},
+    left_out::left_out,
+};
 use pathwalk_abi::{
     AtFlags, Dev, Errno, InodeFlags, OpenFlags, RenameFlags, SetTime, Timespec, XattrFlags, mode,
 };
@@ -124,7 +127,7 @@ fn set_id_bits_go_with_a_write_to_what_became_immutable() {
         let file = task.creat("/f", 0o2644).unwrap();
         let flags = InodeFlags::IMMUTABLE | InodeFlags::NODUMP;
         if task.setflags(&file, flags).is_err() {
-            println!("SKIPPED: no right to make files immutable");
+            left_out("no right to make files immutable");
             return;
         }
         let mut other = task.vfs().task(task.cred().clone());

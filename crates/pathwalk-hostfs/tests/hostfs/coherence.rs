@@ -1,6 +1,6 @@
 //! What another process changes: when it is seen.
 
-use crate::common::{Ground, as_ordinary_user};
+use crate::common::{Ground, as_ordinary_user, left_out};
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, OpenFlags,
     mode::{S_IFDIR, S_IFLNK, S_IFMT},
@@ -290,8 +290,7 @@ fn strict_sees_what_is_done_by_other_names() {
 #[test]
 fn strict_permits_what_is_permitted_by_other_names() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root has files that somebody else may not read");
-        return;
+        return left_out("only root has files that somebody else may not read");
     }
     for ground in [ground(Coherence::Strict), unwatched()] {
         elsewhere(&ground, "chmod 755 . a a/b a/b/c; mkdir far; chmod 644 a/b/c/file");
@@ -332,8 +331,7 @@ fn strict_permits_what_is_permitted_by_other_names() {
 #[test]
 fn strict_sees_that_nobody_may_write() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root makes files immutable");
-        return;
+        return left_out("only root makes files immutable");
     }
     let ground = ground(Coherence::Strict);
     let task = &ground.task;
@@ -598,7 +596,7 @@ fn watched_asks_whether_anything_happened() {
 fn what_is_believed_when_it_is_looked_up_counts_as_no_question() {
     let ground = ground(Coherence::Watched);
     if ground.fs.news().is_none() {
-        return println!("SKIPPED: this file system does not tell of all");
+        return left_out("this file system does not tell of all");
     }
     for name in ["first", "file", "linked", "pair"] {
         fs::write(ground.host(name), "1").unwrap();
@@ -634,7 +632,7 @@ fn a_directory_is_watched_when_it_is_asked_about_where_that_is_said() {
     for watches_found in [false, true] {
         let ground = ground(Coherence::Watched);
         if ground.fs.news().is_none() {
-            return println!("SKIPPED: this file system does not tell of all");
+            return left_out("this file system does not tell of all");
         }
         let looks = || looks_at_a_directory(&ground, watches_found);
         if watches_found { ground.fs.watching_found(looks) } else { looks() }

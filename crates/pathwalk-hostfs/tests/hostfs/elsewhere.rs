@@ -1,7 +1,7 @@
 //! What another process put elsewhere before a call: the call is about what its path leads to now, though the same files are found on
 //! the way. The kernel is asked the same.
 
-use crate::common::Ground;
+use crate::{common::Ground, left_out::left_out};
 use Change::*;
 use pathwalk_abi::{Errno, MountFlags, OpenFlags};
 use pathwalk_core::{Config, Cred, Task};
@@ -234,7 +234,7 @@ fn going_up_where_all_is_known_asks_nobody_again() {
 #[test]
 fn a_directory_that_others_open_to_all_is_not_remembered_as_it_was() {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root gives files away");
+        left_out("only root gives files away");
         return;
     }
     let flags = OpenFlags::CREAT | OpenFlags::RDWR | OpenFlags::NONBLOCK;

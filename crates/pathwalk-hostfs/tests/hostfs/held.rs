@@ -1,6 +1,9 @@
 //! Files that are open, as others change whose they are.
 
-use crate::coherence::{each, elsewhere, unwatched};
+use crate::{
+    coherence::{each, elsewhere, unwatched},
+    left_out::left_out,
+};
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, OpenFlags, Result, SetTime, XattrFlags,
     mode::{S_ISGID, S_ISUID},
@@ -14,7 +17,7 @@ type Call<'a> = (&'a str, &'a dyn Fn(&Task, &File) -> Result<()>);
 #[test]
 fn who_may_change_what_is_open_is_whose_it_is_now() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: only root gives files away");
+        return left_out("only root gives files away");
     }
     let calls: [Call<'_>; 7] = [
         ("fchmod", &|task, file| task.fchmod(file, 0o640)),
@@ -64,7 +67,7 @@ fn who_may_change_what_is_open_is_whose_it_is_now() {
 #[test]
 fn what_is_written_to_runs_as_nobody_else() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: only root gives files away");
+        return left_out("only root gives files away");
     }
     let calls: [Call<'_>; 2] = [
         ("write", &|task, file| task.write(file, b"2").map(drop)),
@@ -104,7 +107,7 @@ fn who_keeps_set_id_bits_asks_for_none_before_a_write() {
 #[test]
 fn who_may_use_what_is_held_is_asked() {
     if !geteuid().is_root() {
-        return println!("SKIPPED: whoever else runs this may own the files");
+        return left_out("whoever else runs this may own the files");
     }
     each(|ground| {
         let mut user = ground.task.fork();

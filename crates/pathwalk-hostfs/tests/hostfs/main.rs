@@ -3,6 +3,8 @@
 mod acls;
 
 mod common;
+#[path = "../../../left_out.rs"]
+mod left_out;
 
 mod open;
 

@@ -1,6 +1,9 @@
 //! Open files are the host's.
 
-use crate::common::{Ground, both_ways};
+use crate::{
+    common::{Ground, both_ways},
+    left_out::left_out,
+};
 use pathwalk_abi::{AtFlags, Errno, MountFlags, OpenFlags, SetTime, Timespec};
 use pathwalk_core::{At, Config, Cred, Seek, Vfs};
 use pathwalk_hostfs::{Coherence, HostFs, HostOptions};
@@ -270,7 +273,7 @@ fn own_files_that_the_host_refuses_are_opened_and_stay_as_they_are() {
         return;
     }
     if !geteuid().is_root() {
-        println!("SKIPPED: only root makes files of several users");
+        left_out("only root makes files of several users");
         return;
     }
     let dir = tempfile::tempdir_in("/tmp").unwrap();
@@ -287,6 +290,6 @@ fn own_files_that_the_host_refuses_are_opened_and_stay_as_they_are() {
     // What cannot be run by others is not run.
     match command.uid(1000).gid(1000).current_dir("/").status() {
         Ok(status) => assert!(status.success()),
-        Err(error) => println!("SKIPPED: no process of another user: {error}"),
+        Err(error) => left_out(format_args!("no process of another user: {error}")),
     }
 }

@@ -672,7 +672,10 @@ fn kcmp(one: u32, other: u32, what: i32) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Identity, calls, program};
+    use crate::{
+        left_out::left_out,
+        table::{Identity, calls, program},
+    };
     use rustix::{
         event::{PollFd, PollFlags, poll},
         process::{Resource, WaitId, WaitIdOptions, getrlimit, waitid},
@@ -716,7 +719,7 @@ mod tests {
         let told = match launched().go() {
             Ok(launched) => launched,
             Err(Failure::Filter(errno)) if errno != Errno::EIO => {
-                return eprintln!("left out: no filter can be set: {errno}");
+                return left_out(format_args!("no filter can be set: {errno}"));
             }
             Err(_) => panic!("it goes on"),
         };
