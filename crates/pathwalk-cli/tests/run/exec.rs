@@ -293,3 +293,48 @@ fn who_is_in_exec_is_written_to_and_opened_as_natively() {
         }
     }
 }
+
+/// The kernel follows a script's interpreter that is a script five times.
+#[test]
+fn scripts_of_scripts_end_where_the_kernel_ends_them() {
+    if !can_run(&["cc", "sh"]) {
+        return;
+    }
+    let (dir, here) = (TempDir::new_in("/var/tmp").unwrap(), TempDir::new_in("/tmp").unwrap());
+    let shows = "#include <stdio.h>\nint main(int c, char **v) { for (int n = 0; n < c; n++) puts(v[n]); return 0; }\n";
+    // The last one is a program; each other one is run by the one before it.
+    let script = "make() { cc -o s0 \"$1\" || exit 99; for n in 1 2 3 4 5 6 7; do printf '#!%s/s%d of %d\\n' \"$2\" $((n - 1)) $n > s$n; done
+chmod 755 s?; }
+chain() { for n in 1 2 3 4 5 6 7; do echo depth $n; \"$1/s$n\" a 'b c'; echo $?; (exec \"$1/s$n\" d); echo $?; done 2>&1; }";
+    fs::write(here.path().join("shows.c"), shows).unwrap();
+    let bash = |script: &str| ["-c".to_owned(), script.to_owned()];
+    let source = here.path().join("shows.c").display().to_string();
+    let (on_disk, here_) = (dir.path().display().to_string(), here.path().display().to_string());
+    // Where it is only read, by relative names, in the current directory, and in memory.
+    let made = format!("{script}; cd {on_disk}; make {source} {on_disk}");
+    assert!(Command::new("sh").args(bash(&made)).status().unwrap().success());
+    let bind = format!("{on_disk}:{on_disk}:ro");
+    let rows = [
+        format!("{script}; chain {on_disk}"),
+        format!("{script}; cd {on_disk}; chain ."),
+        format!("{script}; make shows.c {here_}; chain {here_}; chain .; rm s?"),
+        format!("{script}; make shows.c .; chain .; cd /; chain {here_}; cd {here_}; rm s?"),
+        format!(
+            "{script}; mkdir /tmp/m.$$; cd /tmp/m.$$; make {source} .; chain .; cd /; rm -r /tmp/m.$$"
+        ),
+    ];
+    for row in rows {
+        let mut native = Command::new("sh");
+        let want = inside::said(native.args(bash(&row)).current_dir(here.path()));
+        assert!(want.contains("depth 5\n") && want.contains("depth 6\n"), "{want}");
+        for options in [
+            &["--bind", &bind][..],
+            &["--uid", "0", "--bind", &bind],
+            &["--inside", "0", "--bind", &bind],
+        ] {
+            let mut command = in_the_tree(here.path(), options);
+            let said = inside::said(command.arg("sh").args(bash(&row)));
+            assert_eq!(said, want, "{options:?} {row}");
+        }
+    }
+}

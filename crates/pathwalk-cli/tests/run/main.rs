@@ -24,6 +24,8 @@ mod users;
 
 mod attacks;
 
+mod refused;
+
 mod beside;
 
 mod exec;
