@@ -19,10 +19,17 @@ use std::process::{Command, ExitCode};
 #[cfg(test)]
 const SWITCHES: [&str; 5] = ["memo", "step_into", "may_exec", "statx", "forget_root"];
 
-/// What is measured: each switch alone; and for those that matter only where a walk is walked, which a remembered one is
-/// not, also together with `memo`. So `memo+step_into` is to be compared with `without-memo`, which every run has.
-const VARIANTS: [&str; 6] =
-    ["memo+step_into", "memo+may_exec", "step_into", "may_exec", "statx", "forget_root"];
+/// What is measured: each switch alone; and for those that do more where a walk is walked, which a remembered one is not,
+/// also together with `memo`. So `memo+step_into` is to be compared with `without-memo`, which every run has.
+const VARIANTS: [&str; 7] = [
+    "memo+step_into",
+    "memo+may_exec",
+    "memo+forget_root",
+    "step_into",
+    "may_exec",
+    "statx",
+    "forget_root",
+];
 
 /// How `ablate` measures.
 #[derive(clap::Args)]

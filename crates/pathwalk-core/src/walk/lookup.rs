@@ -55,9 +55,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                     return answer;
                 }
                 let at = known.place(vfs);
-                // Nobody wants the root, but the way of before.
-                let before = cfg!(pathwalk_ablate = "forget_root");
-                let mut end = End::of(&request, at, before.then(|| request.fs.sample_root(vfs)));
+                let mut end = End::of(&request, at, root_of_before(&request));
                 let canonical = known.is(Facts::CANONICAL);
                 end.path = if canonical { OnePath::Asked } else { OnePath::InMemo };
                 if let Express::Answer(answer) = arrive(&request, &end, &mut terminal) {
@@ -169,6 +167,13 @@ fn express<'a, T: Terminal<'a>>(
         Stopped::Last(_) | Stopped::Child(..) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// The root, where it is only wanted by the way of before.
+#[inline(always)]
+fn root_of_before(request: &Request<'_>) -> Option<Place> {
+    let before = cfg!(pathwalk_ablate = "forget_root");
+    before.then(|| request.fs.sample_root(request.vfs))
 }
 
 /// Who makes such a run.
@@ -355,7 +360,8 @@ fn keep_known<'a>(
     text: &[u8],
 ) -> Result<Option<HeldPath<'a>>> {
     if !known.is(Facts::ASKS) {
-        return Ok(request.vfs.legitimize(&known.place(request.vfs)));
+        let end = End::<true>::of(request, known.place(request.vfs), root_of_before(request));
+        return Ok(end.hold().ok());
     }
     match known.ask(request, text, true) {
         Said::Leads(held, _) => Ok(Some(held)),
@@ -420,14 +426,14 @@ pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
 /// The directory of the last name, kept, if one run of plain steps leads there.
 #[inline(always)]
 fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
-    let (vfs, path) = (request.vfs, request.path);
+    let path = request.path;
     let Some((at, root, pos)) = express_start(request) else { return Express::Refused };
     let runner = runner(request, root);
     let (stopped, at, pos) = runner.run(path, at, pos, Until::Last);
     if let Stopped::Last(last) = stopped {
         // While the directory is counted, the name's chain is on its way here.
         runner.tables.expect_name(at.dentry, &last);
-        if let Some(dir) = vfs.legitimize(&at) {
+        if let Ok(dir) = End::<true>::of(request, at, root).hold() {
             let text = LastText::Path(path);
             return Express::Answer(Ok(Parent { dir, last, text, anew: false }));
         }
