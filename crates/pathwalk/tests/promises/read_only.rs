@@ -1,7 +1,7 @@
 //! A cached lookup stores nothing: it succeeds while the tables cannot be written.
 
-use crate::common::lookups::World;
-use pathwalk::{Errno, Task};
+use crate::common::{lookups::World, sample::SampleFs};
+use pathwalk::{Config, Cred, Errno, FileType, Task, Vfs, fs::Features};
 use std::{
     os::unix::process::ExitStatusExt,
     process::{Command, ExitStatus, Stdio},
@@ -34,6 +34,40 @@ fn a_panic_leaves_the_tables_writable() {
     }));
     assert!(panicked.is_err());
     assert_eq!(world.task.mkdir("/mnt/new", 0o755), Ok(()));
+}
+
+/// Once the hands have gone by, a hit stores that the name is used; no hit does before, and none that comes after.
+#[test]
+fn a_hit_takes_a_mark_off_once() {
+    const NAMES: u32 = 400;
+    for memo_bytes in [0, Config::default().memo_bytes] {
+        let fs = SampleFs::new(Features::empty());
+        // Every third is not there, which is cached as well.
+        let is_there = |number: u32| number % 3 != 0;
+        for number in (0..NAMES).filter(|&number| is_there(number)) {
+            fs.appear(&format!("{number}"), FileType::Regular, 0o644, "");
+        }
+        let vfs = Vfs::new(Config { memo_bytes, ..Config::default() }, fs).unwrap();
+        let task = vfs.task(Cred::root());
+        let paths: Vec<String> = (0..NAMES).map(|number| format!("/{number}")).collect();
+        let look_up_all = || {
+            for (number, path) in (0..).zip(&paths) {
+                let want = if is_there(number) { Ok(()) } else { Err(Errno::ENOENT) };
+                assert_eq!(task.stat(path).map(drop), want, "{path}");
+            }
+        };
+        (0..3).for_each(|_| look_up_all());
+        vfs.with_tables_read_only(look_up_all).unwrap();
+        for _ in 0..3 {
+            let before = vfs.hand_steps();
+            assert_eq!(vfs.shrink(1), 1);
+            // What was marked before has been used since: the hand that drops went by it.
+            let steps = vfs.hand_steps().wrapping_sub(before);
+            assert!(before == 0 || steps > NAMES / 10, "{steps}");
+            look_up_all();
+            vfs.with_tables_read_only(look_up_all).unwrap();
+        }
+    }
 }
 
 /// The protection works: what stores does not survive it.
