@@ -43,7 +43,7 @@ fn a_hit_takes_a_mark_off_once() {
     for memo_bytes in [0, Config::default().memo_bytes] {
         let fs = SampleFs::new(Features::empty());
         // Every third is not there, which is cached as well.
-        let is_there = |number: u32| number % 3 != 0;
+        let is_there = |number: u32| !number.is_multiple_of(3);
         for number in (0..NAMES).filter(|&number| is_there(number)) {
             fs.appear(&format!("{number}"), FileType::Regular, 0o644, "");
         }
