@@ -23,12 +23,12 @@ use crate::run::Outcome;
 use crate::workload::ALL;
 
 /// Runs every benchmark, whatever comes of those before it.
-pub(crate) fn run(args: &Args, threads: usize) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let folder = folder(args);
     let mut failed = Vec::new();
     for entry in ALL {
         let start = Instant::now();
-        match (entry.run)(args, threads) {
+        match (entry.run)(args) {
             Ok(outcome) => {
                 if args.json {
                     outcome.print_json()?;

@@ -46,10 +46,12 @@ pub struct Args {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Time with 1 to N threads, each count reported; each thread gets a core of its own
+    /// Time with 1 to N threads, each count reported; N is at most twice the number of cores
     ///
-    /// The default is 2, or 1 on a machine with one core. All threads of a contender run the same
-    /// calls at the same time.
+    /// The default is 1, 2 where there are two cores, and as many as there are cores; "scale" runs with
+    /// twice as many besides. All threads of a contender run the same calls at the same time, each on a
+    /// core of its own where there are so many. With more, what counts is the time until the last one is
+    /// done, and there are no targets.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
 

@@ -1,4 +1,4 @@
-//! A contender in this process: one thread per core, each with a worker, kept for the whole run.
+//! A contender in this process: its threads, each bound to a core and with a worker, kept for the whole run.
 //!
 //! The threads sleep while somebody else has the turn. In their own turn they first meet, spinning,
 //! so that what a wake-up costs is over before the clock starts.
@@ -30,6 +30,8 @@ pub(crate) struct Crew {
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
     disturbed: Vec<bool>,
+    /// How many threads can run at once.
+    cores: usize,
     meeting: Arc<Meeting>,
     loading: Loading,
 }
@@ -46,7 +48,8 @@ impl Crew {
         let disturbed = cases.iter().map(|case| case.disturbed).collect();
         let beside = cases.iter().filter(|case| C::ANSWERS && case.disturbed);
         let beside = beside.map(|case| case.threads(threads)).max();
-        let places = places(&cores(), threads, beside);
+        let cores = cores();
+        let places = places(&cores, threads, beside);
         let mut crew = Crew {
             name: contender.name().to_owned(),
             answers: C::ANSWERS,
@@ -54,6 +57,7 @@ impl Crew {
             members: Vec::with_capacity(places.len()),
             disturber: None,
             disturbed,
+            cores: cores.len(),
             meeting: Arc::default(),
             loading: Loading { time: Duration::ZERO, bytes: None },
         };
@@ -175,7 +179,7 @@ impl Crew {
         }
         // So that a thread that dies is noticed: its copy was the last one.
         drop(reply);
-        let mut rate = 0.0;
+        let mut done_by = Vec::with_capacity(threads);
         for _ in 0..threads {
             let batch = batches.recv().map_err(|_| died(&self.name))?;
             let done = batch.done;
@@ -186,11 +190,9 @@ impl Crew {
                 let what = format!("{}: {done} calls succeeded in time, not {right}", self.name);
                 return Err(Error::new(what));
             }
-            rate += 1.0 / batch.time.as_secs_f64().max(1e-9);
+            done_by.push(batch);
         }
-        // Each thread's own rate, added: they began together, and if the machine takes one away for a while, the others
-        // are not charged with it.
-        Ok(Duration::from_secs_f64(threads as f64 / rate))
+        Ok(time_of_each(&done_by, self.cores))
     }
 }
 
@@ -261,8 +263,24 @@ const WATCHED: u64 = 20_000;
 /// What a thread did in its turn.
 struct Batch {
     number: usize,
-    time: Duration,
+    start: Instant,
+    end: Instant,
     done: u64,
+}
+
+/// The time of a thread that does what each one did.
+///
+/// Each thread's own rate, added: they began together, and if the machine takes one away for a while, the others are not charged
+/// with it. Threads that share a core take turns: there the clock of one stands while another one works, and what counts
+/// is what all did from the first one's beginning to the last one's end.
+fn time_of_each(batches: &[Batch], cores: usize) -> Duration {
+    if batches.len() > cores {
+        let start = batches.iter().map(|batch| batch.start).min();
+        let end = batches.iter().map(|batch| batch.end).max();
+        return end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+    }
+    let times = batches.iter().map(|batch| (batch.end - batch.start).as_secs_f64().max(1e-9));
+    Duration::from_secs_f64(batches.len() as f64 / times.map(|time| 1.0 / time).sum::<f64>())
 }
 
 /// Does what is ordered until the orders end; a reply that nobody waits for any more is dropped.
@@ -282,8 +300,8 @@ fn obey<K: Worker, W: Workload>(
             }
             Order::Batch { case, number, rounds, everyone, reply } => {
                 meeting.wait(everyone);
-                let (time, done) = timed(&mut worker, workload, (case, thread), rounds);
-                let _ = reply.send(Batch { number, time, done });
+                let (start, end, done) = timed(&mut worker, workload, (case, thread), rounds);
+                let _ = reply.send(Batch { number, start, end, done });
             }
             Order::Disturb { case, stop, reply } => {
                 workload.disturb(case, &mut worker);
@@ -316,10 +334,10 @@ fn timed<K: Worker, W: Workload>(
     workload: &W,
     (case, thread): (usize, usize),
     rounds: u64,
-) -> (Duration, u64) {
+) -> (Instant, Instant, u64) {
     let start = Instant::now();
     let done = (0..rounds).map(|_| workload.round(case, thread, worker)).sum();
-    (start.elapsed(), done)
+    (start, Instant::now(), done)
 }
 
 /// Where threads wait for each other without sleeping.

@@ -25,6 +25,7 @@ pub mod pathwalk;
 mod asked;
 
 mod run;
+mod threads;
 
 mod dirents;
 mod recorder;
@@ -54,7 +55,6 @@ mod error;
 mod left_out;
 
 use std::process::ExitCode;
-use std::thread;
 
 pub use args::Args;
 pub use error::Error;
@@ -68,13 +68,14 @@ use workload::ALL;
 /// The exit status is 0 after a whole run, 1 where an answer was wrong or the run failed, and 2 for
 /// arguments that cannot be met.
 pub fn run(args: &Args) -> ExitCode {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.unwrap_or(cores.min(2));
-    if !(1..=cores).contains(&threads) {
-        eprintln!("pathwalk bench: --threads {threads}: this machine can run 1 to {cores} at once");
+    if let Some(threads) = args.threads
+        && !(1..=threads::most()).contains(&threads)
+    {
+        let most = threads::most();
+        eprintln!("pathwalk bench: --threads {threads}: it is 1 to {most}, twice the cores, here");
         return ExitCode::from(2);
     }
-    match carry_out(args, threads) {
+    match carry_out(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pathwalk bench: {error}");
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
+fn carry_out(args: &Args) -> Result<(), Error> {
     if args.list {
         return report::list();
     }
@@ -97,15 +98,15 @@ fn carry_out(args: &Args, threads: usize) -> Result<(), Error> {
         return programs::run(args);
     }
     let Some(entry) = ALL.iter().find(|entry| Some(entry.name) == args.bench.as_deref()) else {
-        return all::run(args, threads);
+        return all::run(args);
     };
     if let Some((subject, case)) = &args.counted {
         return (entry.be_counted)(subject, case);
     }
     if args.worker {
-        return (entry.work)(args, threads);
+        return (entry.work)(args);
     }
-    let outcome = (entry.run)(args, threads)?;
+    let outcome = (entry.run)(args)?;
     if args.json {
         outcome.print_json()?;
     } else {

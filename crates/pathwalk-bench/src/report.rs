@@ -11,6 +11,7 @@ use crate::Error;
 use crate::run::Outcome;
 use crate::stats::{Summary, noise_of_median};
 use crate::subject::Loading;
+use crate::threads;
 use crate::timing::Cell;
 use crate::workload::{ALL, Case, Workload};
 use crate::{instructions, programs};
@@ -158,8 +159,11 @@ impl Figures<'_> {
         self.ns(case, of, threads)?.over(&self.ns(case, to, threads)?)
     }
 
-    /// How many times the rate with one thread is that with several.
+    /// How many times the rate with one thread is that with several, where each has a core.
     pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<Figure> {
+        if threads > threads::cores() {
+            return None;
+        }
         self.ns(case, subject, 1)?.over(&self.ns(case, subject, threads)?)
     }
 

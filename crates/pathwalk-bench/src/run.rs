@@ -16,6 +16,7 @@ use crate::pathwalk::Pathwalk;
 use crate::remote::{self, Remote};
 use crate::report::{Figures, Row};
 use crate::subject::{Subject, Verdict};
+use crate::threads;
 use crate::timing::{self, Cell, Plan};
 use crate::workload::{Case, Guests, Workload};
 
@@ -40,7 +41,9 @@ pub(crate) struct Outcome {
 }
 
 /// Checks all subjects and times them.
-pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, Error> {
+pub(crate) fn run<W: Workload>(args: &Args) -> Result<Outcome, Error> {
+    let counts = threads::counts(args.threads, threads::cores(), W::TWICE);
+    let threads = counts.last().copied().unwrap_or(1);
     let workload = Arc::new(W::of(args)?);
     let Field { mut subjects, kernels, notes } = Field::gather(args, &workload, threads)?;
     let names: Vec<String> = subjects.iter().map(|subject| subject.name().to_owned()).collect();
@@ -59,7 +62,7 @@ pub(crate) fn run<W: Workload>(args: &Args, threads: usize) -> Result<Outcome, E
         }
     }
     let cells = if verdict.wrong == 0 {
-        timing::time(&mut subjects, &cases, threads, plan)?
+        timing::time(&mut subjects, &cases, &counts, plan)?
     } else {
         Vec::new()
     };
@@ -106,7 +109,8 @@ fn watch(subjects: &mut [Box<dyn Subject>], cases: &[Case]) -> Result<Vec<String
 }
 
 /// Is a contender of another process's run: this build of pathwalk.
-pub(crate) fn work<W: Workload>(args: &Args, threads: usize) -> Result<(), Error> {
+pub(crate) fn work<W: Workload>(args: &Args) -> Result<(), Error> {
+    let threads = args.threads.unwrap_or(1);
     let workload = Arc::new(W::of(args)?);
     let mut own = Crew::start(Pathwalk::new()?, &workload, threads)?;
     remote::serve(&mut own, io::stdin().lock(), io::stdout().lock())

@@ -60,18 +60,18 @@ pub(crate) struct Cell {
     rounds: u64,
 }
 
-/// Times each subject in each case with 1 to `threads` threads.
+/// Times each subject in each case with each of these numbers of threads.
 pub(crate) fn time(
     subjects: &mut [Box<dyn Subject>],
     cases: &[Case],
-    threads: usize,
+    counts: &[usize],
     plan: Plan,
 ) -> Result<Vec<Cell>, Error> {
     let mut cells = Vec::new();
     // What one sample of each takes.
     let mut pass_time = Duration::ZERO;
     for (at, case) in cases.iter().enumerate() {
-        for threads in 1..=case.threads(threads) {
+        for threads in case.counts(counts) {
             for (index, subject) in subjects.iter_mut().enumerate() {
                 let turn = (at, threads);
                 let (rounds, time) = rounds_for(subject.as_mut(), turn, plan.sample)?;
@@ -182,7 +182,7 @@ mod tests {
             let mut subjects = [sundial(first), sundial(first), sundial("last")];
             let plan = Plan { settle: Duration::from_millis(settle), ..plan(3) };
             let began = Instant::now();
-            time(&mut subjects, &[Case::new("", 1)], 1, plan).expect("times");
+            time(&mut subjects, &[Case::new("", 1)], &[1], plan).expect("times");
             let took = began.elapsed();
             assert!(first == "tidy" || took >= 3 * plan.settle, "{took:?}");
         }
@@ -197,7 +197,7 @@ mod tests {
         // Each takes a whole sample for a round, so that one look is enough to fit the rounds.
         let mut subjects = [sundial("a", 1000), sundial("b", 2000), sundial("c", 4000)];
         let plan = plan(3);
-        let cells = time(&mut subjects, &[Case::new("", 10)], 1, plan).expect("times");
+        let cells = time(&mut subjects, &[Case::new("", 10)], &[1], plan).expect("times");
         assert_eq!(*log.borrow(), "abc".to_owned() + "abc" + "bca" + "cab");
         let times: Vec<&[f64]> = cells.iter().map(|cell| &cell.ns_per_op[..]).collect();
         assert_eq!(times, [[100.0; 3], [200.0; 3], [400.0; 3]]);
@@ -210,7 +210,7 @@ mod tests {
             [Box::new(Sundial { name: "a", ns_per_round: 10, log })];
         let plan = plan(1);
         let cases = [Case::new("short", 5), Case::new("long", 5)];
-        let cells = time(&mut subjects, &cases, 2, plan).expect("times");
+        let cells = time(&mut subjects, &cases, &[1, 2], plan).expect("times");
         let times: Vec<(usize, usize, f64)> =
             cells.iter().map(|cell| (cell.case, cell.threads, cell.ns_per_op[0])).collect();
         assert_eq!(times, [(0, 1, 2.0), (0, 2, 1.0), (1, 1, 4.0), (1, 2, 2.0)]);

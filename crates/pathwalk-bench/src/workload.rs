@@ -5,7 +5,6 @@
 //! every contender are the same code.
 
 use std::ffi::CStr;
-use std::thread;
 
 use crate::Error;
 use crate::args::Args;
@@ -14,6 +13,7 @@ use crate::instructions;
 use crate::recorder::Said;
 use crate::report::Figures;
 use crate::run;
+use crate::threads;
 use crate::workloads::{
     big_tree::BigTree, changes::Changes, compile_replay::CompileReplay, creat_mounts::CreatMounts,
     depth::Depth, gcc_205::Gcc205, hostfs_cold::HostFsCold, hostfs_hit::HostFsHit, load::Load,
@@ -33,6 +33,8 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     const FLOOR: bool = false;
     /// Whether it means nothing without mounts.
     const MOUNTS: bool = false;
+    /// Whether it is timed with twice as many threads as there are cores, too.
+    const TWICE: bool = false;
 
     /// Whether the calls make the kernel drop something, which it frees later. Where they do not, nobody waits for that: who
     /// comes back from a rest finds his caches colder than who takes his turn at once.
@@ -114,8 +116,8 @@ impl Case {
 
     /// The same with somebody who disturbs; he wants a core of his own.
     pub(crate) fn disturbed(self) -> Case {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        Case { disturbed: true, most_threads: cores.saturating_sub(1).max(1), ..self }
+        let most_threads = threads::cores().saturating_sub(1).max(1);
+        Case { disturbed: true, most_threads, ..self }
     }
 
     /// The same with one thread only.
@@ -127,6 +129,14 @@ impl Case {
     pub(crate) fn threads(&self, threads: usize) -> usize {
         self.most_threads.min(threads)
     }
+
+    /// The numbers of threads it is timed with, of those that the workload is: in the place of those that are too many, as many
+    /// as it can have.
+    pub(crate) fn counts(&self, of: &[usize]) -> Vec<usize> {
+        let mut counts: Vec<usize> = of.iter().map(|&threads| self.threads(threads)).collect();
+        counts.dedup();
+        counts
+    }
 }
 
 /// A workload as the command line knows it.
@@ -134,9 +144,9 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// Measures it.
-    pub(crate) run: fn(&Args, threads: usize) -> Result<run::Outcome, Error>,
+    pub(crate) run: fn(&Args) -> Result<run::Outcome, Error>,
     /// Is a contender of another process's run.
-    pub(crate) work: fn(&Args, threads: usize) -> Result<(), Error>,
+    pub(crate) work: fn(&Args) -> Result<(), Error>,
     /// Makes the calls of a case while somebody counts its instructions.
     pub(crate) be_counted: fn(subject: &str, case: &str) -> Result<(), Error>,
 }

@@ -6,6 +6,7 @@
 mod left_out;
 
 use left_out::left_out;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
@@ -64,17 +65,29 @@ fn a_quick_run_reports_the_kernel_the_floor_and_another_build() {
 #[test]
 fn every_number_of_threads_has_its_rows() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(2);
-    let output = bench(&["gcc-205", "--quick", "--json", "--threads", &threads.to_string()]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    for threads in 1..=threads {
-        let floors = rows(&output)
-            .iter()
-            .filter(|row| row["subject"] == "floor" && row["threads"] == threads)
-            .count();
-        assert_eq!(floors, 1);
+    let usual: BTreeSet<usize> = [1, cores.min(2), cores].into();
+    let twice: BTreeSet<usize> = [1, cores.min(2), cores, 2 * cores].into();
+    // A row of the floor, or of a case, for each.
+    for (bench_args, subject, case, want) in [
+        (&["gcc-205"][..], "floor", "", usual),
+        (&["scale"], "pathwalk", "stat, same file", twice),
+        (&["gcc-205", "--threads", "1"], "floor", "", [1].into()),
+        (
+            &["statx", "--threads", &(2 * cores).to_string()],
+            "pathwalk",
+            "fstat",
+            (1..=2 * cores).collect(),
+        ),
+    ] {
+        let output = bench(&[bench_args, &["--quick", "--json"]].concat());
+        assert!(output.status.success(), "{bench_args:?}: {}", stderr(&output));
+        let rows = rows(&output);
+        let own = rows.iter().filter(|row| row["subject"] == subject && row["case"] == case);
+        let threads: Vec<usize> =
+            own.map(|row| row["threads"].as_u64().expect("a number") as usize).collect();
+        assert_eq!(threads, want.into_iter().collect::<Vec<_>>(), "{bench_args:?}");
     }
-    let output = bench(&["gcc-205", "--threads", &(cores + 1).to_string()]);
+    let output = bench(&["gcc-205", "--threads", &(2 * cores + 1).to_string()]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 

@@ -153,6 +153,20 @@ fn all_threads_work_at_once_and_no_more_than_there_are() {
 }
 
 #[test]
+fn who_shares_a_core_is_timed_with_whom_he_shares_it() {
+    let noon = Instant::now();
+    let at = |ms| noon + Duration::from_millis(ms);
+    let batch = |number, from, to| Batch { number, start: at(from), end: at(to), done: 1 };
+    // The second one begins when the first one is done: his clock alone says that nobody else was there.
+    let batches = [batch(0, 0, 10), batch(1, 10, 20)];
+    assert_eq!(time_of_each(&batches, 2), Duration::from_millis(10));
+    assert_eq!(time_of_each(&batches, 1), Duration::from_millis(20));
+    // One is taken away for a while: half the rate is his, and the other one's is whole.
+    let batches = [batch(0, 0, 10), batch(1, 0, 20)];
+    assert_eq!(time_of_each(&batches, 2).as_micros(), 13_333);
+}
+
+#[test]
 fn who_disturbs_has_a_core_that_nobody_beside_him_has() {
     assert_eq!(places(&[0, 1], 2, None), [0, 1]);
     assert_eq!(places(&[0, 1], 2, Some(1)), [0, 1, 1]);

@@ -8,13 +8,12 @@ use super::{create, mkdir, path};
 use crate::Error;
 use crate::contender::Worker;
 use crate::report::{Figures, at_least};
+use crate::threads;
 use crate::workload::{Case, Workload};
 
 const WHERE: [&str; 2] = ["own directory", "shared directory"];
 /// Names of a thread.
 const NAMES: usize = 200;
-/// More threads than this have no names.
-const MOST: usize = 64;
 
 /// The workload of one kind: 0 makes files, 1 makes directories, 2 renames.
 pub(crate) struct Changes<const KIND: usize> {
@@ -38,7 +37,7 @@ impl<const KIND: usize> Workload for Changes<KIND> {
                 (name("old"), name("new"))
             };
             let of = |thread| (0..NAMES).map(|at| name(thread, at)).collect();
-            (0..MOST).map(of).collect()
+            (0..threads::most()).map(of).collect()
         };
         Ok(Self { names: [names(|thread| format!("/own{thread}")), names(|_| "/shared".into())] })
     }
@@ -49,12 +48,12 @@ impl<const KIND: usize> Workload for Changes<KIND> {
     }
 
     fn files(&self) -> u64 {
-        (2 * MOST * NAMES) as u64
+        (2 * threads::most() * NAMES) as u64 + 100
     }
 
     fn setup<W: Worker>(&self, worker: &mut W, threads: usize) -> Result<(), Error> {
         mkdir(worker, c"/shared")?;
-        for thread in 0..threads.min(MOST) {
+        for thread in 0..threads {
             mkdir(worker, &path(format!("/own{thread}")))?;
             if KIND == 2 {
                 for (old, _) in self.names.iter().flat_map(|place| &place[thread]) {

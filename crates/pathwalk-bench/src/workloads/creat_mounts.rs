@@ -6,7 +6,6 @@
 //! runs the tasks of all mounts.
 
 use std::ffi::CString;
-use std::thread;
 
 use pathwalk_abi::{Errno, OpenFlags};
 
@@ -14,6 +13,7 @@ use super::{create, mkdir, must, path};
 use crate::Error;
 use crate::contender::{Mounted, Worker};
 use crate::report::{Figures, at_least};
+use crate::threads;
 use crate::workload::{Case, Workload};
 
 const MOUNTS: usize = 64;
@@ -42,8 +42,7 @@ impl Workload for CreatMounts {
         // The tasks take turns: no two calls one after the other are in the same mount.
         let file = |task: usize, mount: usize| path(format!("/m{mount}/t{task}"));
         let new = |thread, at, mount: usize| path(format!("/m{mount}/n{thread}-{at}"));
-        let threads = thread::available_parallelism().map_or(2, usize::from);
-        let hands = threads.next_power_of_two().min(MOUNTS);
+        let hands = threads::cores().next_power_of_two().min(MOUNTS);
         let own = |thread: usize| (0..MOUNTS).filter(move |mount| mount % hands == thread % hands);
         let each = |count: usize, thread: usize| {
             (0..count).flat_map(move |at| own(thread).map(move |mount| (at, mount)))
@@ -54,7 +53,7 @@ impl Workload for CreatMounts {
             own: (0..hands)
                 .map(|hand| each(TASKS, hand).map(|(task, mount)| file(task, mount)).collect())
                 .collect(),
-            new: (0..256)
+            new: (0..threads::most())
                 .map(|thread| each(NEW, thread).map(|(at, mount)| new(thread, at, mount)).collect())
                 .collect(),
         })

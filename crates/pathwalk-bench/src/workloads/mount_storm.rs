@@ -6,6 +6,7 @@ use super::{create, mkdir, must, path, repeated};
 use crate::Error;
 use crate::contender::{Mounted, Worker};
 use crate::report::{Figures, at_least};
+use crate::threads;
 use crate::workload::{Case, Workload};
 
 const QUIET: &str = "access, quiet";
@@ -30,7 +31,7 @@ impl Workload for MountStorm {
     const MOUNTS: bool = true;
 
     fn new(quick: bool) -> Result<Self, Error> {
-        let own = (0..256).map(|thread| path(format!("/own{thread}"))).collect();
+        let own = (0..threads::most()).map(|thread| path(format!("/own{thread}"))).collect();
         Ok(Self { present: if quick { 100 } else { 10_000 }, own })
     }
 

@@ -10,12 +10,11 @@ use super::{create, mkdir, path, repeated};
 use crate::Error;
 use crate::contender::Worker;
 use crate::report::{Figures, at_least};
+use crate::threads;
 use crate::workload::{Case, Workload};
 
 const WHERE: [&str; 3] = ["same file", "same directory", "private trees"];
 const CALLS: usize = 1000;
-/// More threads than this have no files.
-const MOST: usize = 256;
 
 pub(crate) struct Scale {
     /// By place and thread.
@@ -26,9 +25,11 @@ impl Workload for Scale {
     const NAME: &'static str = "scale";
     const ABOUT: &'static str =
         "stat, and open with close, of the same file, in the same directory, in private trees";
+    const TWICE: bool = true;
 
     fn new(_quick: bool) -> Result<Self, Error> {
-        let files = |of: fn(usize) -> String| (0..MOST).map(|thread| path(of(thread))).collect();
+        let most = threads::most();
+        let files = |of: fn(usize) -> String| (0..most).map(|thread| path(of(thread))).collect();
         Ok(Self {
             files: [
                 files(|_| "/same/a/file".to_owned()),
@@ -45,11 +46,15 @@ impl Workload for Scale {
             .collect()
     }
 
+    fn files(&self) -> u64 {
+        4 * self.files[0].len() as u64 + 100
+    }
+
     fn setup<W: Worker>(&self, worker: &mut W, threads: usize) -> Result<(), Error> {
         mkdir(worker, c"/same")?;
         mkdir(worker, c"/same/a")?;
         create(worker, c"/same/a/file")?;
-        for thread in 0..threads.min(MOST) {
+        for thread in 0..threads {
             mkdir(worker, &path(format!("/t{thread}")))?;
             mkdir(worker, &path(format!("/t{thread}/a")))?;
             create(worker, &self.files[1][thread])?;
