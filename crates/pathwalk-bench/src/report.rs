@@ -159,6 +159,12 @@ impl Figures<'_> {
         self.ns(case, of, threads)?.over(&self.ns(case, to, threads)?)
     }
 
+    /// Percent by which a subject takes longer than another one in a case with one thread, pass by pass.
+    pub(crate) fn loss(&self, case: &str, without: &str, with: &str) -> Option<Figure> {
+        let times = self.ns(case, without, 1)?.over(&self.ns(case, with, 1)?)?;
+        Figure::of(times.samples.iter().map(|times| (times - 1.0) * 100.0).collect())
+    }
+
     /// How many times the rate with one thread is that with several, where each has a core.
     pub(crate) fn scaling(&self, case: &str, subject: &str, threads: usize) -> Option<Figure> {
         if threads > threads::cores() {
@@ -423,6 +429,31 @@ mod tests {
             let ratio = of(10.0 * times).over(&of(10.0));
             assert_eq!(at_most("it", ratio, 1.1).unwrap(), format!("it: {want}"));
         }
+    }
+
+    #[test]
+    fn a_loss_is_that_of_each_pass() {
+        let row = |subject: &str, samples: &[f64]| Row {
+            bench: "bench",
+            case: String::new(),
+            subject: subject.to_owned(),
+            threads: 1,
+            ns_per_op: None,
+            spread: None,
+            samples: samples.to_vec(),
+            ratio_to_kernel: None,
+            mismatches: 0,
+        };
+        // The medians are 110 and 100; but in most passes it takes half as long again.
+        let rows = [
+            row("without", &[150.0, 110.0, 110.0, 75.0, 150.0]),
+            row("with", &[100.0, 100.0, 110.0, 50.0, 100.0]),
+        ];
+        let figures = Figures { rows: &rows, names: &[], loading: Vec::new() };
+        let loss = figures.loss("", "without", "with");
+        let said = at_least("it", loss, 40.0).unwrap();
+        assert!(said.starts_with("it: 50.00; target at least 40: "), "{said}");
+        assert_eq!(figures.loss("", "nobody", "with"), None);
     }
 
     #[test]

@@ -80,6 +80,11 @@ impl Workload for Gcc205 {
         [
             at_least("pathwalk's rate over the kernel's, 1 thread", rate, 15.0),
             at_least("pathwalk's rate at 2 threads over that at 1", own, 1.9),
+            at_least(
+                "Percent that the switch of step_into costs where paths are walked",
+                figures.loss("", "without-memo+step_into", "without-memo"),
+                4.0,
+            ),
         ]
         .into_iter()
         .flatten()
