@@ -122,8 +122,8 @@ pub trait Worker {
 
     fn umask(&mut self, mask: u32) -> u32;
 
-    /// Whether a walk along the path had to hold its place, where that can be seen.
-    fn held(&mut self, _path: &CStr) -> Option<bool> {
+    /// How many walks of this thread had to hold their place so far, where that can be seen.
+    fn held(&self) -> Option<u64> {
         None
     }
 }

@@ -6,7 +6,6 @@
 //! Invariant: between the two looks at the clock a thread makes the calls and does nothing else; it
 //! allocates nothing and speaks with nobody.
 
-use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,6 +29,10 @@ pub(crate) struct Crew {
     /// Who disturbs, if a case wants it, and which cases those are.
     disturber: Option<Member>,
     disturbed: Vec<bool>,
+    /// How many operations a round of each case has.
+    ops: Vec<u64>,
+    /// For each case how many walks had to hold in all samples, where that can be seen, and of how many operations.
+    held: Vec<Option<(u64, u64)>>,
     /// How many threads can run at once.
     cores: usize,
     meeting: Arc<Meeting>,
@@ -57,6 +60,8 @@ impl Crew {
             members: Vec::with_capacity(places.len()),
             disturber: None,
             disturbed,
+            ops: cases.iter().map(|case| case.ops).collect(),
+            held: vec![None; cases.len()],
             cores: cores.len(),
             meeting: Arc::default(),
             loading: Loading { time: Duration::ZERO, bytes: None },
@@ -151,15 +156,8 @@ impl Subject for Crew {
         self.leaves_work
     }
 
-    fn watch(&mut self, case: usize) -> Result<Option<(u64, u64)>, Error> {
-        if !self.answers || !self.disturbed[case] {
-            return Ok(None);
-        }
-        self.beside_disturbance(case, |crew| {
-            let (reply, counts) = channel();
-            crew.order(crew.member(0)?, Order::Watch(reply))?;
-            counts.recv().map_err(|_| died(&crew.name))
-        })
+    fn held(&self, case: usize) -> Option<(u64, u64)> {
+        self.held[case]
     }
 
     fn loading(&self) -> Option<Loading> {
@@ -189,6 +187,10 @@ impl Crew {
                 let right = right * rounds;
                 let what = format!("{}: {done} calls succeeded in time, not {right}", self.name);
                 return Err(Error::new(what));
+            }
+            if let Some(held) = batch.held {
+                let sum = self.held[case].get_or_insert_default();
+                *sum = (sum.0 + held, sum.1 + rounds * self.ops[case]);
             }
             done_by.push(batch);
         }
@@ -253,12 +255,7 @@ enum Order {
     },
     /// Disturb until told to stop, and say so after the first lap and at the end.
     Disturb { case: usize, stop: Arc<AtomicBool>, reply: Sender<()> },
-    /// Walk, and tell how many walks had to hold their place, of how many.
-    Watch(Sender<Option<(u64, u64)>>),
 }
-
-/// How many walks are looked at.
-const WATCHED: u64 = 20_000;
 
 /// What a thread did in its turn.
 struct Batch {
@@ -266,6 +263,8 @@ struct Batch {
     start: Instant,
     end: Instant,
     done: u64,
+    /// How many of its walks had to hold their place.
+    held: Option<u64>,
 }
 
 /// The time of a thread that does what each one did.
@@ -299,9 +298,11 @@ fn obey<K: Worker, W: Workload>(
                 let _ = reply.send((recorder.into_log(), done));
             }
             Order::Batch { case, number, rounds, everyone, reply } => {
+                let before = worker.held();
                 meeting.wait(everyone);
                 let (start, end, done) = timed(&mut worker, workload, (case, thread), rounds);
-                let _ = reply.send(Batch { number, start, end, done });
+                let held = worker.held().zip(before).map(|(after, before)| after - before);
+                let _ = reply.send(Batch { number, start, end, done, held });
             }
             Order::Disturb { case, stop, reply } => {
                 workload.disturb(case, &mut worker);
@@ -311,20 +312,8 @@ fn obey<K: Worker, W: Workload>(
                 }
                 let _ = reply.send(());
             }
-            Order::Watch(reply) => {
-                let _ = reply.send(workload.watched().and_then(|path| watch(&mut worker, path)));
-            }
         }
     }
-}
-
-/// Walks along a path many times.
-fn watch<K: Worker>(worker: &mut K, path: &CStr) -> Option<(u64, u64)> {
-    let mut held = 0;
-    for _ in 0..WATCHED {
-        held += u64::from(worker.held(path)?);
-    }
-    Some((held, WATCHED))
 }
 
 /// The timed part.

@@ -73,7 +73,7 @@ pub(crate) fn run<W: Workload>(args: &Args) -> Result<Outcome, Error> {
     };
     let mut findings = Vec::new();
     if verdict.wrong == 0 {
-        findings = watch(&mut subjects, &cases)?;
+        findings = held(&subjects, &cases);
         let loading = subjects.iter().map(|subject| subject.loading()).collect();
         findings.extend(workload.findings(&Figures { rows: &rows, names: &names, loading }));
     }
@@ -93,19 +93,19 @@ pub(crate) fn run<W: Workload>(args: &Args) -> Result<Outcome, Error> {
     })
 }
 
-/// Looks at walks beside each disturbance.
-fn watch(subjects: &mut [Box<dyn Subject>], cases: &[Case]) -> Result<Vec<String>, Error> {
+/// How many walks had to hold their place beside each disturbance.
+fn held(subjects: &[Box<dyn Subject>], cases: &[Case]) -> Vec<String> {
     let mut findings = Vec::new();
     for (at, case) in cases.iter().enumerate().filter(|(_, case)| case.disturbed) {
-        for subject in &mut *subjects {
-            if let Some((held, walks)) = subject.watch(at)? {
-                let name = subject.name();
+        for subject in subjects {
+            if let Some((held, ops)) = subject.held(at) {
+                let (case, name) = (&case.name, subject.name());
                 findings
-                    .push(format!("{}: {held} of {walks} walks of {name} had to hold.", case.name));
+                    .push(format!("{case}: {held} of {ops} timed walks of {name} had to hold."));
             }
         }
     }
-    Ok(findings)
+    findings
 }
 
 /// Is a contender of another process's run: this build of pathwalk.

@@ -26,10 +26,10 @@ pub(crate) trait Subject {
         false
     }
 
-    /// Walks many times beside the disturbance of a case and returns how many walks had to hold their
-    /// place, of how many; `None` where that cannot be seen.
-    fn watch(&mut self, _case: usize) -> Result<Option<(u64, u64)>, Error> {
-        Ok(None)
+    /// How many walks had to hold their place in all samples of a case, and of how many operations;
+    /// `None` where that cannot be seen.
+    fn held(&self, _case: usize) -> Option<(u64, u64)> {
+        None
     }
 
     /// What it took to make the files, where that is known.

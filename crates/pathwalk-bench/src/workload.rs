@@ -4,8 +4,6 @@
 //! It is written once, generic over who answers; so the check of the answers and the timed rounds of
 //! every contender are the same code.
 
-use std::ffi::CStr;
-
 use crate::Error;
 use crate::args::Args;
 use crate::contender::Worker;
@@ -68,11 +66,6 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
 
     /// What somebody else does, again and again, beside the threads of a case that is disturbed.
     fn disturb<W: Worker>(&self, _case: usize, _worker: &mut W) {}
-
-    /// The path whose walks are looked at beside the disturbance, for those that had to hold their place.
-    fn watched(&self) -> Option<&CStr> {
-        None
-    }
 
     /// The recorded answers of a case, where they do not come from the running kernel.
     fn recorded(&self, _case: usize) -> Option<Vec<Said>> {

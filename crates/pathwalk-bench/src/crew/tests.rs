@@ -8,6 +8,7 @@ use pathwalk_abi::{Errno, OpenFlags};
 use super::*;
 use crate::contender::{Look, Mounted};
 use crate::floor::Floor;
+use crate::pathwalk::Pathwalk;
 use crate::recorder::Answer;
 use crate::subject::Verdict;
 use crate::workload::Case;
@@ -152,11 +153,66 @@ fn all_threads_work_at_once_and_no_more_than_there_are() {
     );
 }
 
+/// Asks for a file; in one case somebody renames a directory on the way to it meanwhile.
+struct Moved;
+
+impl Workload for Moved {
+    const NAME: &'static str = "moved";
+    const ABOUT: &'static str = "access to what is renamed";
+
+    fn new(_quick: bool) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        vec![Case::new("quiet", 1000), Case::new("moved", 1000).disturbed()]
+    }
+
+    fn setup<W: Worker>(&self, worker: &mut W, _threads: usize) -> Result<(), Error> {
+        for dir in [c"/a", c"/a/b"] {
+            worker.mkdir(dir, 0o755).map_err(|errno| Error::doing("mkdir", errno))?;
+        }
+        let made = worker.open(c"/a/b/file", OpenFlags::CREAT | OpenFlags::WRONLY, 0o644);
+        made.map(drop).map_err(|errno| Error::doing("open", errno))
+    }
+
+    fn round<W: Worker>(&self, _case: usize, _thread: usize, worker: &mut W) -> u64 {
+        (0..1000).map(|_| u64::from(worker.access(c"/a/b/file").is_ok())).sum()
+    }
+
+    fn disturb<W: Worker>(&self, _case: usize, worker: &mut W) {
+        let _ = worker.rename(c"/a/b", c"/a/c").and_then(|()| worker.rename(c"/a/c", c"/a/b"));
+    }
+}
+
+#[test]
+fn walks_that_have_to_hold_are_counted_where_they_are_timed() {
+    for contender in [Pathwalk::new(), Pathwalk::walking()] {
+        let contender = contender.expect("a machine");
+        let mut crew = Crew::start(contender, &Arc::new(Moved), 1).expect("a crew");
+        crew.sample(0, 1, 10).expect("a sample");
+        assert_eq!(crew.held(0), Some((0, 10_000)));
+        assert_eq!(crew.held(1), None);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut samples = 0;
+        while !crew.held(1).is_some_and(|(held, _)| held > 0) {
+            assert!(Instant::now() < deadline, "nobody had to hold: {:?}", crew.held(1));
+            crew.sample(1, 1, 10).expect("a sample");
+            samples += 1;
+        }
+        assert!(crew.held(1).is_some_and(|(_, ops)| ops == samples * 10_000));
+    }
+    let mut parrot = crew(Parrot::default(), 1);
+    parrot.sample(0, 1, 1).expect("a sample");
+    assert_eq!(parrot.held(0), None);
+}
+
 #[test]
 fn who_shares_a_core_is_timed_with_whom_he_shares_it() {
     let noon = Instant::now();
     let at = |ms| noon + Duration::from_millis(ms);
-    let batch = |number, from, to| Batch { number, start: at(from), end: at(to), done: 1 };
+    let batch =
+        |number, from, to| Batch { number, start: at(from), end: at(to), done: 1, held: None };
     // The second one begins when the first one is done: his clock alone says that nobody else was there.
     let batches = [batch(0, 0, 10), batch(1, 10, 20)];
     assert_eq!(time_of_each(&batches, 2), Duration::from_millis(10));

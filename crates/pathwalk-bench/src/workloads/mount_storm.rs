@@ -85,10 +85,6 @@ impl Workload for MountStorm {
         let _ = worker.mount(Mounted::Memory, c"/spare").and_then(|()| worker.umount(c"/spare"));
     }
 
-    fn watched(&self) -> Option<&CStr> {
-        Some(INSIDE)
-    }
-
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
         let mut findings = Vec::new();
         for subject in ["pathwalk", "without-memo"] {

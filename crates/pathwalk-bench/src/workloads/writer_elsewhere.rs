@@ -70,10 +70,6 @@ impl Workload for WriterElsewhere {
         };
     }
 
-    fn watched(&self) -> Option<&CStr> {
-        Some(READ)
-    }
-
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
         let mut findings = Vec::new();
         for case in &CASES[1..] {
