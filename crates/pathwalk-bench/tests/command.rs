@@ -150,6 +150,18 @@ fn a_benchmark_of_several_cases_has_rows_for_each_and_is_drawn() {
 }
 
 #[test]
+fn lookups_beside_mounts_have_quiet_ones_to_be_compared_with() {
+    let output = bench(&["mount-storm", "--quick", "--threads", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).expect("text");
+    for case in ["access", "access in one of the mounts,"] {
+        let beside = format!("- pathwalk, {case} beside mount+umount over ");
+        let line = said.lines().find(|line| line.starts_with(&beside)).expect(&said);
+        assert!(line.contains("; target at most 1.1: "), "{line}");
+    }
+}
+
+#[test]
 fn arguments_that_mean_nothing_end_with_status_2() {
     for args in [
         &[][..],

@@ -11,6 +11,7 @@ use crate::workload::{Case, Workload};
 
 const QUIET: &str = "access, quiet";
 const BESIDE: &str = "access beside mount+umount";
+const THROUGH_QUIET: &str = "access in one of the mounts, quiet";
 const THROUGH: &str = "access in one of the mounts, beside mount+umount";
 const MOUNT: &str = "mount+umount";
 const CALLS: usize = 1000;
@@ -36,12 +37,13 @@ impl Workload for MountStorm {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let mut quiet = Case::new(QUIET, CALLS).disturbed();
-        quiet.disturbed = false;
+        let beside = |name| Case::new(name, CALLS).disturbed();
+        let quiet = |name| Case { disturbed: false, ..beside(name) };
         vec![
-            quiet,
-            Case::new(BESIDE, CALLS).disturbed(),
-            Case::new(THROUGH, CALLS).disturbed(),
+            quiet(QUIET),
+            beside(BESIDE),
+            quiet(THROUGH_QUIET),
+            beside(THROUGH),
             Case::new(MOUNT, PAIRS),
         ]
     }
@@ -70,7 +72,7 @@ impl Workload for MountStorm {
     fn round<W: Worker>(&self, case: usize, thread: usize, worker: &mut W) -> u64 {
         match case {
             0 | 1 => repeated(CALLS, || worker.access(FILE).is_ok()),
-            2 => repeated(CALLS, || worker.access(INSIDE).is_ok()),
+            2 | 3 => repeated(CALLS, || worker.access(INSIDE).is_ok()),
             _ => {
                 let Some(dir) = self.own.get(thread) else { return 0 };
                 repeated(PAIRS, || {
@@ -89,6 +91,7 @@ impl Workload for MountStorm {
         let mut findings = Vec::new();
         for subject in ["pathwalk", "without-memo"] {
             findings.extend(figures.undisturbed(subject, [BESIDE, QUIET], 1.1));
+            findings.extend(figures.undisturbed(subject, [THROUGH, THROUGH_QUIET], 1.1));
         }
         let ratio = figures.ratio(MOUNT, "kernel", "pathwalk", 1);
         findings.extend(at_least("pathwalk's rate of mount+umount over the kernel's", ratio, 10.0));
