@@ -90,6 +90,8 @@ pub trait Worker {
     fn fstatat_empty(&mut self, file: &Self::File) -> Result<Look, Errno>;
     /// `statx(file, "", AT_EMPTY_PATH)`.
     fn statx_empty(&mut self, file: &Self::File) -> Result<Look, Errno>;
+    /// `statx(file, NULL, AT_EMPTY_PATH)`; where null is no path yet, the same with `""`.
+    fn statx_null(&mut self, file: &Self::File) -> Result<Look, Errno>;
 
     /// `openat(dir, name, flags)`.
     fn openat(

@@ -52,6 +52,7 @@ impl Worker for Floor {
         fstat(; &()) -> Look;
         fstatat_empty(; &()) -> Look;
         statx_empty(; &()) -> Look;
+        statx_null(; &()) -> Look;
         mkdir(path; u32) -> ();
         symlink(target, path;) -> ();
         rmdir(path;) -> ();

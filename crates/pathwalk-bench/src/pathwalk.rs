@@ -176,6 +176,12 @@ impl Worker for Task {
         Task::statx(self, file, b"", AtFlags::EMPTY_PATH, StatxMask::BASIC_STATS).map(look_x)
     }
 
+    /// A path is a slice: none is an empty one.
+    #[inline]
+    fn statx_null(&mut self, file: &File) -> Result<Look, Errno> {
+        self.statx_empty(file)
+    }
+
     #[inline]
     fn openat(&mut self, dir: &File, name: &CStr, flags: OpenFlags) -> Result<File, Errno> {
         Task::openat(self, dir, name.to_bytes(), flags, 0)

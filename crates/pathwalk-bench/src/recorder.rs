@@ -146,6 +146,7 @@ impl<W: Worker> Worker for Recorder<'_, W> {
         fstat -> Look, word;
         fstatat_empty -> Look, word;
         statx_empty -> Look, word;
+        statx_null -> Look, word;
     }
 
     fn open(&mut self, path: &CStr, flags: OpenFlags, mode: u32) -> Result<Self::File, Errno> {

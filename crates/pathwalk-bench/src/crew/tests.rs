@@ -111,6 +111,7 @@ impl Worker for ParrotWorker {
         fstat(&()) -> Look;
         fstatat_empty(&()) -> Look;
         statx_empty(&()) -> Look;
+        statx_null(&()) -> Look;
         openat(&(), &CStr, OpenFlags) -> ();
         statx_at(&(), &CStr) -> Look;
         getdents(&(), &mut [u8]) -> usize;

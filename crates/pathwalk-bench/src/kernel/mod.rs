@@ -14,8 +14,10 @@ mod realpath;
 mod worker;
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::ptr;
 use std::sync::Arc;
 use std::thread;
 
@@ -126,6 +128,7 @@ impl Contender for Kernel {
             place: Arc::clone(&self.place),
             stays: PhantomData,
             scratch: realpath::Scratch::default(),
+            takes_null: true,
         })
     }
 }
@@ -162,8 +165,50 @@ fn getdents64(dir: BorrowedFd<'_>, buf: &mut [u8]) -> rustix::io::Result<usize> 
     let (fd, at, len) = (dir.as_raw_fd(), buf.as_mut_ptr(), buf.len());
     // SAFETY: the kernel writes at most `len` bytes at `at`, which the slice lends for the call.
     let got = unsafe { libc::syscall(libc::SYS_getdents64, fd, at, len) };
-    usize::try_from(got).map_err(|_| {
-        let error = std::io::Error::last_os_error();
-        rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)
-    })
+    usize::try_from(got).map_err(|_| last_errno())
+}
+
+/// `statx(fd, NULL, AT_EMPTY_PATH, STATX_BASIC_STATS)`: rustix has no way to give no path.
+#[expect(unsafe_code, reason = "a system call that nobody wraps")]
+fn statx_null(fd: BorrowedFd<'_>) -> rustix::io::Result<libc::statx> {
+    let (flags, mask) = (libc::AT_EMPTY_PATH, libc::STATX_BASIC_STATS);
+    let mut stat = MaybeUninit::<libc::statx>::uninit();
+    let (fd, at) = (fd.as_raw_fd(), stat.as_mut_ptr());
+    let path = ptr::null::<libc::c_char>();
+    // SAFETY: the kernel writes one `struct statx` at `at`, which has room for it, and reads no path at null: it takes it for
+    // an empty one, or says EFAULT.
+    let done = unsafe { libc::syscall(libc::SYS_statx, fd, path, flags, mask, at) };
+    if done != 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the call succeeded, and then the kernel wrote the whole structure.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// Why the last call by the C library failed.
+fn last_errno() -> rustix::io::Errno {
+    let error = std::io::Error::last_os_error();
+    rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use pathwalk_abi::OpenFlags;
+
+    use super::*;
+    use crate::contender::Worker;
+
+    #[test]
+    fn who_names_no_path_is_told_of_the_file_itself() {
+        let kernel = Kernel::tmpdir().expect("a temporary directory");
+        let mut worker = kernel.worker().expect("a worker");
+        let file = worker.open(c"/file", OpenFlags::CREAT | OpenFlags::WRONLY, 0o600);
+        let file = file.expect("a file");
+        let want = worker.fstat(&file);
+        assert!(want.is_ok_and(|look| look.nlink == 1));
+        assert_eq!(worker.statx_null(&file), want);
+        // So does who runs on an older kernel, and he asks no more.
+        worker.takes_null = false;
+        assert_eq!(worker.statx_null(&file), want);
+    }
 }

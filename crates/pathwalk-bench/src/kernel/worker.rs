@@ -22,6 +22,8 @@ pub struct KernelWorker {
     pub(super) place: Arc<Place>,
     pub(super) stays: PhantomData<*const ()>,
     pub(super) scratch: Scratch,
+    /// Whether null is a path, as far as is known.
+    pub(super) takes_null: bool,
 }
 
 impl KernelWorker {
@@ -131,6 +133,18 @@ impl Worker for KernelWorker {
         rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
             .map(look_x)
             .map_err(errno)
+    }
+
+    /// Linux takes null for an empty path since 6.11; who runs on an older one is told so once, by `EFAULT`.
+    #[inline]
+    fn statx_null(&mut self, file: &OwnedFd) -> Result<Look, Errno> {
+        if self.takes_null {
+            match super::statx_null(file.as_fd()) {
+                Err(rustix::io::Errno::FAULT) => self.takes_null = false,
+                told => return told.map(look_null).map_err(errno),
+            }
+        }
+        self.statx_empty(file)
     }
 
     #[inline]
@@ -244,6 +258,19 @@ fn look(stat: Stat) -> Look {
 
 #[inline]
 fn look_x(stat: Statx) -> Look {
+    let stat = black_box(&stat);
+    let mode = u32::from(stat.stx_mode);
+    let directory = FileType::from_mode(mode) == Some(FileType::Directory);
+    Look {
+        mode,
+        nlink: if directory { 0 } else { stat.stx_nlink },
+        size: if directory { 0 } else { stat.stx_size },
+    }
+}
+
+/// The same of the C library's structure, which is the kernel's.
+#[inline]
+fn look_null(stat: libc::statx) -> Look {
     let stat = black_box(&stat);
     let mode = u32::from(stat.stx_mode);
     let directory = FileType::from_mode(mode) == Some(FileType::Directory);

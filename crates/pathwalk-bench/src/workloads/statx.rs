@@ -11,6 +11,8 @@ use crate::report::{Figures, at_most};
 use crate::workload::{Case, Workload};
 
 const CALLS: usize = 10_000;
+const CASES: [&str; 5] =
+    ["fstat", "fstatat \"\"", "statx \"\"", "statx null path", "statx by path"];
 
 pub(crate) struct StatxOf {
     file: CString,
@@ -25,9 +27,7 @@ impl Workload for StatxOf {
     }
 
     fn cases(&self) -> Vec<Case> {
-        ["fstat", "fstatat \"\"", "statx \"\"", "statx by path"]
-            .map(|name| Case::new(name, CALLS))
-            .to_vec()
+        CASES.map(|name| Case::new(name, CALLS)).to_vec()
     }
 
     fn setup<W: Worker>(&self, worker: &mut W, _threads: usize) -> Result<(), Error> {
@@ -41,14 +41,17 @@ impl Workload for StatxOf {
             0 => repeated(CALLS, || worker.fstat(&file).is_ok()),
             1 => repeated(CALLS, || worker.fstatat_empty(&file).is_ok()),
             2 => repeated(CALLS, || worker.statx_empty(&file).is_ok()),
+            3 => repeated(CALLS, || worker.statx_null(&file).is_ok()),
             _ => repeated(CALLS, || worker.statx(&self.file).is_ok()),
         }
     }
 
     fn findings(&self, figures: &Figures<'_>) -> Vec<String> {
-        let ratio = figures.beside("statx \"\"", "fstat", "pathwalk");
-        let mut findings: Vec<String> =
-            at_most("pathwalk's statx \"\" over its fstat", ratio, 1.05).into_iter().collect();
+        let mut findings = Vec::new();
+        for case in &CASES[2..4] {
+            let ratio = figures.beside(case, CASES[0], "pathwalk");
+            findings.extend(at_most(&format!("pathwalk's {case} over its fstat"), ratio, 1.05));
+        }
         let case = "statx \"\"";
         if let Some(loss) = figures.ratio(case, "without-statx", "pathwalk", 1) {
             findings
