@@ -16,11 +16,12 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Error;
-use crate::args::Args;
+use crate::args::{Args, EVERY, RECORD};
 use crate::plot;
 use crate::report::{machine, processor};
 use crate::run::Outcome;
 use crate::workload::ALL;
+use crate::{instructions, record};
 
 /// Runs every benchmark, whatever comes of those before it.
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
@@ -62,6 +63,29 @@ pub(crate) fn keep(outcome: &Outcome, args: &Args, folder: Option<&Path>) -> Res
         Some(dir) => plot::draw(outcome, dir),
         None => Ok(()),
     }
+}
+
+/// Finds out whether what comes of a run can be written where it is wanted, before anything is measured.
+pub(crate) fn try_places(args: &Args) -> Result<(), Error> {
+    let name = args.bench.as_deref().unwrap_or_default();
+    if args.list {
+        return Ok(());
+    }
+    let out = match name {
+        EVERY => folder(args),
+        RECORD => Some(record::folder(args)),
+        // That is a file.
+        instructions::NAME => args.out.as_deref().map(|file| match file.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+            _ => PathBuf::from("."),
+        }),
+        _ => args.out.clone(),
+    };
+    for dir in out.iter().chain(&args.plot) {
+        let tried = fs::create_dir_all(dir).and_then(|()| tempfile::tempfile_in(dir));
+        tried.map_err(|cause| Error::doing(format_args!("writing to {}", dir.display()), cause))?;
+    }
+    Ok(())
 }
 
 /// Where the results go: times that mean little go nowhere, unless it is said where.

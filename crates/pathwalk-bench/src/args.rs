@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 
+use crate::Error;
 use crate::workload::ALL;
 use crate::{instructions, programs};
 
@@ -84,7 +85,8 @@ pub struct Args {
     #[arg(long = "contender", value_name = "NAME=PROGRAM", value_parser = named_program)]
     pub(crate) contenders: Vec<(String, PathBuf)>,
 
-    /// Replay what "record" wrote to DIR instead of the compile that comes with the program
+    /// Replay what "record" wrote to DIR instead of the compile that comes with the program: "compile-replay" and
+    /// "realpath" do
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
@@ -99,6 +101,28 @@ pub struct Args {
     /// Be such a contender: read orders from standard input
     #[arg(long, hide = true, conflicts_with_all = ["json", "contenders"])]
     pub(crate) worker: bool,
+}
+
+impl Args {
+    /// Refuses what the benchmark would not look at.
+    pub(crate) fn fit(&self) -> Result<(), Error> {
+        let name = self.bench.as_deref().unwrap_or_default();
+        let replays = name == EVERY || ALL.iter().any(|entry| entry.name == name && entry.replays);
+        let why = if self.list {
+            return Ok(());
+        } else if self.data.is_some() && !replays {
+            format!("--data: {name} replays nothing")
+        } else if name == RECORD && self.command.is_empty() {
+            format!("{RECORD} what? It wants a command after --")
+        } else if name != RECORD && !self.command.is_empty() {
+            format!("{name} takes no command, only {RECORD} does")
+        } else if name == instructions::NAME && self.json {
+            format!("--json: {name} prints lines only")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(why))
+    }
 }
 
 /// What stands for every benchmark.

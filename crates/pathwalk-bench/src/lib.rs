@@ -75,6 +75,10 @@ pub fn run(args: &Args) -> ExitCode {
         eprintln!("pathwalk bench: --threads {threads}: it is 1 to {most}, twice the cores, here");
         return ExitCode::from(2);
     }
+    if let Err(error) = args.fit().and_then(|()| all::try_places(args)) {
+        eprintln!("pathwalk bench: {error}");
+        return ExitCode::from(2);
+    }
     match carry_out(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

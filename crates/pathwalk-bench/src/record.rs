@@ -23,9 +23,6 @@ const MOST_LINKS: u32 = 40;
 
 /// Runs the command and writes `recorded.calls` and `recorded.tree`.
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    if args.command.is_empty() {
-        return Err(Error::new("record what? It wants a command after --"));
-    }
     let failed = |cause: std::io::Error| Error::doing("recording", cause);
     let log = tempfile::NamedTempFile::new().map_err(failed)?;
     let status = Command::new("strace")
@@ -41,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let text = fs::read(log.path()).map_err(failed)?;
     let cwd = std::env::current_dir().map_err(failed)?;
     let (calls, others) = trace::parse(&String::from_utf8_lossy(&text), &cwd.to_string_lossy());
-    let dir = args.out.clone().unwrap_or_else(|| PathBuf::from("recorded"));
+    let dir = folder(args);
     let written = |cause| Error::doing(format_args!("writing to {}", dir.display()), cause);
     fs::create_dir_all(&dir).map_err(written)?;
     fs::write(dir.join("recorded.calls"), lines(&calls)).map_err(written)?;
@@ -49,6 +46,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let (count, dir) = (calls.len(), dir.display());
     eprintln!("pathwalk bench: {count} calls written to {dir}; {others} of other kinds left out");
     Ok(())
+}
+
+/// Where it is written.
+pub(crate) fn folder(args: &Args) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| PathBuf::from("recorded"))
 }
 
 /// The text of a `.calls` file.

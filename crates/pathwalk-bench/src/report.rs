@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use crate::Error;
+use crate::args::{EVERY, RECORD};
 use crate::run::Outcome;
 use crate::stats::{Summary, noise_of_median};
 use crate::subject::Loading;
@@ -380,7 +381,10 @@ pub(crate) fn list() -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let counted = (instructions::NAME, instructions::ABOUT);
     let run = (programs::NAME, programs::ABOUT);
-    for (name, about) in ALL.iter().map(|entry| (entry.name, entry.about)).chain([counted, run]) {
+    let all = (EVERY, "each of these but instructions and run, written to results/");
+    let record = (RECORD, "writes down the path calls of a command, for --data");
+    let others = [counted, run, all, record];
+    for (name, about) in ALL.iter().map(|entry| (entry.name, entry.about)).chain(others) {
         writeln!(out, "{name:<16} {about}").map_err(unprintable)?;
     }
     Ok(())

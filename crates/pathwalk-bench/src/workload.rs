@@ -31,6 +31,8 @@ pub(crate) trait Workload: Send + Sync + Sized + 'static {
     const FLOOR: bool = false;
     /// Whether it means nothing without mounts.
     const MOUNTS: bool = false;
+    /// Whether it makes the calls of a recording, which may be another one.
+    const REPLAYS: bool = false;
     /// Whether it is timed with twice as many threads as there are cores, too.
     const TWICE: bool = false;
 
@@ -136,6 +138,8 @@ impl Case {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
+    /// Whether it makes the calls of a recording.
+    pub(crate) replays: bool,
     /// Measures it.
     pub(crate) run: fn(&Args) -> Result<run::Outcome, Error>,
     /// Is a contender of another process's run.
@@ -149,6 +153,7 @@ impl Entry {
         Entry {
             name: W::NAME,
             about: W::ABOUT,
+            replays: W::REPLAYS,
             run: run::run::<W>,
             work: run::work::<W>,
             be_counted: instructions::be_counted::<W>,

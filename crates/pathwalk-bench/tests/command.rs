@@ -127,6 +127,7 @@ fn the_list_names_every_benchmark() {
     let listed = String::from_utf8(output.stdout).expect("text");
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(names[..3], ["gcc-205", "compile-replay", "realpath"]);
+    assert!(names.ends_with(&["instructions", "run", "all", "record"]), "{names:?}");
     for name in names {
         // Arguments are looked at before anything runs.
         let output = bench(&[name, "--threads", "0"]);
@@ -171,11 +172,41 @@ fn arguments_that_mean_nothing_end_with_status_2() {
         &["gcc-205", "--seconds", "nan"],
         &["gcc-205", "--quick", "--seconds", "1"],
         &["gcc-205", "--contender", "name"],
+        &["gcc-205", "--data", "."],
+        &["instructions", "--data", "."],
+        &["gcc-205", "--", "true"],
+        &["all", "--", "true"],
+        &["instructions", "--json"],
+        &["record"],
     ] {
         let output = bench(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{args:?}");
     }
+}
+
+/// Something else stands where the directory is to be: root, too, cannot write there.
+#[test]
+fn where_nothing_can_be_written_nothing_is_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let below = file.join("below");
+    let below = below.to_str().expect("a path in UTF-8");
+    for args in [
+        &["gcc-205", "--quick", "--json", "--out", below][..],
+        &["gcc-205", "--quick", "--json", "--plot", below],
+        &["all", "--quick", "--json", "--out", below],
+        &["run", "--quick", "--json", "--out", below],
+        &["instructions", "--out", below],
+        &["record", "--out", below, "--", "touch", dir.path().join("ran").to_str().expect("UTF-8")],
+    ] {
+        let output = bench(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{args:?}");
+        assert!(stderr(&output).contains("writing to "), "{args:?}: {}", stderr(&output));
+    }
+    assert!(!dir.path().join("ran").exists());
 }
 
 fn bench(args: &[&str]) -> Output {

@@ -196,7 +196,7 @@ fn walks_that_have_to_hold_are_counted_where_they_are_timed() {
         assert_eq!(crew.held(1), None);
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut samples = 0;
-        while !crew.held(1).is_some_and(|(held, _)| held > 0) {
+        while crew.held(1).is_none_or(|(held, _)| held == 0) {
             assert!(Instant::now() < deadline, "nobody had to hold: {:?}", crew.held(1));
             crew.sample(1, 1, 10).expect("a sample");
             samples += 1;

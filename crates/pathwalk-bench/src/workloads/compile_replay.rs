@@ -85,6 +85,7 @@ impl CompileReplay {
 impl Workload for CompileReplay {
     const NAME: &'static str = "compile-replay";
     const ABOUT: &'static str = "all path calls of a real compile, in their order";
+    const REPLAYS: bool = true;
 
     fn new(_quick: bool) -> Result<Self, Error> {
         Ok(Self::from(Recorded::own()?))

@@ -30,6 +30,7 @@ impl Workload for RealPath {
     const NAME: &'static str = "realpath";
     const ABOUT: &'static str = "the canonical path of each file that a compile uses";
     const OP: &'static str = "realpath";
+    const REPLAYS: bool = true;
 
     fn new(_quick: bool) -> Result<Self, Error> {
         Ok(Self::from(Recorded::own()?))
