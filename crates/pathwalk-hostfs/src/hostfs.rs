@@ -97,7 +97,7 @@ impl HostFs {
         let host = Host::new(options.openat2, options.keeper.clone());
         let root = host.open_root(&source)?;
         let stat = host.statx(root.as_fd(), b"")?;
-        let mut features = Features::IDMAP;
+        let mut features = Features::IDMAP | Features::ATOMIC_OPEN;
         features.set(Features::SPECIAL, options.special);
         let opened = host.open_dir(root.as_fd(), OFlags::empty());
         let has_acl = || {

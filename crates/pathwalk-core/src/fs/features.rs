@@ -48,6 +48,8 @@ bitflags! {
         const SPECIAL = 1 << 13;
         /// [`FileSystem::open`](super::FileSystem::open) would say nothing: it is not asked.
         const NO_OPEN = 1 << 14;
+        /// It makes and opens a file at once: [`FileSystem::atomic_open`](super::FileSystem::atomic_open) is asked where a call wants both.
+        const ATOMIC_OPEN = 1 << 17;
     }
 }
 

@@ -233,8 +233,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(if new.file_type == FileType::Regular { Errno::EACCES } else { Errno::EPERM })
     }
 
-    /// Makes a regular file for a call that opens it next with these flags, and opens it where the file system does both at once: then
-    /// [`FileSystem::open`] is not asked about it. The flags are as there. Where the call fails after that, what was opened is closed.
+    /// Makes a regular file for a call that opens it next with these flags, and opens it: where it does, [`FileSystem::open`] is not asked about
+    /// it. The flags are as there. Where the call fails after that, what was opened is closed. Asked if [`Features::ATOMIC_OPEN`] is set.
     ///
     /// # Errors
     ///

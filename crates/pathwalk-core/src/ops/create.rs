@@ -6,8 +6,8 @@ use super::{making::Making, only, retry_estale};
 use crate::{
     cred::Subject,
     dcache::{DentryId, reserve::Reserved},
-    fs::{Access, Handle},
-    inode::{Attr, InodeId},
+    fs::{Access, FileSystem, Found, Handle, NewInode},
+    inode::{Attr, InodeId, InodeRef},
     mount::remount::Writing,
     name::{Kind, scan},
     security::{Entry, Hooks, PathRef},
@@ -259,7 +259,7 @@ impl Task {
             return Err(Errno::EPERM);
         }
         vfs.security_inode_make(&who, &parent, make, umask)?;
-        vfs.make(&parent, &name, make, umask, &who, None).map(drop)
+        vfs.make(&parent, &name, make, umask, &who)
     }
 }
 
@@ -324,7 +324,7 @@ impl Vfs {
         if safe { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Makes a file under a reserved name; what it was opened by, where that was done with it for a call that opens it next with these flags.
+    /// Makes a file under a reserved name.
     ///
     /// # Errors
     ///
@@ -337,20 +337,54 @@ impl Vfs {
         make: &Make<'_>,
         umask: u32,
         who: &Subject<'_>,
-        opens: Option<OpenFlags>,
+    ) -> Result<()> {
+        self.make_by(parent, name, (make, umask), who, |fs, dir, name, new| {
+            fs.create(dir, name, new)
+        })
+    }
+
+    /// Makes a file under a reserved name for a call that opens it next with these flags; what it was opened by, if its file system did
+    /// so at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::make`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn atomic_open(
+        &self,
+        parent: &Parent<'_>,
+        name: &Reserved<'_>,
+        make: (&Make<'_>, u32),
+        who: &Subject<'_>,
+        flags: OpenFlags,
     ) -> Result<Handle> {
+        let mut opened = None;
+        self.make_by(parent, name, make, who, |fs, dir, name, new| {
+            let (found, handle) = fs.atomic_open(dir, name, new, flags)?;
+            opened = handle;
+            Ok(found)
+        })?;
+        Ok(opened)
+    }
+
+    #[inline(always)]
+    fn make_by(
+        &self,
+        parent: &Parent<'_>,
+        name: &Reserved<'_>,
+        (make, umask): (&Make<'_>, u32),
+        who: &Subject<'_>,
+        create: impl FnOnce(&dyn FileSystem, InodeRef<'_>, &[u8], &NewInode<'_>) -> Result<Found>,
+    ) -> Result<()> {
         let making = Making::new(self, parent.dir.inode(), make, umask, who)?;
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
-        let (dir, new) = (parent.dir.inode_ref(), making.new_inode());
-        let (found, opened) = match opens {
-            Some(flags) => sb.fs.atomic_open(dir, parent.name(), &new, flags)?,
-            None => (sb.fs.create(dir, parent.name(), &new)?, None),
-        };
+        let found = create(&*sb.fs, parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
         let inode = making.made(&sb, &found, name.id);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
-        Ok(opened)
+        Ok(())
     }
 }
 

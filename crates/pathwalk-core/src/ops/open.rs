@@ -350,8 +350,14 @@ impl Task {
         vfs.security_path_make(&who, parent, &make, umask)?;
         vfs.may_create(&parent.dir, &who)?;
         vfs.security_inode_make(&who, parent, &make, umask)?;
-        let flags = told(parent.dir.mnt_flags(), FileType::Regular, op.flags.difference(OPENING));
-        let opened = vfs.make(parent, &name, &make, umask, &who, Some(flags))?;
+        let opened = if parent.dir.sb().features.contains(Features::ATOMIC_OPEN) {
+            let flags = op.flags.difference(OPENING);
+            let flags = told(parent.dir.mnt_flags(), FileType::Regular, flags);
+            vfs.atomic_open(parent, &name, (&make, umask), &who, flags)?
+        } else {
+            vfs.make(parent, &name, &make, umask, &who)?;
+            None
+        };
         let dentry = name.hold();
         vfs.mntget(parent.dir.mnt());
         let held = HeldPath::new(vfs, parent.dir.mnt(), dentry);
