@@ -36,18 +36,30 @@ impl Shared {
         let (at, mode) = (parent.as_fd(), new.mode & S_IALLUGO);
         // What is only said beside it to be what it is, is a directory, or a regular file.
         let kept = self.options.identities.is_kept();
+        if kept && new.file_type == FileType::Symlink {
+            let made = self.spare(|| self.host.create(at, name, 0o600, OFlags::WRONLY))?;
+            let made = self.write_body(made.as_fd(), new.body).map(|()| made);
+            return self.is_made(dir, at, name, new, made).map(|(_, found, _)| found);
+        }
+        let kind = if kept { FileType::Regular } else { new.file_type };
         match new.file_type {
             FileType::Directory => self.host.mkdir(at, name, if kept { 0o700 } else { mode })?,
-            _ if kept => self.host.mknod(at, name, FileType::Regular, 0o600, 0)?,
+            _ if kept => self.host.mknod(at, name, kind, 0o600, 0)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
-            kind => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
+            _ => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
         }
-        let made = self.spare(|| self.host.open_path(at, name)).and_then(|made| {
-            if kept && new.file_type == FileType::Symlink {
-                self.write_body(made.as_fd(), new.body)?;
+        let made = self.spare(|| self.host.open_path(at, name));
+        if let Ok(made) = &made
+            && new.file_type != FileType::Directory
+        {
+            // Others may have put another file there, which is to stay as it is.
+            let stat = self.host.statx(made.as_fd(), b"")?;
+            let is_empty = kind != FileType::Regular || stat.stx_size == 0;
+            let found = FileType::from_mode(u32::from(stat.stx_mode));
+            if found != Some(kind) || stat.stx_nlink != 1 || !is_empty {
+                return Err(Errno::ESTALE);
             }
-            Ok(made)
-        });
+        }
         self.is_made(dir, at, name, new, made).map(|(_, found, _)| found)
     }
 
@@ -96,8 +108,7 @@ impl Shared {
 
     /// Writes what a symlink says that is a regular file there.
     fn write_body(&self, made: BorrowedFd<'_>, body: &[u8]) -> Result<()> {
-        let file = self.spare(|| self.host.reopen(made, OFlags::WRONLY))?;
-        let written = self.host.pwrite(file.as_fd(), body, 0)?;
+        let written = self.host.pwrite(made, body, 0)?;
         if written == body.len() { Ok(()) } else { Err(Errno::ENOSPC) }
     }
 
@@ -362,9 +373,14 @@ impl Shared {
                 self.host.truncate(file.as_fd(), size)
             }
             open => match (self.host.truncate_held(held, size), open) {
-                // Who opened it may.
+                // Who opened it may; and whom no mode binds here, as where he opens it.
                 (Err(Errno::EACCES), Some(open)) if changes()? => {
                     self.host.truncate(open.fd(), size)
+                }
+                (Err(Errno::EACCES), Some(_)) => Ok(()),
+                (Err(Errno::EACCES), None) => {
+                    let file = self.spare(|| self.reopen_own(inode, held, OFlags::WRONLY))?;
+                    self.host.truncate(file.as_fd(), size)
                 }
                 (answer, _) => answer,
             },

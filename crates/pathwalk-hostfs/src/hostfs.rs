@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     /// Descriptors by which inodes are asked about without walking to them again.
     pub(crate) pool: Mutex<Clock<Arc<OwnedFd>>>,
     pub(crate) options: HostOptions,
+    /// Held by who gives an own file another mode for a moment.
+    opening_up: Mutex<()>,
     /// Who tells what others do, where that is wanted and can be had; from when it is worth it.
     pub(crate) watches: OnceLock<Watches>,
     /// How often it was asked for that before there was any.
@@ -137,6 +139,7 @@ impl HostFs {
             nodes,
             pool: Mutex::new(Clock::new(options.handles.min(spare))),
             options,
+            opening_up: Mutex::default(),
             watches,
             tries: AtomicU32::new(0),
             asked: Asked::new(),
@@ -295,6 +298,8 @@ impl Shared {
         flags: OFlags,
     ) -> Result<OwnedFd> {
         let of = |stat: &Statx| u32::from(stat.stx_mode) & S_IALLUGO;
+        // One after the other: else one would find, and leave, the mode that another has set for a moment.
+        let _one = self.opening_up.lock();
         let stat = self.host.statx(held, b"")?;
         let mode = of(&stat);
         let is_own = stat.stx_uid == geteuid().as_raw();
@@ -302,9 +307,12 @@ impl Shared {
             return Err(Errno::EACCES);
         }
         let opened_up = mode | S_IRUSR | S_IWUSR;
+        if opened_up == mode {
+            return self.reopen(held, flags);
+        }
         self.host.chmod(held, opened_up)?;
         let opened = self.reopen(held, flags);
-        if of(&self.host.statx(held, b"")?) == opened_up {
+        if self.host.statx(held, b"").map_or(true, |stat| of(&stat) == opened_up) {
             self.host.chmod(held, mode)?;
         }
         self.refresh_after(inode, held);

@@ -464,19 +464,19 @@ impl Cookies {
         if self.known.lock().len() < self.enough {
             return false;
         }
-        self.sweep(before);
+        self.sweep(|_| true, before);
         self.enough = (2 * self.known.lock().len()).max(ENOUGH);
         true
     }
 
-    /// Forgets what no process has. `before` is done while it is still known what that was, and is closed by now.
-    pub(crate) fn sweep(&mut self, before: impl FnOnce(&Self)) {
+    /// Forgets what no process has, and may go. `before` is done while it is still known what that was, and is closed by now.
+    pub(crate) fn sweep(&mut self, may_go: impl Fn(&HostId) -> bool, before: impl FnOnce(&Self)) {
         let in_flight = self.in_flight.ids();
         let Ok(Some(mut used)) = used() else { return };
         used.extend(in_flight);
         before(self);
         let mut known = self.known.lock();
-        known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1);
+        known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1 || !may_go(id));
         let (kept, gone): (FxHashMap<_, _>, FxHashMap<_, _>) =
             self.places.drain().partition(|(_, cookie)| known.contains_key(&cookie.id));
         self.numbers.retain(|_, ids| {

@@ -137,7 +137,7 @@ impl Handles {
         if found.as_ref().is_some_and(|(_, names)| *names == 0) {
             // Who is remembered to have it may have closed it.
             found = None;
-            cookies.sweep(|cookies| watches.hear(cookies, task));
+            cookies.sweep(|_| true, |cookies| watches.hear(cookies, task));
             found = found.or_else(|| open(cookies));
         }
         match found {

@@ -20,8 +20,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(60);
-/// To look takes no more than this part of the time.
+/// To look takes no more than this part of the time, and so much once.
 const PART: u32 = 50;
+const ONCE: Duration = Duration::from_millis(200);
 
 /// The files.
 #[derive(Debug)]
@@ -36,12 +37,24 @@ pub(crate) struct Nameless {
     /// The numbers of those that have no name, as far as is known; when it is looked which of them are in use, and how long after that again.
     kept: FxHashSet<u64>,
     again: Option<(Instant, Duration)>,
+    /// How long it was looked in all, since when.
+    looked: Duration,
+    since: Instant,
 }
 
 impl Default for Nameless {
     fn default() -> Self {
         let (files, watched, kept) = Default::default();
-        Self { files, enough: (MANY, MUCH), counted: None, watched, kept, again: None }
+        Self {
+            files,
+            enough: (MANY, MUCH),
+            counted: None,
+            watched,
+            kept,
+            again: None,
+            looked: Duration::ZERO,
+            since: Instant::now(),
+        }
     }
 }
 
@@ -61,6 +74,12 @@ impl Nameless {
     pub(crate) fn wait(&self) -> Option<Duration> {
         let (at, _) = self.again.filter(|_| self.is_one_watched())?;
         Some(at.saturating_duration_since(Instant::now()))
+    }
+
+    /// How long may not be looked, as that took too long lately.
+    fn rests(&self) -> Option<Duration> {
+        let over = self.looked.checked_sub(ONCE + self.since.elapsed() / PART)?;
+        Some(PART * over)
     }
 
     fn is_one_watched(&self) -> bool {
@@ -95,12 +114,14 @@ impl Engine {
             return;
         }
         self.nameless.kept.insert(number);
-        if watched {
-            return self.look_at_kept(SOON);
-        }
-        let late = Instant::now() + LATE;
+        let (wait, after) = match self.nameless.rests() {
+            None if watched => return self.look_at_kept(SOON),
+            Some(rests) if watched => (rests, SOON),
+            _ => (LATE, LATE),
+        };
+        let at = Instant::now() + wait;
         let again = &mut self.nameless.again;
-        *again = again.filter(|(at, _)| *at <= late).or(Some((late, LATE)));
+        *again = again.filter(|(sooner, _)| *sooner <= at).or(Some((at, after)));
     }
 
     /// Looks which of those that have no name are gone, where it is time.
@@ -114,9 +135,8 @@ impl Engine {
     }
 
     fn look_at_kept(&mut self, after: Duration) {
-        let since = Instant::now();
-        self.forget_unused();
-        let after = after.max(PART * since.elapsed());
+        self.forget_nameless();
+        let after = self.nameless.rests().map_or(after, |rests| after.max(rests));
         let mut kept = std::mem::take(&mut self.nameless.kept);
         kept.retain(|&number| {
             let stays = self.names_of(number) == Some(0);
@@ -127,6 +147,17 @@ impl Engine {
         });
         self.nameless.again = (!kept.is_empty()).then(|| (Instant::now() + after, after));
         self.nameless.kept = kept;
+    }
+
+    /// Forgets those that have no name and that nobody has open. Nothing else: who was sent another one may not have received it yet.
+    fn forget_nameless(&mut self) {
+        let since = Instant::now();
+        self.count_nameless();
+        let Self { nameless, cookies, .. } = self;
+        let kept = nameless.kept.iter().flat_map(|&number| cookies.with_number(number));
+        let may_go: FxHashSet<HostId> = nameless.files.iter().copied().chain(kept).collect();
+        self.forget(|id| may_go.contains(id));
+        self.nameless.looked += since.elapsed();
     }
 
     /// How many names a file with this number has, the least of those that are known.
@@ -154,8 +185,8 @@ impl Engine {
 
     /// Forgets those that nobody has open, however few they are: for who asks how much room is left.
     pub(crate) fn let_all_go(&mut self) {
-        if !self.nameless.files.is_empty() {
-            self.forget_unused();
+        if !self.nameless.files.is_empty() && self.nameless.rests().is_none() {
+            self.forget_nameless();
             self.count_nameless();
         }
     }

@@ -25,11 +25,12 @@ Mounts of pathwalk run
 
   mem:DST[:size=BYTES][:mode=OCTAL]
       An empty file system in memory, which goes with the program. BYTES may end in k, m or g; what
-      is written there is counted when somebody asks how much room is left, not held back. MODE is that of its root, 1777 if it is not given.
+      is written there is counted when somebody asks how much room is left, not held back. MODE is
+      that of its root, 1777 if it is not given.
 
   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=WHOSE]
-      The directory DIR of the host, no file; ro if neither is given. Who else changes it meanwhile, and how
-      that is noticed:
+      The directory DIR of the host, no file; ro if neither is given. Who else changes it
+      meanwhile, and how that is noticed:
         watched    inotify(7) tells (the default; strict where it does not tell of everything)
         strict     each use of a cached name asks the host
         exclusive  nobody changes it but the program; what is cached is true
@@ -426,6 +427,7 @@ mod tests {
             assert_eq!((error.at, &*error.text), (at, piece), "{text}");
         }
     }
+
     #[test]
     fn paths_are_bytes() {
         let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());

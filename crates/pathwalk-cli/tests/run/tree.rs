@@ -195,7 +195,7 @@ fn with_too_few_descriptors_it_does_not_begin() {
     let less = with(needs - 1, "echo begun");
     assert_eq!((less.status.code(), text(&less.stdout)), (Some(2), String::new()));
     let script = "find /etc -name passwd -maxdepth 1; ls -R /usr/lib 2>&1 | sort | wc -l | grep -c .
-python3 -c 'import json, ctypes, subprocess; print(subprocess.run([\"cat\", \"/etc/hostname\"]).returncode)' | tail -n 1
+python3 -c 'import json, ctypes, subprocess; print(subprocess.run([\"cat\", \"/etc/passwd\"]).returncode)' | tail -n 1
 for n in 1 2 3 4 5 6 7 8; do echo $n > /tmp/f$n; done; cat /tmp/f* | sort | uniq | wc -l
 (cd /usr && (cd /etc && (cd /tmp && pwd | cat | cat | cat | cat)))";
     let enough = with(needs, script);

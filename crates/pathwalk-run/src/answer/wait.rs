@@ -42,8 +42,9 @@ const LOOK_SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Each so manieth time it is looked whether the process stops, and of so many of its threads.
 const TURNS: u32 = 5;
 const THREADS: usize = 16;
-/// More than the kernel says of a thread by lines of this length.
+/// More than the kernel says of most threads; and of one in as many groups as there can be.
 const STATUS: usize = 8 << 10;
+const STATUS_OF_MANY_GROUPS: usize = 1 << 20;
 
 /// Has a call answered by a thread of its own, as it may take long.
 ///
@@ -157,7 +158,15 @@ impl Signals {
     fn are_to_be_taken(&mut self) -> bool {
         let mut text = [0; STATUS];
         let Ok(len) = pread(&self.status, &mut text, 0) else { return false };
-        let Some(Pending { threads, own, process }) = pending(&text[..len]) else { return false };
+        let of_many_groups = || {
+            let mut text = vec![0; STATUS_OF_MANY_GROUPS];
+            let len = pread(&self.status, &mut text, 0).ok()?;
+            pending(&text[..len])
+        };
+        let Some(Pending { threads, own, process }) = pending(&text[..len]).or_else(of_many_groups)
+        else {
+            return false;
+        };
         if own != 0 || threads == 1 {
             return own | process != 0;
         }

@@ -669,12 +669,17 @@ impl Engine {
 
     /// Forgets the places that no process has any more, in whichever way it had them.
     pub(crate) fn forget_unused(&mut self) {
+        self.forget(|_| true);
+    }
+
+    /// The same of those of which it is said that they may go: what is on its way through a socket is in nobody's hands either.
+    pub(crate) fn forget(&mut self, may_go: impl Fn(&HostId) -> bool) {
         self.cwds.moved();
         self.asker.images().sweep();
         self.loads.forget_ended();
         self.sockets.forget_unused(&self.cookies);
         let Self { cookies, watches, task, .. } = self;
-        cookies.sweep(|cookies| watches.hear(cookies, task));
+        cookies.sweep(may_go, |cookies| watches.hear(cookies, task));
         watches.forget_unused(cookies);
         self.forget_set_ids();
     }
