@@ -10,7 +10,7 @@
 
 use std::ffi::CStr;
 
-use pathwalk_abi::{Errno, OpenFlags};
+use pathwalk_abi::{Errno, FileType, OpenFlags};
 
 use crate::Error;
 
@@ -51,6 +51,16 @@ pub struct Look {
     pub nlink: u32,
     /// The size; of a directory 0.
     pub size: u64,
+}
+
+impl Look {
+    /// What of these file systems must agree on.
+    #[inline]
+    pub(crate) fn of(mode: u32, nlink: u32, size: u64) -> Self {
+        let directory = FileType::from_mode(mode) == Some(FileType::Directory);
+        let (nlink, size) = if directory { (0, 0) } else { (nlink, size) };
+        Self { mode, nlink, size }
+    }
 }
 
 /// What is mounted by [`Worker::mount`].

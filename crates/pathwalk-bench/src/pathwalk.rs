@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use pathwalk::observe::Tally;
 use pathwalk::{
-    AccessMode, AtFlags, Coherence, Config, Cred, Dev, Errno, File, FileType, HostFs, HostOptions,
-    MemFs, MountFlags, OpenFlags, Stat, Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
+    AccessMode, AtFlags, Coherence, Config, Cred, Dev, Errno, File, HostFs, HostOptions, MemFs,
+    MountFlags, OpenFlags, Stat, Statx, StatxMask, Task, UmountFlags, Vfs, XattrFlags,
 };
 
 use tempfile::TempDir;
@@ -279,22 +279,11 @@ impl Worker for Task {
 #[inline]
 fn look(stat: Stat) -> Look {
     let stat = black_box(&stat);
-    let directory = FileType::from_mode(stat.st_mode) == Some(FileType::Directory);
-    Look {
-        mode: stat.st_mode,
-        nlink: if directory { 0 } else { stat.st_nlink as u32 },
-        size: if directory { 0 } else { stat.st_size as u64 },
-    }
+    Look::of(stat.st_mode, stat.st_nlink as u32, stat.st_size as u64)
 }
 
 #[inline]
 fn look_x(stat: Statx) -> Look {
     let stat = black_box(&stat);
-    let mode = u32::from(stat.stx_mode);
-    let directory = FileType::from_mode(mode) == Some(FileType::Directory);
-    Look {
-        mode,
-        nlink: if directory { 0 } else { stat.stx_nlink },
-        size: if directory { 0 } else { stat.stx_size },
-    }
+    Look::of(u32::from(stat.stx_mode), stat.stx_nlink, stat.stx_size)
 }

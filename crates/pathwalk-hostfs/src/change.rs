@@ -50,10 +50,10 @@ impl Shared {
         }
         let made = self.spare(|| self.host.open_path(at, name));
         if let Ok(made) = &made
+            && let Ok(stat) = self.host.statx(made.as_fd(), b"")
             && new.file_type != FileType::Directory
         {
             // Others may have put another file there, which is to stay as it is.
-            let stat = self.host.statx(made.as_fd(), b"")?;
             let is_empty = kind != FileType::Regular || stat.stx_size == 0;
             let found = FileType::from_mode(u32::from(stat.stx_mode));
             if found != Some(kind) || stat.stx_nlink != 1 || !is_empty {
@@ -374,10 +374,13 @@ impl Shared {
             }
             open => match (self.host.truncate_held(held, size), open) {
                 // Who opened it may; and whom no mode binds here, as where he opens it.
-                (Err(Errno::EACCES), Some(open)) if changes()? => {
-                    self.host.truncate(open.fd(), size)
+                (Err(Errno::EACCES), Some(open)) => {
+                    if changes()? {
+                        self.host.truncate(open.fd(), size)
+                    } else {
+                        Ok(())
+                    }
                 }
-                (Err(Errno::EACCES), Some(_)) => Ok(()),
                 (Err(Errno::EACCES), None) => {
                     let file = self.spare(|| self.reopen_own(inode, held, OFlags::WRONLY))?;
                     self.host.truncate(file.as_fd(), size)

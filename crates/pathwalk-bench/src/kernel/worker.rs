@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use pathwalk_abi::{Errno, FileType, OpenFlags};
+use pathwalk_abi::{Errno, OpenFlags};
 use rustix::fs::{
     Access, AtFlags, CWD, Gid, Mode, OFlags, Stat, Statx, StatxFlags, Uid, XattrFlags,
 };
@@ -248,37 +248,20 @@ impl Worker for KernelWorker {
 #[inline]
 fn look(stat: Stat) -> Look {
     let stat = black_box(&stat);
-    let directory = FileType::from_mode(stat.st_mode) == Some(FileType::Directory);
-    Look {
-        mode: stat.st_mode,
-        nlink: if directory { 0 } else { stat.st_nlink as u32 },
-        size: if directory { 0 } else { stat.st_size as u64 },
-    }
+    Look::of(stat.st_mode, stat.st_nlink as u32, stat.st_size as u64)
 }
 
 #[inline]
 fn look_x(stat: Statx) -> Look {
     let stat = black_box(&stat);
-    let mode = u32::from(stat.stx_mode);
-    let directory = FileType::from_mode(mode) == Some(FileType::Directory);
-    Look {
-        mode,
-        nlink: if directory { 0 } else { stat.stx_nlink },
-        size: if directory { 0 } else { stat.stx_size },
-    }
+    Look::of(u32::from(stat.stx_mode), stat.stx_nlink, stat.stx_size)
 }
 
 /// The same of the C library's structure, which is the kernel's.
 #[inline]
 fn look_null(stat: libc::statx) -> Look {
     let stat = black_box(&stat);
-    let mode = u32::from(stat.stx_mode);
-    let directory = FileType::from_mode(mode) == Some(FileType::Directory);
-    Look {
-        mode,
-        nlink: if directory { 0 } else { stat.stx_nlink },
-        size: if directory { 0 } else { stat.stx_size },
-    }
+    Look::of(u32::from(stat.stx_mode), stat.stx_nlink, stat.stx_size)
 }
 
 /// A number outside the errors of Linux cannot come from the kernel.

@@ -193,22 +193,17 @@ for above in names(top):
     fd = os.open(f'{top}/{above}', PLAIN)
     for below in os.listdir(fd):
         if below == 'link': continue
-        time.sleep(.003)
+        time.sleep(.02)
         into = os.open(below, PLAIN, dir_fd=fd)
         print(below, os.fstat(into).st_ino, sorted(os.listdir(into)))
         os.close(into)
     os.close(fd)
 ";
-    // What lies ready lies there for a moment: where the program does not run for that long, as others use the machine, it is tried again.
-    let takes = |writable| {
+    for writable in [false, true] {
         let [native, tree, stats] = both(here.path(), script, writable);
         same(&native, &tree, "");
         let [ready, taken] = ready(&stats);
-        let most = taken as usize > ABOVE * BELOW / 2 && ready - taken < 8;
-        if most { Ok(()) } else { Err(stats) }
-    };
-    for writable in [false, true] {
-        assert_eq!((0..3).try_fold(String::new(), |_, _| takes(writable).err().ok_or(())), Err(()));
+        assert!(taken as usize > ABOVE * BELOW / 2 && ready - taken < 8, "{stats}");
     }
 }
 

@@ -18,10 +18,9 @@ use crate::{
         end::End,
         hold::Hold,
         job::{Job, Keep, Parent, Terminal},
+        ladder::climb_from,
         link::notes_reading,
-        lookup::{
-            Remembered, climb_to_last, keep, keep_remembered, lookup, remember, remembered_parent,
-        },
+        lookup::{Remembered, keep, keep_remembered, lookup, remember, remembered_parent},
         observe::{Left, Observer},
         text::Text,
     },
@@ -299,7 +298,7 @@ impl Task {
         };
         loop {
             let mut job = CreateJob { directory: None };
-            match climb_to_last(&request, &mut job, directory.take())? {
+            match climb_from(&request, (), &mut job, directory.take())? {
                 Opened::Found(held) => {
                     remember(&request);
                     return self.do_open(held, op, Origin::Found(job.directory));

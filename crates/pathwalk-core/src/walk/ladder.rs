@@ -31,7 +31,7 @@ pub(crate) fn climb<'a, J: Job<'a>, O: Observer>(
 }
 
 /// Climbs the ladder from a place that was reached already: the walk begins there, at that position in the path.
-pub(super) fn climb_from<'a, J: Job<'a>, O: Observer>(
+pub(crate) fn climb_from<'a, J: Job<'a>, O: Observer>(
     request: &Request<'a>,
     observer: O,
     job: &mut J,

@@ -16,7 +16,7 @@ use super::{
     HeldPath, Lookup, Place, Request, Start, Stop,
     end::{End, OnePath},
     hold::{Hold, Rcu, miss},
-    job::{Job, Keep, LookupJob, Parent, ParentJob, Terminal},
+    job::{Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
     memo::{self, Facts, Known, Memory, Said},
     run::{Runner, Stopped, Until},
@@ -220,15 +220,6 @@ fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Beg
             Ok(None)
         }
     }
-}
-
-/// Climbs the ladder for a job about the last component: from its directory, if this thread remembers it.
-pub(crate) fn climb_to_last<'a, J: Job<'a>>(
-    request: &Request<'a>,
-    job: &mut J,
-    directory: Option<Begun>,
-) -> Result<J::Out> {
-    climb_from(request, (), job, directory)
 }
 
 /// The answer where an express walk ends.

@@ -41,9 +41,7 @@ impl Watcher {
         }
         told
     }
-}
 
-impl Watcher {
     /// How many such things were told, at least so many if they come: who is about to run a program in another test has what is open here
     /// for a moment, too.
     fn told_until(&self, want: usize, is: impl Fn((i32, ReadFlags)) -> bool) -> usize {
