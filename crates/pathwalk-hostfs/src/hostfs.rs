@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) nodes: Nodes,
     /// Descriptors by which inodes are asked about without walking to them again.
     pub(crate) pool: Mutex<Clock<Arc<OwnedFd>>>,
+    /// The file that is [held](HostOptions::holds) all the time.
+    pub(crate) holds: Option<(Ident, Arc<OwnedFd>)>,
     pub(crate) options: HostOptions,
     /// Held by who gives an own file another mode for a moment.
     opening_up: Mutex<()>,
@@ -91,7 +93,7 @@ impl HostFs {
     ///
     /// # Errors
     ///
-    /// - those of [`HostFs::new`].
+    /// - those of [`HostFs::new`], and of opening the file that is to be held.
     /// - `EMFILE`, `ENFILE`, `ENOENT`, where it is to be watched and its file system tells of all: the user has as many queues as one
     ///   may have; there is no /proc.
     pub fn with_options(path: impl AsRef<[u8]>, mut options: HostOptions) -> Result<Arc<Self>> {
@@ -128,6 +130,13 @@ impl HostFs {
         if watched {
             _ = watches.set(Watches::new(&host, Believed::All, options.watches)?);
         }
+        let holds = match &options.holds {
+            Some(name) => {
+                let file = host.open_below(root.as_fd(), &[name])?;
+                Some((Ident::of(&host.statx(file.as_fd(), b"")?), Arc::new(file)))
+            }
+            None => None,
+        };
         let nodes = Nodes::new();
         // Answered once more than the cache will say: it stays.
         nodes.answer(Ident::of(&stat));
@@ -138,6 +147,7 @@ impl HostFs {
             root: Arc::new(root),
             nodes,
             pool: Mutex::new(Clock::new(options.handles.min(spare))),
+            holds,
             options,
             opening_up: Mutex::default(),
             watches,

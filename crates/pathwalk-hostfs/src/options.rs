@@ -67,6 +67,9 @@ pub struct HostOptions {
     /// How many descriptors are held, beside those of open files and of files without a name; at most a quarter of what the
     /// process may have. What is held keeps the host's mount that it is in busy.
     pub handles: usize,
+    /// The name of a file of the directory that is held as long as the file system is there, beside the [`handles`](Self::handles):
+    /// it stays the one that it is now, whatever others put in its place. It is for who mounts that file alone.
+    pub holds: Option<Vec<u8>>,
     /// How many directories are watched at most, where others change them too, and files that have several names, as no directory
     /// tells all of those, or of which it is asked again and again who may read them; 0 where nothing is to be believed that the
     /// host was not asked about, which [`Coherence::Watched`] cannot do without. The host has limits of its own, in
@@ -85,7 +88,7 @@ pub struct HostOptions {
 }
 
 impl Default for HostOptions {
-    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, 8,192 watches, no devices, openat2, no
+    /// Exclusive, owners as the host has them, writable, 1,024 descriptors, no file held, 8,192 watches, no devices, openat2, no
     /// keeper.
     fn default() -> Self {
         Self {
@@ -93,6 +96,7 @@ impl Default for HostOptions {
             identities: Identities::Host,
             read_only: false,
             handles: 1024,
+            holds: None,
             watches: 8192,
             special: false,
             openat2: true,

@@ -102,6 +102,10 @@ impl Shared {
         if node.id == ROOT {
             return Some(Arc::clone(&self.root));
         }
+        let held = self.holds.as_ref().filter(|(ident, _)| *ident == node.ident);
+        if let Some((_, fd)) = held {
+            return Some(Arc::clone(fd));
+        }
         let pooled = self.pool.lock().get(node.id).map(|fd| Arc::clone(fd));
         pooled.or_else(|| node.nameless())
     }

@@ -20,8 +20,9 @@ pub const HELP: &str = "\
 Mounts of pathwalk run
 
   --mount SPEC mounts a file system; the later one of two at one place hides the other.
-  DST is a directory. Where there is none it is made, with all above it: in memory, or in a writable
-  directory of the host, where it stays. On what is read-only none can be made.
+  DST is a directory, or a file where a file is mounted. Where there is none it is made, with all
+  above it: in memory, or in a writable directory of the host, where it stays. On what is read-only
+  none can be made.
 
   mem:DST[:size=BYTES][:mode=OCTAL]
       An empty file system in memory, which goes with the program. BYTES may end in k, m or g; what
@@ -29,10 +30,10 @@ Mounts of pathwalk run
       that of its root, 1777 if it is not given.
 
   host:DIR:DST[:ro|:rw][:coherence=exclusive|watched|strict][:ids=WHOSE]
-      The directory DIR of the host, no file; ro if neither is given. Who else changes it
+      The directory DIR of the host, or the file; ro if neither is given. Who else changes it
       meanwhile, and how that is noticed:
         watched    inotify(7) tells (the default; strict where it does not tell of everything)
-        strict     each use of a cached name asks the host
+        strict     each use of a cached name asks the host (the default of a file)
         exclusive  nobody changes it but the program; what is cached is true
       WHOSE the files are, and what becomes of chown:
         host       as the host says; chown asks the host, which lets root alone give files away

@@ -7,8 +7,11 @@ use crate::{
     sys::{answer, read_record, read_told},
 };
 use pathwalk::{
-    CapSet, Coherence, Config, Cred, Errno, HostFs, HostOptions, IdMap, IdRange, Identities,
-    InotifyLimits, MemFs, MountFlags, OpenFlags, Result, Task, Timespec, Vfs, fs::FileSystem,
+    At, CapSet, Coherence, Config, Cred, Dev, Errno, HostFs, HostOptions, IdMap, IdRange,
+    Identities, InotifyLimits, MemFs, MountFlags, MoveMountFlags, OpenFlags, OpenTreeFlags, Result,
+    Stat, Task, Timespec, UmountFlags, Vfs,
+    abi::mode::{S_IFDIR, S_IFMT, S_IFREG},
+    fs::FileSystem,
 };
 use rustix::{
     fs,
@@ -47,11 +50,28 @@ pub(crate) struct TreeError {
 /// Why something could not be mounted.
 #[derive(Clone, Copy, Debug)]
 enum Why {
-    /// There is no directory to mount on, and none can be made.
-    NoPlace(Errno),
-    /// What is to be mounted is a file of the host.
-    File,
+    /// There is nothing to mount on, and none can be made.
+    NoPlace(Kind, Errno),
+    /// What is to be mounted is of this kind, and what is there is not.
+    Kinds(Kind),
     Other(Errno),
+}
+
+/// What is mounted, and what it is mounted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    /// All else.
+    File,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "directory",
+            Self::File => "file",
+        })
+    }
 }
 
 impl From<Errno> for Why {
@@ -65,10 +85,15 @@ impl fmt::Display for TreeError {
         let (spec, at) = (self.spec.escape_ascii(), self.at.escape_ascii());
         write!(f, "{spec} cannot be mounted at {at}: ")?;
         match self.why {
-            Why::NoPlace(errno) => {
-                write!(f, "there is no such directory in the tree, and none can be made: {errno}")
+            Why::NoPlace(kind, errno) => {
+                write!(f, "there is no such {kind} in the tree, and none can be made: {errno}")
             }
-            Why::File => write!(f, "it is a file, and only directories can be mounted"),
+            Why::Kinds(Kind::Directory) => {
+                write!(f, "it is a directory, and what is there in the tree is a file")
+            }
+            Why::Kinds(Kind::File) => {
+                write!(f, "it is a file, and what is there in the tree is a directory")
+            }
             Why::Other(errno) => write!(f, "{errno}"),
         }
     }
@@ -140,7 +165,7 @@ pub(crate) fn make(
         let inside = inside.as_deref_mut();
         match mount(&mut task, (spec, handles), owner, (asker, knowns), inside) {
             Ok(host) => tree.hosts.extend(host),
-            Err(Why::NoPlace(_)) if spec.by_default => left_out.push(&spec.at),
+            Err(Why::NoPlace(..)) if spec.by_default => left_out.push(&spec.at),
             Err(why) => {
                 let what = match &spec.what {
                     What::Mem { .. } => b"mem",
@@ -186,7 +211,7 @@ fn config() -> Config {
     config
 }
 
-/// Mounts this, and gives what it is where that is a directory of the host.
+/// Mounts this, and gives what it is where that is of the host.
 fn mount(
     task: &mut Task,
     (spec, handles): (&Spec, usize),
@@ -228,10 +253,16 @@ fn mount(
                 // One may have so many queues of inotify(7).
                 None => made(Coherence::Watched).or_else(|_| made(Coherence::Strict)),
             };
-            let fs = fs.map_err(|errno| match errno {
-                Errno::ENOTDIR if is_file(dir) => Why::File,
-                errno => errno.into(),
-            })?;
+            if let (Err(Errno::ENOTDIR), Some((above, name))) = (&fs, file_at(dir)) {
+                // Others change what is beside it, of which nobody wants to hear.
+                let coherence = coherence.unwrap_or(Coherence::Strict);
+                let holds = Some(name.clone());
+                let with = HostOptions { keeper: None, holds, ..with(coherence) };
+                let fs = HostFs::with_options(above, with)?;
+                mount_file(task, (Arc::clone(&fs) as Arc<_>, &name), &spec.at, flags, owner)?;
+                return Ok(Some(fs));
+            }
+            let fs = fs?;
             plain = *identities == Identities::Host;
             if fs.news().is_some() {
                 told = Some((Arc::clone(&fs), (*writable, plain)));
@@ -244,19 +275,9 @@ fn mount(
     if spec.at.iter().all(|&byte| byte == b'/') {
         mount_at_root(task, fs, flags)?;
     } else {
-        // The directory is mostly there.
-        task.mount(Arc::clone(&fs), &spec.at, flags)
-            .or_else(|errno| {
-                if errno != Errno::ENOENT {
-                    return Err(errno);
-                }
-                make_directory(task, &spec.at, &owner.cred)?;
-                task.mount(fs, &spec.at, flags)
-            })
-            .map_err(|errno| match task.stat(&spec.at) {
-                Err(Errno::ENOENT) => Why::NoPlace(errno),
-                _ => errno.into(),
-            })?;
+        mount_on((task, owner), &spec.at, Kind::Directory, |task| {
+            task.mount(Arc::clone(&fs), &spec.at, flags)
+        })?;
     }
     match (inside, told, &spec.what) {
         (Some(inside), Some((fs, writable)), _) => {
@@ -271,9 +292,57 @@ fn mount(
     Ok(host)
 }
 
-/// Whether the host has something else than a directory there.
-fn is_file(path: &[u8]) -> bool {
-    std::fs::metadata(OsStr::from_bytes(path)).is_ok_and(|found| !found.is_dir())
+/// Mounts on what is there, mostly; where there is nothing it is made.
+fn mount_on(
+    (task, owner): (&Task, &Owner),
+    at: &[u8],
+    kind: Kind,
+    mount: impl Fn(&Task) -> Result<()>,
+) -> std::result::Result<(), Why> {
+    mount(task)
+        .or_else(|errno| {
+            if errno != Errno::ENOENT {
+                return Err(errno);
+            }
+            make_place(task, at, kind, &owner.cred)?;
+            mount(task)
+        })
+        .map_err(|errno| match (task.stat(at), errno) {
+            (Err(Errno::ENOENT), errno) => Why::NoPlace(kind, errno),
+            (Ok(stat), Errno::ENOTDIR | Errno::EINVAL) if kind_of(&stat) != kind => {
+                Why::Kinds(kind)
+            }
+            (_, errno) => errno.into(),
+        })
+}
+
+/// Shows a file of a file system, and nothing else of it.
+fn mount_file(
+    task: &Task,
+    (fs, name): (Arc<dyn FileSystem>, &[u8]),
+    at: &[u8],
+    flags: MountFlags,
+    owner: &Owner,
+) -> std::result::Result<(), Why> {
+    // It is mounted where nobody is yet, until there is a copy that begins with the file.
+    task.mount(fs, "/", flags)?;
+    let only = OpenTreeFlags::CLONE | OpenTreeFlags::SYMLINK_NOFOLLOW;
+    let file = task.open_tree(At::Cwd, [b"/../", name].concat(), only);
+    task.umount2("/..", UmountFlags::DETACH)?;
+    let file = file?;
+    let hang = MoveMountFlags::F_EMPTY_PATH | MoveMountFlags::T_SYMLINKS;
+    mount_on((task, owner), at, Kind::File, |task| task.move_mount(&file, "", At::Cwd, at, hang))
+}
+
+/// The directory that a file of the host lies in, and its name there; none of a directory.
+fn file_at(path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let path = std::fs::canonicalize(OsStr::from_bytes(path)).ok()?;
+    let above = path.parent().filter(|_| !path.is_dir())?;
+    Some((above.as_os_str().as_bytes().to_vec(), path.file_name()?.as_bytes().to_vec()))
+}
+
+fn kind_of(stat: &Stat) -> Kind {
+    if stat.st_mode & S_IFMT == S_IFDIR { Kind::Directory } else { Kind::File }
 }
 
 /// What is mounted at the root hides all that was mounted before, and is the task's root from then on.
@@ -284,8 +353,8 @@ fn mount_at_root(task: &mut Task, fs: Arc<dyn FileSystem>, flags: MountFlags) ->
     task.chdir("/")
 }
 
-/// Makes a directory to mount on, where none is there: in memory always, on the host where it may be written.
-fn make_directory(task: &Task, path: &[u8], who: &Cred) -> Result<()> {
+/// Makes what is to be mounted on: in memory always, on the host where it may be written.
+fn make_place(task: &Task, path: &[u8], kind: Kind, who: &Cred) -> Result<()> {
     if task.stat(path).is_ok() {
         return Ok(());
     }
@@ -295,8 +364,13 @@ fn make_directory(task: &Task, path: &[u8], who: &Cred) -> Result<()> {
     let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
     let ends: Vec<usize> = ends.map(|(index, _)| index).chain([path.len()]).collect();
     for end in ends {
-        let made = user.mkdir(&path[..end], 0o755).or_else(|errno| match errno {
-            Errno::EACCES => task.mkdir(&path[..end], 0o755),
+        let kind = if end == path.len() { kind } else { Kind::Directory };
+        let make = |task: &Task| match kind {
+            Kind::Directory => task.mkdir(&path[..end], 0o755),
+            Kind::File => task.mknod(&path[..end], S_IFREG | 0o644, Dev::default()),
+        };
+        let made = make(&user).or_else(|errno| match errno {
+            Errno::EACCES => make(task),
             errno => Err(errno),
         });
         match made {

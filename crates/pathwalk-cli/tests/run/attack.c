@@ -162,8 +162,10 @@ static void sends(char **args)
 
 static void often(char **args)
 {
-	int reached = 0, opened = 0;
-	for (int round = 0; round < 20000; round++) {
+	/* So many times, and if it was never opened, until it is or so many seconds went by. */
+	int reached = 0, opened = 0, rounds = args[1] ? atoi(args[1]) : 20000;
+	time_t ends = time(NULL) + (args[1] && args[2] ? atoi(args[2]) : 0);
+	for (int round = 0; round < rounds || (!opened && time(NULL) < ends); round++) {
 		int fd = open(args[0], O_RDONLY);
 		opened += fd >= 0;
 		reached |= is_secret(fd);

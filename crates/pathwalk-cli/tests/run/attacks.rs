@@ -5,6 +5,7 @@
 use crate::{
     common::{can_run, copy, pathwalk_in, run, said, text},
     left_out::left_out,
+    swaps::swapping,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
@@ -17,7 +18,6 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -276,9 +276,9 @@ fn an_interpreter_that_is_swapped_in_does_not_run() {
     cc(attack.here.path(), &[&interpreter, "-o", "program", "m.c"]);
     let (one, other) = (attack.here("one"), attack.here("other"));
     assert_eq!(attack.said(&["executes", "./program"]), "never ran\n");
-    let out = swapping(one.clone(), other.clone(), || attack.said(&["executes", "./program"]));
+    let out = swapping(&one, &other, || attack.said(&["executes", "./program"]));
     assert!(out.starts_with("never"), "{out}");
-    let native = swapping(one, other, || attack.natively(&["executes", "./program"]));
+    let native = swapping(&one, &other, || attack.natively(&["executes", "./program"]));
     assert!(native.starts_with("REACHED"), "{native}");
 }
 
@@ -494,81 +494,6 @@ fn calls_that_a_tracer_changes_are_answered_all_the_same() {
     let native = attack.natively(&["traced", &attack.secret()]);
     assert!(native.ends_with("open REACHED\n"), "{native}");
     assert_eq!(attack.said(&["traced", &attack.secret()]), "suspended refused\nopen never\n");
-}
-
-#[test]
-fn symlinks_that_are_swapped_in_do_not_lead_out() {
-    let Some(attack) = Attack::new() else { return };
-    fs::create_dir(attack.here("dir")).unwrap();
-    fs::write(attack.here("dir/secret"), "harmless\n").unwrap();
-    symlink(attack.outside.path(), attack.here("link")).unwrap();
-    let out =
-        swapping(attack.here("dir"), attack.here("link"), || attack.said(&["often", "dir/secret"]));
-    assert!(out.starts_with("never"), "{out}");
-}
-
-#[test]
-fn directories_that_are_moved_out_lead_nowhere() {
-    let Some(attack) = Attack::new() else { return };
-    let inside = attack.here("a/dir/b");
-    let elsewhere = PathBuf::from(attack.outside("deep/dir"));
-    let reset = || {
-        fs::create_dir_all(attack.here("a/dir/b")).unwrap();
-        fs::create_dir_all(elsewhere.parent().unwrap()).unwrap();
-        fs::write(attack.outside("deep/secret"), "secret\n").unwrap();
-    };
-    // It stands in `b`; `dir` is moved beside a secret while it does.
-    let moved = |mut command: Command| {
-        reset();
-        command.current_dir(attack.here.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-        assert_eq!(line.trim(), "ready");
-        fs::rename(attack.here("a/dir"), &elsewhere).unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"moved\n").unwrap();
-        let mut rest = String::new();
-        std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
-        child.wait().unwrap();
-        fs::remove_dir_all(&elsewhere).unwrap();
-        rest
-    };
-    let mut native = Command::new(attack.here("attack"));
-    native.arg("moved").arg(&inside);
-    assert_eq!(moved(native), "REACHED\n");
-    let mut ours = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-    ours.args(["run", "./attack", "moved", "a/dir/b"]);
-    assert_eq!(moved(ours), "never\n");
-}
-
-#[test]
-fn directories_that_are_swapped_while_it_looks_do_not_lead_out() {
-    let Some(attack) = Attack::new() else { return };
-    fs::create_dir_all(attack.here("a/b")).unwrap();
-    fs::create_dir_all(attack.outside("deep/b")).unwrap();
-    fs::write(attack.outside("deep/secret"), "secret\n").unwrap();
-    let out = swapping(attack.here("a/b"), PathBuf::from(attack.outside("deep/b")), || {
-        attack.said(&["often", "a/b/../secret"])
-    });
-    assert!(out.starts_with("never"), "{out}");
-}
-
-/// Exchanges two names all the time while something is done.
-pub(crate) fn swapping<T>(one: PathBuf, other: PathBuf, f: impl FnOnce() -> T) -> T {
-    let ends = AtomicBool::new(false);
-    let flags = rustix::fs::RenameFlags::EXCHANGE;
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ends.load(Relaxed) {
-                let cwd = rustix::fs::CWD;
-                rustix::fs::renameat_with(cwd, &one, cwd, &other, flags).unwrap();
-            }
-        });
-        let done = f();
-        ends.store(true, Relaxed);
-        done
-    })
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod handles;
 mod users;
 
 mod attacks;
+mod swaps;
 
 mod refused;
 

@@ -53,6 +53,51 @@ fn what_is_asked_for_is_mounted() {
     assert!(text(&refused.stderr).contains("Read-only"), "{}", text(&refused.stderr));
 }
 
+/// What lies beside it is not there, and what others put in its place is not seen, as with `mount --bind`.
+#[test]
+fn a_file_is_mounted_alone() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
+    let at = |name: &str| other.path().join(name).display().to_string();
+    fs::write(at("file"), "given\n").unwrap();
+    fs::write(at("beside"), "not given\n").unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    fs::copy("/bin/echo", at("program")).unwrap();
+    let bind = |name: &str, to: &str| format!("{}:{to}", at(name));
+    let names = "import os; print([e.name for e in os.scandir('/etc') if e.name == 'passwd'])";
+    let script = format!(
+        "cat /etc/passwd; python3 -c \"{names}\"; cat /tmp/deep/link; ls /tmp/deep; /tmp/said so
+        echo more >> /etc/passwd; (echo no >> /tmp/deep/link) 2>&1 | grep -o Read-only
+        (mv /tmp/deep/link /tmp/elsewhere; rm /tmp/deep/link) 2>&1 | grep -o busy
+        grep -o '/file /[^ ]* r[ow]' /proc/self/mountinfo; ls /tmp/deep/../beside 2>&1 | grep -o 'No such'"
+    );
+    let args = [
+        "--bind",
+        &bind("file", "/etc/passwd"),
+        "--bind",
+        &bind("link", "/tmp/deep/link:ro"),
+        "--bind",
+        &bind("program", "/tmp/said"),
+        "sh",
+        "-c",
+        &script,
+    ];
+    assert_eq!(
+        said(here.path(), &args),
+        "given\n['passwd']\ngiven\nlink\nso\nRead-only\nbusy\nbusy\n/file /etc/passwd rw\n/file /tmp/deep/link ro\nNo such\n"
+    );
+    assert_eq!(fs::read_to_string(at("file")).unwrap(), "given\nmore\n");
+    assert_eq!(fs::read_to_string(at("beside")).unwrap(), "not given\n");
+    // Where it is made on the host it stays, and is empty.
+    let made = here.path().join("made");
+    let to = bind("file", made.to_str().unwrap());
+    assert_eq!(said(here.path(), &["--bind", &to, "cat", "made"]), "given\nmore\n");
+    assert_eq!(fs::read_to_string(made).unwrap(), "");
+}
+
 /// Its process is there before the tree is.
 #[test]
 fn where_the_tree_cannot_be_made_the_program_is_not_run() {
@@ -63,7 +108,21 @@ fn where_the_tree_cannot_be_made_the_program_is_not_run() {
     for (option, value, says) in [
         ("--cwd", "/none", "/none cannot be entered in the tree: ENOENT"),
         ("--bind", "/none:/mnt", "/none cannot be mounted at /mnt: ENOENT"),
-        ("--bind", "/etc/passwd:/mnt", "/mnt: it is a file, and only directories can be mounted"),
+        (
+            "--bind",
+            "/etc/passwd:/mnt",
+            "/mnt: it is a file, and what is there in the tree is a directory",
+        ),
+        (
+            "--bind",
+            "/mnt:/etc/passwd",
+            "passwd: it is a directory, and what is there in the tree is a file",
+        ),
+        (
+            "--bind",
+            "/etc/passwd:/etc/no",
+            "/etc/no: there is no such file in the tree, and none can be made: EROFS",
+        ),
         (
             "--tmpfs",
             "/no such/directory",

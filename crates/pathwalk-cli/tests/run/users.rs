@@ -1,9 +1,10 @@
 //! Virtual credentials: programs that change who they are, and what the tree then lets them do.
 
 use crate::{
-    attacks::{cc, swapping},
+    attacks::cc,
     common::{can_run, pathwalk_in, run, said, text},
     left_out::left_out,
+    swaps::swapping,
 };
 use std::{
     fs,
@@ -527,7 +528,7 @@ fn who_may_mount_sees_nothing_by_paths_that_change() {
     let mounted = [link("mounted", "/mnt"), link("mounted2", "/tmp")];
     let words = format!("swapped source mounted {secret}");
     let [[one, two], [three, four]] = [sources, mounted];
-    swapping(one, two, || swapping(three, four, || users.say(&ROOT, &words, "never\n")));
+    swapping(&one, &two, || swapping(&three, &four, || users.say(&ROOT, &words, "never\n")));
 }
 
 /// An ordinary user.
