@@ -609,16 +609,16 @@ impl FileSystem for ProcView {
                 self.asker.may_access(tid)?;
             }
             if name == "root" {
-                return body("/".to_owned());
+                return Ok(LinkTarget::Jump(b"/".to_vec()));
             }
             if let Some(hidden) = hidden {
                 if let Some(place) = self.place(inode, &on_host) {
                     return Ok(place);
                 }
                 let up = "../".repeat(path.matches('/').count());
-                let leads = format!("{up}{}", hidden.name());
-                self.asker.0.links.lock().push((leads.clone().into_bytes(), hidden));
-                return body(leads);
+                let leads = format!("{up}{}", hidden.name()).into_bytes();
+                self.asker.0.links.lock().push((leads.clone(), hidden));
+                return Ok(LinkTarget::Jump(leads));
             }
             if name == "exe"
                 && let Some(program) =

@@ -1,6 +1,7 @@
 //! What the view of `/proc` shows, and what is opened by it.
 
 use crate::{
+    attacks::cc,
     common::{can_run, said, text},
     programs::same,
 };
@@ -215,4 +216,19 @@ fn mounts_are_the_tree_s_in_each_of_the_files() {
     };
     assert_eq!(stats.into_iter().filter_map(told).collect::<Vec<_>>(), mounts);
     assert!(mounts.len() > 2 && mounts[0].starts_with("/ "), "{out}");
+}
+
+/// Who asks for no magic links, or for none that leads out, relies on it.
+#[test]
+fn links_that_lead_elsewhere_by_magic_are_followed_only_where_they_may_be() {
+    if !can_run(&["cc"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/magic.c");
+    cc(here.path(), &["-O1", "-o", "magic", source]);
+    let native = Command::new(here.path().join("magic")).current_dir(here.path()).output().unwrap();
+    let native = text(&native.stdout);
+    assert_eq!(native.lines().count(), 11 * 8 * 3);
+    assert_eq!(said(here.path(), &["./magic"]), native);
 }

@@ -104,7 +104,10 @@ pub struct FsStat {
 pub enum LinkTarget<'v> {
     /// To what this path leads to, from the symlink's directory.
     Body(Vec<u8>),
-    /// To this very place, whatever path leads there, if any does.
+    /// As a magic link does, in another mount, to what this path leads to: who wants no magic links, or to stay where the walk
+    /// began, is refused.
+    Jump(Vec<u8>),
+    /// As a magic link does, to this very place, whatever path leads there, if any does.
     Place(HeldPlace<'v>),
 }
 

@@ -54,7 +54,7 @@ impl Task {
     fn magic_text(&self, inode: InodeId) -> Result<Vec<u8>> {
         let vfs = self.vfs();
         match vfs.get_link(inode, &self.cred.subject())? {
-            LinkTarget::Body(text) => Ok(text),
+            LinkTarget::Body(text) | LinkTarget::Jump(text) => Ok(text),
             LinkTarget::Place(HeldPlace(place)) => {
                 let (mnt, dentry) = self.fs.hold_root(vfs);
                 vfs.d_path(&place, &HeldPath::new(vfs, mnt, dentry))

@@ -134,6 +134,10 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         } else {
             match self.in_hook(|who| vfs.get_link(inode, who))? {
                 LinkTarget::Body(text) => body.extend_from_slice(&text),
+                LinkTarget::Jump(text) => {
+                    self.may_jump(true)?;
+                    body.extend_from_slice(&text);
+                }
                 LinkTarget::Place(place) => *to = Some(place.0),
             }
         }
@@ -176,13 +180,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     /// Linux: `nd_jump_link`.
     #[cold]
     fn jump_link(&mut self, to: HeldPath<'a>) -> Result<(), Stop> {
-        if self.flags.contains(Lookup::NO_MAGICLINKS) {
-            return Err(Errno::ELOOP.into());
-        }
         let crosses = to.mnt() != self.at.mnt;
-        if self.flags.contains(Lookup::NO_XDEV) && crosses || self.flags.is_scoped() {
-            return Err(Errno::EXDEV.into());
-        }
+        self.may_jump(crosses)?;
         self.vfs.ask_about_held(to.inode(), self.flags)?;
         let (mnt, dentry) = to.into_raw();
         let place = self.vfs.sample(mnt, dentry);
@@ -192,6 +191,22 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         }
         self.move_to(place);
         self.observer.jumped(Spot { vfs: self.vfs, place: &place });
+        Ok(())
+    }
+
+    /// Whether a magic link may be followed, which leads into another mount or not.
+    ///
+    /// # Errors
+    ///
+    /// - `ELOOP`: none is wanted.
+    /// - `EXDEV`: another mount is not wanted, or the walk must stay below where it began.
+    fn may_jump(&self, crosses: bool) -> Result<()> {
+        if self.flags.contains(Lookup::NO_MAGICLINKS) {
+            return Err(Errno::ELOOP);
+        }
+        if self.flags.contains(Lookup::NO_XDEV) && crosses || self.flags.is_scoped() {
+            return Err(Errno::EXDEV);
+        }
         Ok(())
     }
 
@@ -315,7 +330,7 @@ impl Vfs {
         let sb = self.superblock(self.inode(inode).sb.get()).ok_or(Errno::ESTALE)?;
         lock_order::assert_none_held();
         let target = sb.fs.get_link(self.inode_ref(inode), who)?;
-        if let LinkTarget::Body(body) = &target {
+        if let LinkTarget::Body(body) | LinkTarget::Jump(body) = &target {
             must_be_a_body(body)?;
         }
         Ok(target)
