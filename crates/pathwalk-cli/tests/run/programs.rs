@@ -241,8 +241,9 @@ mkdir /tmp/$$; cp -a a d /tmp/$$; echo inherits > /tmp/$$/d/more; cp -a /tmp/$$ 
 fn python_makes_an_environment_of_its_own() {
     same(
         &["python3"],
-        "export PYTHONDONTWRITEBYTECODE=1; python3 -m venv --without-pip v
+        "export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 SOURCE_DATE_EPOCH=315532800; python3 -m venv v
 v/bin/python -c 'import sys; print(sys.prefix != sys.base_prefix, sys.prefix.endswith(\"/v\"))'
+v/bin/pip --version | grep -c '^pip .* from .*/v/lib'
 . v/bin/activate; command -v python; deactivate",
     );
 }
