@@ -17,7 +17,7 @@ use crate::{
     mount::{
         MntFlags, Mount, MountId,
         remount::sb_flags,
-        tree::{MOUNT_SLOTS, MountTree},
+        tree::{MOUNT_SLOTS, MountTree, TreeGuard},
     },
     name::Secret,
     notify::{InotifyLimits, Notify},
@@ -201,6 +201,37 @@ const _: () = assert!(std::mem::offset_of!(SbPlace, unlinked).is_multiple_of(64)
 /// A superblock in use.
 pub(crate) type SbRef<'a> = Lent<'a, SuperBlock>;
 
+/// A superblock that was made to be mounted, with its root: it goes unless it was.
+pub(crate) struct NewSuperBlock<'v> {
+    vfs: &'v Vfs,
+    sb: SbRef<'v>,
+    /// Of its mount.
+    flags: MntFlags,
+    mounted: bool,
+}
+
+impl NewSuperBlock<'_> {
+    /// Makes its mount, which hangs nowhere yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: there are as many mounts as there may be.
+    pub(crate) fn mount(&mut self, tree: &mut TreeGuard<'_>) -> Result<MountId> {
+        let id = tree.alloc(&self.sb, self.sb.root(), self.flags)?;
+        self.mounted = true;
+        Ok(id)
+    }
+}
+
+impl Drop for NewSuperBlock<'_> {
+    fn drop(&mut self) {
+        if !self.mounted {
+            self.vfs.dput(self.sb.root());
+            self.vfs.kill_sb(self.sb.id());
+        }
+    }
+}
+
 impl Drop for SuperBlock {
     /// Its file system goes with it, which is somebody else's code; and whoever is the last to use it, if only as he asked by an old number, is
     /// the one to drop it.
@@ -313,15 +344,32 @@ impl Vfs {
     ///
     /// # Errors
     ///
-    /// - `ENOSPC`: there are as many superblocks or mounts as there can be.
-    /// - `ENOMEM`: the tables are full.
-    /// - whatever the file system answers about its root.
+    /// - those of [`Vfs::new_superblock`].
+    /// - `ENOSPC`: there are as many mounts as there can be.
     pub(crate) fn new_mount(
         &self,
         who: &Subject<'_>,
         fs: Arc<dyn FileSystem>,
         ms: MountFlags,
     ) -> Result<MountId> {
+        let mut new = self.new_superblock(who, fs, ms)?;
+        let mut tree = self.mount_tree();
+        new.mount(&mut tree)
+    }
+
+    /// Makes a superblock for somebody, with its root, to be mounted.
+    ///
+    /// # Errors
+    ///
+    /// - `ENOSPC`: there are as many superblocks as there can be.
+    /// - `ENOMEM`: the tables are full.
+    /// - whatever the file system answers about its root.
+    pub(crate) fn new_superblock(
+        &self,
+        who: &Subject<'_>,
+        fs: Arc<dyn FileSystem>,
+        ms: MountFlags,
+    ) -> Result<NewSuperBlock<'_>> {
         let features = fs.features();
         let blksize = crate::mount::blksize_with(&*fs, features);
         let complete = if features.contains(Features::COMPLETE) {
@@ -380,10 +428,7 @@ impl Vfs {
         sb.root.set(root.0);
         // One count is the superblock's, one the mount's.
         self.dget(root);
-        self.mount_alloc(&sb, root, MntFlags::from_ms(ms)).inspect_err(|_| {
-            self.dput(root);
-            self.kill_sb(id);
-        })
+        Ok(NewSuperBlock { vfs: self, sb, flags: MntFlags::from_ms(ms), mounted: false })
     }
 
     /// Drops all of a file system that has no mount left.

@@ -25,7 +25,10 @@ use pathwalk_sync::Numbers;
 use std::{
     convert::Infallible,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// The type's magic number in statfs(2).
@@ -46,9 +49,12 @@ pub struct MemFs {
     pub(crate) space: Arc<Space>,
     numbers: Numbers,
     files: Files,
-    /// User and group of who mounted it first.
-    mounted_by: OnceLock<(u32, u32)>,
+    /// User and group of who mounted it first, in one word; [`NOBODY`] before.
+    mounted_by: AtomicU64,
 }
+
+/// No user and no group: nobody has these numbers.
+const NOBODY: u64 = u64::MAX;
 
 impl MemFs {
     /// Makes an empty file system with the default limits, whose root belongs to user 0 and has mode 1777.
@@ -69,7 +75,7 @@ impl MemFs {
     pub(crate) fn made_as(options: Builder) -> Self {
         let space = Arc::new(Space::new(options.limits.unwrap_or_default()));
         let (numbers, files) = (Numbers::default(), Files::default());
-        Self { options, space, numbers, files, mounted_by: OnceLock::new() }
+        Self { options, space, numbers, files, mounted_by: AtomicU64::new(NOBODY) }
     }
 
     /// How much it holds.
@@ -216,7 +222,10 @@ impl FileSystem for MemFs {
         let Limits { bytes, inodes } = self.options.limits.unwrap_or_default();
         let size = bytes.map_or(0, |bytes| bytes.div_ceil(PAGE) * (PAGE / 1024));
         let mode = self.options.root_mode;
-        let (uid, gid) = self.mounted_by.get().copied().unwrap_or_default();
+        let (uid, gid) = match self.mounted_by.load(Relaxed) {
+            NOBODY => (0, 0),
+            by => ((by >> 32) as u32, by as u32),
+        };
         let shown = [
             (bytes != Limits::default().bytes).then(|| format!("size={size}k")),
             inodes.map(|inodes| format!("nr_inodes={inodes}")),
@@ -235,7 +244,11 @@ impl FileSystem for MemFs {
     fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found> {
         let (uid, gid) = self.options.root_owner.unwrap_or((who.fsuid, who.fsgid));
         self.space.take_inode(0)?;
-        self.mounted_by.get_or_init(|| (uid, gid));
+        if self.mounted_by.load(Relaxed) == NOBODY {
+            let us = u64::from(uid) << 32 | u64::from(gid);
+            // Relaxed: it orders nothing. Who was faster is the first.
+            _ = self.mounted_by.compare_exchange(NOBODY, us, Relaxed, Relaxed);
+        }
         let root = NewInode {
             file_type: FileType::Directory,
             mode: self.options.root_mode,

@@ -85,7 +85,6 @@ pub(crate) const MANAGED: u32 = MOUNTED | AUTOMOUNT | TRANSIT;
 pub(crate) const AGED: u32 = 1 << 24;
 
 /// What needs more than a step: one test tells the plain case from all others.
-#[cfg(not(pathwalk_ablate = "step_into"))]
 pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MANAGED | REVALIDATE | NEGATIVE | AGED;
 
 slot! {

@@ -109,9 +109,9 @@ pub(crate) enum Again<'v> {
     Changed,
 }
 
-/// What came of trying to reserve the name of a dentry.
-pub(crate) enum Tried<'v> {
-    Reserved(Reserved<'v>),
+/// What came of trying to reserve the name of a dentry, or to do what is done as if it were.
+pub(crate) enum Tried<'v, R = Reserved<'v>> {
+    Reserved(R),
     Busy(Busy<'v>),
     /// No name leads to it any more.
     Nameless,
@@ -503,19 +503,28 @@ impl Vfs {
         Some((Reserved::new(self, id, parent), coming))
     }
 
-    /// Reserves the name of a dentry that the caller holds; a root has none, and cannot be removed.
-    ///
-    /// # Errors
-    ///
-    /// - `ENOENT`: no name leads to it any more.
-    pub(crate) fn reserve_held(&self, id: DentryId) -> Result<Option<Reserved<'_>>> {
+    /// Does something with a dentry that the caller holds while nobody has its name reserved, under the lock of its directory.
+    pub(crate) fn while_not_reserved(&self, id: DentryId, f: impl FnOnce()) -> Tried<'_, ()> {
+        let dentry = self.dentry(id);
+        if dentry.is(IS_ROOT) {
+            return Tried::Root;
+        }
         loop {
-            match self.try_reserve_held(id) {
-                Tried::Reserved(name) => return Ok(Some(name)),
-                Tried::Busy(busy) => busy.wait(),
-                Tried::Nameless => return Err(Errno::ENOENT),
-                Tried::Root => return Ok(None),
+            // The directory is not counted, so its slot may be another's by now: then the dentry has another parent.
+            let parent = DentryId(dentry.parent.get());
+            let _guard = self.dentry(parent).lockref.lock(lock::DENTRY);
+            if dentry.parent.get() != parent.0 {
+                continue;
             }
+            if !dentry.is(HASHED) {
+                return Tried::Nameless;
+            }
+            if dentry.busy.get() != 0 {
+                dentry.lockref.get();
+                return Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()));
+            }
+            f();
+            return Tried::Reserved(());
         }
     }
 

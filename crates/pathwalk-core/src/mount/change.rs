@@ -8,29 +8,43 @@ use super::{
     propagate::Propagation,
     tree::{Rights, TreeGuard},
 };
-use crate::{dcache::DentryId, task::Task, vfs::Vfs, walk::HeldPath};
+use crate::{
+    dcache::DentryId,
+    task::Task,
+    vfs::{NewSuperBlock, Vfs},
+    walk::HeldPath,
+};
 use pathwalk_abi::{Errno, Result};
 use smallvec::smallvec;
 
 impl Vfs {
-    /// Mounts a new mount.
+    /// Mounts a new superblock.
     ///
     /// # Errors
     ///
+    /// - `ENOSPC`: there are as many mounts as there may be.
     /// - those of [`Vfs::lock_mount`].
     /// - `EINVAL`: the place lies in another namespace.
     /// - those of [`LockedMount::graft`].
-    pub(crate) fn do_add_mount<'v>(
-        &'v self,
-        id: MountId,
-        at: &HeldPath<'v>,
+    pub(crate) fn do_add_mount(
+        &self,
+        mut new: NewSuperBlock<'_>,
+        at: &HeldPath<'_>,
         ns: NsId,
     ) -> Result<()> {
-        let mut locked = self.lock_mount(at, Side::OnTop)?;
-        if locked.ns() != ns {
-            return Err(Errno::EINVAL);
-        }
-        locked.graft(id, ns)
+        let mut locked = match self.lock_mount(at, Side::OnTop) {
+            Ok(locked) => locked,
+            Err(errno) => {
+                // Linux makes the mount first: it has had a number.
+                let mut tree = self.mount_tree();
+                let id = new.mount(&mut tree)?;
+                tree.discard(id);
+                return Err(errno);
+            }
+        };
+        let id = new.mount(&mut locked.tree)?;
+        let hung_up = if locked.ns() == ns { locked.graft(id, ns) } else { Err(Errno::EINVAL) };
+        hung_up.inspect_err(|_| locked.tree.discard(id))
     }
 
     /// Shows a place at another place too; `all` says that what is mounted below it is shown there as well.

@@ -8,8 +8,12 @@ use super::{
     tree::{MOUNT_MAX, Rights, TreeGuard},
 };
 use crate::{
-    dcache::{DentryId, MOUNTED, reserve::Reserved},
+    dcache::{
+        DentryId, MOUNTED,
+        reserve::{Busy, Tried},
+    },
     inode::InodeId,
+    lock,
     vfs::Vfs,
     walk::HeldPath,
 };
@@ -41,13 +45,20 @@ impl Drop for HeldDentry<'_> {
 }
 
 /// The tree's lock, and a place in it where something is to be mounted: what is on top there, which nobody removes or
-/// renames meanwhile.
+/// renames meanwhile, as it is marked as a mountpoint: whoever does reserves its name, looks at the mark, and then asks the tree.
 pub(crate) struct LockedMount<'v> {
     pub(crate) tree: TreeGuard<'v>,
     pub(crate) parent: MountId,
     pub(crate) mountpoint: DentryId,
-    _name: Option<Reserved<'v>>,
-    _held: HeldDentry<'v>,
+    /// None where the caller holds the place.
+    _held: Option<HeldDentry<'v>>,
+}
+
+impl Drop for LockedMount<'_> {
+    fn drop(&mut self) {
+        // Linux: `put_mountpoint`.
+        self.tree.unmark(self.mountpoint);
+    }
 }
 
 /// Where something is to be mounted.
@@ -73,7 +84,7 @@ impl Vfs {
     /// Linux: `do_lock_mount`, `d_set_mounted`.
     pub(crate) fn lock_mount<'v>(
         &'v self,
-        at: &HeldPath<'v>,
+        at: &'v HeldPath<'_>,
         side: Side,
     ) -> Result<LockedMount<'v>> {
         if side == Side::Beneath && at.mount().root() != at.dentry() {
@@ -84,17 +95,13 @@ impl Vfs {
         let mut guess = bare.then_some((at.mnt(), at.dentry()));
         loop {
             let (place, held) = if let Some(place) = guess.take() {
-                self.dget(place.1);
-                (place, HeldDentry(self, place.1))
+                (place, None)
             } else {
                 let tree = self.mount_tree();
                 let place = tree.place_for(at, side)?;
                 self.dget(place.1);
-                (place, HeldDentry(self, place.1))
+                (place, Some(HeldDentry(self, place.1)))
             };
-            // Nobody removes or moves it from here on: whoever does reserves its name and then looks whether it is a
-            // mountpoint.
-            let name = self.reserve_held(place.1)?;
             let sb = self.superblock(self.dentry(place.1).sb.get()).ok_or(Errno::ENOENT)?;
             let inode = InodeId(self.dentry(place.1).inode.get());
             if !sb.fs.may_be_covered(self.inode_ref(inode)) {
@@ -103,17 +110,25 @@ impl Vfs {
             drop(sb);
             let tree = self.mount_tree();
             // What was mounted there since is covered too.
-            if tree.place_for(at, side)? == place {
-                let (parent, mountpoint) = place;
-                // Who drops a stale name takes down what is mounted below it after.
-                if !tree.is_linked_from_root(mountpoint) {
-                    return Err(Errno::ENOENT);
-                }
-                if side == Side::Beneath && parent == tree.topmost(at.mnt()) {
-                    return Err(Errno::EINVAL);
-                }
-                return Ok(LockedMount { tree, parent, mountpoint, _name: name, _held: held });
+            if tree.place_for(at, side)? != place {
+                continue;
             }
+            let (parent, mountpoint) = place;
+            if let Some(busy) = tree.mark(mountpoint)? {
+                drop(tree);
+                busy.wait();
+                continue;
+            }
+            let locked = LockedMount { tree, parent, mountpoint, _held: held };
+            let tree = &locked.tree;
+            // Who drops a stale name takes down what is mounted below it after.
+            if !tree.is_linked_from_root(mountpoint) {
+                return Err(Errno::ENOENT);
+            }
+            if side == Side::Beneath && parent == tree.topmost(at.mnt()) {
+                return Err(Errno::EINVAL);
+            }
+            return Ok(locked);
         }
     }
 
@@ -127,23 +142,26 @@ impl Vfs {
     /// Linux: `lock_mount_exact`.
     pub(crate) fn lock_mount_exact<'v>(
         &'v self,
-        at: &HeldPath<'v>,
+        at: &'v HeldPath<'_>,
     ) -> Result<Option<LockedMount<'v>>> {
         let (parent, mountpoint) = (at.mnt(), at.dentry());
-        let name = self.reserve_held(mountpoint)?;
         if !at.sb().fs.may_be_covered(at.inode_ref()) {
             return Err(Errno::ENOENT);
         }
-        self.dget(mountpoint);
-        let held = HeldDentry(self, mountpoint);
-        let tree = self.mount_tree();
-        if tree.child_at(parent, mountpoint).is_some() {
+        let tree = loop {
+            let tree = self.mount_tree();
+            let Some(busy) = tree.mark(mountpoint)? else { break tree };
+            drop(tree);
+            busy.wait();
+        };
+        let locked = LockedMount { tree, parent, mountpoint, _held: None };
+        if locked.tree.child_at(parent, mountpoint).is_some() {
             return Ok(None);
         }
-        if !tree.is_linked_from_root(mountpoint) {
+        if !locked.tree.is_linked_from_root(mountpoint) {
             return Err(Errno::ENOENT);
         }
-        Ok(Some(LockedMount { tree, parent, mountpoint, _name: name, _held: held }))
+        Ok(Some(locked))
     }
 }
 
@@ -179,6 +197,38 @@ impl LockedMount<'_> {
     /// The namespace of the place.
     pub(crate) fn ns(&self) -> NsId {
         self.tree.vfs.mount_slot(self.parent).ns()
+    }
+}
+
+impl<'v> TreeGuard<'v> {
+    /// Marks a dentry that is held as a mountpoint. Where somebody has reserved its name, that is returned, to be waited for
+    /// without the lock.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`: no name leads to it any more.
+    ///
+    /// Linux: `d_set_mounted`.
+    fn mark(&self, mountpoint: DentryId) -> Result<Option<Busy<'v>>> {
+        let dentry = self.vfs.dentry(mountpoint);
+        let set = || {
+            let _dentry = dentry.lockref.lock_nested(lock::DENTRY);
+            dentry.flags.set(dentry.flags.get() | MOUNTED);
+        };
+        match self.vfs.while_not_reserved(mountpoint, set) {
+            Tried::Reserved(()) | Tried::Root => Ok(None),
+            Tried::Nameless => Err(Errno::ENOENT),
+            Tried::Busy(busy) => Ok(Some(busy)),
+        }
+    }
+
+    /// Takes the mark off where nothing is mounted.
+    fn unmark(&self, mountpoint: DentryId) {
+        if self.on(mountpoint).next().is_none() {
+            let dentry = self.vfs.dentry(mountpoint);
+            let _dentry = dentry.lockref.lock(lock::DENTRY);
+            dentry.flags.set(dentry.flags.get() & !MOUNTED);
+        }
     }
 }
 
@@ -326,6 +376,15 @@ impl TreeGuard<'_> {
         let vfs = self.vfs;
         if !self.is_linked(vfs.mount_slot(source).root()) {
             return Err(Errno::ENOENT);
+        }
+        let lone = self.node(source).children.is_empty() && !self.is_shared(dest.0);
+        if lone && vfs.mount_slot(source).ns() == NsId::NONE {
+            // A new one, in one that sends to nobody.
+            if self.room_in(vfs.mount_slot(dest.0).ns()) == 0 {
+                return Err(Errno::ENOSPC);
+            }
+            self.commit(source, dest, self.rights_in(caller));
+            return Ok(());
         }
         let tree = self.subtree(source);
         let from = vfs.mount_slot(source).ns();

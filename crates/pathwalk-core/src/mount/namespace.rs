@@ -3,19 +3,14 @@
 //! Linux: `copy_mnt_ns`, `mntns_install`, `put_mnt_ns`; mount_namespaces(7).
 
 use super::{
-    MntFlags, MountId, NsId,
+    MountId, NsId,
     graft::Copy,
     ordered::Ordered,
     rootfs::RootFs,
     tree::{Namespace, Rights, TreeGuard},
     umount::Umount,
 };
-use crate::{
-    cred::Cred,
-    dcache::DentryId,
-    fs::FileSystem,
-    vfs::{SuperBlock, Vfs},
-};
+use crate::{cred::Cred, dcache::DentryId, fs::FileSystem, vfs::Vfs};
 use pathwalk_abi::{Errno, MountFlags, Result};
 use rustc_hash::FxHashMap as HashMap;
 use std::sync::Arc;
@@ -190,15 +185,5 @@ impl Vfs {
         let root = tree.ns_root(ns);
         self.hold_both(root);
         root
-    }
-
-    /// Mounts a tree nowhere yet.
-    pub(crate) fn mount_alloc(
-        &self,
-        sb: &SuperBlock,
-        root: DentryId,
-        flags: MntFlags,
-    ) -> Result<MountId> {
-        self.mount_tree().alloc(sb, root, flags)
     }
 }

@@ -168,6 +168,12 @@ impl Vfs {
 }
 
 impl TaskWork<'_> {
+    /// Whether its end is that of all of the thread's calls, and nothing waits for that.
+    pub(super) fn is_outermost(&self) -> bool {
+        let call = CALL.get();
+        call.depth == 1 && call.vfs == self.vfs.number && !call.pending
+    }
+
     /// Notes a detached mount.
     pub(super) fn note(&self, id: MountId) {
         slowly(|_, pending| {

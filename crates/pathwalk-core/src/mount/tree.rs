@@ -14,7 +14,7 @@
 //! Linux: `namespace_sem` and `mount_lock`; `attach_mnt`, `umount_mnt`, `next_mnt`.
 
 use super::{
-    MntFlags, MountId, NsId, ids::Ids, mount_hash, ordered::Ordered, propagate::Groups,
+    MntFlags, Mount, MountId, NsId, ids::Ids, mount_hash, ordered::Ordered, propagate::Groups,
     umount::Unused,
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 use parking_lot::MutexGuard;
 use pathwalk_abi::{Errno, Result};
 use pathwalk_sync::{
-    Change,
+    Absent, Change,
     lock_order::{self, Held},
 };
 use rustc_hash::FxHashMap as HashMap;
@@ -252,7 +252,7 @@ impl<'v> TreeGuard<'v> {
     /// # Errors
     ///
     /// `ENOSPC`: there are as many mounts as there may be.
-    pub(super) fn alloc(
+    pub(crate) fn alloc(
         &mut self,
         sb: &SuperBlock,
         root: DentryId,
@@ -300,9 +300,18 @@ impl<'v> TreeGuard<'v> {
     /// Linux: `__lookup_mnt`.
     pub(super) fn child_at(&self, parent: MountId, mountpoint: DentryId) -> Option<MountId> {
         let vfs = self.vfs;
-        vfs.mhash.find_locked(&vfs.mounts, mount_hash(parent, mountpoint), |id, mount| {
-            (mount.place() == (parent, mountpoint)).then_some(MountId(id))
-        })
+        // Under the tree's lock the mark is there wherever something is mounted.
+        if !vfs.dentry(mountpoint).is(MOUNTED) {
+            return None;
+        }
+        let hash = mount_hash(parent, mountpoint);
+        let it = |id, mount: &Mount| (mount.place() == (parent, mountpoint)).then_some(MountId(id));
+        // Who writes has the tree's lock, so mostly it needs no other.
+        match vfs.mhash.find_sure(&vfs.mounts, hash, it) {
+            Absent::Found(id) => Some(id),
+            Absent::Sure => None,
+            Absent::Unsure => vfs.mhash.find_locked(&vfs.mounts, hash, it),
+        }
     }
 
     /// What covers a mount's root.
@@ -532,26 +541,41 @@ impl<'v> TreeGuard<'v> {
 
     /// Puts mounts into a namespace, or out of those they are in. That of a tree that hangs nowhere goes with its last mount.
     pub(super) fn set_ns(&mut self, ids: &[MountId], ns: NsId) {
-        // What stays where it is keeps its place among the others, however many these are.
-        let mut numbers: SmallVec<[(u64, MountId); 4]> = SmallVec::new();
-        for &id in ids {
-            let mount = self.vfs.mount_slot(id);
-            let (from, number) = (mount.ns(), mount.unique_id.get());
-            if from == ns {
-                continue;
+        if let &[id] = ids {
+            if let Some(number) = self.leave_ns(id, ns)
+                && let Some(new) = self.namespace_mut(ns)
+            {
+                new.mounts.insert(number, id);
             }
-            if let Some(old) = self.namespaces.get_mut(&from) {
-                old.mounts.remove(number);
-                if old.anonymous.is_some() && old.mounts.is_empty() {
-                    self.namespaces.remove(&from);
-                }
-            }
-            numbers.push((number, id));
-            let _change = self.change(id);
-            mount.ns.set(ns.0);
+            return;
         }
-        if let Some(new) = self.namespaces.get_mut(&ns) {
+        // What stays where it is keeps its place among the others, however many these are.
+        let numbers: SmallVec<[_; 4]> =
+            ids.iter().filter_map(|&id| Some((self.leave_ns(id, ns)?, id))).collect();
+        if let Some(new) = self.namespace_mut(ns) {
             new.mounts.extend(&numbers);
         }
+    }
+
+    /// Takes a mount out of its namespace, and names the one that it goes to; answers its number, if that is another.
+    fn leave_ns(&mut self, id: MountId, to: NsId) -> Option<u64> {
+        let mount = self.vfs.mount_slot(id);
+        let (from, number) = (mount.ns(), mount.unique_id.get());
+        if from == to {
+            return None;
+        }
+        if let Some(old) = self.namespace_mut(from) {
+            old.mounts.remove(number);
+            if old.anonymous.is_some() && old.mounts.is_empty() {
+                self.namespaces.remove(&from);
+            }
+        }
+        let _change = self.change(id);
+        mount.ns.set(to.0);
+        Some(number)
+    }
+
+    fn namespace_mut(&mut self, ns: NsId) -> Option<&mut Namespace> {
+        if ns == NsId::NONE { None } else { self.namespaces.get_mut(&ns) }
     }
 }

@@ -5,7 +5,9 @@
 //!
 //! Linux: `do_umount`, `shrink_submounts`, `umount_tree`, `__detach_mounts`, `cleanup_mnt`; umount(2).
 
-use super::{MntFlags, MountId, NsId, patience, propagate::Propagation, tree::TreeGuard};
+use super::{
+    MntFlags, MountId, NsId, patience, propagate::Propagation, task_work::TaskWork, tree::TreeGuard,
+};
 use crate::{
     cred::Subject,
     dcache::{DIRECTORY, DentryId, MOUNTED},
@@ -61,7 +63,7 @@ impl<'v> Unused<'v> {
 }
 
 impl Vfs {
-    /// Takes a mount that the caller holds once down, as umount(2) does.
+    /// Takes a mount down that the caller held once until now, as umount(2) does, in a call of his.
     ///
     /// # Errors
     ///
@@ -74,38 +76,46 @@ impl Vfs {
     ///   mounted there is no hindrance if nobody uses it: it is taken down, also where this is the answer.
     pub(crate) fn do_umount(
         &self,
-        at: &HeldPath<'_>,
+        at: HeldPath<'_>,
         root: MountId,
         flags: UmountFlags,
         who: &Subject<'_>,
+        call: &TaskWork<'_>,
     ) -> Result<()> {
         let id = at.mnt();
+        let mut early = Ok(false);
         if flags.contains(UmountFlags::EXPIRE) {
-            if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
-                return Err(Errno::EINVAL);
-            }
-            self.expire(id)?;
+            early = if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
+                Err(Errno::EINVAL)
+            } else {
+                self.expire(id).map(|()| false)
+            };
         }
-        if id == root && !flags.contains(UmountFlags::DETACH) {
+        if early.is_ok() && id == root && !flags.contains(UmountFlags::DETACH) {
             // A relic of shutdown scripts: the root is not taken away but made read-only.
-            return self.umount_root(at, who);
+            early = self.umount_root(&at, who).map(|()| true);
         }
-        let mut tree = self.mount_tree();
-        if at.mount().ns() == NsId::NONE
-            || tree.is_locked(id)
-            || at.mount().place().0 == MountId::NONE
-        {
-            return Err(Errno::EINVAL);
+        if early != Ok(false) {
+            self.put_no_expire(at);
+            return early.map(drop);
         }
-        let lazy = flags.contains(UmountFlags::DETACH);
-        if !lazy {
-            tree.shrink_submounts(id);
-            if tree.is_busy(id, 1, LOOKS) {
-                return Err(Errno::EBUSY);
+        // It goes behind the lock, also where that ends in a panic.
+        let _freed;
+        let (at, done) = {
+            let mut tree = self.mount_tree();
+            match tree.take_down(&at, flags.contains(UmountFlags::DETACH)) {
+                Ok(()) if call.is_outermost() => match tree.free_now(at) {
+                    Ok(freed) => {
+                        _freed = freed;
+                        return Ok(());
+                    }
+                    Err(at) => (at, Ok(())),
+                },
+                done => (at, done),
             }
-        }
-        tree.umount_tree(&[id], if lazy { Umount::Propagated } else { Umount::Sync });
-        Ok(())
+        };
+        self.put_no_expire(at);
+        done
     }
 
     /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
@@ -225,6 +235,69 @@ impl Vfs {
     }
 }
 
+/// A mount that nobody holds and that is forgotten: its slot, root and superblock are given back when this is dropped.
+struct Freed<'v> {
+    vfs: &'v Vfs,
+    id: MountId,
+    root: DentryId,
+    /// The superblock, if it was the last mount of it.
+    last_of: Option<u32>,
+}
+
+impl Drop for Freed<'_> {
+    fn drop(&mut self) {
+        self.vfs.mounts.free(self.id.0);
+        // The panic of a file system that goes is the call's: see `TaskWork`.
+        drop(self.vfs.outlast(|| {
+            // One count is that of who took it down, one the mount's.
+            self.vfs.dput(self.root);
+            self.vfs.dput(self.root);
+            if let Some(sb) = self.last_of {
+                self.vfs.kill_sb(sb);
+            }
+        }));
+    }
+}
+
+impl<'v> TreeGuard<'v> {
+    /// The part of [`Vfs::do_umount`] under the lock.
+    fn take_down(&mut self, at: &HeldPath<'_>, lazy: bool) -> Result<()> {
+        let id = at.mnt();
+        if at.mount().ns() == NsId::NONE
+            || self.is_locked(id)
+            || at.mount().place().0 == MountId::NONE
+        {
+            return Err(Errno::EINVAL);
+        }
+        if !lazy {
+            self.shrink_submounts(id);
+            if self.is_busy(id, 1, LOOKS) {
+                return Err(Errno::EBUSY);
+            }
+        }
+        self.umount_tree(&[id], if lazy { Umount::Propagated } else { Umount::Sync });
+        Ok(())
+    }
+
+    /// Frees a mount whose root this is and that was just taken down, if no other went with it, nothing hangs in it, and nobody else
+    /// holds it: no second look at it is needed, nor the lock for that.
+    fn free_now(&mut self, at: HeldPath<'v>) -> std::result::Result<Freed<'v>, HeldPath<'v>> {
+        let (vfs, id) = (self.vfs, at.mnt());
+        let alone = *self.detached == [id] && self.node(id).children.is_empty();
+        if !alone || self.in_use_now(id, 1, 1) {
+            return Err(at);
+        }
+        debug_assert!(at.is_mount_root(), "what is taken down is named by its root");
+        self.detached.clear();
+        at.into_raw();
+        vfs.mount_counts.get(id.0).put();
+        let (root, last_of) = self.forget(id);
+        // Whoever saw the sum zero finds the flag gone.
+        self.set_flags(id, MntFlags::empty());
+        Ok(Freed { vfs, id, root, last_of })
+    }
+}
+
 impl TreeGuard<'_> {
     fn detach_all(&mut self, dentry: DentryId) {
         loop {
@@ -317,6 +390,12 @@ impl TreeGuard<'_> {
     ///
     /// Linux: `umount_tree`.
     pub(super) fn umount_tree(&mut self, tops: &[MountId], how: Umount) {
+        if let &[top] = tops
+            && self.node(top).children.is_empty()
+            && !self.is_shared(self.vfs.mount_slot(top).place().0)
+        {
+            return self.umount_lone(top);
+        }
         let propagates = matches!(how, Umount::Propagated | Umount::Sync);
         if propagates {
             tops.iter().for_each(|&top| self.propagate_mount_unlock(top));
@@ -325,29 +404,18 @@ impl TreeGuard<'_> {
             [top] => self.subtree(*top),
             _ => tops.iter().flat_map(|&top| self.subtree(top)).collect(),
         };
-        let mut set = HashSet::default();
-        // One mount alone, in one that nobody receives from, has nothing to do with others.
-        let concerns = order.len() > 1
-            || order.first().is_some_and(|&id| self.is_shared(self.vfs.mount_slot(id).place().0));
-        if concerns {
-            set.extend(&order);
-        }
-        if concerns && propagates {
+        let mut set = HashSet::from_iter(order.iter().copied());
+        if propagates {
             let candidates = self.propagate_umount(&order, &set);
             set.extend(&candidates);
             self.slide_survivors(&candidates, &set);
             order.extend(candidates);
         }
-        if concerns {
-            self.leave_groups(&order, &set);
-        }
+        self.leave_groups(&order, &set);
         let first = self.detached.len();
         for &id in order.iter().rev() {
             let (parent, _) = self.vfs.mount_slot(id).place();
             self.set_ns(&[id], NsId::NONE);
-            if !concerns {
-                self.change_propagation(id, Propagation::Private);
-            }
             let keeps = match how {
                 Umount::Connected => true,
                 Umount::Propagated | Umount::Alone => self.is_locked(id),
@@ -363,6 +431,18 @@ impl TreeGuard<'_> {
         }
         // What was mounted in another goes after that; what was taken down before goes before.
         self.detached[first..].reverse();
+    }
+
+    /// Takes down a mount in which nothing hangs, in one that nobody receives from.
+    fn umount_lone(&mut self, id: MountId) {
+        self.set_ns(&[id], NsId::NONE);
+        if self.node(id).takes_part() || self.node(id).unbindable {
+            self.change_propagation(id, Propagation::Private);
+        }
+        if self.vfs.mount_slot(id).place().0 != MountId::NONE {
+            self.unhook(id);
+        }
+        self.let_free(id);
     }
 
     /// What covers mounts that go, and does not go itself, takes the place of the lowest of them.

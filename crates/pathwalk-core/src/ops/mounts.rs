@@ -225,8 +225,8 @@ impl Task {
     fn do_new_mount(&self, what: What<'_>, at: &HeldPath<'_>, ms: MountFlags) -> Result<()> {
         let What::New(fs) = what else { return Err(Errno::EINVAL) };
         let vfs = self.vfs();
-        let id = vfs.new_mount(&self.cred.subject(), fs, ms)?;
-        vfs.do_add_mount(id, at, self.mount_namespace().ns()).inspect_err(|_| vfs.mount_abandon(id))
+        let new = vfs.new_superblock(&self.cred.subject(), fs, ms)?;
+        vfs.do_add_mount(new, at, self.mount_namespace().ns())
     }
 
     /// Linux: `do_remount`, `do_reconfigure_mnt`.
@@ -323,7 +323,7 @@ impl Task {
         let mut lookup = Lookup::MOVES | Lookup::MOUNTPOINT;
         lookup.set(Lookup::FOLLOW, !flags.contains(UmountFlags::NOFOLLOW));
         let vfs = self.vfs();
-        let _work = vfs.task_work();
+        let work = vfs.task_work();
         let mut held = keep(&self.request(dir.into(), path.as_ref(), lookup)?)?;
         // `.` and `/` are places below what was mounted on them since: the topmost is meant.
         while held.slot().is(MOUNTED)
@@ -332,7 +332,7 @@ impl Task {
             held = HeldPath::new(vfs, seen.id, root);
         }
         let root = self.fs.sample_root(vfs).mnt;
-        let umount = || {
+        let may = || {
             self.must_have(CapSet::SYS_ADMIN)?;
             let locked = held.mnt_flags().contains(MntFlags::LOCKED);
             if !held.is_mount_root() || !self.is_ours(&held) || locked {
@@ -340,12 +340,13 @@ impl Task {
             }
             vfs.ask(Hooks::SB_UMOUNT, |module| {
                 module.sb_umount(&self.cred.subject(), &PathRef::of(vfs, &held), flags)
-            })?;
-            vfs.do_umount(&held, root, flags, &self.cred.subject())
+            })
         };
-        let done = umount();
-        vfs.put_no_expire(held);
-        done
+        if let Err(errno) = may() {
+            vfs.put_no_expire(held);
+            return Err(errno);
+        }
+        vfs.do_umount(held, root, flags, &self.cred.subject(), &work)
     }
 
     /// `pivot_root(new_root, put_old)`: moves the task's root mount to `put_old` and `new_root` into its place. All tasks of

@@ -24,11 +24,12 @@ use super::{
     text::LastText,
 };
 use crate::{
-    dcache::{DIRECTORY, DentryId, SEARCH_ALL, UNNAMED},
+    dcache::{DIRECTORY, DentryId, HASHED, MOUNTED, NOT_PLAIN, SEARCH_ALL, UNNAMED, lookup::Seen},
     name::{Component, Kind, scan},
+    vfs::Vfs,
 };
 use pathwalk_abi::{Errno, Result};
-use pathwalk_sync::Sample;
+use pathwalk_sync::{Absent, Sample};
 
 /// Looks a path up and asks something of what is there.
 ///
@@ -164,9 +165,35 @@ fn express<'a, T: Terminal<'a>>(
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
             Err(Stop::Leave(_)) => {}
         },
+        // Who unmounts ends in what is mounted there, mostly.
+        Stopped::Child(name, child)
+            if request.flags.contains(Lookup::MOUNTPOINT) && pos + name.len == path.len() =>
+        {
+            if let Some(mounted) = mounted_on(vfs, &at, child) {
+                return arrive(request, &End::of(request, mounted, root), terminal);
+            }
+        }
         Stopped::Last(_) | Stopped::Child(..) | Stopped::Odd => {}
     }
     Express::GoOn(Begun { at, root, pos, links })
+}
+
+/// The root of the one mount on a child of a place, where both are else plain. Hand over hand, as in `follow_mounts_rcu`.
+#[inline(never)]
+fn mounted_on(vfs: &Vfs, at: &Place, child: Seen) -> Option<Place> {
+    if child.flags & (NOT_PLAIN | HASHED) != MOUNTED | HASHED {
+        return None;
+    }
+    let below = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..*at };
+    let Absent::Found(seen) = vfs.lookup_mnt_rcu(at.mnt, child.id) else { return None };
+    let mount = vfs.mount_slot(seen.id);
+    let dentry = mount.root();
+    let slot = vfs.dentry(dentry);
+    let seq = slot.seq.sample();
+    let flags = slot.flags.get();
+    let stays = mount.seq.unchanged(seen.seq) && below.stays(vfs);
+    let plain = flags & (NOT_PLAIN | UNNAMED) == 0;
+    (stays && plain).then_some(Place { mnt: seen.id, mnt_seq: seen.seq, dentry, seq, flags })
 }
 
 /// The root, where it is only wanted by the way of before.
