@@ -677,6 +677,62 @@ fn a_change_that_was_stale_is_made_once_more_and_then_all_is_asked_anew() {
     }
 }
 
+/// Linux: `lookup_open` looks a name up and makes it in one step.
+#[test]
+fn what_others_make_at_that_moment_is_opened() {
+    let makes = OpenFlags::CREAT | OpenFlags::RDWR;
+    for features in [Features::empty(), Features::REVALIDATE, Features::ATOMIC_OPEN] {
+        // Known to be missing, and unknown.
+        for known in [true, false] {
+            let (fs, task) = machine(features);
+            let missing = || {
+                let unknown = (task.stat("/new").map(drop), task.stat("/dir").map(drop));
+                assert_eq!(unknown, (Err(Errno::ENOENT), Err(Errno::ENOENT)));
+            };
+            if known {
+                missing();
+            }
+            fs.raced.store(1, Relaxed);
+            assert_eq!(
+                task.open("/new", makes | OpenFlags::EXCL, 0o600).map(drop),
+                Err(Errno::EEXIST)
+            );
+            assert_eq!(task.stat("/new").map(|stat| stat.st_size), Ok(6), "it is known now");
+            fs.raced.store(1, Relaxed);
+            assert_eq!(task.mkdir("/dir", 0o755), Err(Errno::EEXIST));
+            assert_eq!(task.stat("/dir").map(|stat| stat.st_size), Ok(6), "it is known now");
+            task.unlink("/new").unwrap();
+            task.unlink("/dir").unwrap();
+
+            if known {
+                missing();
+            } else {
+                task.vfs().shrink(1000);
+            }
+            fs.raced.store(1, Relaxed);
+            let opened = task.open("/new", makes, 0o600).unwrap();
+            let stat = task.fstat(&opened).unwrap();
+            assert_eq!((stat.st_size, stat.st_mode & 0o777), (6, 0o644), "theirs");
+            assert_eq!(asked(&fs.raced), 0);
+        }
+    }
+}
+
+#[test]
+fn what_others_make_and_take_away_is_made_in_the_end() {
+    let makes = OpenFlags::CREAT | OpenFlags::RDWR;
+    let (fs, task) = machine(Features::empty());
+    fs.raced_away.store(true, Relaxed);
+    fs.raced.store(20, Relaxed);
+    let opened = task.open("/new", makes, 0o600).unwrap();
+    assert_eq!(task.fstat(&opened).map(|stat| stat.st_mode & 0o777), Ok(0o600));
+    // A file system that says so for ever does not keep the caller for ever.
+    fs.raced.store(u64::MAX, Relaxed);
+    asked(&fs.calls.create);
+    assert_eq!(task.open("/other", makes, 0o600).map(drop), Err(Errno::EEXIST));
+    assert_eq!(asked(&fs.calls.create), 33);
+}
+
 /// Walks in its own machine when it is asked what it is like, and counts that.
 struct Walking {
     inner: Arc<SampleFs>,

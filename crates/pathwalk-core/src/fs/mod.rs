@@ -224,6 +224,7 @@ pub trait FileSystem: Send + Sync + 'static {
     ///
     /// # Errors
     ///
+    /// - `EEXIST`: others made the name since it was looked up; who opens without `O_EXCL` opens what they made.
     /// - `EACCES`, and `EPERM` of what is no regular file: the file system makes none, as Linux says it.
     /// - `ENOENT`: the directory was removed.
     /// - `EMLINK`: the directory has as many subdirectories as it can have.

@@ -329,7 +329,7 @@ impl Vfs {
     /// # Errors
     ///
     /// - `ENOMEM`: the tables are full, and nothing could be evicted.
-    /// - whatever the file system answers.
+    /// - whatever the file system answers; after `EEXIST` it is not known any more what the name stands for.
     pub(crate) fn make(
         &self,
         parent: &Parent<'_>,
@@ -380,7 +380,13 @@ impl Vfs {
         let making = Making::new(self, parent.dir.inode(), make, umask, who)?;
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
-        let found = create(&*sb.fs, parent.dir.inode_ref(), parent.name(), &making.new_inode())?;
+        let found = create(&*sb.fs, parent.dir.inode_ref(), parent.name(), &making.new_inode());
+        let found = found.inspect_err(|&errno| {
+            // Others made it since it was looked up.
+            if errno == Errno::EEXIST {
+                self.d_invalidate(name);
+            }
+        })?;
         let inode = making.made(&sb, &found, name.id);
         self.d_instantiate(name.id, inode, sb.kind);
         self.fsnotify_create(parent.dir.inode(), parent.name(), inode);

@@ -44,6 +44,10 @@ const OPENING: OpenFlags = OpenFlags::CREAT
     .union(OpenFlags::TRUNC)
     .union(OpenFlags::CLOEXEC);
 
+/// So many times others may make a name while it is about to be made, and take it away before it is looked up again; a file system that
+/// only hides it keeps nobody for ever.
+const TRIES: u32 = 32;
+
 /// Flags with which a file is read, and nothing depends on what else it is but a regular one or a directory.
 const READS: OpenFlags = OpenFlags::CLOEXEC
     .union(OpenFlags::NONBLOCK)
@@ -288,8 +292,9 @@ impl Task {
         let is_there = |dir, last: &Component| {
             matches!(vfs.d_lookup_hint(dir, request.path, last), Absent::Found(_))
         };
+        let mut tries = TRIES;
         let mut directory = match remembered_parent(&request, is_there)? {
-            Remembered::Parent(parent) => match self.lookup_open(&parent, op)? {
+            Remembered::Parent(parent) => match self.lookup_open(&parent, op, &mut tries)? {
                 Some((held, opened)) => return self.do_open(held, op, Origin::Made(opened)),
                 None => None,
             },
@@ -304,7 +309,7 @@ impl Task {
                     return self.do_open(held, op, Origin::Found(job.directory));
                 }
                 Opened::Missing(parent) => {
-                    if let Some((held, opened)) = self.lookup_open(&parent, op)? {
+                    if let Some((held, opened)) = self.lookup_open(&parent, op, &mut tries)? {
                         return self.do_open(held, op, Origin::Made(opened));
                     }
                     // Somebody made it meanwhile: it is looked up again, symlink or not.
@@ -329,13 +334,15 @@ impl Task {
         stays.then_some((held, DirectorySeen { mode: owner.mode, uid }))
     }
 
-    /// Makes a file that is missing, and says by what it was opened, if it was; none where it is there after all.
+    /// Makes a file that is missing, and says by what it was opened, if it was; none where it is there after all, or was when the file
+    /// system came to make it. That happens so many times more before it is `EEXIST`.
     ///
     /// Linux: `lookup_open`.
     fn lookup_open(
         &self,
         parent: &Parent<'_>,
         op: &Open,
+        tries: &mut u32,
     ) -> Result<Option<(HeldPath<'_>, Handle)>> {
         let vfs = self.vfs();
         let name = vfs.reserve_known(parent.query())?;
@@ -349,13 +356,19 @@ impl Task {
         vfs.security_path_make(&who, parent, &make, umask)?;
         vfs.may_create(&parent.dir, &who)?;
         vfs.security_inode_make(&who, parent, &make, umask)?;
-        let opened = if parent.dir.sb().features.contains(Features::ATOMIC_OPEN) {
+        let made = if parent.dir.sb().features.contains(Features::ATOMIC_OPEN) {
             let flags = op.flags.difference(OPENING);
             let flags = told(parent.dir.mnt_flags(), FileType::Regular, flags);
-            vfs.atomic_open(parent, &name, (&make, umask), &who, flags)?
+            vfs.atomic_open(parent, &name, (&make, umask), &who, flags)
         } else {
-            vfs.make(parent, &name, &make, umask, &who)?;
-            None
+            vfs.make(parent, &name, &make, umask, &who).map(|()| None)
+        };
+        let opened = match made {
+            Err(Errno::EEXIST) if !op.flags.contains(OpenFlags::EXCL) && *tries > 0 => {
+                *tries -= 1;
+                return Ok(None);
+            }
+            made => made?,
         };
         let dentry = name.hold();
         vfs.mntget(parent.dir.mnt());

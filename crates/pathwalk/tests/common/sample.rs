@@ -31,6 +31,7 @@ type Nodes = BTreeMap<u64, Node>;
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) lookup: AtomicU64,
+    pub(crate) create: AtomicU64,
     pub(crate) revalidate: AtomicU64,
     pub(crate) revalidate_anew: AtomicU64,
     pub(crate) permission: AtomicU64,
@@ -53,6 +54,10 @@ pub(crate) struct SampleFs {
     pub(crate) stale: AtomicU64,
     /// So many changes of attributes, of names and of sizes do.
     pub(crate) stale_changes: AtomicU64,
+    /// So many times another client makes a name right before it is made.
+    pub(crate) raced: AtomicU64,
+    /// Whether it takes it away at once.
+    pub(crate) raced_away: AtomicBool,
     /// What revalidate answers.
     pub(crate) valid: AtomicBool,
     /// Whether others change each ACL while it is told.
@@ -78,6 +83,8 @@ impl SampleFs {
             moved: Condvar::new(),
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
+            raced: AtomicU64::new(0),
+            raced_away: AtomicBool::new(false),
             restless: AtomicBool::new(false),
             valid: AtomicBool::new(true),
             full: AtomicBool::new(false),
@@ -328,8 +335,16 @@ impl FileSystem for SampleFs {
     }
 
     fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+        self.calls.create.fetch_add(1, Relaxed);
         self.gate(name);
         self.may_change()?;
+        if self.raced.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            let theirs = self.add(FileType::Regular, 0o644, b"theirs");
+            if !self.raced_away.load(Relaxed) {
+                enter(&mut self.nodes.lock().unwrap(), dir, name, Some(theirs))?;
+            }
+            return Err(Errno::EEXIST);
+        }
         self.may_gain_link(new.file_type == FileType::Directory)?;
         let (node, mut made) = self.new_node(new.file_type, new.mode, new.body);
         made.acls = Acls { access: new.access_acl.to_vec(), default: new.default_acl.to_vec() };
