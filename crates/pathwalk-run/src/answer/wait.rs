@@ -16,13 +16,13 @@
 
 use crate::{
     cpu,
-    engine::{Caller, Engine, Reply},
+    engine::{Caller, Engine, Reply, timespec},
     kin,
     sys::{answer, process, ptrace, seccomp::Listener},
 };
 use pathwalk::{Errno, Result};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     io::pread,
     pipe::{PipeFlags, pipe_with},
     thread::gettid,
@@ -34,13 +34,19 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
 
-/// How often it is looked whether a call is waited for, and whether a worker that is to end did.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-const LOOK_SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// Each so manieth time it is looked whether the process stops, and of so many of its threads.
-const TURNS: u32 = 5;
+/// How long it is waited before it is looked again whether a call is waited for: this part of how long it was waited, within these bounds.
+const PART: u32 = 10;
+const SOON: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(100);
+/// How long a worker that is to end is waited for before it is interrupted once more: twice as long each time. One that cannot be interrupted,
+/// as the disk does not answer, has nothing of it.
+const FIRST: Duration = Duration::from_millis(1);
+const LAST: Duration = Duration::from_millis(50);
+/// How often it is looked whether the process stops, and of how many of its threads.
+const STOPS: Duration = Duration::from_millis(90);
 const THREADS: usize = 16;
 /// More than the kernel says of most threads; and of one in as many groups as there can be.
 const STATUS: usize = 8 << 10;
@@ -105,10 +111,10 @@ impl Waiting {
             let working = spawned.map_err(|_| Errno::EAGAIN)?;
             let mut fds = vec![PollFd::new(&done, PollFlags::empty())];
             fds.extend(thread.as_ref().map(|thread| PollFd::new(thread, PollFlags::IN)));
+            let (since, mut pace) = (Instant::now(), SOON);
             loop {
-                let time = if ends.load(Relaxed) { LOOK_SOON } else { LOOK };
                 // What is done at once is done, whichever signal came meanwhile.
-                let _ = poll(&mut fds, Some(&time));
+                let _ = poll(&mut fds, Some(&timespec(pace)));
                 if !fds[0].revents().is_empty() {
                     break;
                 }
@@ -119,6 +125,11 @@ impl Waiting {
                     let gone = !listener.is_valid(*id);
                     let mut taken = || signals.as_mut().is_some_and(Signals::are_to_be_taken);
                     ends.store(gone || taken(), Relaxed);
+                    let sees = signals.as_ref().is_some_and(|signals| signals.seen != 0);
+                    pace =
+                        if ends.load(Relaxed) { FIRST } else { next_look(since.elapsed(), sees) };
+                } else {
+                    pace = next_interruption(pace);
                 }
                 if ends.load(Relaxed) && worker.load(Relaxed) != 0 {
                     // It may not have begun to wait.
@@ -139,19 +150,31 @@ impl Waiting {
     }
 }
 
+/// How long it is waited before it is looked again, of a call that was waited for so long; `sees` says that another thread may take a signal
+/// that this one is to take if it does not.
+fn next_look(waited: Duration, sees: bool) -> Duration {
+    if sees { SOON } else { (waited / PART).clamp(SOON, LATE) }
+}
+
+/// How long it is waited before a worker is interrupted once more, the last time it was so long.
+fn next_interruption(waited: Duration) -> Duration {
+    (2 * waited).min(LAST)
+}
+
 /// The signals of a thread that waits, as the kernel tells of them.
 struct Signals {
     tid: u32,
     status: File,
     /// Those of its process that it might take, when it was looked last.
     seen: u64,
-    looks: u32,
+    /// When it was looked whether the process stops.
+    looked: Instant,
 }
 
 impl Signals {
     fn of(tid: u32) -> Option<Self> {
         let status = File::open(format!("/proc/{tid}/status")).ok()?;
-        Some(Self { tid, status, seen: 0, looks: 0 })
+        Some(Self { tid, status, seen: 0, looked: Instant::now() })
     }
 
     /// Whether the thread has something to take, and is marked as one that has.
@@ -168,14 +191,21 @@ impl Signals {
             return false;
         };
         if own != 0 || threads == 1 {
+            self.seen = 0;
             return own | process != 0;
         }
         // Another thread is mostly about to take it.
         let stays = process & self.seen != 0;
         self.seen = process;
-        self.looks = self.looks.wrapping_add(1);
-        (stays || self.looks.is_multiple_of(TURNS) && is_stopping(self.tid))
-            && ptrace::mark(self.tid).is_ok()
+        (stays || self.is_stopping()) && ptrace::mark(self.tid).is_ok()
+    }
+
+    fn is_stopping(&mut self) -> bool {
+        if self.looked.elapsed() < STOPS {
+            return false;
+        }
+        self.looked = Instant::now();
+        is_stopping(self.tid)
     }
 }
 
@@ -216,6 +246,27 @@ fn is_stopping(tid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_long_is_looked_at_seldom() {
+        let looks_in = |time| {
+            let mut waited = Duration::ZERO;
+            std::iter::from_fn(|| {
+                waited += next_look(waited, false);
+                (waited <= Duration::from_secs(time)).then_some(())
+            })
+            .count()
+        };
+        assert!((20..=50).contains(&looks_in(1)), "{}", looks_in(1));
+        assert!(looks_in(61) - looks_in(1) <= 600, "{}", looks_in(61));
+        assert_eq!(next_look(Duration::from_secs(60), true), SOON);
+        let pace = |last: &Duration| Some(next_interruption(*last));
+        let first: Vec<_> = std::iter::successors(Some(FIRST), pace).take(9).collect();
+        assert_eq!(
+            first.iter().map(Duration::as_millis).collect::<Vec<_>>(),
+            [1, 2, 4, 8, 16, 32, 50, 50, 50]
+        );
+    }
 
     #[test]
     fn what_is_blocked_is_not_taken() {
