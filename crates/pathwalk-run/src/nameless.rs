@@ -20,6 +20,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(60);
+/// So many watched ones are noted before it is looked which still are, beside twice as many as were when it was looked last.
+const WATCHED: usize = 1024;
 /// To look takes no more than this part of the time, and so much once.
 const PART: u32 = 50;
 const ONCE: Duration = Duration::from_millis(200);
@@ -32,8 +34,10 @@ pub(crate) struct Nameless {
     enough: (usize, u64),
     /// When they were counted; not since the last one came.
     counted: Option<Instant>,
-    /// The numbers of the host's files that a program has watched. One may be another file's by now.
+    /// The numbers of the host's files that a program has watched. One may be another file's by now, and one may not be watched any more:
+    /// a watch is removed in the kernel, and ends with its inotify, and nobody tells of it. How many there may be before that is looked at.
     watched: FxHashSet<u64>,
+    many_watched: usize,
     /// The numbers of those that have no name, as far as is known; when it is looked which of them are in use, and how long after that again.
     kept: FxHashSet<u64>,
     again: Option<(Instant, Duration)>,
@@ -50,6 +54,7 @@ impl Default for Nameless {
             enough: (MANY, MUCH),
             counted: None,
             watched,
+            many_watched: WATCHED,
             kept,
             again: None,
             looked: Duration::ZERO,
@@ -65,9 +70,21 @@ impl Nameless {
         self.counted = None;
     }
 
-    /// A program watches this file of the host.
-    pub(crate) fn is_watched(&mut self, file: &File) {
-        self.watched.insert(file.ino());
+    /// A program watches the file of the host that has this number; `who_watches` says of which numbers programs watch any now, if that
+    /// can be told. One that it leaves out all the same, as a queue is on its way from process to process, is looked at late, as others.
+    pub(crate) fn is_watched(
+        &mut self,
+        number: u64,
+        who_watches: impl FnOnce() -> Option<FxHashSet<u64>>,
+    ) {
+        self.watched.insert(number);
+        if self.watched.len() <= self.many_watched {
+            return;
+        }
+        if let Some(still) = who_watches() {
+            self.watched.retain(|number| still.contains(number));
+        }
+        self.many_watched = 2 * self.watched.len() + WATCHED;
     }
 
     /// How long may be waited until [`Engine::look_at_nameless`]; others than those that are watched need not be waited for.
@@ -202,5 +219,40 @@ impl Engine {
             stat.is_some()
         });
         (nameless.files.len(), bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_no_more_is_not_kept() {
+        let mut nameless = Nameless::default();
+        let mut looks = 0;
+        for number in 0..20 * WATCHED as u64 {
+            nameless.is_watched(number, || {
+                looks += 1;
+                Some((number - 9..=number).chain([3]).collect())
+            });
+            assert!(nameless.watched.len() <= WATCHED + 22, "{number}");
+            assert!(nameless.watched.contains(&number));
+        }
+        assert!(nameless.watched.contains(&3), "all the time");
+        assert!((10..=20).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn what_cannot_be_told_not_to_be_watched_stays() {
+        let mut nameless = Nameless::default();
+        let mut looks = 0;
+        for number in 0..20 * WATCHED as u64 {
+            nameless.is_watched(number, || {
+                looks += 1;
+                None
+            });
+        }
+        assert_eq!(nameless.watched.len(), 20 * WATCHED);
+        assert!(looks < 6, "{looks}");
     }
 }

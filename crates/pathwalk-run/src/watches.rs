@@ -28,6 +28,7 @@ use pathwalk::{
     Errno, File, FileType, Inotify, InotifyFlags, InotifyMask, OpenFlags, Result, Task,
     abi::{dirent, inotify::events},
 };
+use rustc_hash::FxHashSet;
 use rustix::{
     fs::{
         self,
@@ -705,6 +706,18 @@ fn list(task: &Task, base: &Base, path: &[u8]) -> Result<Vec<Name>> {
             rest = others;
         }
     }
+}
+
+/// The numbers of the files that some process watches; none where it cannot be told.
+pub(crate) fn numbers_watched() -> Option<FxHashSet<u64>> {
+    let mut numbers = FxHashSet::default();
+    let all = look_at_all(|process| {
+        each_inotify(process, |_, info| {
+            numbers.extend(watches_in(info)?.map(|(_, id)| id.ino()));
+            Ok(())
+        })
+    });
+    (all == Ok(true)).then_some(numbers)
 }
 
 /// Looks at each inotify of a process, and what is known of it.

@@ -3,6 +3,7 @@
 use crate::{
     engine::{Caller, Engine, Reply},
     sys::{answer, process::by_number},
+    watches::numbers_watched,
 };
 use pathwalk::{
     AccessMode, At, AtFlags, Errno, File, InotifyMask, OpenFlags, Result, abi::AT_FDCWD,
@@ -45,7 +46,7 @@ pub(crate) fn inotify_add_watch(engine: &mut Engine, caller: &Caller) -> Result<
     let number = match on_host(engine, &place, open)? {
         Some(host) => {
             let number = answer(inotify::add_watch(&queue, by_number(&host), following(mask)))?;
-            engine.nameless.is_watched(&place);
+            engine.nameless.is_watched(place.ino(), numbers_watched);
             number
         }
         None => engine.watch_in_memory(&queue, (&base, &path), &place, mask)?,
