@@ -733,6 +733,22 @@ fn what_others_make_and_take_away_is_made_in_the_end() {
     assert_eq!(asked(&fs.calls.create), 33);
 }
 
+/// A file that Linux found is held until it is open.
+#[test]
+fn what_others_replace_all_the_time_is_opened() {
+    for how in [OpenFlags::RDWR, OpenFlags::CREAT | OpenFlags::RDWR] {
+        let (fs, task) = machine(Features::REVALIDATE);
+        fs.appear("file", FILE, 0o644, "body");
+        fs.stale_openings.store(20, Relaxed);
+        let opened = task.open("/file", how, 0o600).unwrap();
+        assert_eq!(task.fstat(&opened).map(|stat| stat.st_size), Ok(4));
+        assert_eq!(asked(&fs.stale_openings), 0);
+        fs.stale_openings.store(u64::MAX, Relaxed);
+        assert_eq!(task.open("/file", how, 0o600).map(drop), Err(Errno::ESTALE));
+        assert!(u64::MAX - asked(&fs.stale_openings) <= 40, "not for ever");
+    }
+}
+
 /// Walks in its own machine when it is asked what it is like, and counts that.
 struct Walking {
     inner: Arc<SampleFs>,

@@ -46,6 +46,7 @@ mod addresses;
 
 use crate::walk::Lookup;
 use pathwalk_abi::{AtFlags, Errno, ResolveFlags, Result};
+use std::time::Duration;
 
 /// The walk's flags for a call's `AT_*` flags: `AT_SYMLINK_NOFOLLOW` and `AT_EMPTY_PATH`.
 pub(crate) fn lookup_flags(at: AtFlags) -> Lookup {
@@ -80,6 +81,10 @@ pub(crate) fn within(resolve: ResolveFlags) -> Result<Lookup> {
     Ok(lookup)
 }
 
+/// So many times it is not waited.
+const AT_ONCE: u32 = 4;
+const A_LITTLE: Duration = Duration::from_micros(20);
+
 /// Makes a call once more if a file system says that what the cache knew was stale; then file systems are asked anew, by
 /// the flag that the call gets for its lookups.
 ///
@@ -91,12 +96,41 @@ pub(crate) fn within(resolve: ResolveFlags) -> Result<Lookup> {
 ///
 /// Linux: `retry_estale`.
 pub(crate) fn retry_estale<R>(call: impl Fn(Lookup) -> Result<R>) -> Result<R> {
+    retry_estale_often(1, call)
+}
+
+/// As [`retry_estale`], so many times, which are more than none.
+///
+/// # Errors
+///
+/// Those of the call.
+#[inline(always)]
+pub(crate) fn retry_estale_often<R>(times: u32, call: impl Fn(Lookup) -> Result<R>) -> Result<R> {
     // Apart, as an answer that is handed on as a whole is copied in pieces in which it was not written.
     let errno = match call(Lookup::empty()) {
         Ok(answer) => return Ok(answer),
         Err(errno) => errno,
     };
-    if errno == Errno::ESTALE { call(Lookup::REVAL) } else { Err(errno) }
+    if errno != Errno::ESTALE {
+        return Err(errno);
+    }
+    let mut left = times;
+    loop {
+        left -= 1;
+        match call(Lookup::REVAL) {
+            Err(Errno::ESTALE) if left > 0 => get_out_of_step(times - left),
+            answer => return answer,
+        }
+    }
+}
+
+/// Waits a little where others were faster so many times: who makes a name and takes it away all the time goes in step with who waits for the
+/// directory's lock, and would be so each time.
+#[cold]
+pub(crate) fn get_out_of_step(times: u32) {
+    if times > AT_ONCE {
+        std::thread::sleep(A_LITTLE);
+    }
 }
 
 /// Refuses flags that a call does not know.

@@ -2,7 +2,7 @@
 //!
 //! Linux: `build_open_flags`, `open_last_lookups`, `lookup_open`, `do_open`, `may_open`.
 
-use super::{create::Make, exec::WriteAccess, retry_estale, within};
+use super::{create::Make, exec::WriteAccess, get_out_of_step, retry_estale_often, within};
 use crate::{
     dcache::{DentryId, IS_ROOT, NEGATIVE},
     file::File,
@@ -44,8 +44,8 @@ const OPENING: OpenFlags = OpenFlags::CREAT
     .union(OpenFlags::TRUNC)
     .union(OpenFlags::CLOEXEC);
 
-/// So many times others may make a name while it is about to be made, and take it away before it is looked up again; a file system that
-/// only hides it keeps nobody for ever.
+/// So many times others may make a name while it is about to be made, and take it away before it is looked up again, or before it is opened;
+/// a file system that says so of every name keeps nobody for ever.
 const TRIES: u32 = 32;
 
 /// Flags with which a file is read, and nothing depends on what else it is but a regular one or a directory.
@@ -169,7 +169,8 @@ impl Task {
     }
 
     fn open_as(&self, dir: At<'_>, path: &[u8], op: &Open) -> Result<File> {
-        retry_estale(|reval| {
+        // In Linux a file of this machine is held from its lookup on, whoever takes its name away meanwhile.
+        retry_estale_often(TRIES, |reval| {
             if op.tmpfile {
                 self.do_tmpfile(dir, path, op, reval)
             } else {
@@ -366,6 +367,8 @@ impl Task {
         let opened = match made {
             Err(Errno::EEXIST) if !op.flags.contains(OpenFlags::EXCL) && *tries > 0 => {
                 *tries -= 1;
+                drop(name);
+                get_out_of_step(TRIES - *tries);
                 return Ok(None);
             }
             made => made?,

@@ -54,6 +54,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale: AtomicU64,
     /// So many changes of attributes, of names and of sizes do.
     pub(crate) stale_changes: AtomicU64,
+    /// So many openings do.
+    pub(crate) stale_openings: AtomicU64,
     /// So many times another client makes a name right before it is made.
     pub(crate) raced: AtomicU64,
     /// Whether it takes it away at once.
@@ -83,6 +85,7 @@ impl SampleFs {
             moved: Condvar::new(),
             stale: AtomicU64::new(0),
             stale_changes: AtomicU64::new(0),
+            stale_openings: AtomicU64::new(0),
             raced: AtomicU64::new(0),
             raced_away: AtomicBool::new(false),
             restless: AtomicBool::new(false),
@@ -313,7 +316,8 @@ impl FileSystem for SampleFs {
 
     fn open(&self, _: InodeRef<'_>, _: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
         self.asked();
-        Ok(None)
+        let left = self.stale_openings.try_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if left.is_ok() { Err(Errno::ESTALE) } else { Ok(None) }
     }
 
     fn tmpfile(&self, _: InodeRef<'_>, _: &NewInode<'_>) -> Result<Found> {
