@@ -162,10 +162,12 @@ static void sends(char **args)
 
 static void often(char **args)
 {
-	/* So many times, and if it was never opened, until it is or so many seconds went by. */
+	/* So many times; and if that was not to be seen by then, until it is or half a minute went by. */
 	int reached = 0, opened = 0, rounds = args[1] ? atoi(args[1]) : 20000;
-	time_t ends = time(NULL) + (args[1] && args[2] ? atoi(args[2]) : 0);
-	for (int round = 0; round < rounds || (!opened && time(NULL) < ends); round++) {
+	const char *wanted = args[1] && args[2] ? args[2] : "";
+	const int *seen = !strcmp(wanted, "reached") ? &reached : !strcmp(wanted, "opened") ? &opened : &rounds;
+	time_t ends = time(NULL) + 30;
+	for (int round = 0; round < rounds || (!*seen && time(NULL) < ends); round++) {
 		int fd = open(args[0], O_RDONLY);
 		opened += fd >= 0;
 		reached |= is_secret(fd);
