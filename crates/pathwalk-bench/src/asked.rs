@@ -71,14 +71,14 @@ impl FileSystem for Asked {
     /// # Errors
     ///
     /// - `EPERM`: of any other type.
-    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Option<Found>> {
         let nlink = match new.file_type {
             FileType::Directory => 2,
             FileType::Regular => 1,
             _ => return Err(Errno::EPERM),
         };
         let mode = new.file_type.to_mode() | new.mode;
-        Ok(self.enter(dir, name, Attr { mode, nlink, ..Attr::default() }))
+        Ok(Some(self.enter(dir, name, Attr { mode, nlink, ..Attr::default() })))
     }
 
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {

@@ -8,59 +8,151 @@ use crate::{
     hostfs::Shared,
     identity::Kept,
     node::{Ident, Node},
+    reach::has_settled,
 };
 use pathwalk_abi::{
     Errno, FileType, InodeFlags, Result, SetTime, Timespec,
-    mode::S_IALLUGO,
+    mode::{S_IALLUGO, S_ISGID},
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
     AclEntry, AclKind, InodeRef, acl_to_xattr,
     fs::{Found, Iattr, NewInode, Rename},
 };
-use rustix::fs::{OFlags, Statx};
+use rustix::{
+    fs::{OFlags, Statx},
+    process::geteuid,
+    thread::{CapabilitySet, capabilities},
+};
 use std::{
     convert::Infallible,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
+    time::SystemTime,
 };
 
+/// The numbers of a user and a group on the host; none where they are kept beside the file.
+type Owner = Option<(u32, u32)>;
+
+/// What the host was asked to make.
+struct AsMade {
+    kind: FileType,
+    mode: u32,
+    /// Before it was asked.
+    since: SystemTime,
+}
+
+/// What is to be changed of what was made.
+struct Differs {
+    uid: Option<u32>,
+    gid: Option<u32>,
+    /// Mode or ACLs.
+    else_too: bool,
+}
+
+impl Differs {
+    fn any(&self) -> bool {
+        self.uid.is_some() || self.gid.is_some() || self.else_too
+    }
+}
+
+fn differs(stat: &Statx, new: &NewInode<'_>, owner: Owner) -> Differs {
+    let mode = u32::from(stat.stx_mode) & S_IALLUGO;
+    let has_mode = new.file_type == FileType::Symlink || mode == new.mode & S_IALLUGO;
+    let has_acls = new.access_acl.is_empty() && new.default_acl.is_empty();
+    let (uid, gid) = owner.unzip();
+    Differs {
+        uid: uid.filter(|&uid| uid != stat.stx_uid),
+        gid: gid.filter(|&gid| gid != stat.stx_gid),
+        else_too: !(has_mode && has_acls),
+    }
+}
+
+/// Whether this process may give files to others.
+fn may_give_away() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
+}
+
 impl Shared {
+    /// Makes a file; none where it was made and others have taken it away since, or may have put something else there: that is theirs, and
+    /// stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Shared::reach`].
+    /// - `EOVERFLOW`, `EPERM`: it cannot belong to that user.
+    /// - whatever the host answers.
     pub(crate) fn create(
         &self,
         dir: InodeRef<'_>,
         name: &[u8],
         new: &NewInode<'_>,
-    ) -> Result<Found> {
+    ) -> Result<Option<Found>> {
         let parent = self.reach(dir)?;
         let (at, mode) = (parent.as_fd(), new.mode & S_IALLUGO);
-        // What is only said beside it to be what it is, is a directory, or a regular file.
         let kept = self.options.identities.is_kept();
+        let owner = self.owner_of(new)?;
+        // What is only said beside it to be what it is, is a directory, or a regular file.
         if kept && new.file_type == FileType::Symlink {
             let made = self.spare(|| self.host.create(at, name, 0o600, OFlags::WRONLY))?;
-            let made = self.write_body(made.as_fd(), new.body).map(|()| made);
-            return self.is_made(dir, at, name, new, made).map(|(_, found, _)| found);
+            let written = self.write_body(made.as_fd(), new.body);
+            return self.is_made(dir, at, name, (new, owner), made, written).map(|it| Some(it.1));
         }
-        let kind = if kept { FileType::Regular } else { new.file_type };
-        match new.file_type {
-            FileType::Directory => self.host.mkdir(at, name, if kept { 0o700 } else { mode })?,
-            _ if kept => self.host.mknod(at, name, kind, 0o600, 0)?,
+        let since = SystemTime::now();
+        let (kind, mode) = match new.file_type {
+            FileType::Directory if kept => (FileType::Directory, 0o700),
+            _ if kept => (FileType::Regular, 0o600),
+            kind => (kind, mode),
+        };
+        match kind {
+            FileType::Directory => self.host.mkdir(at, name, mode)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
-            _ => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
-        }
-        let made = self.spare(|| self.host.open_path(at, name));
-        if let Ok(made) = &made
-            && let Ok(stat) = self.host.statx(made.as_fd(), b"")
-            && new.file_type != FileType::Directory
-        {
-            // Others may have put another file there, which is to stay as it is.
-            let is_empty = kind != FileType::Regular || stat.stx_size == 0;
-            let found = FileType::from_mode(u32::from(stat.stx_mode));
-            if found != Some(kind) || stat.stx_nlink != 1 || !is_empty {
-                return Err(Errno::ESTALE);
+            _ => {
+                let rdev = if kept { 0 } else { new.rdev.to_stat() };
+                self.host.mknod(at, name, kind, mode, rdev)?;
             }
         }
-        self.is_made(dir, at, name, new, made).map(|(_, found, _)| found)
+        self.was_made(dir, at, name, (new, owner), &AsMade { kind, mode, since })
+    }
+
+    /// Finishes what a name was made for that says not what it stands for now, and notes it.
+    fn was_made(
+        &self,
+        dir: InodeRef<'_>,
+        at: BorrowedFd<'_>,
+        name: &[u8],
+        (new, owner): (&NewInode<'_>, Owner),
+        as_made: &AsMade,
+    ) -> Result<Option<Found>> {
+        let kept = self.options.identities.is_kept();
+        let made = match self.spare(|| self.host.open_path(at, name)) {
+            Ok(made) => made,
+            Err(Errno::ENOENT) => return Ok(None),
+            // Without a descriptor it can only be as the host made it.
+            Err(errno) => {
+                let stat = self.host.statx(at, name);
+                let stays = stat.map_or(true, |stat| !kept && !differs(&stat, new, owner).any());
+                return if stays { Ok(None) } else { Err(errno) };
+            }
+        };
+        let Ok(stat) = self.host.statx(made.as_fd(), b"") else { return Ok(None) };
+        let is_to_change = kept || differs(&stat, new, owner).any();
+        if !self.looks_new(&stat, made.as_fd(), new, as_made.kind)
+            || is_to_change && !self.is_as_made(&stat, made.as_fd(), at, as_made)
+        {
+            return Ok(None);
+        }
+        let finished = self
+            .finish(made.as_fd(), stat, (new, owner))
+            .and_then(|stat| Ok((self.attr(&stat, made.as_fd())?, stat)));
+        let (attr, stat) = finished.inspect_err(|_| {
+            // What is written beside it says what it is.
+            if kept {
+                self.take_away(at, name, &stat);
+            }
+        })?;
+        self.refresh_after(dir, at);
+        Ok(Some(self.found(dir.node(), name, &stat, attr).1))
     }
 
     /// Makes a regular file and opens it, as its maker may whatever its mode forbids, and so that who watches is told no more than of that.
@@ -72,6 +164,7 @@ impl Shared {
         flags: OFlags,
     ) -> Result<(Arc<Node>, Found, OwnedFd)> {
         let parent = self.reach(dir)?;
+        let owner = self.owner_of(new)?;
         let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
         // With that one it could be made and not be opened.
         let at_once = flags.difference(OFlags::NOATIME);
@@ -80,30 +173,115 @@ impl Shared {
             // Its owner may.
             let _ = self.host.set_status(made.as_fd(), flags);
         }
-        self.is_made(dir, parent.as_fd(), name, new, Ok(made))
+        self.is_made(dir, parent.as_fd(), name, (new, owner), made, Ok(()))
     }
 
-    /// Finishes what was made, and notes it.
-    fn is_made<F: AsFd>(
+    /// Finishes what was made, where the descriptor is of that for sure, and notes it.
+    fn is_made(
         &self,
         dir: InodeRef<'_>,
         at: BorrowedFd<'_>,
         name: &[u8],
-        new: &NewInode<'_>,
-        made: Result<F>,
-    ) -> Result<(Arc<Node>, Found, F)> {
-        let finished = made.and_then(|made| {
-            let stat = self.finish(made.as_fd(), new)?;
-            Ok((self.attr(&stat, made.as_fd())?, stat, made))
-        });
-        let (attr, stat, made) = finished.inspect_err(|_| {
-            // It cannot be as it is to be, so it is not to be.
-            let directory = new.file_type == FileType::Directory;
-            let _ = if directory { self.host.rmdir(at, name) } else { self.host.unlink(at, name) };
-        })?;
+        (new, owner): (&NewInode<'_>, Owner),
+        made: OwnedFd,
+        written: Result<()>,
+    ) -> Result<(Arc<Node>, Found, OwnedFd)> {
+        let stat = self.host.statx(made.as_fd(), b"")?;
+        let finished = written
+            .and_then(|()| self.finish(made.as_fd(), stat, (new, owner)))
+            .and_then(|stat| Ok((self.attr(&stat, made.as_fd())?, stat)));
+        // It cannot be as it is to be, so it is not to be.
+        let (attr, stat) = finished.inspect_err(|_| self.take_away(at, name, &stat))?;
         self.refresh_after(dir, at);
         let (node, found) = self.found(dir.node(), name, &stat, attr);
         Ok((node, found, made))
+    }
+
+    /// Takes a name away, if it still stands for that file.
+    fn take_away(&self, at: BorrowedFd<'_>, name: &[u8], made: &Statx) {
+        let Ok(stat) = self.host.statx(at, name) else { return };
+        let ident = Ident::of(made);
+        if Ident::of(&stat) == ident {
+            let directory = ident.kind() == FileType::Directory;
+            let _ = if directory { self.host.rmdir(at, name) } else { self.host.unlink(at, name) };
+        }
+    }
+
+    /// Whether a file can be what was just made, by all that does not depend on who made it.
+    fn looks_new(
+        &self,
+        stat: &Statx,
+        held: BorrowedFd<'_>,
+        new: &NewInode<'_>,
+        kind: FileType,
+    ) -> bool {
+        let rdev = (stat.stx_rdev_major, stat.stx_rdev_minor);
+        FileType::from_mode(stat.stx_mode.into()) == Some(kind)
+            && self.nodes.of_file(&Ident::of(stat)).is_none()
+            && match kind {
+                // Its own `.`, which some do not count.
+                FileType::Directory => stat.stx_nlink <= 2,
+                _ => stat.stx_nlink == 1,
+            }
+            && match kind {
+                FileType::Regular => stat.stx_size == 0,
+                FileType::Symlink => self.host.readlink(held).is_ok_and(|body| body == new.body),
+                FileType::CharDevice | FileType::BlockDevice => {
+                    rdev == (new.rdev.major(), new.rdev.minor())
+                }
+                _ => true,
+            }
+    }
+
+    /// Whether a file that looks new is as the host makes one for this process: what others made and have the same right to is to stay as it is.
+    fn is_as_made(
+        &self,
+        stat: &Statx,
+        held: BorrowedFd<'_>,
+        dir: BorrowedFd<'_>,
+        as_made: &AsMade,
+    ) -> bool {
+        let is_older = || {
+            let birth = Timespec { sec: stat.stx_btime.tv_sec, nsec: stat.stx_btime.tv_nsec };
+            let since = as_made.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            // By the clock of this machine.
+            birth != Timespec::default()
+                && has_settled(birth, since)
+                && self.host.tells_all(stat, held).unwrap_or(false)
+        };
+        stat.stx_uid == geteuid().as_raw()
+            && self.has_mode_as_made(stat, dir, as_made)
+            && !is_older()
+    }
+
+    /// Whether the host gives this mode to what this process makes with the one that it asks for: without the bits of its umask, or of what the directory's
+    /// default ACL does not grant.
+    fn has_mode_as_made(&self, stat: &Statx, dir: BorrowedFd<'_>, as_made: &AsMade) -> bool {
+        // The set-group-ID bit is the directory's, or is left to its group.
+        let bits = |mode: u32| mode & S_IALLUGO & !S_ISGID;
+        let (is, asked) = (bits(stat.stx_mode.into()), bits(as_made.mode));
+        as_made.kind == FileType::Symlink
+            || is == asked
+            || is & !asked == 0
+                && (self.host.umask().is_none_or(|umask| is == asked & !umask)
+                    || self.host.getxattr(dir, XATTR_NAME_POSIX_ACL_DEFAULT).is_ok())
+    }
+
+    /// Whose a file is to be on the host.
+    ///
+    /// # Errors
+    ///
+    /// - `EOVERFLOW`: there is no such user.
+    /// - `EPERM`: this process cannot give files to that user.
+    fn owner_of(&self, new: &NewInode<'_>) -> Result<Owner> {
+        if self.options.identities.is_kept() {
+            return Ok(None);
+        }
+        let owner = self.options.identities.to_host(new.uid, new.gid).ok_or(Errno::EOVERFLOW)?;
+        if owner.0 != geteuid().as_raw() && !may_give_away() {
+            return Err(Errno::EPERM);
+        }
+        Ok(Some(owner))
     }
 
     /// Writes what a symlink says that is a regular file there.
@@ -114,9 +292,11 @@ impl Shared {
 
     pub(crate) fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
         let parent = self.reach(dir)?;
+        let owner = self.owner_of(new)?;
         let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
         let made = self.spare(|| self.host.tmpfile(parent.as_fd(), mode))?;
-        let stat = self.finish(made.as_fd(), new)?;
+        let stat = self.host.statx(made.as_fd(), b"")?;
+        let stat = self.finish(made.as_fd(), stat, (new, owner))?;
         let attr = self.attr(&stat, made.as_fd())?;
         let (node, _) = self.nodes.answer(Ident::of(&stat));
         node.set_nameless(Some(Arc::new(made)));
@@ -124,21 +304,23 @@ impl Shared {
     }
 
     /// Gives what was made the owner, the mode and the ACLs that it is to have: the host gave it those of this process.
-    fn finish(&self, made: BorrowedFd<'_>, new: &NewInode<'_>) -> Result<Statx> {
+    fn finish(
+        &self,
+        made: BorrowedFd<'_>,
+        stat: Statx,
+        (new, owner): (&NewInode<'_>, Owner),
+    ) -> Result<Statx> {
         if self.options.identities.is_kept() {
             let mode = new.file_type.to_mode() | new.mode & S_IALLUGO;
             Kept::new(mode, new.uid, new.gid, new.rdev).write(&self.host, made)?;
             return self.host.statx(made, b"");
         }
-        let wanted = self.options.identities.to_host(new.uid, new.gid);
-        let (wanted_uid, wanted_gid) = wanted.ok_or(Errno::EOVERFLOW)?;
-        let mut stat = self.host.statx(made, b"")?;
-        let mut again = false;
-        let owner = |is: u32, wanted: u32| (is != wanted).then_some(wanted);
-        let (uid, gid) = (owner(stat.stx_uid, wanted_uid), owner(stat.stx_gid, wanted_gid));
-        if uid.is_some() || gid.is_some() {
-            self.host.chown(made, uid, gid)?;
-            again = true;
+        let differs = differs(&stat, new, owner);
+        if !differs.any() {
+            return Ok(stat);
+        }
+        if differs.uid.is_some() || differs.gid.is_some() {
+            self.host.chown(made, differs.uid, differs.gid)?;
         }
         for (name, acl) in [
             (XATTR_NAME_POSIX_ACL_ACCESS, new.access_acl),
@@ -146,20 +328,13 @@ impl Shared {
         ] {
             if !acl.is_empty() {
                 self.host.setxattr(made, name, &acl_to_xattr(acl), XattrFlags::empty())?;
-                again = true;
             }
         }
-        let mode = u32::from(stat.stx_mode) & S_IALLUGO;
-        let symlink = new.file_type == FileType::Symlink;
         // Changing the owner takes the set-id bits.
-        if !symlink && (again || mode != new.mode & S_IALLUGO) {
+        if new.file_type != FileType::Symlink {
             self.host.chmod(made, new.mode & S_IALLUGO)?;
-            again = true;
         }
-        if again {
-            stat = self.host.statx(made, b"")?;
-        }
-        Ok(stat)
+        self.host.statx(made, b"")
     }
 
     pub(crate) fn link(&self, inode: InodeRef<'_>, dir: InodeRef<'_>, name: &[u8]) -> Result<()> {
@@ -237,16 +412,16 @@ impl Shared {
         &self,
         rename: &Rename<'_>,
         whiteout: &NewInode<'_>,
-    ) -> Result<Found> {
+    ) -> Result<Option<Found>> {
         if self.options.identities.is_kept() {
             return Err(Errno::EINVAL);
         }
+        let owner = self.owner_of(whiteout)?;
+        let as_made = AsMade { kind: FileType::CharDevice, mode: 0, since: SystemTime::now() };
         self.move_name(rename, RenameFlags::WHITEOUT)?;
         let parent = self.reach(rename.old_dir)?;
-        let made = self.spare(|| self.host.open_path(parent.as_fd(), rename.old_name))?;
-        let stat = self.finish(made.as_fd(), whiteout)?;
-        let attr = self.attr(&stat, made.as_fd())?;
-        Ok(self.found(rename.old_dir.node(), rename.old_name, &stat, attr).1)
+        let made = (whiteout, owner);
+        self.was_made(rename.old_dir, parent.as_fd(), rename.old_name, made, &as_made)
     }
 
     /// Gives a file another name, which another may lose.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no call is given a path that the host walks on its own account. A path is one name below a directory that
 //! is held by its descriptor and is not followed where it is a symlink; or a run of names, or a path, that [`Host::open_below`] walks,
-//! which leaves nothing; or the number of a descriptor of our own, or the list of mounts, in /proc.
+//! which leaves nothing; or the number of a descriptor of our own, or the list of mounts, or the status of this thread, in /proc.
 //!
 //! Linux: openat2(2), statx(2), and the calls whose names end in `at`.
 
@@ -401,6 +401,17 @@ impl Host {
         let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         self.call(|| fs::statx(dir, name, flags, mask))
+    }
+
+    /// The bits that are left out of the mode of what this thread makes; none where that is not told.
+    pub(crate) fn umask(&self) -> Option<u32> {
+        let status = self.call(|| {
+            let read = std::fs::read_to_string("/proc/thread-self/status");
+            read.map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))
+        });
+        let status = status.ok()?;
+        let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+        u32::from_str_radix(umask.trim(), 8).ok()
     }
 
     /// The body of a symlink that is held.

@@ -612,7 +612,7 @@ impl FileSystem for HostFs {
         let _ = self.0.update_time(inode, atime);
     }
 
-    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Option<Found>> {
         self.0.may_change()?;
         self.0.create(dir, name, new)
     }
@@ -672,7 +672,11 @@ impl FileSystem for HostFs {
         self.0.rename(rename)
     }
 
-    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
+    fn rename_whiteout(
+        &self,
+        rename: &Rename<'_>,
+        whiteout: &NewInode<'_>,
+    ) -> Result<Option<Found>> {
         self.0.may_change()?;
         self.0.rename_whiteout(rename, whiteout)
     }

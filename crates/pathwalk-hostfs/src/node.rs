@@ -55,6 +55,10 @@ impl Ident {
         }
     }
 
+    pub(crate) fn kind(&self) -> FileType {
+        self.kind
+    }
+
     /// Whether another file may be this one by all that is told of it: so it is with terminals, of which each has the number and the
     /// name of one that is gone. A descriptor of that leads to none.
     pub(crate) fn may_come_again(&self) -> bool {

@@ -219,7 +219,7 @@ impl Shared {
 
 /// Whether what changes now gets a later time of change than that. Where a server's clock is behind this machine's by more than it takes to settle,
 /// two changes within one tick of it are taken for one.
-fn has_settled(ctime: Timespec, now: Duration) -> bool {
+pub(crate) fn has_settled(ctime: Timespec, now: Duration) -> bool {
     let Ok(sec) = u64::try_from(ctime.sec) else { return false };
     let settles = if ctime.nsec == 0 { SETTLES } else { SETTLES_FINE };
     now.checked_sub(Duration::new(sec, ctime.nsec)).is_some_and(|since| since > settles)

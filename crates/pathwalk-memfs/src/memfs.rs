@@ -274,7 +274,7 @@ impl FileSystem for MemFs {
     /// - `ENOENT`: the directory was removed.
     /// - `EMLINK`: it has 2³² - 1 links; tmpfs has no limit, and no room for so many.
     /// - `ENOSPC`: no inode is left, or no page.
-    fn create(&self, dir: InodeRef<'_>, _name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, dir: InodeRef<'_>, _name: &[u8], new: &NewInode<'_>) -> Result<Option<Found>> {
         let (node, body) = match new.file_type {
             FileType::Symlink if body_pages(new.body) != 0 => (Node::BODY, Some(new.body.to_vec())),
             FileType::Symlink => (Node::EMPTY, Some(new.body.to_vec())),
@@ -285,7 +285,7 @@ impl FileSystem for MemFs {
             self.space.take_inode(body_pages(new.body))?;
             Ok(dir.flags)
         })?;
-        Ok(Found { node: node.0, attr: self.new_attr(new, flags), body })
+        Ok(Some(Found { node: node.0, attr: self.new_attr(new, flags), body }))
     }
 
     /// Makes a file without a name. It takes an inode; its first name will take none. The directory does not change.
@@ -377,8 +377,12 @@ impl FileSystem for MemFs {
     }
 
     /// Renames, and leaves a whiteout, which takes an inode.
-    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
-        self.leave_whiteout(rename, whiteout)
+    fn rename_whiteout(
+        &self,
+        rename: &Rename<'_>,
+        whiteout: &NewInode<'_>,
+    ) -> Result<Option<Found>> {
+        self.leave_whiteout(rename, whiteout).map(Some)
     }
 
     /// Exchanges two names.

@@ -262,11 +262,11 @@ impl FileSystem for ProcFs {
         Ok(FsStat { magic: MAGIC, bsize: 4096, ..FsStat::default() })
     }
 
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Option<Found>> {
         Err(Errno::EPERM)
     }
 
-    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Found> {
+    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Option<Found>> {
         Err(Errno::EPERM)
     }
 

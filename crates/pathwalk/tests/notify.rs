@@ -205,7 +205,7 @@ impl FileSystem for DigitsFs {
         Ok(Some(Found { node, attr, body: None }))
     }
 
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Option<Found>> {
         Err(Errno::EPERM)
     }
 

@@ -220,7 +220,8 @@ pub trait FileSystem: Send + Sync + 'static {
         inode.generic_permission(access, who)
     }
 
-    /// Makes a file. The directory's own attributes (size, links, times) are the file system's to change.
+    /// Makes a file. The directory's own attributes (size, links, times) are the file system's to change. `None` says that it was
+    /// made, and that others have taken it away since, or may have put something else there: the name is looked up when it is used next.
     ///
     /// # Errors
     ///
@@ -229,7 +230,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// - `ENOENT`: the directory was removed.
     /// - `EMLINK`: the directory has as many subdirectories as it can have.
     /// - `ENOSPC`, `EDQUOT`: there is no room.
-    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Option<Found>> {
         let _ = (dir, name);
         Err(if new.file_type == FileType::Regular { Errno::EACCES } else { Errno::EPERM })
     }
@@ -250,7 +251,7 @@ pub trait FileSystem: Send + Sync + 'static {
         flags: OpenFlags,
     ) -> Result<(Found, Option<Box<dyn OpenHandle>>)> {
         let _ = flags;
-        Ok((self.create(dir, name, new)?, None))
+        Ok((self.create(dir, name, new)?.ok_or(Errno::ESTALE)?, None))
     }
 
     /// Makes a regular file without a name: no links, which [`InodeRef::is_linkable`] may give it later.
@@ -331,13 +332,18 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EPERM)
     }
 
-    /// Renames, and leaves a whiteout under the old name: what it is has been decided, as for [`FileSystem::create`].
+    /// Renames, and leaves a whiteout under the old name: what it is has been decided, as for [`FileSystem::create`], and `None` says
+    /// the same.
     ///
     /// # Errors
     ///
     /// - `EINVAL`: the file system has no whiteouts.
     /// - those of [`FileSystem::create`] and [`FileSystem::rename`].
-    fn rename_whiteout(&self, rename: &Rename<'_>, whiteout: &NewInode<'_>) -> Result<Found> {
+    fn rename_whiteout(
+        &self,
+        rename: &Rename<'_>,
+        whiteout: &NewInode<'_>,
+    ) -> Result<Option<Found>> {
         let _ = (rename, whiteout);
         Err(Errno::EINVAL)
     }

@@ -29,7 +29,7 @@ impl FileSystem for RootFs {
         Ok(Found { node: 1, attr, body: None })
     }
 
-    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, _: InodeRef<'_>, _: &[u8], _: &NewInode<'_>) -> Result<Option<Found>> {
         Err(Errno::EPERM)
     }
 

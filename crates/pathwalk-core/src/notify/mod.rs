@@ -78,8 +78,13 @@ impl Vfs {
     /// A name was made in a directory.
     ///
     /// Linux: `fsnotify_create`, `fsnotify_mkdir`.
-    pub(crate) fn fsnotify_create(&self, dir: InodeId, name: &[u8], made: InodeId) {
-        self.fsnotify_name(InotifyMask::CREATE, dir, name, made, 0);
+    pub(crate) fn fsnotify_create(&self, dir: InodeId, name: &[u8], made: FileType) {
+        if !self.notify.is_idle() && self.is_watched(dir) {
+            let is_dir = made == FileType::Directory;
+            let of = if is_dir { InotifyMask::ISDIR } else { InotifyMask::empty() };
+            let mask = InotifyMask::CREATE | of;
+            self.fsnotify(&[Told { inode: dir, mask, name, cookie: 0, unlinked: false }]);
+        }
     }
 
     /// A file got one more name.

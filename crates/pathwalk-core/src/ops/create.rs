@@ -259,7 +259,8 @@ impl Task {
             return Err(Errno::EPERM);
         }
         vfs.security_inode_make(&who, &parent, make, umask)?;
-        vfs.make(&parent, &name, make, umask, &who)
+        // What others did to it since does not matter to who made it.
+        vfs.make(&parent, &name, make, umask, &who).map(|_stays| ())
     }
 }
 
@@ -324,7 +325,7 @@ impl Vfs {
         if safe { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Makes a file under a reserved name.
+    /// Makes a file under a reserved name; says whether it is known to be there still, and the name stands for it.
     ///
     /// # Errors
     ///
@@ -337,7 +338,7 @@ impl Vfs {
         make: &Make<'_>,
         umask: u32,
         who: &Subject<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.make_by(parent, name, (make, umask), who, |fs, dir, name, new| {
             fs.create(dir, name, new)
         })
@@ -363,7 +364,7 @@ impl Vfs {
         self.make_by(parent, name, make, who, |fs, dir, name, new| {
             let (found, handle) = fs.atomic_open(dir, name, new, flags)?;
             opened = handle;
-            Ok(found)
+            Ok(Some(found))
         })?;
         Ok(opened)
     }
@@ -375,8 +376,13 @@ impl Vfs {
         name: &Reserved<'_>,
         (make, umask): (&Make<'_>, u32),
         who: &Subject<'_>,
-        create: impl FnOnce(&dyn FileSystem, InodeRef<'_>, &[u8], &NewInode<'_>) -> Result<Found>,
-    ) -> Result<()> {
+        create: impl FnOnce(
+            &dyn FileSystem,
+            InodeRef<'_>,
+            &[u8],
+            &NewInode<'_>,
+        ) -> Result<Option<Found>>,
+    ) -> Result<bool> {
         let making = Making::new(self, parent.dir.inode(), make, umask, who)?;
         let sb = parent.dir.sb();
         lock_order::assert_none_held();
@@ -387,10 +393,14 @@ impl Vfs {
                 self.d_invalidate(name);
             }
         })?;
-        let inode = making.made(&sb, &found, name.id);
-        self.d_instantiate(name.id, inode, sb.kind);
-        self.fsnotify_create(parent.dir.inode(), parent.name(), inode);
-        Ok(())
+        if let Some(found) = &found {
+            let inode = making.made(&sb, found, name.id);
+            self.d_instantiate(name.id, inode, sb.kind);
+        } else {
+            self.d_invalidate(name);
+        }
+        self.fsnotify_create(parent.dir.inode(), parent.name(), make.file_type);
+        Ok(found.is_some())
     }
 }
 

@@ -362,7 +362,11 @@ impl Task {
             let flags = told(parent.dir.mnt_flags(), FileType::Regular, flags);
             vfs.atomic_open(parent, &name, (&make, umask), &who, flags)
         } else {
-            vfs.make(parent, &name, &make, umask, &who).map(|()| None)
+            match vfs.make(parent, &name, &make, umask, &who) {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(Errno::ESTALE),
+                Err(errno) => Err(errno),
+            }
         };
         let opened = match made {
             Err(Errno::EEXIST) if !op.flags.contains(OpenFlags::EXCL) && *tries > 0 => {

@@ -257,10 +257,11 @@ impl Vfs {
         if exchange {
             sb.fs.exchange(&rename)?;
         } else if let Some((making, dentry)) = whiteout {
-            let found = sb.fs.rename_whiteout(&rename, &making.new_inode())?;
-            let inode = making.made(&sb, &found, dentry.dentry());
-            self.d_instantiate(dentry.dentry(), inode, sb.kind);
-            left = Some(dentry.into_raw());
+            if let Some(found) = sb.fs.rename_whiteout(&rename, &making.new_inode())? {
+                let inode = making.made(&sb, &found, dentry.dentry());
+                self.d_instantiate(dentry.dentry(), inode, sb.kind);
+                left = Some(dentry.into_raw());
+            }
         } else {
             sb.fs.rename(&rename)?;
         }

@@ -26,6 +26,8 @@ mod escape;
 
 mod identities;
 
+mod made;
+
 mod peek;
 
 mod watched;

@@ -333,12 +333,12 @@ impl FileSystem for SampleFs {
         Err(Errno::EINVAL)
     }
 
-    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Found> {
+    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Option<Found>> {
         self.asked();
         Err(Errno::EINVAL)
     }
 
-    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Found> {
+    fn create(&self, dir: InodeRef<'_>, name: &[u8], new: &NewInode<'_>) -> Result<Option<Found>> {
         self.calls.create.fetch_add(1, Relaxed);
         self.gate(name);
         self.may_change()?;
@@ -359,7 +359,7 @@ impl FileSystem for SampleFs {
         if new.file_type == FileType::Directory {
             change(&mut nodes, dir, |attr| attr.nlink += 1);
         }
-        Ok(found(&mut nodes, node))
+        Ok(Some(found(&mut nodes, node)))
     }
 
     fn link(&self, inode: InodeRef<'_>, dir: InodeRef<'_>, name: &[u8], _: Timespec) -> Result<()> {
