@@ -435,7 +435,12 @@ impl Shared {
         };
         let old = (old_dir.as_fd(), rename.old_name);
         let new = (new_dir.as_fd(), rename.new_name);
-        self.host.rename(old, new, flags)?;
+        let kept = if rename.no_replace { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        match self.host.rename(old, new, flags | kept) {
+            // Some file systems cannot look at that moment; it was looked before.
+            Err(Errno::EINVAL) if rename.no_replace => self.host.rename(old, new, flags)?,
+            answer => answer?,
+        }
         node.remove_name(rename.old_dir.node(), rename.old_name);
         node.add_name(rename.new_dir.node(), rename.new_name);
         if let Some((victim, node, held)) = replaced {

@@ -11,12 +11,21 @@ use pathwalk_core::{Attr, InodeRef, fs::CachedName};
 use rustix::fs::{Statx, StatxAttributes};
 use std::{
     mem::replace,
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 /// A name for which something of this kind stands is not learned.
 const BEYOND: StatxAttributes = StatxAttributes::MOUNT_ROOT.union(StatxAttributes::ENCRYPTED);
+
+/// What becomes of a descriptor of what a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// There is none: the file is found again by the name, unless others change that meanwhile.
+    Nothing,
+    /// It is at hand for what comes next.
+    Found,
+}
 
 /// An inode of the cache, and which file it is.
 type Named<'a> = (InodeRef<'a>, Arc<Node>);
@@ -48,6 +57,24 @@ impl Shared {
         self.watches().filter(|watches| watches.believed() == Believed::All)
     }
 
+    /// What a name stands for in a directory that is held, and a descriptor of it, if that is to be kept.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the host answers.
+    pub(crate) fn look(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        keep: Keep,
+    ) -> Result<(Statx, Option<OwnedFd>)> {
+        if keep == Keep::Nothing {
+            return Ok((self.host.statx(dir, name)?, None));
+        }
+        let held = self.spare(|| self.host.open_path(dir, name))?;
+        Ok((self.host.statx(held.as_fd(), b"")?, Some(held)))
+    }
+
     /// Whether a name still stands for what is cached.
     ///
     /// # Errors
@@ -58,12 +85,15 @@ impl Shared {
         dir: InodeRef<'_>,
         name: &[u8],
         cached: Option<InodeRef<'_>>,
+        keep: Keep,
     ) -> Result<bool> {
         let cached = self.named(cached)?;
         let watches = self.believed();
         if let Some(watches) = watches {
             watches.drain(&self.host);
-            if watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node)) {
+            let known = watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node));
+            // What was known led nowhere.
+            if known && (keep == Keep::Nothing || cached.is_none()) {
                 return Ok(true);
             }
         }
@@ -72,10 +102,13 @@ impl Shared {
             watches.and_then(|watches| watches.watch(&self.host, dir.node(), parent.as_fd()));
         let (itself, turn) =
             cached.as_ref().map(|(_, node)| self.question(node)).unwrap_or_default();
-        let holds = match (self.host.statx(parent.as_fd(), name), cached) {
+        let holds = match (self.look(parent.as_fd(), name, keep), cached) {
             (Err(Errno::ENOENT), cached) => cached.is_none(),
             (Err(errno), _) => return Err(errno),
-            (Ok(stat), Some((inode, node))) if Ident::of(&stat) == node.ident => {
+            (Ok((stat, kept)), Some((inode, node))) if Ident::of(&stat) == node.ident => {
+                if let Some(kept) = kept {
+                    self.keep_at_hand(&node, &Arc::new(kept));
+                }
                 let attr = self.attr_at(&stat, parent.as_fd(), name)?;
                 let told = self.is_told_of(&stat, &attr);
                 if !self.show(&node, inode, turn, &attr) {

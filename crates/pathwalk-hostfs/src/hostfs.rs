@@ -3,6 +3,7 @@
 use crate::{
     attr::attr_of,
     clock::Clock,
+    coherence::Keep,
     handle::{HostFile, Opened},
     host::{Host, is_believed, questions},
     identity::{Identities, Kept, OWN_PREFIX},
@@ -376,12 +377,12 @@ impl Shared {
         (node, found, first)
     }
 
-    fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+    fn lookup(&self, dir: InodeRef<'_>, name: &[u8], keep: Keep) -> Result<Option<Found>> {
         let asked = questions();
         let held = self.reach(dir)?;
         let seen = self.before_lookup(dir)?;
-        let stat = match self.host.statx(held.as_fd(), name) {
-            Ok(stat) => stat,
+        let (stat, kept) = match self.look(held.as_fd(), name, keep) {
+            Ok(seen) => seen,
             Err(Errno::ENOENT) => {
                 if self.believe(dir, name, None, seen) {
                     is_believed(asked);
@@ -393,6 +394,9 @@ impl Shared {
         let attr = self.attr_at(&stat, held.as_fd(), name)?;
         let told = self.is_told_of(&stat, &attr);
         let (node, mut found, first) = self.found_first(dir.node(), name, &stat, attr);
+        if let Some(kept) = kept {
+            self.keep_at_hand(&node, &Arc::new(kept));
+        }
         if first && told && self.believe(dir, name, Some(&node), seen) {
             if !node.is_directory() {
                 // What has several names is asked about until it is watched itself.
@@ -522,7 +526,11 @@ impl FileSystem for HostFs {
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
-        self.0.lookup(dir, name)
+        self.0.lookup(dir, name, Keep::Nothing)
+    }
+
+    fn lookup_anew(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.0.lookup(dir, name, Keep::Found)
     }
 
     fn peek(&self, dir: InodeRef<'_>, name: &[u8], xattrs: &[&[u8]]) -> Result<Option<Peeked>> {
@@ -535,7 +543,16 @@ impl FileSystem for HostFs {
         name: &[u8],
         cached: Option<InodeRef<'_>>,
     ) -> Result<bool> {
-        self.0.revalidate(dir, name, cached)
+        self.0.revalidate(dir, name, cached, Keep::Nothing)
+    }
+
+    fn revalidate_anew(
+        &self,
+        dir: InodeRef<'_>,
+        name: &[u8],
+        cached: Option<InodeRef<'_>>,
+    ) -> Result<bool> {
+        self.0.revalidate(dir, name, cached, Keep::Found)
     }
 
     fn lookup_many(&self, dir: InodeRef<'_>, run: &[CachedName<'_>]) -> Result<usize> {

@@ -4,8 +4,8 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AccessMode, AtFlags, Config, Cred, Errno, FileType, InodeFlags, MemFs, MountFlags, OpenFlags,
-    Result, Subject, Task, Timespec, Vfs,
+    AccessMode, AtFlags, Config, Cred, Errno, FileType, InodeFlags, InotifyFlags, InotifyMask,
+    MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found},
 };
 use std::{
@@ -716,6 +716,35 @@ fn what_others_make_at_that_moment_is_opened() {
             assert_eq!(asked(&fs.raced), 0);
         }
     }
+}
+
+/// It was made all the same.
+#[test]
+fn what_others_put_in_the_place_of_what_was_made_is_looked_up() {
+    for features in [Features::empty(), Features::REVALIDATE] {
+        let (fs, task) = machine(features);
+        let queue = task.inotify_init1(InotifyFlags::empty()).unwrap();
+        task.inotify_add_watch(&queue, "/", InotifyMask::CREATE).unwrap();
+        fs.replaced.store(1, Relaxed);
+        assert_eq!(task.mkdir("/new", 0o755), Ok(()));
+        assert_eq!(task.stat("/new").map(|stat| stat.st_mode), Ok(0o100_644), "theirs");
+        let told: Vec<_> = queue.events().map(|event| event.mask).collect();
+        assert_eq!(told, [InotifyMask::CREATE | InotifyMask::ISDIR], "a directory was made");
+        fs.replaced.store(1, Relaxed);
+        let makes = OpenFlags::CREAT | OpenFlags::RDWR;
+        let opened = task.open("/file", makes, 0o600).unwrap();
+        assert_eq!(task.fstat(&opened).map(|stat| stat.st_mode), Ok(0o100_644), "theirs");
+    }
+}
+
+/// What it finds then it can keep at hand.
+#[test]
+fn what_was_stale_is_looked_up_anew() {
+    let (fs, task) = machine(Features::empty());
+    fs.appear("file", FILE, 0o644, "body");
+    fs.stale.store(1, Relaxed);
+    assert_eq!(task.stat("/file").map(|stat| stat.st_size), Ok(4));
+    assert_eq!((asked(&fs.calls.lookup), asked(&fs.calls.lookup_anew)), (2, 1));
 }
 
 #[test]

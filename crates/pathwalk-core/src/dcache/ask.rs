@@ -118,9 +118,10 @@ impl Vfs {
         let bytes = query.name.bytes(query.text);
         let inode = loop {
             let moment = self.ended.now();
-            let Some(found) = sb.fs.lookup(self.inode_ref(query.inode), bytes)? else {
-                break InodeId::NONE;
-            };
+            let dir = self.inode_ref(query.inode);
+            let found =
+                if query.anew { sb.fs.lookup_anew(dir, bytes) } else { sb.fs.lookup(dir, bytes) };
+            let Some(found) = found? else { break InodeId::NONE };
             if let Some(inode) = self.iget(&sb, &found, moment)? {
                 // It was here already by another name, with attributes of before. Which are the later ones, the file system knows.
                 if sb.features.contains(Features::GETATTR)

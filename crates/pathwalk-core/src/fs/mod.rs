@@ -100,6 +100,16 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::EIO)
     }
 
+    /// As [`FileSystem::lookup`], after `ESTALE`: what is found is what the rest of the call is about, whatever others do with its name
+    /// meanwhile, if the file system can keep it at hand so long.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::lookup`].
+    fn lookup_anew(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.lookup(dir, name)
+    }
+
     /// Says whether a cached name still stands for the same; asked if [`Features::REVALIDATE`] is set. `None` is a
     /// name that was not there.
     ///
@@ -117,7 +127,7 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// As [`FileSystem::revalidate`], after `ESTALE`: what is answered now must be true, not merely recent. A file system
-    /// that believes its answers for a while asks anew.
+    /// that believes its answers for a while asks anew. What still holds is kept at hand, as by [`FileSystem::lookup_anew`].
     ///
     /// # Errors
     ///
@@ -323,6 +333,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// # Errors
     ///
     /// - `EPERM`: the file system's names stay.
+    /// - `EEXIST`: [`Rename::no_replace`], and others made the new name.
     /// - `ENOENT`: the new directory was removed.
     /// - `ENOTEMPTY`: what is replaced is a directory with entries.
     /// - `EMLINK`: the new directory has as many subdirectories as it can have.

@@ -78,6 +78,8 @@ pub struct Rename<'a> {
     pub new_name: &'a [u8],
     /// What the new name stood for, which loses it.
     pub replaced: Option<InodeRef<'a>>,
+    /// `RENAME_NOREPLACE`: what others gave the new name since it was looked up keeps it, and the answer is `EEXIST`.
+    pub no_replace: bool,
     /// The time.
     pub now: Timespec,
 }

@@ -248,6 +248,7 @@ impl Vfs {
             new_dir: new.dir.inode_ref(),
             new_name: new.name(),
             replaced: replaced.map(|id| self.inode_ref(id)),
+            no_replace: flags.contains(RenameFlags::NOREPLACE),
             now: self.now(),
         };
         if held.is_none() {

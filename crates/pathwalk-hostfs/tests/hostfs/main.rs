@@ -18,6 +18,8 @@ mod elsewhere;
 
 mod begins;
 
+mod beside;
+
 mod held;
 
 mod bounds;

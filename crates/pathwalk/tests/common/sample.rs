@@ -31,6 +31,7 @@ type Nodes = BTreeMap<u64, Node>;
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) lookup: AtomicU64,
+    pub(crate) lookup_anew: AtomicU64,
     pub(crate) create: AtomicU64,
     pub(crate) revalidate: AtomicU64,
     pub(crate) revalidate_anew: AtomicU64,
@@ -58,6 +59,8 @@ pub(crate) struct SampleFs {
     pub(crate) stale_openings: AtomicU64,
     /// So many times another client makes a name right before it is made.
     pub(crate) raced: AtomicU64,
+    /// So many times another client puts something else in the place of what was made.
+    pub(crate) replaced: AtomicU64,
     /// Whether it takes it away at once.
     pub(crate) raced_away: AtomicBool,
     /// What revalidate answers.
@@ -87,6 +90,7 @@ impl SampleFs {
             stale_changes: AtomicU64::new(0),
             stale_openings: AtomicU64::new(0),
             raced: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
             raced_away: AtomicBool::new(false),
             restless: AtomicBool::new(false),
             valid: AtomicBool::new(true),
@@ -265,6 +269,11 @@ impl FileSystem for SampleFs {
         Ok(node.map(|node| found(&mut nodes, node)))
     }
 
+    fn lookup_anew(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.calls.lookup_anew.fetch_add(1, Relaxed);
+        self.lookup(dir, name)
+    }
+
     fn revalidate(
         &self,
         _dir: InodeRef<'_>,
@@ -348,6 +357,11 @@ impl FileSystem for SampleFs {
                 enter(&mut self.nodes.lock().unwrap(), dir, name, Some(theirs))?;
             }
             return Err(Errno::EEXIST);
+        }
+        if self.replaced.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            let theirs = self.add(FileType::Regular, 0o644, b"theirs");
+            enter(&mut self.nodes.lock().unwrap(), dir, name, Some(theirs))?;
+            return Ok(None);
         }
         self.may_gain_link(new.file_type == FileType::Directory)?;
         let (node, mut made) = self.new_node(new.file_type, new.mode, new.body);
