@@ -12,6 +12,7 @@ use crate::{
 };
 use pathwalk_abi::{Errno, InodeFlags, Result, Timespec};
 use pathwalk_core::{Attr, InodeRef};
+use rustix::fs::OFlags;
 use std::{
     convert::Infallible,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -40,7 +41,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// - `ESTALE`: it is nowhere that it was seen.
+    /// - `ESTALE`: it is nowhere that it was seen, and nobody has it open.
     /// - `EMFILE`, `ENFILE`: no descriptor is left, and none could be spared.
     pub(crate) fn reach(&self, inode: InodeRef<'_>) -> Result<Arc<OwnedFd>> {
         self.reach_node(&*self.node(inode)?)
@@ -64,7 +65,9 @@ impl Shared {
                 return Ok(fd);
             }
         }
-        Err(Errno::ESTALE)
+        // Who has it open has it, whoever removed its name; it is not held beyond that.
+        let open = node.who_has_it_open(false).ok_or(Errno::ESTALE)?;
+        self.spare(|| self.host.reopen(open.fd(), OFlags::PATH)).map(Arc::new)
     }
 
     /// The attributes of a node, as the host tells them now: by a name of it where the directory is held, that need not be held for that.

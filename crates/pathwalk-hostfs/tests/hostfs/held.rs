@@ -2,6 +2,7 @@
 
 use crate::{
     coherence::{each, elsewhere, unwatched},
+    common::Ground,
     left_out::left_out,
 };
 use pathwalk_abi::{
@@ -9,6 +10,7 @@ use pathwalk_abi::{
     mode::{S_ISGID, S_ISUID},
 };
 use pathwalk_core::{At, Cred, File, Task};
+use pathwalk_hostfs::{Coherence, HostOptions};
 use rustix::process::geteuid;
 
 type Call<'a> = (&'a str, &'a dyn Fn(&Task, &File) -> Result<()>);
@@ -144,4 +146,26 @@ fn what_others_removed_gets_no_name() {
             assert_eq!(link("/a/new"), Err(Errno::ENOENT), "{opened:?}");
         }
     });
+}
+
+/// Who has a file open has it, whoever removed its name.
+#[test]
+fn what_others_removed_is_changed_by_who_has_it_open() {
+    for coherence in [Coherence::Strict, Coherence::Watched] {
+        // No other descriptor of it stays held.
+        let ground = &Ground::with(HostOptions { coherence, handles: 1, ..HostOptions::default() });
+        elsewhere(ground, "mkdir -p a/b/c; echo > a/b/c/file; mkdir other; echo > other/file");
+        let task = &ground.task;
+        let file = task.open("/a/b/c/file", OpenFlags::RDWR, 0).unwrap();
+        elsewhere(ground, "rm a/b/c/file");
+        task.chmod("/other/file", 0o600).unwrap();
+        let time = SetTime::At(Default::default());
+        assert_eq!(task.fchmod(&file, 0o640), Ok(()));
+        assert_eq!(task.fchown(&file, None, None), Ok(()));
+        assert_eq!(task.futimens(&file, time, time), Ok(()));
+        assert_eq!(task.fsetxattr(&file, "user.of", b"1", XattrFlags::empty()), Ok(()));
+        assert_eq!(task.ftruncate(&file, 7), Ok(()));
+        let stat = task.fstat(&file).unwrap();
+        assert_eq!((stat.st_size, stat.st_mode & 0o777, stat.st_nlink), (7, 0o640, 0));
+    }
 }
