@@ -92,8 +92,8 @@ impl Shared {
         if let Some(watches) = watches {
             watches.drain(&self.host);
             let known = watches.knows(dir.node(), name, cached.as_ref().map(|(_, node)| &**node));
-            // What was known led nowhere.
-            if known && (keep == Keep::Nothing || cached.is_none()) {
+            // Others' change is told some time after it was made: who met it before asks anew.
+            if known && keep == Keep::Nothing {
                 return Ok(true);
             }
         }
