@@ -5,8 +5,8 @@
 //! Linux: `d_alloc`, `d_instantiate`, `d_delete`, `d_move`.
 
 use super::{
-    ABSENT, COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, NEGATIVE,
-    PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, UNNAMED,
+    ABSENT, COMPLETE, DEAD_DIR, DIRECTORY, Dentry, DentryId, HASHED, IN_LOOKUP, IS_ROOT, MOUNTED,
+    NEGATIVE, PERSISTENT, REVALIDATE, SEARCH_ALL, SYMLINK, UNNAMED,
     reserve::{Reserved, Target},
 };
 use crate::{
@@ -211,6 +211,7 @@ impl Vfs {
         let _change = dentry.seq.change();
         dentry.inode.set(inode.0);
         let flags = dentry.flags.get();
+        debug_assert_eq!(flags & MOUNTED, 0, "on a name that is reserved nothing is mounted");
         let absent = if inode == InodeId::NONE && flags & HASHED != 0 { ABSENT } else { 0 };
         dentry.flags.set(flags & (HASHED | IS_ROOT) | kind | type_flags | absent);
         self.absent.note(id, flags, absent);

@@ -300,12 +300,13 @@ impl<'v> TreeGuard<'v> {
     /// Linux: `__lookup_mnt`.
     pub(super) fn child_at(&self, parent: MountId, mountpoint: DentryId) -> Option<MountId> {
         let vfs = self.vfs;
-        // Under the tree's lock the mark is there wherever something is mounted.
-        if !vfs.dentry(mountpoint).is(MOUNTED) {
-            return None;
-        }
         let hash = mount_hash(parent, mountpoint);
         let it = |id, mount: &Mount| (mount.place() == (parent, mountpoint)).then_some(MountId(id));
+        // Under the tree's lock the mark is there wherever something is mounted.
+        if !vfs.dentry(mountpoint).is(MOUNTED) {
+            debug_assert_eq!(vfs.mhash.find_locked(&vfs.mounts, hash, it), None);
+            return None;
+        }
         // Who writes has the tree's lock, so mostly it needs no other.
         match vfs.mhash.find_sure(&vfs.mounts, hash, it) {
             Absent::Found(id) => Some(id),
@@ -432,6 +433,7 @@ impl<'v> TreeGuard<'v> {
         {
             let _dentry = covered.lockref.lock(lock::DENTRY);
             covered.lockref.get_locked();
+            // It may be marked by now; walks that saw it so found nothing, and do not rely on that any more.
             let _change = covered.seq.change();
             covered.flags.set(covered.flags.get() | MOUNTED);
             self.hash(id, parent, mountpoint);

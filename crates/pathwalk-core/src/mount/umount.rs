@@ -240,6 +240,8 @@ struct Freed<'v> {
     vfs: &'v Vfs,
     id: MountId,
     root: DentryId,
+    /// What who took it down held of it: its root.
+    held: DentryId,
     /// The superblock, if it was the last mount of it.
     last_of: Option<u32>,
 }
@@ -249,8 +251,7 @@ impl Drop for Freed<'_> {
         self.vfs.mounts.free(self.id.0);
         // The panic of a file system that goes is the call's: see `TaskWork`.
         drop(self.vfs.outlast(|| {
-            // One count is that of who took it down, one the mount's.
-            self.vfs.dput(self.root);
+            self.vfs.dput(self.held);
             self.vfs.dput(self.root);
             if let Some(sb) = self.last_of {
                 self.vfs.kill_sb(sb);
@@ -289,12 +290,12 @@ impl<'v> TreeGuard<'v> {
         }
         debug_assert!(at.is_mount_root(), "what is taken down is named by its root");
         self.detached.clear();
-        at.into_raw();
+        let (_, held) = at.into_raw();
         vfs.mount_counts.get(id.0).put();
         let (root, last_of) = self.forget(id);
         // Whoever saw the sum zero finds the flag gone.
         self.set_flags(id, MntFlags::empty());
-        Ok(Freed { vfs, id, root, last_of })
+        Ok(Freed { vfs, id, root, held, last_of })
     }
 }
 

@@ -31,5 +31,6 @@ mod identities;
 mod made;
 
 mod peek;
+mod replaced;
 
 mod watched;

@@ -235,3 +235,50 @@ fn a_detached_mount_is_not_freed_while_somebody_comes_to_hold_it() {
         });
     });
 }
+
+/// What is mounted on stays, and on what was removed nothing is mounted; who failed leaves nothing behind.
+#[test]
+fn a_mount_and_who_takes_its_place_away() {
+    type Takes<'a> = &'a (dyn Fn(&Task) -> pathwalk::Result<()> + Sync);
+    let ways: [Takes<'_>; 2] = [&|task| task.rmdir("/in/place"), &|task| {
+        task.renameat2(At::Cwd, "/empty", At::Cwd, "/in/place", RenameFlags::empty())
+    }];
+    for (way, takes) in ways.into_iter().enumerate() {
+        watched(move || {
+            let task = machine();
+            task.mkdir("/in", 0o755).unwrap();
+            task.mkdir("/in/place", 0o755).unwrap();
+            let device = task.stat("/in").unwrap().st_dev;
+            let (other, one) = (task.fork(), task.fork());
+            let (mut taken, mut mounted) = (0, 0);
+            beside(
+                || {
+                    let _ = other.mkdir("/empty", 0o755);
+                    match takes(&other) {
+                        Ok(()) => taken += 1,
+                        Err(errno) => assert_eq!(errno, Errno::EBUSY, "{way}"),
+                    }
+                    let _ = other.mkdir("/in/place", 0o755);
+                },
+                || {
+                    match one.mount(MemFs::new(), "/in/place", MountFlags::empty()) {
+                        Ok(()) => {
+                            mounted += 1;
+                            for _ in 0..4 {
+                                assert_ne!(one.stat("/in/place").unwrap().st_dev, device, "{way}");
+                            }
+                            one.umount2("/in/place", UmountFlags::empty()).unwrap();
+                        }
+                        Err(errno) => assert_eq!(errno, Errno::ENOENT, "{way}"),
+                    }
+                    assert_eq!(
+                        one.mount(MemFs::new(), "/in/none", MountFlags::empty()),
+                        Err(Errno::ENOENT)
+                    );
+                },
+            );
+            assert!(taken > 0 && mounted > 0, "{way}: {taken}, {mounted}");
+            check_whole(&task);
+        });
+    }
+}
