@@ -16,6 +16,7 @@ use crate::{
     inside::InFlight,
     kin::{self, descendants, threads_of},
     mapped,
+    sent::Sent,
     sys::{answer, errno_of},
 };
 use parking_lot::Mutex;
@@ -137,6 +138,8 @@ pub(crate) struct Cookies {
     enough: usize,
     /// What is on its way to a process, and in no list of it yet.
     in_flight: InFlight,
+    /// What programs sent each other.
+    sent: Sent,
 }
 
 /// A file in each private directory, that says what it is.
@@ -205,6 +208,7 @@ impl Cookies {
             forgotten: 0,
             enough: ENOUGH,
             in_flight: InFlight::default(),
+            sent: Sent::default(),
         })
     }
 
@@ -221,6 +225,13 @@ impl Cookies {
     /// Who says what is on its way to processes.
     pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight.clone()
+    }
+
+    /// A program sends it by a socket.
+    pub(crate) fn is_sent(&mut self, id: HostId) {
+        if self.known.lock().contains_key(&id) {
+            self.sent.add(id);
+        }
     }
 
     /// What a file of the host stands for.
@@ -471,7 +482,8 @@ impl Cookies {
 
     /// Forgets what no process has, and may go. `before` is done while it is still known what that was, and is closed by now.
     pub(crate) fn sweep(&mut self, may_go: impl Fn(&HostId) -> bool, before: impl FnOnce(&Self)) {
-        let in_flight = self.in_flight.ids();
+        let mut in_flight = self.in_flight.ids();
+        in_flight.extend(self.sent.on_its_way());
         let Ok(Some(mut used)) = used() else { return };
         used.extend(in_flight);
         before(self);

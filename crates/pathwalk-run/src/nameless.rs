@@ -41,9 +41,7 @@ pub(crate) struct Nameless {
     /// The numbers of those that have no name, as far as is known; when it is looked which of them are in use, and how long after that again.
     kept: FxHashSet<u64>,
     again: Option<(Instant, Duration)>,
-    /// How long it was looked in all, since when.
-    looked: Duration,
-    since: Instant,
+    spent: Spent,
 }
 
 impl Default for Nameless {
@@ -57,8 +55,7 @@ impl Default for Nameless {
             many_watched: WATCHED,
             kept,
             again: None,
-            looked: Duration::ZERO,
-            since: Instant::now(),
+            spent: Spent::default(),
         }
     }
 }
@@ -93,14 +90,33 @@ impl Nameless {
         Some(at.saturating_duration_since(Instant::now()))
     }
 
-    /// How long may not be looked, as that took too long lately.
-    fn rests(&self) -> Option<Duration> {
-        let over = self.looked.checked_sub(ONCE + self.since.elapsed() / PART)?;
-        Some(PART * over)
-    }
-
     fn is_one_watched(&self) -> bool {
         !self.watched.is_empty() && !self.kept.is_disjoint(&self.watched)
+    }
+}
+
+/// How long it was looked lately, by when; what that is counts less the longer ago it is, and nothing in the end.
+#[derive(Debug)]
+struct Spent(Duration, Instant);
+
+impl Default for Spent {
+    fn default() -> Self {
+        Self(Duration::ZERO, Instant::now())
+    }
+}
+
+impl Spent {
+    fn at(&self, now: Instant) -> Duration {
+        self.0.saturating_sub(now.saturating_duration_since(self.1) / PART)
+    }
+
+    fn add(&mut self, more: Duration, now: Instant) {
+        *self = Self(self.at(now) + more, now);
+    }
+
+    /// How long may not be looked, as that took too long lately.
+    fn rests(&self, now: Instant) -> Option<Duration> {
+        self.at(now).checked_sub(ONCE).filter(|over| !over.is_zero()).map(|over| PART * over)
     }
 }
 
@@ -131,7 +147,7 @@ impl Engine {
             return;
         }
         self.nameless.kept.insert(number);
-        let (wait, after) = match self.nameless.rests() {
+        let (wait, after) = match self.nameless.spent.rests(Instant::now()) {
             None if watched => return self.look_at_kept(SOON),
             Some(rests) if watched => (rests, SOON),
             _ => (LATE, LATE),
@@ -153,7 +169,8 @@ impl Engine {
 
     fn look_at_kept(&mut self, after: Duration) {
         self.forget_nameless();
-        let after = self.nameless.rests().map_or(after, |rests| after.max(rests));
+        let after =
+            self.nameless.spent.rests(Instant::now()).map_or(after, |rests| after.max(rests));
         let mut kept = std::mem::take(&mut self.nameless.kept);
         kept.retain(|&number| {
             let stays = self.names_of(number) == Some(0);
@@ -174,7 +191,7 @@ impl Engine {
         let kept = nameless.kept.iter().flat_map(|&number| cookies.with_number(number));
         let may_go: FxHashSet<HostId> = nameless.files.iter().copied().chain(kept).collect();
         self.forget(|id| may_go.contains(id));
-        self.nameless.looked += since.elapsed();
+        self.nameless.spent.add(since.elapsed(), Instant::now());
     }
 
     /// How many names a file with this number has, the least of those that are known.
@@ -193,7 +210,7 @@ impl Engine {
         let (count, bytes) = self.count_nameless();
         let (many, much) = self.nameless.enough;
         if count >= many || bytes >= much {
-            self.forget_unused();
+            self.forget_nameless();
             let (count, bytes) = self.count_nameless();
             self.nameless.enough = (2 * count + MANY, 2 * bytes + MUCH);
         }
@@ -202,7 +219,7 @@ impl Engine {
 
     /// Forgets those that nobody has open, however few they are: for who asks how much room is left.
     pub(crate) fn let_all_go(&mut self) {
-        if !self.nameless.files.is_empty() && self.nameless.rests().is_none() {
+        if !self.nameless.files.is_empty() {
             self.forget_nameless();
             self.count_nameless();
         }
@@ -225,6 +242,23 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_in_which_nothing_is_looked_at_is_not_saved_up() {
+        let begins = Instant::now();
+        let ms = Duration::from_millis;
+        for idle in [0, 3600] {
+            let now = begins + Duration::from_secs(idle);
+            let mut spent = Spent(Duration::ZERO, begins);
+            assert_eq!(spent.rests(now), None);
+            spent.add(ONCE, now);
+            assert_eq!(spent.rests(now), None, "so much once");
+            spent.add(ms(10), now);
+            assert_eq!(spent.rests(now), Some(PART * ms(10)), "{idle}");
+            assert_eq!(spent.rests(now + PART * ms(4)), Some(PART * ms(6)));
+            assert_eq!(spent.rests(now + PART * ms(10)), None);
+        }
+    }
 
     #[test]
     fn what_is_watched_no_more_is_not_kept() {

@@ -2,10 +2,11 @@
 
 use crate::{
     attacks::Attack,
-    common::{can_run, python, text},
+    common::{can_run, python, said, text},
     programs::same,
 };
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 /// A process that answers what another one sends it, by each call that tells an address and each that takes one. It says what became
 /// of that.
@@ -186,4 +187,64 @@ print(sends(own))
     // What came is what the host sent.
     assert_eq!(rest, "b'stolen'\n");
     assert!(other.wait().unwrap().success());
+}
+
+/// Nobody has it while it is on its way, and it is looked meanwhile what nobody has.
+#[test]
+fn what_is_sent_is_known_when_it_is_received() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let script = r#"
+import os, socket, sys, time
+a, b = socket.socketpair()
+def on_its_way(fd, meanwhile):
+    socket.send_fds(a, [b'x'], [fd]); os.close(fd)
+    meanwhile()
+    return socket.recv_fds(b, 1, 1)[1][0]
+def lose(number, size=0):
+    for n in range(number):
+        fd = os.open('lost', os.O_CREAT | os.O_RDWR); os.truncate(fd, size); os.posix_fallocate(fd, 0, max(size, 1)); os.unlink('lost'); os.close(fd)
+def look():
+    os.statvfs('.'); lose(70); time.sleep(2.5); os.stat('.'); lose(1); os.statvfs('.')
+for place in sys.argv[1:]:
+    os.chdir(place)
+    os.mkdir('dir'); open('dir/file', 'w').write('in it')
+    for flags in os.O_RDONLY, os.O_PATH:
+        for meanwhile in lambda: lose(70), lambda: lose(1, 20 << 20), look:
+            fd = on_its_way(os.open('dir', flags | os.O_DIRECTORY), meanwhile)
+            print(os.stat('file', dir_fd=fd).st_size); os.close(os.open('file', 0, dir_fd=fd)); os.close(fd)
+    fd = os.open('shared', os.O_CREAT | os.O_RDWR, 0o640); os.write(fd, b'data'); os.unlink('shared')
+    was = os.fstat(fd)
+    fd = on_its_way(fd, look)
+    now = os.fstat(fd)
+    print(was[:6] == now[:6], oct(now.st_mode), os.readlink('/proc/self/fd/%d' % fd).endswith('shared (deleted)'))
+"#;
+    let here = TempDir::new().unwrap();
+    let place = here.path().to_str().unwrap();
+    let args = ["python3", "-c", script, "/tmp", place];
+    let kept = "5\n".repeat(6) + "True 0o100640 True\n";
+    assert_eq!(said(here.path(), &args), kept.repeat(2));
+}
+
+/// As soon as somebody asks, however often that was lately.
+#[test]
+fn what_lost_its_name_is_not_counted_by_who_asks_for_room() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let script = r#"
+import os
+def left(): return os.statvfs('/tmp').f_bfree
+was, counted = left(), 0
+for n in range(1000):
+    fd = os.open('/tmp/lost', os.O_CREAT | os.O_RDWR); os.write(fd, bytes(100_000)); os.unlink('/tmp/lost')
+    with_it = left(); os.close(fd)
+    counted += with_it >= was or left() < was
+print(counted)
+"#;
+    let here = TempDir::new().unwrap();
+    let idle = "for i in $(seq 50); do sleep 1000 & done; python3 -c \"$0\"; kill $(jobs -p)";
+    let args = ["--mount", "mem:/tmp:size=1g", "--cwd", "/", "bash", "-c", idle, script];
+    assert_eq!(said(here.path(), &args), "0\n");
 }

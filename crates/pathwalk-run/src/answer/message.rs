@@ -18,6 +18,7 @@ use super::{
     wait::{Waiting, later},
 };
 use crate::{
+    cookies::HostId,
     engine::{Caller, Engine, Reply},
     procfs,
     sys::{
@@ -225,6 +226,7 @@ fn carry(engine: &mut Engine, caller: &Caller, control: &mut [u8]) -> Result<Vec
                 }
                 let fd = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
                 let own = engine.fetch(caller, fd)?;
+                engine.cookies.is_sent(HostId::of_fd(&own)?);
                 number.copy_from_slice(&own.as_raw_fd().to_ne_bytes());
                 held.push(own);
             }

@@ -219,6 +219,9 @@ struct Pending {
 }
 
 fn pending(status: &[u8]) -> Option<Pending> {
+    // Of a line that was cut the number may be.
+    let whole = status.iter().rposition(|&byte| byte == b'\n')?;
+    let status = &status[..whole];
     let number = |name: &[u8], radix| {
         let mut lines = status.split(|&byte| byte == b'\n');
         let text = lines.find_map(|line| line.strip_prefix(name))?;
@@ -274,5 +277,7 @@ mod tests {
             ShdPnd:\t0000000000004002\nSigBlk:\t0000000000000202\nSigIgn:\t0000000000000000\n";
         assert_eq!(pending(status), Some(Pending { threads: 12, own: 0, process: 0x4000 }));
         assert_eq!(pending(b"Threads:\t1\n"), None);
+        let ends = status.iter().rposition(|&byte| byte == b'2').unwrap();
+        assert_eq!(pending(&status[..=ends]), None, "cut in the last number that is wanted");
     }
 }
