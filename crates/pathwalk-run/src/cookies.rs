@@ -7,8 +7,8 @@
 //!     a directory to be listed    of the host: itself, mostly
 //! ```
 //!
-//! Nothing is kept per descriptor. So dup, fork, exec, close and descriptors that are sent need no attention: the kernel keeps
-//! them, and with a cookie the position of a listing and the current directory too.
+//! Nothing is kept per descriptor. So dup, fork, exec and close need no attention: the kernel keeps them, and with a cookie the position
+//! of a listing and the current directory too. Of descriptors that are sent it is kept which they are (`sent`).
 //!
 //! What is known is forgotten when no process has it any more: that is looked for when there is much of it.
 
@@ -16,8 +16,9 @@ use crate::{
     inside::InFlight,
     kin::{self, descendants, threads_of},
     mapped,
-    sent::Sent,
+    sent::AllSent,
     sys::{answer, errno_of},
+    unseen::Unseen,
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
@@ -136,10 +137,9 @@ pub(crate) struct Cookies {
     forgotten: u64,
     /// How many may be known before it is looked what can be forgotten.
     enough: usize,
-    /// What is on its way to a process, and in no list of it yet.
+    /// What is on its way to a process, and in no list of it yet: from here, and from others.
     in_flight: InFlight,
-    /// What programs sent each other.
-    sent: Sent,
+    pub(crate) sent: AllSent,
 }
 
 /// A file in each private directory, that says what it is.
@@ -208,7 +208,7 @@ impl Cookies {
             forgotten: 0,
             enough: ENOUGH,
             in_flight: InFlight::default(),
-            sent: Sent::default(),
+            sent: AllSent::default(),
         })
     }
 
@@ -227,11 +227,9 @@ impl Cookies {
         self.in_flight.clone()
     }
 
-    /// A program sends it by a socket.
-    pub(crate) fn is_sent(&mut self, id: HostId) {
-        if self.known.lock().contains_key(&id) {
-            self.sent.add(id);
-        }
+    /// By these sockets nothing is sent but from here.
+    pub(crate) fn only_hands(&mut self, sockets: Unseen) {
+        self.sent = AllSent::new(sockets);
     }
 
     /// What a file of the host stands for.
@@ -480,12 +478,14 @@ impl Cookies {
         true
     }
 
-    /// Forgets what no process has, and may go. `before` is done while it is still known what that was, and is closed by now.
+    /// Forgets what no process has, nor is sent to one, and may go. `before` is done while it is still known what that was, and is closed by now.
     pub(crate) fn sweep(&mut self, may_go: impl Fn(&HostId) -> bool, before: impl FnOnce(&Self)) {
-        let mut in_flight = self.in_flight.ids();
-        in_flight.extend(self.sent.on_its_way());
+        let (in_flight, empty) = (self.in_flight.ids(), self.sent.look());
         let Ok(Some(mut used)) = used() else { return };
-        used.extend(in_flight);
+        if let Some(empty) = empty {
+            self.sent.looked(empty, &used);
+        }
+        used.extend(in_flight.into_iter().chain(self.sent.ids()));
         before(self);
         let mut known = self.known.lock();
         known.retain(|id, known| used.contains(id) || Arc::strong_count(known) > 1 || !may_go(id));

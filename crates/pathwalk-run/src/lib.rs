@@ -58,6 +58,7 @@ mod kin;
 mod given;
 
 mod cookies;
+
 mod sent;
 
 mod nameless;

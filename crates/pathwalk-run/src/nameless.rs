@@ -183,7 +183,7 @@ impl Engine {
         self.nameless.kept = kept;
     }
 
-    /// Forgets those that have no name and that nobody has open. Nothing else: who was sent another one may not have received it yet.
+    /// Forgets those that have no name and that nobody has open, and nothing else.
     fn forget_nameless(&mut self) {
         let since = Instant::now();
         self.count_nameless();

@@ -120,6 +120,7 @@ fn prepare_and_run(
     let launching = process::launch(&launch).map_err(failed)?;
 
     let asker = Asker::default();
+    cookies.only_hands(asker.unseen());
     let owner = credentials.as_ref().map_or_else(Owner::own, |who| Owner::virtual_(who.cred()));
     let specs = args.tree(&host_cwd);
     // Below memory there is nothing.

@@ -22,11 +22,16 @@ impl Unseen {
         unseen.push_back(ino);
     }
 
+    /// Whether one has this number.
+    pub(crate) fn has_number(&self, ino: u64) -> bool {
+        self.0.lock().contains(&ino)
+    }
+
     /// Whether a link of a descriptor leads to one.
     fn has(&self, link: &[u8]) -> bool {
         let ino = link.strip_prefix(b"socket:[").and_then(|rest| rest.strip_suffix(b"]"));
         let ino = ino.and_then(|ino| std::str::from_utf8(ino).ok()?.parse().ok());
-        ino.is_some_and(|ino| self.0.lock().contains(&ino))
+        ino.is_some_and(|ino| self.has_number(ino))
     }
 
     /// Whether a thread has nothing of its own under this number.

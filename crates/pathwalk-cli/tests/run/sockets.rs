@@ -189,42 +189,88 @@ print(sends(own))
     assert!(other.wait().unwrap().success());
 }
 
-/// Nobody has it while it is on its way, and it is looked meanwhile what nobody has.
+/// What is sent and closed, and what is done before it is received.
+const SENDS: &str = r#"
+import os, socket, sys, tempfile, time
+def sends(fd, how):
+    here, there = socket.socketpair()
+    if how == "connects":
+        name = tempfile.mktemp(dir="/tmp"); listens = socket.socket(socket.AF_UNIX); listens.bind(name); listens.listen()
+        here = socket.socket(socket.AF_UNIX); here.connect(name); os.unlink(name)
+    socket.send_fds(here, [b"x"], [fd]); os.close(fd)
+    if how == "connects": here.close(); return lambda: socket.recv_fds(listens.accept()[0], 9, 1)[1][0]
+    if how == "in another":
+        above, below = socket.socketpair(); socket.send_fds(above, [b"x"], [there.fileno()]); there.close(); above.close()
+        return lambda: socket.recv_fds(socket.socket(fileno=socket.recv_fds(below, 9, 1)[1][0]), 9, 1)[1][0]
+    if how == "closes": here.close()
+    receives = lambda: socket.recv_fds(there, 9, 1)[1][0]
+    receives.keeps = here
+    return receives
+def new(name): return os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+def nameless(base):
+    fd = new(base + "/pool"); os.fchmod(fd, 0o640); os.write(fd, b"pool"); os.unlink(base + "/pool"); return fd
+def many(base):
+    for n in range(70): os.close(new(base + "/one")); os.unlink(base + "/one")
+    os.stat(base)
+def much(base):
+    fd = new(base + "/one"); os.write(fd, bytes(20 << 20)); os.close(fd); os.unlink(base + "/one"); os.stat(base)
+def named(base):
+    for n in range(1200): os.close(new(base + "/" + str(n)))
+    for n in range(1200): os.unlink(base + "/" + str(n))
+def asks(base): os.statvfs(base)
+def late(base): time.sleep(2.2); os.stat(base)
+"#;
+
 #[test]
-fn what_is_sent_is_known_when_it_is_received() {
+fn what_was_sent_and_not_yet_received_is_what_it_was() {
+    let asks_all = r#"
+def told(fd):
+    stat = os.fstat(fd)
+    try: attribute = os.setxattr(fd, "user.a", b"1")
+    except OSError as error: attribute = error.strerror
+    return stat.st_dev, stat.st_ino, stat.st_mode, stat.st_nlink, stat.st_size, os.readlink("/proc/self/fd/%d" % fd), attribute
+def reads(fd, name):
+    try: return os.read(os.open(name, os.O_RDONLY, dir_fd=fd), 9)
+    except OSError as error: return error.strerror
+for base in ".", tempfile.mkdtemp(dir="/tmp"):
+    os.mkdir(base + "/dir"); os.close(new(base + "/dir/file")); open(base + "/dir/file", "w").write("within")
+    for does in many, much, named:
+        for flags in os.O_DIRECTORY, os.O_PATH:
+            receives = sends(os.open(base + "/dir", flags), "keeps")
+            does(base); print(does.__name__, flags, reads(receives(), "file"))
+        receives = sends(os.open(base + "/dir/file", os.O_PATH), "keeps")
+        does(base); print(does.__name__, told(receives())[2:5])
+    for does in asks, late, many, much, named:
+        for how in ["keeps"] if does != asks else ["keeps", "closes", "connects", "in another"]:
+            fd = nameless(base); before = told(fd); receives = sends(fd, how)
+            does(base); after = told(receives()); print(does.__name__, how, after == before or (before, after))
+"#;
+    same(&["python3"], &format!("cat > sends.py <<'X'\n{SENDS}{asks_all}\nX\npython3 sends.py"));
+}
+
+#[test]
+fn what_was_received_and_closed_takes_no_room() {
     if !can_run(&["python3"]) {
         return;
     }
-    let script = r#"
-import os, socket, sys, time
-a, b = socket.socketpair()
-def on_its_way(fd, meanwhile):
-    socket.send_fds(a, [b'x'], [fd]); os.close(fd)
-    meanwhile()
-    return socket.recv_fds(b, 1, 1)[1][0]
-def lose(number, size=0):
-    for n in range(number):
-        fd = os.open('lost', os.O_CREAT | os.O_RDWR); os.truncate(fd, size); os.posix_fallocate(fd, 0, max(size, 1)); os.unlink('lost'); os.close(fd)
-def look():
-    os.statvfs('.'); lose(70); time.sleep(2.5); os.stat('.'); lose(1); os.statvfs('.')
-for place in sys.argv[1:]:
-    os.chdir(place)
-    os.mkdir('dir'); open('dir/file', 'w').write('in it')
-    for flags in os.O_RDONLY, os.O_PATH:
-        for meanwhile in lambda: lose(70), lambda: lose(1, 20 << 20), look:
-            fd = on_its_way(os.open('dir', flags | os.O_DIRECTORY), meanwhile)
-            print(os.stat('file', dir_fd=fd).st_size); os.close(os.open('file', 0, dir_fd=fd)); os.close(fd)
-    fd = os.open('shared', os.O_CREAT | os.O_RDWR, 0o640); os.write(fd, b'data'); os.unlink('shared')
-    was = os.fstat(fd)
-    fd = on_its_way(fd, look)
-    now = os.fstat(fd)
-    print(was[:6] == now[:6], oct(now.st_mode), os.readlink('/proc/self/fd/%d' % fd).endswith('shared (deleted)'))
-"#;
     let here = TempDir::new().unwrap();
-    let place = here.path().to_str().unwrap();
-    let args = ["python3", "-c", script, "/tmp", place];
-    let kept = "5\n".repeat(6) + "True 0o100640 True\n";
-    assert_eq!(said(here.path(), &args), kept.repeat(2));
+    let takes = r#"
+def free(): return os.statvfs("/tmp/m").f_bfree
+def full(): fd = new("/tmp/m/f"); os.write(fd, bytes(100000)); os.unlink("/tmp/m/f"); return fd
+for how in "keeps", "closes", "connects", "in another":
+    receives = sends(full(), how); lies = free(); fd = receives(); has = free(); os.close(fd); print(lies, has, free())
+# While something lies in another one.
+stays = sends(os.open("/tmp", os.O_DIRECTORY), "keeps")
+here, there = socket.socketpair()
+for n in range(9):
+    fd = full(); socket.send_fds(here, [b"x"], [fd]); os.close(fd); os.close(socket.recv_fds(there, 9, 1)[1][0])
+    print(free())
+os.close(stays()); print(free())
+"#;
+    let program = format!("{SENDS}{takes}");
+    let said = said(here.path(), &["--mount", "mem:/tmp/m:size=1m", python(), "-c", &program]);
+    let want = "231 231 256\n".repeat(4) + &"231\n".repeat(9) + "256\n";
+    assert_eq!(said, want);
 }
 
 /// As soon as somebody asks, however often that was lately.

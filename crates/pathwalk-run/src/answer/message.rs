@@ -27,7 +27,10 @@ use crate::{
     },
 };
 use pathwalk::{Errno, Result};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    sync::{Arc, Weak},
+};
 
 /// So many bytes are sent at once: of a stream the rest is for the next call, and no datagram is so long.
 const MOST_DATA: usize = 1 << 20;
@@ -226,7 +229,6 @@ fn carry(engine: &mut Engine, caller: &Caller, control: &mut [u8]) -> Result<Vec
                 }
                 let fd = i32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
                 let own = engine.fetch(caller, fd)?;
-                engine.cookies.is_sent(HostId::of_fd(&own)?);
                 number.copy_from_slice(&own.as_raw_fd().to_ne_bytes());
                 held.push(own);
             }
@@ -262,11 +264,15 @@ fn send(
         message.name = address;
         held.extend(stays);
     }
+    let (by, carried) = engine.carried(&socket.fd, &held)?;
     let now = socket.flags | libc::MSG_DONTWAIT;
     let mut first = socket::send(&socket.fd, &message, now);
     let refused = first == Err(Errno::EPERM) && socket.is_local();
     if refused && speaks_for_itself(caller, &mut message.control) {
         first = socket::send(&socket.fd, &message, now);
+    }
+    if first.is_ok() {
+        carried.iter().for_each(|&file| engine.cookies.sent.add(file, by, Weak::new()));
     }
     let waits = socket.flags & libc::MSG_DONTWAIT == 0 && !socket::is_nonblocking(&socket.fd)?;
     let sent = match first {
@@ -290,9 +296,14 @@ fn send(
             told => told?,
         };
     let (mut waiting, tid) = (Waiting::new(engine, caller), caller.tid);
+    let not_sent = Arc::new(());
+    if sent == 0 {
+        let waits = || Arc::downgrade(&not_sent);
+        carried.iter().for_each(|&file| engine.cookies.sent.add(file, by, waits()));
+    }
     later(move || {
         let rest = waiting.have(|| socket::send(&socket.fd, &message, socket.flags));
-        drop(held);
+        drop((held, not_sent));
         if !waiting.listener.is_valid(waiting.id) {
             return;
         }
@@ -311,6 +322,22 @@ fn send(
         };
         answers(&waiting, &socket.fd, answer);
     })
+}
+
+impl Engine {
+    /// Which socket sends, and which files of those that it is about to send are known.
+    ///
+    /// # Errors
+    ///
+    /// None that fstat(2) has for an open file.
+    fn carried(&mut self, socket: &OwnedFd, held: &[OwnedFd]) -> Result<(HostId, Vec<HostId>)> {
+        let by = HostId::of_fd(socket)?;
+        let ids = held.iter().map(HostId::of_fd).collect::<Result<Vec<_>>>()?;
+        if !ids.is_empty() && socket::unread(socket) == 0 {
+            self.cookies.sent.was_received(by);
+        }
+        Ok((by, ids.into_iter().filter(|&id| self.cookies.get(id).is_some()).collect()))
+    }
 }
 
 /// A stream that nobody reads any more kills who writes to it, if that does not say otherwise.

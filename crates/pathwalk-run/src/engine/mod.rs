@@ -672,7 +672,7 @@ impl Engine {
         self.forget(|_| true);
     }
 
-    /// The same of those of which it is said that they may go: what is on its way through a socket is in nobody's hands either.
+    /// The same of those of which it is said that they may go.
     pub(crate) fn forget(&mut self, may_go: impl Fn(&HostId) -> bool) {
         self.cwds.moved();
         self.asker.images().sweep();
