@@ -151,16 +151,16 @@ impl Vfs {
         Ok(())
     }
 
-    /// Sets the size of a regular file, which loses what it runs as.
+    /// Sets the size of a regular file, which loses what it runs as. It grows to no more than `most`.
     ///
     /// # Errors
     ///
-    /// - `EFBIG`: no file can be so large.
+    /// - `EFBIG`: no file can be so large, or may be.
     /// - whatever the file system answers.
     pub(crate) fn do_truncate(
         &self,
         held: &HeldPath<'_>,
-        size: u64,
+        (size, most): (u64, u64),
         who: &Subject<'_>,
         stamp: Stamp,
     ) -> Result<()> {
@@ -170,6 +170,9 @@ impl Vfs {
         let has_acl = || self.inode(held.inode()).flags.get() & I_ACL != 0;
         self.notify_change(held, |attr, change| {
             self.security_inode_setattr(held, who, SetAttr::Size(size))?;
+            if size > most && size > attr.size {
+                return Err(Errno::EFBIG);
+            }
             self.kill_caps(held)?;
             change.size = Some(size);
             change.mode = without_privileges(attr, who);

@@ -342,3 +342,44 @@ python3 run.py"##,
 fn a_fifo_is_one_by_all_its_names() {
     same(&[], "mkfifo one; ln one other; echo through > one & cat other; wait; rm one other");
 }
+
+/// Also where nothing but the path is given, as the limit is the caller's.
+#[test]
+fn who_may_make_no_large_file_is_told_so_as_natively() {
+    same(
+        &["python3"],
+        r#"cat > grows.py <<'X'
+import ctypes, os, resource, signal, tempfile
+libc = ctypes.CDLL(None, use_errno=True); XFSZ = signal.SIGXFSZ
+def truncate(path, size):
+    return "ok" if libc.truncate(path.encode(), ctypes.c_long(size)) == 0 else os.strerror(ctypes.get_errno())
+def may(size): resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+def tells(number, _): print("  signal", number)
+def shows(path): return (os.stat(path).st_size, oct(os.stat(path).st_mode)) if os.path.isfile(path) else None
+def tries(how):
+    signal.signal(XFSZ, {"default": signal.SIG_DFL, "ignored": signal.SIG_IGN}.get(how, tells))
+    if how == "blocked": signal.pthread_sigmask(signal.SIG_BLOCK, [XFSZ])
+    may(4096)
+    for size in 4096, 5, 4097, 100000, 1 << 62, (1 << 63) - 1, -1:
+        print(how, size, truncate("f", size), shows("f"), signal.sigpending(), flush=True)
+        if how == "blocked": signal.sigtimedwait([XFSZ], 0)
+    for path, size in ("big", 8000), ("big", 7000), ("big", 7000), ("big", 7001), ("link", 5000), ("d", 5000), ("p", 5000), \
+        ("gone", 5000), ("f/x", 5000), ("/dev/null", 5000), ("", 5000), ("/proc/self/comm", 5000):
+        print(how, path, size, truncate(path, size), shows(path), signal.sigpending(), flush=True)
+        if how == "blocked": signal.sigtimedwait([XFSZ], 0)
+    fd = os.open("f", os.O_RDWR)
+    for does in lambda: os.ftruncate(fd, 5000), lambda: os.posix_fallocate(fd, 0, 5000), lambda: os.close(os.open("big", os.O_RDWR | os.O_TRUNC)), \
+        lambda: os.pwrite(fd, bytes(10), 4090), lambda: os.pwrite(fd, bytes(10), 5000):
+        try: print("descriptor", does(), flush=True)
+        except OSError as error: print("descriptor", error.strerror, flush=True)
+    may(resource.RLIM_INFINITY); print(truncate("f", 100000), truncate("f", 5000))
+for base in ".", tempfile.mkdtemp(dir="/tmp"):
+    os.chmod(base, 0o755); os.chdir(base); os.mkdir("d"); os.mkfifo("p"); os.symlink("f", "link")
+    for how in "ignored", "handled", "blocked", "default":
+        open("f", "w").write("x" * 10); open("big", "w").write("x" * 9000); os.chmod("f", 0o6777)
+        if os.fork() == 0: tries(how); os._exit(0)
+        print(os.wait()[1])
+X
+python3 grows.py"#,
+    );
+}

@@ -197,12 +197,35 @@ impl Task {
         path: impl AsRef<[u8]>,
         size: i64,
     ) -> Result<()> {
-        let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
-        let (dir, path) = (dir.into(), path.as_ref());
-        retry_estale(|reval| self.do_truncateat(dir, path, size, reval))
+        self.truncateat_up_to(dir, path, size, u64::MAX)
     }
 
-    fn do_truncateat(&self, dir: At<'_>, path: &[u8], size: u64, reval: Lookup) -> Result<()> {
+    /// `truncateat_up_to(dir, path, size, most)`: sets a file's size, as far as it may grow. `most` is Linux's `RLIMIT_FSIZE`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::truncate`].
+    ///
+    /// - `EFBIG`: it would grow beyond that. Then Linux sends `SIGXFSZ`, too.
+    pub fn truncateat_up_to<'a>(
+        &self,
+        dir: impl Into<At<'a>>,
+        path: impl AsRef<[u8]>,
+        size: i64,
+        most: u64,
+    ) -> Result<()> {
+        let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
+        let (dir, path) = (dir.into(), path.as_ref());
+        retry_estale(|reval| self.do_truncateat(dir, path, (size, most), reval))
+    }
+
+    fn do_truncateat(
+        &self,
+        dir: At<'_>,
+        path: &[u8],
+        size: (u64, u64),
+        reval: Lookup,
+    ) -> Result<()> {
         let held = keep(&self.request(dir, path, Lookup::FOLLOW | reval)?)?;
         let vfs = self.vfs();
         match vfs.inode(held.inode()).attr().file_type() {
@@ -240,7 +263,7 @@ impl Task {
         must_not_only_grow(&held)?;
         let who = held.seen_by(self.cred.subject());
         file.may_truncate(&who)?;
-        self.vfs().do_truncate(&held, size, &who, Stamp::Always)
+        self.vfs().do_truncate(&held, (size, u64::MAX), &who, Stamp::Always)
     }
 
     /// `ioctl(file, FS_IOC_GETFLAGS)`: tells a file's flags, as lsattr(1) shows them. ioctl_iflags(2)

@@ -453,7 +453,7 @@ impl Task {
             // Also where it is not open for writing.
             let _access = vfs.get_write_access(inode)?;
             file.may_truncate(&who)?;
-            vfs.do_truncate(&at, 0, &who, Stamp::Always)?;
+            vfs.do_truncate(&at, (0, u64::MAX), &who, Stamp::Always)?;
         }
         Ok(file)
     }

@@ -9,7 +9,10 @@ use crate::{
     engine::{Base, Caller, Cloexec, Engine, Reply, install},
     procfs,
     setid::is_in_memory,
-    sys::{answer, memory, process::by_number},
+    sys::{
+        answer, memory,
+        process::{self, by_number},
+    },
     tty, watches,
 };
 use pathwalk::{
@@ -299,7 +302,7 @@ fn kind(engine: &Engine, file: &File) -> Result<FileType> {
     FileType::from_mode(stat.st_mode).ok_or(Errno::EIO)
 }
 
-/// Sets the size of what a path leads to.
+/// Sets the size of what a path leads to, as far as the caller may have a file grow.
 pub(crate) fn truncate(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     // Before it is looked whether there is a path.
     if caller.args[1].cast_signed() < 0 {
@@ -307,10 +310,16 @@ pub(crate) fn truncate(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     }
     let path = caller.path(0)?;
     let base = engine.base(caller, AT_FDCWD, &path)?;
-    let truncate =
-        |engine: &Engine| engine.task.truncateat(base.at(), &path, caller.args[1].cast_signed());
-    done(match truncate(engine) {
+    let most = process::soft_limit(caller.tid, libc::RLIMIT_FSIZE)?;
+    let truncate = |engine: &Engine| {
+        engine.task.truncateat_up_to(base.at(), &path, caller.args[1].cast_signed(), most)
+    };
+    let answer = match truncate(engine) {
         Err(Errno::ETXTBSY) if engine.loads.forget_ended() => truncate(engine),
         answer => answer,
-    })
+    };
+    if answer == Err(Errno::EFBIG) && caller.args[1] > most {
+        process::kill_thread(caller.tid, libc::SIGXFSZ);
+    }
+    done(answer)
 }
