@@ -22,7 +22,7 @@ const LATE: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(60);
 /// So many watched ones are noted before it is looked which still are, beside twice as many as were when it was looked last.
 const WATCHED: usize = 1024;
-/// To look takes no more than this part of the time, and so much once.
+/// To look takes no more than this part of the time, and so much once; beside what it takes for who asks how much room is left.
 const PART: u32 = 50;
 const ONCE: Duration = Duration::from_millis(200);
 
@@ -168,7 +168,9 @@ impl Engine {
     }
 
     fn look_at_kept(&mut self, after: Duration) {
+        let since = Instant::now();
         self.forget_nameless();
+        self.nameless.spent.add(since.elapsed(), Instant::now());
         let after =
             self.nameless.spent.rests(Instant::now()).map_or(after, |rests| after.max(rests));
         let mut kept = std::mem::take(&mut self.nameless.kept);
@@ -185,13 +187,11 @@ impl Engine {
 
     /// Forgets those that have no name and that nobody has open, and nothing else.
     fn forget_nameless(&mut self) {
-        let since = Instant::now();
         self.count_nameless();
         let Self { nameless, cookies, .. } = self;
         let kept = nameless.kept.iter().flat_map(|&number| cookies.with_number(number));
         let may_go: FxHashSet<HostId> = nameless.files.iter().copied().chain(kept).collect();
         self.forget(|id| may_go.contains(id));
-        self.nameless.spent.add(since.elapsed(), Instant::now());
     }
 
     /// How many names a file with this number has, the least of those that are known.

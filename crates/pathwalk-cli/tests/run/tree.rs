@@ -1,6 +1,6 @@
 //! What the tree is, and how a run ends.
 
-use crate::common::{Running, can_run, copy, listing, run, said, text};
+use crate::common::{Running, can_run, copy, listing, python, run, said, text};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -231,6 +231,29 @@ fn what_is_written_by_descriptors_is_counted_when_it_is_asked_how_much_room_is_l
 head -c 2000000 /dev/zero >&3; stat -f -c '%b %f' /tmp/m; rm /tmp/m/f; exec 3>&-; stat -f -c '%b %f' /tmp/m";
     let out = said(here.path(), &["--mount", "mem:/tmp/m:size=1m", "sh", "-c", script]);
     assert_eq!(out, "256 256\n256 231\n256 0\n256 256\n");
+}
+
+/// However often, and however many processes are looked at for it; and who watches what else is gone is told it in time.
+#[test]
+fn who_asks_how_much_room_is_left_is_told_it_and_keeps_nobody_waiting() {
+    if !can_run(&["python3", "sleep"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let asks = r#"
+import ctypes, os, select, subprocess, time
+libc = ctypes.CDLL(None)
+sleep = [subprocess.Popen(["sleep", "1000"]) for _ in range(100)]
+counted = 0
+for n in range(300):
+    fd = os.open("/tmp/m/f", os.O_CREAT | os.O_RDWR); os.write(fd, bytes(100000)); os.unlink("/tmp/m/f"); os.close(fd)
+    counted += os.statvfs("/tmp/m").f_bfree != 256
+print(counted); time.sleep(2.2); os.stat(".")
+open("gone", "w").close(); queue = libc.inotify_init(); libc.inotify_add_watch(queue, b"gone", 0x400)
+os.unlink("gone"); print(select.select([queue], [], [], 5)[0] == [queue]); [one.kill() for one in sleep]
+"#;
+    let said = said(here.path(), &["--mount", "mem:/tmp/m:size=1m", python(), "-c", asks]);
+    assert_eq!(said, "0\nTrue\n");
 }
 
 /// At exactly as many as it says that it needs all works; with one less nothing begins.
