@@ -260,32 +260,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_watched_no_more_is_not_kept() {
-        let mut nameless = Nameless::default();
-        let mut looks = 0;
+    /// Many numbers, one after the other, and how often it was looked which are still watched.
+    fn watching(
+        still: impl Fn(u64) -> Option<FxHashSet<u64>>,
+        each: impl Fn(&Nameless, u64),
+    ) -> (Nameless, u32) {
+        let (mut nameless, mut looks) = (Nameless::default(), 0);
         for number in 0..20 * WATCHED as u64 {
             nameless.is_watched(number, || {
                 looks += 1;
-                Some((number - 9..=number).chain([3]).collect())
+                still(number)
             });
+            each(&nameless, number);
+        }
+        (nameless, looks)
+    }
+
+    #[test]
+    fn what_is_watched_no_more_is_not_kept() {
+        let still = |number: u64| Some((number - 9..=number).chain([3]).collect());
+        let (nameless, looks) = watching(still, |nameless, number| {
             assert!(nameless.watched.len() <= WATCHED + 22, "{number}");
             assert!(nameless.watched.contains(&number));
-        }
+        });
         assert!(nameless.watched.contains(&3), "all the time");
         assert!((10..=20).contains(&looks), "{looks}");
     }
 
     #[test]
     fn what_cannot_be_told_not_to_be_watched_stays() {
-        let mut nameless = Nameless::default();
-        let mut looks = 0;
-        for number in 0..20 * WATCHED as u64 {
-            nameless.is_watched(number, || {
-                looks += 1;
-                None
-            });
-        }
+        let (nameless, looks) = watching(|_| None, |_, _| ());
         assert_eq!(nameless.watched.len(), 20 * WATCHED);
         assert!(looks < 6, "{looks}");
     }

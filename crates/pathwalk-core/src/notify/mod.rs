@@ -79,12 +79,9 @@ impl Vfs {
     ///
     /// Linux: `fsnotify_create`, `fsnotify_mkdir`.
     pub(crate) fn fsnotify_create(&self, dir: InodeId, name: &[u8], made: FileType) {
-        if !self.notify.is_idle() && self.is_watched(dir) {
-            let is_dir = made == FileType::Directory;
-            let of = if is_dir { InotifyMask::ISDIR } else { InotifyMask::empty() };
-            let mask = InotifyMask::CREATE | of;
-            self.fsnotify(&[Told { inode: dir, mask, name, cookie: 0, unlinked: false }]);
-        }
+        let mut mask = InotifyMask::CREATE;
+        mask.set(InotifyMask::ISDIR, made == FileType::Directory);
+        self.fsnotify_entry(dir, name, 0, || mask);
     }
 
     /// A file got one more name.
@@ -209,8 +206,19 @@ impl Vfs {
         what: InodeId,
         cookie: u32,
     ) {
+        self.fsnotify_entry(dir, name, cookie, || mask | self.is_dir(what));
+    }
+
+    /// The same; the mask is asked for if somebody watches the directory.
+    fn fsnotify_entry(
+        &self,
+        dir: InodeId,
+        name: &[u8],
+        cookie: u32,
+        mask: impl FnOnce() -> InotifyMask,
+    ) {
         if !self.notify.is_idle() && self.is_watched(dir) {
-            let mask = mask | self.is_dir(what);
+            let mask = mask();
             self.fsnotify(&[Told { inode: dir, mask, name, cookie, unlinked: false }]);
         }
     }
