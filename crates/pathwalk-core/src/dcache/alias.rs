@@ -49,7 +49,7 @@ impl Vfs {
                 self.dput(old);
                 return Some(busy);
             }
-            if let Tried::Reserved(name) = &tried {
+            if let Tried::Free(name) = &tried {
                 self.d_invalidate(name);
             }
             let still = {

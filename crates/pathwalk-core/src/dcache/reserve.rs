@@ -111,7 +111,8 @@ pub(crate) enum Again<'v> {
 
 /// What came of trying to reserve the name of a dentry, or to do what is done as if it were.
 pub(crate) enum Tried<'v, R = Reserved<'v>> {
-    Reserved(R),
+    /// Nobody had it reserved.
+    Free(R),
     Busy(Busy<'v>),
     /// No name leads to it any more.
     Nameless,
@@ -274,9 +275,9 @@ impl<'v> LetGo<'v> {
     /// Reserves the name again, if nobody else has it and it stands for the same. It waits for nobody.
     pub(crate) fn reserve_again(self) -> Again<'v> {
         match self.vfs.try_reserve_held(self.id) {
-            Tried::Reserved(name) if name.dentry().seq.unchanged(self.seq) => Again::Reserved(name),
+            Tried::Free(name) if name.dentry().seq.unchanged(self.seq) => Again::Reserved(name),
             Tried::Busy(busy) => Again::Busy(busy),
-            Tried::Reserved(_) | Tried::Nameless | Tried::Root => Again::Changed,
+            Tried::Free(_) | Tried::Nameless | Tried::Root => Again::Changed,
         }
     }
 }
@@ -524,7 +525,7 @@ impl Vfs {
                 return Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()));
             }
             f();
-            return Tried::Reserved(());
+            return Tried::Free(());
         }
     }
 
@@ -546,7 +547,7 @@ impl Vfs {
                     Tried::Nameless
                 } else if dentry.busy.get() == 0 {
                     dentry.busy.set(RESERVED);
-                    Tried::Reserved(Reserved::new(self, id, parent))
+                    Tried::Free(Reserved::new(self, id, parent))
                 } else {
                     Tried::Busy(Busy::locked(self, (id, parent), dentry.key.get()))
                 };

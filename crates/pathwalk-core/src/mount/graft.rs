@@ -216,7 +216,7 @@ impl<'v> TreeGuard<'v> {
             dentry.flags.set(dentry.flags.get() | MOUNTED);
         };
         match self.vfs.while_not_reserved(mountpoint, set) {
-            Tried::Reserved(()) | Tried::Root => Ok(None),
+            Tried::Free(()) | Tried::Root => Ok(None),
             Tried::Nameless => Err(Errno::ENOENT),
             Tried::Busy(busy) => Ok(Some(busy)),
         }

@@ -83,21 +83,17 @@ impl Vfs {
         call: &TaskWork<'_>,
     ) -> Result<()> {
         let id = at.mnt();
-        let mut early = Ok(false);
-        if flags.contains(UmountFlags::EXPIRE) {
-            early = if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
-                Err(Errno::EINVAL)
-            } else {
-                self.expire(id).map(|()| false)
-            };
-        }
-        if early.is_ok() && id == root && !flags.contains(UmountFlags::DETACH) {
+        let answered = match self.may_expire(id, root, flags) {
+            Err(errno) => Some(Err(errno)),
             // A relic of shutdown scripts: the root is not taken away but made read-only.
-            early = self.umount_root(&at, who).map(|()| true);
-        }
-        if early != Ok(false) {
+            Ok(()) if id == root && !flags.contains(UmountFlags::DETACH) => {
+                Some(self.umount_root(&at, who))
+            }
+            Ok(()) => None,
+        };
+        if let Some(answer) = answered {
             self.put_no_expire(at);
-            return early.map(drop);
+            return answer;
         }
         // It goes behind the lock, also where that ends in a panic.
         let _freed;
@@ -118,8 +114,18 @@ impl Vfs {
         done
     }
 
-    /// Marks a mount as expired; succeeds if it was marked, and nobody used it since.
-    fn expire(&self, id: MountId) -> Result<()> {
+    /// With `MNT_EXPIRE` marks a mount as expired; succeeds if it was marked, and nobody used it since.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vfs::do_umount`] lists them for `MNT_EXPIRE`.
+    fn may_expire(&self, id: MountId, root: MountId, flags: UmountFlags) -> Result<()> {
+        if !flags.contains(UmountFlags::EXPIRE) {
+            return Ok(());
+        }
+        if id == root || flags.intersects(UmountFlags::FORCE | UmountFlags::DETACH) {
+            return Err(Errno::EINVAL);
+        }
         let mut tree = self.mount_tree();
         if !tree.node(id).children.is_empty() || tree.in_use(id, 1, LOOKS) {
             return Err(Errno::EBUSY);
