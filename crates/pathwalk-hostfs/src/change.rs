@@ -5,8 +5,8 @@
 
 use crate::{
     host::{IFlags, RenameFlags, XattrFlags},
-    hostfs::Shared,
-    identity::Kept,
+    hostfs::{Shared, is_of_group},
+    identity::{Kept, unless_refused},
     node::{Ident, Node},
     reach::has_settled,
 };
@@ -21,7 +21,7 @@ use pathwalk_core::{
 };
 use rustix::{
     fs::{OFlags, Statx},
-    process::geteuid,
+    process::{getegid, geteuid},
     thread::{CapabilitySet, capabilities},
 };
 use std::{
@@ -36,10 +36,11 @@ type Owner = Option<(u32, u32)>;
 
 /// What the host was asked to make.
 struct AsMade {
-    kind: FileType,
     mode: u32,
     /// Before it was asked.
     since: SystemTime,
+    /// It stays, whatever it is: a rename left it.
+    stays: bool,
 }
 
 /// What is to be changed of what was made.
@@ -68,9 +69,9 @@ fn differs(stat: &Statx, new: &NewInode<'_>, owner: Owner) -> Differs {
     }
 }
 
-/// Whether this process may give files to others.
-fn may_give_away() -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
+/// Whether this process has a capability.
+fn is_capable(of: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(of))
 }
 
 impl Shared {
@@ -90,29 +91,23 @@ impl Shared {
     ) -> Result<Option<Found>> {
         let parent = self.reach(dir)?;
         let (at, mode) = (parent.as_fd(), new.mode & S_IALLUGO);
-        let kept = self.options.identities.is_kept();
-        let owner = self.owner_of(new)?;
+        let (kind, kept) = (new.file_type, self.options.identities.is_kept());
+        let owner = self.owner_of(new, at)?;
         // What is only said beside it to be what it is, is a directory, or a regular file.
-        if kept && new.file_type == FileType::Symlink {
+        if kept && kind != FileType::Directory {
             let made = self.spare(|| self.host.create(at, name, 0o600, OFlags::WRONLY))?;
             let written = self.write_body(made.as_fd(), new.body);
-            return self.is_made(dir, at, name, (new, owner), made, written).map(|it| Some(it.1));
+            let made = self.is_made(dir, at, name, (new, owner), (made, 0o600), written);
+            return made.map(|it| Some(it.1));
         }
+        let mode = if kept { 0o700 } else { mode };
         let since = SystemTime::now();
-        let (kind, mode) = match new.file_type {
-            FileType::Directory if kept => (FileType::Directory, 0o700),
-            _ if kept => (FileType::Regular, 0o600),
-            kind => (kind, mode),
-        };
         match kind {
             FileType::Directory => self.host.mkdir(at, name, mode)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
-            _ => {
-                let rdev = if kept { 0 } else { new.rdev.to_stat() };
-                self.host.mknod(at, name, kind, mode, rdev)?;
-            }
+            _ => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
         }
-        self.was_made(dir, at, name, (new, owner), &AsMade { kind, mode, since })
+        self.was_made(dir, at, name, (new, owner), &AsMade { mode, since, stays: false })
     }
 
     /// Finishes what a name was made for that says not what it stands for now, and notes it.
@@ -137,17 +132,16 @@ impl Shared {
         };
         let Ok(stat) = self.host.statx(made.as_fd(), b"") else { return Ok(None) };
         let is_to_change = kept || differs(&stat, new, owner).any();
-        if !self.looks_new(&stat, made.as_fd(), new, as_made.kind)
-            || is_to_change && !self.is_as_made(&stat, made.as_fd(), at, as_made)
+        if !self.looks_new(&stat, made.as_fd(), new)
+            || is_to_change && !self.is_as_made(&stat, made.as_fd(), at, new.file_type, as_made)
         {
             return Ok(None);
         }
         let finished = self
-            .finish(made.as_fd(), stat, (new, owner))
+            .finish(made.as_fd(), stat, at, (new, owner), as_made.mode)
             .and_then(|stat| Ok((self.attr(&stat, made.as_fd())?, stat)));
         let (attr, stat) = finished.inspect_err(|_| {
-            // What is written beside it says what it is.
-            if kept {
+            if !as_made.stays {
                 self.take_away(at, name, &stat);
             }
         })?;
@@ -164,7 +158,7 @@ impl Shared {
         flags: OFlags,
     ) -> Result<(Arc<Node>, Found, OwnedFd)> {
         let parent = self.reach(dir)?;
-        let owner = self.owner_of(new)?;
+        let owner = self.owner_of(new, parent.as_fd())?;
         let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
         // With that one it could be made and not be opened.
         let at_once = flags.difference(OFlags::NOATIME);
@@ -173,22 +167,22 @@ impl Shared {
             // Its owner may.
             let _ = self.host.set_status(made.as_fd(), flags);
         }
-        self.is_made(dir, parent.as_fd(), name, (new, owner), made, Ok(()))
+        self.is_made(dir, parent.as_fd(), name, (new, owner), (made, mode), Ok(()))
     }
 
-    /// Finishes what was made, where the descriptor is of that for sure, and notes it.
+    /// Finishes what was made with this mode, where the descriptor is of that for sure, and notes it.
     fn is_made(
         &self,
         dir: InodeRef<'_>,
         at: BorrowedFd<'_>,
         name: &[u8],
         (new, owner): (&NewInode<'_>, Owner),
-        made: OwnedFd,
+        (made, mode): (OwnedFd, u32),
         written: Result<()>,
     ) -> Result<(Arc<Node>, Found, OwnedFd)> {
         let stat = self.host.statx(made.as_fd(), b"")?;
         let finished = written
-            .and_then(|()| self.finish(made.as_fd(), stat, (new, owner)))
+            .and_then(|()| self.finish(made.as_fd(), stat, at, (new, owner), mode))
             .and_then(|stat| Ok((self.attr(&stat, made.as_fd())?, stat)));
         // It cannot be as it is to be, so it is not to be.
         let (attr, stat) = finished.inspect_err(|_| self.take_away(at, name, &stat))?;
@@ -208,13 +202,8 @@ impl Shared {
     }
 
     /// Whether a file can be what was just made, by all that does not depend on who made it.
-    fn looks_new(
-        &self,
-        stat: &Statx,
-        held: BorrowedFd<'_>,
-        new: &NewInode<'_>,
-        kind: FileType,
-    ) -> bool {
+    fn looks_new(&self, stat: &Statx, held: BorrowedFd<'_>, new: &NewInode<'_>) -> bool {
+        let kind = new.file_type;
         let rdev = (stat.stx_rdev_major, stat.stx_rdev_minor);
         FileType::from_mode(stat.stx_mode.into()) == Some(kind)
             && self.nodes.of_file(&Ident::of(stat)).is_none()
@@ -239,6 +228,7 @@ impl Shared {
         stat: &Statx,
         held: BorrowedFd<'_>,
         dir: BorrowedFd<'_>,
+        kind: FileType,
         as_made: &AsMade,
     ) -> bool {
         let is_older = || {
@@ -249,66 +239,88 @@ impl Shared {
                 && has_settled(birth, since)
                 && self.host.tells_all(stat, held).unwrap_or(false)
         };
-        stat.stx_uid == geteuid().as_raw()
-            && self.has_mode_as_made(stat, dir, as_made)
-            && !is_older()
+        // Some file systems decide themselves whose a file is and which mode it has; to be only said beside it, it must be said of those too.
+        let says_nothing = || {
+            let kept = self.options.identities.is_kept();
+            kept && !self.host.tells_all(stat, held).unwrap_or(true)
+        };
+        let own = stat.stx_uid == geteuid().as_raw()
+            && (kind == FileType::Symlink || self.has_mode_as_made(stat, dir, as_made.mode));
+        (own || says_nothing()) && !is_older()
     }
 
     /// Whether the host gives this mode to what this process makes with the one that it asks for: without the bits of its umask, or of what the directory's
     /// default ACL does not grant.
-    fn has_mode_as_made(&self, stat: &Statx, dir: BorrowedFd<'_>, as_made: &AsMade) -> bool {
+    fn has_mode_as_made(&self, stat: &Statx, dir: BorrowedFd<'_>, asked: u32) -> bool {
         // The set-group-ID bit is the directory's, or is left to its group.
         let bits = |mode: u32| mode & S_IALLUGO & !S_ISGID;
-        let (is, asked) = (bits(stat.stx_mode.into()), bits(as_made.mode));
-        as_made.kind == FileType::Symlink
-            || is == asked
+        let (is, asked) = (bits(stat.stx_mode.into()), bits(asked));
+        is == asked
             || is & !asked == 0
                 && (self.host.umask().is_none_or(|umask| is == asked & !umask)
                     || self.host.getxattr(dir, XATTR_NAME_POSIX_ACL_DEFAULT).is_ok())
     }
 
-    /// Whose a file is to be on the host.
+    /// The group that the host gives to what this process makes in a directory.
+    fn group_as_made(&self, dir: BorrowedFd<'_>) -> u32 {
+        match self.host.statx(dir, b"") {
+            Ok(stat) if u32::from(stat.stx_mode) & S_ISGID != 0 => stat.stx_gid,
+            _ => getegid().as_raw(),
+        }
+    }
+
+    /// Whose a file is to be on the host that is made in a directory.
     ///
     /// # Errors
     ///
     /// - `EOVERFLOW`: there is no such user.
-    /// - `EPERM`: this process cannot give files to that user.
-    fn owner_of(&self, new: &NewInode<'_>) -> Result<Owner> {
+    /// - `EPERM`: this process cannot give files to that user, or that group.
+    fn owner_of(&self, new: &NewInode<'_>, dir: BorrowedFd<'_>) -> Result<Owner> {
         if self.options.identities.is_kept() {
             return Ok(None);
         }
-        let owner = self.options.identities.to_host(new.uid, new.gid).ok_or(Errno::EOVERFLOW)?;
-        if owner.0 != geteuid().as_raw() && !may_give_away() {
-            return Err(Errno::EPERM);
+        let (uid, gid) =
+            self.options.identities.to_host(new.uid, new.gid).ok_or(Errno::EOVERFLOW)?;
+        let own = uid == geteuid().as_raw() && (is_of_group(gid) || gid == self.group_as_made(dir));
+        if own || is_capable(CapabilitySet::CHOWN) {
+            Ok(Some((uid, gid)))
+        } else {
+            Err(Errno::EPERM)
         }
-        Ok(Some(owner))
     }
 
-    /// Writes what a symlink says that is a regular file there.
+    /// Writes what a symlink says that is a regular file there; nothing else has a body.
     fn write_body(&self, made: BorrowedFd<'_>, body: &[u8]) -> Result<()> {
+        if body.is_empty() {
+            return Ok(());
+        }
         let written = self.host.pwrite(made, body, 0)?;
         if written == body.len() { Ok(()) } else { Err(Errno::ENOSPC) }
     }
 
     pub(crate) fn tmpfile(&self, dir: InodeRef<'_>, new: &NewInode<'_>) -> Result<Found> {
         let parent = self.reach(dir)?;
-        let owner = self.owner_of(new)?;
+        let owner = self.owner_of(new, parent.as_fd())?;
         let mode = if self.options.identities.is_kept() { 0o600 } else { new.mode & S_IALLUGO };
         let made = self.spare(|| self.host.tmpfile(parent.as_fd(), mode))?;
         let stat = self.host.statx(made.as_fd(), b"")?;
-        let stat = self.finish(made.as_fd(), stat, (new, owner))?;
+        let stat = self.finish(made.as_fd(), stat, parent.as_fd(), (new, owner), mode)?;
         let attr = self.attr(&stat, made.as_fd())?;
         let (node, _) = self.nodes.answer(Ident::of(&stat));
         node.set_nameless(Some(Arc::new(made)));
         Ok(Found { node: node.id, attr, body: None })
     }
 
-    /// Gives what was made the owner, the mode and the ACLs that it is to have: the host gave it those of this process.
+    /// Gives what was made in a directory with some mode the owner, the mode and the ACLs that it is to have: the host gave it those of this
+    /// process. What a file system decides itself, for whoever makes a file, stays: that it has no owners or modes, as vfat, or others than
+    /// were asked for, as where a server knows better.
     fn finish(
         &self,
         made: BorrowedFd<'_>,
         stat: Statx,
+        dir: BorrowedFd<'_>,
         (new, owner): (&NewInode<'_>, Owner),
+        asked: u32,
     ) -> Result<Statx> {
         if self.options.identities.is_kept() {
             let mode = new.file_type.to_mode() | new.mode & S_IALLUGO;
@@ -319,8 +331,13 @@ impl Shared {
         if !differs.any() {
             return Ok(stat);
         }
-        if differs.uid.is_some() || differs.gid.is_some() {
-            self.host.chown(made, differs.uid, differs.gid)?;
+        let own = stat.stx_uid == geteuid().as_raw();
+        let uid = differs.uid.filter(|_| own);
+        let gid = differs.gid.filter(|_| self.group_as_made(dir) == stat.stx_gid);
+        let mut changed = uid.is_some() || gid.is_some();
+        if changed {
+            // That this process may was looked at before it was made.
+            unless_refused(self.host.chown(made, uid, gid))?;
         }
         for (name, acl) in [
             (XATTR_NAME_POSIX_ACL_ACCESS, new.access_acl),
@@ -328,11 +345,20 @@ impl Shared {
         ] {
             if !acl.is_empty() {
                 self.host.setxattr(made, name, &acl_to_xattr(acl), XattrFlags::empty())?;
+                changed = true;
             }
         }
-        // Changing the owner takes the set-id bits.
         if new.file_type != FileType::Symlink {
-            self.host.chmod(made, new.mode & S_IALLUGO)?;
+            let is = u32::from(stat.stx_mode) & S_IALLUGO;
+            let as_made = own && self.has_mode_as_made(&stat, dir, asked);
+            let mode = if as_made { new.mode & S_IALLUGO } else { is };
+            // Changing the owner takes the set-id bits.
+            if changed || mode != is {
+                let done = self.host.chmod(made, mode);
+                // Of what was given away it takes a privilege.
+                let may = uid.is_none() || is_capable(CapabilitySet::FOWNER);
+                if may { unless_refused(done)? } else { done? }
+            }
         }
         self.host.statx(made, b"")
     }
@@ -416,12 +442,14 @@ impl Shared {
         if self.options.identities.is_kept() {
             return Err(Errno::EINVAL);
         }
-        let owner = self.owner_of(whiteout)?;
-        let as_made = AsMade { kind: FileType::CharDevice, mode: 0, since: SystemTime::now() };
-        self.move_name(rename, RenameFlags::WHITEOUT)?;
         let parent = self.reach(rename.old_dir)?;
+        let owner = self.owner_of(whiteout, parent.as_fd())?;
+        let as_made = AsMade { mode: 0, since: SystemTime::now(), stays: true };
+        self.move_name(rename, RenameFlags::WHITEOUT)?;
         let made = (whiteout, owner);
-        self.was_made(rename.old_dir, parent.as_fd(), rename.old_name, made, &as_made)
+        let left = self.was_made(rename.old_dir, parent.as_fd(), rename.old_name, made, &as_made);
+        // It was renamed, whatever became of what that left.
+        Ok(left.unwrap_or_default())
     }
 
     /// Gives a file another name, which another may lose.

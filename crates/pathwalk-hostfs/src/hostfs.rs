@@ -42,7 +42,7 @@ use std::{
 const ACLS: [&[u8]; 2] = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
 
 /// Whether this process is of a group of the host.
-fn is_of_group(gid: u32) -> bool {
+pub(crate) fn is_of_group(gid: u32) -> bool {
     getegid().as_raw() == gid
         || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == gid))
 }

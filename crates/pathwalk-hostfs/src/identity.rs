@@ -8,7 +8,8 @@ use std::os::fd::BorrowedFd;
 /// Whose the files of a directory of the host are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Identities {
-    /// As the host says. To give a file to another takes the host's privilege.
+    /// As the host says. To give a file to another takes the host's privilege. Where the host's file system decides itself whose a new file is,
+    /// or which mode it has, as vfat and some servers do, it is as that decides.
     #[default]
     Host,
     /// Owners and groups are other numbers here than there; modes are the host's. There are no ACLs.
@@ -179,7 +180,17 @@ impl Kept {
     /// Writes it beside a file that is held.
     pub(crate) fn write(&self, host: &Host, held: BorrowedFd<'_>) -> Result<()> {
         host.setxattr(held, STAT, self.text().as_bytes(), XattrFlags::empty())?;
-        host.chmod(held, self.host_mode() & S_IALLUGO)
+        // What it is on the host is all the same where it has no mode.
+        unless_refused(host.chmod(held, self.host_mode() & S_IALLUGO))
+    }
+}
+
+/// The answer of a change to a file whose owner or mode this process may change: where it is refused, the file system has none that could be
+/// changed, and that is no error.
+pub(crate) fn unless_refused(answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(Errno::EPERM | Errno::EACCES | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(()),
+        answer => answer,
     }
 }
 

@@ -24,6 +24,10 @@ mod held;
 
 mod bounds;
 
+mod decided;
+
+mod fuse;
+
 mod escape;
 
 mod identities;
