@@ -189,6 +189,15 @@ impl File {
         sb.fs.host_place(inode)
     }
 
+    /// The same file as somebody has it open by a descriptor of the host; none if that is of another one. See
+    /// [`FileSystem::opened_as`](crate::fs::FileSystem::opened_as).
+    pub fn opened_as(&self, fd: OwnedFd) -> Option<Self> {
+        let inode = self.inode_ref();
+        let sb = self.vfs().superblock(inode.slot().sb.get())?;
+        let handle = sb.fs.opened_as(inode, fd)?;
+        Some(self.place_alone().with_handle(Some(handle)))
+    }
+
     /// The same place with the same flags and a position of its own, but with nothing of what goes with this opening: what its
     /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]

@@ -1,6 +1,9 @@
 //! Open files: a descriptor of the host each.
 
-use crate::{hostfs::Shared, node::Node};
+use crate::{
+    hostfs::Shared,
+    node::{Ident, Node},
+};
 use parking_lot::Mutex;
 use pathwalk_abi::{Errno, FileType, OpenFlags, Result, Timespec};
 use pathwalk_core::{
@@ -105,6 +108,23 @@ impl HostFile {
         let told = host_flags(flags, TOLD | OpenFlags::NONBLOCK);
         let (node, found, fd) = fs.create_open(dir, name, new, told)?;
         Ok((found, Self::of(fs, &node, fd, flags, false)))
+    }
+
+    /// What somebody has open by a descriptor; none if it is not that file.
+    pub(crate) fn opened_as(
+        fs: &Arc<Shared>,
+        inode: InodeRef<'_>,
+        fd: OwnedFd,
+    ) -> Option<Arc<Self>> {
+        let node = fs.node(inode).ok()?;
+        let stat = fs.host.statx(fd.as_fd(), b"").ok()?;
+        let status = fs.host.status(fd.as_fd()).ok()?;
+        // What stands for another kind of file nobody has open.
+        if Ident::of(&stat) != node.ident || inode.attr().file_type() != node.kind() {
+            return None;
+        }
+        let flags = OpenFlags::from_bits_truncate(status.bits().into());
+        Some(Self::of(fs, &node, fd, flags, false))
     }
 
     fn of(

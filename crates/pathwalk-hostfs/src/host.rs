@@ -338,6 +338,11 @@ impl Host {
         self.call(|| fs::openat(dir, name, flags | makes, permissions(mode)))
     }
 
+    /// The flags of an open file.
+    pub(crate) fn status(&self, file: BorrowedFd<'_>) -> Result<OFlags> {
+        self.call(|| fs::fcntl_getfl(file))
+    }
+
     /// Sets those of an open file's flags that can be set.
     pub(crate) fn set_status(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
         self.call(|| fs::fcntl_setfl(file, flags))

@@ -601,6 +601,11 @@ impl FileSystem for HostFs {
         Ok(Some(place))
     }
 
+    fn opened_as(&self, inode: InodeRef<'_>, fd: OwnedFd) -> Option<Box<dyn OpenHandle>> {
+        let file = HostFile::opened_as(&self.0, inode, fd)?;
+        Some(Box::new(Opened::new(file)))
+    }
+
     fn read(&self, inode: InodeRef<'_>, offset: u64, buf: &mut [u8]) -> Result<usize> {
         HostFile::open(&self.0, inode, inode.attr().file_type(), OpenFlags::RDONLY)?
             .read(offset, buf)

@@ -27,6 +27,8 @@ mod swaps;
 
 mod refused;
 
+mod removed;
+
 mod beside;
 
 mod exec;

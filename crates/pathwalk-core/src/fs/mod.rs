@@ -541,6 +541,13 @@ pub trait FileSystem: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Takes a descriptor of the host by which somebody has a file open: as long as what is returned is there, the file is reached by that,
+    /// whatever others do with its names. `None` where it is another file's.
+    fn opened_as(&self, inode: InodeRef<'_>, fd: OwnedFd) -> Option<Box<dyn OpenHandle>> {
+        let _ = (inode, fd);
+        None
+    }
+
     /// Reads from a regular file; fewer bytes only at its end.
     ///
     /// # Errors

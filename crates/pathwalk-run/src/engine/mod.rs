@@ -78,6 +78,9 @@ pub(crate) struct Caller {
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
     pub(crate) base: RefCell<Option<(Base, Option<fs::Stat>)>>,
+    /// It is asked once more; the files that its descriptors have open are reached by those.
+    pub(crate) lends: Cell<bool>,
+    pub(crate) lent: RefCell<Vec<File>>,
     /// What was written into its memory, where that is kept.
     pub(crate) written: RefCell<Vec<u8>>,
     keeps: bool,
@@ -93,6 +96,18 @@ impl Caller {
     /// Something that is put into its memory would, and before that it is asked.
     pub(crate) fn only_looks(&self) {
         self.looks.set(true);
+    }
+
+    /// It was given a descriptor, and others have moved or removed the file since: it is answered anew, by what it has open. Whether it is
+    /// to be.
+    fn begins_again(&self) -> bool {
+        let given = matches!(*self.base.borrow(), Some((_, Some(_))));
+        self.lends.set(given);
+        if given {
+            self.paths.borrow_mut().clear();
+            self.walked.borrow_mut().clear();
+        }
+        given
     }
 
     /// It is answered once more, for others.
@@ -532,6 +547,8 @@ impl Engine {
             attribute: RefCell::default(),
             walked: RefCell::default(),
             base: RefCell::default(),
+            lends: Cell::new(false),
+            lent: RefCell::default(),
             written: RefCell::default(),
             keeps: self.inside.is_some(),
             silent: Cell::new(false),
@@ -598,7 +615,11 @@ impl Engine {
         }
         let before = self.before(entry);
         let began = self.trace.begin();
-        let reply = handler(self, &caller);
+        let mut reply = handler(self, &caller);
+        if matches!(reply, Err(Errno::ESTALE)) && caller.begins_again() {
+            reply = handler(self, &caller);
+            caller.lent.take();
+        }
         if let Ok(Reply::AfterExec(process)) = reply {
             self.postponed.push((*call, Some(process)));
             self.after();

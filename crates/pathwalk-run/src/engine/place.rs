@@ -137,6 +137,10 @@ impl Engine {
                 .or_else(|| self.adopt(caller.tid, number, &stat))
             {
                 Some(known) => {
+                    if caller.lends.get() {
+                        let opened = fd.try_clone().ok().and_then(|fd| known.file.opened_as(fd));
+                        caller.lent.borrow_mut().extend(opened);
+                    }
                     caller.base.replace(Some((Base::Dir(Arc::clone(&known)), Some(stat))));
                     Descriptor::Ours(known, fd)
                 }

@@ -1,0 +1,78 @@
+//! Who has a file open has it, whatever others did with its name since.
+
+use crate::common::{can_run, python, text};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// Opens files, waits until others were at them, and says what each call answers then.
+const HAS_OPEN: &str = r#"
+import errno, os
+open_in_turn = lambda flags: [os.open(name, flags | os.O_RDWR, 0o640) for name in ('removed', 'moved', 'replaced')]
+made = open_in_turn(os.O_CREAT | os.O_EXCL)
+for name in 'removed', 'moved', 'replaced': os.rename(name, 'made-' + name)
+opened = open_in_turn(os.O_CREAT)
+print('ready', flush=True)
+input()
+def says(what, call, *args):
+    try: answer = call(*args)
+    except OSError as error: answer = errno.errorcode[error.errno]
+    print(what, answer)
+for number, fd in enumerate(made + opened):
+    for what, call, *args in [
+        ('fchmod', os.fchmod, 0o604), ('fchown', os.fchown, -1, -1), ('ftruncate', os.ftruncate, 7), ('futimens', os.utime, (5, 6)),
+        ('fsetxattr', os.setxattr, 'user.of', b'1'), ('fgetxattr', os.getxattr, 'user.of'), ('flistxattr', os.listxattr),
+        ('fremovexattr', os.removexattr, 'user.of'),
+    ]:
+        says(f'{number} {what}', call, fd, *args)
+    stat = os.fstat(fd)
+    print(number, oct(stat.st_mode), stat.st_size, stat.st_nlink, stat.st_mtime)
+"#;
+
+#[test]
+fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let said = |coherence: Option<&str>| {
+        let here = TempDir::new_in("/tmp").unwrap();
+        let path = here.path().display();
+        let mut command = match coherence {
+            None => Command::new(python()),
+            Some(coherence) => {
+                let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
+                let mut run = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+                run.args(["run", "--mount", &mount, "--", python()]);
+                run
+            }
+        };
+        command.args(["-c", HAS_OPEN]).current_dir(here.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        out.read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        for made in ["", "made-"] {
+            let at = |name: &str| here.path().join(format!("{made}{name}"));
+            fs::remove_file(at("removed")).unwrap();
+            fs::rename(at("moved"), at("elsewhere")).unwrap();
+            fs::write(at("new"), "theirs").unwrap();
+            fs::rename(at("new"), at("replaced")).unwrap();
+        }
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        out.read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success(), "{}", text(said.as_bytes()));
+        for made in ["", "made-"] {
+            let theirs = fs::read(here.path().join(format!("{made}replaced"))).unwrap();
+            assert_eq!(theirs, b"theirs");
+        }
+        said
+    };
+    let native = said(None);
+    for coherence in ["watched", "strict"] {
+        assert_eq!(said(Some(coherence)), native, "{coherence}");
+    }
+}
