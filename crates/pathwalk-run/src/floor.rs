@@ -15,7 +15,7 @@ use pathwalk::Result;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{self, CWD, Mode, OFlags},
-    process::{Pid, Resource, WaitOptions, getrlimit, waitpid},
+    process::{Pid, WaitOptions, waitpid},
 };
 use std::{io::Read, os::fd::AsFd, process::ExitCode};
 
@@ -39,7 +39,7 @@ fn pass_all(args: &Args) -> std::result::Result<i32, String> {
         start: Start::Program { name, args: rest, env: &env },
         cwd: here.as_fd(),
         filter: &program(calls(), Identity::Own),
-        nofile: getrlimit(Resource::Nofile),
+        limits: &[],
         blocked,
     });
     let launched = launching.and_then(process::Launching::go).map_err(failed)?;

@@ -101,7 +101,7 @@ fn prepare_and_run(
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
     let host_cwd = std::env::current_dir()
         .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
-    let nofile = raise_limit(outside.fds()[0].as_fd());
+    let limits = raise_limits(outside.fds()[0].as_fd());
     no_directory_is_inherited();
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;
     let credentials = args.credentials();
@@ -116,7 +116,7 @@ fn prepare_and_run(
     let beginning = cookies.beginning().map_err(said("a private directory"))?;
     let (cwd, blocked) = (beginning.as_fd(), outside.blocked);
     // The process is made first: it gets ready while the tree is made, and is a copy of little.
-    let launch = Launch { start, cwd, filter: &filter, nofile, blocked };
+    let launch = Launch { start, cwd, filter: &filter, limits: &limits, blocked };
     let launching = process::launch(&launch).map_err(failed)?;
 
     let asker = Asker::default();
@@ -194,15 +194,24 @@ pub(crate) fn failed(failure: Failure) -> String {
 /// So many descriptors there is room for from the beginning.
 const ROOM: i32 = 4096;
 
-/// Makes room for the descriptors of files in memory; returns what the program has. The kernel lets who has threads wait some 20 ms whenever
-/// its table has to be a larger one: it is made when there is one thread.
-fn raise_limit(any: BorrowedFd<'_>) -> Rlimit {
-    let before = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
-    let most = before.maximum.and_then(|most| i32::try_from(most).ok()).unwrap_or(ROOM);
+/// Takes all that this process may, as it works for all of the program's; returns what each of those has.
+fn raise_limits(any: BorrowedFd<'_>) -> [(Resource, Rlimit); 3] {
+    let before = [Resource::Nofile, Resource::Fsize, Resource::Cpu].map(|which| {
+        let before = getrlimit(which);
+        let _ = setrlimit(which, Rlimit { current: before.maximum, ..before });
+        (which, before)
+    });
+    process::outlive_limits();
+    make_room(any, before[0].1.maximum);
+    before
+}
+
+/// Makes room for the descriptors of files in memory. The kernel lets who has threads wait some 20 ms whenever its table has to be a larger
+/// one: it is made when there is one thread.
+fn make_room(any: BorrowedFd<'_>, most: Option<u64>) {
+    let most = most.and_then(|most| i32::try_from(most).ok()).unwrap_or(ROOM);
     // Where no descriptor is left, it grows when it has to.
     let _ = fcntl_dupfd_cloexec(any, most.min(ROOM) - 1);
-    before
 }
 
 /// A directory of the host that was given by a descriptor is not given to the program.

@@ -1,6 +1,6 @@
 //! The same script with and without: what it says and what it leaves must be the same.
 
-use crate::common::{can_run, listing, run, text};
+use crate::common::{can_run, listing, python, run, text};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -382,4 +382,74 @@ for base in ".", tempfile.mkdtemp(dir="/tmp"):
 X
 python3 grows.py"#,
     );
+}
+
+/// What a program says that is started with limits of prlimit(1), and with these signals ignored.
+fn limited(dir: &TempDir, limit: &str, ignored: &str, command: &[&str]) -> String {
+    let ignoring = format!("trap '' {ignored}; exec \"$@\"");
+    let output = Command::new("sh")
+        .args(["-c", if ignored.is_empty() { "exec \"$@\"" } else { &ignoring }, "sh"])
+        .args(["prlimit", limit])
+        .args(command)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{limit}, {command:?}: {}\n{out}{err}", output.status);
+    out
+}
+
+/// The supervisor has a soft limit of nobody, and reaching its hard one is an error of the call.
+#[test]
+fn how_large_a_file_may_be_is_the_programs_own() {
+    if !can_run(&["prlimit", "python3", "sh"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = r#"
+import os, resource, shutil, subprocess, tempfile
+def sh(script): return subprocess.run(["sh", "-c", script], stderr=subprocess.DEVNULL).returncode
+print([resource.getrlimit(which) for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)])
+print([line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))])
+for dir in os.getcwd(), "/tmp":
+    base = tempfile.mkdtemp(dir=dir); os.chdir(base)
+    print(sh("echo small > small; head -c 9000 /dev/zero > large; exit $?"), os.path.getsize("small"), os.path.getsize("large"))
+    print(sh("truncate -s 9000 small"), os.path.getsize("small"))
+    shutil.rmtree(base)
+def reads(path):
+    try: return len(open(path).read()) > 4096
+    except OSError as error: return error.strerror
+print(reads("/proc/self/maps"))
+"#;
+    for (limit, maps) in [("--fsize=4096:", "True"), ("--fsize=4096", "File too large")] {
+        for ignored in ["", "XFSZ XCPU"] {
+            let program = [python(), "-c", script];
+            let native = limited(&here, limit, ignored, &program);
+            let begins = native.strip_suffix("True\n").expect(&native);
+            let run = [&[env!("CARGO_BIN_EXE_pathwalk"), "run"], &program[..]].concat();
+            assert_eq!(limited(&here, limit, ignored, &run), format!("{begins}{maps}\n"));
+        }
+    }
+}
+
+/// What it takes to answer all of them is not taken by one.
+#[test]
+fn how_long_a_program_may_run_each_may() {
+    if !can_run(&["prlimit", "python3", "sh"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let run = [env!("CARGO_BIN_EXE_pathwalk"), "run", "--inside", "0", python(), "-c"];
+    let many = "
+import os
+for _ in range(40):
+    child = os.fork()
+    if not child: [os.access('/none/%d' % n, 0) for n in range(30000)]; os._exit(0)
+    print(os.waitpid(child, 0)[1])
+child = os.fork()
+while not child: pass
+print(os.waitpid(child, 0)[1])
+";
+    let said = limited(&here, "--cpu=1:", "", &[&run[..], &[many]].concat());
+    assert_eq!(said, "0\n".repeat(40) + &format!("{}\n", rustix::process::Signal::XCPU.as_raw()));
 }

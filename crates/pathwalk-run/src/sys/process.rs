@@ -15,7 +15,9 @@ use super::{
 use pathwalk::{Errno, Result};
 use rustix::{
     pipe::{PipeFlags, pipe_with},
-    process::{Pid, PidfdFlags, PidfdGetfdFlags, Rlimit, pidfd_getfd, pidfd_open},
+    process::{
+        Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, pidfd_getfd, pidfd_open, setrlimit,
+    },
 };
 use std::{
     cmp::Ordering as Order,
@@ -56,6 +58,17 @@ fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
 }
 
+/// The signals that tell who they come to that a limit is reached, and end it.
+const OF_LIMITS: [i32; 2] = [libc::SIGXFSZ, libc::SIGXCPU];
+
+/// Has a limit that this process reaches be no more than an error of a call. Who is launched is told of its own.
+pub(crate) fn outlive_limits() {
+    for signal in OF_LIMITS {
+        // SAFETY: nothing is called by it.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// What runs in the new process.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
@@ -75,8 +88,8 @@ pub(crate) struct Launch<'a> {
     /// The directory of the host that it begins in.
     pub(crate) cwd: BorrowedFd<'a>,
     pub(crate) filter: &'a [libc::sock_filter],
-    /// How many descriptors it may have.
-    pub(crate) nofile: Rlimit,
+    /// What it may use, where that is not what this process may.
+    pub(crate) limits: &'a [(Resource, Rlimit)],
     /// The signals that it has blocked.
     pub(crate) blocked: libc::sigset_t,
 }
@@ -263,9 +276,15 @@ fn ignore_again() -> std::io::Result<()> {
 
 fn prepare(launch: &Launch<'_>) -> Result<()> {
     answer(rustix::process::fchdir(launch.cwd))?;
-    answer(rustix::process::setrlimit(rustix::process::Resource::Nofile, launch.nofile))?;
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    answer(rustix::process::setrlimit(rustix::process::Resource::Core, none))?;
+    for (which, limit) in launch.limits {
+        answer(setrlimit(*which, *limit))?;
+    }
+    for signal in OF_LIMITS.into_iter().filter(|&signal| !was_ignored(signal)) {
+        // SAFETY: the default needs no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    answer(setrlimit(Resource::Core, none))?;
     // Else the parent could not fetch the descriptor.
     answer(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable))?;
     answer(rustix::thread::set_no_new_privs(true))
@@ -402,7 +421,7 @@ pub(crate) fn interrupt(tid: u32) {
 /// Ends this process as the program ended: by this signal, without a core of its own.
 pub(crate) fn end_by(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let _ = setrlimit(Resource::Core, none);
     // SAFETY: the default needs no handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
     // SAFETY: a set is numbers, for which zero is a value.
@@ -678,7 +697,7 @@ mod tests {
     };
     use rustix::{
         event::{PollFd, PollFlags, poll},
-        process::{Resource, WaitId, WaitIdOptions, getrlimit, waitid},
+        process::{WaitId, WaitIdOptions, waitid},
     };
     use std::os::fd::AsFd;
 
@@ -700,7 +719,7 @@ mod tests {
             start: Start::Function(|| 3),
             cwd: cwd.as_fd(),
             filter: &program(calls(), Identity::Own),
-            nofile: getrlimit(Resource::Nofile),
+            limits: &[],
             blocked,
         });
         made.unwrap_or_else(|_| panic!("it is made"))
