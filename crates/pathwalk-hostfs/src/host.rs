@@ -14,7 +14,7 @@ use rustix::{
     fs::{self, AtFlags, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, inotify},
     io,
     path::DecInt,
-    thread::{Pid, gettid},
+    thread::{NanosleepRelativeResult, Pid, gettid, nanosleep},
 };
 use std::{
     cell::Cell,
@@ -26,6 +26,7 @@ use std::{
         Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 pub(crate) use rustix::fs::{IFlags, RenameFlags, StatFs, Statx, XattrFlags};
@@ -346,6 +347,20 @@ impl Host {
     /// Sets those of an open file's flags that can be set.
     pub(crate) fn set_status(&self, file: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
         self.call(|| fs::fcntl_setfl(file, flags))
+    }
+
+    /// Waits so long, or until a signal comes.
+    ///
+    /// # Errors
+    ///
+    /// - `EINTR`: one came.
+    pub(crate) fn sleep(&self, time: Duration) -> Result<()> {
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        self.look(|| match nanosleep(&time) {
+            NanosleepRelativeResult::Ok => Ok(()),
+            NanosleepRelativeResult::Interrupted(_) => Err(io::Errno::INTR),
+            NanosleepRelativeResult::Err(errno) => Err(errno),
+        })
     }
 
     /// Makes a regular file without a name, which may get one.

@@ -36,10 +36,16 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 /// The names by which ACLs are kept.
 const ACLS: [&[u8]; 2] = [XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT];
+
+/// How long it is waited before it is looked again whether somebody still has a file leased, and how often: longer than the kernel lets him,
+/// mostly (`fs.lease-break-time`).
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 6000;
 
 /// Whether this process is of a group of the host.
 pub(crate) fn is_of_group(gid: u32) -> bool {
@@ -297,12 +303,34 @@ impl Shared {
 
     /// Opens a file that may be opened, but not on the host: who makes a file may write to it by that call whatever mode it gets,
     /// and one without a name is made before it is opened; and whom no mode binds in the tree may be bound by one on the host. So its owner
-    /// may, for that moment. Who gives it another mode meanwhile has the last word.
+    /// may, for that moment; who is killed in it leaves it so. Who gives it another mode meanwhile has the last word.
     ///
     /// # Errors
     ///
     /// - `EACCES`: it is somebody else's; or it would lose its set-group-ID bit, as who opens it is not of its group.
+    /// - `EAGAIN`: somebody has leased it, who is not to be waited for; `EINTR`: a signal came meanwhile.
     pub(crate) fn reopen_own(
+        &self,
+        inode: InodeRef<'_>,
+        held: BorrowedFd<'_>,
+        flags: OFlags,
+    ) -> Result<OwnedFd> {
+        let most = if flags.contains(OFlags::NONBLOCK) { 0 } else { LOOKS };
+        for _ in 0..most {
+            match self.try_reopen_own(inode, held, flags | OFlags::NONBLOCK) {
+                // Who leased it was told, and is waited for while it has the mode that it is to have.
+                Err(Errno::EAGAIN) => self.host.sleep(LOOK)?,
+                Err(errno) => return Err(errno),
+                Ok(fd) => {
+                    self.host.set_status(fd.as_fd(), flags)?;
+                    return Ok(fd);
+                }
+            }
+        }
+        self.try_reopen_own(inode, held, flags)
+    }
+
+    fn try_reopen_own(
         &self,
         inode: InodeRef<'_>,
         held: BorrowedFd<'_>,
@@ -317,6 +345,7 @@ impl Shared {
         if !is_own || mode & S_ISGID != 0 && !is_of_group(stat.stx_gid) {
             return Err(Errno::EACCES);
         }
+        // Another process does the same, and finds it opened up enough.
         let opened_up = mode | S_IRUSR | S_IWUSR;
         if opened_up == mode {
             return self.reopen(held, flags);

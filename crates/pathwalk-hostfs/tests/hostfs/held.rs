@@ -2,7 +2,7 @@
 
 use crate::{
     coherence::{each, elsewhere, unwatched},
-    common::Ground,
+    common::{Ground, as_ordinary_user},
     left_out::left_out,
 };
 use pathwalk_abi::{
@@ -11,7 +11,18 @@ use pathwalk_abi::{
 };
 use pathwalk_core::{At, Cred, File, Task};
 use pathwalk_hostfs::{Coherence, HostOptions};
-use rustix::process::geteuid;
+use rustix::{
+    fs::{OFlags, fcntl_getfl},
+    process::geteuid,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 type Call<'a> = (&'a str, &'a dyn Fn(&Task, &File) -> Result<()>);
 
@@ -168,4 +179,66 @@ fn what_others_removed_is_changed_by_who_has_it_open() {
         let stat = task.fstat(&file).unwrap();
         assert_eq!((stat.st_size, stat.st_mode & 0o777, stat.st_nlink), (7, 0o640, 0));
     }
+}
+
+/// A file that its owner may not write to is opened up for the moment of opening, and no longer; and others are meanwhile.
+#[test]
+fn what_somebody_has_leased_is_not_opened_up_until_he_lets_go() {
+    let test = "held::what_somebody_has_leased_is_not_opened_up_until_he_lets_go";
+    as_ordinary_user(4322, test, || {
+        let ground = &Ground::new();
+        elsewhere(ground, "touch leased other; chmod 400 leased other");
+        let mut root = ground.task.fork();
+        root.set_cred(Cred::root());
+        let script = "
+import fcntl, os, signal, sys
+told = []
+signal.signal(signal.SIGIO, lambda *_: told.append(1))
+fd = os.open('leased', os.O_RDONLY); fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+print('leased', flush=True)
+while not told: signal.pause()
+print('told', flush=True)
+sys.stdin.readline()
+";
+        let holder = Command::new("python3")
+            .args(["-c", script])
+            .current_dir(ground.host(""))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut holder) = holder else { return left_out("python3 is not installed") };
+        let mut says = BufReader::new(holder.stdout.take().unwrap());
+        let mut line = || {
+            let mut line = String::new();
+            says.read_line(&mut line).unwrap();
+            line
+        };
+        assert_eq!(line(), "leased\n");
+        let nonblock = OpenFlags::RDWR | OpenFlags::NONBLOCK;
+        let mode =
+            |name: &str| fs::metadata(ground.host(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(root.open("/leased", nonblock, 0).map(drop), Err(Errno::EAGAIN));
+        assert_eq!((line(), mode("leased")), ("told\n".into(), 0o400));
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| root.fork().open("/leased", OpenFlags::RDWR, 0));
+            thread::sleep(Duration::from_millis(100));
+            let shut = (0..100).filter(|_| {
+                thread::sleep(Duration::from_millis(1));
+                mode("leased") == 0o400
+            });
+            let shut = shut.count();
+            let since = Instant::now();
+            root.open("/other", OpenFlags::RDWR, 0).unwrap();
+            let took = since.elapsed();
+            assert!(!waits.is_finished());
+            drop(holder.stdin.take());
+            let file = waits.join().unwrap().unwrap();
+            assert!(shut > 50, "{shut} of 100");
+            assert!(took < Duration::from_secs(2), "{took:?}");
+            let flags = fcntl_getfl(file.host_fd().unwrap()).unwrap();
+            assert_eq!(flags & (OFlags::NONBLOCK | OFlags::RWMODE), OFlags::RDWR);
+        });
+        assert_eq!(["leased", "other"].map(mode), [0o400; 2]);
+        assert!(holder.wait().unwrap().success());
+    });
 }
