@@ -41,6 +41,7 @@ impl Shared {
     ///
     /// # Errors
     ///
+    /// - `EACCES`: a directory above may not be searched any more on the host, and nobody has it open.
     /// - `ESTALE`: it is nowhere that it was seen, and nobody has it open.
     /// - `EMFILE`, `ENFILE`: no descriptor is left, and none could be spared.
     pub(crate) fn reach(&self, inode: InodeRef<'_>) -> Result<Arc<OwnedFd>> {
@@ -56,8 +57,17 @@ impl Shared {
         if let Some(fd) = self.at_hand(node) {
             return Ok(fd);
         }
+        let mut gone = Errno::ESTALE;
         for (dir, name) in node.names() {
-            let Some(fd) = self.walk_to(dir, name)? else { continue };
+            let fd = match self.walk_to(dir, name) {
+                Ok(Some(fd)) => fd,
+                Ok(None) => continue,
+                Err(Errno::EACCES) => {
+                    gone = Errno::EACCES;
+                    continue;
+                }
+                Err(errno) => return Err(errno),
+            };
             let found = self.host.statx(fd.as_fd(), b"")?;
             if Ident::of(&found) == node.ident {
                 let fd = Arc::new(fd);
@@ -65,8 +75,8 @@ impl Shared {
                 return Ok(fd);
             }
         }
-        // Who has it open has it, whoever removed its name; it is not held beyond that.
-        let open = node.who_has_it_open(false).ok_or(Errno::ESTALE)?;
+        // Who has it open has it, whoever removed its name or shut a directory above; it is not held beyond that.
+        let open = node.who_has_it_open(false).ok_or(gone)?;
         self.spare(|| self.host.reopen(open.fd(), OFlags::PATH)).map(Arc::new)
     }
 

@@ -181,6 +181,39 @@ fn what_others_removed_is_changed_by_who_has_it_open() {
     }
 }
 
+/// And whoever shut a directory above.
+#[test]
+fn what_cannot_be_walked_to_is_changed_by_who_has_it_open() {
+    let test = "held::what_cannot_be_walked_to_is_changed_by_who_has_it_open";
+    as_ordinary_user(4322, test, || {
+        for coherence in [Coherence::Exclusive, Coherence::Strict, Coherence::Watched] {
+            // No other descriptor of it stays held.
+            let ground =
+                &Ground::with(HostOptions { coherence, handles: 1, ..HostOptions::default() });
+            elsewhere(ground, "mkdir -p a/b/c; echo > a/b/c/file; mkdir other; echo > other/file");
+            let task = &ground.task;
+            let file = task.open("/a/b/c/file", OpenFlags::RDWR, 0).unwrap();
+            let place = task.open("/a/b/c/file", OpenFlags::PATH, 0).unwrap();
+            task.chmod("/a", 0).unwrap();
+            task.chmod("/other/file", 0o600).unwrap();
+            let time = SetTime::At(Default::default());
+            assert_eq!(task.fchmod(&file, 0o640), Ok(()), "{coherence:?}");
+            assert_eq!(task.fchown(&file, None, None), Ok(()));
+            assert_eq!(task.futimens(&file, time, time), Ok(()));
+            assert_eq!(task.fsetxattr(&file, "user.of", b"1", XattrFlags::empty()), Ok(()));
+            assert_eq!(task.ftruncate(&file, 7), Ok(()));
+            let stat = task.fstat(&file).unwrap();
+            assert_eq!((stat.st_size, stat.st_mode & 0o777, stat.st_nlink), (7, 0o640, 1));
+            drop(file);
+            task.chmod("/other/file", 0o640).unwrap();
+            let of_nobody = task.fchmodat2(&place, "", 0o600, AtFlags::EMPTY_PATH);
+            assert_eq!(of_nobody, Err(Errno::EACCES), "{coherence:?}");
+            task.chmod("/a", 0o700).unwrap();
+            assert_eq!(task.fchmodat2(&place, "", 0o600, AtFlags::EMPTY_PATH), Ok(()));
+        }
+    });
+}
+
 /// A file that its owner may not write to is opened up for the moment of opening, and no longer; and others are meanwhile.
 #[test]
 fn what_somebody_has_leased_is_not_opened_up_until_he_lets_go() {
