@@ -60,12 +60,19 @@ const MOUNTS_LEN: usize = 16 << 10;
 thread_local! {
     /// Calls of this thread that asked about files.
     static QUESTIONS: Cell<u64> = const { Cell::new(0) };
+    /// The same, whether or not it is believed what they answered.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How many calls this thread made, of all hosts, that asked about files and not only whether anything had happened; but for those of
 /// which all is believed that they answered.
 pub(crate) fn questions() -> u64 {
     QUESTIONS.get()
+}
+
+/// How many calls this thread made, of all hosts, that asked about files.
+pub(crate) fn asked() -> u64 {
+    ASKED.get()
 }
 
 /// What was answered since there were so many questions is believed from now on.
@@ -219,6 +226,7 @@ impl Host {
     fn asks(&self) {
         self.questions.fetch_add(1, Relaxed);
         QUESTIONS.set(QUESTIONS.get() + 1);
+        ASKED.set(ASKED.get() + 1);
     }
 
     /// Opens the directory that everything lies below: the only path that is the user's own.

@@ -5,7 +5,7 @@ use crate::{
     clock::Clock,
     coherence::Keep,
     handle::{HostFile, Opened},
-    host::{Host, is_believed, questions},
+    host::{Host, asked, is_believed, questions},
     identity::{Identities, Kept, OWN_PREFIX},
     node::{Ident, Node, Nodes, ROOT},
     options::{Coherence, HostOptions},
@@ -172,6 +172,12 @@ impl HostFs {
     /// How many calls to the host were made.
     pub fn host_calls(&self) -> u64 {
         self.0.host.calls()
+    }
+
+    /// How many calls to the host this thread made, for all mounts, that asked about files. If none did while a call was answered, all of
+    /// it was cached.
+    pub fn asked() -> u64 {
+        asked()
     }
 
     /// How many calls to the host this thread made, for all mounts, that asked about files, and not only whether anything had happened; but

@@ -5,7 +5,7 @@ use crate::{
     engine::{Caller, Reply},
     table::Call,
 };
-use pathwalk::{Result, Task, observe::Tally};
+use pathwalk::{HostFs, Result, Task, observe::Tally};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -39,9 +39,11 @@ pub(crate) enum Lines {
 struct Sums {
     began: Instant,
     calls: BTreeMap<&'static str, Sum>,
-    /// How many calls looked a path up, and how many of them without holding anything.
+    /// How many calls looked a path up; how many of them of what is cached, asking the host about no file; and how many without holding
+    /// anything.
     walked: u64,
     hits: u64,
+    held_nothing: u64,
     /// Why walks had to hold.
     left: Tally,
 }
@@ -58,6 +60,7 @@ struct Sum {
 pub(crate) struct Began {
     at: Instant,
     left: Tally,
+    asked: u64,
 }
 
 impl Trace {
@@ -67,6 +70,7 @@ impl Trace {
             calls: BTreeMap::new(),
             walked: 0,
             hits: 0,
+            held_nothing: 0,
             left: Tally::default(),
         });
         Self { lines, sums, handed: None, ready: None, ahead: None }
@@ -79,7 +83,11 @@ impl Trace {
 
     /// A call begins to be answered.
     pub(crate) fn begin(&self) -> Option<Began> {
-        self.listens().then(|| Began { at: Instant::now(), left: Tally::of_thread() })
+        self.listens().then(|| Began {
+            at: Instant::now(),
+            left: Tally::of_thread(),
+            asked: HostFs::asked(),
+        })
     }
 
     /// It was answered.
@@ -101,7 +109,8 @@ impl Trace {
             sums.left += left;
             if !caller.walked.borrow().is_empty() {
                 sums.walked += 1;
-                sums.hits += u64::from(left.total() == 0);
+                sums.hits += u64::from(HostFs::asked() == began.asked);
+                sums.held_nothing += u64::from(left.total() == 0);
             }
         }
         let why = match reply {
@@ -141,11 +150,12 @@ impl Trace {
             all.time += sum.time;
         }
         row("all", &all);
-        let Sums { walked, hits, left, began, .. } = sums;
+        let Sums { walked, hits, held_nothing, left, began, .. } = sums;
         let _ = writeln!(
             text,
-            "{hits} of {walked} calls with a path were answered without holding anything"
+            "{hits} of {walked} calls with a path were answered of what is cached: the host was asked about no file"
         );
+        let _ = writeln!(text, "{held_nothing} of them were answered without holding anything");
         let _ = writeln!(text, "{} walks had to hold their place:", left.total());
         let mut reasons: Vec<_> = left.reasons().collect();
         reasons.sort_by_key(|&(_, times)| std::cmp::Reverse(times));

@@ -285,6 +285,43 @@ for n in 1 2 3 4 5 6 7 8; do echo $n > /tmp/f$n; done; cat /tmp/f* | sort | uniq
     assert_eq!(text(&enough.stdout), "/etc/passwd\n1\n0\n8\n/tmp\n");
 }
 
+/// What is in memory, and what nobody else changes, is asked about once; with `strict`, each time; and to open a file asks the host always.
+#[test]
+fn the_sums_say_what_was_answered_of_what_is_cached() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    fs::write(here.path().join("f"), "").unwrap();
+    let dir = here.path().to_str().unwrap();
+    let [exclusive, strict] =
+        ["exclusive", "strict"].map(|how| format!("host:{dir}:/tmp/m:coherence={how}"));
+    let hits = |spec: &str, call: &str| {
+        let flags = if spec == "mem:/tmp/m" { "os.O_CREAT" } else { "0" };
+        let script =
+            format!("import os; os.open('/tmp/m/f', {flags}); [{call} for _ in range(500)]");
+        let output = run(
+            here.path(),
+            &["--stats", "--inside", "0", "--mount", spec, python(), "-c", &script],
+        );
+        let said = text(&output.stderr);
+        let line = said.lines().find(|line| line.contains("what is cached")).expect(&said);
+        let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers[0] <= numbers[1], "{said}");
+        (numbers[0] >= 500, numbers[1] - numbers[0] >= 500)
+    };
+    for (spec, call, want) in [
+        ("mem:/tmp/m", "os.stat('/tmp/m/f')", (true, false)),
+        ("mem:/tmp/m", "os.close(os.open('/tmp/m/f', 0))", (true, false)),
+        (&exclusive, "os.stat('/tmp/m/f')", (true, false)),
+        (&exclusive, "os.path.exists('/tmp/m/none')", (true, false)),
+        (&exclusive, "os.close(os.open('/tmp/m/f', 0))", (false, true)),
+        (&strict, "os.stat('/tmp/m/f')", (false, true)),
+    ] {
+        assert_eq!(hits(spec, call), want, "{spec}: {call}");
+    }
+}
+
 #[test]
 fn a_program_ends_as_it_ends() {
     use std::os::unix::process::ExitStatusExt;
