@@ -453,3 +453,24 @@ print(os.waitpid(child, 0)[1])
     let said = limited(&here, "--cpu=1:", "", &[&run[..], &[many]].concat());
     assert_eq!(said, "0\n".repeat(40) + &format!("{}\n", rustix::process::Signal::XCPU.as_raw()));
 }
+
+/// As any of the user's programs may have it be; a run ends all the same, and who waits for a fifo is interrupted.
+#[test]
+fn a_run_needs_no_room_for_signals() {
+    if !can_run(&["prlimit", "python3", "mkfifo", "sleep"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "
+import os, signal, subprocess
+os.mkfifo('fifo')
+def tells(*_): raise InterruptedError
+signal.signal(signal.SIGALRM, tells); signal.setitimer(signal.ITIMER_REAL, 0.3)
+try: os.open('fifo', os.O_RDONLY)
+except InterruptedError: print('interrupted', flush=True)
+for n in range(100): os.stat('/tmp')
+print(subprocess.run(['sleep', '0.3']).returncode, flush=True)
+";
+    let run = [env!("CARGO_BIN_EXE_pathwalk"), "run", python(), "-c", script];
+    assert_eq!(limited(&here, "--sigpending=0", "", &run), "interrupted\n0\n");
+}

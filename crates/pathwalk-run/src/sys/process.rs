@@ -394,28 +394,30 @@ pub(crate) fn kill_thread(tid: u32, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
 }
 
+/// By which a thread of this process is interrupted. Of those that are queued the kernel sends none where the user has as many as one may
+/// (`RLIMIT_SIGPENDING`), as any of its programs can have it be.
+const INTERRUPTS: i32 = libc::SIGURG;
+
 /// Has [`interrupt`] end what this thread waits for with `EINTR`, from now on.
 pub(crate) fn be_interruptible() {
     extern "C" fn nothing(_: i32) {}
-    let signal = libc::SIGRTMIN();
     // SAFETY: all fields are numbers, for which zero is a value, or a pointer to a function that may be none.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
     // SAFETY: the handler does nothing.
-    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    unsafe { libc::sigaction(INTERRUPTS, &raw const action, std::ptr::null_mut()) };
     // SAFETY: a set is numbers, for which zero is a value.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is a set.
-    unsafe { libc::sigaddset(&raw mut set, signal) };
+    unsafe { libc::sigaddset(&raw mut set, INTERRUPTS) };
     // SAFETY: the kernel reads one set there, and writes nothing.
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
 /// Has a thread of this process not wait any more.
 pub(crate) fn interrupt(tid: u32) {
-    let signal = libc::SIGRTMIN();
     // SAFETY: the arguments are numbers.
-    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, signal) };
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, INTERRUPTS) };
 }
 
 /// Ends this process as the program ended: by this signal, without a core of its own.
