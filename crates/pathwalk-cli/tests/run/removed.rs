@@ -1,9 +1,10 @@
 //! Who has a file open has it, whatever others did with its name since.
 
-use crate::common::{can_run, python, text};
+use crate::common::{can_run, pathwalk_in, python, text};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::{PermissionsExt, chown},
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
@@ -72,6 +73,73 @@ fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
         said
     };
     let native = said(None);
+    for coherence in ["watched", "strict"] {
+        assert_eq!(said(Some(coherence)), native, "{coherence}");
+    }
+}
+
+/// Shuts the directory of what it has open, and says what each call answers then, and after more files were asked about than are kept at
+/// hand.
+const SHUTS: &str = r#"
+import errno, os
+os.mkdir('shut')
+fd = os.open('shut/file', os.O_CREAT | os.O_RDWR, 0o640)
+def says(what, call, *args):
+    try: answer = call(*args)
+    except OSError as error: answer = errno.errorcode[error.errno]
+    print(what, answer)
+def asks():
+    for what, call, *args in [
+        ('fchmod', os.fchmod, 0o604), ('fchown', os.fchown, -1, -1), ('ftruncate', os.ftruncate, 7), ('futimens', os.utime, (5, 6)),
+        ('fsetxattr', os.setxattr, 'user.of', b'1'), ('fgetxattr', os.getxattr, 'user.of'), ('flistxattr', os.listxattr),
+        ('fremovexattr', os.removexattr, 'user.of'),
+    ]:
+        says(what, call, fd, *args)
+    stat = os.fstat(fd)
+    print(oct(stat.st_mode), stat.st_size, stat.st_nlink, stat.st_mtime)
+    says('by its name', os.stat, 'shut/file')
+os.chmod('shut', 0)
+asks()
+for number in range(1100):
+    os.close(os.open(f'other{number}', os.O_CREAT | os.O_RDWR))
+    os.chmod(f'other{number}', 0o600)
+asks()
+os.chmod('shut', 0o700)
+"#;
+
+#[test]
+fn what_is_open_is_changed_by_who_has_it_open_also_below_a_directory_that_was_shut() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let built = TempDir::new_in("/tmp").unwrap();
+    // Who runs it must be able to read it.
+    fs::set_permissions(built.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let pathwalk = pathwalk_in(built.path());
+    let said = |coherence: Option<&str>| {
+        let here = TempDir::new_in("/tmp").unwrap();
+        let path = here.path().display();
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => {
+                chown(here.path(), Some(65534), Some(65534)).unwrap();
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+                command
+            }
+            false => Command::new("env"),
+        };
+        if let Some(coherence) = coherence {
+            let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
+            command.arg(&pathwalk).args(["run", "--mount", &mount, "--"]);
+        }
+        // By the user who may not search what root's PATH begins with.
+        command.args(["env", "python3", "-c", SHUTS]).current_dir(here.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{coherence:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let native = said(None);
+    assert!(native.contains("by its name EACCES"), "{native}");
     for coherence in ["watched", "strict"] {
         assert_eq!(said(Some(coherence)), native, "{coherence}");
     }

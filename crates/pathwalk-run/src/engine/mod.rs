@@ -98,8 +98,8 @@ impl Caller {
         self.looks.set(true);
     }
 
-    /// It was given a descriptor, and others have moved or removed the file since: it is answered anew, by what it has open. Whether it is
-    /// to be.
+    /// It was given a descriptor, and the file was moved or removed since, or a directory above was shut: it is answered anew, by what it
+    /// has open. Whether it is to be.
     fn begins_again(&self) -> bool {
         let given = matches!(*self.base.borrow(), Some((_, Some(_))));
         self.lends.set(given);
@@ -616,7 +616,7 @@ impl Engine {
         let before = self.before(entry);
         let began = self.trace.begin();
         let mut reply = handler(self, &caller);
-        if matches!(reply, Err(Errno::ESTALE)) && caller.begins_again() {
+        if matches!(reply, Err(Errno::ESTALE | Errno::EACCES)) && caller.begins_again() {
             reply = handler(self, &caller);
             caller.lent.take();
         }
