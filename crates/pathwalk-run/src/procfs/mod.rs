@@ -16,13 +16,14 @@
 //! that is not listed, `.fd-PID-N`, which is opened as the host opens `/proc/PID/fd/N`. So it is with a namespace, `ns/NAME`:
 //! `.ns-PID-NAME`. What is opened so stays no file of the tree.
 
+mod asker;
+
+pub(crate) use asker::Asker;
+
 use crate::{
     cookies::{HostId, Knowns},
-    credentials::By,
     hidden::{self, Hidden, number},
-    image::Images,
     inside, kin, mapped,
-    people::{Person, Thread, Threads},
     proc_text::{mount_stats, stat_for_others, status_of},
     sys::{answer, errno_of, process},
     unseen::{self, Unseen},
@@ -43,10 +44,7 @@ use std::{
     ffi::CString,
     io::Read as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-    },
+    sync::{Arc, LazyLock, atomic::Ordering::Relaxed},
 };
 
 /// `PROC_SUPER_MAGIC`
@@ -89,116 +87,6 @@ pub(crate) const PRIVATE: [&str; 17] = [
 /// What is asked at each reading who may know it. The kernel would ask it of whom it knows: so where somebody has virtual credentials
 /// what is read is what there was when it was opened.
 const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"];
-
-/// Whose call is being answered, and by which task of the library.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Asker(Arc<Asked>);
-
-#[derive(Debug, Default)]
-struct Asked {
-    tid: AtomicU32,
-    task: AtomicU32,
-    /// Processes find answers by themselves.
-    finds: AtomicBool,
-    unseen: Unseen,
-    /// Those that have virtual credentials.
-    threads: Threads,
-    /// Which programs run by interpreters.
-    images: Images,
-    /// The thread whose memory was opened for the call, to be written.
-    memory: AtomicU32,
-    /// What was opened for the call and is no file of the tree.
-    strangers: Mutex<Vec<HostId>>,
-    /// The links that were read for the call and lead to no file of the tree: what leads on, and whose it is.
-    links: Mutex<Vec<(Vec<u8>, Hidden)>>,
-}
-
-impl Asker {
-    /// A call of this thread is answered from now on.
-    pub(crate) fn set(&self, tid: u32) {
-        self.0.tid.store(tid, Relaxed);
-        self.0.memory.store(0, Relaxed);
-        self.0.strangers.lock().clear();
-        self.0.links.lock().clear();
-    }
-
-    /// The thread whose memory was opened for the call, to be written.
-    pub(crate) fn memory(&self) -> Option<u32> {
-        Some(self.0.memory.load(Relaxed)).filter(|&tid| tid != 0)
-    }
-
-    /// What processes have to find answers by themselves is shown to nobody.
-    pub(crate) fn find_inside(&self) {
-        self.0.finds.store(true, Relaxed);
-    }
-
-    /// Sockets of processes that are shown to nobody.
-    pub(crate) fn unseen(&self) -> Unseen {
-        self.0.unseen.clone()
-    }
-
-    /// Which programs run by interpreters.
-    pub(crate) fn images(&self) -> &Images {
-        &self.0.images
-    }
-
-    /// Whether this was opened for the call by a name that nobody sees, and has no place by that.
-    pub(crate) fn is_stranger(&self, id: HostId) -> bool {
-        self.0.strangers.lock().contains(&id)
-    }
-
-    /// What readlink(2) says of a link that was read for the call: of one that leads to a hidden file the host's text.
-    pub(crate) fn shown(&self, body: Vec<u8>) -> Vec<u8> {
-        let links = self.0.links.lock();
-        let Some((_, hidden)) = links.iter().find(|(link, _)| *link == body) else { return body };
-        OnHost::new(&hidden.link()).and_then(|link| link.link()).unwrap_or(body)
-    }
-
-    /// Threads that have virtual credentials, and who they are.
-    pub(crate) fn threads(&self) -> Threads {
-        Arc::clone(&self.0.threads)
-    }
-
-    /// Who a thread is in the tree, if it is somebody else for the kernel.
-    fn credentials(&self, tid: u32) -> Option<Arc<Person>> {
-        self.thread(tid).map(|thread| thread.person)
-    }
-
-    fn thread(&self, tid: u32) -> Option<Thread> {
-        self.0.threads.lock().get(&tid).filter(|thread| thread.is_there(tid)).cloned()
-    }
-
-    /// Whether who asks may look into a thread's process, for all that it is in the tree.
-    ///
-    /// # Errors
-    ///
-    /// - `EACCES`: it may not.
-    fn may_access(&self, target: u32) -> Result<()> {
-        let asker = self.0.tid.load(Relaxed);
-        let Some(person) = self.credentials(asker) else { return Ok(()) };
-        if are_one_process(target, asker) {
-            return Ok(());
-        }
-        // Of whom nothing was heard yet has what his maker has.
-        let mut at = Some(target);
-        while let Some(tid) = at.filter(|&tid| is_of_the_program(tid)) {
-            if let Some(target) = self.thread(tid) {
-                let may = target.is_open_to(&person.credentials, By::Fs);
-                return if may { Ok(()) } else { Err(Errno::EACCES) };
-            }
-            at = match process_of_thread(tid) {
-                Some(process) if process != tid => Some(process),
-                _ => status(tid, "PPid:"),
-            };
-        }
-        Err(Errno::EACCES)
-    }
-
-    /// This task of the library answers.
-    pub(crate) fn set_task(&self, task: u32) {
-        self.0.task.store(task, Relaxed);
-    }
-}
 
 /// The file system.
 #[derive(Debug)]
