@@ -596,9 +596,13 @@ impl Host {
         from: u64,
         emit: &mut EmitEntry<'_>,
     ) -> Result<()> {
-        self.call(|| fs::seek(dir, fs::SeekFrom::Start(from)))?;
+        let begins = self.call(|| fs::seek(dir, fs::SeekFrom::Start(from)));
         let mut buf = [MaybeUninit::uninit(); 8192];
         let mut entries = fs::RawDir::new(dir, &mut buf);
+        if let Err(errno) = begins {
+            // A removed directory may have no positions any more: that it is removed comes first.
+            return entries.next().map_or(Err(errno), |entry| answer(entry).and(Err(errno)));
+        }
         loop {
             if entries.is_buffer_empty() {
                 self.asks();
