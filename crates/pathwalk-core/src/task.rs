@@ -47,6 +47,8 @@ pub enum At<'a> {
     Dir(&'a File),
     /// At an open directory or the current one, within bounds: made by [`At::resolve`].
     Within(Option<&'a File>, ResolveFlags),
+    /// At an open directory or the current one, asking anew: made by [`At::anew`].
+    Anew(Option<&'a File>),
 }
 
 impl<'a> At<'a> {
@@ -63,19 +65,28 @@ impl<'a> At<'a> {
         Self::Within(self.dir(), self.bounds() | bounds)
     }
 
+    /// The same place, without bounds, from where file systems are asked about each name whatever the cache believes of it, and keep at hand
+    /// what they find. So a call asks by itself that got `ESTALE`; this is for who makes several of them, of which a later one got it.
+    ///
+    /// Linux: `LOOKUP_REVAL`.
+    #[must_use]
+    pub fn anew(self) -> Self {
+        Self::Anew(self.dir())
+    }
+
     /// The open directory.
     pub(crate) fn dir(self) -> Option<&'a File> {
         match self {
             Self::Cwd => None,
             Self::Dir(file) => Some(file),
-            Self::Within(file, _) => file,
+            Self::Within(file, _) | Self::Anew(file) => file,
         }
     }
 
     /// The bounds.
     pub(crate) fn bounds(self) -> ResolveFlags {
         match self {
-            Self::Cwd | Self::Dir(_) => ResolveFlags::empty(),
+            Self::Cwd | Self::Dir(_) | Self::Anew(_) => ResolveFlags::empty(),
             Self::Within(_, bounds) => bounds,
         }
     }
@@ -376,8 +387,10 @@ impl Task {
         path: &'a [u8],
         mut flags: Lookup,
     ) -> Result<Request<'a>> {
-        if let At::Within(_, bounds) = at {
-            flags |= ops::within(bounds)?;
+        match at {
+            At::Within(_, bounds) => flags |= ops::within(bounds)?,
+            At::Anew(_) => flags |= Lookup::REVAL,
+            At::Cwd | At::Dir(_) => {}
         }
         if path.is_empty() {
             self.ask_about_start(at, flags)?;

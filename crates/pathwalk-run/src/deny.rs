@@ -44,7 +44,7 @@ fn explain(
 ) -> Option<(String, bool)> {
     // Where the walk begins is a task's own.
     let task = task.fork();
-    if let Base::Dir(known) = base {
+    if let Some(known) = base.dir() {
         task.fchdir(&known.file).ok()?;
     }
     let parent = parent(path);

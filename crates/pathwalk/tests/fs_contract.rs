@@ -4,7 +4,7 @@ mod common;
 
 use common::{sample::SampleFs, watched};
 use pathwalk::{
-    AccessMode, AtFlags, Config, Cred, Errno, FileType, InodeFlags, InotifyFlags, InotifyMask,
+    AccessMode, At, AtFlags, Config, Cred, Errno, FileType, InodeFlags, InotifyFlags, InotifyMask,
     MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found},
 };
@@ -227,6 +227,20 @@ fn a_name_that_no_longer_holds_is_asked_for_anew() {
     assert_eq!(task.stat("/name").map(drop), Err(Errno::ENOENT));
     fs.appear("name", FILE, 0o600, "");
     assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(4));
+}
+
+/// Linux: `LOOKUP_REVAL`.
+#[test]
+fn who_asks_anew_is_told_what_is_there_now() {
+    let (fs, task) = machine(Features::REVALIDATE);
+    fs.appear("name", FILE, 0o644, "");
+    let anew = || task.fstatat(At::Cwd.anew(), "/name", AtFlags::empty()).map(|stat| stat.st_ino);
+    assert_eq!(anew(), Ok(2));
+    assert_eq!((asked(&fs.calls.lookup_anew), asked(&fs.calls.revalidate_anew)), (1, 0));
+    assert_eq!(anew(), Ok(2));
+    assert_eq!((asked(&fs.calls.lookup_anew), asked(&fs.calls.revalidate_anew)), (0, 1));
+    assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(2));
+    assert_eq!((asked(&fs.calls.lookup_anew), asked(&fs.calls.revalidate_anew)), (0, 0));
 }
 
 /// What is mounted on or below a name that no longer holds goes with it, in all namespaces. Linux: `d_invalidate`.

@@ -9,6 +9,59 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// What is asked in two steps, between which others come.
+const HOLDS: &str = r#"
+import errno, os, socket, sys, time
+top, wrong, done = os.getcwd(), set(), set()
+def says(what, call, *args):
+    try: answer, said = call(*args), None
+    except OSError as error: answer, said = None, error.errno
+    done.add((what, said is None))
+    if said not in (None, errno.ENOENT, errno.ENOTDIR, errno.EADDRINUSE, errno.ECONNREFUSED): wrong.add((what, errno.errorcode[said]))
+    return answer
+def opens(what, name, flags):
+    fd = says(what, os.open, name, flags)
+    if fd is not None: os.close(fd)
+def socks(what, name):
+    with socket.socket(socket.AF_UNIX) as sock: says(what, getattr(sock, what), name)
+def lists(name):
+    try: fd = os.open(name, os.O_DIRECTORY)
+    except OSError: return
+    says('list', os.listdir, fd)
+    os.close(fd)
+ends = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < ends:
+    for name in 'abc':
+        opens('open', name, os.O_PATH)
+        says('chdir', os.chdir, name + '/d')
+        os.chdir(top)
+        socks('bind', name + '/d/socket')
+        says('unlink', os.unlink, name + '/d/socket')
+        socks('connect', name + '/file')
+        lists(name)
+print(sorted(wrong), {what for what, went in done if went} >= {'open', 'chdir', 'bind', 'list'})
+"#;
+
+/// Others at the names of that.
+const OTHERS: &str = r#"
+import os, random, shutil
+random.seed(1)
+def does(call, *args):
+    try: call(*args)
+    except OSError: pass
+while True:
+    a, b, what = random.choice('abc'), random.choice('abc'), random.randrange(6)
+    if what == 0: shutil.rmtree(a, ignore_errors=True)
+    elif what == 1: does(os.rename, a, b)
+    elif what == 2: does(os.rename, a + '/d', b + '/e')
+    elif what == 3: does(os.unlink, a + '/file')
+    elif what == 4: does(os.rmdir, a + '/d')
+    does(os.mkdir, a)
+    does(os.mkdir, a + '/d')
+    does(os.mknod, a + '/file')
+    does(os.rename, b + '/d', a + '/d')
+"#;
+
 /// Opens files, waits until others were at them, and says what each call answers then.
 const HAS_OPEN: &str = r#"
 import errno, os
@@ -23,6 +76,13 @@ def says(what, call, *args):
     except OSError as error: answer = errno.errorcode[error.errno]
     print(what, answer)
 for number, fd in enumerate(made + opened):
+    link = f'/proc/self/fd/{fd}'
+    for what, call, *args in [
+        ('stat', lambda link: os.stat(link).st_size), ('access', os.access, os.W_OK), ('chmod', os.chmod, 0o606), ('truncate', os.truncate, 6),
+        ('setxattr', os.setxattr, 'user.of', b'1'), ('getxattr', os.getxattr, 'user.of'),
+        ('open', lambda link: os.fstat(os.open(link, os.O_RDWR)).st_size),
+    ]:
+        says(f'{number} {what} of the link', call, link, *args)
     for what, call, *args in [
         ('fchmod', os.fchmod, 0o604), ('fchown', os.fchown, -1, -1), ('ftruncate', os.ftruncate, 7), ('futimens', os.utime, (5, 6)),
         ('fsetxattr', os.setxattr, 'user.of', b'1'), ('fgetxattr', os.getxattr, 'user.of'), ('flistxattr', os.listxattr),
@@ -40,17 +100,8 @@ fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
     }
     let said = |coherence: Option<&str>| {
         let here = TempDir::new_in("/tmp").unwrap();
-        let path = here.path().display();
-        let mut command = match coherence {
-            None => Command::new(python()),
-            Some(coherence) => {
-                let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
-                let mut run = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-                run.args(["run", "--mount", &mount, "--", python()]);
-                run
-            }
-        };
-        command.args(["-c", HAS_OPEN]).current_dir(here.path());
+        let mut command = python_in(&here, coherence);
+        command.args(["-c", HAS_OPEN]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut said = String::new();
@@ -143,4 +194,43 @@ fn what_is_open_is_changed_by_who_has_it_open_also_below_a_directory_that_was_sh
     for coherence in ["watched", "strict"] {
         assert_eq!(said(Some(coherence)), native, "{coherence}");
     }
+}
+
+/// So long each is at it.
+const TAKES: &str = "4";
+
+#[test]
+fn what_is_found_is_held_whatever_others_do_to_its_name() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let said = |coherence: Option<&str>| {
+        let here = TempDir::new_in("/tmp").unwrap();
+        let mut command = python_in(&here, coherence);
+        command.args(["-c", HOLDS, TAKES]);
+        let mut others = Command::new(python());
+        let mut others = others.args(["-c", OTHERS]).current_dir(here.path()).spawn().unwrap();
+        let output = command.output().unwrap();
+        others.kill().unwrap();
+        others.wait().unwrap();
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    for coherence in [None, Some("watched"), Some("strict")] {
+        assert_eq!(said(coherence), "[] True\n", "{coherence:?}");
+    }
+}
+
+fn python_in(here: &TempDir, coherence: Option<&str>) -> Command {
+    let path = here.path().display();
+    let mut command = match coherence {
+        None => Command::new(python()),
+        Some(coherence) => {
+            let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
+            let mut run = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+            run.args(["run", "--mount", &mount, "--", python()]);
+            run
+        }
+    };
+    command.current_dir(here.path());
+    command
 }

@@ -3,7 +3,7 @@
 use super::{any_path, base_of, done};
 use crate::{
     cookies::Known,
-    engine::{Base, Caller, Engine, Reply},
+    engine::{Caller, Engine, Reply},
     procfs::ProcView,
     sys::memory,
 };
@@ -210,7 +210,7 @@ fn with_cwd(engine: &mut Engine, caller: &Caller, paths: &[&[u8]]) -> Result<Tas
     let cred = task.cred().clone();
     task.set_cred(Cred::root());
     for path in paths.iter().filter(|path| !path.is_empty()) {
-        if let Base::Dir(known) = engine.base(caller, AT_FDCWD, path)? {
+        if let Some(known) = engine.base(caller, AT_FDCWD, path)?.dir() {
             task.fchdir(&known.file)?;
         }
     }

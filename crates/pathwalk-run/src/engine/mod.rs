@@ -46,7 +46,7 @@ use crate::{
         ptrace::{self, Report},
         seccomp::{Listener, Notification},
     },
-    table::{self, Handling, Identity},
+    table::{self, Handler, Handling, Identity},
     trace::Trace,
     watches::Watches,
     watchman::Watchman,
@@ -78,9 +78,6 @@ pub(crate) struct Caller {
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
     pub(crate) base: RefCell<Option<(Base, Option<fs::Stat>)>>,
-    /// It is asked once more; the files that its descriptors have open are reached by those.
-    pub(crate) lends: Cell<bool>,
-    pub(crate) lent: RefCell<Vec<File>>,
     /// What was written into its memory, where that is kept.
     pub(crate) written: RefCell<Vec<u8>>,
     keeps: bool,
@@ -98,16 +95,18 @@ impl Caller {
         self.looks.set(true);
     }
 
-    /// It was given a descriptor, and the file was moved or removed since, or a directory above was shut: it is answered anew, by what it
-    /// has open. Whether it is to be.
-    fn begins_again(&self) -> bool {
-        let given = matches!(*self.base.borrow(), Some((_, Some(_))));
-        self.lends.set(given);
-        if given {
-            self.paths.borrow_mut().clear();
-            self.walked.borrow_mut().clear();
-        }
-        given
+    /// Whether it is about what a descriptor has open that is no directory.
+    fn was_given_a_file(&self) -> bool {
+        let base = self.base.borrow();
+        let stat = base.as_ref().and_then(|(_, stat)| stat.as_ref());
+        stat.is_some_and(|stat| !fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+    }
+
+    /// It is answered anew.
+    fn begins_again(&self) {
+        self.paths.borrow_mut().clear();
+        self.walked.borrow_mut().clear();
+        self.base.take();
     }
 
     /// It is answered once more, for others.
@@ -269,6 +268,8 @@ pub(crate) struct Virtual {
 
 /// So long the supervisor runs at once. To answer a call takes less.
 const AT_ONCE: Duration = Duration::from_micros(100);
+/// So often a call is answered anew.
+const TRIES: u32 = 4;
 /// Who is asked to end again within this time is asked once.
 const ONCE: Duration = Duration::from_millis(100);
 impl Engine {
@@ -547,8 +548,6 @@ impl Engine {
             attribute: RefCell::default(),
             walked: RefCell::default(),
             base: RefCell::default(),
-            lends: Cell::new(false),
-            lent: RefCell::default(),
             written: RefCell::default(),
             keeps: self.inside.is_some(),
             silent: Cell::new(false),
@@ -615,11 +614,7 @@ impl Engine {
         }
         let before = self.before(entry);
         let began = self.trace.begin();
-        let mut reply = handler(self, &caller);
-        if matches!(reply, Err(Errno::ESTALE | Errno::EACCES)) && caller.begins_again() {
-            reply = handler(self, &caller);
-            caller.lent.take();
-        }
+        let reply = self.retry_estale(handler, &caller);
         if let Ok(Reply::AfterExec(process)) = reply {
             self.postponed.push((*call, Some(process)));
             self.after();
@@ -649,6 +644,28 @@ impl Engine {
             Some(process) => self.held.push((*call, process, reply)),
             None => self.reply(call, reply),
         }
+    }
+
+    /// Answers a call anew as long as others move or remove what it is about between two looks at it: in Linux a file is held from its lookup
+    /// on, and by who has it open. So who has it open needs to search no directory above, either.
+    fn retry_estale(&mut self, handler: Handler, caller: &Caller) -> Result<Reply> {
+        let mut reply = handler(self, caller);
+        for tried in 0..TRIES {
+            let again = match reply {
+                Err(Errno::ESTALE) => true,
+                Err(Errno::EACCES) => tried == 0 && caller.was_given_a_file(),
+                _ => false,
+            };
+            if !again {
+                break;
+            }
+            caller.begins_again();
+            self.asker.set(caller.tid);
+            self.asker.ask_anew();
+            reply = handler(self, caller);
+        }
+        self.asker.take_back();
+        reply
     }
 
     /// Answers what waited, where it need not any more.

@@ -21,6 +21,8 @@ pub(crate) enum Base {
     Root,
     /// At a directory of the tree.
     Dir(Arc<Known>),
+    /// At the root or a directory of the tree, to be asked about anew: the call is.
+    Anew(Option<Arc<Known>>),
 }
 
 impl Base {
@@ -29,6 +31,25 @@ impl Base {
         match self {
             Self::Root => At::Cwd,
             Self::Dir(known) => At::Dir(&known.file),
+            Self::Anew(None) => At::Cwd.anew(),
+            Self::Anew(Some(known)) => At::Dir(&known.file).anew(),
+        }
+    }
+
+    /// The directory, unless that is the root.
+    pub(crate) fn dir(&self) -> Option<&Arc<Known>> {
+        match self {
+            Self::Root => None,
+            Self::Dir(known) => Some(known),
+            Self::Anew(known) => known.as_ref(),
+        }
+    }
+
+    fn anew(self) -> Self {
+        match self {
+            Self::Root => Self::Anew(None),
+            Self::Dir(known) => Self::Anew(Some(known)),
+            Self::Anew(_) => self,
         }
     }
 }
@@ -56,7 +77,12 @@ impl Engine {
         self.still_waits(caller)?;
         self.to_be_told(caller, &Base::Root, path);
         caller.base.replace(Some((Base::Root, None)));
-        Ok(Base::Root)
+        Ok(self.to_be_asked(Base::Root))
+    }
+
+    /// Where a path is looked up from, if the call is answered anew.
+    fn to_be_asked(&self, base: Base) -> Base {
+        if self.asker.asks_anew() { base.anew() } else { base }
     }
 
     fn to_be_told(&self, caller: &Caller, base: &Base, path: &[u8]) {
@@ -73,7 +99,7 @@ impl Engine {
     pub(crate) fn directory(&mut self, caller: &Caller, fd: i32, path: &[u8]) -> Result<Base> {
         let base = self.known_directory(caller, fd)?;
         self.to_be_told(caller, &base, path);
-        Ok(base)
+        Ok(self.to_be_asked(base))
     }
 
     fn known_directory(&mut self, caller: &Caller, fd: i32) -> Result<Base> {
@@ -137,10 +163,7 @@ impl Engine {
                 .or_else(|| self.adopt(caller.tid, number, &stat))
             {
                 Some(known) => {
-                    if caller.lends.get() {
-                        let opened = fd.try_clone().ok().and_then(|fd| known.file.opened_as(fd));
-                        caller.lent.borrow_mut().extend(opened);
-                    }
+                    self.asker.lends(&known.file, || fd.try_clone().ok());
                     caller.base.replace(Some((Base::Dir(Arc::clone(&known)), Some(stat))));
                     Descriptor::Ours(known, fd)
                 }

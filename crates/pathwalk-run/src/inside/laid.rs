@@ -429,9 +429,9 @@ fn follows(key: &OwnKey) -> AtFlags {
 /// How the walk of a call goes.
 fn explain(task: &Task, base: &Base, key: &OwnKey) -> Option<Explanation> {
     let how = ExplainHow { flags: follows(key), ..ExplainHow::default() };
-    Some(match base {
-        Base::Root => task.explain(&key.text, how),
-        Base::Dir(known) => {
+    Some(match base.dir() {
+        None => task.explain(&key.text, how),
+        Some(known) => {
             let there = task.fork();
             there.fchdir(&known.file).ok()?;
             there.explain(&key.text, how)

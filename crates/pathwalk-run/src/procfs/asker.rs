@@ -10,10 +10,13 @@ use crate::{
     unseen::Unseen,
 };
 use parking_lot::Mutex;
-use pathwalk::{Errno, Result};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+use pathwalk::{Errno, File, Result};
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
 };
 
 /// Whose call is being answered, and by which task of the library.
@@ -37,6 +40,8 @@ pub(super) struct Asked {
     pub(super) strangers: Mutex<Vec<HostId>>,
     /// The links that were read for the call and lead to no file of the tree: what leads on, and whose it is.
     pub(super) links: Mutex<Vec<(Vec<u8>, Hidden)>>,
+    /// The call is answered anew, and the files that it was given are reached by these, that have them open.
+    lent: Mutex<Option<Vec<File>>>,
 }
 
 impl Asker {
@@ -46,6 +51,28 @@ impl Asker {
         self.0.memory.store(0, Relaxed);
         self.0.strangers.lock().clear();
         self.0.links.lock().clear();
+    }
+
+    /// The call is answered anew: the files that it was given are reached by what the process has open.
+    pub(crate) fn ask_anew(&self) {
+        self.0.lent.lock().get_or_insert_default();
+    }
+
+    pub(crate) fn asks_anew(&self) -> bool {
+        self.0.lent.lock().is_some()
+    }
+
+    /// A file that it has open by a descriptor, which is only got where it is to be lent.
+    pub(crate) fn lends(&self, file: &File, fd: impl FnOnce() -> Option<OwnedFd>) {
+        if let Some(lent) = &mut *self.0.lent.lock() {
+            lent.extend(fd().and_then(|fd| file.opened_as(fd)));
+        }
+    }
+
+    /// The call is answered.
+    pub(crate) fn take_back(&self) {
+        let lent = self.0.lent.lock().take();
+        drop(lent);
     }
 
     /// The thread whose memory was opened for the call, to be written.
