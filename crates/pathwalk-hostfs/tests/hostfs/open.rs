@@ -248,22 +248,6 @@ fn what_the_host_does_not_note_the_cache_notes() {
     assert_eq!(task.stat("/d").unwrap().st_atime, 5_000_000_000, "it was set");
 }
 
-/// There may be no position in it any more on the host.
-#[test]
-fn a_directory_that_others_removed_is_listed_no_further() {
-    for coherence in [Coherence::Watched, Coherence::Strict] {
-        let ground = Ground::with(HostOptions { coherence, ..HostOptions::default() });
-        let task = &ground.task;
-        let list = |dir| task.getdents64(dir, &mut [0; 256]);
-        task.mkdir("/d", 0o755).unwrap();
-        let [begun, listed] = [(); 2].map(|()| task.open("/d", OpenFlags::DIRECTORY, 0).unwrap());
-        while list(&listed).unwrap() != 0 {}
-        fs::remove_dir(ground.host("d")).unwrap();
-        assert_eq!(list(&begun), Err(Errno::ENOENT), "{coherence:?}");
-        assert_eq!(list(&listed), Err(Errno::ENOENT), "{coherence:?}");
-    }
-}
-
 /// Whom no mode binds in the tree one may bind on the host: what is his own is opened all the same, and stays as it is. What would lose
 /// its set-group-ID bit by that is not opened.
 #[test]
