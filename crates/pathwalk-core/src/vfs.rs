@@ -31,7 +31,7 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{
-    Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
+    Apart, Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
 };
 use std::{
     hash::{BuildHasher, RandomState},
@@ -106,6 +106,7 @@ pub fn system_time() -> Timespec {
 ///
 /// Tasks are made by [`Vfs::task`] and hold it. Any number of machines live in one process; they share nothing.
 pub struct Vfs {
+    // What is changed lies apart: a walk reads what would else be beside it.
     /// Of all machines of the process, none has the same; never 0.
     pub(crate) number: u32,
     /// The longest path that threads remember.
@@ -127,9 +128,9 @@ pub struct Vfs {
     pub(crate) tasks: TaskTable,
     superblocks: [OnceLock<Box<[SbSlot; SBS]>>; SBS],
     places: Arena<SbPlace>,
-    next_sb: Mutex<u32>,
+    next_sb: Apart<Mutex<u32>>,
     pub(crate) clock: Clock,
-    pub(crate) absent: Absent,
+    pub(crate) absent: Apart<Absent>,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
     /// How many maps of owners mounts have; under the lock of the tree of mounts.
@@ -139,9 +140,9 @@ pub struct Vfs {
     pub(crate) asks: Cell32,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
-    pub(crate) publishing: [Mutex<()>; 16],
+    pub(crate) publishing: Apart<[Mutex<()>; 16]>,
     /// Which answers of file systems are too old to become an inode.
-    pub(crate) ended: Ended,
+    pub(crate) ended: Apart<Ended>,
     /// Whether it is being dropped.
     pub(crate) goes: bool,
 }
@@ -307,16 +308,16 @@ impl Vfs {
             tasks: TaskTable::default(),
             superblocks: [const { OnceLock::new() }; SBS],
             places: Arena::new((SBS * SBS) as u32)?,
-            next_sb: Mutex::new(1),
+            next_sb: Apart::new(Mutex::new(1)),
             clock: Clock::default(),
-            absent: Absent::default(),
+            absent: Apart::default(),
             notify: Notify::default(),
             security: Security::default(),
             idmaps: Cell32::default(),
             asks: Cell32::default(),
             topology: Topology::default(),
-            publishing: [const { Mutex::new(()) }; 16],
-            ended: Ended::default(),
+            publishing: Apart::default(),
+            ended: Apart::default(),
             goes: false,
         })
     }

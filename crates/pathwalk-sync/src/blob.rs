@@ -12,6 +12,7 @@
 //! string in them, or zeros; the sequence count of the slot that named the blob tells it so.
 
 use crate::{
+    apart::Apart,
     cell::Cell64,
     mapping::Mapping,
     shim::{Mutex, Ordering::Release, fence},
@@ -41,7 +42,7 @@ const NONE: u32 = u32::MAX;
 /// Strings of up to [`MAX_LEN`] bytes, as words, each with a zero behind it.
 pub struct BlobArena {
     words: Mapping<Cell64>,
-    pages: Mutex<Pages>,
+    pages: Apart<Mutex<Pages>>,
 }
 
 /// What is free. The pages are in one of: some list of `partial`; full, in none; `free`; `holes`.
@@ -163,7 +164,7 @@ impl BlobArena {
         };
         Ok(Self {
             words: Mapping::new(most as usize * (PAGE / size_of::<u64>()))?,
-            pages: Mutex::new(pages),
+            pages: Apart::new(Mutex::new(pages)),
         })
     }
 

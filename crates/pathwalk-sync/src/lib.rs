@@ -35,6 +35,8 @@ pub mod blob;
 
 pub mod gate;
 
+pub mod apart;
+
 pub mod cell;
 
 pub mod spin;
@@ -48,6 +50,7 @@ mod lock;
 mod mapping;
 mod shim;
 
+pub use apart::Apart;
 pub use arena::{Arena, Slot};
 pub use blob::{Blob, BlobArena};
 pub use cell::{Cell32, Cell64};
