@@ -62,27 +62,20 @@ while True:
     does(os.rename, b + '/d', a + '/d')
 "#;
 
-/// Opens files, waits until others were at them, and says what each call answers then.
-const HAS_OPEN: &str = r#"
+/// Asks all that can be asked of what is open, by its descriptor and by its link in /proc.
+const ASKS: &str = r#"
 import errno, os
-open_in_turn = lambda flags: [os.open(name, flags | os.O_RDWR, 0o640) for name in ('removed', 'moved', 'replaced')]
-made = open_in_turn(os.O_CREAT | os.O_EXCL)
-for name in 'removed', 'moved', 'replaced': os.rename(name, 'made-' + name)
-opened = open_in_turn(os.O_CREAT)
-print('ready', flush=True)
-input()
 def says(what, call, *args):
     try: answer = call(*args)
     except OSError as error: answer = errno.errorcode[error.errno]
     print(what, answer)
-for number, fd in enumerate(made + opened):
-    link = f'/proc/self/fd/{fd}'
+def asks(number, fd):
     for what, call, *args in [
         ('stat', lambda link: os.stat(link).st_size), ('access', os.access, os.W_OK), ('chmod', os.chmod, 0o606), ('truncate', os.truncate, 6),
         ('setxattr', os.setxattr, 'user.of', b'1'), ('getxattr', os.getxattr, 'user.of'),
         ('open', lambda link: os.fstat(os.open(link, os.O_RDWR)).st_size),
     ]:
-        says(f'{number} {what} of the link', call, link, *args)
+        says(f'{number} {what} of the link', call, f'/proc/self/fd/{fd}', *args)
     for what, call, *args in [
         ('fchmod', os.fchmod, 0o604), ('fchown', os.fchown, -1, -1), ('ftruncate', os.ftruncate, 7), ('futimens', os.utime, (5, 6)),
         ('fsetxattr', os.setxattr, 'user.of', b'1'), ('fgetxattr', os.getxattr, 'user.of'), ('flistxattr', os.listxattr),
@@ -93,6 +86,17 @@ for number, fd in enumerate(made + opened):
     print(number, oct(stat.st_mode), stat.st_size, stat.st_nlink, stat.st_mtime)
 "#;
 
+/// Opens files, waits until others were at them, and says what each call answers then.
+const HAS_OPEN: &str = r#"
+open_in_turn = lambda flags: [os.open(name, flags | os.O_RDWR, 0o640) for name in ('removed', 'moved', 'replaced')]
+made = open_in_turn(os.O_CREAT | os.O_EXCL)
+for name in 'removed', 'moved', 'replaced': os.rename(name, 'made-' + name)
+opened = open_in_turn(os.O_CREAT)
+print('ready', flush=True)
+input()
+for number, fd in enumerate(made + opened): asks(number, fd)
+"#;
+
 #[test]
 fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
     if !can_run(&["python3"]) {
@@ -101,7 +105,7 @@ fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
     let said = |coherence: Option<&str>| {
         let here = TempDir::new_in("/tmp").unwrap();
         let mut command = python_in(&here, coherence);
-        command.args(["-c", HAS_OPEN]);
+        command.args(["-c", &format!("{ASKS}{HAS_OPEN}")]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut said = String::new();
@@ -132,29 +136,15 @@ fn what_others_removed_or_moved_is_changed_by_who_has_it_open() {
 /// Shuts the directory of what it has open, and says what each call answers then, and after more files were asked about than are kept at
 /// hand.
 const SHUTS: &str = r#"
-import errno, os
 os.mkdir('shut')
 fd = os.open('shut/file', os.O_CREAT | os.O_RDWR, 0o640)
-def says(what, call, *args):
-    try: answer = call(*args)
-    except OSError as error: answer = errno.errorcode[error.errno]
-    print(what, answer)
-def asks():
-    for what, call, *args in [
-        ('fchmod', os.fchmod, 0o604), ('fchown', os.fchown, -1, -1), ('ftruncate', os.ftruncate, 7), ('futimens', os.utime, (5, 6)),
-        ('fsetxattr', os.setxattr, 'user.of', b'1'), ('fgetxattr', os.getxattr, 'user.of'), ('flistxattr', os.listxattr),
-        ('fremovexattr', os.removexattr, 'user.of'),
-    ]:
-        says(what, call, fd, *args)
-    stat = os.fstat(fd)
-    print(oct(stat.st_mode), stat.st_size, stat.st_nlink, stat.st_mtime)
-    says('by its name', os.stat, 'shut/file')
 os.chmod('shut', 0)
-asks()
+asks('at once', fd)
 for number in range(1100):
     os.close(os.open(f'other{number}', os.O_CREAT | os.O_RDWR))
     os.chmod(f'other{number}', 0o600)
-asks()
+asks('later', fd)
+says('by its name', os.stat, 'shut/file')
 os.chmod('shut', 0o700)
 "#;
 
@@ -169,7 +159,6 @@ fn what_is_open_is_changed_by_who_has_it_open_also_below_a_directory_that_was_sh
     let pathwalk = pathwalk_in(built.path());
     let said = |coherence: Option<&str>| {
         let here = TempDir::new_in("/tmp").unwrap();
-        let path = here.path().display();
         let mut command = match rustix::process::geteuid().is_root() {
             true => {
                 chown(here.path(), Some(65534), Some(65534)).unwrap();
@@ -180,11 +169,11 @@ fn what_is_open_is_changed_by_who_has_it_open_also_below_a_directory_that_was_sh
             false => Command::new("env"),
         };
         if let Some(coherence) = coherence {
-            let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
-            command.arg(&pathwalk).args(["run", "--mount", &mount, "--"]);
+            command.arg(&pathwalk).args(["run", "--mount", &mount(&here, coherence), "--"]);
         }
         // By the user who may not search what root's PATH begins with.
-        command.args(["env", "python3", "-c", SHUTS]).current_dir(here.path());
+        let program = format!("{ASKS}{SHUTS}");
+        command.args(["env", "python3", "-c", &program]).current_dir(here.path());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{coherence:?}: {}", text(&output.stderr));
         text(&output.stdout)
@@ -221,16 +210,19 @@ fn what_is_found_is_held_whatever_others_do_to_its_name() {
 }
 
 fn python_in(here: &TempDir, coherence: Option<&str>) -> Command {
-    let path = here.path().display();
     let mut command = match coherence {
         None => Command::new(python()),
         Some(coherence) => {
-            let mount = format!("host:{path}:{path}:rw:coherence={coherence}");
             let mut run = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-            run.args(["run", "--mount", &mount, "--", python()]);
+            run.args(["run", "--mount", &mount(here, coherence), "--", python()]);
             run
         }
     };
     command.current_dir(here.path());
     command
+}
+
+fn mount(here: &TempDir, coherence: &str) -> String {
+    let path = here.path().display();
+    format!("host:{path}:{path}:rw:coherence={coherence}")
 }

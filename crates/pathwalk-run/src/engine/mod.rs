@@ -650,21 +650,25 @@ impl Engine {
     /// on, and by who has it open. So who has it open needs to search no directory above, either.
     fn retry_estale(&mut self, handler: Handler, caller: &Caller) -> Result<Reply> {
         let mut reply = handler(self, caller);
-        for tried in 0..TRIES {
-            let again = match reply {
+        let mut tried = 0;
+        while tried < TRIES
+            && match reply {
                 Err(Errno::ESTALE) => true,
-                Err(Errno::EACCES) => tried == 0 && caller.was_given_a_file(),
+                Err(Errno::EACCES) => {
+                    tried == 0 && (caller.was_given_a_file() || self.asker.is_linked())
+                }
                 _ => false,
-            };
-            if !again {
-                break;
             }
+        {
             caller.begins_again();
             self.asker.set(caller.tid);
             self.asker.ask_anew();
             reply = handler(self, caller);
+            tried += 1;
         }
-        self.asker.take_back();
+        if tried > 0 {
+            self.asker.take_back();
+        }
         reply
     }
 

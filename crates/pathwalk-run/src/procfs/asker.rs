@@ -40,6 +40,8 @@ pub(super) struct Asked {
     pub(super) strangers: Mutex<Vec<HostId>>,
     /// The links that were read for the call and lead to no file of the tree: what leads on, and whose it is.
     pub(super) links: Mutex<Vec<(Vec<u8>, Hidden)>>,
+    /// A link was read for the call that leads to a file of the tree.
+    linked: AtomicBool,
     /// The call is answered anew, and the files that it was given are reached by these, that have them open.
     lent: Mutex<Option<Vec<File>>>,
 }
@@ -49,6 +51,7 @@ impl Asker {
     pub(crate) fn set(&self, tid: u32) {
         self.0.tid.store(tid, Relaxed);
         self.0.memory.store(0, Relaxed);
+        self.0.linked.store(false, Relaxed);
         self.0.strangers.lock().clear();
         self.0.links.lock().clear();
     }
@@ -60,6 +63,17 @@ impl Asker {
 
     pub(crate) fn asks_anew(&self) -> bool {
         self.0.lent.lock().is_some()
+    }
+
+    /// A file that a link leads to for the call; as [`Asker::lends`].
+    pub(super) fn links_to(&self, file: &File, fd: impl FnOnce() -> Option<OwnedFd>) {
+        self.0.linked.store(true, Relaxed);
+        self.lends(file, fd);
+    }
+
+    /// Whether a link was read for the call that leads to a file of the tree.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.0.linked.load(Relaxed)
     }
 
     /// A file that it has open by a descriptor, which is only got where it is to be lent.

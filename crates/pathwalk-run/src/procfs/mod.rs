@@ -178,7 +178,7 @@ impl ProcView {
     fn place<'v>(&self, inode: InodeRef<'v>, on_host: &OnHost<'_>) -> Option<LinkTarget<'v>> {
         let id = HostId::of(&on_host.stat(AtFlags::empty()).ok()?);
         let known = self.knowns.lock().get(&id).cloned()?;
-        self.asker.lends(&known.file, || on_host.open_behind(OFlags::PATH).ok());
+        self.asker.links_to(&known.file, || on_host.open_behind(OFlags::PATH).ok());
         known.file.held_place(inode.vfs()).map(LinkTarget::Place)
     }
 }
