@@ -10,7 +10,7 @@
 //! Linux: `hash_name`, `hashlen_string`; the salt is the parent's id instead of its address.
 
 use pathwalk_abi::NAME_MAX;
-use pathwalk_sync::Cell64;
+use pathwalk_sync::{Cell64, bytes};
 
 /// The words of a name that lie in the dentry itself.
 pub(crate) const INLINE_WORDS: usize = 4;
@@ -21,7 +21,6 @@ const SHORT: usize = 16;
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
-const SLASHES: u64 = LOW * b'/' as u64;
 
 /// A key holds a name's length in eight bits: [`Component::key`].
 const _: () = assert!(NAME_MAX <= 0xff);
@@ -114,7 +113,13 @@ impl Component {
     /// Whether the name is short, and the one in `cells`, zero-padded. Both are known to be equally long.
     #[inline(always)]
     pub(crate) fn is_in(&self, cells: &[Cell64; INLINE_WORDS]) -> bool {
-        self.is_short() && cells[0].get() == self.first && cells[1].get() == self.second
+        self.is_short() && self.words_are_in(cells)
+    }
+
+    /// The same of a name that is known to be short.
+    #[inline(always)]
+    pub(crate) fn words_are_in(&self, cells: &[Cell64; INLINE_WORDS]) -> bool {
+        cells[0].get() == self.first && cells[1].get() == self.second
     }
 
     /// Writes the name into `cells`, zero-padded; it is no longer than they are.
@@ -147,32 +152,48 @@ pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
 #[inline(always)]
 pub(crate) fn scan_rest(text: &[u8], rest: &[u8], secret: Secret) -> Component {
     let start = text.len() - rest.len();
+    let last = last_word(text);
+    match scan_short(rest, last, secret) {
+        Ok(name) => Component { start, ..name },
+        Err(name) => {
+            let behind = rest.get(SHORT..).unwrap_or_default();
+            let (hash, len) = scan_long(name.hash, secret.0[1], last, behind);
+            Component { hash, start, len: SHORT + len, ..name }
+        }
+    }
+}
+
+/// Finds the component that a text begins with, of which that is the [last word](last_word), if it ends in its second word; else, as an
+/// error, these two words.
+#[inline(always)]
+pub(crate) fn scan_short(text: &[u8], last: u64, secret: Secret) -> Result<Component, Component> {
     let [hash, key] = secret.0;
+    let name = |hash, [first, second]: [u64; 2], len| Component {
+        hash,
+        first,
+        second,
+        start: 0,
+        len,
+        trailing_slash: false,
+    };
     // Most names end in the first word, and most others in the second: so these are written out.
-    let (hash, first) = match fold_word(hash, key, word(text, rest)) {
+    let (hash, first) = match fold_word(hash, key, text, last) {
         (hash, Word::Whole(first)) => (hash, first),
-        (hash, Word::Ends(first, len)) => {
-            return Component { hash, first, second: 0, start, len, trailing_slash: false };
-        }
+        (hash, Word::Ends(first, len)) => return Ok(name(hash, [first, 0], len)),
     };
-    let rest = rest.get(8..).unwrap_or_default();
-    let (hash, second) = match fold_word(hash, key, word(text, rest)) {
-        (hash, Word::Whole(second)) => (hash, second),
-        (hash, Word::Ends(second, len)) => {
-            return Component { hash, first, second, start, len: 8 + len, trailing_slash: false };
-        }
-    };
-    let (hash, len) = scan_long(hash, key, text, rest.get(8..).unwrap_or_default());
-    Component { hash, first, second, start, len: SHORT + len, trailing_slash: false }
+    match fold_word(hash, key, text.get(8..).unwrap_or_default(), last) {
+        (hash, Word::Ends(second, len)) => Ok(name(hash, [first, second], 8 + len)),
+        (hash, Word::Whole(second)) => Err(name(hash, [first, second], SHORT)),
+    }
 }
 
 /// The words behind the second: the hash, and how many bytes they have.
 #[cold]
 #[inline(never)]
-fn scan_long(mut hash: u64, key: u64, text: &[u8], mut rest: &[u8]) -> (u64, usize) {
+fn scan_long(mut hash: u64, key: u64, last: u64, mut rest: &[u8]) -> (u64, usize) {
     let mut len = 0;
     loop {
-        match fold_word(hash, key, word(text, rest)) {
+        match fold_word(hash, key, rest, last) {
             (so_far, Word::Whole(_)) => (hash, len) = (so_far, len + 8),
             (hash, Word::Ends(_, more)) => return (hash, len + more),
         }
@@ -180,19 +201,32 @@ fn scan_long(mut hash: u64, key: u64, text: &[u8], mut rest: &[u8]) -> (u64, usi
     }
 }
 
-/// The eight bytes that `rest` begins with, by which the text ends; behind the end there are slashes.
+/// What the first word of a text, of which that is the last word, has of the name that it begins with; and that folded into the name's
+/// hash.
 #[inline(always)]
-fn word(text: &[u8], rest: &[u8]) -> u64 {
-    if let Some(bytes) = rest.first_chunk::<8>() {
-        return u64::from_le_bytes(*bytes);
+fn fold_word(hash: u64, key: u64, text: &[u8], last: u64) -> (u64, Word) {
+    let (word, len) = match text.first_chunk::<8>() {
+        Some(bytes) => (u64::from_le_bytes(*bytes), 8),
+        // Behind the end there are zeros; of nothing that is all.
+        None => (last.checked_shr(64 - 8 * text.len() as u32).unwrap_or(0), text.len()),
+    };
+    match bytes::before(word, b'/') {
+        None if len == 8 => (fold(hash ^ word, key), Word::Whole(word)),
+        None => (fold(hash ^ word, key), Word::Ends(word, len)),
+        Some(len) => {
+            let word = word & BELOW[len];
+            (fold(hash ^ word, key), Word::Ends(word, len))
+        }
     }
-    // The last eight bytes; of a shorter text, all, in the upper bytes.
-    let last = match text.last_chunk::<8>() {
+}
+
+/// The last eight bytes of a text; of a shorter one, all, in the upper bytes.
+#[inline(always)]
+pub(crate) fn last_word(text: &[u8]) -> u64 {
+    match text.last_chunk::<8>() {
         Some(last) => u64::from_le_bytes(*last),
         None => last_of_few(text),
-    };
-    let bits = 8 * rest.len() as u32;
-    last >> 1 >> (63 - bits) | SLASHES << bits
+    }
 }
 
 #[cold]
@@ -209,18 +243,17 @@ enum Word {
     Ends(u64, usize),
 }
 
-/// Folds what a word has of a name into its hash.
-#[inline(always)]
-fn fold_word(hash: u64, key: u64, word: u64) -> (u64, Word) {
-    let slash = word ^ SLASHES;
-    // The lowest set bit marks the first slash; what lies above it may be a false alarm.
-    let ends = slash.wrapping_sub(LOW) & !slash & HIGH;
-    if ends == 0 {
-        return (fold(hash ^ word, key), Word::Whole(word));
-    }
-    let word = word & ((ends - 1) & !ends) >> 7;
-    (fold(hash ^ word, key), Word::Ends(word, (ends.trailing_zeros() / 8) as usize))
-}
+/// The bits of so many bytes.
+static BELOW: [u64; 8] = [
+    0,
+    0xff,
+    0xffff,
+    0xff_ffff,
+    0xffff_ffff,
+    0xff_ffff_ffff,
+    0xffff_ffff_ffff,
+    0xff_ffff_ffff_ffff,
+];
 
 /// A folded multiply: both halves of the product, mixed.
 #[inline(always)]

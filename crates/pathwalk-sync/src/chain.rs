@@ -25,7 +25,7 @@ use crate::{
     lock_order::{self, Held, Rank},
     mapping::{Mapping, Slots, Zeroed},
     shim::{
-        AtomicU32, Mutex,
+        AtomicU32, AtomicU64, Mutex,
         Ordering::{Acquire, Relaxed, Release},
         put, spin_loop, yield_now,
     },
@@ -106,7 +106,7 @@ pub struct View<'a> {
     size: Size,
 }
 
-/// The number of buckets, and the mask that is just not smaller.
+/// The number of buckets, and the mask that is just not smaller: as one word, which is stored whenever the number changes.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     n: u32,
@@ -114,9 +114,17 @@ struct Size {
 }
 
 impl Size {
-    #[inline(always)]
     fn of(n: u32) -> Self {
         Self { n, mask: u32::MAX >> n.leading_zeros() }
+    }
+
+    #[inline(always)]
+    fn of_word(word: u64) -> Self {
+        Self { n: word as u32, mask: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.mask) << 32 | u64::from(self.n)
     }
 
     /// The bucket that `hash` belongs to.
@@ -131,7 +139,7 @@ impl<'a> View<'a> {
     /// A walk along the chain of `hash`. That a slot is not met on it is only a hint.
     #[inline(always)]
     pub fn chain<T: Linked>(self, slots: Slots<'a, T>, hash: u64) -> Chain<'a, T> {
-        let head = self.heads.get(self.size.bucket(hash)).next() & !LOCK;
+        let head = self.heads.get(self.size.bucket(hash)).next();
         Chain { slots, at: head, left: STEPS }
     }
 
@@ -154,8 +162,14 @@ impl<'a, T: Linked> Chain<'a, T> {
     /// The slot that the walk stands on.
     #[inline(always)]
     pub fn slot(&self) -> Option<(u32, &'a T)> {
-        debug_assert!(self.at != 0, "every chain ends with a marker");
-        if self.at & END != 0 { None } else { Some((self.at, self.slots.get(self.at))) }
+        debug_assert!(self.at & !LOCK != 0, "every chain ends with a marker");
+        if self.at & END != 0 {
+            return None;
+        }
+        // A head's lock bit is above all ids, so it is off then.
+        let id = self.slots.wrapped(self.at);
+        debug_assert!(id == self.at & !LOCK, "no more slots than ids");
+        Some((id, self.slots.get(id)))
     }
 
     /// Goes on from a slot that was not the wanted one.
@@ -180,8 +194,8 @@ pub enum Absent<R> {
 /// Chains through the slots of one arena.
 pub struct Table {
     buckets: Mapping<Link>,
-    /// The number of buckets in use; only grows.
-    n: AtomicU32,
+    /// The number of buckets in use, which only grows, and its mask: see [`Size`].
+    size: AtomicU64,
     most: u32,
     /// How many buckets there are for each slot, at least.
     least: u32,
@@ -214,8 +228,8 @@ impl Table {
         for number in 0..FIRST {
             buckets.slots().get(number).publish(END | number);
         }
-        let n = AtomicU32::new(FIRST);
-        Ok(Self { buckets, n, most, least, growing: Mutex::new(()), rank })
+        let size = AtomicU64::new(Size::of(FIRST).word());
+        Ok(Self { buckets, size, most, least, growing: Mutex::new(()), rank })
     }
 
     /// Bytes of memory behind the buckets in use.
@@ -232,7 +246,7 @@ impl Table {
     #[inline(always)]
     fn size(&self) -> Size {
         // Acquire: the heads of the buckets below `n` are seen. Pairs with the Release in `split`.
-        Size::of(self.n.load(Acquire))
+        Size::of_word(self.size.load(Acquire))
     }
 
     /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed. In line: most chains that are searched so
@@ -282,8 +296,8 @@ impl Table {
     fn moves(&self, then: Size, hash: u64) -> bool {
         // Relaxed: who found the bucket unlocked by a split loaded or locked its head with Acquire before; the split published the new size
         // before it unlocked that.
-        let now = self.n.load(Relaxed);
-        now != then.n && Size::of(now).bucket(hash) != then.bucket(hash)
+        let now = Size::of_word(self.size.load(Relaxed));
+        now.n != then.n && now.bucket(hash) != then.bucket(hash)
     }
 
     /// Walks the chain of `hash` with its bucket locked: the answer is exact.
@@ -343,18 +357,18 @@ impl Table {
     pub fn grow<T: Linked>(&self, arena: &Arena<T>, slots: u32) {
         let roomy = slots.saturating_mul(SPARE).min(ROOMY);
         let target = roomy.max(slots.saturating_mul(self.least)).min(self.most);
-        if self.n.load(Relaxed) >= target {
+        if Size::of_word(self.size.load(Relaxed)).n >= target {
             return;
         }
         let _growing = self.growing.lock();
-        while self.n.load(Relaxed) < target {
+        while Size::of_word(self.size.load(Relaxed)).n < target {
             self.split(arena);
         }
     }
 
     /// Adds bucket `n`: what belongs there leaves the one bucket where it was until now.
     fn split<T: Linked>(&self, arena: &Arena<T>) {
-        let n = self.n.load(Relaxed);
+        let Size { n, .. } = Size::of_word(self.size.load(Relaxed));
         let new = Size::of(n + 1);
         self.buckets.grows(n as usize, n as usize + 1);
         // `n` without its highest bit: where the slots of bucket `n` are found until now.
@@ -383,7 +397,7 @@ impl Table {
         }
         to.publish(to_head);
         // Release: whoever sees the new size sees both chains as they are now. Pairs with `view`.
-        self.n.store(n + 1, Release);
+        self.size.store(new.word(), Release);
     }
 
     /// Locks the bucket that `hash` belongs to.
@@ -433,7 +447,7 @@ impl Table {
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("buckets", &self.n.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Table").field("buckets", &self.size().n).finish_non_exhaustive()
     }
 }
 

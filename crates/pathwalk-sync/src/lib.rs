@@ -13,7 +13,7 @@
 //! orders them is one of the types here.
 //!
 //! Reading order: [`seq`] (how a reader knows), [`lockref`] (how a holder holds), [`arena`] (where slots
-//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`apart`], [`gate`].
+//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`apart`], [`gate`], [`bytes`].
 
 pub mod seq;
 
@@ -36,6 +36,8 @@ pub mod blob;
 pub mod gate;
 
 pub mod apart;
+
+pub mod bytes;
 
 pub mod cell;
 

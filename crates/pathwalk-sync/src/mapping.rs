@@ -5,6 +5,7 @@
 
 #[cfg(loom)]
 use std::io;
+use std::marker::PhantomData;
 
 /// A type whose zeroed bytes are a valid value and that may be read by any thread at any time.
 ///
@@ -53,8 +54,10 @@ macro_rules! slot {
 /// The values of a mapping, to be looked at many times: address and mask stand in registers.
 #[derive(Debug)]
 pub struct Slots<'a, T> {
-    /// At least one, and a power of two of them.
-    values: &'a [T],
+    first: *const T,
+    /// Their number less one; they are a power of two, at least one.
+    mask: u32,
+    values: PhantomData<&'a [T]>,
 }
 
 impl<T> Clone for Slots<'_, T> {
@@ -66,13 +69,35 @@ impl<T> Clone for Slots<'_, T> {
 impl<T> Copy for Slots<'_, T> {}
 
 impl<'a, T> Slots<'a, T> {
+    /// The values of a mapping: a power of two of them.
+    #[inline(always)]
+    fn of(values: &'a [T], mask: u32) -> Self {
+        debug_assert!(values.len().is_power_of_two(), "or the mask would not say how many");
+        debug_assert_eq!(mask, mask_of(values.len()), "the mask of these");
+        Self { first: values.as_ptr(), mask, values: PhantomData }
+    }
+
+    /// All of them, as far as an index reaches.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "a mask is less to look at than a length")]
+    fn values(self) -> &'a [T] {
+        // SAFETY: it was made of a slice of that lifetime, which has no fewer values.
+        unsafe { std::slice::from_raw_parts(self.first, self.mask as usize + 1) }
+    }
+
     /// The value at `index`, modulo the length: any index is safe, only true ones are meaningful.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the mask is the bounds check")]
     pub fn get(self, index: u32) -> &'a T {
-        let index = index as usize & (self.values.len() - 1);
-        // SAFETY: the length is a power of two, so what its mask leaves of `index` is below it.
-        unsafe { self.values.get_unchecked(index) }
+        let index = (index & self.mask) as usize;
+        // SAFETY: there is one value more than the mask says.
+        unsafe { self.values().get_unchecked(index) }
+    }
+
+    /// The index, modulo the length.
+    #[inline(always)]
+    pub(crate) fn wrapped(self, index: u32) -> u32 {
+        index & self.mask
     }
 
     /// Brings the value at `index`, modulo the length, towards the processor, which goes on meanwhile.
@@ -96,8 +121,13 @@ impl<'a, T> Slots<'a, T> {
     /// All values from the one at `index`, modulo the length.
     #[inline(always)]
     pub fn from(self, index: u32) -> &'a [T] {
-        &self.values[index as usize & (self.values.len() - 1)..]
+        &self.values()[(index & self.mask) as usize..]
     }
+}
+
+/// The mask that keeps an index below a length, which is a power of two.
+fn mask_of(len: usize) -> u32 {
+    u32::try_from(len - 1).unwrap_or(u32::MAX)
 }
 
 /// So many bytes are translated in one piece where a processor has pages of 4 KiB. Random looks into a large table mostly wait for the
@@ -124,6 +154,7 @@ pub(crate) struct Mapping<T> {
     #[cfg(loom)]
     base: Box<[T]>,
     len: usize,
+    mask: u32,
     /// How many were asked for.
     #[cfg(not(loom))]
     wanted: usize,
@@ -138,12 +169,12 @@ pub(crate) struct Mapping<T> {
 impl<T: Zeroed> Mapping<T> {
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         let len = len.next_power_of_two();
-        Ok(Self { base: (0..len).map(|_| T::default()).collect(), len })
+        Ok(Self { base: (0..len).map(|_| T::default()).collect(), len, mask: mask_of(len) })
     }
 
     pub(crate) fn slots(&self) -> Slots<'_, T> {
         debug_assert_eq!(self.base.len(), self.len, "one box");
-        Slots { values: &self.base }
+        Slots::of(&self.base, self.mask)
     }
 
     /// Does nothing: there are no pages.
@@ -156,7 +187,7 @@ impl<T: Zeroed> Mapping<T> {
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Zeroed};
+    use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Zeroed, mask_of};
     use crate::Cell64;
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::{
@@ -198,7 +229,7 @@ mod imp {
             // SAFETY: it lies within the mapping, of which `COLOURS` pages at most are left out.
             let base = unsafe { start.byte_add(before) };
             let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Self { base, len, wanted, before, reserved })
+            Ok(Self { base, len, mask: mask_of(len), wanted, before, reserved })
         }
 
         /// The values.
@@ -206,7 +237,10 @@ mod imp {
         pub(crate) fn slots(&self) -> Slots<'_, T> {
             // SAFETY: `len` values are mapped while `self` lives, began as zeroes, which are a `T`, and are only ever
             // changed through references to it, by what `T` is made of.
-            Slots { values: unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) } }
+            Slots::of(
+                unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) },
+                self.mask,
+            )
         }
 
         /// Hears that the values `from..to` are used from now on, after those before them. Beyond the first two to four MiB, which stay of

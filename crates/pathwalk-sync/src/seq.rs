@@ -61,6 +61,19 @@ pub struct Sample(u32);
 impl Sample {
     /// A sample that no slot in use ever gives again once it was changed.
     pub const NONE: Self = Self(0);
+
+    /// The count that was seen.
+    #[inline(always)]
+    pub fn count(self) -> u32 {
+        self.0
+    }
+
+    /// The sample of a count that was seen.
+    #[inline(always)]
+    pub fn of(count: u32) -> Self {
+        debug_assert!(count & 1 == 0, "a sample is of no change");
+        Self(count)
+    }
 }
 
 impl Seq {

@@ -34,6 +34,7 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
     ("crates/pathwalk-run/src/sys/ptrace.rs", "stops threads, to change their registers"),
     ("crates/pathwalk-run/src/sys/seccomp.rs", "receives other processes' calls"),
     ("crates/pathwalk-run/src/sys/socket.rs", "passes addresses on as they are"),
+    ("crates/pathwalk-sync/src/bytes.rs", "compares eight bytes in one instruction"),
     ("crates/pathwalk-sync/src/chain.rs", "promises that zeroes are a node, for the tests"),
     ("crates/pathwalk-sync/src/clock.rs", "asks the C library for the time"),
     ("crates/pathwalk-sync/src/gate.rs", "parks threads in queues keyed by an address"),

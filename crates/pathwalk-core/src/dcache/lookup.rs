@@ -7,7 +7,7 @@ use crate::{
     name::{Component, Secret},
     vfs::Vfs,
 };
-use pathwalk_sync::{Absent, Sample, Slots, View};
+use pathwalk_sync::{Absent, Chain, Sample, Slots, View};
 
 /// A dentry as a reader that holds nothing saw it.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) secret: Secret,
 }
 
-impl Tables<'_> {
+impl<'a> Tables<'a> {
     /// Says that a child is about to be looked for.
     #[inline(always)]
     pub(crate) fn expect(&self, child: &Dentry) {
@@ -41,10 +41,16 @@ impl Tables<'_> {
         self.view.prefetch(name.key(parent.0, self.secret));
     }
 
+    /// The chain of a key.
+    #[inline(always)]
+    pub(crate) fn chain(self, key: u64) -> Chain<'a, Dentry> {
+        self.view.chain(self.dentries, key)
+    }
+
     /// Looks along the chain of a key for the one below that parent.
     #[inline(always)]
     fn search(self, parent: DentryId, key: u64, is_it: impl Fn(&Dentry) -> bool) -> Option<Seen> {
-        let mut chain = self.view.chain(self.dentries, key);
+        let mut chain = self.chain(key);
         while let Some((id, dentry)) = chain.slot() {
             if let Some(seen) = seen(id, dentry, parent, key, &is_it) {
                 return Some(seen);
@@ -52,6 +58,14 @@ impl Tables<'_> {
             chain.go_on(dentry);
         }
         None
+    }
+}
+
+impl Dentry {
+    /// Whether it is the one of a short name below that parent; a guess until it is checked.
+    #[inline(always)]
+    pub(crate) fn is_called(&self, parent: DentryId, key: u64, name: &Component) -> bool {
+        self.key.get() == key && self.parent.get() == parent.0 && name.words_are_in(&self.name)
     }
 }
 

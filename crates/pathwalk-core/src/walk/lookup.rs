@@ -63,6 +63,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                     return answer;
                 }
             }
+            None if memo::sleeps_on(vfs) => return lookup_plainly(request, terminal),
             None => return lookup_anew(request, terminal),
         }
     }
@@ -104,21 +105,77 @@ fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result
     lookup_walking(request, terminal, memory)
 }
 
-/// Looks a path up by walking.
-///
-/// If the whole path is one run of plain steps, or ends in a name that is surely absent, no more than that run is made;
-/// else the walk goes on from where it stopped. A memory that is awake is asked for its directory.
+/// Looks a path up by walking: by plain steps, as far as they lead. A memory that is awake is asked for its directory.
 #[inline(never)]
 fn lookup_walking<'a, T: Terminal<'a>>(
     request: Request<'a>,
     terminal: T,
     memory: Memory,
 ) -> Result<T::Out> {
-    let mut job = LookupJob(terminal);
-    match express(&request, &mut job.0, memory) {
+    if memory == Memory::Awake
+        && request.vfs.remembered > 0
+        && let Some(begun) = remembered_directory(&request)?
+    {
+        return lookup_from(&request, terminal, begun);
+    }
+    lookup_plainly(request, terminal)
+}
+
+/// Looks a path up by plain steps, as far as they lead.
+///
+/// Of what is there it is asked here only whether it is; all else is out of line. In line where memos sleep: so nothing has to be put into
+/// memory, and a walk is short.
+#[inline(always)]
+fn lookup_plainly<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+    let Some(start) = express_start(&request) else { return go_on(request, terminal, None) };
+    let (vfs, path, at) = (request.vfs, request.path, start.at);
+    let runner = runner(&request, at);
+    let (left, reached) = runner.plain_steps::<false>(path, start.pos, (at.dentry, at.seq));
+    if left == 0
+        && !request.flags.contains(Lookup::DIRECTORY)
+        && !vfs.mount_slot(at.mnt).decides()
+        && let Some(answer) = terminal.exists()
+        && runner.stays(reached, at)
+    {
+        return answer;
+    }
+    let at = runner.place(reached, at);
+    lookup_beyond(&request, terminal, Begun { at, pos: path.len() - left, ..start })
+}
+
+/// Looks a path up from a directory that is remembered.
+#[inline(never)]
+fn lookup_from<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    terminal: T,
+    begun: Begun,
+) -> Result<T::Out> {
+    let at = begun.at;
+    let runner = runner(request, at);
+    let path = request.path;
+    let (left, reached) = runner.plain_steps::<false>(path, begun.pos, (at.dentry, at.seq));
+    let pos = path.len() - left;
+    lookup_beyond(request, terminal, Begun { at: runner.place(reached, at), pos, ..begun })
+}
+
+/// Looks a path up from where plain steps led.
+///
+/// If they led to its end, or up to a name that is surely absent, there is the answer; else the walk goes on from there.
+#[inline(never)]
+fn lookup_beyond<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    mut terminal: T,
+    begun: Begun,
+) -> Result<T::Out> {
+    let beyond = if begun.pos == request.path.len() {
+        arrive(request, &End::of(request, begun.at, begun.root), &mut terminal)
+    } else {
+        express_on(request, &mut terminal, begun)
+    };
+    match beyond {
         Express::Answer(answer) => answer,
-        Express::GoOn(begun) => go_on(request, &mut job, Some(begun)),
-        Express::Refused => go_on(request, &mut job, None),
+        Express::GoOn(begun) => go_on(*request, terminal, Some(begun)),
+        Express::Refused => go_on(*request, terminal, None),
     }
 }
 
@@ -126,10 +183,10 @@ fn lookup_walking<'a, T: Terminal<'a>>(
 #[inline(never)]
 fn go_on<'a, T: Terminal<'a>>(
     request: Request<'a>,
-    job: &mut LookupJob<T>,
+    terminal: T,
     begun: Option<Begun>,
 ) -> Result<T::Out> {
-    climb_from(&request, (), job, begun)
+    climb_from(&request, (), &mut LookupJob(terminal), begun)
 }
 
 enum Express<T> {
@@ -138,29 +195,19 @@ enum Express<T> {
     Refused,
 }
 
+/// Goes on where plain steps ended before the path did.
 #[inline(always)]
-fn express<'a, T: Terminal<'a>>(
+fn express_on<'a, T: Terminal<'a>>(
     request: &Request<'a>,
     terminal: &mut T,
-    memory: Memory,
+    Begun { at, root, pos, links }: Begun,
 ) -> Express<T::Out> {
     let (vfs, path) = (request.vfs, request.path);
-    let Some((mut at, root, mut pos)) = express_start(request) else { return Express::Refused };
-    let mut links = 0;
-    if let Some(root) = root
-        && memory == Memory::Awake
-    {
-        match remembered_directory(request, root) {
-            Ok(Some(begun)) => (at, links, pos) = (begun.at, begun.links, begun.pos),
-            Ok(None) => {}
-            Err(errno) => return Express::Answer(Err(errno)),
-        }
-    }
-    let runner = runner(request, root);
-    let (stopped, at, pos) = runner.run(path, at, pos, Until::End);
+    let top = root.map(|root| root.dentry);
+    let (stopped, at, pos) = runner(request, at).run_on(path, at, pos, Until::End, top);
     match stopped {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
-        Stopped::Miss(name) => match miss(vfs, runner.tables.secret, at, path, name) {
+        Stopped::Miss(name) => match miss(vfs, vfs.secret, at, path, name) {
             Ok(_) => return Express::Answer(Err(Errno::ENOENT)),
             Err(Stop::Errno(errno)) => return Express::Answer(Err(errno)),
             Err(Stop::Leave(_)) => {}
@@ -205,24 +252,26 @@ fn root_of_before(request: &Request<'_>) -> Option<Place> {
 
 /// Who makes such a run.
 #[inline(always)]
-fn runner<'a>(request: &Request<'a>, root: Option<Place>) -> Runner<'a> {
-    let root = root.map(|root| root.dentry);
-    Runner { vfs: request.vfs, tables: request.vfs.tables(), asker: request.asker, root }
+fn runner<'r>(request: &'r Request<'_>, at: Place) -> Runner<'r> {
+    Runner { vfs: request.vfs, asker: &request.asker, mnt: at.mnt }
 }
 
 /// Where a run of plain steps may begin, the root if that is there, and the position of the first component; none where there is
 /// no component, no directory, or a file system is to be asked about that.
 #[inline(always)]
-fn express_start(request: &Request<'_>) -> Option<(Place, Option<Place>, usize)> {
+fn express_start(request: &Request<'_>) -> Option<Begun> {
     if !Lookup::EXPRESS.contains(request.flags) {
         return None;
     }
     let start = request.start().ok()?;
     let (at, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
     let root = matches!(start, Start::Root).then_some(at);
-    let pos = skip_slashes(request.path, 0);
+    let pos = match request.path {
+        [b'/', first, ..] if *first != b'/' => 1,
+        path => skip_slashes(path, 0),
+    };
     let may = at.flags & (DIRECTORY | UNNAMED) == DIRECTORY && pos != request.path.len();
-    may.then_some((at, root, pos))
+    may.then_some(Begun { at, root, pos, links: 0 })
 }
 
 /// The directory of the last component, if this thread walked there before.
@@ -230,10 +279,13 @@ fn express_start(request: &Request<'_>) -> Option<(Place, Option<Place>, usize)>
 /// # Errors
 ///
 /// - `ENOENT`: it is remembered that there is no such directory.
-#[inline(always)]
-fn remembered_directory(request: &Request<'_>, root: Place) -> Result<Option<Begun>> {
+#[inline(never)]
+fn remembered_directory(request: &Request<'_>) -> Result<Option<Begun>> {
     let vfs = request.vfs;
-    let Some(directory) = memo::directory_of(request.path, vfs.remembered) else { return Ok(None) };
+    let absolute = Lookup::EXPRESS.contains(request.flags) && request.path.first() == Some(&b'/');
+    let directory = memo::directory_of(request.path, vfs.remembered).filter(|_| absolute);
+    let Some(directory) = directory else { return Ok(None) };
+    let (root, Rcu) = Rcu::start(vfs, request.fs, Start::Root, false);
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
         Some(known) if known.is(Facts::ASKS) => Ok(None),
         Some(known) if known.is(Facts::ABSENT) => Err(Errno::ENOENT),
@@ -445,12 +497,14 @@ pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
 #[inline(always)]
 fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
     let path = request.path;
-    let Some((at, root, pos)) = express_start(request) else { return Express::Refused };
-    let runner = runner(request, root);
-    let (stopped, at, pos) = runner.run(path, at, pos, Until::Last);
+    let Some(Begun { at, root, pos, .. }) = express_start(request) else {
+        return Express::Refused;
+    };
+    let top = root.map(|root| root.dentry);
+    let (stopped, at, pos) = runner(request, at).run(path, at, pos, Until::Last, top);
     if let Stopped::Last(last) = stopped {
         // While the directory is counted, the name's chain is on its way here.
-        runner.tables.expect_name(at.dentry, &last);
+        request.vfs.tables().expect_name(at.dentry, &last);
         if let Ok(dir) = End::<true>::of(request, at, root).hold() {
             let text = LastText::Path(path);
             return Express::Answer(Ok(Parent { dir, last, text, anew: false }));

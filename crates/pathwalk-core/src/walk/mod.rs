@@ -289,7 +289,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
             let mut found = None;
             if H::RCU && !O::LISTENS && !road::is_forced(self.flags) {
                 let until = if pending { Until::Body } else { Until::Last };
-                let (stopped, at, came) = self.runner().run(text, self.at, *pos, until);
+                let root = self.root.filter(|_| !self.flags.is_scoped()).map(|root| root.dentry);
+                let (stopped, at, came) = self.runner().run(text, self.at, *pos, until, root);
                 (self.at, *pos) = (at, came);
                 match stopped {
                     Stopped::Done => return Ok(Event::End),
@@ -330,9 +331,8 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
     }
 
     /// What runs of plain steps look at.
-    fn runner(&self) -> Runner<'a> {
-        let root = self.root.filter(|_| !self.flags.is_scoped()).map(|root| root.dentry);
-        Runner { vfs: self.vfs, tables: self.tables, asker: self.asker, root }
+    fn runner(&self) -> Runner<'_> {
+        Runner { vfs: self.vfs, asker: &self.asker, mnt: self.at.mnt }
     }
 
     /// Asks whether what the walk stands on is a directory that may be searched.

@@ -13,15 +13,13 @@
 use super::Place;
 use crate::{
     cred::Asker,
-    dcache::{
-        DIRECTORY, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED,
-        lookup::{Seen, Tables},
-    },
+    dcache::{DIRECTORY, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED, lookup::Seen},
     inode::InodeId,
     mount::{Mount, MountId},
-    name::{Component, Kind, scan_rest},
+    name::{Component, Kind, last_word, scan_rest, scan_short},
     vfs::Vfs,
 };
+use pathwalk_sync::Sample;
 
 /// How far a run may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,34 +50,139 @@ pub(crate) enum Stopped {
 #[derive(Clone, Copy)]
 pub(crate) struct Runner<'a> {
     pub(crate) vfs: &'a Vfs,
-    pub(crate) tables: Tables<'a>,
-    pub(crate) asker: Asker<'a>,
-    /// The place that `..` does not go above, where it is known.
-    pub(crate) root: Option<DentryId>,
+    pub(crate) asker: &'a Asker<'a>,
+    /// The mount in which it is made.
+    pub(crate) mnt: MountId,
+}
+
+/// A dentry that plain steps led to, and the sample under which it was reached: in one word, so that it comes back in a register.
+#[derive(Clone, Copy)]
+pub(crate) struct Reached(u64);
+
+impl Reached {
+    #[inline(always)]
+    fn new(DentryId(id): DentryId, seq: Sample) -> Self {
+        Self(u64::from(seq.count()) << 32 | u64::from(id))
+    }
+
+    /// The place, in the mount of where the steps began. Of the flags it is known that they are its own while the sample holds.
+    #[inline(always)]
+    fn place(self, from: Place, flags: impl FnOnce(DentryId) -> u32) -> Place {
+        let (dentry, seq) = (DentryId(self.0 as u32), Sample::of((self.0 >> 32) as u32));
+        Place { dentry, seq, flags: flags(dentry), ..from }
+    }
 }
 
 impl Runner<'_> {
-    /// Walks plain steps from `at`, and from `pos` in the text, which is a component's beginning or the end. Answers why it stopped, and
+    /// Walks from `at`, and from `pos` in the text, which is a component's beginning or the end. Answers why it stopped, and
     /// how far it came in both.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn run(
-        self,
+        &self,
         text: &[u8],
         at: Place,
         pos: usize,
         until: Until,
+        root: Option<DentryId>,
     ) -> (Stopped, Place, usize) {
-        // Locals, one by one: nothing is stored before the run ends.
-        let (mut dentry, mut seq, mut flags) = (at.dentry, at.seq, at.flags);
+        let (at, pos) = self.steps(text, at, pos, until);
+        self.run_on(text, at, pos, until, root)
+    }
+
+    /// Walks plain steps, as many as there are.
+    #[inline(always)]
+    fn steps(&self, text: &[u8], at: Place, pos: usize, until: Until) -> (Place, usize) {
+        let (left, reached) = match until {
+            Until::Last => self.plain_steps::<true>(text, pos, (at.dentry, at.seq)),
+            Until::End | Until::Body => self.plain_steps::<false>(text, pos, (at.dentry, at.seq)),
+        };
+        (self.place(reached, at), text.len() - left)
+    }
+
+    /// Where plain steps led from there.
+    #[inline(always)]
+    pub(crate) fn place(&self, reached: Reached, from: Place) -> Place {
+        reached.place(from, |dentry| self.vfs.dentry(dentry).flags.get())
+    }
+
+    /// Whether the place where plain steps led from there is what it was when it was reached.
+    #[inline(always)]
+    pub(crate) fn stays(&self, reached: Reached, from: Place) -> bool {
+        reached.place(from, |_| 0).stays(self.vfs)
+    }
+
+    /// Walks plain steps, as many as there are, from a dentry and its sample; `LEAVES` says that the last component is not walked. Answers how
+    /// many bytes of the text are left, and where it is.
+    ///
+    /// Alone in a function, with little beside it, and what lies in the machine is read where it is used: so what is used again and again
+    /// stands in registers. That is worth more than its instructions: a processor that waits for a dentry from memory goes on with some
+    /// hundreds of instructions; if the next walk is as near as that, it waits for both at once.
+    #[inline(never)]
+    pub(crate) fn plain_steps<const LEAVES: bool>(
+        &self,
+        text: &[u8],
+        pos: usize,
+        (mut id, mut seq): (DentryId, Sample),
+    ) -> (usize, Reached) {
+        let vfs = self.vfs;
+        let mut dentry = vfs.dentry(id);
         let mut rest = text.get(pos..).unwrap_or_default();
+        let last = last_word(text);
+        'steps: while !rest.is_empty() && self.may_lookup(id, dentry.flags.get()) {
+            let Ok(name) = scan_short(rest, last, vfs.secret) else { break };
+            // Behind a name is a slash, if anything: so what is behind that is looked for at once.
+            let next = match rest.get(name.len + 1..) {
+                Some(next) if next.first().is_some_and(|&first| first != b'/') => next,
+                None if !LEAVES => &[],
+                _ => break,
+            };
+            if name.starts_with_dot() && name.kind() != Kind::Norm {
+                break;
+            }
+            let key = name.key(id.0, vfs.secret);
+            let mut chain = vfs.tables().chain(key);
+            let (child_id, child, child_seq) = loop {
+                let Some((child_id, child)) = chain.slot() else { break 'steps };
+                let child_seq = child.seq.sample();
+                if child.is_called(id, key, &name) {
+                    break (child_id, child, child_seq);
+                }
+                chain.go_on(child);
+            };
+            // Hand over hand: the child was sampled before the parent is checked again.
+            if !dentry.seq.unchanged(seq) {
+                break;
+            }
+            let child_id = DentryId(child_id);
+            if !self.step_into(Seen { id: child_id, seq: child_seq, flags: child.flags.get() }) {
+                break;
+            }
+            (id, dentry, seq) = (child_id, child, child_seq);
+            rest = next;
+        }
+        (rest.len(), Reached::new(id, seq))
+    }
+
+    /// Goes on where plain steps ended. `root` is the place that `..` does not go above, where it is known.
+    #[inline(never)]
+    pub(crate) fn run_on(
+        &self,
+        text: &[u8],
+        mut at: Place,
+        mut pos: usize,
+        until: Until,
+        root: Option<DentryId>,
+    ) -> (Stopped, Place, usize) {
+        let tables = self.vfs.tables();
         let stopped = loop {
+            let rest = text.get(pos..).unwrap_or_default();
             if rest.is_empty() {
                 break Stopped::Done;
             }
-            if !self.may_lookup(at.mnt, dentry, flags) {
+            if !self.may_lookup(at.dentry, at.flags) {
                 break Stopped::Odd;
             }
-            let mut name = scan_rest(text, rest, self.tables.secret);
+            let mut name = scan_rest(text, rest, tables.secret);
             let behind = rest.get(name.len..).unwrap_or_default();
             let next = super::behind_slashes(behind);
             if next.is_empty() && until == Until::Last {
@@ -87,39 +190,43 @@ impl Runner<'_> {
                 break Stopped::Last(name);
             }
             if name.starts_with_dot() && name.kind() != Kind::Norm {
-                match self.dots(Place { dentry, seq, flags, ..at }, name.kind()) {
-                    Some(to) => (dentry, seq, flags) = (to.dentry, to.seq, to.flags),
-                    None => break Stopped::Odd,
+                let Some(to) = self.dots(at, name.kind(), root) else { break Stopped::Odd };
+                at = to;
+            } else {
+                if next.is_empty() && !behind.is_empty() {
+                    // A slash behind the last component asks for a directory, and follows.
+                    break Stopped::Odd;
                 }
-                rest = next;
-                continue;
+                let Some(child) = self.vfs.d_lookup_rcu(tables, at.dentry, text, &name) else {
+                    break Stopped::Miss(name);
+                };
+                // Hand over hand, as above.
+                if !self.vfs.dentry(at.dentry).seq.unchanged(at.seq) {
+                    break Stopped::Odd;
+                }
+                if !self.step_into(child) {
+                    break Stopped::Child(name, child);
+                }
+                at = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
             }
-            if next.is_empty() && !behind.is_empty() {
-                // A slash behind the last component asks for a directory, and follows.
-                break Stopped::Odd;
-            }
-            let Some(child) = self.vfs.d_lookup_rcu(self.tables, dentry, text, &name) else {
-                break Stopped::Miss(name);
-            };
-            // Hand over hand: the child was sampled before the parent is checked again.
-            if !self.tables.dentries.get(dentry.0).seq.unchanged(seq) {
-                break Stopped::Odd;
-            }
-            if !self.step_into(child) {
-                break Stopped::Child(name, child);
-            }
-            (dentry, seq, flags) = (child.id, child.seq, child.flags);
-            rest = next;
+            (at, pos) = self.steps(text, at, text.len() - next.len(), until);
         };
-        (stopped, Place { dentry, seq, flags, ..at }, text.len() - rest.len())
+        (stopped, at, pos)
     }
 
     /// Whether the place is a directory that may be searched. One bit says that it is one, and that everyone may; the way of
     /// before was to ask the inode in any case.
     #[inline(always)]
-    fn may_lookup(self, mnt: MountId, dentry: DentryId, flags: u32) -> bool {
+    fn may_lookup(&self, dentry: DentryId, flags: u32) -> bool {
         !cfg!(pathwalk_ablate = "may_exec") && flags & SEARCH_ALL != 0
-            || flags & DIRECTORY != 0 && Self::may_search(self.vfs, self.asker, (mnt, dentry))
+            || flags & DIRECTORY != 0 && self.may_search_here(dentry)
+    }
+
+    /// The same of a directory that not everyone may search, in the mount of the run.
+    #[cold]
+    #[inline(never)]
+    fn may_search_here(&self, dentry: DentryId) -> bool {
+        Self::may_search(self.vfs, *self.asker, (self.mnt, dentry))
     }
 
     /// Whether who asks may search a directory, as its inode says: class by class. The place comes in registers: so the run keeps its own
@@ -141,7 +248,7 @@ impl Runner<'_> {
     /// Linux: `step_into`.
     #[cfg(not(pathwalk_ablate = "step_into"))]
     #[inline(always)]
-    fn step_into(self, child: Seen) -> bool {
+    fn step_into(&self, child: Seen) -> bool {
         use crate::dcache::NOT_PLAIN;
         // Its sequence count is checked when the next child was sampled, or by whoever goes on from here.
         child.flags & (NOT_PLAIN | HASHED) == HASHED
@@ -151,7 +258,7 @@ impl Runner<'_> {
     /// by one.
     #[cfg(pathwalk_ablate = "step_into")]
     #[inline(never)]
-    fn step_into(self, child: Seen) -> bool {
+    fn step_into(&self, child: Seen) -> bool {
         use crate::dcache::{IN_LOOKUP, NEGATIVE, REVALIDATE, SYMLINK};
         let mut child = child;
         let child = std::hint::black_box(&mut child);
@@ -167,7 +274,7 @@ impl Runner<'_> {
     }
 
     /// `.`, and a `..` that stays in its mount and below the root.
-    fn dots(self, at: Place, kind: Kind) -> Option<Place> {
+    fn dots(&self, at: Place, kind: Kind, root: Option<DentryId>) -> Option<Place> {
         if at.flags & UNNAMED != 0 {
             return None;
         }
@@ -176,12 +283,12 @@ impl Runner<'_> {
         }
         let mount: &Mount = self.vfs.mount_slot(at.mnt);
         let crosses = mount.root.get() == at.dentry.0 || mount.is_partial();
-        if crosses || self.root.is_none_or(|root| root == at.dentry) {
+        if crosses || root.is_none_or(|root| root == at.dentry) {
             return None;
         }
-        let dentry = self.tables.dentries.get(at.dentry.0);
+        let dentry = self.vfs.dentry(at.dentry);
         let parent = dentry.parent.get();
-        let slot = self.tables.dentries.get(parent);
+        let slot = self.vfs.dentry(DentryId(parent));
         let seq = slot.seq.sample();
         let flags = slot.flags.get();
         // The mount last: what was read of it was read of this one, not of one that has its slot since.

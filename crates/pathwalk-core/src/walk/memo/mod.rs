@@ -49,6 +49,7 @@ mod thread;
 pub(crate) use ask::Said;
 pub(crate) use make::{Memory, remember};
 pub(crate) use text::{any_directory_of, can_be, directory_of};
+pub(crate) use thread::sleeps_on;
 pub use thread::{bytes, own_ranges};
 
 use super::Place;

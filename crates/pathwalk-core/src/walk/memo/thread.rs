@@ -110,6 +110,17 @@ pub(super) fn sleep_on(may_sleep: bool) -> bool {
     may_sleep
 }
 
+/// Whether the memos sleep on after a miss that is not the last one of their nap.
+#[inline(always)]
+pub(crate) fn sleeps_on(vfs: &Vfs) -> bool {
+    let left = SLEEP.get();
+    let sleeps = left > 1 && vfs.asks.get() == 0 && !NOTHING.get();
+    if sleeps {
+        SLEEP.set(left - 1);
+    }
+    sleeps
+}
+
 /// Whether they sleep.
 pub(super) fn sleeps() -> bool {
     SLEEP.get() > 0
