@@ -1,23 +1,28 @@
 //! A file system of the host that decides itself whose its files are and what may be done with them, as vfat does, and sshfs.
 //!
-//! Linux: `struct fuse_in_header` and what follows it, `include/uapi/linux/fuse.h`; fuse(4).
+//! Linux: fuse(4).
 
 use crate::left_out::left_out;
-use pathwalk_abi::mode::{S_IFDIR, S_IFLNK, S_IFMT};
+use fuser::{
+    BsdFileFlags, Config, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry, ReplyXattr, Request,
+    TimeOrNow,
+};
+use parking_lot::Mutex;
+use pathwalk_abi::mode::{S_IFIFO, S_IFMT, S_IFREG};
 use rustix::{
-    fs::{Mode, OFlags, open},
     io::Errno,
-    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    mount::{MountPropagationFlags, mount_change},
     thread::UnshareFlags,
 };
 use std::{
     collections::HashMap,
-    ffi::CString,
-    fs::File,
-    io::{Read, Write},
-    os::fd::AsRawFd,
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::ffi::OsStrExt,
     path::Path,
     thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// What it decides; what it does not is as who makes a file wants it.
@@ -36,227 +41,231 @@ pub(crate) fn mounted(rules: Rules, does: impl FnOnce(&Path) + Send) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let run = || {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let device = open("/dev/fuse", flags, Mode::empty()).map(File::from)?;
         rustix::thread::unshare(UnshareFlags::NEWNS)?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-        let data = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
-        let data = CString::new(data).unwrap();
-        mount("test", dir, "fuse", MountFlags::empty(), data.as_c_str())?;
-        thread::spawn(move || Server::new(rules).serve(device));
+        let _mounted = fuser::spawn_mount(Decides::new(rules), dir, &Config::default())?;
         does(dir);
-        Ok::<_, Errno>(())
+        Ok::<_, io::Error>(())
     };
     // What is mounted goes with the namespace.
     let done = thread::scope(|scope| scope.spawn(run).join());
     match done {
         Ok(Ok(())) => {}
-        Ok(Err(errno)) => left_out(format_args!("no file system of one's own: {errno}")),
+        Ok(Err(error)) => left_out(format_args!("no file system of one's own: {error}")),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-const ROOT: u64 = 1;
+/// The kernel asks each time.
+const TTL: Duration = Duration::ZERO;
+const GENERATION: Generation = Generation(0);
 
-#[derive(Default)]
-struct Inode {
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    rdev: u32,
-    body: Vec<u8>,
-    xattrs: HashMap<Vec<u8>, Vec<u8>>,
-}
-
-struct Server {
+struct Decides {
     rules: Rules,
-    inodes: HashMap<u64, Inode>,
-    names: HashMap<(u64, Vec<u8>), u64>,
-    next: u64,
+    tree: Mutex<Tree>,
 }
 
-/// A request, or what follows its header.
-struct Request<'a>(&'a [u8]);
+struct Tree {
+    inodes: HashMap<INodeNo, Inode>,
+    names: HashMap<(INodeNo, OsString), INodeNo>,
+}
 
-impl Request<'_> {
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_ne_bytes(self.0[at..at + 4].try_into().unwrap())
+struct Inode {
+    attr: FileAttr,
+    body: Vec<u8>,
+    xattrs: HashMap<OsString, Vec<u8>>,
+}
+
+impl Filesystem for Decides {
+    fn lookup(&self, _: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let tree = self.tree.lock();
+        match tree.names.get(&(dir, name.to_owned())) {
+            Some(ino) => reply.entry(&TTL, &tree.inodes[ino].attr, GENERATION),
+            None => reply.error(fuser::Errno::ENOENT),
+        }
     }
 
-    fn u64(&self, at: usize) -> u64 {
-        u64::from_ne_bytes(self.0[at..at + 8].try_into().unwrap())
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.tree.lock().inodes[&ino].attr);
     }
 
-    /// The name that begins there, and what follows it.
-    fn name(&self, at: usize) -> (&[u8], &[u8]) {
-        let end = at + self.0[at..].iter().position(|&byte| byte == 0).unwrap();
-        (&self.0[at..end], &self.0[end + 1..])
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        _: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mut tree = self.tree.lock();
+        let attr = &mut tree.inodes.get_mut(&ino).unwrap().attr;
+        let wanted = FileAttr {
+            perm: mode.map_or(attr.perm, perm),
+            uid: uid.unwrap_or(attr.uid),
+            gid: gid.unwrap_or(attr.gid),
+            ..*attr
+        };
+        match self.rules.refuses {
+            Some(errno) if wanted != *attr => {
+                reply.error(fuser::Errno::from_i32(errno.raw_os_error()));
+            }
+            _ => {
+                *attr = wanted;
+                reply.attr(&TTL, attr);
+            }
+        }
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        reply.data(&self.tree.lock().inodes[&ino].body);
+    }
+
+    fn mknod(
+        &self,
+        asks: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let kind = match mode & S_IFMT {
+            S_IFREG => FileType::RegularFile,
+            S_IFIFO => FileType::NamedPipe,
+            _ => return reply.error(fuser::Errno::EPERM),
+        };
+        reply.entry(&TTL, &self.make(asks, dir, name, (kind, mode), b""), GENERATION);
+    }
+
+    fn mkdir(
+        &self,
+        asks: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let asked = (FileType::Directory, mode);
+        reply.entry(&TTL, &self.make(asks, dir, name, asked, b""), GENERATION);
+    }
+
+    fn unlink(&self, _: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.tree.lock().names.remove(&(dir, name.to_owned()));
+        reply.ok();
+    }
+
+    fn rmdir(&self, asks: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.unlink(asks, dir, name, reply);
+    }
+
+    fn symlink(&self, asks: &Request, dir: INodeNo, name: &OsStr, to: &Path, reply: ReplyEntry) {
+        let (asked, body) = ((FileType::Symlink, 0o777), to.as_os_str().as_bytes());
+        reply.entry(&TTL, &self.make(asks, dir, name, asked, body), GENERATION);
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        _: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let mut tree = self.tree.lock();
+        let xattrs = &mut tree.inodes.get_mut(&ino).unwrap().xattrs;
+        xattrs.insert(name.to_owned(), value.to_owned());
+        reply.ok();
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        match self.tree.lock().inodes[&ino].xattrs.get(name) {
+            _ if name.as_bytes().starts_with(b"system.") => {
+                reply.error(fuser::Errno::EOPNOTSUPP);
+            }
+            None => reply.error(fuser::Errno::ENODATA),
+            Some(value) if size == 0 => reply.size(value.len() as u32),
+            Some(value) => reply.data(value),
+        }
+    }
+
+    fn create(
+        &self,
+        asks: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        let attr = self.make(asks, dir, name, (FileType::RegularFile, mode), b"");
+        reply.created(&TTL, &attr, GENERATION, FileHandle(0), FopenFlags::empty());
     }
 }
 
-fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-impl Server {
+impl Decides {
     fn new(rules: Rules) -> Self {
-        let root = Inode { mode: S_IFDIR | 0o777, ..Inode::default() };
-        let inodes = HashMap::from([(ROOT, root)]);
-        Self { rules, inodes, names: HashMap::new(), next: ROOT + 1 }
+        let attr = attr(INodeNo::ROOT, FileType::Directory, 0o777, (0, 0));
+        let root = Inode { attr, body: Vec::new(), xattrs: HashMap::new() };
+        let inodes = HashMap::from([(INodeNo::ROOT, root)]);
+        Self { rules, tree: Mutex::new(Tree { inodes, names: HashMap::new() }) }
     }
 
-    /// Until it is unmounted.
-    fn serve(mut self, mut device: File) {
-        let mut buf = vec![0; 1 << 17];
-        while let Ok(len) = device.read(&mut buf) {
-            let header = Request(&buf[..len]);
-            let (opcode, unique, node) = (header.u32(4), header.u64(8), header.u64(16));
-            let owner = (header.u32(24), header.u32(28));
-            let Some(answer) = self.answer(opcode, node, owner, &Request(&buf[40..len])) else {
-                continue;
-            };
-            let (error, body) = match answer {
-                Ok(body) => (0, body),
-                Err(errno) => (errno.raw_os_error().wrapping_neg(), Vec::new()),
-            };
-            let mut reply = words(&[16 + body.len() as u32, error as u32]);
-            reply.extend(unique.to_ne_bytes());
-            reply.extend(body);
-            // Who asked may have gone.
-            let _ = device.write(&reply);
-        }
-    }
-
-    /// None where nothing is to be answered.
-    fn answer(
-        &mut self,
-        opcode: u32,
-        node: u64,
-        owner: (u32, u32),
-        request: &Request<'_>,
-    ) -> Option<Result<Vec<u8>, Errno>> {
-        Some(match opcode {
-            // LOOKUP
-            1 => {
-                let found = self.names.get(&(node, request.name(0).0.to_vec()));
-                found.map(|&node| self.entry(node)).ok_or(Errno::NOENT)
-            }
-            // FORGET, INTERRUPT, BATCH_FORGET
-            2 | 36 | 42 => return None,
-            // GETATTR
-            3 => Ok(self.attr_out(node)),
-            // SETATTR
-            4 => self.setattr(node, request),
-            // READLINK
-            5 => Ok(self.inodes[&node].body.clone()),
-            // SYMLINK
-            6 => {
-                let (name, body) = request.name(0);
-                let made = self.make(node, name, (S_IFLNK | 0o777, 0), owner);
-                let body = body.strip_suffix(b"\0").unwrap().to_vec();
-                self.inodes.get_mut(&(self.next - 1)).unwrap().body = body;
-                Ok(made)
-            }
-            // MKNOD
-            8 => Ok(self.make(node, request.name(16).0, (request.u32(0), request.u32(4)), owner)),
-            // MKDIR
-            9 => Ok(self.make(node, request.name(8).0, (S_IFDIR | request.u32(0), 0), owner)),
-            // UNLINK, RMDIR
-            10 | 11 => {
-                self.names.remove(&(node, request.name(0).0.to_vec()));
-                Ok(Vec::new())
-            }
-            // OPEN, OPENDIR
-            14 | 27 => Ok(words(&[0; 4])),
-            // STATFS
-            17 => Ok(words(&[0; 20])),
-            // RELEASE, RELEASEDIR
-            18 | 29 => Ok(Vec::new()),
-            // SETXATTR
-            21 => {
-                let (name, value) = request.name(8);
-                let (name, value) = (name.to_vec(), value.to_vec());
-                self.inodes.get_mut(&node).unwrap().xattrs.insert(name, value);
-                Ok(Vec::new())
-            }
-            // GETXATTR
-            22 => self.getxattr(node, request),
-            // INIT, by protocol 7.31 and pages of 4 KiB
-            26 => {
-                let mut init = words(&[7, 31, 0, 0, 0, 4096, 1]);
-                init.resize(64, 0);
-                Ok(init)
-            }
-            // CREATE
-            35 => {
-                let mut made = self.make(node, request.name(16).0, (request.u32(4), 0), owner);
-                made.extend(words(&[0; 4]));
-                Ok(made)
-            }
-            _ => Err(Errno::NOSYS),
-        })
-    }
-
+    /// Makes a file, which is that of who asks as far as the rules say nothing.
     fn make(
-        &mut self,
-        dir: u64,
-        name: &[u8],
-        (asked, rdev): (u32, u32),
-        (uid, gid): (u32, u32),
-    ) -> Vec<u8> {
-        let mode = self.rules.mode.map_or(asked, |mode| asked & !0o7777 | mode);
-        let (uid, gid) = (self.rules.uid.unwrap_or(uid), self.rules.gid.unwrap_or(gid));
-        let node = self.next;
-        self.next += 1;
-        self.inodes.insert(node, Inode { mode, uid, gid, rdev, ..Inode::default() });
-        self.names.insert((dir, name.to_vec()), node);
-        self.entry(node)
-    }
-
-    fn setattr(&mut self, node: u64, request: &Request<'_>) -> Result<Vec<u8>, Errno> {
-        let inode = self.inodes.get_mut(&node).unwrap();
-        let valid = request.u32(0);
-        let given = [(1, 68, &mut inode.mode), (2, 76, &mut inode.uid), (4, 80, &mut inode.gid)];
-        for (bit, at, has) in given {
-            if valid & bit != 0 {
-                let wanted = request.u32(at);
-                if let Some(errno) = self.rules.refuses.filter(|_| wanted != *has) {
-                    return Err(errno);
-                }
-                *has = wanted;
-            }
-        }
-        Ok(self.attr_out(node))
-    }
-
-    fn getxattr(&self, node: u64, request: &Request<'_>) -> Result<Vec<u8>, Errno> {
-        let name = request.name(8).0;
-        if name.starts_with(b"system.") {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let value = self.inodes[&node].xattrs.get(name).ok_or(Errno::NODATA)?;
-        Ok(if request.u32(0) == 0 { words(&[value.len() as u32, 0]) } else { value.clone() })
-    }
-
-    fn entry(&self, node: u64) -> Vec<u8> {
-        let mut entry = node.to_ne_bytes().to_vec();
-        entry.resize(40, 0);
-        entry.extend(self.attr(node));
-        entry
-    }
-
-    fn attr_out(&self, node: u64) -> Vec<u8> {
-        let mut out = vec![0; 16];
-        out.extend(self.attr(node));
-        out
-    }
-
-    fn attr(&self, node: u64) -> Vec<u8> {
-        let Inode { mode, uid, gid, rdev, .. } = self.inodes[&node];
-        let mut attr = node.to_ne_bytes().to_vec();
-        attr.resize(60, 0);
-        let nlink = if mode & S_IFMT == S_IFDIR { 2 } else { 1 };
-        attr.extend(words(&[mode, nlink, uid, gid, rdev, 4096, 0]));
+        &self,
+        asks: &Request,
+        dir: INodeNo,
+        name: &OsStr,
+        (kind, mode): (FileType, u32),
+        body: &[u8],
+    ) -> FileAttr {
+        let Rules { uid, gid, mode: decided, .. } = self.rules;
+        let owner = (uid.unwrap_or(asks.uid()), gid.unwrap_or(asks.gid()));
+        let mut tree = self.tree.lock();
+        let ino = INodeNo(tree.inodes.len() as u64 + 1);
+        let attr = attr(ino, kind, decided.unwrap_or(mode), owner);
+        let inode = Inode { attr, body: body.to_owned(), xattrs: HashMap::new() };
+        tree.inodes.insert(ino, inode);
+        tree.names.insert((dir, name.to_owned()), ino);
         attr
     }
+}
+
+fn attr(ino: INodeNo, kind: FileType, mode: u32, (uid, gid): (u32, u32)) -> FileAttr {
+    FileAttr {
+        ino,
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind,
+        perm: perm(mode),
+        nlink: if kind == FileType::Directory { 2 } else { 1 },
+        uid,
+        gid,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn perm(mode: u32) -> u16 {
+    mode as u16 & 0o7777
 }
