@@ -28,10 +28,11 @@ use crate::{
     topology::Topology,
     walk::memo,
 };
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{
-    Apart, Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
+    Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
 };
 use std::{
     hash::{BuildHasher, RandomState},
@@ -128,9 +129,9 @@ pub struct Vfs {
     pub(crate) tasks: TaskTable,
     superblocks: [OnceLock<Box<[SbSlot; SBS]>>; SBS],
     places: Arena<SbPlace>,
-    next_sb: Apart<Mutex<u32>>,
+    next_sb: CachePadded<Mutex<u32>>,
     pub(crate) clock: Clock,
-    pub(crate) absent: Apart<Absent>,
+    pub(crate) absent: CachePadded<Absent>,
     pub(crate) notify: Notify,
     pub(crate) security: Security,
     /// How many maps of owners mounts have; under the lock of the tree of mounts.
@@ -140,9 +141,9 @@ pub struct Vfs {
     pub(crate) asks: Cell32,
     pub(crate) topology: Topology,
     /// By node: who puts an inode into the table of nodes.
-    pub(crate) publishing: Apart<[Mutex<()>; 16]>,
+    pub(crate) publishing: CachePadded<[Mutex<()>; 16]>,
     /// Which answers of file systems are too old to become an inode.
-    pub(crate) ended: Apart<Ended>,
+    pub(crate) ended: CachePadded<Ended>,
     /// Whether it is being dropped.
     pub(crate) goes: bool,
 }
@@ -308,16 +309,16 @@ impl Vfs {
             tasks: TaskTable::default(),
             superblocks: [const { OnceLock::new() }; SBS],
             places: Arena::new((SBS * SBS) as u32)?,
-            next_sb: Apart::new(Mutex::new(1)),
+            next_sb: CachePadded::new(Mutex::new(1)),
             clock: Clock::default(),
-            absent: Apart::default(),
+            absent: CachePadded::default(),
             notify: Notify::default(),
             security: Security::default(),
             idmaps: Cell32::default(),
             asks: Cell32::default(),
             topology: Topology::default(),
-            publishing: Apart::default(),
-            ended: Apart::default(),
+            publishing: CachePadded::default(),
+            ended: CachePadded::default(),
             goes: false,
         })
     }

@@ -12,11 +12,11 @@
 //! string in them, or zeros; the sequence count of the slot that named the blob tells it so.
 
 use crate::{
-    apart::Apart,
     cell::Cell64,
     mapping::Mapping,
     shim::{Mutex, Ordering::Release, fence},
 };
+use crossbeam_utils::CachePadded;
 use std::io;
 
 /// The handle of a blob: one more than the number of its first 64 bytes; 0 is none.
@@ -42,7 +42,7 @@ const NONE: u32 = u32::MAX;
 /// Strings of up to [`MAX_LEN`] bytes, as words, each with a zero behind it.
 pub struct BlobArena {
     words: Mapping<Cell64>,
-    pages: Apart<Mutex<Pages>>,
+    pages: CachePadded<Mutex<Pages>>,
 }
 
 /// What is free. The pages are in one of: some list of `partial`; full, in none; `free`; `holes`.
@@ -164,7 +164,7 @@ impl BlobArena {
         };
         Ok(Self {
             words: Mapping::new(most as usize * (PAGE / size_of::<u64>()))?,
-            pages: Apart::new(Mutex::new(pages)),
+            pages: CachePadded::new(Mutex::new(pages)),
         })
     }
 

@@ -13,7 +13,7 @@
 //! orders them is one of the types here.
 //!
 //! Reading order: [`seq`] (how a reader knows), [`lockref`] (how a holder holds), [`arena`] (where slots
-//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`apart`], [`gate`], [`bytes`].
+//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`gate`], [`bytes`].
 
 pub mod seq;
 
@@ -35,8 +35,6 @@ pub mod blob;
 
 pub mod gate;
 
-pub mod apart;
-
 pub mod bytes;
 
 pub mod cell;
@@ -52,7 +50,6 @@ mod lock;
 mod mapping;
 mod shim;
 
-pub use apart::Apart;
 pub use arena::{Arena, Slot};
 pub use blob::{Blob, BlobArena};
 pub use cell::{Cell32, Cell64};
