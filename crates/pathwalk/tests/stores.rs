@@ -10,16 +10,18 @@ mod common;
 #[path = "../../left_out.rs"]
 mod left_out;
 
-use common::lookups::World;
+use common::{lookups::World, sample::SampleFs};
 use left_out::left_out;
-use pathwalk::{Config, Cred, MemFs, MountFlags, OpenFlags, Task, Vfs};
+use pathwalk::{
+    AccessMode, Config, Cred, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs, fs::Features,
+};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     ops::Range,
     process::{Command, Stdio},
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
 };
@@ -180,6 +182,26 @@ fn open_in_mounts(rounds: &str) {
     });
 }
 
+/// What valgrind runs: it is asked again and again whether a file is there that somebody else holds, of a file system that decides
+/// permission itself.
+fn ask_about_what_others_hold(rounds: &str) {
+    let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+    task.mkdir("/asks", 0o755).unwrap();
+    let fs = SampleFs::new(Features::PERMISSION | Features::MAY_EXEC);
+    fs.appear("file", FileType::Regular, 0o644, "");
+    task.mount(Arc::clone(&fs) as _, "/asks", MountFlags::empty()).unwrap();
+    let _others = task.open("/asks/file", OpenFlags::RDONLY, 0).unwrap();
+    let ask = || task.access("/asks/file", AccessMode::empty()).map(|()| 1).unwrap();
+    let watched = task.addresses("/asks/file").unwrap();
+    let asked = fs.calls.permission.load(Relaxed);
+    (0..2).for_each(|_| _ = ask());
+    assert_eq!(fs.calls.permission.load(Relaxed), asked + 2);
+    marked(&watched, || match rounds.parse::<usize>() {
+        Ok(rounds) => (0..rounds).map(|_| ask()).sum(),
+        Err(_) => task.chmod("/asks/file", 0o600).map(|()| 1).unwrap(),
+    });
+}
+
 /// Where files are opened, and by how many.
 const MOUNTS: usize = 8;
 const TASKS: usize = 100;
@@ -222,5 +244,22 @@ fn opening_in_many_mounts_stores_nothing_to_the_root_or_the_mountpoints() {
     assert!(!opened.elsewhere.is_empty(), "what is opened is counted");
     assert_eq!(opened.to_watched(), 0);
     // What changes the root is seen.
+    assert!(run(THIS, "chmod").unwrap().to_watched() > 0);
+}
+
+#[test]
+fn who_asks_again_about_a_file_stores_nothing_to_what_others_hold() {
+    if let Ok(rounds) = std::env::var(ROUNDS) {
+        return ask_about_what_others_hold(&rounds);
+    }
+    const THIS: &str = "who_asks_again_about_a_file_stores_nothing_to_what_others_hold";
+    let Some(asked) = run(THIS, "10") else {
+        left_out("there is no valgrind");
+        return;
+    };
+    assert_eq!(asked.calls, 10);
+    assert!(!asked.elsewhere.is_empty(), "what is asked about is held meanwhile");
+    assert_eq!(asked.to_watched(), 0);
+    // What changes the file is seen.
     assert!(run(THIS, "chmod").unwrap().to_watched() > 0);
 }

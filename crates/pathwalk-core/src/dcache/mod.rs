@@ -287,8 +287,14 @@ impl Vfs {
         }
     }
 
-    /// As [`Vfs::dput`], of a file that was open: where others hold it too, this thread keeps the count for the next who opens
-    /// it, so that threads that open one file do not meet.
+    /// Takes the count that this thread keeps, else one more unless the dentry is dead.
+    #[inline(always)]
+    pub(crate) fn dget_kept(&self, id: DentryId) -> bool {
+        self.spares.take(id.0) || self.dget_not_dead(id)
+    }
+
+    /// As [`Vfs::dput`], of a file that was open, or asked about: where others hold it too, this thread keeps the count for the next
+    /// time, so that threads that come to one file do not meet.
     pub(crate) fn dput_keeping(&self, id: DentryId) {
         let dentry = self.dentry(id);
         let named = dentry.flags.get() & (HASHED | DIRECTORY) == HASHED;

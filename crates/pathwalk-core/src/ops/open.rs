@@ -518,6 +518,7 @@ enum Arrived<'a> {
 
 impl<'a> Terminal<'a> for Opening<'_> {
     type Out = Arrived<'a>;
+    const HOLDS: bool = true;
 
     #[inline(always)]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<Arrived<'a>, Stop> {

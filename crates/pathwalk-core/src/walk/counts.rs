@@ -35,6 +35,12 @@ impl<'v> Counts<'v> {
         self.dentry
     }
 
+    /// Gives back the count of a name that was only asked about: see [`Vfs::dput_keeping`].
+    pub(super) fn put_keeping(self) {
+        debug_assert!(self.mnt.is_none(), "what is mounted is no file");
+        self.vfs.dput_keeping(self.into_raw());
+    }
+
     /// The counts, for who gives them back otherwise.
     pub(crate) fn into_raw(self) -> DentryId {
         let dentry = self.dentry;

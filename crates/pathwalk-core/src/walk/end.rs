@@ -125,7 +125,7 @@ impl Vfs {
         if !self.legitimize_mnt(place.mnt, place.mnt_seq) {
             return None;
         }
-        if self.spares.take(place.dentry.0) || self.dget_not_dead(place.dentry) {
+        if self.dget_kept(place.dentry) {
             let held = HeldPath::new(self, place.mnt, place.dentry);
             if self.dentry(place.dentry).seq.unchanged(place.seq) {
                 return Some(held);

@@ -38,6 +38,14 @@ impl<'a> HeldPath<'a> {
         raw
     }
 
+    /// Gives back the counts of a place that was only asked about: see [`Vfs::dput_keeping`].
+    pub(crate) fn put_keeping(self) {
+        let vfs = self.vfs;
+        let (mnt, dentry) = self.into_raw();
+        let _mnt = MountCount { vfs, id: mnt };
+        vfs.dput_keeping(dentry);
+    }
+
     pub(crate) fn vfs(&self) -> &'a Vfs {
         self.vfs
     }

@@ -53,7 +53,7 @@ pub(crate) trait Hold<'a>: Sized {
 
     /// Asks something of the place where the walk ends.
     fn finish<O: Observer, T: Terminal<'a>>(
-        walk: &Walk<'a, Self, O>,
+        walk: &mut Walk<'a, Self, O>,
         terminal: &mut T,
     ) -> Result<T::Out, Stop>;
 
@@ -87,6 +87,8 @@ pub(crate) struct Ref<'a> {
     pub(super) ahead: Ahead,
     /// How the place was come to.
     came: Came,
+    /// Something is asked of the place, and the answer does not hold it.
+    only_asks: bool,
     /// What the walk lets go of goes behind it, and a panic in that goes on there. The last of all.
     _work: TaskWork<'a>,
 }
@@ -205,7 +207,7 @@ impl<'a> Hold<'a> for Rcu {
     fn put_child(_vfs: &Vfs, _child: DentryId) {}
 
     fn finish<O: Observer, T: Terminal<'a>>(
-        walk: &Walk<'a, Self, O>,
+        walk: &mut Walk<'a, Self, O>,
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
         walk.point()?;
@@ -290,7 +292,7 @@ impl<'a> Hold<'a> for Ref<'a> {
         });
         let place = vfs.sample(at.0, at.1);
         let (ahead, came) = (Ahead::default(), Came::to(&place));
-        (place, Self { vfs, at, root, ahead, came, _work: work })
+        (place, Self { vfs, at, root, ahead, came, only_asks: false, _work: work })
     }
 
     fn lookup<O: Observer>(
@@ -341,9 +343,10 @@ impl<'a> Hold<'a> for Ref<'a> {
     }
 
     fn finish<O: Observer, T: Terminal<'a>>(
-        walk: &Walk<'a, Self, O>,
+        walk: &mut Walk<'a, Self, O>,
         terminal: &mut T,
     ) -> Result<T::Out, Stop> {
+        walk.hold.only_asks = !T::HOLDS;
         terminal.finish(&End::<false>::new(walk.vfs, walk.asker, walk.at, walk.root))
     }
 
@@ -373,7 +376,14 @@ impl<'a> Hold<'a> for Ref<'a> {
 impl Drop for Ref<'_> {
     fn drop(&mut self) {
         self.ahead.clear(self.vfs);
-        self.vfs.put_both(self.at);
+        // The mount keeps the file system until the count is kept.
+        let (mnt, dentry) = self.at;
+        if self.only_asks {
+            self.vfs.dput_keeping(dentry);
+        } else {
+            self.vfs.dput(dentry);
+        }
+        self.vfs.mntput(mnt);
         if let Some(root) = self.root {
             self.vfs.put_both(root);
         }
@@ -472,7 +482,7 @@ impl<'a, O: Observer> Walk<'a, Rcu, O> {
         };
         let (at, _work) = (at.into_raw(), vfs.task_work());
         let (ahead, came) = (Ahead::default(), Came::to(&self.at));
-        let hold = Ref { vfs, at, root, ahead, came, _work };
+        let hold = Ref { vfs, at, root, ahead, came, only_asks: false, _work };
         Ok(Walk {
             vfs,
             fs: self.fs,

@@ -33,6 +33,9 @@ pub(crate) trait Terminal<'a> {
     /// The answer.
     type Out;
 
+    /// Whether the answer holds the place.
+    const HOLDS: bool = false;
+
     /// Whether it goes by more than who may read and search: then all attributes are to be those of now.
     #[inline(always)]
     fn wants_attributes(&self) -> bool {
@@ -172,6 +175,7 @@ pub(crate) struct Keep;
 
 impl<'a> Terminal<'a> for Keep {
     type Out = HeldPath<'a>;
+    const HOLDS: bool = true;
 
     #[inline]
     fn finish<const RCU: bool>(&mut self, end: &End<'a, RCU>) -> Result<HeldPath<'a>, Stop> {

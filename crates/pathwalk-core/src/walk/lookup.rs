@@ -83,7 +83,11 @@ fn lookup_asking<'a, T: Terminal<'a>>(
         Said::Leads(held, fresh)
             if held.is_directory() || !request.flags.contains(Lookup::DIRECTORY) =>
         {
-            match terminal.finish(&End::asked(&request, &held, fresh)) {
+            let answer = terminal.finish(&End::asked(&request, &held, fresh));
+            if !T::HOLDS {
+                held.put_keeping();
+            }
+            match answer {
                 Ok(out) => return Ok(out),
                 // It is walked after all, and asked anew.
                 Err(Stop::Errno(Errno::ESTALE) | Stop::Leave(_)) => {}

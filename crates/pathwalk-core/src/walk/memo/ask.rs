@@ -16,7 +16,7 @@
 //! Linux has no such thing.
 
 use super::{
-    super::{HeldPath, Place, Request, counts::Counts, observe::Left, tally},
+    super::{HeldPath, Place, Request, counts::Counts, held::MountCount, observe::Left, tally},
     Facts, Known, Step, thread,
 };
 use crate::{
@@ -63,14 +63,13 @@ impl Known {
     pub(crate) fn ask<'a>(&self, request: &Request<'a>, text: &[u8], attributes: bool) -> Said<'a> {
         let vfs = request.vfs;
         tally::note(Left::Revalidate);
-        // Of what is absent, this is the last directory; by it the mount is held, and by that its root.
-        let Some(held) = vfs.legitimize(&self.place(vfs)) else { return Said::Walk };
+        let Some(held) = self.hold(vfs) else { return Said::Walk };
         let beyond = thread::beyond(vfs, request.fs.peek_root(), text);
         let Some(questions) = beyond.as_ref().and_then(|beyond| beyond.questions.as_ref()) else {
             return Said::Walk;
         };
         lock_order::assert_none_held();
-        if !questions.hold(&held, self.is(Facts::ABSENT), attributes) {
+        if !questions.hold((vfs, self.place(vfs).mnt), held.as_ref().ok(), attributes) {
             thread::forget(vfs, text, questions.held.get());
             return Said::Walk;
         }
@@ -79,12 +78,22 @@ impl Known {
         if !thread::still_holds(request, text) {
             return Said::Walk;
         }
-        // Nobody was asked for all attributes of the root of the mount.
-        if self.is(Facts::ABSENT) {
-            Said::Absent
-        } else {
-            Said::Leads(held, attributes && !questions.last.is_empty())
+        match held {
+            // Nobody was asked for all attributes of the root of the mount.
+            Ok(held) => Said::Leads(held, attributes && !questions.last.is_empty()),
+            Err(_) => Said::Absent,
         }
+    }
+
+    /// What the path leads to; or, where it is absent, its mount alone, and by that the root: nobody is asked about the last directory,
+    /// nor meets others at its count. None where that changed.
+    fn hold<'a>(&self, vfs: &'a Vfs) -> Option<Result<HeldPath<'a>, MountCount<'a>>> {
+        let place = self.place(vfs);
+        if !self.is(Facts::ABSENT) {
+            return vfs.legitimize(&place).map(Ok);
+        }
+        let held = vfs.legitimize_mnt(place.mnt, place.mnt_seq);
+        held.then(|| Err(MountCount { vfs, id: place.mnt }))
     }
 }
 
@@ -95,28 +104,37 @@ impl Questions {
         self.last.len() + self.before.iter().map(each).sum::<usize>()
     }
 
-    /// Whether all are answered as before.
-    fn hold(&self, held: &HeldPath<'_>, absent: bool, attributes: bool) -> bool {
-        let (vfs, sb) = (held.vfs(), held.sb());
-        let root = inode_of(vfs, DentryId(held.mount().root.get()));
+    /// Whether all are answered as before, in a mount that is held; what they lead to is held too, if there is anything.
+    fn hold(
+        &self,
+        (vfs, mnt): (&Vfs, MountId),
+        held: Option<&HeldPath<'_>>,
+        attributes: bool,
+    ) -> bool {
+        let mount = vfs.mount_slot(mnt);
+        let sb = vfs.superblock(mount.sb.get()).expect("a held mount keeps its superblock");
+        let dentry = mount.root();
+        let root = inode_of(vfs, dentry);
         // Where there are no names it is the root itself.
         let leads = |names: &[u8], to, attributes| {
             if names.is_empty() {
-                vfs.ask_about_unnamed(DentryId(held.mount().root.get()));
+                vfs.ask_about_unnamed(dentry);
                 return true;
             }
             matches!(sb.fs.revalidate_path(root, names, to, attributes), Ok(true))
         };
         let finds = |question: &Question| {
             let (to, seq) = question.to;
-            let counted = vfs.dget_not_dead(to).then(|| Counts::of_child(vfs, to));
-            counted.is_some_and(|_held| {
-                vfs.dentry(to).seq.unchanged(seq)
-                    && leads(&question.names, Some(inode_of(vfs, to)), false)
+            let counted = vfs.dget_kept(to).then(|| Counts::of_child(vfs, to));
+            counted.is_some_and(|held| {
+                let finds = vfs.dentry(to).seq.unchanged(seq)
+                    && leads(&question.names, Some(inode_of(vfs, to)), false);
+                held.put_keeping();
+                finds
             })
         };
         self.before.iter().all(finds)
-            && leads(&self.last, (!absent).then(|| held.inode_ref()), attributes)
+            && leads(&self.last, held.map(HeldPath::inode_ref), attributes)
     }
 }
 
