@@ -192,7 +192,8 @@ fn ask_about_what_others_hold(rounds: &str) {
     task.mount(Arc::clone(&fs) as _, "/asks", MountFlags::empty()).unwrap();
     let _others = task.open("/asks/file", OpenFlags::RDONLY, 0).unwrap();
     let ask = || task.access("/asks/file", AccessMode::empty()).map(|()| 1).unwrap();
-    let watched = task.addresses("/asks/file").unwrap();
+    let mut watched = task.addresses("/asks/file").unwrap();
+    watched.extend(task.addresses("/").unwrap());
     let asked = fs.calls.permission.load(Relaxed);
     (0..2).for_each(|_| _ = ask());
     assert_eq!(fs.calls.permission.load(Relaxed), asked + 2);

@@ -705,6 +705,7 @@ impl<'a> Job<'a> for CreateJob {
         if held.is_err() {
             // Whoever goes on from here stands on the last component already.
             text.finish();
+            walk.forget_root();
         }
         Ok(Opened::Found(held?))
     }

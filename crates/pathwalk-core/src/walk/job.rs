@@ -129,6 +129,14 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
         self.topology.is_some_and(|topology| !self.vfs.topology_unchanged(topology))
     }
 
+    /// Forgets the root where the walk has ended, so that who is to hold the place meets nobody at the root's counter.
+    #[cold]
+    pub(crate) fn forget_root(&mut self) {
+        if H::RCU && !self.flags.is_scoped() && cfg!(not(pathwalk_ablate = "forget_root")) {
+            self.root = None;
+        }
+    }
+
     /// Directories or mounts moved during a scoped walk: is it still inside?
     #[cold]
     fn must_be_under_root(&self) -> Result<(), Stop> {
@@ -165,6 +173,7 @@ impl<'a, T: Terminal<'a>> Job<'a> for LookupJob<T> {
         if answer.is_err() {
             // Whoever goes on from here stands on the last component already.
             text.finish();
+            walk.forget_root();
         }
         answer
     }
