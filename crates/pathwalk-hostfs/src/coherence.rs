@@ -57,6 +57,13 @@ impl Shared {
         self.watches().filter(|watches| watches.believed() == Believed::All)
     }
 
+    /// A file was seen to have several names.
+    pub(crate) fn note_linked(&self) {
+        if let Some(watches) = self.watches() {
+            watches.note_linked();
+        }
+    }
+
     /// What a name stands for in a directory that is held, and a descriptor of it, if that is to be kept.
     ///
     /// # Errors
@@ -173,6 +180,12 @@ impl Shared {
         cached: Option<InodeRef<'_>>,
         attributes: bool,
     ) -> Result<bool> {
+        let to = cached.map(|inode| inode.node());
+        let still =
+            |watches: &Watches| watches.still_leads(&self.host, dir.node(), path, to, attributes);
+        if self.watches().is_some_and(still) {
+            return Ok(true);
+        }
         let Some(watches) = self.believed() else {
             return self.leads_to(dir, &[path], cached, attributes);
         };
@@ -232,12 +245,13 @@ impl Shared {
         last: Option<&Named<'_>>,
         attributes: bool,
     ) -> bool {
-        let led = watches.leads(&self.host, dir.node(), names);
+        let node = last.map(|(_, node)| &**node);
+        let led = watches.leads(&self.host, dir.node(), names, node);
         let Some(led) = led.filter(|led| led.node == last.map(|(_, node)| node.id)) else {
             return false;
         };
         let Some((inode, node)) = last else { return true };
-        if watches.tells_about(node) || led.permits && !attributes {
+        if led.tells || led.permits && !attributes {
             return true;
         }
         if watches.believed() == Believed::All {

@@ -8,6 +8,7 @@
 
 use crate::{let_go::leave_behind, options::Keeper};
 use pathwalk_abi::{Errno, FileType, Result, SetTime};
+use pathwalk_sync::Striped;
 use rustix::{
     event::{Timespec, epoll},
     fd::{AsFd, BorrowedFd, OwnedFd},
@@ -88,7 +89,7 @@ pub(crate) struct Host {
     /// Calls that asked about files.
     questions: AtomicU64,
     /// Calls that only asked whether anything had happened.
-    looks: AtomicU64,
+    looks: Striped,
     keeper: Option<Arc<dyn Keeper>>,
     /// Where a thread finds its descriptors by their numbers, and which thread.
     numbers: OnceLock<(Pid, OwnedFd)>,
@@ -101,6 +102,13 @@ pub(crate) struct Host {
 pub(crate) struct News {
     /// What happens in watched directories.
     queue: OwnedFd,
+    ear: Ear,
+}
+
+/// By what some threads hear that there is something to be read. Others have another one: threads that ask by one descriptor meet in the
+/// kernel at its count, and of what is mounted each is told once.
+#[derive(Debug)]
+pub(crate) struct Ear {
     /// Ready where the queue is, or where something was mounted or unmounted.
     ready: OwnedFd,
     /// The list of mounts, of whose changes `ready` tells as long as this is open.
@@ -119,6 +127,8 @@ impl News {
         leave_behind(self.queue.as_fd());
     }
 }
+
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Which descriptor is ready.
 const QUEUE: u64 = 0;
@@ -187,7 +197,7 @@ static HAS_OPENAT2: LazyLock<bool> = LazyLock::new(|| {
 impl Host {
     /// A host that is asked by openat2 if it has that, and if it is wanted.
     pub(crate) fn new(openat2: bool, keeper: Option<Arc<dyn Keeper>>) -> Self {
-        let (questions, looks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (questions, looks) = (AtomicU64::new(0), Striped::default());
         let (numbers, root) = (OnceLock::new(), OnceLock::new());
         let openat2 = openat2 && *HAS_OPENAT2;
         Self { openat2, questions, looks, keeper, numbers, root }
@@ -200,7 +210,7 @@ impl Host {
 
     /// How many calls were made.
     pub(crate) fn calls(&self) -> u64 {
-        self.questions.load(Relaxed) + self.looks.load(Relaxed)
+        self.questions.load(Relaxed) + self.looks.sum()
     }
 
     /// Says that something that was known need not be so any more, before it is noted.
@@ -212,7 +222,7 @@ impl Host {
 
     /// Makes a call that only asks whether anything happened.
     fn look<T>(&self, call: impl FnOnce() -> io::Result<T>) -> Result<T> {
-        self.looks.fetch_add(1, Relaxed);
+        self.looks.get();
         answer(call())
     }
 
@@ -629,15 +639,25 @@ impl Host {
     pub(crate) fn news(&self) -> Result<News> {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let queue = self.call(|| inotify::init(flags))?;
+        let ear = self.listens(&queue)?;
+        Ok(News { queue, ear })
+    }
+
+    /// Another ear, which is told of what is mounted from now on.
+    pub(crate) fn ear(&self, news: &News) -> Result<Ear> {
+        self.listens(&news.queue)
+    }
+
+    fn listens(&self, queue: &OwnedFd) -> Result<Ear> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let mounts = self.call(|| fs::open(MOUNTS, flags, Mode::empty()))?;
-        let ready = self.call(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        let mounts = self.look(|| fs::open(MOUNTS, flags, Mode::empty()))?;
+        let ready = self.look(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         for (fd, number, what) in
-            [(&queue, QUEUE, epoll::EventFlags::IN), (&mounts, MOUNTED, epoll::EventFlags::PRI)]
+            [(queue, QUEUE, epoll::EventFlags::IN), (&mounts, MOUNTED, epoll::EventFlags::PRI)]
         {
-            self.call(|| epoll::add(&ready, fd, epoll::EventData::new_u64(number), what))?;
+            self.look(|| epoll::add(&ready, fd, epoll::EventData::new_u64(number), what))?;
         }
-        Ok(News { queue, ready, _mounts: mounts })
+        Ok(Ear { ready, _mounts: mounts })
     }
 
     /// Whether the mount that is held is one of this process's mounts, of which [`Host::news`] tells.
@@ -726,16 +746,35 @@ impl Host {
         let _ = self.call(|| inotify::remove_watch(&news.queue, number));
     }
 
-    /// Tells of all that has happened: one call of the host where that is nothing.
-    pub(crate) fn events(&self, news: &News, tell: &mut dyn FnMut(Event<'_>)) -> Result<()> {
-        if self.keeper.as_ref().is_some_and(|keeper| keeper.has_asked()) {
-            return Ok(());
+    /// Whether nothing has happened of which this ear heard.
+    pub(crate) fn is_quiet(&self, ear: &Ear) -> Result<bool> {
+        let mut ready = [MaybeUninit::uninit(); 2];
+        let (ready, _) = self.look(|| epoll::wait(&ear.ready, &mut ready[..], Some(&AT_ONCE)))?;
+        Ok(ready.is_empty())
+    }
+
+    /// Whether somebody else asks for news, and has done so already.
+    pub(crate) fn has_been_asked(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.has_asked())
+    }
+
+    /// Tells of all that has happened: one call of the host where that is nothing. If it is something, `begins` is called before any of it
+    /// is taken out of the queue. Says whether it was asked.
+    pub(crate) fn events(
+        &self,
+        news: &News,
+        begins: impl FnOnce(),
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<bool> {
+        if self.has_been_asked() {
+            return Ok(false);
         }
         let mut ready = [MaybeUninit::uninit(); 2];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let (ready, _) = self.look(|| epoll::wait(&news.ready, &mut ready[..], Some(&at_once)))?;
+        let (ready, _) =
+            self.look(|| epoll::wait(&news.ear.ready, &mut ready[..], Some(&AT_ONCE)))?;
         if !ready.is_empty() {
             self.say_news();
+            begins();
         }
         for event in ready {
             if event.data.u64() == MOUNTED {
@@ -744,7 +783,7 @@ impl Host {
                 self.queued(news, tell)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Those that were there when it began, and what came with the last of them: others can write as fast as it is read here.
@@ -755,7 +794,7 @@ impl Host {
         while at_most > 0 || !events.is_buffer_empty() {
             at_most = at_most.saturating_sub(1);
             if events.is_buffer_empty() {
-                self.looks.fetch_add(1, Relaxed);
+                self.looks.get();
             }
             match events.next() {
                 Ok(event) => tell(Event {

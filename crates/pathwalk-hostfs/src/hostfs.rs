@@ -407,7 +407,9 @@ impl Shared {
     ) -> (Arc<Node>, Found, bool) {
         let (node, first) = self.nodes.answer(Ident::of(stat));
         node.add_name(dir, name);
-        node.note_links(attr.nlink);
+        if node.note_links(attr.nlink) {
+            self.note_linked();
+        }
         let found = Found { node: node.id, attr, body: None };
         (node, found, first)
     }

@@ -127,11 +127,14 @@ impl Node {
         self.linked.load(Relaxed)
     }
 
-    /// Notes how many names the host says that it has.
-    pub(crate) fn note_links(&self, nlink: u32) {
-        if nlink > 1 && !self.is_directory() {
-            self.linked.store(true, Relaxed);
-        }
+    /// Whether all that happens to it is told only where it is watched itself.
+    pub(crate) fn needs_a_watch(&self) -> bool {
+        self.is_directory() || self.is_linked()
+    }
+
+    /// Notes how many names the host says that it has; says whether that is the first time that there were several.
+    pub(crate) fn note_links(&self, nlink: u32) -> bool {
+        nlink > 1 && !self.is_directory() && !self.linked.swap(true, Relaxed)
     }
 
     /// Notes that somebody was given a place of it.

@@ -183,12 +183,12 @@ impl Shared {
     /// what is written beside a file may say another one, and then it is to be looked up again.
     pub(crate) fn show(&self, node: &Node, inode: InodeRef<'_>, turn: u64, new: &Attr) -> bool {
         let unnoted = node.unnoted();
-        let mut same_type = false;
+        let (mut same_type, mut linked) = (false, false);
         let Ok(()) = inode.update(|attr| {
             same_type = attr.file_type() == new.file_type();
             if node.shown.load(Relaxed) < turn && same_type {
                 node.shown.store(turn, Relaxed);
-                node.note_links(new.nlink);
+                linked = node.note_links(new.nlink);
                 let (kept, atime) = (attr.flags & InodeFlags::NOATIME, attr.atime);
                 *attr = *new;
                 attr.flags |= kept;
@@ -198,6 +198,9 @@ impl Shared {
             }
             Ok::<_, Infallible>(())
         });
+        if linked {
+            self.note_linked();
+        }
         if self.options.coherence != Coherence::Exclusive {
             self.forget_old_acls(node, inode, new);
         }

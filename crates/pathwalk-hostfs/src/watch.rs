@@ -5,6 +5,7 @@
 //!   drain ── what happened ──► a name is not known any more; a directory is not as it was
 //!   watch ──► the directory's version ── the host is asked ──► learn: known, if the version is still the same
 //!   leads ──► where a path of known names leads
+//!   still_leads ──► the same, if this thread has asked before and nothing happened since: without the table, by what its stripe has
 //! ```
 //!
 //! Rules:
@@ -17,21 +18,28 @@
 //!    as it was only while it is watched itself, and was so before the host was asked about it.
 //! 5. A host may take two names for the same that differ in case or in how their letters are written, and tells of one of them:
 //!    then both are not known any more.
+//! 6. The sequence count is odd from before anything is taken out of the queue until it has been noted, and moves with all else that is
+//!    not known any more. So who finds the queue empty, and then the count as it was, knows what was known then.
 //!
 //! Manual: inotify(7).
 
+mod ways;
+
+use self::ways::{Led, Moment, Own, Way};
 use crate::{
     clock::Clock,
-    host::{Event, Host, Kind, News, What},
+    host::{Ear, Event, Host, Kind, News, What},
     node::{Ident, Node, ROOT},
 };
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pathwalk_abi::{NAME_MAX, Result};
+use pathwalk_sync::{Seq, Stripes};
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     mem::replace,
+    ops::{Deref, DerefMut},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::{Duration, Instant},
@@ -65,19 +73,63 @@ pub(crate) struct Watches {
     believed: Believed,
     /// Held while the queue is read, so that what was read has been noted.
     table: Mutex<Table>,
+    /// Changed under the table's lock.
+    seq: Seq,
+    own: Stripes<Mutex<Own>>,
+}
+
+/// The table, locked.
+struct Locked<'w> {
+    table: MutexGuard<'w, Table>,
+    seq: &'w Seq,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
+impl Locked<'_> {
+    /// Has the count move, if anything was heard: it is this one then.
+    fn tell(&mut self) -> Moment {
+        if self.table.told != self.table.heard {
+            self.table.told = self.table.heard;
+            self.seq.invalidate();
+        }
+        Moment::of(self.seq)
+    }
+
+    fn drain(&mut self, host: &Host, news: &News) -> bool {
+        self.table.drain(host, news, self.seq)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.tell();
+    }
 }
 
 #[derive(Debug)]
 struct Table {
     watched: Clock<Watch>,
     by_number: HashMap<i32, u64>,
-    /// How often anything was heard.
+    /// How often anything was heard, and was when the count was moved.
     heard: u64,
+    told: u64,
     /// How many watches were taken away.
     ends: u64,
     /// How many names are known.
     names: usize,
-    ways: Ways,
     above: Option<Above>,
     /// Where the root was asked about so often, the directory that it lies in is watched.
     above_after: u64,
@@ -98,67 +150,6 @@ struct Above {
 /// Where the directory that the root lies in told of more in such a time it is watched no more.
 const MOST_TOLD: u32 = 8;
 const TIME: Duration = Duration::from_secs(1);
-
-/// Ways that were looked up name by name, and where they led while nothing was heard.
-#[derive(Debug)]
-struct Ways {
-    hasher: RandomState,
-    /// By a hash of where it begins and of its names: of two that share one the later. There are few while few are taken.
-    slots: Vec<Option<Way>>,
-}
-
-#[derive(Debug)]
-struct Way {
-    dir: u64,
-    path: Box<[u8]>,
-    heard: u64,
-    leads: Option<u64>,
-}
-
-/// Where a way leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Led {
-    /// The node; none if one of the names is not there.
-    pub(crate) node: Option<u64>,
-    /// See [`Watches::permits`].
-    pub(crate) permits: bool,
-}
-
-/// So many ways are kept at first, and in the end.
-const FIRST_WAYS: usize = 1 << 8;
-const WAYS: usize = 1 << 12;
-
-impl Ways {
-    fn slot(&mut self, dir: u64, path: &[u8]) -> Option<&mut Option<Way>> {
-        let at = (self.hasher.hash_one((dir, path)) as usize).checked_rem(self.slots.len())?;
-        self.slots.get_mut(at)
-    }
-
-    /// Where a way leads by now, if it is kept.
-    fn get(&mut self, dir: u64, path: &[u8], heard: u64) -> Option<&Way> {
-        let way = self.slot(dir, path)?.as_ref()?;
-        ((way.dir, way.heard, &*way.path) == (dir, heard, path)).then_some(way)
-    }
-
-    /// Keeps a way. Where that has the place of another one that is still good, there are more places from then on, and the others are forgotten.
-    fn put(&mut self, way: Way) {
-        let taken = self.slot(way.dir, &way.path).and_then(|slot| slot.as_ref());
-        let crowded = taken.is_some_and(|taken| taken.heard == way.heard && taken.path != way.path);
-        let len = self.slots.len();
-        if len == 0 || crowded && len < WAYS {
-            self.slots = (0..(4 * len).max(FIRST_WAYS)).map(|_| None).collect();
-        }
-        if let Some(slot) = self.slot(way.dir, &way.path) {
-            *slot = Some(way);
-        }
-    }
-}
-
-impl Default for Ways {
-    fn default() -> Self {
-        Self { hasher: RandomState::new(), slots: Vec::new() }
-    }
-}
 
 /// A directory that is watched, or a file.
 #[derive(Debug)]
@@ -279,12 +270,12 @@ impl Watches {
     /// - `EMFILE`, `ENFILE`: no descriptor is left, or the user has as many queues as one may have.
     /// - `ENOENT`, `EACCES`: there is no /proc.
     pub(crate) fn new(host: &Host, believed: Believed, most: usize) -> Result<Self> {
-        let (watched, ways) = (Clock::new(most), Ways::default());
-        let by_number = HashMap::new();
+        let (watched, by_number) = (Clock::new(most), HashMap::new());
         let (above, above_after) = (None, OFTEN_ASKED);
-        let (heard, ends, names) = (0, 0, 0);
-        let table = Table { watched, by_number, heard, ends, names, ways, above, above_after };
-        Ok(Self { news: host.news()?, believed, table: Mutex::new(table) })
+        let (heard, told, ends, names) = (0, 0, 0, 0);
+        let table = Table { watched, by_number, heard, told, ends, names, above, above_after };
+        let (seq, own) = (Seq::default(), Stripes::default());
+        Ok(Self { news: host.news()?, believed, table: Mutex::new(table), seq, own })
     }
 
     /// What is believed.
@@ -302,9 +293,31 @@ impl Watches {
         self.news.ends();
     }
 
-    /// Notes all that has happened.
+    fn lock(&self) -> Locked<'_> {
+        Locked { table: self.table.lock(), seq: &self.seq }
+    }
+
+    /// Notes all that has happened. Where that is nothing nobody waits for anybody.
     pub(crate) fn drain(&self, host: &Host) {
-        self.table.lock().drain(host, &self.news);
+        self.drain_by(&mut self.own.mine().lock(), host);
+    }
+
+    fn drain_by(&self, own: &mut Own, host: &Host) {
+        let has_been_asked = host.has_been_asked();
+        if own.ear.is_none() && !own.is_deaf && !has_been_asked {
+            let ear = host.ear(&self.news);
+            own.is_deaf = ear.is_err();
+            // Of what was mounted before it does not tell.
+            if self.lock().drain(host, &self.news) {
+                own.ear = ear.ok();
+            }
+            return;
+        }
+        let is_quiet = |ear: &Ear| host.is_quiet(ear).unwrap_or(false);
+        let quiet = has_been_asked || own.ear.as_ref().is_some_and(is_quiet);
+        if !quiet || !Moment::of(&self.seq).is_now(&self.seq) {
+            self.lock().drain(host, &self.news);
+        }
     }
 
     /// Watches a directory that is held, and gives its version; none where it cannot be watched, or its file system does not tell of all
@@ -341,20 +354,20 @@ impl Watches {
         asked: u64,
         above: impl Fn() -> Result<(OwnedFd, Ident)>,
     ) -> bool {
-        if asked < self.table.lock().above_after {
+        if asked < self.lock().above_after {
             return false;
         }
         let watched = self.try_to_watch_above(host, asked, above);
         if watched.is_err() {
             // It may not be read, or what it is on is mounted: so it is mostly for ever.
-            self.table.lock().above_after = 2 * asked;
+            self.lock().above_after = 2 * asked;
         }
         watched.unwrap_or(false)
     }
 
     /// Whether it is told that the root is removed or moved.
     pub(crate) fn is_above_watched(&self) -> bool {
-        self.table.lock().above.is_some()
+        self.lock().above.is_some()
     }
 
     fn try_to_watch_above(
@@ -365,12 +378,12 @@ impl Watches {
     ) -> Result<bool> {
         let (held, ident) = above()?;
         let is_it = |above: &&mut Above| above.ident == ident;
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         let known = table.above.as_mut().filter(is_it).map(|above| above.asked = asked);
         drop(table);
         if known.is_none() {
             let number = host.add_watch_above(&self.news, held.as_fd())?;
-            let mut table = self.table.lock();
+            let mut table = self.lock();
             let new = Above { number, ident, asked, told: 0, since: Instant::now() };
             let before = table.above.replace(new);
             if let Some(before) = before.filter(|before| before.number != number) {
@@ -391,9 +404,9 @@ impl Watches {
         add: impl Fn() -> Option<i32>,
     ) -> Option<u64> {
         for _ in 0..MOST_TRIES {
-            let before = self.table.lock().ends;
+            let before = self.lock().ends;
             let number = add()?;
-            let mut table = self.table.lock();
+            let mut table = self.lock();
             // What the host told of this number until now, it told before it is asked about a name. But what was watched already had
             // that number before, and may have lost it since: by us, as the kernel ends no watch of what is held.
             if table.ends == before {
@@ -410,7 +423,7 @@ impl Watches {
     /// Notes what the host said of a name, when the directory had that version: the node that it stands for, or none. Says whether it
     /// still had it.
     pub(crate) fn learn(&self, dir: u64, name: &[u8], node: Option<u64>, version: u64) -> bool {
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         let table = &mut *table;
         if table.names >= MOST {
             table.forget_all(false);
@@ -429,18 +442,18 @@ impl Watches {
 
     /// The version of what is watched, if it is.
     pub(crate) fn version(&self, node: u64) -> Option<u64> {
-        self.table.lock().sure(node).map(|watch| watch.version)
+        self.lock().sure(node).map(|watch| watch.version)
     }
 
     /// The same of what is watched itself: it moves with what happens to that, and not with what happens to the names in it.
     pub(crate) fn version_of_itself(&self, node: u64) -> Option<u64> {
-        self.table.lock().sure(node).map(|watch| watch.itself)
+        self.lock().sure(node).map(|watch| watch.itself)
     }
 
     /// Notes that the own attributes of what is watched were told, when it had that version; which was taken before the turn at asking for
     /// them. Else attributes of a later turn, which the cache keeps instead, may be from before that version.
     pub(crate) fn fresh(&self, node: u64, version: u64) {
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         if let Some(watch) = table.watched.get(node).filter(|watch| watch.version == version) {
             watch.fresh = true;
         }
@@ -449,7 +462,7 @@ impl Watches {
     /// Whether a name stands for what it stood for when the host was asked, and that is as it was, but for the times, the size and the
     /// links of a directory: see [`Watches::tells_about`].
     pub(crate) fn knows(&self, dir: u64, name: &[u8], node: Option<&Node>) -> bool {
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         let known = table.watched.get(dir).and_then(|dir| dir.known.get(name));
         known == Some(node.map(|node| node.id))
             && self.believed == Believed::All
@@ -460,48 +473,93 @@ impl Watches {
     pub(crate) fn tells_about(&self, node: &Node) -> bool {
         self.believed == Believed::All
             // What happens in a directory that is not watched changes its times, and nobody says so.
-            && (!(node.is_directory() || node.is_linked()) || self.table.lock().is_fresh(node.id))
+            && (!node.needs_a_watch() || self.lock().is_fresh(node.id))
     }
 
     /// Where names lead from a directory on, after all that has happened, if that is known.
-    pub(crate) fn leads(&self, host: &Host, dir: u64, names: &[&[u8]]) -> Option<Led> {
-        let mut table = self.table.lock();
-        table.drain(host, &self.news);
-        let heard = table.heard;
+    ///
+    /// `last` is the node that it should be.
+    pub(crate) fn leads(
+        &self,
+        host: &Host,
+        dir: u64,
+        names: &[&[u8]],
+        last: Option<&Node>,
+    ) -> Option<Led> {
+        let mut own = self.own.mine().lock();
+        self.drain_by(&mut own, host);
+        let mut table = self.lock();
+        let at = table.tell();
         let known = match names {
-            &[path] => table.ways.get(dir, path, heard).map(|way| way.leads),
+            &[path] => own.ways.get(dir, path, at),
             _ => None,
         };
         let node = match known {
-            Some(node) => node,
-            None => {
-                let leads = table.leads(dir, names)?;
-                if let &[path] = names {
-                    table.ways.put(Way { dir, path: path.into(), heard, leads });
-                }
-                leads
-            }
+            Some(led) => led.node,
+            None => table.leads(dir, names)?,
         };
-        let permits = node.is_some_and(|node| table.permits(node));
-        Some(Led { node, permits })
+        let led = Led {
+            node,
+            permits: node.is_some_and(|node| table.permits(node)),
+            tells: self.believed == Believed::All
+                && last.is_some_and(|last| {
+                    Some(last.id) == node && (!last.needs_a_watch() || table.is_fresh(last.id))
+                }),
+            begins: table.permits(dir),
+        };
+        if let &[path] = names
+            && known != Some(led)
+        {
+            own.ways.put(Way { dir, path: path.into(), at, led });
+        }
+        Some(led)
+    }
+
+    /// Whether a path leads to a node, or for `None` to none, as it did when this thread asked last, and who may read that, and who may
+    /// search where it begins if all is believed, is what it was; and if they are wanted all attributes of what it leads to. Where it is
+    /// not known it is to be asked anew.
+    pub(crate) fn still_leads(
+        &self,
+        host: &Host,
+        dir: u64,
+        path: &[u8],
+        to: Option<u64>,
+        attributes: bool,
+    ) -> bool {
+        let mut own = self.own.mine().lock();
+        let at = Moment::of(&self.seq);
+        let Some(led) = own.ways.get(dir, path, at) else { return false };
+        let all = self.believed == Believed::All;
+        let is_known = led.node == to
+            && (to.is_none() || led.tells || led.permits && !attributes)
+            && (led.begins || !all);
+        if is_known {
+            self.drain_by(&mut own, host);
+        }
+        is_known && at.is_now(&self.seq)
+    }
+
+    /// A file was seen to have several names: what was known of it by one of them is not for sure.
+    pub(crate) fn note_linked(&self) {
+        self.lock().heard += 1;
     }
 
     /// Whether the cache has of a node what permission goes by, as far as was heard.
     pub(crate) fn permits(&self, node: u64) -> bool {
-        self.table.lock().permits(node)
+        self.lock().permits(node)
     }
 
     /// Notes that the cache was told what permission goes by, of what is watched itself, when it had that version of itself: taken before the
     /// turn at asking, as for [`Watches::fresh`]. Says whether it still has it.
     pub(crate) fn told_who_may(&self, node: u64, itself: u64) -> bool {
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         let watch = table.sure(node).filter(|watch| watch.itself == itself);
         watch.map(|watch| watch.permits = true).is_some()
     }
 
     /// Watches a node no more.
     pub(crate) fn forget(&self, host: &Host, node: u64) {
-        let mut table = self.table.lock();
+        let mut table = self.lock();
         if let Some(gone) = table.watched.remove(node) {
             table.end(host, &self.news, node, &gone);
         }
@@ -604,16 +662,22 @@ impl Table {
         Some(Some(dir))
     }
 
-    fn drain(&mut self, host: &Host, news: &News) {
-        if host.events(news, &mut |event| self.note(&event)).is_err() {
+    /// Notes all that has happened, unless somebody else has asked.
+    fn drain(&mut self, host: &Host, news: &News, seq: &Seq) -> bool {
+        let mut change = None;
+        let begins = || change = Some(seq.change());
+        let asked = host.events(news, begins, &mut |event| self.note(&event));
+        if asked.is_err() {
             self.forget_all(true);
         }
+        drop(change);
         // What others do there is no news of what is below, and would be heard of each time.
         if let Some(above) = self.above.take_if(|above| above.told > MOST_TOLD) {
             self.end_above(host, news, &above);
             self.above_after = 2 * above.asked;
             self.touch_root();
         }
+        asked.unwrap_or(true)
     }
 
     fn note(&mut self, event: &Event<'_>) {

@@ -62,4 +62,4 @@ pub use seq::{Change, Sample, Seq};
 pub use shelf::{Lent, Shelf};
 pub use spares::Spares;
 pub use spin::Spin;
-pub use striped::Striped;
+pub use striped::{Striped, Stripes};

@@ -21,6 +21,7 @@ use crate::shim::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence, next_thread, thread_local,
 };
+use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 
 /// The number of lines; threads share them in turn.
@@ -152,6 +153,18 @@ impl Striped {
         let gave = self.lines.iter().map(|line| line.gave.load(Acquire)).fold(0, add);
         let took = self.lines.iter().map(|line| line.took.load(Relaxed)).fold(0, add);
         took.wrapping_sub(gave)
+    }
+}
+
+/// Of something each stripe of threads has one, on cache lines of its own.
+#[derive(Debug, Default)]
+pub struct Stripes<T>([CachePadded<T>; STRIPES]);
+
+impl<T> Stripes<T> {
+    /// That of this thread, and of those that share its stripe.
+    #[inline]
+    pub fn mine(&self) -> &T {
+        &self.0[stripe()]
     }
 }
 

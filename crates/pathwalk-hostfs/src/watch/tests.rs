@@ -1,9 +1,12 @@
-//! Of names that are the same, of what was asked before something was heard, and of who watches beside others.
+//! Of names that are the same, of what was asked before something was heard, and of who asks or watches beside others.
 
 use super::*;
 use std::{
     fs::Permissions,
     os::{fd::AsFd, unix::fs::PermissionsExt},
+    path::Path,
+    sync::mpsc::channel,
+    thread,
 };
 
 #[test]
@@ -36,7 +39,7 @@ fn no_more_names_than_that_are_known() {
         let seen = watches.watch(&host, 1, held.as_fd()).expect("it is watched");
         let name = number.to_string();
         watches.learn(1, name.as_bytes(), None, seen);
-        assert!(watches.table.lock().names <= MOST);
+        assert!(watches.lock().names <= MOST);
     }
     // Names that are not ASCII go together, and are found quickly all the same.
     for number in 0..MOST {
@@ -44,12 +47,111 @@ fn no_more_names_than_that_are_known() {
         watches.learn(1, format!("ä{number}").as_bytes(), Some(2), seen);
     }
     watches.forget(&host, 1);
-    assert_eq!(watches.table.lock().names, 0);
+    assert_eq!(watches.lock().names, 0);
 }
 
 /// Where a name in the directory 2 leads.
 fn leads(watches: &Watches, host: &Host, name: &[u8]) -> Option<Option<u64>> {
-    watches.leads(host, 2, &[name]).map(|led| led.node)
+    watches.leads(host, 2, &[name], None).map(|led| led.node)
+}
+
+/// A name that is absent in a directory that is watched, asked about by another thread, as often as it is told to go.
+fn beside(
+    table: impl FnOnce(&Watches, &Host, &Path, &dyn Fn(), &dyn Fn(Duration) -> Option<bool>) + Send,
+) {
+    let host = Host::new(true, None);
+    let watches = Watches::new(&host, Believed::Names, 8).expect("it can watch");
+    let dir = tempfile::tempdir().expect("a directory");
+    let held = std::fs::File::open(dir.path()).expect("it is there");
+    let seen = watches.watch(&host, 2, held.as_fd()).expect("it is watched");
+    watches.learn(2, b"name", None, seen);
+    let ((go, gone), (tell, told)) = (channel(), channel());
+    let (watches, host) = (&watches, &host);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let still = || watches.still_leads(host, 2, b"name", None, false);
+            assert!(!still(), "this thread has not asked");
+            assert_eq!(leads(watches, host, b"name"), Some(None));
+            tell.send(still()).expect("it is heard");
+            while gone.recv().is_ok() {
+                tell.send(still()).expect("it is heard");
+            }
+        });
+        let answer = |within| told.recv_timeout(within).ok();
+        let go = move || go.send(()).expect("it is there");
+        assert_eq!(answer(LONG), Some(true));
+        table(watches, host, dir.path(), &go, &answer);
+    });
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn nobody_waits_who_asks_again_for_what_is_known() {
+    beside(|watches, host, _, go, answer| {
+        let table = watches.table.lock();
+        go();
+        let answered = answer(LONG);
+        drop(table);
+        assert_eq!(answered, Some(true));
+        let seen = watches.version(2).expect("it is watched");
+        watches.learn(2, b"name", Some(3), seen);
+        go();
+        assert_eq!(answer(LONG), Some(false), "another file was found there");
+        assert_eq!(leads(watches, host, b"name"), Some(Some(3)));
+    });
+}
+
+/// Who finds the queue empty because another has read it waits until that has noted what he read.
+#[test]
+fn what_was_taken_out_of_the_queue_is_waited_for() {
+    beside(|watches, host, dir, go, answer| {
+        let mut table = watches.lock();
+        std::fs::write(dir.join("name"), "").expect("it is new");
+        let mut change = None;
+        let mut told = 0;
+        let begins = || change = Some(watches.seq.change());
+        let note = &mut |event: Event<'_>| {
+            told += 1;
+            if told == 1 {
+                go();
+                assert_eq!(answer(Duration::from_millis(200)), None);
+            }
+            table.table.note(&event);
+        };
+        host.events(&watches.news, begins, note).expect("it is told");
+        drop(change);
+        drop(table);
+        assert_eq!((told > 0, answer(LONG)), (true, Some(false)));
+    });
+}
+
+/// What was done before a call is known by it, also where another has just read of that.
+#[test]
+fn what_others_read_is_known_to_who_asks() {
+    const ROUNDS: usize = 10_000;
+    beside(|watches, host, dir, _, _| {
+        let over = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while over.load(Relaxed) == 0 {
+                    watches.drain(host);
+                }
+            });
+            let mut believed = 0;
+            for _ in 0..ROUNDS {
+                let held = std::fs::File::open(dir).expect("it is there");
+                let seen = watches.watch(host, 2, held.as_fd()).expect("it is watched");
+                watches.learn(2, b"name", None, seen);
+                leads(watches, host, b"name");
+                std::fs::write(dir.join("name"), "").expect("there is room");
+                believed += u32::from(watches.still_leads(host, 2, b"name", None, false));
+                std::fs::remove_file(dir.join("name")).expect("it is there");
+            }
+            over.store(1, Relaxed);
+            assert_eq!(believed, 0);
+        });
+    });
 }
 
 /// What is told after something was heard may be from before that.
@@ -61,7 +163,7 @@ fn what_was_asked_before_something_was_heard_permits_nothing() {
     let held = std::fs::File::open(dir.path()).expect("it is there");
     let seen = watches.watch(&host, 2, held.as_fd()).expect("it is watched");
     watches.learn(2, b"name", Some(2), seen);
-    let permits = || watches.leads(&host, 2, &[b"name"]).expect("it is known").permits;
+    let permits = || watches.leads(&host, 2, &[b"name"], None).expect("it is known").permits;
     let itself = || watches.version_of_itself(2).expect("it is watched");
     let before = itself();
     held.set_permissions(Permissions::from_mode(0o711)).expect("it is ours");
@@ -75,9 +177,9 @@ fn what_was_asked_before_something_was_heard_permits_nothing() {
     held.set_permissions(Permissions::from_mode(0o755)).expect("it is ours");
     assert!(!permits());
     watches.told_who_may(2, itself());
-    watches.table.lock().forget_all(true);
+    watches.lock().forget_all(true);
     assert!(!watches.permits(2));
-    let now = watches.table.lock().watched.get(2).map(|watch| watch.itself);
+    let now = watches.lock().watched.get(2).map(|watch| watch.itself);
     watches.told_who_may(2, now.expect("it is kept"));
     assert!(!watches.permits(2), "it may be watched no more");
 }
@@ -98,7 +200,7 @@ fn who_has_the_same_number_is_told_all_the_same() {
     assert_eq!(leads(&watches, &host, b"name"), None, "it is heard of");
     // Nor does a directory stay believed of which it was lost that its watch ended.
     watches.learn(2, b"other", None, watch(2));
-    watches.table.lock().forget_all(true);
+    watches.lock().forget_all(true);
     assert_eq!(watches.version(2), None);
     watches.learn(2, b"other", None, watch(2));
     assert_eq!(leads(&watches, &host, b"other"), Some(None));
@@ -136,7 +238,7 @@ fn nobody_waits_for_who_is_watched() {
         number
     });
     assert_eq!(given_up, None);
-    assert!(watches.table.lock().by_number.is_empty());
+    assert!(watches.lock().by_number.is_empty());
 }
 
 #[test]

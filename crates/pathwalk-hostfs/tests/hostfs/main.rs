@@ -14,6 +14,8 @@ mod calls;
 
 mod coherence;
 
+mod threads;
+
 mod elsewhere;
 
 mod begins;
