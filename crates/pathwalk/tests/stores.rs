@@ -13,7 +13,8 @@ mod left_out;
 use common::{lookups::World, sample::SampleFs};
 use left_out::left_out;
 use pathwalk::{
-    AccessMode, Config, Cred, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs, fs::Features,
+    AccessMode, Config, Cred, Errno, FileType, MemFs, MountFlags, OpenFlags, Task, Vfs,
+    fs::Features,
 };
 use std::{
     collections::BTreeMap,
@@ -203,6 +204,27 @@ fn ask_about_what_others_hold(rounds: &str) {
     });
 }
 
+/// What valgrind runs: of a name that was absent it is asked again and again whether it still is.
+fn ask_about_what_is_absent(rounds: &str) {
+    let task = Vfs::new(Config::default(), MemFs::new()).unwrap().task(Cred::root());
+    task.mkdir("/asks", 0o755).unwrap();
+    let fs = SampleFs::new(Features::REVALIDATE | Features::REVALIDATE_PATH);
+    task.mount(Arc::clone(&fs) as _, "/asks", MountFlags::empty()).unwrap();
+    let ask = || {
+        assert_eq!(task.access("/asks/none", AccessMode::empty()), Err(Errno::ENOENT));
+        1
+    };
+    // It is remembered, and once more asked about name by name.
+    (0..4).for_each(|_| _ = ask());
+    let asked = fs.calls.revalidate.load(Relaxed);
+    let watched = task.addresses("/asks").unwrap();
+    marked(&watched, || match rounds.parse::<usize>() {
+        Ok(rounds) => (0..rounds).map(|_| ask()).sum(),
+        Err(_) => task.chmod("/asks", 0o700).map(|()| 1).unwrap(),
+    });
+    assert_eq!(fs.calls.revalidate.load(Relaxed), asked, "it is asked about the path at once");
+}
+
 /// Where files are opened, and by how many.
 const MOUNTS: usize = 8;
 const TASKS: usize = 100;
@@ -262,5 +284,22 @@ fn who_asks_again_about_a_file_stores_nothing_to_what_others_hold() {
     assert!(!asked.elsewhere.is_empty(), "what is asked about is held meanwhile");
     assert_eq!(asked.to_watched(), 0);
     // What changes the file is seen.
+    assert!(run(THIS, "chmod").unwrap().to_watched() > 0);
+}
+
+#[test]
+fn who_asks_again_whether_a_name_is_absent_stores_nothing_to_its_directory() {
+    if let Ok(rounds) = std::env::var(ROUNDS) {
+        return ask_about_what_is_absent(&rounds);
+    }
+    const THIS: &str = "who_asks_again_whether_a_name_is_absent_stores_nothing_to_its_directory";
+    let Some(asked) = run(THIS, "10") else {
+        left_out("there is no valgrind");
+        return;
+    };
+    assert_eq!(asked.calls, 10);
+    assert!(!asked.elsewhere.is_empty(), "its mount is held meanwhile");
+    assert_eq!(asked.to_watched(), 0);
+    // What changes the directory is seen.
     assert!(run(THIS, "chmod").unwrap().to_watched() > 0);
 }
