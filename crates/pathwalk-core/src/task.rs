@@ -47,8 +47,8 @@ pub enum At<'a> {
     Dir(&'a File),
     /// At an open directory or the current one, within bounds: made by [`At::resolve`].
     Within(Option<&'a File>, ResolveFlags),
-    /// At an open directory or the current one, asking anew: made by [`At::anew`].
-    Anew(Option<&'a File>),
+    /// The same, asking anew: made by [`At::anew`].
+    Anew(Option<&'a File>, ResolveFlags),
 }
 
 impl<'a> At<'a> {
@@ -62,16 +62,20 @@ impl<'a> At<'a> {
     /// told because a directory or mount moved, or with `RESOLVE_CACHED` where the answer is not cached.
     #[must_use]
     pub fn resolve(self, bounds: ResolveFlags) -> Self {
-        Self::Within(self.dir(), self.bounds() | bounds)
+        let bounds = self.bounds() | bounds;
+        match self {
+            Self::Anew(file, _) => Self::Anew(file, bounds),
+            _ => Self::Within(self.dir(), bounds),
+        }
     }
 
-    /// The same place, without bounds, from where file systems are asked about each name whatever the cache believes of it, and keep at hand
+    /// The same place within the same bounds, from where file systems are asked about each name whatever the cache believes of it, and keep at hand
     /// what they find. So a call asks by itself that got `ESTALE`; this is for who makes several of them, of which a later one got it.
     ///
     /// Linux: `LOOKUP_REVAL`.
     #[must_use]
     pub fn anew(self) -> Self {
-        Self::Anew(self.dir())
+        Self::Anew(self.dir(), self.bounds())
     }
 
     /// The open directory.
@@ -79,15 +83,15 @@ impl<'a> At<'a> {
         match self {
             Self::Cwd => None,
             Self::Dir(file) => Some(file),
-            Self::Within(file, _) | Self::Anew(file) => file,
+            Self::Within(file, _) | Self::Anew(file, _) => file,
         }
     }
 
     /// The bounds.
     pub(crate) fn bounds(self) -> ResolveFlags {
         match self {
-            Self::Cwd | Self::Dir(_) | Self::Anew(_) => ResolveFlags::empty(),
-            Self::Within(_, bounds) => bounds,
+            Self::Cwd | Self::Dir(_) => ResolveFlags::empty(),
+            Self::Within(_, bounds) | Self::Anew(_, bounds) => bounds,
         }
     }
 }
@@ -389,7 +393,7 @@ impl Task {
     ) -> Result<Request<'a>> {
         match at {
             At::Within(_, bounds) => flags |= ops::within(bounds)?,
-            At::Anew(_) => flags |= Lookup::REVAL,
+            At::Anew(_, bounds) => flags |= ops::within(bounds)? | Lookup::REVAL,
             At::Cwd | At::Dir(_) => {}
         }
         if path.is_empty() {

@@ -5,7 +5,7 @@ mod common;
 use common::{sample::SampleFs, watched};
 use pathwalk::{
     AccessMode, At, AtFlags, Config, Cred, Errno, FileType, InodeFlags, InotifyFlags, InotifyMask,
-    MemFs, MountFlags, OpenFlags, Result, Subject, Task, Timespec, Vfs,
+    MemFs, MountFlags, OpenFlags, ResolveFlags, Result, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found},
 };
 use std::{
@@ -241,6 +241,16 @@ fn who_asks_anew_is_told_what_is_there_now() {
     assert_eq!((asked(&fs.calls.lookup_anew), asked(&fs.calls.revalidate_anew)), (0, 1));
     assert_eq!(task.stat("/name").map(|stat| stat.st_ino), Ok(2));
     assert_eq!((asked(&fs.calls.lookup_anew), asked(&fs.calls.revalidate_anew)), (0, 0));
+    // Also within bounds, whichever was said first.
+    fs.appear("dir", DIR, 0o755, "");
+    let dir = task.open("/dir", OpenFlags::PATH, 0).unwrap();
+    let beneath = ResolveFlags::BENEATH;
+    for at in [At::Dir(&dir).resolve(beneath).anew(), At::Dir(&dir).anew().resolve(beneath)] {
+        assert_eq!(task.fstatat(at, "../name", AtFlags::empty()).map(drop), Err(Errno::EXDEV));
+        assert_eq!(task.openat(at, "../name", OpenFlags::PATH, 0).map(drop), Err(Errno::EXDEV));
+        assert_eq!(task.fstatat(at, "none", AtFlags::empty()).map(drop), Err(Errno::ENOENT));
+        assert_eq!(asked(&fs.calls.lookup_anew) + asked(&fs.calls.revalidate_anew), 1);
+    }
 }
 
 /// What is mounted on or below a name that no longer holds goes with it, in all namespaces. Linux: `d_invalidate`.
