@@ -85,6 +85,35 @@ for base in ".", tempfile.mkdtemp(dir="/tmp"):
     same(&["python3"], &format!("cat > asks.py <<'X'\n{SERVER}{asks}\nX\npython3 asks.py"));
 }
 
+/// That of the socket, without the bits of the umask, also where the directory has ACLs for what is made in it.
+#[test]
+fn a_sockets_file_has_the_sockets_mode() {
+    same(
+        &["python3"],
+        r#"cat > modes.py <<'X'
+import os, socket, struct, tempfile
+def acl(*entries): return struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *entry) for entry in entries)
+given = acl((1, 7, 2**32 - 1), (2, 7, 77), (4, 5, 2**32 - 1), (0x10, 7, 2**32 - 1), (0x20, 7, 2**32 - 1))
+for base in tempfile.mkdtemp(dir="."), tempfile.mkdtemp(dir="/tmp"):
+    for attribute in None, "system.posix_acl_default":
+        if attribute:
+            try: os.setxattr(base, attribute, given)
+            except OSError as error: print(error.strerror)
+        for umask in 0, 0o027:
+            os.umask(umask)
+            for mode in None, 0o600, 0o4755, 0o666:
+                made = socket.socket(socket.AF_UNIX)
+                if mode is not None: os.fchmod(made.fileno(), mode)
+                path = base + "/socket"
+                made.bind(path)
+                print(mode, oct(os.stat(path).st_mode), oct(os.fstat(made.fileno()).st_mode))
+                os.unlink(path)
+    os.rmdir(base)
+X
+python3 modes.py"#,
+    );
+}
+
 /// More than are looked through at once.
 #[test]
 fn many_sockets_have_their_names_until_they_are_closed() {

@@ -23,7 +23,7 @@ use crate::{
 use pathwalk::{
     AccessMode, At, AtFlags, Dev, Errno, File, FileType, OpenFlags, Result, Task, abi::AT_FDCWD,
 };
-use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use std::{
     collections::{HashMap, HashSet},
     os::fd::OwnedFd,
@@ -171,7 +171,9 @@ pub(crate) fn bind(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let path = path.to_vec();
     let base = engine.base(caller, AT_FDCWD, &path)?;
     engine.take_umask(caller)?;
-    let mode = FileType::Socket.to_mode() | 0o777;
+    // That of the socket, which fchmod(2) may have changed; and the umask takes from it also where the directory has ACLs for what is made in it.
+    let umask = engine.task.umask(0);
+    let mode = answer(fstat(&fd))?.st_mode & !umask;
     engine.task.mknodat(base.at(), &path, mode, Dev::default()).map_err(|errno| match errno {
         Errno::EEXIST => Errno::EADDRINUSE,
         errno => errno,
