@@ -202,8 +202,13 @@ impl File {
     /// file system keeps for it, and that nobody runs the file meanwhile. It is for who wants to know which file it was.
     #[must_use]
     pub fn place_alone(&self) -> Self {
-        let OpenFile { anchor, flags, .. } = self.opened();
-        Self::new(anchor, self.hold(), *flags)
+        self.place_as(self.opened().flags)
+    }
+
+    /// The same with other flags, as somebody else has the file open.
+    #[must_use]
+    pub fn place_as(&self, flags: OpenFlags) -> Self {
+        Self::new(&self.opened().anchor, self.hold(), flags)
     }
 
     /// The same file as a place in the mount of another one, as if it had been opened there with `O_PATH`. No path need lead

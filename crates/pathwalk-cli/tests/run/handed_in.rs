@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::{Attack, cc},
-    common::{can_run, text},
+    common::{can_run, python, text},
 };
 use std::{
     collections::BTreeMap,
@@ -142,4 +142,41 @@ fn what_tells_of_the_supervisor_s_memory_is_not_opened_again() {
     let does = "read was < /proc/self/fd/3; echo $was > /proc/self/fd/3 && cat /proc/self/fd/4 && echo done";
     let (code, out) = said("3<>/proc/self/oom_score_adj 4</proc/self/comm", does);
     assert_eq!((code, out.lines().last()), (Some(0), Some("done")), "{out}");
+}
+
+/// Asks all that can be asked of what it was given, and of the same file as it opens it.
+const OF_WHAT_IS_GIVEN: &str = "
+import errno, os
+def says(call, *args):
+    try: answer = call(*args)
+    except OSError as error: answer = errno.errorcode[error.errno]
+    print(call.__name__, answer)
+for fd in 0, os.open('given', os.O_RDWR), os.open('/proc/self/fd/0', os.O_RDONLY), os.open('given', os.O_PATH):
+    says(os.setxattr, fd, 'user.of', b'1'); says(os.getxattr, fd, 'user.of'); says(os.listxattr, fd); says(os.removexattr, fd, 'user.of')
+    says(os.fchmod, fd, 0o640); says(os.fchown, fd, -1, -1); says(os.utime, fd, (5, 6))
+    stat = os.fstat(fd)
+    print(oct(stat.st_mode), stat.st_size, stat.st_mtime)
+";
+
+#[test]
+fn a_file_that_was_given_is_as_if_it_had_been_opened_here() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let given = here.path().join("given");
+    let said = |run: &[&str], writes: bool| {
+        fs::write(&given, "given").unwrap();
+        let program = [run, &[python(), "-c", OF_WHAT_IS_GIVEN]].concat();
+        let stdin = fs::OpenOptions::new().read(true).write(writes).open(&given).unwrap();
+        let mut command = Command::new(program[0]);
+        let output = command.args(&program[1..]).current_dir(here.path()).stdin(stdin).output();
+        let output = output.unwrap();
+        text(&output.stdout) + &text(&output.stderr)
+    };
+    for writes in [false, true] {
+        let native = said(&[], writes);
+        assert!(native.contains("listxattr ['user.of']"), "{native}");
+        assert_eq!(said(&[env!("CARGO_BIN_EXE_pathwalk"), "run"], writes), native);
+    }
 }

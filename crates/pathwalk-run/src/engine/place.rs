@@ -195,7 +195,8 @@ impl Engine {
             self.strangers.insert(id);
             return None;
         };
-        let known = self.cookies.know(id, &place);
+        // It is open, and may be known later by who opens it here.
+        let known = self.cookies.know(id, &place.place_as(OpenFlags::RDONLY));
         self.touched(id);
         Some(known)
     }
