@@ -12,7 +12,7 @@ use crate::{
 };
 use pathwalk_abi::{
     Errno, FileType, InodeFlags, Result, SetTime, Timespec,
-    mode::{S_IALLUGO, S_ISGID},
+    mode::{S_IALLUGO, S_ISGID, S_ISUID},
     xattr::{XATTR_NAME_POSIX_ACL_ACCESS, XATTR_NAME_POSIX_ACL_DEFAULT},
 };
 use pathwalk_core::{
@@ -335,9 +335,12 @@ impl Shared {
         let uid = differs.uid.filter(|_| own);
         let gid = differs.gid.filter(|_| self.group_as_made(dir) == stat.stx_gid);
         let mut changed = uid.is_some() || gid.is_some();
+        let mut stays = false;
         if changed {
+            let given = self.host.chown(made, uid, gid);
+            stays = given.is_err();
             // That this process may was looked at before it was made.
-            unless_refused(self.host.chown(made, uid, gid))?;
+            unless_refused(given)?;
         }
         for (name, acl) in [
             (XATTR_NAME_POSIX_ACL_ACCESS, new.access_acl),
@@ -351,7 +354,11 @@ impl Shared {
         if new.file_type != FileType::Symlink {
             let is = u32::from(stat.stx_mode) & S_IALLUGO;
             let as_made = own && self.has_mode_as_made(&stat, dir, asked);
-            let mode = if as_made { new.mode & S_IALLUGO } else { is };
+            let mut mode = if as_made { new.mode & S_IALLUGO } else { is };
+            // They were for who was to have it, and this process has it.
+            if stays && new.file_type != FileType::Directory {
+                mode &= !(S_ISUID | S_ISGID);
+            }
             // Changing the owner takes the set-id bits.
             if changed || mode != is {
                 let done = self.host.chmod(made, mode);

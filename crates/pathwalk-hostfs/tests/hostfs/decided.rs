@@ -64,7 +64,13 @@ fn what_has_no_owners_and_no_modes_is_made_all_the_same() {
     for mode in [0o755, 0o600] {
         for (uid, gid) in [(own, 0), (own, 2), (1, 2)] {
             let refuses = Some(io::Errno::PERM);
-            let rules = Rules { uid: Some(uid), gid: Some(gid), mode: Some(mode), refuses };
+            let rules = Rules {
+                uid: Some(uid),
+                gid: Some(gid),
+                mode: Some(mode),
+                refuses,
+                ..Rules::default()
+            };
             for cred in [Cred::root(), Cred::user(1000, 1000)] {
                 each(rules, &cred, |what, made, has| {
                     assert_eq!((made, has), (Ok(()), Some((uid, gid, mode))), "{what}, {cred:?}");
@@ -88,6 +94,25 @@ fn what_is_decided_stays_where_it_could_be_changed() {
             assert_eq!(uid, if given { cred.fsuid } else { 0 }, "{what}");
         });
     }
+}
+
+/// Where it cannot be given away, it is not to be this process's own program.
+#[test]
+fn what_stays_this_process_s_has_no_set_id_bits() {
+    let rules = Rules { keeps: Some(io::Errno::PERM), ..Rules::default() };
+    mounted(rules, |dir| {
+        for (cred, wanted) in [(Cred::user(1000, 1000), 0o755), (Cred::root(), 0o6755)] {
+            let task = task(dir, HostOptions::default(), cred);
+            let flags = OpenFlags::CREAT | OpenFlags::EXCL | OpenFlags::RDWR;
+            assert_eq!(task.open("/open", flags, 0o6755).map(drop), Ok(()));
+            assert_eq!(task.mknod("/mknod", mode::S_IFREG | 0o6755, Dev::default()), Ok(()));
+            for what in ["open", "mknod"] {
+                let host = dir.join(what).symlink_metadata().unwrap();
+                assert_eq!((host.uid(), host.mode() & 0o7777), (0, wanted), "{what}");
+                task.unlink(format!("/{what}")).unwrap();
+            }
+        }
+    });
 }
 
 /// Whose quota is used up, nothing is made for.
@@ -125,7 +150,8 @@ fn what_cannot_be_given_to_its_group_is_not_made() {
 #[test]
 fn what_is_kept_is_kept_whatever_is_decided() {
     let refuses = Some(io::Errno::PERM);
-    let rules = Rules { uid: Some(1), gid: Some(2), mode: Some(0o755), refuses };
+    let rules =
+        Rules { uid: Some(1), gid: Some(2), mode: Some(0o755), refuses, ..Rules::default() };
     mounted(rules, |dir| {
         let options = HostOptions { identities: Identities::Kept, ..HostOptions::default() };
         let maker = task(dir, options.clone(), Cred::user(1000, 1001));

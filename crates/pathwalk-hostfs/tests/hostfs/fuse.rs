@@ -33,6 +33,8 @@ pub(crate) struct Rules {
     pub(crate) mode: Option<u32>,
     /// By which errno it changes no owner and no mode.
     pub(crate) refuses: Option<Errno>,
+    /// By which it changes no owner.
+    pub(crate) keeps: Option<Errno>,
 }
 
 /// Does something where such a file system is mounted, in a mount namespace of its own.
@@ -115,11 +117,11 @@ impl Filesystem for Decides {
             gid: gid.unwrap_or(attr.gid),
             ..*attr
         };
-        match self.rules.refuses {
-            Some(errno) if wanted != *attr => {
-                reply.error(fuser::Errno::from_i32(errno.raw_os_error()));
-            }
-            _ => {
+        let Rules { refuses, keeps, .. } = self.rules;
+        let gives = (wanted.uid, wanted.gid) != (attr.uid, attr.gid);
+        match refuses.filter(|_| wanted != *attr).or(keeps.filter(|_| gives)) {
+            Some(errno) => reply.error(fuser::Errno::from_i32(errno.raw_os_error())),
+            None => {
                 *attr = wanted;
                 reply.attr(&TTL, attr);
             }
