@@ -78,8 +78,13 @@ impl Asker {
 
     /// A file that it has open by a descriptor, which is only got where it is to be lent.
     pub(crate) fn lends(&self, file: &File, fd: impl FnOnce() -> Option<OwnedFd>) {
+        if !self.asks_anew() {
+            return;
+        }
+        // Others are asked, so without the lock.
+        let opened = fd().and_then(|fd| file.opened_as(fd));
         if let Some(lent) = &mut *self.0.lent.lock() {
-            lent.extend(fd().and_then(|fd| file.opened_as(fd)));
+            lent.extend(opened);
         }
     }
 
