@@ -39,17 +39,6 @@ use std::{
     time::Duration,
 };
 
-/// Signals that are passed on to the program, or that tell of it.
-const SIGNALS: [i32; 7] = [
-    libc::SIGCHLD,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
-
 /// Who looks twice for what is read once does not wait.
 const PIPE: PipeFlags = PipeFlags::CLOEXEC.union(PipeFlags::NONBLOCK);
 
@@ -125,7 +114,7 @@ fn ordered(orders: &OwnedFd) -> Option<Vec<i32>> {
 /// - `EAGAIN`, `ENOMEM`: there can be no further process.
 /// - `EMFILE`: no descriptor is left.
 pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
-    let (blocked, signals) = process::hear_signals(&SIGNALS)?;
+    let (blocked, signals) = process::hear_signals(&process::signals())?;
     let (orders, to_guard) = answer(pipe_with(PIPE))?;
     let Some(guard) = process::fork()? else {
         drop((to_guard, signals));
@@ -135,10 +124,10 @@ pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
     loop {
         let mut fds = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         let _ = poll(&mut fds, None);
-        while let Some(Heard { signal, by_terminal, sender }) = process::next_signal(&signals) {
-            // What the terminal sends, it sends to the program too; and what the program sends its group, it gets itself.
-            let twice = by_terminal && [libc::SIGINT, libc::SIGQUIT].contains(&signal)
-                || procfs::comes_of(sender, guard);
+        while let Some(Heard { signal, by_kernel_to_all, sender }) = process::next_signal(&signals)
+        {
+            // Of what all of a group are sent the program has its own; and what it sends its group, it gets itself.
+            let twice = by_kernel_to_all || procfs::comes_of(sender, guard);
             if signal != libc::SIGCHLD && !twice {
                 // Who is gone is heard of next.
                 let _ = io::write(&to_guard, &[signal as u8]);

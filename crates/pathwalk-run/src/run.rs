@@ -201,7 +201,6 @@ fn raise_limits(any: BorrowedFd<'_>) -> [(Resource, Rlimit); 3] {
         let _ = setrlimit(which, Rlimit { current: before.maximum, ..before });
         (which, before)
     });
-    process::outlive_limits();
     make_room(any, before[0].1.maximum);
     before
 }

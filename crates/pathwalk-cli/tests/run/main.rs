@@ -53,4 +53,6 @@ mod watches;
 
 mod waits;
 
+mod signals;
+
 mod readme;

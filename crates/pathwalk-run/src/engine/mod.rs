@@ -446,7 +446,7 @@ impl Engine {
     /// ended, all that came of it end. Who asks a process and its group asks once.
     fn pass_on(&mut self, signal: i32) {
         if self.ended.is_some() {
-            if ![libc::SIGUSR1, libc::SIGUSR2].contains(&signal) {
+            if [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].contains(&signal) {
                 self.end_all();
             }
             return;

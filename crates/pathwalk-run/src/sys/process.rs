@@ -29,16 +29,21 @@ use std::{
         unix::process::CommandExt,
     },
     process::Command,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
+/// `_NSIG`
+const LAST: i32 = 64;
+/// The first of those of which each is heard that was sent.
+const REAL_TIME: i32 = 32;
+
 /// Which signals were ignored when this process began: bit 0 is that of the first. Rust's runtime has `SIGPIPE` ignored before
 /// `main`, and Rust's exec has it end the process again, whatever was before.
-static IGNORED: AtomicU32 = AtomicU32::new(0);
+static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn look_at_signals() {
-    for signal in 1..32 {
+    for signal in 1..=LAST {
         // SAFETY: all fields are numbers, or a pointer to a function that may be none.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes one `sigaction` there, and changes nothing.
@@ -58,15 +63,25 @@ fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
 }
 
-/// The signals that tell who they come to that a limit is reached, and end it.
-const OF_LIMITS: [i32; 2] = [libc::SIGXFSZ, libc::SIGXCPU];
-
-/// Has a limit that this process reaches be no more than an error of a call. Who is launched is told of its own.
-pub(crate) fn outlive_limits() {
-    for signal in OF_LIMITS {
-        // SAFETY: nothing is called by it.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
+/// The signals that others may send and that can be heard: not those of job control, which all of a group follow, nor those of faults that Rust's
+/// runtime explains, nor what it ignores; nor those of the C library.
+pub(crate) fn signals() -> Vec<i32> {
+    let not = [
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGCONT,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGWINCH,
+        libc::SIGURG,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGPIPE,
+        REAL_TIME,
+        REAL_TIME + 1,
+    ];
+    (1..=LAST).filter(|signal| !not.contains(signal)).collect()
 }
 
 /// What runs in the new process.
@@ -279,10 +294,6 @@ fn prepare(launch: &Launch<'_>) -> Result<()> {
     for (which, limit) in launch.limits {
         answer(setrlimit(*which, *limit))?;
     }
-    for signal in OF_LIMITS.into_iter().filter(|&signal| !was_ignored(signal)) {
-        // SAFETY: the default needs no handler.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     answer(setrlimit(Resource::Core, none))?;
     // Else the parent could not fetch the descriptor.
@@ -323,22 +334,24 @@ pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)>
 /// A signal that was heard of.
 pub(crate) struct Heard {
     pub(crate) signal: i32,
-    /// Nobody sent it but the kernel, as a terminal's keys have it do.
-    pub(crate) by_terminal: bool,
+    /// The kernel sent it to all of a group, as a terminal's keys have it do, or who reads what such a group is told of (`F_SETOWN`).
+    pub(crate) by_kernel_to_all: bool,
     /// The process that sent it.
     pub(crate) sender: u32,
 }
 
 /// The next signal that was heard of, if there is one.
 pub(crate) fn next_signal(fd: &OwnedFd) -> Option<Heard> {
-    /// `SI_KERNEL`
-    const KERNEL: i32 = 0x80;
     let mut info = [0; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(fd, &mut info).ok()?;
     // Its number, an errno, how it was sent, and by whom.
     let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
     let sender = word(12).cast_unsigned();
-    let heard = Heard { signal: word(0), by_terminal: word(8) == KERNEL, sender };
+    let signal = word(0);
+    let to_all = [libc::SIGINT, libc::SIGQUIT, libc::SIGIO].contains(&signal) || signal > REAL_TIME;
+    // As `SI_KERNEL` and `POLL_IN`.
+    let by_kernel = word(8) > 0;
+    let heard = Heard { signal, by_kernel_to_all: by_kernel && to_all, sender };
     (read == info.len()).then_some(heard)
 }
 
@@ -395,8 +408,8 @@ pub(crate) fn kill_thread(tid: u32, signal: i32) {
 }
 
 /// By which a thread of this process is interrupted. Of those that are queued the kernel sends none where the user has as many as one may
-/// (`RLIMIT_SIGPENDING`), as any of its programs can have it be.
-const INTERRUPTS: i32 = libc::SIGURG;
+/// (`RLIMIT_SIGPENDING`), as any of its programs can have it be; and this one neither it nor anybody else sends a group, as `SIGURG`.
+const INTERRUPTS: i32 = libc::SIGSTKFLT;
 
 /// Has [`interrupt`] end what this thread waits for with `EINTR`, from now on.
 pub(crate) fn be_interruptible() {

@@ -1,0 +1,103 @@
+//! Signals that others send, and that the program sends its own group.
+
+use crate::common::{Running, can_run, python, text};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A program that handles all signals that can be. It sends its group some, says which it got, and says which it gets then.
+const HANDLES: &str = r#"
+import os, signal, sys, time
+mine = [getattr(signal, 'SIG' + name) for name in
+    'HUP INT QUIT ILL TRAP ABRT FPE USR1 USR2 PIPE ALRM TERM STKFLT XCPU XFSZ VTALRM PROF WINCH URG IO PWR SYS'.split()]
+mine += range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
+got = []
+for number in mine: signal.signal(number, lambda number, _: got.append(int(number)))
+for number in mine:
+    os.kill(0, number)
+    os.stat('/')
+time.sleep(0.5)
+all = sorted(got) == sorted(map(int, mine)) or got[:]
+got.clear()
+print(all, flush=True)
+while True:
+    while not got: time.sleep(0.01)
+    print(got.pop(0), flush=True)
+"#;
+
+#[test]
+fn all_signals_are_the_programs() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let program = [run, &[python(), "-c", HANDLES]].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
+        let mut child = Running(command.process_group(0).spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let mut says = || lines.next().and_then(Result::ok);
+        assert_eq!(says().as_deref(), Some("True"), "{run:?}");
+        for number in (1..=16).chain(24..=27).chain(29..=31).chain(34..=64) {
+            // Those that nobody handles, or that are not passed on; and what is ignored here is ignored there.
+            if [7, 9, 11, 13].contains(&number) || ignored & 1 << (number - 1) != 0 {
+                continue;
+            }
+            let kill = format!("kill -{number} {}", child.0.id());
+            assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            assert_eq!(says(), Some(number.to_string()), "{run:?}");
+        }
+    }
+}
+
+/// Holds a lease of a file, and gives it up a while after it is told to.
+const LEASES: &str = "
+import fcntl, os, signal, time
+told = []
+signal.signal(signal.SIGIO, lambda *_: told.append(1))
+fd = os.open('leased', os.O_RDONLY); fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+print('leased', flush=True)
+while not told: signal.pause()
+time.sleep(0.5)
+";
+
+/// Opens that, while its group gets a signal that it does not handle.
+const WAITS: &str = "
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+child = os.fork()
+while not child:
+    os.kill(0, signal.SIGURG)
+    time.sleep(0.01)
+print('opened' if libc.open(b'leased', os.O_RDWR) >= 0 else os.strerror(ctypes.get_errno()))
+os.kill(child, signal.SIGKILL)
+";
+
+#[test]
+fn who_waits_is_not_interrupted_by_what_the_supervisor_is_sent() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    fs::write(here.path().join("leased"), "").unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let mut leases = Command::new(python());
+        leases.args(["-c", LEASES]).current_dir(here.path()).stdout(Stdio::piped());
+        let mut leases = Running(leases.spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(leases.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "leased\n");
+        let program = [run, &[python(), "-c", WAITS]].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path()).process_group(0);
+        assert_eq!(text(&command.output().unwrap().stdout), "opened\n", "{run:?}");
+    }
+}
