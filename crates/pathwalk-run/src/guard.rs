@@ -46,7 +46,7 @@ const PIPE: PipeFlags = PipeFlags::CLOEXEC.union(PipeFlags::NONBLOCK);
 pub(crate) struct Outside {
     /// The signals that were blocked when it was started.
     pub(crate) blocked: libc::sigset_t,
-    /// Tells of children that ended.
+    /// Tells of children that ended, and of other signals, which are outer's.
     children: OwnedFd,
     orders: OwnedFd,
     /// Those of guard, who reads them; their end is that of outer.
@@ -84,8 +84,8 @@ impl Outside {
 
     /// To be called before the children are asked for, so that who reports later is told of anew.
     pub(crate) fn look_at_children(&self) {
-        // There is never more than one `SIGCHLD`: one that comes after it is there to be heard.
-        process::next_signal(&self.children);
+        // What the program sends its group comes here too, and else would count as waiting for ever.
+        while process::next_signal(&self.children).is_some() {}
     }
 
     /// The signals that are to be passed on; none where outer or guard is gone.
@@ -206,7 +206,7 @@ fn supervise(
     let guard = parent_id();
     // Who loses its parent becomes a child of this process, which may read its memory then.
     let children = answer(process::take_orphans())
-        .and_then(|()| process::hear_signals(&[libc::SIGCHLD]).map(|(_, children)| children));
+        .and_then(|()| process::hear_signals(&process::signals()).map(|(_, children)| children));
     match children {
         Ok(children) => work(Outside { blocked, children, orders, above, guard }),
         Err(errno) => unusable(errno),
