@@ -10,7 +10,7 @@ use pathwalk::{
     AccessMode, Acls, At, AtFlags, Config, Cred, Errno, FdTable, FileType, Hooks, InodeRef,
     InotifyFlags, InotifyMask, MemFs, MountFlags, OpenFlags, PathRef, ProcFs, Result,
     SecurityModule, Subject, Task, Timespec, UmountFlags, Vfs, XattrFlags, acl_to_xattr,
-    fs::{Access, Features, FileSystem, Found},
+    fs::{Access, Features, FileSystem, Found, OpenHandle},
 };
 use std::sync::{
     Arc,
@@ -157,6 +157,49 @@ fn what_is_held_of_a_file_system_that_does_not_answer_is_only_unmounted() {
     ];
     assert_eq!(said, [Err(Errno::EIO); 7]);
     assert_eq!(task.umount2(&link, UmountFlags::DETACH), Ok(()));
+}
+
+/// A file system of files without a type, as an epoll of the kernel's is one.
+struct Typeless;
+
+impl FileSystem for Typeless {
+    fn kind(&self) -> &str {
+        "typeless"
+    }
+
+    fn features(&self) -> Features {
+        Features::empty()
+    }
+
+    fn root(&self, _: &Subject<'_>, _: Timespec) -> Result<Found> {
+        Ok(found(1, FileType::Directory, 0o755))
+    }
+
+    fn lookup(&self, _: InodeRef<'_>, _: &[u8]) -> Result<Option<Found>> {
+        let mut file = found(2, FileType::Regular, 0o600);
+        file.attr.mode = 0o600;
+        Ok(Some(file))
+    }
+
+    fn open(&self, _: InodeRef<'_>, _: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
+        Err(Errno::ENXIO)
+    }
+}
+
+/// The answers are those that Linux gives to root who asks about an epoll by its link in `/proc/self/fd`.
+#[test]
+fn what_has_no_type_is_no_regular_file() {
+    let task = root_task(&Arc::new(Typeless));
+    let all = OpenFlags::RDWR;
+    for flags in [all, OpenFlags::WRONLY, all | OpenFlags::TRUNC, all | OpenFlags::CREAT] {
+        assert_eq!(task.open("/f", flags, 0o600).map(drop), Err(Errno::ENXIO), "{flags:?}");
+    }
+    assert_eq!(task.truncate("/f", 0), Err(Errno::EINVAL));
+    let refused = task.setxattr("/f", "user.a", b"1", XattrFlags::empty());
+    assert_eq!(refused, Err(Errno::EPERM));
+    assert_eq!(task.getxattr("/f", "user.a", &mut []), Err(Errno::ENODATA));
+    let place = task.open("/f", OpenFlags::PATH, 0).unwrap();
+    assert_eq!(task.fstat(&place).unwrap().st_mode, 0o600);
 }
 
 /// A file system whose files have no name left, or whose directories were others' the first time.

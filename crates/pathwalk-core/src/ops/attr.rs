@@ -228,9 +228,9 @@ impl Task {
     ) -> Result<()> {
         let held = keep(&self.request(dir, path, Lookup::FOLLOW | reval)?)?;
         let vfs = self.vfs();
-        match vfs.inode(held.inode()).attr().file_type() {
-            FileType::Regular => {}
-            FileType::Directory => return Err(Errno::EISDIR),
+        match vfs.inode(held.inode()).file_type() {
+            Some(FileType::Regular) => {}
+            Some(FileType::Directory) => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
         let who = held.seen_by(self.cred.subject());

@@ -46,9 +46,9 @@ impl Task {
         let held = keep(&request)?;
         let vfs = self.vfs();
         let forbidden = held.mnt_flags().contains(MntFlags::NOEXEC);
-        match vfs.inode(held.inode()).attr().file_type() {
-            FileType::Symlink => return Err(Errno::ELOOP),
-            FileType::Regular if !forbidden => {}
+        match vfs.inode(held.inode()).file_type() {
+            Some(FileType::Symlink) => return Err(Errno::ELOOP),
+            Some(FileType::Regular) if !forbidden => {}
             _ => return Err(Errno::EACCES),
         }
         vfs.inode_permission(held.inode(), Access::EXEC, &held.seen_by(self.cred.subject()))?;

@@ -393,6 +393,8 @@ impl Task {
         let inode = held.inode();
         let (owner, inode_flags) = vfs.inode(inode).owner();
         let kind = FileType::from_mode(owner.mode).unwrap_or(FileType::Regular);
+        // What has no type, as an epoll of the kernel's, is none: who writes to it is not counted.
+        let regular = owner.mode & S_IFMT == S_IFREG;
         if op.flags.contains(OpenFlags::PATH) {
             return Ok(File::new(&self.anchor, held, op.flags));
         }
@@ -409,7 +411,7 @@ impl Task {
             }
         }
         let writes = op.access.contains(Access::WRITE);
-        let truncates = op.flags.contains(OpenFlags::TRUNC) && kind == FileType::Regular && !made;
+        let truncates = op.flags.contains(OpenFlags::TRUNC) && regular && !made;
         // Until it is truncated.
         let _writing = truncates.then(|| held.want_write()).transpose()?;
         if !made {
@@ -441,7 +443,7 @@ impl Task {
             }
         }
         let mut access = None;
-        if kind == FileType::Regular && open_for_writing(op.flags) {
+        if regular && open_for_writing(op.flags) {
             access = Some((vfs.get_write_access(inode)?, held.want_write()?));
         }
         let opened = if let Origin::Made(opened) = origin { opened } else { None };

@@ -477,10 +477,10 @@ impl Task {
         }
         if name.starts_with(XATTR_USER_PREFIX) {
             let attr = self.vfs().inode(inode).attr();
-            match attr.file_type() {
-                FileType::Regular => {}
-                FileType::Socket if self.vfs().config.profile.sockets_have_user_xattrs => {}
-                FileType::Directory => {
+            match FileType::from_mode(attr.mode) {
+                Some(FileType::Regular) => {}
+                Some(FileType::Socket) if self.vfs().config.profile.sockets_have_user_xattrs => {}
+                Some(FileType::Directory) => {
                     let writes = access.contains(Access::WRITE);
                     if writes && attr.mode & S_ISVTX != 0 && !who.owner_or_capable(attr.uid) {
                         return Err(Errno::EPERM);
