@@ -62,6 +62,13 @@ impl Hidden {
     }
 }
 
+/// Whether a file of the host's has no name there, as memory, a pipe and a socket: for the host it belongs to who started this, and in the
+/// tree to who has it.
+pub(crate) fn is_nameless(mode: u32, nlink: u64) -> bool {
+    let kind = fs::FileType::from_raw_mode(mode);
+    nlink == 0 || matches!(kind, fs::FileType::Fifo | fs::FileType::Socket)
+}
+
 /// A number as the kernel writes it in `/proc`.
 pub(crate) fn number(name: &str) -> Option<u32> {
     let canonical = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');

@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::cc,
-    common::{can_run, said, text},
+    common::{can_run, python, said, text},
     programs::same,
 };
 use std::{fs, process::Command};
@@ -124,6 +124,69 @@ fn a_pipe_is_its_maker_s_also_for_whom_the_kernel_does_not_know() {
     let here = TempDir::new().unwrap();
     let script = "cat <(echo through); stat -L -c %u /dev/fd/9 9< <(:)";
     assert_eq!(said(here.path(), &["--uid", "4321", "bash", "-c", script]), "through\n4321\n");
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let script = "import os
+for fd in os.pipe()[0], os.memfd_create(''):
+    told = os.fstat(fd), os.stat(fd), os.stat('/proc/self/fd/%d' % fd)
+    print([(stat.st_uid, stat.st_gid) for stat in told])";
+    let said = said(here.path(), &["--uid", "4321", python(), "-c", script]);
+    assert_eq!(said, "[(4321, 4321), (4321, 4321), (4321, 4321)]\n".repeat(2));
+}
+
+/// What has no name is its maker's to change, as `chmod o+w /dev/stdout` in many a start script does.
+#[test]
+fn what_has_no_name_is_changed_by_its_link() {
+    same(
+        &["python3"],
+        r#"cat > change.py <<'X'
+import os, select, socket
+me, group = os.geteuid(), os.getegid()
+def tells(does):
+    try: return does()
+    except OSError as error: return error.strerror
+for name, fd in ("pipe", os.pipe()[1]), ("socket", socket.socketpair()[0].detach()), ("memory", os.memfd_create("m")):
+    path = "/proc/self/fd/%d" % fd
+    for does in lambda: os.chmod(path, 0o620), lambda: os.chown(path, me, group), lambda: os.chown(path, me, -1), \
+        lambda: os.utime(path, (3, 4)), lambda: os.chown(path, me + 1 if me else 0, -1), lambda: os.truncate(path, 5):
+        print(name, tells(does)); now = os.fstat(fd)
+        print(oct(now.st_mode), now.st_uid == me, now.st_gid == group, now.st_size, int(now.st_mtime) == 4)
+    print(tells(lambda: os.utime(path)), os.fstat(fd).st_mtime > 4, tells(lambda: os.chmod(path, 0)), oct(os.stat(path).st_mode))
+events = select.epoll(); epoll = "/proc/self/fd/%d" % events.fileno()
+print(oct(os.stat(epoll).st_mode), oct(os.stat(os.open(epoll, os.O_PATH)).st_mode))
+# For who is not root they are closed.
+for flags in os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDWR | os.O_TRUNC, os.O_RDWR | os.O_CREAT, os.O_RDONLY | os.O_DIRECTORY:
+    print(flags, tells(lambda: os.open(epoll, flags)))
+print(tells(lambda: os.truncate(epoll, 0)), tells(lambda: os.execv(epoll, ["x"])))
+X
+python3 change.py; chmod 600 /dev/stdout; stat -L -c %a /dev/stdout"#,
+    );
+}
+
+/// Somebody whom the host does not know changes what he made, and not what was handed in.
+#[test]
+fn what_was_handed_in_is_not_changed_by_a_virtual_user() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let (here, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let handed = other.path().join("file");
+    fs::write(&handed, "in\n").unwrap();
+    let before = fs::metadata(&handed).unwrap().permissions();
+    let script = "import os
+r, w = os.pipe()
+for fd in w, 0:
+    try: print(os.chmod('/proc/self/fd/%d' % fd, 0o777), oct(os.fstat(fd).st_mode))
+    except OSError as error: print(error.strerror)";
+    let output = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
+        .args(["run", "--uid", "4321", python(), "-c", script])
+        .current_dir(here.path())
+        .stdin(fs::File::open(&handed).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "None 0o10777\nOperation not permitted\n");
+    assert_eq!(fs::metadata(&handed).unwrap().permissions(), before);
 }
 
 #[test]

@@ -503,6 +503,33 @@ fn what_is_handed_in_is_known_where_the_tree_has_it() {
 }
 
 #[test]
+fn what_is_handed_in_has_its_extended_attributes() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    fs::write(here.path().join("in"), "").unwrap();
+    let script = "import os
+def tells(does):
+    try: return does()
+    except OSError as error: return error.strerror
+for fd in 0, os.open('/dev/null', os.O_RDWR):
+    for does in lambda: os.listxattr(fd), lambda: os.setxattr(fd, 'user.a', b'1'), lambda: os.getxattr(fd, 'user.a'), \\
+        lambda: os.removexattr(fd, 'user.a'), lambda: os.getxattr(fd, 'user.a'): print(tells(does))";
+    let said = |command: &mut std::process::Command| {
+        let stdin = fs::File::open(here.path().join("in")).unwrap();
+        let output = command.current_dir(here.path()).stdin(stdin).output().unwrap();
+        text(&output.stdout)
+    };
+    let native = said(std::process::Command::new(python()).args(["-c", script]));
+    assert_eq!(native.lines().count(), 10);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+    let null = "--mount=host:/dev/null:/dev/null:rw";
+    command.args(["run", null, python(), "-c", script]);
+    assert_eq!(said(&mut command), native);
+}
+
+#[test]
 fn signals_are_passed_on_to_the_program() {
     use std::io::{BufRead, BufReader};
     if !can_run(&[]) {

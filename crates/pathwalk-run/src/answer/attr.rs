@@ -4,6 +4,7 @@ pub(crate) use super::open::truncate;
 use super::{any_path, at_flags, base_of, done, open_file};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
+    hidden::is_nameless,
     setid::SET_ID,
     sys::{answer, memory},
 };
@@ -119,12 +120,9 @@ impl<'e> Foreign<'e> {
         Ok(Self { stat: answer(fs::fstat(fd))?, cred })
     }
 
-    /// Whether it belongs to who asks. What has no name, as memory, a pipe and a socket, belongs to who started this for the host, and
-    /// here to who has it.
+    /// Whether it belongs to who asks.
     fn is_own(&self, cred: &Cred) -> bool {
-        let kind = fs::FileType::from_raw_mode(self.stat.st_mode);
-        let nameless =
-            self.stat.st_nlink == 0 || matches!(kind, fs::FileType::Fifo | fs::FileType::Socket);
+        let nameless = is_nameless(self.stat.st_mode, self.stat.st_nlink);
         self.stat.st_uid == cred.fsuid || nameless && self.stat.st_uid == geteuid().as_raw()
     }
 

@@ -159,15 +159,15 @@ pub(super) fn opened(
 ) -> Result<Reply> {
     let cloexec = Cloexec::of(flags.bits());
     if flags.contains(OpenFlags::PATH) {
-        let directory = kind(engine, &file)? == FileType::Directory;
+        let directory = kind(engine, &file)? == Some(FileType::Directory);
         let kind = if directory { Kind::DirectoryPath } else { Kind::Path };
         let fd = engine.cookies.open(&file, kind, OFlags::empty())?;
         return Ok(Reply::Install(fd, cloexec));
     }
     let Some(host) = file.host_fd() else {
         return match kind(engine, &file)? {
-            FileType::Directory => opened_directory(engine, caller, file, flags),
-            FileType::Fifo => {
+            Some(FileType::Directory) => opened_directory(engine, caller, file, flags),
+            Some(FileType::Fifo) => {
                 let stat = engine.task.fstat(&file)?;
                 let fifo = engine.cookies.fifo(stat.st_dev, stat.st_ino)?;
                 opened_slowly(engine, caller, &file, fifo, flags)
@@ -297,9 +297,9 @@ fn opened_slowly(
     })
 }
 
-fn kind(engine: &Engine, file: &File) -> Result<FileType> {
-    let stat = engine.task.fstat(file)?;
-    FileType::from_mode(stat.st_mode).ok_or(Errno::EIO)
+/// The type; none of what has none, as an epoll.
+fn kind(engine: &Engine, file: &File) -> Result<Option<FileType>> {
+    engine.task.fstat(file).map(|stat| FileType::from_mode(stat.st_mode))
 }
 
 /// Sets the size of what a path leads to, as far as the caller may have a file grow.

@@ -3,10 +3,11 @@
 use super::{any_path, at_flags, base_of, by_descriptor, done, layout};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
+    hidden::is_nameless,
     sys::answer,
 };
 use pathwalk::{AccessMode, At, AtFlags, Errno, Result, StatxMask, abi::AT_FDCWD};
-use rustix::fs;
+use rustix::{fs, process::geteuid};
 
 pub(crate) fn stat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     stat_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
@@ -47,9 +48,21 @@ fn stat_at(
 fn stat_of(engine: &mut Engine, caller: &Caller, to: usize) -> Result<Reply> {
     let stat = match engine.descriptor(caller, caller.fd(0))? {
         Descriptor::Ours(known, _) => engine.task.fstat(&known.file)?,
-        Descriptor::Foreign(fd) => layout::of_host(&answer(fs::fstat(fd))?),
+        Descriptor::Foreign(fd) => {
+            let mut stat = layout::of_host(&answer(fs::fstat(fd))?);
+            let owners = (stat.st_uid, stat.st_gid);
+            (stat.st_uid, stat.st_gid) = owners_of(engine, owners, (stat.st_mode, stat.st_nlink));
+            stat
+        }
     };
     done(caller.put(to, &layout::stat(&stat)))
+}
+
+/// Whose a file is that is not of the tree, as `/proc/PID/fd` tells it: what has no name belongs to who has it.
+fn owners_of(engine: &Engine, of_host: (u32, u32), (mode, nlink): (u32, u64)) -> (u32, u32) {
+    let cred = engine.task.cred();
+    let own = of_host.0 == geteuid().as_raw() && is_nameless(mode, nlink);
+    if engine.people.is_some() && own { (cred.fsuid, cred.fsgid) } else { of_host }
 }
 
 pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -65,7 +78,11 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
                     fs::AtFlags::from_bits_retain(flags.bits()),
                     fs::StatxFlags::from_bits_retain(mask.bits()),
                 );
-                layout::statx_of_host(&answer(fs::statx(fd, c"", flags, mask))?)
+                let mut stat = layout::statx_of_host(&answer(fs::statx(fd, c"", flags, mask))?);
+                let (owners, nlink) = ((stat.stx_uid, stat.stx_gid), stat.stx_nlink.into());
+                let kind = (stat.stx_mode.into(), nlink);
+                (stat.stx_uid, stat.stx_gid) = owners_of(engine, owners, kind);
+                stat
             }
         }
     } else {

@@ -31,12 +31,13 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk::{
     Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec, Vfs,
+    abi::UTIME_OMIT,
     fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
     fs::{self, AtFlags, MemfdFlags, Mode, OFlags},
     io,
-    process::geteuid,
+    process::{Gid, Uid, geteuid},
 };
 use std::{
     collections::HashMap,
@@ -184,16 +185,14 @@ impl ProcView {
 }
 
 impl ProcView {
-    /// Opens anew what a thread has open by this number, for no more than it is open for.
-    ///
-    /// The open file is fetched first, and all is asked of that: the number may be another one's by the next look at it.
+    /// What a thread has open by this number, which may be another one's by the next look at it: all is asked of what was fetched.
     ///
     /// # Errors
     ///
     /// - `ENOENT`: there is no such descriptor.
+    /// - `EACCES`: the process is closed to who asks.
     /// - `ESTALE`: it is a file of the tree by now, to which the link leads.
-    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`), or one that a procfs has for who may trace a process.
-    fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
+    fn fetched(&self, tid: u32, number: u32) -> Result<(OwnedFd, fs::Stat)> {
         let thread = process::thread(tid).map_err(|_| Errno::ENOENT)?;
         if !is_of_the_program(tid) {
             return Err(Errno::ENOENT);
@@ -205,9 +204,18 @@ impl ProcView {
             errno => errno,
         })?;
         let stat = answer(fs::fstat(&pinned))?;
-        if self.knowns.lock().contains_key(&HostId::of(&stat)) {
-            return Err(Errno::ESTALE);
-        }
+        let known = self.knowns.lock().contains_key(&HostId::of(&stat));
+        if known { Err(Errno::ESTALE) } else { Ok((pinned, stat)) }
+    }
+
+    /// Opens anew what a thread has open by this number, for no more than it is open for.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`ProcView::fetched`].
+    /// - `EACCES`: it is a directory of the host, or not open for that, or for nothing (`O_PATH`), or one that a procfs has for who may trace a process.
+    fn reopened(&self, tid: u32, number: u32, access: OFlags) -> Result<OwnedFd> {
+        let (pinned, stat) = self.fetched(tid, number)?;
         let kind = fs::FileType::from_raw_mode(stat.st_mode);
         let flags = answer(fs::fcntl_getfl(&pinned))?;
         let is_for = flags & OFlags::RWMODE;
@@ -225,6 +233,42 @@ impl ProcView {
         let flags = if waits { OFlags::PATH } else { access };
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         answer(fs::open(process::by_number(&pinned), flags, Mode::empty()))
+    }
+
+    /// Changes what a thread has open by this number, as far as the host lets who started this; whether the caller may was asked.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`ProcView::fetched`].
+    /// - `EPERM`: it is a directory, or has a name on the host and the caller is somebody whom the host does not know; or the host says so.
+    fn change(&self, tid: u32, number: u32, change: &Iattr, before: &Attr) -> Result<()> {
+        let (pinned, stat) = self.fetched(tid, number)?;
+        let kind = fs::FileType::from_raw_mode(stat.st_mode);
+        let nameless = hidden::is_nameless(stat.st_mode, stat.st_nlink);
+        let unknown = self.asker.credentials(tid).is_some() && !nameless;
+        if kind == fs::FileType::Directory || unknown {
+            return Err(Errno::EPERM);
+        }
+        let at = process::by_number(&pinned);
+        if let Some(mode) = change.mode {
+            answer(fs::chmod(&at, Mode::from_raw_mode(mode)))?;
+        }
+        // Whose it is already is known here alone.
+        let uid = change.uid.filter(|uid| *uid != before.uid).map(Uid::from_raw);
+        let gid = change.gid.filter(|gid| *gid != before.gid).map(Gid::from_raw);
+        if uid.is_some() || gid.is_some() {
+            answer(fs::chown(&at, uid, gid))?;
+        }
+        if change.atime.is_none() && change.mtime.is_none() {
+            return Ok(());
+        }
+        let time = |time: Option<Timespec>| match time {
+            Some(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
+            None => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        };
+        let (atime, mtime) = (time(change.atime), time(change.mtime));
+        let times = fs::Timestamps { last_access: atime, last_modification: mtime };
+        answer(fs::utimensat(fs::CWD, &at, &times, AtFlags::empty()))
     }
 
     /// Opens what is behind a hidden file.
@@ -597,17 +641,20 @@ impl FileSystem for ProcView {
         Err(Errno::EIO)
     }
 
-    /// No file has a size, so any will do: it is opened to be written anew. But what is behind a hidden one may have.
+    /// No file has a size, so any will do: it is opened to be written anew. But what is behind a hidden one may have, and may be changed.
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
         let &Iattr { size, mtime, ctime, now, .. } = change;
-        let (Some(len), true) =
-            (size, *change == Iattr { size, mtime, ctime, now, ..Iattr::default() })
-        else {
-            return Err(Errno::EPERM);
-        };
-        match Hidden::of(&self.path(inode)?) {
-            Some(hidden) => answer(fs::ftruncate(self.open_hidden(&hidden, OFlags::WRONLY)?, len)),
-            None => Ok(()),
+        let hidden = Hidden::of(&self.path(inode)?);
+        let cut = *change == Iattr { size, mtime, ctime, now, ..Iattr::default() };
+        match (size.filter(|_| cut), hidden) {
+            (Some(_), None) => Ok(()),
+            (Some(len), Some(hidden)) => {
+                answer(fs::ftruncate(self.open_hidden(&hidden, OFlags::WRONLY)?, len))
+            }
+            (None, Some(Hidden::Descriptor(tid, number))) if change.flags.is_none() => {
+                self.change(tid, number, change, &inode.attr())
+            }
+            (None, _) => Err(Errno::EPERM),
         }
     }
 
