@@ -59,6 +59,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // To read the command line takes more than some have.
+    if let Err(text) = pathwalk_run::take_stack() {
+        eprintln!("pathwalk: {text}");
+        return ExitCode::from(UNUSABLE);
+    }
     if std::env::args_os().skip(1).eq(["help", "mounts"]) {
         print!("{}", pathwalk_run::MOUNTS_HELP);
         return ExitCode::SUCCESS;

@@ -3,6 +3,7 @@
 
 use crate::{
     args::Args,
+    room,
     run::{UNUSABLE, failed},
     sys::{
         answer, errno_of,
@@ -15,7 +16,7 @@ use pathwalk::Result;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{self, CWD, Mode, OFlags},
-    process::{Pid, WaitOptions, waitpid},
+    process::{Pid, Resource, WaitOptions, waitpid},
 };
 use std::{io::Read, os::fd::AsFd, process::ExitCode};
 
@@ -39,7 +40,7 @@ fn pass_all(args: &Args) -> std::result::Result<i32, String> {
         start: Start::Program { name, args: rest, env: &env },
         cwd: here.as_fd(),
         filter: &program(calls(), Identity::Own),
-        limits: &[],
+        limits: &[(Resource::Stack, room::stack_of_program())],
         blocked,
     });
     let launched = launching.and_then(process::Launching::go).map_err(failed)?;

@@ -108,6 +108,7 @@ mod sys;
 mod left_out;
 
 pub use args::Args;
+pub use room::take_stack;
 pub use run::{run, run_in_memory};
 pub use spec::{HELP as MOUNTS_HELP, SpecError};
 pub use table::markdown as calls_as_markdown;

@@ -1,4 +1,5 @@
-//! Whether descriptors of this process are left: each file in memory takes one, and so does what is remembered.
+//! Whether this process has what it needs: memory, a stack, and descriptors, of which each file in memory takes one, and so does what is
+//! remembered.
 //!
 //! Before it begins it is looked whether there are enough at all, so that no program runs half.
 //!
@@ -9,10 +10,11 @@ use crate::spec::{Spec, What};
 use pathwalk::Coherence;
 use rustix::{
     io::fcntl_dupfd_cloexec,
-    process::{Resource, getrlimit},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use std::{
     os::fd::{AsRawFd, BorrowedFd},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -61,6 +63,51 @@ pub(crate) fn held_by_each(specs: &[Spec], most: u64) -> Result<usize, String> {
 /// Whether they have to be shared out.
 pub(crate) fn are_few(most: Option<u64>) -> Option<u64> {
     most.filter(|&most| most < MANY)
+}
+
+/// With so much memory the tables are as large as they are by default.
+const WHOLE: u64 = 16 << 30;
+
+/// How often the tables' budgets are to be halved for them to take half of the memory that this process may have, at most.
+pub(crate) fn halvings() -> u32 {
+    let most = [Resource::As, Resource::Data].map(|which| getrlimit(which).current);
+    let most = most.into_iter().flatten().min().unwrap_or(WHOLE);
+    WHOLE.div_ceil(most.max(1)).next_power_of_two().ilog2()
+}
+
+/// So much of a stack is enough, also beside arguments and an environment of [`STRINGS`].
+const STACK: u64 = 128 << 10;
+/// What the kernel lets a program have of these in any case.
+const STRINGS: u64 = 128 << 10;
+
+/// The limit of the stack that this process was started with, where it has another one since.
+static STACK_BEFORE: OnceLock<Rlimit> = OnceLock::new();
+
+/// Lets this process have a stack that is large enough. It is to be called before anything else, and takes little of it.
+///
+/// # Errors
+///
+/// A sentence: it may have none.
+pub fn take_stack() -> Result<(), String> {
+    let before = getrlimit(Resource::Stack);
+    let enough = STACK + STRINGS;
+    let least = |limit: Option<u64>| limit.is_none_or(|limit| limit >= enough);
+    if least(before.current) {
+        return Ok(());
+    }
+    let with_enough = Rlimit { current: Some(enough), ..before };
+    if !least(before.maximum) || setrlimit(Resource::Stack, with_enough).is_err() {
+        let has = before.maximum.unwrap_or(enough) >> 10;
+        let needs = enough >> 10;
+        return Err(format!("this needs a stack of {needs} KiB, and `ulimit -Hs` is {has}"));
+    }
+    let _ = STACK_BEFORE.set(before);
+    Ok(())
+}
+
+/// The limit of the stack that is the program's.
+pub(crate) fn stack_of_program() -> Rlimit {
+    STACK_BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Stack))
 }
 
 /// What was seen.

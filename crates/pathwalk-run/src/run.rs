@@ -195,13 +195,15 @@ pub(crate) fn failed(failure: Failure) -> String {
 const ROOM: i32 = 4096;
 
 /// Takes all that this process may, as it works for all of the program's; returns what each of those has.
-fn raise_limits(any: BorrowedFd<'_>) -> [(Resource, Rlimit); 3] {
-    let before = [Resource::Nofile, Resource::Fsize, Resource::Cpu].map(|which| {
+fn raise_limits(any: BorrowedFd<'_>) -> Vec<(Resource, Rlimit)> {
+    let those = [Resource::Nofile, Resource::Fsize, Resource::Cpu, Resource::As, Resource::Data];
+    let mut before = Vec::from(those.map(|which| {
         let before = getrlimit(which);
         let _ = setrlimit(which, Rlimit { current: before.maximum, ..before });
         (which, before)
-    });
+    }));
     make_room(any, before[0].1.maximum);
+    before.push((Resource::Stack, room::stack_of_program()));
     before
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     inside::Inside,
     procfs::{Asker, ProcView},
+    room,
     spec::{Spec, What},
     sys::{answer, read_record, read_told},
 };
@@ -54,6 +55,8 @@ enum Why {
     NoPlace(Kind, Errno),
     /// What is to be mounted is of this kind, and what is there is not.
     Kinds(Kind),
+    /// The tables find no room.
+    NoMemory,
     Other(Errno),
 }
 
@@ -94,6 +97,9 @@ impl fmt::Display for TreeError {
             Why::Kinds(Kind::File) => {
                 write!(f, "it is a file, and what is there in the tree is a directory")
             }
+            Why::NoMemory => f.write_str(
+                "`ulimit -Hv` or `ulimit -Hd` leaves no memory for what is remembered of files; 2 GiB are enough",
+            ),
             Why::Other(errno) => write!(f, "{errno}"),
         }
     }
@@ -155,7 +161,7 @@ pub(crate) fn make(
     let vfs = Vfs::new(config, bare).map_err(|errno| TreeError {
         spec: b"the root".to_vec(),
         at: b"/".to_vec(),
-        why: errno.into(),
+        why: if errno == Errno::ENOMEM { Why::NoMemory } else { errno.into() },
     })?;
     let mut task = vfs.task(Cred::root());
     asker.set_task(task.number());
@@ -188,7 +194,8 @@ pub(crate) fn make(
     Ok((tree, task))
 }
 
-/// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself.
+/// As the host is set: of what `fs.protected_*` forbid on it. How much may be watched it says itself. The tables are as large as there is
+/// room for.
 fn config() -> Config {
     let set = |name: &str| {
         let text = read_record(format!("/proc/sys/fs/protected_{name}")).ok()?;
@@ -199,7 +206,18 @@ fn config() -> Config {
         max_user_watches: u32::MAX,
         ..InotifyLimits::default()
     };
-    let mut config = Config { clock: Some(coarse_time), inotify, ..Config::default() };
+    let whole = Config::default();
+    let share = |bytes: u64| bytes >> room::halvings();
+    let mut config = Config {
+        clock: Some(coarse_time),
+        inotify,
+        dentry_bytes: share(whole.dentry_bytes),
+        negative_bytes: share(whole.negative_bytes),
+        inode_bytes: share(whole.inode_bytes),
+        name_bytes: share(whole.name_bytes),
+        memo_bytes: share(whole.memo_bytes),
+        ..whole
+    };
     if let Some(symlinks) = set("symlinks") {
         config.protected_symlinks = symlinks != 0;
     }

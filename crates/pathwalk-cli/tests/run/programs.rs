@@ -343,6 +343,16 @@ fn a_fifo_is_one_by_all_its_names() {
     same(&[], "mkfifo one; ln one other; echo through > one & cat other; wait; rm one other");
 }
 
+/// What a process has to find answers by itself takes none of an address space that is scarce.
+#[test]
+fn who_has_little_address_space_has_it_for_himself() {
+    same(
+        &["bash"],
+        r#"for kib in 10000 20000 30000; do for n in 1 2 3; do
+bash -c "ulimit -v $kib; bash -c 'ls -l /etc > /dev/null; ls / > /dev/null; test -e /usr && cat /dev/null; echo through'"; done; done"#,
+    );
+}
+
 /// Also where nothing but the path is given, as the limit is the caller's.
 #[test]
 fn who_may_make_no_large_file_is_told_so_as_natively() {

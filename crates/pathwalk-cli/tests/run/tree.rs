@@ -285,6 +285,45 @@ for n in 1 2 3 4 5 6 7 8; do echo $n > /tmp/f$n; done; cat /tmp/f* | sort | uniq
     assert_eq!(text(&enough.stdout), "/etc/passwd\n1\n0\n8\n/tmp\n");
 }
 
+/// Where there is less than by default less is remembered. Limits that are soft are the program's alone.
+#[test]
+fn with_too_little_memory_or_stack_it_does_not_begin() {
+    if !can_run(&["bash", "find"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let with = |limit: &str, script: &str| {
+        let limited = format!("ulimit {limit} && exec \"$@\"");
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &limited, "bash", env!("CARGO_BIN_EXE_pathwalk"), "run", "bash", "-c"]);
+        command.arg(script).current_dir(here.path()).output().unwrap()
+    };
+    let memory = "pathwalk: the root cannot be mounted at /: `ulimit -Hv` or `ulimit -Hd` leaves no memory for what is \
+                  remembered of files; 2 GiB are enough\n";
+    let stack =
+        |has| format!("pathwalk: this needs a stack of 256 KiB, and `ulimit -Hs` is {has}\n");
+    for (limit, says) in [
+        ("-v 200000", memory.to_owned()),
+        ("-d 200000", memory.to_owned()),
+        ("-s 64", stack(64)),
+        ("-s 255", stack(255)),
+    ] {
+        let refused = with(limit, "echo begun");
+        assert_eq!((refused.status.code(), &*text(&refused.stderr)), (Some(2), &*says), "{limit}");
+        assert_eq!(text(&refused.stdout), "", "{limit}");
+    }
+    let script = "ulimit -v; ulimit -Hv; ulimit -d; ulimit -Hd; ulimit -s; ulimit -Hs; \
+                  find /usr/lib 2>&1 | wc -l | grep -c '...'; echo x > /tmp/x; cat /tmp/x";
+    for limit in ["-v 2097152", "-d 2097152", "-Sv 200000", "-Sd 200000", "-s 256", "-Ss 64"] {
+        let ran = with(limit, script);
+        let script = format!("ulimit {limit}; {}", script.replace("/tmp", "."));
+        let mut native = std::process::Command::new("bash");
+        let native = native.args(["-c", &script]).current_dir(here.path()).output();
+        assert_eq!(text(&ran.stderr), "", "{limit}");
+        assert_eq!(text(&ran.stdout), text(&native.unwrap().stdout), "{limit}");
+    }
+}
+
 /// What is in memory, and what nobody else changes, is asked about once; with `strict`, each time; and to open a file asks the host always.
 #[test]
 fn the_sums_say_what_was_answered_of_what_is_cached() {

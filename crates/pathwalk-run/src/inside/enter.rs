@@ -71,8 +71,9 @@ impl Engine {
         let tid = call.tid;
         let taken = std::fs::symlink_metadata(format!("/proc/{tid}/fd/{NUMBER}")).is_ok();
         let Some(inside) = &mut self.inside else { return Ok(None) };
-        // A filter of its own knows nothing of the calls by which answers are found.
-        if !inside.alone.is(tid) {
+        // A filter of its own knows nothing of the calls by which answers are found. Whose address space is limited needs it for himself.
+        let limited = process::soft_limit(tid, libc::RLIMIT_AS)? != libc::RLIM_INFINITY;
+        if limited || !inside.alone.is(tid) {
             return Ok(None);
         }
         let areas = sites::areas(tid)?;
