@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct Builder {
     pub(crate) limits: Option<Limits>,
     pub(crate) root_mode: u32,
-    /// None is who mounts it.
-    pub(crate) root_owner: Option<(u32, u32)>,
+    /// User and group; none are those of who mounts it.
+    pub(crate) root_owner: (Option<u32>, Option<u32>),
     pub(crate) memfd: bool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) const ROOT_MODE: u32 = S_ISVTX | S_IRWXUGO;
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { limits: None, root_mode: ROOT_MODE, root_owner: None, memfd: false }
+        Self { limits: None, root_mode: ROOT_MODE, root_owner: (None, None), memfd: false }
     }
 
     /// Sets how much it may hold.
@@ -36,10 +36,12 @@ impl Builder {
         Self { root_mode: mode & S_IALLUGO, ..self }
     }
 
-    /// Sets the owner and the group of the root, which else are those of who mounts it: the options `uid=` and `gid=`.
+    /// Sets the owner and the group of the root, which else are those of who mounts it: the options `uid=` and `gid=`. All ones,
+    /// which is nobody's number, sets none, as in chown(2).
     #[must_use]
     pub fn root_owner(self, uid: u32, gid: u32) -> Self {
-        Self { root_owner: Some((uid, gid)), ..self }
+        let said = |id: u32| (id != u32::MAX).then_some(id);
+        Self { root_owner: (said(uid), said(gid)), ..self }
     }
 
     /// Keeps the contents of each file that was ever opened or written in a memfd(2): an open file then has a descriptor of

@@ -242,7 +242,8 @@ impl FileSystem for MemFs {
     ///
     /// - `ENOSPC`: there may be no inode more.
     fn root(&self, who: &Subject<'_>, now: Timespec) -> Result<Found> {
-        let (uid, gid) = self.options.root_owner.unwrap_or((who.fsuid, who.fsgid));
+        let said = self.options.root_owner;
+        let (uid, gid) = (said.0.unwrap_or(who.fsuid), said.1.unwrap_or(who.fsgid));
         self.space.take_inode(0)?;
         if self.mounted_by.load(Relaxed) == NOBODY {
             let us = u64::from(uid) << 32 | u64::from(gid);

@@ -33,9 +33,12 @@ fn who_mounts_owns_the_root() {
         }
         task.umount2("/d", UmountFlags::empty()).expect("nobody uses it");
     }
-    let said = MemFs::builder().root_owner(0, 0).build();
-    admin.mount(said, "/d", MountFlags::empty()).expect("a mount");
-    assert_eq!(owner(&admin, "/d"), (0, 0));
+    let none = u32::MAX;
+    for (said, want) in [((0, 0), (0, 0)), ((none, 5), (1000, 5)), ((none, none), (1000, 1001))] {
+        let said = MemFs::builder().root_owner(said.0, said.1).build();
+        admin.mount(said, "/d", MountFlags::empty()).expect("a mount");
+        assert_eq!(owner(&admin, "/d"), want);
+    }
 }
 
 #[test]
