@@ -101,12 +101,15 @@ impl Shared {
             return made.map(|it| Some(it.1));
         }
         let mode = if kept { 0o700 } else { mode };
+        // What is made is finished by a descriptor: where there is none left for it, it is not made.
+        let room = self.spare(|| self.host.reserve(at))?;
         let since = SystemTime::now();
         match kind {
             FileType::Directory => self.host.mkdir(at, name, mode)?,
             FileType::Symlink => self.host.symlink(new.body, at, name)?,
             _ => self.host.mknod(at, name, kind, mode, new.rdev.to_stat())?,
         }
+        drop(room);
         self.was_made(dir, at, name, (new, owner), &AsMade { mode, since, stays: false })
     }
 
@@ -123,7 +126,7 @@ impl Shared {
         let made = match self.spare(|| self.host.open_path(at, name)) {
             Ok(made) => made,
             Err(Errno::ENOENT) => return Ok(None),
-            // Without a descriptor it can only be as the host made it.
+            // Another thread has the descriptor by now: it can only be as the host made it.
             Err(errno) => {
                 let stat = self.host.statx(at, name);
                 let stays = stat.map_or(true, |stat| !kept && !differs(&stat, new, owner).any());

@@ -287,6 +287,11 @@ impl Host {
         self.call(|| fs::openat(dir, name, PATH, Mode::empty()))
     }
 
+    /// Takes a descriptor, for who wants to have one later.
+    pub(crate) fn reserve(&self, any: BorrowedFd<'_>) -> Result<OwnedFd> {
+        answer(io::fcntl_dupfd_cloexec(any, 0))
+    }
+
     /// Opens what is held. It must be known not to be a fifo, which is waited for; a device is for who asked for one.
     pub(crate) fn reopen(&self, held: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;

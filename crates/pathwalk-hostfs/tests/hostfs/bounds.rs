@@ -1,10 +1,14 @@
 //! How much is held: few descriptors, whatever the size of the tree.
 
 use crate::common::Ground;
-use pathwalk_abi::{Errno, OpenFlags};
+use pathwalk_abi::{Dev, Errno, OpenFlags, Result, mode::S_IFIFO};
 use pathwalk_core::Config;
-use pathwalk_hostfs::HostOptions;
-use std::{env, fs, process::Command};
+use pathwalk_hostfs::{HostOptions, Identities};
+use std::{
+    env,
+    fs::{self, File},
+    process::Command,
+};
 
 /// So many files lie in the tree.
 const FILES: usize = 100_000;
@@ -66,6 +70,45 @@ fn a_large_tree_works_with_64_descriptors() {
         task.rename(format!("/5/{file}"), format!("/6/moved-{number}")).unwrap();
         task.chmod(format!("/6/moved-{number}"), 0o600).unwrap();
     }
+}
+
+/// What the host makes is another user's until that is said beside it, which takes a descriptor.
+#[test]
+fn what_cannot_be_finished_is_not_made() {
+    const INSIDE: &str = "PATHWALK_NO_DESCRIPTOR";
+    if env::var_os(INSIDE).is_none() {
+        let me = env::current_exe().unwrap();
+        let name = "bounds::what_cannot_be_finished_is_not_made";
+        let script = "ulimit -n 64 && exec \"$0\" \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(me).args(["--exact", name, "--test-threads=1"]);
+        assert!(command.env(INSIDE, "1").status().unwrap().success());
+        return;
+    }
+    let kept = HostOptions { identities: Identities::Kept, ..HostOptions::default() };
+    let ground = Ground::on(tempfile::tempdir().unwrap(), kept, Config::default());
+    let task = ground.task.fork();
+    task.umask(0);
+    let makes: [(&str, &dyn Fn() -> Result<()>); 4] = [
+        ("directory", &|| task.mkdir("/directory", 0o1777)),
+        ("symlink", &|| task.symlink("to", "/symlink")),
+        ("fifo", &|| task.mknod("/fifo", S_IFIFO | 0o644, Dev::default())),
+        ("file", &|| task.open("/file", OpenFlags::CREAT, 0o644).map(drop)),
+    ];
+    // The cache has that they are not there.
+    for (name, _) in &makes {
+        assert_eq!(task.stat(format!("/{name}")).map(drop), Err(Errno::ENOENT));
+    }
+    let all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    for (name, make) in &makes {
+        assert_eq!(make(), Err(Errno::EMFILE), "{name}");
+    }
+    drop(all);
+    assert_eq!(fs::read_dir(ground.host("")).unwrap().count(), 0);
+    for (name, make) in &makes {
+        assert_eq!(make(), Ok(()), "{name}");
+    }
+    assert_eq!(task.stat("/directory").unwrap().st_mode & 0o7777, 0o1777);
 }
 
 #[test]
