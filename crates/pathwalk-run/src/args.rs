@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "G,…", value_delimiter = ',',
         value_parser = value_parser!(u32).range(..i64::from(u32::MAX)))]
     groups: Option<Vec<u32>>,
-    /// Begin in this directory of the tree
+    /// Begin in this directory of the tree; without a slash in front, from where it would begin otherwise
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Set a variable of the environment
@@ -109,13 +109,11 @@ impl Args {
         specs
     }
 
-    /// Where the program begins, if that was said, or is another tree than the host's.
+    /// Where the program begins: where this was started, or at the root of another tree than the host's; or in the directory that was said,
+    /// from there.
     pub(crate) fn cwd(&self, host: &std::path::Path) -> PathBuf {
-        match &self.cwd {
-            Some(cwd) => cwd.clone(),
-            None if self.rootfs.is_some() => PathBuf::from("/"),
-            None => host.to_owned(),
-        }
+        let begins = if self.rootfs.is_some() { std::path::Path::new("/") } else { host };
+        self.cwd.as_ref().map_or_else(|| begins.to_owned(), |cwd| begins.join(cwd))
     }
 
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {

@@ -55,6 +55,8 @@ enum Why {
     NoPlace(Kind, Errno),
     /// What is to be mounted is of this kind, and what is there is not.
     Kinds(Kind),
+    /// It is a file, and the path that of a directory, which is not there.
+    Ending,
     /// The tables find no room.
     NoMemory,
     Other(Errno),
@@ -96,6 +98,9 @@ impl fmt::Display for TreeError {
             }
             Why::Kinds(Kind::File) => {
                 write!(f, "it is a file, and what is there in the tree is a directory")
+            }
+            Why::Ending => {
+                write!(f, "it is a file, and a path that ends so is a directory's")
             }
             Why::NoMemory => f.write_str(
                 "`ulimit -Hv` or `ulimit -Hd` leaves no memory for what is remembered of files; 2 GiB are enough",
@@ -317,7 +322,11 @@ fn mount_on(
     kind: Kind,
     mount: impl Fn(&Task) -> Result<()>,
 ) -> std::result::Result<(), Why> {
-    mount(task)
+    let first = mount(task);
+    if first == Err(Errno::ENOENT) && kind == Kind::File && ends_as_directory(at) {
+        return Err(Why::Ending);
+    }
+    first
         .or_else(|errno| {
             if errno != Errno::ENOENT {
                 return Err(errno);
@@ -332,6 +341,11 @@ fn mount_on(
             }
             (_, errno) => errno.into(),
         })
+}
+
+/// Whether a path can lead to a directory alone.
+fn ends_as_directory(path: &[u8]) -> bool {
+    matches!(path.rsplit(|&byte| byte == b'/').next(), Some(b"" | b"." | b".."))
 }
 
 /// Shows a file of a file system, and nothing else of it.

@@ -124,6 +124,13 @@ fn where_the_tree_cannot_be_made_the_program_is_not_run() {
             "/etc/no: there is no such file in the tree, and none can be made: EROFS",
         ),
         (
+            "--bind",
+            "/etc/passwd:/mnt/no/",
+            "/mnt/no/: it is a file, and a path that ends so is a directory's",
+        ),
+        ("--bind", "/etc/passwd:/tmp/no/.", "/tmp/no/.: it is a file, and a path that ends so is"),
+        ("--cwd", "none", "/none cannot be entered in the tree: ENOENT"),
+        (
             "--tmpfs",
             "/no such/directory",
             "mem cannot be mounted at /no such/directory: there is no such directory in the tree, and none can be made: EROFS",
@@ -136,6 +143,9 @@ fn where_the_tree_cannot_be_made_the_program_is_not_run() {
         assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
     }
+    let bind = format!("/etc/passwd:{}/no/", here.path().display());
+    assert_eq!(run(here.path(), &["--bind", &bind, "true"]).status.code(), Some(2));
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "nothing was made for it");
 }
 
 #[test]
@@ -149,6 +159,11 @@ fn another_root_and_another_directory() {
         &["--rootfs", "/", "--cwd", "/usr", "sh", "-c", "pwd; ls -d bin; echo x > /tmp/x; ls /tmp"],
     );
     assert_eq!(out, "/usr\nbin\nx\n");
+    // From where it would begin.
+    assert_eq!(said(here.path(), &["--rootfs", "/", "--cwd", "usr/lib", "pwd"]), "/usr/lib\n");
+    fs::create_dir(here.path().join("sub")).unwrap();
+    let sub = said(here.path(), &["--cwd", "sub", "sh", "-c", "pwd; ls -d ../sub"]);
+    assert_eq!(sub, format!("{}/sub\n../sub\n", here.path().display()));
     // Nothing but memory, where no program is.
     let empty = run(here.path(), &["--mount", "mem:/", "--cwd", "/", "true"]);
     assert_eq!(empty.status.code(), Some(127), "{}", text(&empty.stderr));
