@@ -189,7 +189,10 @@ impl Trace {
 /// `1234 openat("/tmp/a") = ENOENT`
 fn line(name: &str, caller: &Caller, reply: &Result<Reply>) -> String {
     let mut line = format!("{} {name}(", caller.tid);
-    for (index, (_, path)) in caller.paths.borrow().iter().enumerate() {
+    let (paths, walked) = (caller.paths.borrow(), caller.walked.borrow());
+    // Those in addresses of sockets were looked up alone.
+    let walked = walked.iter().map(|(_, path)| path).filter(|_| paths.is_empty());
+    for (index, path) in paths.iter().map(|(_, path)| path).chain(walked).enumerate() {
         let comma = if index > 0 { ", " } else { "" };
         let _ = write!(line, "{comma}\"{}\"", path.escape_ascii());
     }

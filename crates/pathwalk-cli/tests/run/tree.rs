@@ -452,6 +452,45 @@ fn calls_are_told_and_counted() {
     assert!(told.lines().last().is_some_and(|line| line.contains("in the supervisor")), "{told}");
 }
 
+/// Also where no directory on the way decided, but what the path leads to.
+#[test]
+fn an_error_is_told_with_what_decided() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    fs::write(here.path().join("f"), "").unwrap();
+    std::os::unix::fs::symlink("f", here.path().join("link")).unwrap();
+    let script = r#"
+import ctypes, os, socket
+libc = ctypes.CDLL(None)
+def beneath(path, resolve): libc.syscall(437, -100, path, (ctypes.c_uint64 * 3)(0, 0, resolve), 24)
+for does in lambda: os.chdir("f"), lambda: os.rmdir("f"), lambda: os.readlink("f"), lambda: os.mkdir("f"), lambda: os.stat("loop"),     lambda: os.open("f", os.O_DIRECTORY), lambda: os.open("link", os.O_NOFOLLOW), lambda: os.open("/tmp", os.O_RDWR),     lambda: os.rename("f", "/tmp/g"), lambda: os.rmdir("/tmp/d"), lambda: beneath(b"/etc", 8), lambda: beneath(b"..", 8),     lambda: beneath(b"link", 4), lambda: socket.socket(socket.AF_UNIX).connect("/nope/s"):
+    os.makedirs("/tmp/d/e", exist_ok=True)
+    try: does()
+    except OSError: pass
+"#;
+    let ran = run(here.path(), &["--trace", python(), "-c", script]);
+    let (told, at) = (text(&ran.stderr), here.path().display());
+    for want in [
+        format!(r#"chdir("f") = ENOTDIR (Not a directory): {at}/f is a regular file, and a directory is needed"#),
+        format!(r#"rmdir("f") = ENOTDIR (Not a directory): {at}/f is a regular file, and a directory is needed"#),
+        format!(r#"readlink("f") = EINVAL (Invalid argument): {at}/f is a regular file"#),
+        format!(r#"mkdir("f") = EEXIST (File exists): {at}/f is a regular file"#),
+        format!(r#"openat("f") = ENOTDIR (Not a directory): {at}/f is a regular file, and a directory is needed"#),
+        format!(r#"openat("link") = ELOOP (Too many levels of symbolic links): {at}/link is a symlink"#),
+        r#"openat("/tmp") = EISDIR (Is a directory): /tmp is a directory"#.to_owned(),
+        format!(r#"rename("f", "/tmp/g") = EXDEV (Invalid cross-device link): {at} and /tmp lie in different mounts"#),
+        r#"rmdir("/tmp/d") = ENOTEMPTY (Directory not empty): /tmp/d is a directory, and not empty"#.to_owned(),
+        r#"openat2("/etc") = EXDEV (Invalid cross-device link): an absolute path begins outside of what the walk must stay in"#.to_owned(),
+        r#"openat2("..") = EXDEV (Invalid cross-device link): at "#.to_owned(),
+        format!(r#"openat2("link") = ELOOP (Too many levels of symbolic links): the symlink {at}/link may not be followed: the mount or the call forbids it"#),
+        r#"connect("/nope/s") = ENOENT (No such file or directory): there is no /nope"#.to_owned(),
+    ] {
+        assert!(told.contains(&format!(" {want}")), "{want}\n{told}");
+    }
+}
+
 #[test]
 fn what_was_not_given_is_told_and_nothing_else() {
     if !can_run(&[]) {

@@ -80,6 +80,7 @@ pub(crate) fn openat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         u64::from_ne_bytes(word)
     };
     let how = OpenHow { flags: word(0), mode: word(1), resolve: word(2) };
+    caller.resolve.set(ResolveFlags::from_bits_truncate(how.resolve));
     do_open(engine, caller, caller.fd(0), &any_path(caller, 1, NONE)?, &how, true)
 }
 

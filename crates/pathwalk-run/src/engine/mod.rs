@@ -51,7 +51,7 @@ use crate::{
     watches::Watches,
     watchman::Watchman,
 };
-use pathwalk::{Errno, File, Result, Task};
+use pathwalk::{Errno, File, ResolveFlags, Result, Task};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -76,6 +76,8 @@ pub(crate) struct Caller {
     pub(crate) attribute: RefCell<Vec<u8>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
+    /// What it bounds its walk by.
+    pub(crate) resolve: Cell<ResolveFlags>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
     pub(crate) base: RefCell<Option<(Base, Option<fs::Stat>)>>,
     /// What was written into its memory, where that is kept.
@@ -547,6 +549,7 @@ impl Engine {
             paths: RefCell::default(),
             attribute: RefCell::default(),
             walked: RefCell::default(),
+            resolve: Cell::default(),
             base: RefCell::default(),
             written: RefCell::default(),
             keeps: self.inside.is_some(),

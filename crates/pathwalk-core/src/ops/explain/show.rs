@@ -196,6 +196,9 @@ impl Explanation {
                 Errno::EAGAIN => {
                     "the tree was changed during a walk that must not leave it".to_owned()
                 }
+                _ if failure.step.is_none() => {
+                    "an absolute path begins outside of what the walk must stay in".to_owned()
+                }
                 _ => format!("at {at} the walk would leave what it must stay in"),
             },
             Cause::WouldHold => {
@@ -214,6 +217,14 @@ impl Explanation {
             }
             Cause::FileSystem => format!("the file system answered so about {at}"),
         }
+    }
+
+    /// What the lookup arrived at, as half a sentence; none where it failed.
+    pub fn found(&self) -> Option<String> {
+        let step = self.outcome.as_ref().ok()?.step;
+        let attr = self.steps[step].stand.as_ref()?.attr?;
+        let at = self.path_of(step);
+        Some(format!("{} is {}", Bytes(&at), noun(&attr)))
     }
 
     /// Why a rule refuses: the class that the user falls into, why, and what its bits are.
