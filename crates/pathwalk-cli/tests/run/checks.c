@@ -636,6 +636,46 @@ static void programs(void)
 	ROW(readlink("/proc/self/exe", text, sizeof text) == (long)strlen(self) && !strncmp(text, self, strlen(self)));
 }
 
+/* Paths that are nowhere: what is wrong with the flags is said before, and no pointer is no empty path but for some. */
+static void nowhere(void)
+{
+	const char *nowhere[] = {(char *)8, NULL};
+	struct timespec times[2] = {{1, 2}, {3, 4}};
+	char buffer[512];
+	for (int i = 0; i < 2; i++) {
+		const char *path = nowhere[i];
+		for (int flags = 0; flags <= AT_EMPTY_PATH; flags += AT_EMPTY_PATH) {
+			ROW(syscall(SYS_faccessat2, at, path, R_OK, flags));
+			ROW(syscall(452 /* fchmodat2 */, at, path, 0755, flags));
+			ROW(fchownat(at, path, -1, -1, flags));
+			ROW(syscall(SYS_linkat, at, path, at, "new", flags));
+			ROW(syscall(SYS_utimensat, AT_FDCWD, path, times, flags));
+			ROW(syscall(SYS_execveat, at, path, NULL, NULL, flags));
+			ROW(syscall(SYS_newfstatat, at, path, buffer, flags));
+			ROW(syscall(SYS_statx, at, path, flags, STATX_ALL, buffer));
+		}
+		ROW(syscall(SYS_faccessat2, at, path, 8, 0));
+		ROW(syscall(SYS_faccessat2, at, path, R_OK, 0x4000));
+		ROW(syscall(452, at, path, 0755, AT_SYMLINK_FOLLOW));
+		ROW(fchownat(at, path, -1, -1, 1));
+		ROW(syscall(SYS_linkat, at, path, at, "new", 8));
+		ROW(syscall(SYS_linkat, at, "attr", at, path, 8));
+		ROW(syscall(SYS_unlinkat, at, path, 1));
+		ROW(syscall(SYS_utimensat, AT_FDCWD, path, times, 0x10));
+		ROW(syscall(SYS_mknodat, at, path, S_IFDIR | 0755, 0));
+		ROW(syscall(SYS_mknodat, at, path, S_IFLNK | 0755, 0));
+		ROW(syscall(SYS_openat, at, path, O_CREAT | O_DIRECTORY, 0644));
+		ROW(syscall(SYS_openat2, at, path, &(struct open_how){.resolve = 0x40}, sizeof(struct open_how)));
+		ROW(syscall(SYS_renameat2, at, path, at, "new", 8));
+		ROW(syscall(SYS_renameat2, at, "none/none", at, path, 0));
+		ROW(syscall(SYS_renameat2, at, path, at, "none/none", 0));
+		ROW(syscall(SYS_symlinkat, path, at, "new"));
+		ROW(syscall(SYS_symlinkat, "target", at, path));
+	}
+	ROW(syscall(SYS_utimensat, at == AT_FDCWD ? 99 : at, NULL, times, AT_EMPTY_PATH));
+	ROW(syscall(SYS_futimesat, AT_FDCWD, NULL, NULL));
+}
+
 static void descriptors(void)
 {
 	char path[64], text[PATH_MAX] = "";
@@ -933,6 +973,7 @@ static void all(void)
 	attributes();
 	directories();
 	programs();
+	nowhere();
 	descriptors();
 	sockets();
 	privileged();

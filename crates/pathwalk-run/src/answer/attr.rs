@@ -37,7 +37,7 @@ fn chmod_at(
     [path, mode]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path, flags)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, flags)?;
     let mode = caller.word(mode);
     engine.task.fchmodat2(base.at(), &path, mode, flags)?;
@@ -85,7 +85,7 @@ fn chown_at(
     [path, uid, gid]: [usize; 3],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path, flags)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, flags)?;
     let (uid, gid) = (id(caller.word(uid)), id(caller.word(gid)));
     done(engine.task.fchownat(base.at(), &path, uid, gid, flags))
@@ -186,7 +186,7 @@ pub(crate) fn utimes(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 
 pub(crate) fn futimesat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let times = timevals(caller, caller.args[2])?;
-    if caller.args[1] == 0 {
+    if caller.args[1] == 0 && caller.fd(0) != AT_FDCWD {
         return utimes_of(engine, caller, times);
     }
     utimes_at(engine, caller, caller.fd(0), 1, times, AtFlags::empty())
@@ -204,10 +204,7 @@ pub(crate) fn utimensat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if times == [SetTime::Omit; 2] {
         return Ok(Reply::Value(0));
     }
-    if caller.args[1] == 0 && !flags.contains(AtFlags::EMPTY_PATH) {
-        if caller.fd(0) == AT_FDCWD {
-            return Err(Errno::EFAULT);
-        }
+    if caller.args[1] == 0 && caller.fd(0) != AT_FDCWD {
         if !flags.is_empty() {
             return Err(Errno::EINVAL);
         }
@@ -230,7 +227,7 @@ fn utimes_at(
     [atime, mtime]: [SetTime; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path, flags)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, flags)?;
     done(engine.task.utimensat(base.at(), &path, atime, mtime, flags))
 }

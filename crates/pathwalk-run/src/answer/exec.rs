@@ -11,7 +11,7 @@
 //!
 //! Linux: `load_script`, `load_elf_binary`.
 
-use super::{any_path, at_flags, base_of, by_descriptor, done};
+use super::{any_path, at_flags, base_of, done};
 use crate::{
     auxv::Told,
     cookies::{self, HostId},
@@ -122,7 +122,8 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let only_asked = flags.contains(CHECK);
     let flags = flags - CHECK;
     let fd = caller.fd(0);
-    if fd != AT_FDCWD && by_descriptor(caller, 1, flags)? {
+    let path = any_path(caller, 1);
+    if fd != AT_FDCWD && path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
         let program = match engine.descriptor(caller, fd)? {
             Descriptor::Ours(known, _) => {
                 let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
@@ -138,7 +139,6 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             Called { name: format!("/dev/fd/{fd}").into_bytes(), comm: None, fd: Some(fd) };
         return exec(engine, caller, (program, None), called, vectors);
     }
-    let path = any_path(caller, 1, flags)?;
     let base = base_of(engine, caller, fd, &path, flags)?;
     let file = engine.task.open_exec(base.at(), &path, flags)?;
     let program = Program::opened(engine, file)?;

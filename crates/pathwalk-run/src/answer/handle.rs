@@ -88,7 +88,7 @@ pub(crate) fn name_to_handle_at(engine: &mut Engine, caller: &Caller) -> Result<
 /// The file that a handle is asked of.
 fn named(engine: &mut Engine, caller: &Caller, flags: u32) -> Result<File> {
     let at = AtFlags::from_bits_retain(flags & EMPTY_PATH);
-    let path = any_path(caller, 1, at)?;
+    let path = any_path(caller, 1);
     let dir = caller.fd(0);
     if path.is_empty() && !at.is_empty() {
         if dir == AT_FDCWD {

@@ -53,20 +53,19 @@ fn at_flags(caller: &Caller, index: usize) -> AtFlags {
     AtFlags::from_bits_retain(caller.word(index))
 }
 
-/// Copies a path. One that is none as such, empty or too long, is the library's to refuse, when its turn comes: flags are
-/// mostly looked at before, and of two paths the first is followed before.
-///
-/// # Errors
-///
-/// - `EFAULT`: there is none.
-fn any_path(caller: &Caller, index: usize, flags: AtFlags) -> Result<Vec<u8>> {
-    if flags.contains(AtFlags::EMPTY_PATH) && caller.args[index] == 0 {
-        return Ok(Vec::new());
-    }
-    match caller.path(index) {
-        Err(Errno::ENAMETOOLONG) => Ok(vec![b'.'; PATH_MAX]),
-        path => path,
-    }
+/// Copies a path. One that is none as such, empty or too long or nowhere, is the library's to refuse, when its turn comes: flags are
+/// mostly looked at before, and of two paths the first is followed before. One that is nowhere is a long one for it.
+fn any_path(caller: &Caller, index: usize) -> Vec<u8> {
+    caller.path(index).unwrap_or_else(|errno| {
+        caller.is_none(errno);
+        vec![b'.'; PATH_MAX]
+    })
+}
+
+/// As [`any_path`], of a call that takes no pointer for an empty path.
+fn path_or_none(caller: &Caller, index: usize, flags: AtFlags) -> Vec<u8> {
+    let none = flags.contains(AtFlags::EMPTY_PATH) && caller.args[index] == 0;
+    if none { Vec::new() } else { any_path(caller, index) }
 }
 
 /// Where a path of [`any_path`] begins; of what is none as such nobody asks.

@@ -36,7 +36,7 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let kind = string(caller, 2)?;
     let source = string(caller, 0)?.unwrap_or_default();
     let options = options(caller)?;
-    let path = path(caller, 1)?;
+    let path = any_path(caller, 1);
     let flags = MountFlags::from_bits_retain(without_magic(caller.args[3]));
     let task = with_cwd(engine, caller, &[&path, &source])?;
     if !task.cred().caps.contains(CapSet::SYS_ADMIN) {
@@ -134,7 +134,7 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if !(flags - UmountFlags::all()).is_empty() {
         return Err(Errno::EINVAL);
     }
-    let path = path(caller, 0)?;
+    let path = any_path(caller, 0);
     let task = with_cwd(engine, caller, &[&path])?;
     if makes_root_read_only(engine, &task, &path, flags)? {
         return Err(Errno::EBUSY);
@@ -186,14 +186,14 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
     if !engine.task.cred().caps.contains(CapSet::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
-    let (new_root, put_old) = (path(caller, 0)?, path(caller, 1)?);
+    let (new_root, put_old) = (any_path(caller, 0), any_path(caller, 1));
     let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
     let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
     done(given.pivot_root(&task, &new_root, &put_old))
 }
 
 pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let path = path(caller, 0)?;
+    let path = any_path(caller, 0);
     let base = base_of(engine, caller, AT_FDCWD, &path, AtFlags::empty())?;
     let rooted = engine.task.fork();
     rooted.chrootat(base.at(), &path)?;
@@ -216,10 +216,6 @@ fn with_cwd(engine: &mut Engine, caller: &Caller, paths: &[&[u8]]) -> Result<Tas
     }
     task.set_cred(cred);
     Ok(task)
-}
-
-fn path(caller: &Caller, index: usize) -> Result<Vec<u8>> {
-    any_path(caller, index, AtFlags::empty())
 }
 
 /// A string that is no path; there may be none.

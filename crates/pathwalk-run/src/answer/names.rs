@@ -21,7 +21,7 @@ fn mkdir_at(
     dir: i32,
     [path, mode]: [usize; 2],
 ) -> Result<Reply> {
-    let path = any_path(caller, path, NONE)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, NONE)?;
     engine.take_umask(caller)?;
     done(engine.task.mkdirat(base.at(), &path, caller.word(mode)))
@@ -41,7 +41,7 @@ fn mknod_at(
     dir: i32,
     [path, mode, dev]: [usize; 3],
 ) -> Result<Reply> {
-    let path = any_path(caller, path, NONE)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, NONE)?;
     engine.take_umask(caller)?;
     let dev = Dev::from_stat(caller.word(dev).into());
@@ -57,7 +57,7 @@ pub(crate) fn symlinkat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 }
 
 fn symlink_at(engine: &mut Engine, caller: &Caller, dir: i32, path: usize) -> Result<Reply> {
-    let (target, path) = (any_path(caller, 0, NONE)?, any_path(caller, path, NONE)?);
+    let (target, path) = (any_path(caller, 0), any_path(caller, path));
     let base = base_of(engine, caller, dir, &path, NONE)?;
     done(engine.task.symlinkat(&target, base.at(), &path))
 }
@@ -77,7 +77,7 @@ fn link_at(
     [old, new]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let (mut old, new) = (any_path(caller, old, flags)?, any_path(caller, new, NONE)?);
+    let (mut old, new) = (any_path(caller, old), any_path(caller, new));
     // Who opened the directory that a path begins in is asked of a descriptor only, and the library is given one. No directory
     // gets a second name, so it does not matter that the current one must be searched to come to its dot.
     let cwd = old_dir == AT_FDCWD;
@@ -112,7 +112,7 @@ fn unlink_at(
     path: usize,
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path, NONE)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, NONE)?;
     let known = (flags - AtFlags::REMOVEDIR).is_empty();
     let file = if known { number(engine, &base, &path) } else { None };
@@ -152,7 +152,7 @@ fn rename_at(
     [old, new]: [usize; 2],
     flags: u32,
 ) -> Result<Reply> {
-    let (old, new) = (any_path(caller, old, NONE)?, any_path(caller, new, NONE)?);
+    let (old, new) = (any_path(caller, old), any_path(caller, new));
     let old_base = base_of(engine, caller, old_dir, &old, NONE)?;
     let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
     let flags = RenameFlags::from_bits_retain(flags);

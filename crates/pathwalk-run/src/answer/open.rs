@@ -44,18 +44,18 @@ const HOW: u64 = size_of::<OpenHow>() as u64;
 
 pub(crate) fn open(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(1), caller.word(2));
-    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0, NONE)?, &how, false)
+    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0), &how, false)
 }
 
 pub(crate) fn creat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
     let how = OpenHow { flags: flags.bits(), mode: caller.word(1).into(), resolve: 0 };
-    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0, NONE)?, &how, false)
+    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0), &how, false)
 }
 
 pub(crate) fn openat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(2), caller.word(3));
-    do_open(engine, caller, caller.fd(0), &any_path(caller, 1, NONE)?, &how, false)
+    do_open(engine, caller, caller.fd(0), &any_path(caller, 1), &how, false)
 }
 
 /// The size of the struct comes first, then what it says, then the path.
@@ -81,7 +81,7 @@ pub(crate) fn openat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     };
     let how = OpenHow { flags: word(0), mode: word(1), resolve: word(2) };
     caller.resolve.set(ResolveFlags::from_bits_truncate(how.resolve));
-    do_open(engine, caller, caller.fd(0), &any_path(caller, 1, NONE)?, &how, true)
+    do_open(engine, caller, caller.fd(0), &any_path(caller, 1), &how, true)
 }
 
 fn how_of(flags: u32, mode: u32) -> OpenHow {

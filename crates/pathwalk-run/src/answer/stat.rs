@@ -1,6 +1,6 @@
 //! stat and its kin, access, readlink, statfs.
 
-use super::{any_path, at_flags, base_of, by_descriptor, done, layout};
+use super::{any_path, at_flags, base_of, by_descriptor, done, layout, path_or_none};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     hidden::is_nameless,
@@ -37,8 +37,7 @@ fn stat_at(
     flags: AtFlags,
 ) -> Result<Reply> {
     caller.only_looks();
-    let path = any_path(caller, path, flags)
-        .map_err(|errno| flags_first(engine.task.fstatat(At::Cwd, b"", flags).err(), errno))?;
+    let path = path_or_none(caller, path, flags);
     let base = base_of(engine, caller, dir, &path, flags)?;
     said_of_path(dir, &path, flags)?;
     let stat = engine.task.fstatat(base.at(), &path, flags)?;
@@ -87,19 +86,12 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         }
     } else {
         caller.only_looks();
-        let said_of_none = || engine.task.statx(At::Cwd, b"", flags, mask).err();
-        let path =
-            any_path(caller, 1, flags).map_err(|errno| flags_first(said_of_none(), errno))?;
+        let path = path_or_none(caller, 1, flags);
         let base = base_of(engine, caller, caller.fd(0), &path, flags)?;
         said_of_path(caller.fd(0), &path, flags)?;
         engine.task.statx(base.at(), &path, flags, mask)?
     };
     done(caller.put(4, &layout::statx(&stat)))
-}
-
-/// What is told where no path can be read: that there are no such flags comes first, as the library says it of an empty one.
-fn flags_first(said_of_none: Option<Errno>, errno: Errno) -> Errno {
-    if said_of_none == Some(Errno::EINVAL) { Errno::EINVAL } else { errno }
 }
 
 /// The flags of the current directory, named by no path, are looked at as those of a path: the library is given it as the
@@ -139,7 +131,7 @@ fn access_at(
 ) -> Result<Reply> {
     caller.only_looks();
     let mode = AccessMode::from_bits_retain(caller.word(mode));
-    let path = any_path(caller, path, flags)?;
+    let path = any_path(caller, path);
     let base = base_of(engine, caller, dir, &path, flags)?;
     done(engine.task.faccessat2(base.at(), &path, mode, flags))
 }

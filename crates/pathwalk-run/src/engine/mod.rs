@@ -76,6 +76,8 @@ pub(crate) struct Caller {
     pub(crate) attribute: RefCell<Vec<u8>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
+    /// Why its first path that is none is none: for the library it is a long one.
+    no_path: Cell<Option<Errno>>,
     /// What it bounds its walk by.
     pub(crate) resolve: Cell<ResolveFlags>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
@@ -108,7 +110,18 @@ impl Caller {
     fn begins_again(&self) {
         self.paths.borrow_mut().clear();
         self.walked.borrow_mut().clear();
+        self.no_path.take();
         self.base.take();
+    }
+
+    /// A path is none.
+    pub(crate) fn is_none(&self, errno: Errno) {
+        self.no_path.set(self.no_path.get().or(Some(errno)));
+    }
+
+    /// What is answered where a path is none.
+    fn said(&self, errno: Errno) -> Errno {
+        if errno == Errno::ENAMETOOLONG { self.no_path.get().unwrap_or(errno) } else { errno }
     }
 
     /// It is answered once more, for others.
@@ -549,6 +562,7 @@ impl Engine {
             paths: RefCell::default(),
             attribute: RefCell::default(),
             walked: RefCell::default(),
+            no_path: Cell::default(),
             resolve: Cell::default(),
             base: RefCell::default(),
             written: RefCell::default(),
@@ -617,7 +631,7 @@ impl Engine {
         }
         let before = self.before(entry);
         let began = self.trace.begin();
-        let reply = self.retry_estale(handler, &caller);
+        let reply = self.retry_estale(handler, &caller).map_err(|errno| caller.said(errno));
         if let Ok(Reply::AfterExec(process)) = reply {
             self.postponed.push((*call, Some(process)));
             self.after();
