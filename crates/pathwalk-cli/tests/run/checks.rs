@@ -3,7 +3,7 @@
 
 use crate::{
     attacks::cc,
-    common::{can_run, listing, pathwalk_in, text},
+    common::{can_run, copy, listing, pathwalk_in, text},
 };
 use std::{
     fs,
@@ -19,7 +19,7 @@ const NOBODY: u32 = 65534;
 /// A directory of the user's, with the program in it.
 fn directory(program: &Path) -> TempDir {
     let dir = TempDir::new_in("/tmp").unwrap();
-    fs::copy(program, dir.path().join("checks")).unwrap();
+    copy(program.to_str().unwrap(), dir.path().join("checks"));
     if rustix::process::geteuid().is_root() {
         chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     }
