@@ -2,7 +2,7 @@
 
 use crate::{
     attacks::cc,
-    common::{can_run, python, said, text},
+    common::{can_run, said, text},
     programs::same,
 };
 use std::{fs, process::Command};
@@ -131,7 +131,7 @@ fn a_pipe_is_its_maker_s_also_for_whom_the_kernel_does_not_know() {
 for fd in os.pipe()[0], os.memfd_create(''):
     told = os.fstat(fd), os.stat(fd), os.stat('/proc/self/fd/%d' % fd)
     print([(stat.st_uid, stat.st_gid) for stat in told])";
-    let said = said(here.path(), &["--uid", "4321", python(), "-c", script]);
+    let said = said(here.path(), &["--uid", "4321", "python3", "-c", script]);
     assert_eq!(said, "[(4321, 4321), (4321, 4321), (4321, 4321)]\n".repeat(2));
 }
 
@@ -180,7 +180,7 @@ for fd in w, 0:
     try: print(os.chmod('/proc/self/fd/%d' % fd, 0o777), oct(os.fstat(fd).st_mode))
     except OSError as error: print(error.strerror)";
     let output = Command::new(env!("CARGO_BIN_EXE_pathwalk"))
-        .args(["run", "--uid", "4321", python(), "-c", script])
+        .args(["run", "--uid", "4321", "python3", "-c", script])
         .current_dir(here.path())
         .stdin(fs::File::open(&handed).unwrap())
         .output()
