@@ -94,14 +94,14 @@ impl Component {
     /// Whether there is a NUL in the name, in the text that the component was found in.
     #[inline]
     pub(crate) fn has_nul(&self, text: &[u8]) -> bool {
-        // The words are padded with zeros: where the first zero byte is, and whether that lies in the name.
-        let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
-        let at = |zeros: u64| (zeros.trailing_zeros() / 8) as usize;
-        match (zeros(self.first), zeros(self.second)) {
-            (0, 0) => !self.is_short() && self.bytes(text)[SHORT..].contains(&0),
-            (0, second) => 8 + at(second) < self.len,
-            (first, _) => at(first) < self.len,
-        }
+        has_nul(self.words(), self.len)
+            || !self.is_short() && self.bytes(text)[SHORT..].contains(&0)
+    }
+
+    /// The first sixteen bytes, zero-padded.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [u64; 2] {
+        [self.first, self.second]
     }
 
     /// Whether no file system has names as long as this.
@@ -138,6 +138,19 @@ impl Component {
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
         self.len <= SHORT
+    }
+}
+
+/// Whether there is a NUL in a name of that length, as far as it is in its first words, zero-padded.
+#[inline(always)]
+pub(crate) fn has_nul(words: [u64; 2], len: usize) -> bool {
+    // Where the first zero byte is, and whether that lies in the name.
+    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+    let at = |zeros: u64| (zeros.trailing_zeros() / 8) as usize;
+    match words.map(zeros) {
+        [0, 0] => false,
+        [0, second] => 8 + at(second) < len,
+        [first, _] => at(first) < len,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{COMPLETE, Dentry, DentryId, HASHED};
 use crate::{
-    name::{Component, Secret},
+    name::{Component, Secret, has_nul},
     vfs::Vfs,
 };
 use pathwalk_sync::{Absent, Chain, Sample, Slots, View};
@@ -165,6 +165,21 @@ impl Vfs {
     ) -> Option<Sample> {
         let name = text.get(start..)?.get(..usize::from(key as u8))?;
         self.search_surely(parent, key, |dentry| self.name_is(dentry, name))
+    }
+
+    /// Whether a short name that was not found is known not to exist in a directory, which is what it was when it was sampled. All comes in
+    /// registers.
+    #[inline(never)]
+    pub(crate) fn is_absent(
+        &self,
+        (parent, seq): (DentryId, Sample),
+        key: u64,
+        words: [u64; 2],
+    ) -> bool {
+        let is_it = |dentry: &Dentry| [0, 1].map(|word| dentry.name[word].get()) == words;
+        !has_nul(words, usize::from(key as u8))
+            && self.search_surely(parent, key, is_it).is_some()
+            && self.dentry(parent).seq.unchanged(seq)
     }
 
     #[inline(always)]

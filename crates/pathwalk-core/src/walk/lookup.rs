@@ -19,7 +19,7 @@ use super::{
     job::{Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
     memo::{self, Facts, Known, Memory, Said},
-    run::{Runner, Stopped, Until},
+    run::{ABSENT, Reached, Runner, Stopped, Until},
     skip_slashes,
     text::LastText,
 };
@@ -63,11 +63,10 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                     return answer;
                 }
             }
-            None if memo::sleeps_on(vfs) => return lookup_plainly(request, terminal),
             None => return lookup_anew(request, terminal),
         }
     }
-    lookup_walking(request, terminal, Memory::Awake)
+    lookup_unremembered(request, terminal)
 }
 
 /// Looks a path up that this thread remembers, if a file system says that it still is so.
@@ -96,7 +95,13 @@ fn lookup_asking<'a, T: Terminal<'a>>(
         }
         Said::Leads(..) | Said::Walk => {}
     }
-    lookup_walking(request, terminal, Memory::Awake)
+    lookup_walking(&request, terminal, Memory::Awake)
+}
+
+/// Looks a path up that nobody remembers. By value: the request is put into memory only on the way here.
+#[inline(never)]
+fn lookup_unremembered<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+    lookup_walking(&request, terminal, Memory::Awake)
 }
 
 /// Looks a path up that this thread does not remember, but may.
@@ -105,46 +110,43 @@ fn lookup_asking<'a, T: Terminal<'a>>(
 #[cold]
 #[inline(never)]
 fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
-    let memory = memo::remember(request, request.path);
-    lookup_walking(request, terminal, memory)
+    let sleeps = memo::sleeps_on(request.vfs);
+    let memory = if sleeps { Memory::Asleep } else { memo::remember(request, request.path) };
+    lookup_walking(&request, terminal, memory)
 }
 
 /// Looks a path up by walking: by plain steps, as far as they lead. A memory that is awake is asked for its directory.
-#[inline(never)]
+///
+/// Of what is there it is asked here only whether it is; all else is out of line, so that a walk is short.
+#[inline(always)]
 fn lookup_walking<'a, T: Terminal<'a>>(
-    request: Request<'a>,
+    request: &Request<'a>,
     terminal: T,
     memory: Memory,
 ) -> Result<T::Out> {
     if memory == Memory::Awake
         && request.vfs.remembered > 0
-        && let Some(begun) = remembered_directory(&request)?
+        && let Some(begun) = remembered_directory(request)?
     {
-        return lookup_from(&request, terminal, begun);
+        return lookup_from(request, terminal, begun);
     }
-    lookup_plainly(request, terminal)
-}
-
-/// Looks a path up by plain steps, as far as they lead.
-///
-/// Of what is there it is asked here only whether it is; all else is out of line. In line where memos sleep: so nothing has to be put into
-/// memory, and a walk is short.
-#[inline(always)]
-fn lookup_plainly<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
-    let Some(start) = express_start(&request) else { return go_on(request, terminal, None) };
+    let Some(start) = express_start(request) else { return go_on(*request, terminal, None) };
     let (vfs, path, at) = (request.vfs, request.path, start.at);
-    let runner = runner(&request, at);
+    let runner = runner(request, at);
     let (left, reached) = runner.plain_steps::<false>(path, start.pos, (at.dentry, at.seq));
-    if left == 0
-        && !request.flags.contains(Lookup::DIRECTORY)
-        && !vfs.mount_slot(at.mnt).decides()
-        && let Some(answer) = terminal.exists()
-        && runner.stays(reached, at)
-    {
-        return answer;
+    let mount = vfs.mount_slot(at.mnt);
+    match left {
+        0 if !request.flags.contains(Lookup::DIRECTORY) && !mount.decides() => {
+            if let Some(answer) = terminal.exists()
+                && runner.stays(reached, at)
+            {
+                return answer;
+            }
+        }
+        ABSENT if mount.seq.unchanged(at.mnt_seq) => return Err(Errno::ENOENT),
+        _ => {}
     }
-    let at = runner.place(reached, at);
-    lookup_beyond(&request, terminal, Begun { at, pos: path.len() - left, ..start })
+    lookup_beyond(request, terminal, start, (left, reached))
 }
 
 /// Looks a path up from a directory that is remembered.
@@ -156,13 +158,14 @@ fn lookup_from<'a, T: Terminal<'a>>(
 ) -> Result<T::Out> {
     let at = begun.at;
     let runner = runner(request, at);
-    let path = request.path;
-    let (left, reached) = runner.plain_steps::<false>(path, begun.pos, (at.dentry, at.seq));
-    let pos = path.len() - left;
-    lookup_beyond(request, terminal, Begun { at: runner.place(reached, at), pos, ..begun })
+    let came = runner.plain_steps::<false>(request.path, begun.pos, (at.dentry, at.seq));
+    if came.0 == ABSENT && request.vfs.mount_slot(at.mnt).seq.unchanged(at.mnt_seq) {
+        return Err(Errno::ENOENT);
+    }
+    lookup_beyond(request, terminal, begun, came)
 }
 
-/// Looks a path up from where plain steps led.
+/// Looks a path up from where plain steps led from where they began, with so much left.
 ///
 /// If they led to its end, or up to a name that is surely absent, there is the answer; else the walk goes on from there.
 #[inline(never)]
@@ -170,11 +173,18 @@ fn lookup_beyond<'a, T: Terminal<'a>>(
     request: &Request<'a>,
     mut terminal: T,
     begun: Begun,
+    (left, reached): (usize, Reached),
 ) -> Result<T::Out> {
-    let beyond = if begun.pos == request.path.len() {
-        arrive(request, &End::of(request, begun.at, begun.root), &mut terminal)
-    } else {
-        express_on(request, &mut terminal, begun)
+    let runner = runner(request, begun.at);
+    let at = runner.place(reached, begun.at);
+    let beyond = match left {
+        // It was of the directory, in a mount that moved.
+        ABSENT => Express::Refused,
+        0 => arrive(request, &End::of(request, at, begun.root), &mut terminal),
+        left => {
+            let pos = request.path.len() - left;
+            express_on(request, &mut terminal, Begun { at, pos, ..begun })
+        }
     };
     match beyond {
         Express::Answer(answer) => answer,
@@ -208,7 +218,7 @@ fn express_on<'a, T: Terminal<'a>>(
 ) -> Express<T::Out> {
     let (vfs, path) = (request.vfs, request.path);
     let top = root.map(|root| root.dentry);
-    let (stopped, at, pos) = runner(request, at).run_on(path, at, pos, Until::End, top);
+    let (stopped, at, pos) = runner(request, at).run(path, at, pos, Until::End, top);
     match stopped {
         Stopped::Done => return arrive(request, &End::of(request, at, root), terminal),
         Stopped::Miss(name) => match miss(vfs, vfs.secret, at, path, name) {
@@ -290,6 +300,9 @@ fn remembered_directory(request: &Request<'_>) -> Result<Option<Begun>> {
     let directory = memo::directory_of(request.path, vfs.remembered).filter(|_| absolute);
     let Some(directory) = directory else { return Ok(None) };
     let (root, Rcu) = Rcu::start(vfs, request.fs, Start::Root, false);
+    if root.flags & UNNAMED != 0 {
+        return Ok(None);
+    }
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
         Some(known) if known.is(Facts::ASKS) => Ok(None),
         Some(known) if known.is(Facts::ABSENT) => Err(Errno::ENOENT),
@@ -504,8 +517,15 @@ fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
     let Some(Begun { at, root, pos, .. }) = express_start(request) else {
         return Express::Refused;
     };
+    let runner = runner(request, at);
+    let (left, reached) = runner.plain_steps::<true>(path, pos, (at.dentry, at.seq));
+    let at = runner.place(reached, at);
+    if left == ABSENT {
+        let sure = request.vfs.mount_slot(at.mnt).seq.unchanged(at.mnt_seq);
+        return if sure { Express::Answer(Err(Errno::ENOENT)) } else { Express::Refused };
+    }
     let top = root.map(|root| root.dentry);
-    let (stopped, at, pos) = runner(request, at).run(path, at, pos, Until::Last, top);
+    let (stopped, at, pos) = runner.run(path, at, path.len() - left, Until::Last, top);
     if let Stopped::Last(last) = stopped {
         // While the directory is counted, the name's chain is on its way here.
         request.vfs.tables().expect_name(at.dentry, &last);

@@ -55,6 +55,9 @@ pub(crate) struct Runner<'a> {
     pub(crate) mnt: MountId,
 }
 
+/// What is left, where the next name is surely absent: of that directory, as long as the mount is where it was.
+pub(crate) const ABSENT: usize = usize::MAX;
+
 /// A dentry that plain steps led to, and the sample under which it was reached: in one word, so that it comes back in a register.
 #[derive(Clone, Copy)]
 pub(crate) struct Reached(u64);
@@ -74,31 +77,6 @@ impl Reached {
 }
 
 impl Runner<'_> {
-    /// Walks from `at`, and from `pos` in the text, which is a component's beginning or the end. Answers why it stopped, and
-    /// how far it came in both.
-    #[inline]
-    pub(crate) fn run(
-        &self,
-        text: &[u8],
-        at: Place,
-        pos: usize,
-        until: Until,
-        root: Option<DentryId>,
-    ) -> (Stopped, Place, usize) {
-        let (at, pos) = self.steps(text, at, pos, until);
-        self.run_on(text, at, pos, until, root)
-    }
-
-    /// Walks plain steps, as many as there are.
-    #[inline(always)]
-    fn steps(&self, text: &[u8], at: Place, pos: usize, until: Until) -> (Place, usize) {
-        let (left, reached) = match until {
-            Until::Last => self.plain_steps::<true>(text, pos, (at.dentry, at.seq)),
-            Until::End | Until::Body => self.plain_steps::<false>(text, pos, (at.dentry, at.seq)),
-        };
-        (self.place(reached, at), text.len() - left)
-    }
-
     /// Where plain steps led from there.
     #[inline(always)]
     pub(crate) fn place(&self, reached: Reached, from: Place) -> Place {
@@ -112,7 +90,7 @@ impl Runner<'_> {
     }
 
     /// Walks plain steps, as many as there are, from a dentry and its sample; `LEAVES` says that the last component is not walked. Answers how
-    /// many bytes of the text are left, and where it is.
+    /// many bytes of the text are left, or [`ABSENT`], and where it is.
     ///
     /// Alone in a function, with little beside it, and what lies in the machine is read where it is used: so what is used again and again
     /// stands in registers. That is worth more than its instructions: a processor that waits for a dentry from memory goes on with some
@@ -142,7 +120,12 @@ impl Runner<'_> {
             let key = name.key(id.0, vfs.secret);
             let mut chain = vfs.tables().chain(key);
             let (child_id, child, child_seq) = loop {
-                let Some((child_id, child)) = chain.slot() else { break 'steps };
+                let Some((child_id, child)) = chain.slot() else {
+                    if vfs.is_absent((id, seq), key, name.words()) {
+                        return (ABSENT, Reached::new(id, seq));
+                    }
+                    break 'steps;
+                };
                 let child_seq = child.seq.sample();
                 if child.is_called(id, key, &name) {
                     break (child_id, child, child_seq);
@@ -163,23 +146,26 @@ impl Runner<'_> {
         (rest.len(), Reached::new(id, seq))
     }
 
-    /// Goes on where plain steps ended. `root` is the place that `..` does not go above, where it is known.
-    #[inline(never)]
-    pub(crate) fn run_on(
+    /// Walks what has to be decided too, as far as it is decided here, and plain steps between. `root` is the place that `..` does not go
+    /// above, where it is known. Answers why it stopped, and how far it came.
+    #[inline(always)]
+    pub(crate) fn run(
         &self,
         text: &[u8],
-        mut at: Place,
-        mut pos: usize,
+        at: Place,
+        pos: usize,
         until: Until,
         root: Option<DentryId>,
     ) -> (Stopped, Place, usize) {
         let tables = self.vfs.tables();
+        // Locals, one by one: nothing is stored before the run ends.
+        let (mut dentry, mut seq, mut flags) = (at.dentry, at.seq, at.flags);
+        let mut rest = text.get(pos..).unwrap_or_default();
         let stopped = loop {
-            let rest = text.get(pos..).unwrap_or_default();
             if rest.is_empty() {
                 break Stopped::Done;
             }
-            if !self.may_lookup(at.dentry, at.flags) {
+            if !self.may_lookup(dentry, flags) {
                 break Stopped::Odd;
             }
             let mut name = scan_rest(text, rest, tables.secret);
@@ -190,28 +176,31 @@ impl Runner<'_> {
                 break Stopped::Last(name);
             }
             if name.starts_with_dot() && name.kind() != Kind::Norm {
-                let Some(to) = self.dots(at, name.kind(), root) else { break Stopped::Odd };
-                at = to;
-            } else {
-                if next.is_empty() && !behind.is_empty() {
-                    // A slash behind the last component asks for a directory, and follows.
-                    break Stopped::Odd;
+                match self.dots(Place { dentry, seq, flags, ..at }, name.kind(), root) {
+                    Some(to) => (dentry, seq, flags) = (to.dentry, to.seq, to.flags),
+                    None => break Stopped::Odd,
                 }
-                let Some(child) = self.vfs.d_lookup_rcu(tables, at.dentry, text, &name) else {
-                    break Stopped::Miss(name);
-                };
-                // Hand over hand, as above.
-                if !self.vfs.dentry(at.dentry).seq.unchanged(at.seq) {
-                    break Stopped::Odd;
-                }
-                if !self.step_into(child) {
-                    break Stopped::Child(name, child);
-                }
-                at = Place { dentry: child.id, seq: child.seq, flags: child.flags, ..at };
+                rest = next;
+                continue;
             }
-            (at, pos) = self.steps(text, at, text.len() - next.len(), until);
+            if next.is_empty() && !behind.is_empty() {
+                // A slash behind the last component asks for a directory, and follows.
+                break Stopped::Odd;
+            }
+            let Some(child) = self.vfs.d_lookup_rcu(tables, dentry, text, &name) else {
+                break Stopped::Miss(name);
+            };
+            // Hand over hand, as above.
+            if !tables.dentries.get(dentry.0).seq.unchanged(seq) {
+                break Stopped::Odd;
+            }
+            if !self.step_into(child) {
+                break Stopped::Child(name, child);
+            }
+            (dentry, seq, flags) = (child.id, child.seq, child.flags);
+            rest = next;
         };
-        (stopped, at, pos)
+        (stopped, Place { dentry, seq, flags, ..at }, text.len() - rest.len())
     }
 
     /// Whether the place is a directory that may be searched. One bit says that it is one, and that everyone may; the way of
