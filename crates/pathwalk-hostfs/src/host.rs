@@ -103,6 +103,8 @@ pub(crate) struct News {
     /// What happens in watched directories.
     queue: OwnedFd,
     ear: Ear,
+    /// Of whose mounts it tells.
+    namespace: (u64, u64),
 }
 
 /// By what some threads hear that there is something to be read. Others have another one: threads that ask by one descriptor meet in the
@@ -644,13 +646,26 @@ impl Host {
     pub(crate) fn news(&self) -> Result<News> {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let queue = self.call(|| inotify::init(flags))?;
+        let namespace = self.mount_namespace()?;
         let ear = self.listens(&queue)?;
-        Ok(News { queue, ear })
+        Ok(News { queue, ear, namespace })
     }
 
     /// Another ear, which is told of what is mounted from now on.
+    ///
+    /// # Errors
+    ///
+    /// - `EXDEV`: the process has another mount namespace by now, and would be told of that one's mounts.
     pub(crate) fn ear(&self, news: &News) -> Result<Ear> {
-        self.listens(&news.queue)
+        let ear = self.listens(&news.queue)?;
+        // As long as it is told of, no later one has its number.
+        if self.mount_namespace()? == news.namespace { Ok(ear) } else { Err(Errno::EXDEV) }
+    }
+
+    /// By what the mount namespace of the process differs from others that there are.
+    fn mount_namespace(&self) -> Result<(u64, u64)> {
+        let stat = self.look(|| fs::stat("/proc/self/ns/mnt"))?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 
     fn listens(&self, queue: &OwnedFd) -> Result<Ear> {

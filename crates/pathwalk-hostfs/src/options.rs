@@ -76,7 +76,7 @@ pub struct HostOptions {
     /// `/proc/sys/fs/inotify`: `max_user_watches`, and `max_user_instances`, mostly 128, of which each such directory is one. Beyond
     /// that one to be [`Watched`](Coherence::Watched) cannot be made (`EMFILE`), and one that is [`Strict`](Coherence::Strict) asks each
     /// time, and tries again. Threads that ask take two descriptors each, up to sixteen in all; where there are none left they wait for
-    /// each other.
+    /// each other, as do those that ask first when the process has another mount namespace.
     pub watches: usize,
     /// Fifos and devices can be opened. What is opened of a fifo is a descriptor with `O_PATH`: to open its end may take until
     /// somebody opens the other. So is what is opened without `O_NONBLOCK` of a device that may wait for what is at its other end, as
