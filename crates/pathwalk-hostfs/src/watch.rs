@@ -316,7 +316,11 @@ impl Watches {
         let is_quiet = |ear: &Ear| host.is_quiet(ear).unwrap_or(false);
         let quiet = has_been_asked || own.ear.as_ref().is_some_and(is_quiet);
         if !quiet || !Moment::of(&self.seq).is_now(&self.seq) {
-            self.lock().drain(host, &self.news);
+            let noted = self.lock().drain(host, &self.news);
+            if !noted && !quiet {
+                // It does not tell again of what was mounted.
+                own.ear = None;
+            }
         }
     }
 

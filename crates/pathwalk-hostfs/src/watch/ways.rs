@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 /// Locked before the table, and until what the ear told has been noted: of what is mounted it tells once.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// None where nobody has asked, or there were no descriptors for it.
+    /// None where nobody has asked, or there were no descriptors for it, or it told of what was not noted.
     pub(super) ear: Option<Ear>,
     pub(super) is_deaf: bool,
     pub(super) ways: Ways,

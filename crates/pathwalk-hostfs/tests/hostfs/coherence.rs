@@ -38,7 +38,7 @@ pub(crate) fn ground(coherence: Coherence) -> Ground {
     with(HostOptions { coherence, ..HostOptions::default() })
 }
 
-fn with(options: HostOptions) -> Ground {
+pub(crate) fn with(options: HostOptions) -> Ground {
     let ground = Ground::with(options);
     fs::create_dir_all(ground.host("a/b/c")).unwrap();
     fs::write(ground.host("a/b/c/file"), "1").unwrap();

@@ -1,11 +1,19 @@
 //! What others do, as each of many threads is told.
 
 use crate::{
-    coherence::{each, elsewhere},
+    coherence::{each, elsewhere, often, with},
     left_out::left_out,
 };
 use pathwalk_abi::AccessMode;
-use std::{fs, sync::Barrier, thread};
+use pathwalk_hostfs::{Coherence, HostOptions, Keeper};
+use std::{
+    fs,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+};
 
 /// Each thread is told, whoever asks first: more of them than have something to themselves.
 #[test]
@@ -45,4 +53,43 @@ fn mounts_of_the_host_are_noticed_by_each_thread() {
             }
         });
     });
+}
+
+/// Somebody who asks for news himself while a call is answered: from the second time on that it is asked whether he did.
+#[derive(Debug, Default)]
+struct AsksToo {
+    begins: AtomicBool,
+    times: AtomicU32,
+}
+
+impl Keeper for AsksToo {
+    fn news(&self) {}
+
+    fn has_asked(&self) -> bool {
+        self.begins.load(Relaxed) && self.times.fetch_add(1, Relaxed) > 0
+    }
+}
+
+/// Each thread is told once of what is mounted. What is told while somebody else begins to ask is noted when he does so no more.
+#[test]
+fn what_was_told_and_not_noted_is_told_again() {
+    if !rustix::process::geteuid().is_root() {
+        left_out("only root mounts something");
+        return;
+    }
+    let keeper = Arc::new(AsksToo::default());
+    let options = HostOptions { keeper: Some(Arc::clone(&keeper) as _), ..HostOptions::default() };
+    let ground = with(HostOptions { coherence: Coherence::Watched, ..options });
+    fs::create_dir_all(ground.host("over/c")).unwrap();
+    fs::write(ground.host("over/c/file"), "12345").unwrap();
+    let size = || ground.task.stat("/a/b/c/file").map(|stat| stat.st_size);
+    for (script, now) in [("true", 1), ("mount --bind over a/b", 5), ("umount -l a/b", 1)] {
+        elsewhere(&ground, script);
+        keeper.times.store(0, Relaxed);
+        keeper.begins.store(true, Relaxed);
+        assert!(size().is_ok(), "he is to know of it");
+        keeper.begins.store(false, Relaxed);
+        assert_eq!(often(size), Ok(now), "{script}");
+    }
+    assert!(keeper.times.load(Relaxed) > 1, "he began while it was asked");
 }
