@@ -42,6 +42,7 @@ use std::{
     ops::{Deref, DerefMut},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread::panicking,
     time::{Duration, Instant},
 };
 
@@ -115,6 +116,10 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
+        // A keeper who panics is told before anything is noted: of what was mounted it is not told again.
+        if panicking() {
+            self.table.forget_all(true);
+        }
         self.tell();
     }
 }

@@ -8,6 +8,7 @@ use pathwalk_abi::AccessMode;
 use pathwalk_hostfs::{Coherence, HostOptions, Keeper};
 use std::{
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Barrier,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -92,4 +93,40 @@ fn what_was_told_and_not_noted_is_told_again() {
         assert_eq!(often(size), Ok(now), "{script}");
     }
     assert!(keeper.times.load(Relaxed) > 1, "he began while it was asked");
+}
+
+/// Somebody who panics when he is told, if he is to.
+#[derive(Debug, Default)]
+struct Panics(AtomicBool);
+
+impl Keeper for Panics {
+    fn news(&self) {
+        assert!(!self.0.load(Relaxed), "as it is to");
+    }
+
+    fn has_asked(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn what_was_told_to_who_panicked_is_not_lost() {
+    if !rustix::process::geteuid().is_root() {
+        left_out("only root mounts something");
+        return;
+    }
+    let keeper = Arc::new(Panics::default());
+    let options = HostOptions { keeper: Some(Arc::clone(&keeper) as _), ..HostOptions::default() };
+    let ground = with(HostOptions { coherence: Coherence::Watched, ..options });
+    fs::create_dir_all(ground.host("over/c")).unwrap();
+    fs::write(ground.host("over/c/file"), "12345").unwrap();
+    let size = || ground.task.stat("/a/b/c/file").map(|stat| stat.st_size);
+    assert_eq!(often(size), Ok(1));
+    for (script, now) in [("mount --bind over a/b", 5), ("umount -l a/b", 1)] {
+        elsewhere(&ground, script);
+        keeper.0.store(true, Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(size)).is_err(), "he is told");
+        keeper.0.store(false, Relaxed);
+        assert_eq!(often(size), Ok(now), "{script}");
+    }
 }
