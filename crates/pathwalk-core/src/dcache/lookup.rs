@@ -168,16 +168,19 @@ impl Vfs {
     }
 
     /// Whether a short name that was not found is known not to exist in a directory, which is what it was when it was sampled. All comes in
-    /// registers.
+    /// registers, word by word: what is put into memory so and read as one waits there.
     #[inline(never)]
     pub(crate) fn is_absent(
         &self,
-        (parent, seq): (DentryId, Sample),
+        parent: DentryId,
+        seq: Sample,
         key: u64,
-        words: [u64; 2],
+        first: u64,
+        second: u64,
     ) -> bool {
-        let is_it = |dentry: &Dentry| [0, 1].map(|word| dentry.name[word].get()) == words;
-        !has_nul(words, usize::from(key as u8))
+        let is_it =
+            |dentry: &Dentry| dentry.name[0].get() == first && dentry.name[1].get() == second;
+        !has_nul([first, second], usize::from(key as u8))
             && self.search_surely(parent, key, is_it).is_some()
             && self.dentry(parent).seq.unchanged(seq)
     }

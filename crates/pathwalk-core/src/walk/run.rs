@@ -121,7 +121,8 @@ impl Runner<'_> {
             let mut chain = vfs.tables().chain(key);
             let (child_id, child, child_seq) = loop {
                 let Some((child_id, child)) = chain.slot() else {
-                    if vfs.is_absent((id, seq), key, name.words()) {
+                    let [first, second] = name.words();
+                    if vfs.is_absent(id, seq, key, first, second) {
                         return (ABSENT, Reached::new(id, seq));
                     }
                     break 'steps;
