@@ -249,6 +249,14 @@ impl Table {
         Size::of_word(self.size.load(Acquire))
     }
 
+    /// Whether nothing was in the chain of `hash` at some moment during the call.
+    #[inline(always)]
+    pub fn is_surely_empty(&self, hash: u64) -> bool {
+        let size = self.size();
+        let bucket = size.bucket(hash);
+        self.buckets.slots().get(bucket).next() == END | bucket && !self.moves(size, hash)
+    }
+
     /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed. In line: most chains that are searched so
     /// are empty, and what `f` needs would be put into memory for it.
     #[inline(always)]

@@ -178,6 +178,33 @@ impl Vfs {
         first: u64,
         second: u64,
     ) -> bool {
+        let directory = self.dentry(parent);
+        let children = directory.children_seq.sample();
+        if !directory.is(COMPLETE) {
+            return false;
+        }
+        // Most chains of what is absent are empty.
+        if self.dhash.is_surely_empty(key)
+            && directory.children_seq.unchanged(children)
+            && directory.seq.unchanged(seq)
+            && !has_nul([first, second], usize::from(key as u8))
+        {
+            return true;
+        }
+        self.is_absent_beside_others(parent, seq, key, first, second)
+    }
+
+    /// As [`Vfs::is_absent`], where the name's chain may have others.
+    #[cold]
+    #[inline(never)]
+    fn is_absent_beside_others(
+        &self,
+        parent: DentryId,
+        seq: Sample,
+        key: u64,
+        first: u64,
+        second: u64,
+    ) -> bool {
         let is_it =
             |dentry: &Dentry| dentry.name[0].get() == first && dentry.name[1].get() == second;
         !has_nul([first, second], usize::from(key as u8))
