@@ -134,16 +134,15 @@ fn lookup_walking<'a, T: Terminal<'a>>(
     let (vfs, path, at) = (request.vfs, request.path, start.at);
     let runner = runner(request, at);
     let (left, reached) = runner.plain_steps::<false>(path, start.pos, (at.dentry, at.seq));
-    let mount = vfs.mount_slot(at.mnt);
     match left {
-        0 if !request.flags.contains(Lookup::DIRECTORY) && !mount.decides() => {
+        0 if !request.flags.contains(Lookup::DIRECTORY) && !vfs.mount_slot(at.mnt).decides() => {
             if let Some(answer) = terminal.exists()
                 && runner.stays(reached, at)
             {
                 return answer;
             }
         }
-        ABSENT if mount.seq.unchanged(at.mnt_seq) => return Err(Errno::ENOENT),
+        ABSENT if runner.mount_stays(at) => return Err(Errno::ENOENT),
         _ => {}
     }
     lookup_beyond(request, terminal, start, (left, reached))
@@ -159,7 +158,7 @@ fn lookup_from<'a, T: Terminal<'a>>(
     let at = begun.at;
     let runner = runner(request, at);
     let came = runner.plain_steps::<false>(request.path, begun.pos, (at.dentry, at.seq));
-    if came.0 == ABSENT && request.vfs.mount_slot(at.mnt).seq.unchanged(at.mnt_seq) {
+    if came.0 == ABSENT && runner.mount_stays(at) {
         return Err(Errno::ENOENT);
     }
     lookup_beyond(request, terminal, begun, came)
@@ -521,7 +520,7 @@ fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
     let (left, reached) = runner.plain_steps::<true>(path, pos, (at.dentry, at.seq));
     let at = runner.place(reached, at);
     if left == ABSENT {
-        let sure = request.vfs.mount_slot(at.mnt).seq.unchanged(at.mnt_seq);
+        let sure = runner.mount_stays(at);
         return if sure { Express::Answer(Err(Errno::ENOENT)) } else { Express::Refused };
     }
     let top = root.map(|root| root.dentry);

@@ -55,7 +55,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) mnt: MountId,
 }
 
-/// What is left, where the next name is surely absent: of that directory, as long as the mount is where it was.
+/// What is left, where the next name is surely absent: of that directory, and for sure if the mount [stays](Runner::mount_stays).
 pub(crate) const ABSENT: usize = usize::MAX;
 
 /// A dentry that plain steps led to, and the sample under which it was reached: in one word, so that it comes back in a register.
@@ -87,6 +87,12 @@ impl Runner<'_> {
     #[inline(always)]
     pub(crate) fn stays(&self, reached: Reached, from: Place) -> bool {
         reached.place(from, |_| 0).stays(self.vfs)
+    }
+
+    /// Whether the mount is what it was where the steps began.
+    #[inline(always)]
+    pub(crate) fn mount_stays(&self, from: Place) -> bool {
+        self.vfs.mount_slot(from.mnt).seq.unchanged(from.mnt_seq)
     }
 
     /// Walks plain steps, as many as there are, from a dentry and its sample; `LEAVES` says that the last component is not walked. Answers how
