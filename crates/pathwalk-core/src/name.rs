@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "usr/lib/x"   word 0: 'u' 's' 'r' '/' …   masked below the first '/'
-//!    └── hash = fold(…fold(secret ^ word 0) ^ word 1 …), then salted with the parent's id
+//!    └── hash = …fold(word 0) ^ word 1 …, the last of which is folded with the parent's id
 //! ```
 //!
 //! Invariant: [`scan_rest`] gives a name the same hash and words, wherever in a path it stands.
@@ -29,6 +29,21 @@ const _: () = assert!(NAME_MAX <= 0xff);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Secret(pub(crate) [u64; 2]);
 
+impl Secret {
+    /// A word of a name that goes on, and what was before it.
+    #[inline(always)]
+    fn fold(self, hash: u64) -> u64 {
+        self.fold_with(hash, 0)
+    }
+
+    /// The last word of a name, and what was before it; and who has the name.
+    #[inline(always)]
+    fn fold_with(self, hash: u64, parent: u32) -> u64 {
+        let [first, second] = self.0;
+        fold(hash ^ first, u64::from(parent) ^ second)
+    }
+}
+
 /// What a component is to the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -45,7 +60,7 @@ pub(crate) enum Kind {
 /// One component of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Component {
-    /// The hash of the name alone.
+    /// The hash of the name alone, of which the last word is to be folded still: with the parent.
     hash: u64,
     /// The name's first eight bytes and the next eight, zero-padded.
     first: u64,
@@ -82,7 +97,7 @@ impl Component {
     /// The key of the name below `parent`: its hash in the upper 56 bits, its length in the lower 8, unless it is too long.
     #[inline(always)]
     pub(crate) fn key(&self, parent: u32, secret: Secret) -> u64 {
-        fold(self.hash ^ u64::from(parent), secret.0[1]) & !0xff | self.len as u64
+        secret.fold_with(self.hash, parent) & !0xff | self.len as u64
     }
 
     /// The name, in the text that the component was found in.
@@ -166,11 +181,11 @@ pub(crate) fn scan(text: &[u8], start: usize, secret: Secret) -> Component {
 pub(crate) fn scan_rest(text: &[u8], rest: &[u8], secret: Secret) -> Component {
     let start = text.len() - rest.len();
     let last = last_word(text);
-    match scan_short(rest, last, secret) {
+    match scan_short(rest, last, &secret) {
         Ok(name) => Component { start, ..name },
         Err(name) => {
             let behind = rest.get(SHORT..).unwrap_or_default();
-            let (hash, len) = scan_long(name.hash, secret.0[1], last, behind);
+            let (hash, len) = scan_long(name.hash, secret, last, behind);
             Component { hash, start, len: SHORT + len, ..name }
         }
     }
@@ -179,8 +194,7 @@ pub(crate) fn scan_rest(text: &[u8], rest: &[u8], secret: Secret) -> Component {
 /// Finds the component that a text begins with, of which that is the [last word](last_word), if it ends in its second word; else, as an
 /// error, these two words.
 #[inline(always)]
-pub(crate) fn scan_short(text: &[u8], last: u64, secret: Secret) -> Result<Component, Component> {
-    let [hash, key] = secret.0;
+pub(crate) fn scan_short(text: &[u8], last: u64, secret: &Secret) -> Result<Component, Component> {
     let name = |hash, [first, second]: [u64; 2], len| Component {
         hash,
         first,
@@ -190,46 +204,47 @@ pub(crate) fn scan_short(text: &[u8], last: u64, secret: Secret) -> Result<Compo
         trailing_slash: false,
     };
     // Most names end in the first word, and most others in the second: so these are written out.
-    let (hash, first) = match fold_word(hash, key, text, last) {
-        (hash, Word::Whole(first)) => (hash, first),
-        (hash, Word::Ends(first, len)) => return Ok(name(hash, [first, 0], len)),
+    let first = match word(text, last) {
+        Word::Ends(first, len) => return Ok(name(first, [first, 0], len)),
+        Word::Whole(first) if matches!(text.get(8), None | Some(b'/')) => {
+            return Ok(name(first, [first, 0], 8));
+        }
+        Word::Whole(first) => first,
     };
-    match fold_word(hash, key, text.get(8..).unwrap_or_default(), last) {
-        (hash, Word::Ends(second, len)) => Ok(name(hash, [first, second], 8 + len)),
-        (hash, Word::Whole(second)) => Err(name(hash, [first, second], SHORT)),
+    let hash = secret.fold(first);
+    match word(text.get(8..).unwrap_or_default(), last) {
+        Word::Ends(second, len) => Ok(name(hash ^ second, [first, second], 8 + len)),
+        Word::Whole(second) => Err(name(hash ^ second, [first, second], SHORT)),
     }
 }
 
 /// The words behind the second: the hash, and how many bytes they have.
 #[cold]
 #[inline(never)]
-fn scan_long(mut hash: u64, key: u64, last: u64, mut rest: &[u8]) -> (u64, usize) {
+fn scan_long(mut hash: u64, secret: Secret, last: u64, mut rest: &[u8]) -> (u64, usize) {
     let mut len = 0;
     loop {
-        match fold_word(hash, key, rest, last) {
-            (so_far, Word::Whole(_)) => (hash, len) = (so_far, len + 8),
-            (hash, Word::Ends(_, more)) => return (hash, len + more),
+        hash = secret.fold(hash);
+        match word(rest, last) {
+            Word::Whole(word) => (hash, len) = (hash ^ word, len + 8),
+            Word::Ends(word, more) => return (hash ^ word, len + more),
         }
         rest = rest.get(8..).unwrap_or_default();
     }
 }
 
-/// What the first word of a text, of which that is the last word, has of the name that it begins with; and that folded into the name's
-/// hash.
+/// What the first word of a text, of which that is the last word, has of the name that it begins with.
 #[inline(always)]
-fn fold_word(hash: u64, key: u64, text: &[u8], last: u64) -> (u64, Word) {
+fn word(text: &[u8], last: u64) -> Word {
     let (word, len) = match text.first_chunk::<8>() {
         Some(bytes) => (u64::from_le_bytes(*bytes), 8),
         // Behind the end there are zeros; of nothing that is all.
         None => (last.checked_shr(64 - 8 * text.len() as u32).unwrap_or(0), text.len()),
     };
     match bytes::before(word, b'/') {
-        None if len == 8 => (fold(hash ^ word, key), Word::Whole(word)),
-        None => (fold(hash ^ word, key), Word::Ends(word, len)),
-        Some(len) => {
-            let word = word & BELOW[len];
-            (fold(hash ^ word, key), Word::Ends(word, len))
-        }
+        None if len == 8 => Word::Whole(word),
+        None => Word::Ends(word, len),
+        Some(len) => Word::Ends(word & BELOW[len], len),
     }
 }
 

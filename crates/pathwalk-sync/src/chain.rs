@@ -139,8 +139,13 @@ impl<'a> View<'a> {
     /// A walk along the chain of `hash`. That a slot is not met on it is only a hint.
     #[inline(always)]
     pub fn chain<T: Linked>(self, slots: Slots<'a, T>, hash: u64) -> Chain<'a, T> {
-        let head = self.heads.get(self.size.bucket(hash)).next();
-        Chain { slots, at: head, left: STEPS }
+        Chain { slots, at: self.head(hash), left: STEPS }
+    }
+
+    /// The head of the chain of `hash`.
+    #[inline(always)]
+    fn head(self, hash: u64) -> u32 {
+        self.heads.get(self.size.bucket(hash)).next()
     }
 
     /// Brings the head of the chain of `hash` towards the processor: somebody is about to walk it.
@@ -159,6 +164,12 @@ pub struct Chain<'a, T> {
 }
 
 impl<'a, T: Linked> Chain<'a, T> {
+    /// A walk that goes on behind a slot.
+    #[inline]
+    pub fn behind(slots: Slots<'a, T>, from: &T) -> Self {
+        Self { slots, at: from.link().next(), left: STEPS }
+    }
+
     /// The slot that the walk stands on.
     #[inline(always)]
     pub fn slot(&self) -> Option<(u32, &'a T)> {
@@ -247,6 +258,13 @@ impl Table {
     fn size(&self) -> Size {
         // Acquire: the heads of the buckets below `n` are seen. Pairs with the Release in `split`.
         Size::of_word(self.size.load(Acquire))
+    }
+
+    /// The first slot in the chain of `hash`, if there is any: whatever was looked at before, where the slots lie is asked now.
+    #[inline(always)]
+    pub fn first<'a, T: Linked>(&self, arena: &'a Arena<T>, hash: u64) -> Option<(u32, &'a T)> {
+        let head = self.view().head(hash);
+        Chain { slots: arena.slots(), at: head, left: STEPS }.slot()
     }
 
     /// Whether nothing was in the chain of `hash` at some moment during the call.

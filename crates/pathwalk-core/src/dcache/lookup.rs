@@ -8,6 +8,7 @@ use crate::{
     vfs::Vfs,
 };
 use pathwalk_sync::{Absent, Chain, Sample, Slots, View};
+use std::num::NonZeroU32;
 
 /// A dentry as a reader that holds nothing saw it.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,29 @@ impl Vfs {
         tables.search(parent, key, |dentry| name.is_in(&dentry.name))
     }
 
+    /// Looks for a short name behind a dentry in whose chain it may be. All comes and goes in registers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn search_behind(
+        &self,
+        from: &Dentry,
+        parent: DentryId,
+        key: u64,
+        first: u64,
+        second: u64,
+    ) -> Option<(NonZeroU32, Sample)> {
+        let is_it =
+            |dentry: &Dentry| dentry.name[0].get() == first && dentry.name[1].get() == second;
+        let mut chain = Chain::behind(self.dentries.slots(), from);
+        while let Some((id, dentry)) = chain.slot() {
+            if let Some(seen) = seen(id, dentry, parent, key, is_it) {
+                return NonZeroU32::new(id).map(|id| (id, seen.seq));
+            }
+            chain.go_on(dentry);
+        }
+        None
+    }
+
     /// Looks for a name that is not short and begins at `start`; its key knows its length. All comes in registers: so who looks for a name keeps
     /// what he has there, and looks at the tables anew.
     #[cold]
@@ -197,7 +221,7 @@ impl Vfs {
     /// As [`Vfs::is_absent`], where the name's chain may have others.
     #[cold]
     #[inline(never)]
-    fn is_absent_beside_others(
+    pub(crate) fn is_absent_beside_others(
         &self,
         parent: DentryId,
         seq: Sample,

@@ -13,14 +13,13 @@
 //! Linux: `filename_lookup`.
 
 use super::{
-    HeldPath, Lookup, Place, Request, Start, Stop,
+    HeldPath, Lookup, Place, Request, Start, Stop, behind_slashes,
     end::{End, OnePath},
     hold::{Hold, Rcu, miss},
     job::{Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
     memo::{self, Facts, Known, Memory, Said},
-    run::{ABSENT, Reached, Runner, Stopped, Until},
-    skip_slashes,
+    run::{Runner, Stopped, Until},
     text::LastText,
 };
 use crate::{
@@ -130,22 +129,24 @@ fn lookup_walking<'a, T: Terminal<'a>>(
     {
         return lookup_from(request, terminal, begun);
     }
-    let Some(start) = express_start(request) else { return go_on(*request, terminal, None) };
-    let (vfs, path, at) = (request.vfs, request.path, start.at);
+    let Some((start, rest)) = express_start(request) else {
+        return go_on(*request, terminal, None);
+    };
+    let at = start.at;
     let runner = runner(request, at);
-    let (left, reached) = runner.plain_steps::<false>(path, start.pos, (at.dentry, at.seq));
-    match left {
-        0 if !request.flags.contains(Lookup::DIRECTORY) && !vfs.mount_slot(at.mnt).decides() => {
-            if let Some(answer) = terminal.exists()
-                && runner.stays(reached, at)
-            {
-                return answer;
-            }
-        }
-        ABSENT if runner.mount_stays(at) => return Err(Errno::ENOENT),
-        _ => {}
+    let (left, reached) = runner.plain_steps::<false>(rest, at);
+    let Some(left) = left else { return lookup_absent(request, terminal, (&runner, at)) };
+    if left == 0
+        && !request.flags.contains(Lookup::DIRECTORY)
+        && !runner.mount.decides()
+        && let Some(answer) = terminal.exists()
+        && reached.stays()
+        && runner.mount_stays(at)
+    {
+        return answer;
     }
-    lookup_beyond(request, terminal, start, (left, reached))
+    let pos = request.path.len() - left;
+    lookup_beyond(request, terminal, Begun { at: reached.place(at), pos, ..start })
 }
 
 /// Looks a path up from a directory that is remembered.
@@ -157,33 +158,36 @@ fn lookup_from<'a, T: Terminal<'a>>(
 ) -> Result<T::Out> {
     let at = begun.at;
     let runner = runner(request, at);
-    let came = runner.plain_steps::<false>(request.path, begun.pos, (at.dentry, at.seq));
-    if came.0 == ABSENT && runner.mount_stays(at) {
-        return Err(Errno::ENOENT);
-    }
-    lookup_beyond(request, terminal, begun, came)
+    let rest = request.path.get(begun.pos..).unwrap_or_default();
+    let (left, reached) = runner.plain_steps::<false>(rest, at);
+    let Some(left) = left else { return lookup_absent(request, terminal, (&runner, at)) };
+    let pos = request.path.len() - left;
+    lookup_beyond(request, terminal, Begun { at: reached.place(at), pos, ..begun })
 }
 
-/// Looks a path up from where plain steps led from where they began, with so much left.
+/// Answers where plain steps led to a name that is surely absent, if the mount is what it was.
+#[inline(always)]
+fn lookup_absent<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    terminal: T,
+    (runner, from): (&Runner<'_>, Place),
+) -> Result<T::Out> {
+    if runner.mount_stays(from) { Err(Errno::ENOENT) } else { go_on(*request, terminal, None) }
+}
+
+/// Looks a path up from where plain steps led.
 ///
-/// If they led to its end, or up to a name that is surely absent, there is the answer; else the walk goes on from there.
+/// If they led to its end, there is the answer; else the walk goes on from there.
 #[inline(never)]
 fn lookup_beyond<'a, T: Terminal<'a>>(
     request: &Request<'a>,
     mut terminal: T,
     begun: Begun,
-    (left, reached): (usize, Reached),
 ) -> Result<T::Out> {
-    let runner = runner(request, begun.at);
-    let at = runner.place(reached, begun.at);
-    let beyond = match left {
-        // It was of the directory, in a mount that moved.
-        ABSENT => Express::Refused,
-        0 => arrive(request, &End::of(request, at, begun.root), &mut terminal),
-        left => {
-            let pos = request.path.len() - left;
-            express_on(request, &mut terminal, Begun { at, pos, ..begun })
-        }
+    let beyond = if begun.pos == request.path.len() {
+        arrive(request, &End::of(request, begun.at, begun.root), &mut terminal)
+    } else {
+        express_on(request, &mut terminal, begun)
     };
     match beyond {
         Express::Answer(answer) => answer,
@@ -266,25 +270,25 @@ fn root_of_before(request: &Request<'_>) -> Option<Place> {
 /// Who makes such a run.
 #[inline(always)]
 fn runner<'r>(request: &'r Request<'_>, at: Place) -> Runner<'r> {
-    Runner { vfs: request.vfs, asker: &request.asker, mnt: at.mnt }
+    Runner::of(request.vfs, &request.asker, at)
 }
 
-/// Where a run of plain steps may begin, the root if that is there, and the position of the first component; none where there is
+/// Where a run of plain steps may begin, the root if that is there, and the path from the first component on; none where there is
 /// no component, no directory, or a file system is to be asked about that.
 #[inline(always)]
-fn express_start(request: &Request<'_>) -> Option<Begun> {
+fn express_start<'a>(request: &Request<'a>) -> Option<(Begun, &'a [u8])> {
     if !Lookup::EXPRESS.contains(request.flags) {
         return None;
     }
     let start = request.start().ok()?;
     let (at, Rcu) = Rcu::start(request.vfs, request.fs, start, false);
     let root = matches!(start, Start::Root).then_some(at);
-    let pos = match request.path {
-        [b'/', first, ..] if *first != b'/' => 1,
-        path => skip_slashes(path, 0),
+    let rest = match request.path {
+        [b'/', rest @ ..] if rest.first() != Some(&b'/') => rest,
+        path => behind_slashes(path),
     };
-    let may = at.flags & (DIRECTORY | UNNAMED) == DIRECTORY && pos != request.path.len();
-    may.then_some(Begun { at, root, pos, links: 0 })
+    let may = at.flags & (DIRECTORY | UNNAMED) == DIRECTORY && !rest.is_empty();
+    may.then(|| (Begun { at, root, pos: request.path.len() - rest.len(), links: 0 }, rest))
 }
 
 /// The directory of the last component, if this thread walked there before.
@@ -513,16 +517,16 @@ pub(crate) fn parent<'a>(request: &Request<'a>) -> Result<Parent<'a>> {
 #[inline(always)]
 fn express_parent<'a>(request: &Request<'a>) -> Express<Parent<'a>> {
     let path = request.path;
-    let Some(Begun { at, root, pos, .. }) = express_start(request) else {
+    let Some((Begun { at, root, .. }, rest)) = express_start(request) else {
         return Express::Refused;
     };
     let runner = runner(request, at);
-    let (left, reached) = runner.plain_steps::<true>(path, pos, (at.dentry, at.seq));
-    let at = runner.place(reached, at);
-    if left == ABSENT {
+    let (left, reached) = runner.plain_steps::<true>(rest, at);
+    let Some(left) = left else {
         let sure = runner.mount_stays(at);
         return if sure { Express::Answer(Err(Errno::ENOENT)) } else { Express::Refused };
-    }
+    };
+    let at = reached.place(at);
     let top = root.map(|root| root.dentry);
     let (stopped, at, pos) = runner.run(path, at, path.len() - left, Until::Last, top);
     if let Stopped::Last(last) = stopped {

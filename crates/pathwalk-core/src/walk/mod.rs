@@ -332,7 +332,7 @@ impl<'a, H: Hold<'a>, O: Observer> Walk<'a, H, O> {
 
     /// What runs of plain steps look at.
     fn runner(&self) -> Runner<'_> {
-        Runner { vfs: self.vfs, asker: &self.asker, mnt: self.at.mnt }
+        Runner::of(self.vfs, &self.asker, self.at)
     }
 
     /// Asks whether what the walk stands on is a directory that may be searched.

@@ -13,7 +13,7 @@
 use super::Place;
 use crate::{
     cred::Asker,
-    dcache::{DIRECTORY, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED, lookup::Seen},
+    dcache::{DIRECTORY, Dentry, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED, lookup::Seen},
     inode::InodeId,
     mount::{Mount, MountId},
     name::{Component, Kind, last_word, scan_rest, scan_short},
@@ -53,67 +53,62 @@ pub(crate) struct Runner<'a> {
     pub(crate) asker: &'a Asker<'a>,
     /// The mount in which it is made.
     pub(crate) mnt: MountId,
+    pub(crate) mount: &'a Mount,
 }
 
-/// What is left, where the next name is surely absent: of that directory, and for sure if the mount [stays](Runner::mount_stays).
-pub(crate) const ABSENT: usize = usize::MAX;
-
-/// A dentry that plain steps led to, and the sample under which it was reached: in one word, so that it comes back in a register.
+/// A dentry that plain steps led to, and the sample under which it was reached.
 #[derive(Clone, Copy)]
-pub(crate) struct Reached(u64);
+pub(crate) struct Reached<'a> {
+    id: DentryId,
+    seq: Sample,
+    dentry: &'a Dentry,
+}
 
-impl Reached {
+impl Reached<'_> {
+    /// The place, in the mount of where the steps began.
     #[inline(always)]
-    fn new(DentryId(id): DentryId, seq: Sample) -> Self {
-        Self(u64::from(seq.count()) << 32 | u64::from(id))
+    pub(crate) fn place(self, from: Place) -> Place {
+        Place { dentry: self.id, seq: self.seq, flags: self.dentry.flags.get(), ..from }
     }
 
-    /// The place, in the mount of where the steps began. Of the flags it is known that they are its own while the sample holds.
+    /// Whether the dentry is what it was when it was reached.
     #[inline(always)]
-    fn place(self, from: Place, flags: impl FnOnce(DentryId) -> u32) -> Place {
-        let (dentry, seq) = (DentryId(self.0 as u32), Sample::of((self.0 >> 32) as u32));
-        Place { dentry, seq, flags: flags(dentry), ..from }
+    pub(crate) fn stays(self) -> bool {
+        self.dentry.seq.unchanged(self.seq)
     }
 }
 
-impl Runner<'_> {
-    /// Where plain steps led from there.
+impl<'a> Runner<'a> {
+    /// Who makes runs from a place, in its mount.
     #[inline(always)]
-    pub(crate) fn place(&self, reached: Reached, from: Place) -> Place {
-        reached.place(from, |dentry| self.vfs.dentry(dentry).flags.get())
-    }
-
-    /// Whether the place where plain steps led from there is what it was when it was reached.
-    #[inline(always)]
-    pub(crate) fn stays(&self, reached: Reached, from: Place) -> bool {
-        reached.place(from, |_| 0).stays(self.vfs)
+    pub(crate) fn of(vfs: &'a Vfs, asker: &'a Asker<'a>, at: Place) -> Self {
+        Self { vfs, asker, mnt: at.mnt, mount: vfs.mount_slot(at.mnt) }
     }
 
     /// Whether the mount is what it was where the steps began.
     #[inline(always)]
     pub(crate) fn mount_stays(&self, from: Place) -> bool {
-        self.vfs.mount_slot(from.mnt).seq.unchanged(from.mnt_seq)
+        self.mount.seq.unchanged(from.mnt_seq)
     }
 
-    /// Walks plain steps, as many as there are, from a dentry and its sample; `LEAVES` says that the last component is not walked. Answers how
-    /// many bytes of the text are left, or [`ABSENT`], and where it is.
+    /// Walks plain steps, as many as there are, from a place; `LEAVES` says that the last component is not walked. Answers how many bytes
+    /// of the text are left, or nothing if the next name is surely absent, in a mount that [stays](Self::mount_stays); and where it is.
     ///
-    /// Alone in a function, with little beside it, and what lies in the machine is read where it is used: so what is used again and again
-    /// stands in registers. That is worth more than its instructions: a processor that waits for a dentry from memory goes on with some
-    /// hundreds of instructions; if the next walk is as near as that, it waits for both at once.
-    #[inline(never)]
+    /// In line where a walk begins, and what lies in the machine is read where it is used: so what is used again and again stands in
+    /// registers, and few are written. A processor that waits for a dentry from memory goes on with the next walk as far as it has
+    /// registers for what that computes; if the next load from memory is as near as that, it waits for both at once.
+    #[inline(always)]
     pub(crate) fn plain_steps<const LEAVES: bool>(
         &self,
         text: &[u8],
-        pos: usize,
-        (mut id, mut seq): (DentryId, Sample),
-    ) -> (usize, Reached) {
+        from: Place,
+    ) -> (Option<usize>, Reached<'a>) {
         let vfs = self.vfs;
-        let mut dentry = vfs.dentry(id);
-        let mut rest = text.get(pos..).unwrap_or_default();
+        let (mut id, mut seq, mut dentry) = (from.dentry, from.seq, vfs.dentry(from.dentry));
+        let mut rest = text;
         let last = last_word(text);
-        'steps: while !rest.is_empty() && self.may_lookup(id, dentry.flags.get()) {
-            let Ok(name) = scan_short(rest, last, vfs.secret) else { break };
+        while !rest.is_empty() && self.may_lookup(id, dentry.flags.get()) {
+            let Ok(name) = scan_short(rest, last, &vfs.secret) else { break };
             // Behind a name is a slash, if anything: so what is behind that is looked for at once.
             let next = match rest.get(name.len + 1..) {
                 Some(next) if next.first().is_some_and(|&first| first != b'/') => next,
@@ -124,33 +119,38 @@ impl Runner<'_> {
                 break;
             }
             let key = name.key(id.0, vfs.secret);
-            let mut chain = vfs.tables().chain(key);
-            let (child_id, child, child_seq) = loop {
-                let Some((child_id, child)) = chain.slot() else {
-                    let [first, second] = name.words();
-                    if vfs.is_absent(id, seq, key, first, second) {
-                        return (ABSENT, Reached::new(id, seq));
-                    }
-                    break 'steps;
-                };
-                let child_seq = child.seq.sample();
-                if child.is_called(id, key, &name) {
-                    break (child_id, child, child_seq);
+            let Some((first_id, first)) = vfs.dhash.first(&vfs.dentries, key) else {
+                let [first, second] = name.words();
+                if vfs.is_absent(id, seq, key, first, second) {
+                    return (None, Reached { id, seq, dentry });
                 }
-                chain.go_on(child);
+                break;
             };
+            let mut child_seq = first.seq.sample();
+            let (mut child_id, mut child) = (DentryId(first_id), first);
+            if !first.is_called(id, key, &name) {
+                // Few chains have others, and who looks along them has registers of its own.
+                let [word, second] = name.words();
+                let Some((other, sample)) = vfs.search_behind(first, id, key, word, second) else {
+                    if vfs.is_absent_beside_others(id, seq, key, word, second) {
+                        return (None, Reached { id, seq, dentry });
+                    }
+                    break;
+                };
+                (child_id, child_seq) = (DentryId(other.get()), sample);
+                child = vfs.dentry(child_id);
+            }
             // Hand over hand: the child was sampled before the parent is checked again.
             if !dentry.seq.unchanged(seq) {
                 break;
             }
-            let child_id = DentryId(child_id);
             if !self.step_into(Seen { id: child_id, seq: child_seq, flags: child.flags.get() }) {
                 break;
             }
             (id, dentry, seq) = (child_id, child, child_seq);
             rest = next;
         }
-        (rest.len(), Reached::new(id, seq))
+        (Some(rest.len()), Reached { id, seq, dentry })
     }
 
     /// Walks what has to be decided too, as far as it is decided here, and plain steps between. `root` is the place that `..` does not go
