@@ -10,7 +10,14 @@ use crate::{
     mount::MntFlags,
     perm::Verdict,
     task::{At, Task},
-    walk::{Request, Stop, end::End, job::Terminal, lookup::lookup, observe::Left},
+    walk::{
+        Request, Stop,
+        end::End,
+        job::Terminal,
+        lookup::{lookup, lookup_asleep},
+        memo,
+        observe::Left,
+    },
 };
 use pathwalk_abi::{
     AccessMode, AtFlags, Errno, Result,
@@ -49,31 +56,48 @@ impl Task {
         self.do_faccessat2(dir.into(), path.as_ref(), mode, flags)
     }
 
-    /// Out of line, wherever it is called: so all that a look takes is in line here.
+    /// Whether to remember or to walk is decided before there is a frame: so each has its own, and only that.
     #[inline(never)]
     fn do_access(&self, path: &[u8], mode: AccessMode) -> Result<()> {
-        self.do_faccessat::<false>(At::Cwd, path, mode, AtFlags::empty())
+        if memo::seem_asleep() {
+            self.do_access_walking(path, mode)
+        } else {
+            self.do_access_remembering(path, mode)
+        }
+    }
+
+    /// Out of line, wherever it is called: so all that a look takes is in line here.
+    #[inline(never)]
+    fn do_access_remembering(&self, path: &[u8], mode: AccessMode) -> Result<()> {
+        self.do_faccessat::<false>(At::Cwd, path, mode, AtFlags::empty(), lookup)
+    }
+
+    /// As [`Task::do_access_remembering`], where all is walked.
+    #[inline(never)]
+    fn do_access_walking(&self, path: &[u8], mode: AccessMode) -> Result<()> {
+        self.do_faccessat::<false>(At::Cwd, path, mode, AtFlags::empty(), lookup_asleep)
     }
 
     #[inline]
-    fn do_faccessat2(
-        &self,
-        dir: At<'_>,
-        path: &[u8],
+    fn do_faccessat2<'a>(
+        &'a self,
+        dir: At<'a>,
+        path: &'a [u8],
         mode: AccessMode,
         flags: AtFlags,
     ) -> Result<()> {
-        self.do_faccessat::<true>(dir, path, mode, flags)
+        self.do_faccessat::<true>(dir, path, mode, flags, lookup)
     }
 
-    /// In line in both, so that the lookup of each is, and `access` is told at compile time that there are no flags.
+    /// In line in each, so that its lookup is, and `access` is told at compile time that there are no flags.
     #[inline(always)]
-    fn do_faccessat<const AT: bool>(
-        &self,
-        dir: At<'_>,
-        path: &[u8],
+    fn do_faccessat<'a, const AT: bool>(
+        &'a self,
+        dir: At<'a>,
+        path: &'a [u8],
         mode: AccessMode,
         flags: AtFlags,
+        lookup: impl FnOnce(Request<'a>, MayAccess<AT>) -> Result<()>,
     ) -> Result<()> {
         if mode.bits() & !AccessMode::all().bits() != 0 {
             return Err(Errno::EINVAL);

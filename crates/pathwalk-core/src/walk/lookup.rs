@@ -114,6 +114,25 @@ fn lookup_anew<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result
     lookup_walking(&request, terminal, memory)
 }
 
+/// Looks a path up by a thread whose memory [seems asleep](memo::seem_asleep).
+#[inline(always)]
+pub(crate) fn lookup_asleep<'a, T: Terminal<'a>>(
+    request: Request<'a>,
+    terminal: T,
+) -> Result<T::Out> {
+    if may_be_remembered(&request) && memo::sleeps_on(request.vfs) {
+        return lookup_walking(&request, terminal, Memory::Asleep);
+    }
+    lookup_after_all(request, terminal)
+}
+
+/// As [`lookup`], where the memory is awake after all, or such a path is never remembered.
+#[cold]
+#[inline(never)]
+fn lookup_after_all<'a, T: Terminal<'a>>(request: Request<'a>, terminal: T) -> Result<T::Out> {
+    lookup(request, terminal)
+}
+
 /// Looks a path up by walking: by plain steps, as far as they lead. A memory that is awake is asked for its directory.
 ///
 /// Of what is there it is asked here only whether it is; all else is out of line, so that a walk is short.

@@ -49,8 +49,8 @@ mod thread;
 pub(crate) use ask::Said;
 pub(crate) use make::{Memory, remember};
 pub(crate) use text::{any_directory_of, can_be, directory_of};
-pub(crate) use thread::sleeps_on;
 pub use thread::{bytes, own_ranges};
+pub(crate) use thread::{seem_asleep, sleeps_on};
 
 use super::Place;
 use crate::{

@@ -34,7 +34,7 @@ pub(super) const OTHER: u64 = 4;
 /// they are awake two, where its directory is asked for too.
 const NAP: u32 = 512;
 /// … up to so many doublings.
-const DOZED: u32 = 4;
+const DOZED: u32 = 7;
 
 thread_local! {
     /// The memos; taken out while they are looked at. Nothing is dropped here: so nobody asks, at each look, whether the
@@ -124,6 +124,12 @@ pub(crate) fn sleeps_on(vfs: &Vfs) -> bool {
 /// Whether they sleep.
 pub(super) fn sleeps() -> bool {
     SLEEP.get() > 0
+}
+
+/// Whether they sleep, and the next miss is not the last one of their nap: in a machine where they may.
+#[inline(always)]
+pub(crate) fn seem_asleep() -> bool {
+    SLEEP.get() > 1
 }
 
 /// While it is there, its thread remembers nothing, and notes nothing that it meets.
@@ -645,7 +651,7 @@ mod tests {
     #[test]
     fn memos_that_are_of_no_use_sleep_longer_each_time_and_wake() {
         put(memos(0));
-        for nap in [512, 1024, 2048, 4096, 8192, 8192] {
+        for nap in (0..=DOZED).map(|dozed| NAP << dozed).chain([NAP << DOZED]) {
             for _ in 0..WINDOW {
                 assert!(awake());
                 miss();
