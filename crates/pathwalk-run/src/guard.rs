@@ -7,8 +7,8 @@
 //!          └ program …
 //! ```
 //!
-//! 1. Outer hears the signals, and passes them on as bytes in a pipe, through guard to the supervisor. So one that was sent to all
-//!    processes of a group is passed on once.
+//! 1. Outer hears the signals, and passes them on in a pipe, through guard to the supervisor. That is of the program's group as outer is, and
+//!    gets what is sent to all of it before: so it knows what the program has already.
 //! 2. All end as the program ended.
 //! 3. If outer or the supervisor ends otherwise, guard kills all below it; if outer or guard does, the supervisor kills all below it.
 //!    The end of a neighbour is the end of its pipe, or a `SIGCHLD`.
@@ -32,22 +32,88 @@ use rustix::{
     process::{getpgrp, setpgid},
 };
 use std::{
+    cell::RefCell,
+    collections::VecDeque,
     os::{
         fd::{AsFd, OwnedFd},
         unix::process::parent_id,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Who looks twice for what is read once does not wait.
 const PIPE: PipeFlags = PipeFlags::CLOEXEC.union(PipeFlags::NONBLOCK);
 
+/// A signal that outer was sent, as it is written into a pipe: its number, and who sent it.
+#[derive(Clone, Copy)]
+struct Order([u32; 2]);
+
+const ORDER: usize = size_of::<Order>();
+
+impl Order {
+    fn signal(self) -> i32 {
+        self.0[0].cast_signed()
+    }
+
+    fn sender(self) -> u32 {
+        self.0[1]
+    }
+
+    fn write(self, pipe: &OwnedFd) {
+        // Who is gone is heard of next.
+        let _ = io::write(pipe, self.0.map(u32::to_ne_bytes).as_flattened());
+    }
+}
+
+/// Signals that the supervisor was sent itself, of which outer has not said yet that it was sent the same: by whom, how often, and when last.
+#[derive(Default)]
+struct OfGroup(VecDeque<(i32, u32, usize, Instant)>);
+
+impl OfGroup {
+    /// So many, and for so long. Of what a process of the program sent outer mostly says nothing.
+    const MOST: usize = 256;
+    const LONG: Duration = Duration::from_secs(10);
+    /// Of those that are not queued one may stand for several, that were sent this soon after it.
+    const SOON: Duration = Duration::from_millis(100);
+
+    fn note(&mut self, &Heard { signal, sender, .. }: &Heard) {
+        let known = self.0.iter().position(|&(it, by, ..)| (it, by) == (signal, sender));
+        let times = known.and_then(|at| self.0.remove(at)).map_or(0, |(_, _, times, _)| times);
+        self.0.truncate(Self::MOST - 1);
+        self.0.push_front((signal, sender, times + 1, Instant::now()));
+    }
+
+    /// Whether it is one that outer was sent too: then it was sent to the group.
+    fn takes(&mut self, order: Order) -> bool {
+        let (signal, sender) = (order.signal(), order.sender());
+        let is_soon = |since: &Instant| since.elapsed() < Self::SOON;
+        self.0.retain(|(.., times, since)| {
+            is_soon(since) || *times > 0 && since.elapsed() < Self::LONG
+        });
+        let same = |&&mut (it, by, times, _): &&mut _| (it, by) == (signal, sender) && times > 0;
+        if let Some((_, _, times, _)) = self.0.iter_mut().find(same) {
+            *times -= 1;
+            return true;
+        }
+        let merged = |(it, .., since): &(i32, u32, usize, Instant)| *it == signal && is_soon(since);
+        !process::is_queued(signal) && self.0.iter().any(merged)
+    }
+}
+
+/// A signal that outer was sent.
+pub(crate) struct Ordered {
+    pub(crate) signal: i32,
+    /// All of the program's group were.
+    pub(crate) to_group: bool,
+}
+
 /// What the supervisor hears from.
 pub(crate) struct Outside {
     /// The signals that were blocked when it was started.
     pub(crate) blocked: libc::sigset_t,
-    /// Tells of children that ended, and of other signals, which are outer's.
+    /// Tells of children that ended, and of other signals.
     children: OwnedFd,
+    of_group: RefCell<OfGroup>,
     orders: OwnedFd,
     /// Those of guard, who reads them; their end is that of outer.
     above: OwnedFd,
@@ -84,24 +150,44 @@ impl Outside {
 
     /// To be called before the children are asked for, so that who reports later is told of anew.
     pub(crate) fn look_at_children(&self) {
-        // What the program sends its group comes here too, and else would count as waiting for ever.
-        while process::next_signal(&self.children).is_some() {}
+        // What is sent to the group comes here too, and else would count as waiting for ever.
+        while let Some(heard) = process::next_signal(&self.children) {
+            if heard.signal != libc::SIGCHLD {
+                self.of_group.borrow_mut().note(&heard);
+            }
+        }
     }
 
-    /// The signals that are to be passed on; none where outer or guard is gone.
-    pub(crate) fn ordered(&self) -> Option<Vec<i32>> {
+    /// The signals that outer was sent; none where outer or guard is gone. As by [`Outside::look_at_children`], children are to be asked for
+    /// after it.
+    pub(crate) fn ordered(&self) -> Option<Vec<Ordered>> {
         let mut above = [PollFd::new(&self.above, PollFlags::empty())];
         let gone = poll(&mut above, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
-        if gone { None } else { ordered(&self.orders) }
+        if gone {
+            return None;
+        }
+        let orders = ordered(&self.orders)?;
+        self.look_at_children();
+        let mut of_group = self.of_group.borrow_mut();
+        let told = orders
+            .into_iter()
+            .map(|order| Ordered { signal: order.signal(), to_group: of_group.takes(order) });
+        Some(told.collect())
     }
 }
 
 /// What is in the pipe; none where nobody is left who could write there.
-fn ordered(orders: &OwnedFd) -> Option<Vec<i32>> {
-    let mut bytes = [0; 64];
+fn ordered(orders: &OwnedFd) -> Option<Vec<Order>> {
+    let mut bytes = [0; 64 * ORDER];
     match io::read(orders, &mut bytes) {
         Ok(0) => None,
-        Ok(read) => Some(bytes[..read].iter().map(|&byte| byte.into()).collect()),
+        Ok(read) => {
+            let word = |at: usize| {
+                u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+            };
+            let whole = (0..read / ORDER).map(|order| order * ORDER);
+            Some(whole.map(|at| Order([word(at), word(at + 4)])).collect())
+        }
         Err(_) => Some(Vec::new()),
     }
 }
@@ -126,11 +212,11 @@ pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
         let _ = poll(&mut fds, None);
         while let Some(Heard { signal, by_kernel_to_all, sender }) = process::next_signal(&signals)
         {
-            // Of what all of a group are sent the program has its own; and what it sends its group, it gets itself.
+            // Of what all of a group are sent the program has its own. What it sends its group it gets itself, and outer alone nothing that
+            // is to be passed on; who is gone by now nobody knows, which the supervisor does.
             let twice = by_kernel_to_all || procfs::comes_of(sender, guard);
             if signal != libc::SIGCHLD && !twice {
-                // Who is gone is heard of next.
-                let _ = io::write(&to_guard, &[signal as u8]);
+                Order([signal.cast_unsigned(), sender]).write(&to_guard);
             }
         }
         if let Some(status) = ended(guard) {
@@ -181,9 +267,7 @@ fn guard(orders: OwnedFd, blocked: libc::sigset_t, work: impl FnOnce(Outside) ->
         }
         if told {
             match ordered(&orders) {
-                Some(signals) => signals.iter().for_each(|&signal| {
-                    let _ = io::write(&to_supervisor, &[signal as u8]);
-                }),
+                Some(orders) => orders.iter().for_each(|order| order.write(&to_supervisor)),
                 None => {
                     process::kill(supervisor, libc::SIGKILL);
                     break libc::SIGKILL;
@@ -208,7 +292,10 @@ fn supervise(
     let children = answer(process::take_orphans())
         .and_then(|()| process::hear_signals(&process::signals()).map(|(_, children)| children));
     match children {
-        Ok(children) => work(Outside { blocked, children, orders, above, guard }),
+        Ok(children) => {
+            let of_group = RefCell::default();
+            work(Outside { blocked, children, of_group, orders, above, guard })
+        }
         Err(errno) => unusable(errno),
     }
 }
@@ -253,5 +340,46 @@ fn is_alone() -> bool {
             Ok(None) => return false,
             Err(_) => return true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_were_sent_is_of_the_group() {
+        let mut of_group = OfGroup::default();
+        let hears = |of_group: &mut OfGroup, signal, sender| {
+            of_group.note(&Heard { signal, by_kernel_to_all: false, sender });
+        };
+        let takes = |of_group: &mut OfGroup, signal: i32, sender| {
+            of_group.takes(Order([signal.cast_unsigned(), sender]))
+        };
+        let (queued, merged) = (libc::SIGRTMIN(), libc::SIGTERM);
+        for _ in 0..1000 {
+            hears(&mut of_group, queued, 7);
+        }
+        assert_eq!((0..1000).filter(|_| takes(&mut of_group, queued, 7)).count(), 1000);
+        assert!(!takes(&mut of_group, queued, 7));
+        hears(&mut of_group, queued, 7);
+        assert!(!takes(&mut of_group, queued, 8), "it was sent by another one");
+        hears(&mut of_group, merged, 7);
+        assert!(takes(&mut of_group, merged, 7));
+        assert!(takes(&mut of_group, merged, 8), "it came while the other one waited");
+        hears(&mut of_group, merged, 7);
+        std::thread::sleep(OfGroup::SOON);
+        assert!(!takes(&mut of_group, merged, 8));
+        assert!(takes(&mut of_group, merged, 7));
+        assert!(!takes(&mut of_group, merged, 7));
+    }
+
+    #[test]
+    fn few_senders_are_noted() {
+        let mut of_group = OfGroup::default();
+        (0..10_000).for_each(|sender| {
+            of_group.note(&Heard { signal: libc::SIGTERM, by_kernel_to_all: false, sender });
+        });
+        assert_eq!(of_group.0.len(), OfGroup::MOST);
     }
 }

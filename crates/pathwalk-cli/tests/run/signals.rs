@@ -3,7 +3,7 @@
 use crate::common::{Running, can_run, python, text};
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     process::{Command, Stdio},
 };
@@ -65,6 +65,66 @@ fn all_signals_are_the_programs() {
             let kill = format!("kill -{number} {}", child.0.id());
             assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
             assert_eq!(says(), Some(number.to_string()), "{run:?}");
+        }
+    }
+}
+
+/// A program that handles some, of which it has children send its group each, several times. A child is gone when anybody looks who sent it. It says
+/// how many it got, and whenever it is told how many there must be, how many more.
+const COUNTS: &str = r#"
+import os, signal, sys, time
+mine = signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN, signal.SIGRTMAX
+got = dict.fromkeys(map(int, mine), 0)
+def counts(number, _): got[number] += 1
+def says():
+    time.sleep(0.3)
+    now = dict(got)
+    for number in now: got[number] -= now[number]
+    print(*now.values(), flush=True)
+for number in mine: signal.signal(number, counts)
+for number in mine:
+    for wanted in 1, 2, 3:
+        child = os.fork()
+        if not child:
+            signal.signal(number, signal.SIG_IGN)
+            os.kill(0, number)
+            os._exit(0)
+        os.waitpid(child, 0)
+        while got[number] < wanted: time.sleep(0.01)
+        time.sleep(0.15)
+says()
+for wanted in sys.stdin:
+    while sum(got.values()) < int(wanted): time.sleep(0.01)
+    says()
+"#;
+
+#[test]
+fn what_a_group_is_sent_comes_once_whoever_sent_it() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let program = [run, &[python(), "-c", COUNTS]].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = Running(command.process_group(0).spawn().unwrap());
+        let mut tells = child.0.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let mut says = || lines.next().and_then(Result::ok);
+        assert_eq!(says().as_deref(), Some("3 3 3 3 3"), "{run:?}");
+        // Also of what another process sends it, that is gone as well.
+        for (to, wanted) in
+            [("-", "1 1 1 1 1"), ("-", "1 1 1 1 1"), ("", "1 0 1 1 1"), ("-", "1 1 1 1 1")]
+        {
+            let numbers: &[_] = if to == "-" { &[10, 15, 1, 34, 64] } else { &[10, 1, 34, 64] };
+            for number in numbers {
+                let kill = format!("kill -{number} {to}{}", child.0.id());
+                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            }
+            writeln!(tells, "{}", numbers.len()).unwrap();
+            assert_eq!(says().as_deref(), Some(wanted), "{run:?} {to}");
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     cwd::Remembered,
     errand::Errands,
     given::Given,
-    guard::{self, Outside},
+    guard::{self, Ordered, Outside},
     handles::Handles,
     inside::Inside,
     kin,
@@ -442,6 +442,8 @@ impl Engine {
                 "pathwalk: {name} is {kind}: only x86-64 programs are run"
             );
         }
+        // That one reported may have been heard by that.
+        self.more_reports = true;
         let mut open = [PollFd::new(&self.failure, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let runs = !matches!(poll(&mut open, Some(&now)), Ok(0));
@@ -452,14 +454,17 @@ impl Engine {
     /// Passes on what is to be; where nobody is left who could say more, all end.
     fn hear(&mut self) {
         match self.outside.ordered() {
-            Some(signals) => signals.into_iter().for_each(|signal| self.pass_on(signal)),
+            Some(signals) => signals.into_iter().for_each(|signal| self.pass_on(&signal)),
+        if to_group {
+            return;
+        }
             None => self.end_all(),
         }
     }
 
     /// Sends the program a signal that this process, or another one in its place, was sent; where it was asked to end before, or has
-    /// ended, all that came of it end. Who asks a process and its group asks once.
-    fn pass_on(&mut self, signal: i32) {
+    /// ended, all that came of it end. Who asks a process and its group asks once. What is sent to the group is the program's own.
+    fn pass_on(&mut self, &Ordered { signal, to_group }: &Ordered) {
         if self.ended.is_some() {
             if [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].contains(&signal) {
                 self.end_all();

@@ -331,6 +331,11 @@ pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)>
     Ok((before, unsafe { seccomp::own(fd) }))
 }
 
+/// Whether each one is heard that was sent, and not one for several.
+pub(crate) fn is_queued(signal: i32) -> bool {
+    signal >= REAL_TIME
+}
+
 /// A signal that was heard of.
 pub(crate) struct Heard {
     pub(crate) signal: i32,
