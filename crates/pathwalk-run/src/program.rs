@@ -44,14 +44,22 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// - `EACCES`: it is no readable memfd. Only a file in memory has seals; one that has a name is somebody else's.
+    /// - `EACCES`: it is no readable memfd, or none that may be run. Only a file in memory has seals; one that has a name is somebody else's.
     pub(crate) fn memory(fd: OwnedFd) -> Result<Self> {
         let stat = answer(fs::fstat(&fd))?;
         let told = answer(fs::readlink(by_number(&fd), Vec::new()))?;
-        let readable = answer(fs::fcntl_getfl(&fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY;
+        // Of who runs what may not be read anew the kernel shows nobody which files it loaded.
+        let shown =
+            fs::accessat(fs::CWD, by_number(&fd), fs::Access::READ_OK, fs::AtFlags::EACCESS);
+        let readable = answer(fs::fcntl_getfl(&fd))? & fs::OFlags::RWMODE != fs::OFlags::WRONLY
+            && shown.is_ok();
         let memory = told.as_bytes().starts_with(b"/memfd:") && fs::fcntl_get_seals(&fd).is_ok();
         let own = memory && readable && stat.st_nlink == 0;
-        if own { Ok(Self::Memory(fd, HostId::of(&stat))) } else { Err(Errno::EACCES) }
+        if !own {
+            return Err(Errno::EACCES);
+        }
+        may_run(fd.as_fd())?;
+        Ok(Self::Memory(fd, HostId::of(&stat)))
     }
 
     /// The open file of the host that it is.
@@ -112,12 +120,9 @@ impl Program {
     /// # Errors
     ///
     /// - `ETXTBSY`: somebody has it open for writing.
-    /// - `EACCES`: it is memory that nobody may run.
     pub(crate) fn may_run(&self, engine: &Engine) -> Result<()> {
-        let host = self.host()?;
         match self {
             Self::Placed(_, id) if engine.cookies.written()?.contains(id) => Err(Errno::ETXTBSY),
-            Self::Memory(..) if answer(fs::fstat(host))?.st_mode & 0o111 == 0 => Err(Errno::EACCES),
             _ => Ok(()),
         }
     }

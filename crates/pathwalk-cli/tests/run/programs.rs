@@ -1,8 +1,9 @@
 //! The same script with and without: what it says and what it leaves must be the same.
 
-use crate::common::{can_run, listing, python, run, text};
+use crate::common::{can_run, listing, pathwalk_in, python, run, text};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
@@ -82,6 +83,37 @@ printf 'int puts(const char *); int main(int c, char **v) { puts("in memory"); r
 cc -o m m.c; ./m; cc -c m.c; cc -static -o ms m.o; ./ms; printf '#!%s/m\n' $d > s; chmod 755 s; ./s
 test "$(readlink /proc/self/cwd)" = "$d" && echo here; ls | sort; cd /; rm -r $d"#,
     );
+}
+
+/// Of who runs what he may not read nobody could tell what it loaded; so it is refused, and nobody is killed for it.
+#[test]
+fn memory_that_may_be_run_and_not_read_is_not_run() {
+    const RUNS: &str = "
+import errno, os
+for mode in 0o111, 0o644, 0o755:
+    memory = os.memfd_create('m'); os.write(memory, open('/bin/true', 'rb').read()); os.fchmod(memory, mode)
+    child = os.fork()
+    if not child:
+        try: os.execve(memory, ['m'], {})
+        except OSError as error: os._exit(error.errno)
+    print(errno.errorcode.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))";
+    if !can_run(&["python3", "setpriv"]) {
+        return;
+    }
+    let built = TempDir::new_in("/tmp").unwrap();
+    // Who runs it must be able to read it.
+    fs::set_permissions(built.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+            command
+        }
+        false => Command::new("env"),
+    };
+    command.arg(pathwalk_in(built.path())).args(["run", "--rootfs", "/", "env", "python3"]);
+    let output = command.args(["-c", RUNS]).current_dir("/").output().unwrap();
+    assert_eq!(text(&output.stdout), "EACCES\nEACCES\nNone\n", "{}", text(&output.stderr));
 }
 
 #[test]
