@@ -4,12 +4,14 @@ use crate::{
     attacks::{Attack, cc},
     common::{can_run, python, text},
 };
+use rustix::fs::{Mode, OFlags};
 use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::{MetadataExt, symlink},
     path::Path,
     process::{Command, Stdio},
+    time::SystemTime,
 };
 use tempfile::TempDir;
 
@@ -156,6 +158,7 @@ for fd in 0, os.open('given', os.O_RDWR), os.open('/proc/self/fd/0', os.O_RDONLY
     says(os.fchmod, fd, 0o640); says(os.fchown, fd, -1, -1); says(os.utime, fd, (5, 6))
     stat = os.fstat(fd)
     print(oct(stat.st_mode), stat.st_size, stat.st_mtime)
+says(os.ftruncate, 0, 5)
 ";
 
 #[test]
@@ -165,18 +168,21 @@ fn a_file_that_was_given_is_as_if_it_had_been_opened_here() {
     }
     let here = TempDir::new().unwrap();
     let given = here.path().join("given");
-    let said = |run: &[&str], writes: bool| {
+    let said = |run: &[&str], how: OFlags| {
         fs::write(&given, "given").unwrap();
+        let written = fs::File::options().write(true).open(&given).unwrap();
+        written.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         let program = [run, &[python(), "-c", OF_WHAT_IS_GIVEN]].concat();
-        let stdin = fs::OpenOptions::new().read(true).write(writes).open(&given).unwrap();
+        let stdin = rustix::fs::open(&given, how | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let mut command = Command::new(program[0]);
         let output = command.args(&program[1..]).current_dir(here.path()).stdin(stdin).output();
         let output = output.unwrap();
         text(&output.stdout) + &text(&output.stderr)
     };
-    for writes in [false, true] {
-        let native = said(&[], writes);
+    for how in [OFlags::RDONLY, OFlags::RDWR, OFlags::PATH] {
+        let native = said(&[], how);
         assert!(native.contains("listxattr ['user.of']"), "{native}");
-        assert_eq!(said(&[env!("CARGO_BIN_EXE_pathwalk"), "run"], writes), native);
+        assert_eq!(native.starts_with("setxattr EBADF"), how == OFlags::PATH, "{native}");
+        assert_eq!(said(&[env!("CARGO_BIN_EXE_pathwalk"), "run"], how), native);
     }
 }

@@ -99,9 +99,11 @@ fn by_descriptor(caller: &Caller, path: usize, flags: AtFlags) -> Result<bool> {
 /// - `EBADF`: there is no such, or it was opened with `O_PATH`.
 fn open_file(engine: &mut Engine, caller: &Caller, index: usize) -> Result<Descriptor> {
     let descriptor = engine.descriptor(caller, caller.fd(index))?;
-    let path = match &descriptor {
-        Descriptor::Ours(known, _) => known.path,
-        Descriptor::Foreign(fd) => crate::sys::answer(fcntl_getfl(fd))?.contains(OFlags::PATH),
+    // What stands for one with `O_PATH` is open; one that comes from outside is not.
+    let (path, fd) = match &descriptor {
+        Descriptor::Ours(known, fd) => (known.path, fd),
+        Descriptor::Foreign(fd) => (false, fd),
     };
+    let path = path || crate::sys::answer(fcntl_getfl(fd))?.contains(OFlags::PATH);
     if path { Err(Errno::EBADF) } else { Ok(descriptor) }
 }
