@@ -49,6 +49,9 @@ pub enum At<'a> {
     Within(Option<&'a File>, ResolveFlags),
     /// The same, asking anew: made by [`At::anew`].
     Anew(Option<&'a File>, ResolveFlags),
+    /// Nowhere: a call is told this when it comes to the path. For who answers the calls of others, who gave a descriptor or a path that is
+    /// none: what is wrong with flags is said before, and of two paths the first is followed before.
+    Nowhere(Errno),
 }
 
 impl<'a> At<'a> {
@@ -65,6 +68,7 @@ impl<'a> At<'a> {
         let bounds = self.bounds() | bounds;
         match self {
             Self::Anew(file, _) => Self::Anew(file, bounds),
+            Self::Nowhere(_) => self,
             _ => Self::Within(self.dir(), bounds),
         }
     }
@@ -75,13 +79,16 @@ impl<'a> At<'a> {
     /// Linux: `LOOKUP_REVAL`.
     #[must_use]
     pub fn anew(self) -> Self {
-        Self::Anew(self.dir(), self.bounds())
+        match self {
+            Self::Nowhere(_) => self,
+            _ => Self::Anew(self.dir(), self.bounds()),
+        }
     }
 
     /// The open directory.
     pub(crate) fn dir(self) -> Option<&'a File> {
         match self {
-            Self::Cwd => None,
+            Self::Cwd | Self::Nowhere(_) => None,
             Self::Dir(file) => Some(file),
             Self::Within(file, _) | Self::Anew(file, _) => file,
         }
@@ -90,7 +97,7 @@ impl<'a> At<'a> {
     /// The bounds.
     pub(crate) fn bounds(self) -> ResolveFlags {
         match self {
-            Self::Cwd | Self::Dir(_) => ResolveFlags::empty(),
+            Self::Cwd | Self::Dir(_) | Self::Nowhere(_) => ResolveFlags::empty(),
             Self::Within(_, bounds) | Self::Anew(_, bounds) => bounds,
         }
     }
@@ -379,6 +386,7 @@ impl Task {
     /// # Errors
     ///
     /// - `EINVAL`: the bounds are unknown, or contradict each other.
+    /// - what [`At::Nowhere`] says.
     /// - `ENOENT`: the path is empty, and may not be.
     /// - `ENAMETOOLONG`: it has more than 4095 bytes.
     /// - `EBADF`: the directory handle is of another machine.
@@ -395,6 +403,7 @@ impl Task {
             At::Within(_, bounds) => flags |= ops::within(bounds)?,
             At::Anew(_, bounds) => flags |= ops::within(bounds)? | Lookup::REVAL,
             At::Cwd | At::Dir(_) => {}
+            At::Nowhere(errno) => return Err(errno),
         }
         if path.is_empty() {
             self.ask_about_start(at, flags)?;

@@ -5,7 +5,7 @@ mod common;
 use common::{sample::SampleFs, watched};
 use pathwalk::{
     AccessMode, At, AtFlags, Config, Cred, Errno, FileType, InodeFlags, InotifyFlags, InotifyMask,
-    MemFs, MountFlags, OpenFlags, ResolveFlags, Result, Subject, Task, Timespec, Vfs,
+    MemFs, MountFlags, OpenFlags, RenameFlags, ResolveFlags, Result, Subject, Task, Timespec, Vfs,
     fs::{Features, FileSystem, Found},
 };
 use std::{
@@ -250,6 +250,33 @@ fn who_asks_anew_is_told_what_is_there_now() {
         assert_eq!(task.openat(at, "../name", OpenFlags::PATH, 0).map(drop), Err(Errno::EXDEV));
         assert_eq!(task.fstatat(at, "none", AtFlags::empty()).map(drop), Err(Errno::ENOENT));
         assert_eq!(asked(&fs.calls.lookup_anew) + asked(&fs.calls.revalidate_anew), 1);
+    }
+}
+
+/// What is wrong with the flags is said before, and what with the first of two paths.
+#[test]
+fn who_begins_nowhere_is_told_so_when_it_comes_to_the_path() {
+    let task = Vfs::new(Config::default(), MemFs::builder().build()).unwrap().task(Cred::root());
+    task.mkdir("/d", 0o755).unwrap();
+    let unknown = AtFlags::from_bits_retain(1);
+    let long = "n".repeat(256);
+    let nowhere = At::Nowhere(Errno::EFAULT);
+    for at in [nowhere, nowhere.anew(), nowhere.resolve(ResolveFlags::BENEATH)] {
+        for path in ["d", "/d", "", &*long] {
+            let empty = AtFlags::EMPTY_PATH;
+            for (flags, errno) in [(empty, Errno::EFAULT), (empty | unknown, Errno::EINVAL)] {
+                assert_eq!(task.fstatat(at, path, flags).map(drop), Err(errno), "{path:?}");
+                assert_eq!(task.fchmodat2(at, path, 0, flags), Err(errno), "{path:?}");
+                assert_eq!(task.linkat(at, path, At::Cwd, "new", flags), Err(errno), "{path:?}");
+                assert_eq!(task.open_exec(at, path, flags).map(drop), Err(errno), "{path:?}");
+            }
+            assert_eq!(task.mkdirat(at, path, 0o755), Err(Errno::EFAULT), "{path:?}");
+            assert_eq!(task.openat(at, path, OpenFlags::PATH, 0).map(drop), Err(Errno::EFAULT));
+        }
+        let moves = |old: &str| task.renameat2(At::Cwd, old, at, "new", RenameFlags::empty());
+        assert_eq!(moves("none/none"), Err(Errno::ENOENT));
+        assert_eq!(moves(&format!("{long}/x")), Err(Errno::ENAMETOOLONG));
+        assert_eq!(moves("d"), Err(Errno::EFAULT));
     }
 }
 

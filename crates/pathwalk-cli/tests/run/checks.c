@@ -676,6 +676,77 @@ static void nowhere(void)
 	ROW(syscall(SYS_futimesat, AT_FDCWD, NULL, NULL));
 }
 
+/* Paths that begin in no directory: what is wrong with the flags is said before, and what with the first of two paths. */
+static void no_directory(void)
+{
+	const char *paths[] = {"attr", "none/none", "", "/", (char *)8, NULL};
+	static char name[400], component[400];
+	struct open_how how = {.flags = O_PATH};
+	struct timespec times[2] = {{1, 2}, {3, 4}};
+	char buffer[512];
+	memset(name, 'n', sizeof name - 1);
+	snprintf(component, sizeof component, "%.300s/x", name);
+	for (int i = 0; i < 6; i++) {
+		const char *path = paths[i];
+		for (int dir = 99; dir >= -1; dir -= 100) {
+			for (int flags = 0; flags <= AT_EMPTY_PATH; flags += AT_EMPTY_PATH) {
+				ROW(syscall(SYS_faccessat2, dir, path, 8, flags));
+				ROW(syscall(SYS_faccessat2, dir, path, R_OK, flags | 0x4000));
+				ROW(syscall(SYS_newfstatat, dir, path, buffer, flags | 0x10));
+				ROW(syscall(SYS_statx, dir, path, flags, 1u << 31, buffer));
+				ROW(syscall(SYS_statx, dir, path, flags | AT_STATX_SYNC_TYPE, STATX_ALL, buffer));
+				ROW(syscall(SYS_execveat, dir, path, NULL, NULL, flags | 1));
+				if (i == 3)
+					continue;
+				ROW(syscall(452 /* fchmodat2 */, dir, path, 0755, flags | 1));
+				ROW(fchownat(dir, path, -1, -1, flags | 1));
+				ROW(syscall(SYS_utimensat, dir, path, times, flags | 1));
+				ROW(syscall(SYS_linkat, dir, path, at, "new", flags | 1));
+			}
+			ROW(syscall(SYS_unlinkat, dir, path, 1));
+			ROW(syscall(SYS_mknodat, dir, path, S_IFDIR | 0755, 0));
+			ROW(syscall(SYS_mknodat, dir, path, S_IFLNK | 0755, 0));
+			ROW(closed(syscall(SYS_openat, dir, path, O_CREAT | O_DIRECTORY, 0644)));
+			/* All but RESOLVE_CACHED: what is cached is each one's own. */
+			for (how.resolve = 0; how.resolve <= 0x18; how.resolve += 4)
+				ROW(closed(syscall(SYS_openat2, dir, path, &how, sizeof how)));
+			ROW(syscall(SYS_renameat2, dir, path, at, "new", 8));
+		}
+		ROW(syscall(SYS_renameat2, at, path, 99, "new", 0));
+		ROW(syscall(SYS_linkat, at, path, 99, "new", 0));
+		ROW(syscall(SYS_symlinkat, path, 99, "new"));
+		ROW(syscall(SYS_renameat2, at, component, at, path, 0));
+		ROW(syscall(SYS_linkat, at, component, at, path, 0));
+		ROW(syscall(SYS_linkat, at, name, at, path, 0));
+	}
+}
+
+/* What has no name, named by its descriptor alone. */
+static void nameless(void)
+{
+	struct timespec times[2] = {{1, 2}, {3, 4}};
+	struct stat stat;
+	int ends[2], fds[3];
+	ROW(pipe(ends));
+	fds[0] = ends[1], fds[1] = socket(AF_UNIX, SOCK_STREAM, 0), fds[2] = memfd_create("memory", 0);
+	for (int i = 0; i < 3; i++) {
+		for (int flags = 0; flags <= 1; flags++) {
+			ROW(syscall(452 /* fchmodat2 */, fds[i], "", 0620, AT_EMPTY_PATH | flags));
+			ROW(fchownat(fds[i], "", getuid(), getgid(), AT_EMPTY_PATH | flags));
+			ROW(fchownat(fds[i], "", getuid() + 1, -1, AT_EMPTY_PATH | flags));
+			ROW(syscall(SYS_utimensat, fds[i], "", times, AT_EMPTY_PATH | flags));
+			ROW(syscall(SYS_execveat, fds[i], "", NULL, NULL, AT_EMPTY_PATH | flags));
+		}
+		ROW(syscall(452, fds[i], "", 0, 0));
+		ROW(syscall(452, fds[i], "x", 0, AT_EMPTY_PATH));
+		fstat(fds[i], &stat);
+		ROW(stat.st_mode & 07777);
+		ROW(stat.st_mtime == 3);
+		closed(fds[i]);
+	}
+	closed(ends[0]);
+}
+
 static void descriptors(void)
 {
 	char path[64], text[PATH_MAX] = "";
@@ -974,6 +1045,8 @@ static void all(void)
 	directories();
 	programs();
 	nowhere();
+	no_directory();
+	nameless();
 	descriptors();
 	sockets();
 	privileged();

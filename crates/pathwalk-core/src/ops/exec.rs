@@ -41,9 +41,11 @@ impl Task {
         flags: AtFlags,
     ) -> Result<Executable> {
         let lookup = lookup_flags(flags) | Lookup::AUTOMOUNT;
-        let request = self.request(dir.into(), path.as_ref(), lookup)?;
+        let path = path.as_ref();
+        // What is wrong with the path as such is said before, and what with the place that it begins in after.
+        self.request(At::Cwd, path, lookup)?;
         only(flags, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
-        let held = keep(&request)?;
+        let held = keep(&self.request(dir.into(), path, lookup)?)?;
         let vfs = self.vfs();
         let forbidden = held.mnt_flags().contains(MntFlags::NOEXEC);
         match vfs.inode(held.inode()).file_type() {

@@ -31,7 +31,7 @@ struct Whither<'s> {
 
 impl Whither<'_> {
     fn is_nothing(self) -> bool {
-        self.path.is_empty() && self.dir.dir().is_none()
+        self.path.is_empty() && matches!(self.dir, At::Cwd)
     }
 
     fn lookup(self, mut lookup: Lookup) -> Lookup {

@@ -1,7 +1,7 @@
 //! Modes, owners, times and sizes.
 
 pub(crate) use super::open::truncate;
-use super::{any_path, at_flags, base_of, done, open_file};
+use super::{at_flags, done, open_file, place};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     hidden::is_nameless,
@@ -37,10 +37,13 @@ fn chmod_at(
     [path, mode]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, flags)?;
+    let (base, path) = place(engine, caller, dir, path, flags);
     let mode = caller.word(mode);
-    engine.task.fchmodat2(base.at(), &path, mode, flags)?;
+    let changed = engine.task.fchmodat2(base.at(), &path, mode, flags);
+    if let Some(fd) = foreign(engine, caller, dir, (&path, flags), changed) {
+        return done(chmod_foreign(engine, fd, mode));
+    }
+    changed?;
     if mode & SET_ID != 0 {
         engine.has_set_ids(engine.task.fstatat(base.at(), &path, flags));
     }
@@ -58,12 +61,14 @@ pub(crate) fn fchmod(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             }
             Ok(())
         }
-        Descriptor::Foreign(fd) => {
-            let fd = no_directory(fd)?;
-            Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
-            answer(fs::fchmod(fd, fs::Mode::from_raw_mode(mode)))
-        }
+        Descriptor::Foreign(fd) => chmod_foreign(engine, fd, mode),
     })
+}
+
+fn chmod_foreign(engine: &Engine, fd: OwnedFd, mode: u32) -> Result<()> {
+    let fd = no_directory(fd)?;
+    Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
+    answer(fs::fchmod(fd, fs::Mode::from_raw_mode(mode)))
 }
 
 pub(crate) fn chown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -85,10 +90,13 @@ fn chown_at(
     [path, uid, gid]: [usize; 3],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, flags)?;
+    let (base, path) = place(engine, caller, dir, path, flags);
     let (uid, gid) = (id(caller.word(uid)), id(caller.word(gid)));
-    done(engine.task.fchownat(base.at(), &path, uid, gid, flags))
+    let changed = engine.task.fchownat(base.at(), &path, uid, gid, flags);
+    done(match foreign(engine, caller, dir, (&path, flags), changed) {
+        Some(fd) => chown_foreign(engine, fd, uid, gid),
+        None => changed,
+    })
 }
 
 pub(crate) fn fchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -97,13 +105,34 @@ pub(crate) fn fchown(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         Descriptor::Ours(known, _) => {
             engine.task.fchownat(At::Dir(&known.file), b"", uid, gid, AtFlags::EMPTY_PATH)
         }
-        Descriptor::Foreign(fd) => {
-            let fd = no_directory(fd)?;
-            let (uid, gid) = Foreign::of(engine, &fd)?.new_owners(uid, gid)?;
-            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-            answer(fs::fchown(fd, uid, gid))
-        }
+        Descriptor::Foreign(fd) => chown_foreign(engine, fd, uid, gid),
     })
+}
+
+fn chown_foreign(engine: &Engine, fd: OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+    let fd = no_directory(fd)?;
+    let (uid, gid) = Foreign::of(engine, &fd)?.new_owners(uid, gid)?;
+    let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+    answer(fs::fchown(fd, uid, gid))
+}
+
+/// What is not of the tree, where a call names it by its descriptor alone (`AT_EMPTY_PATH`), of which the library has said that it is no
+/// directory where a path could begin.
+fn foreign(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    (path, flags): (&[u8], AtFlags),
+    said: Result<()>,
+) -> Option<OwnedFd> {
+    let alone = dir >= 0 && path.is_empty() && flags.contains(AtFlags::EMPTY_PATH);
+    if !alone || said != Err(Errno::ENOTDIR) {
+        return None;
+    }
+    match engine.descriptor(caller, dir) {
+        Ok(Descriptor::Foreign(fd)) => Some(fd),
+        _ => None,
+    }
 }
 
 /// What has no place in the tree, and who asks for it to be changed. For the host that is who started this; somebody who is another one
@@ -227,9 +256,12 @@ fn utimes_at(
     [atime, mtime]: [SetTime; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, flags)?;
-    done(engine.task.utimensat(base.at(), &path, atime, mtime, flags))
+    let (base, path) = place(engine, caller, dir, path, flags);
+    let changed = engine.task.utimensat(base.at(), &path, atime, mtime, flags);
+    done(match foreign(engine, caller, dir, (&path, flags), changed) {
+        Some(fd) => utimes_foreign(engine, fd, [atime, mtime]),
+        None => changed,
+    })
 }
 
 fn utimes_of(engine: &mut Engine, caller: &Caller, [atime, mtime]: [SetTime; 2]) -> Result<Reply> {
@@ -238,23 +270,25 @@ fn utimes_of(engine: &mut Engine, caller: &Caller, [atime, mtime]: [SetTime; 2])
             let at = At::Dir(&known.file);
             engine.task.utimensat(at, b"", atime, mtime, AtFlags::EMPTY_PATH)
         }
-        Descriptor::Foreign(fd) => {
-            let host = |time| match time {
-                SetTime::Omit => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-                SetTime::Now => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-                SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
-            };
-            let fd = no_directory(fd)?;
-            // To be touched it need only be one that may be written.
-            let touched = [atime, mtime] == [SetTime::Now; 2]
-                && answer(fs::fcntl_getfl(&fd))?.intersects(fs::OFlags::RWMODE);
-            if !touched {
-                Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
-            }
-            let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
-            answer(fs::futimens(fd, &times))
-        }
+        Descriptor::Foreign(fd) => utimes_foreign(engine, fd, [atime, mtime]),
     })
+}
+
+fn utimes_foreign(engine: &Engine, fd: OwnedFd, [atime, mtime]: [SetTime; 2]) -> Result<()> {
+    let host = |time| match time {
+        SetTime::Omit => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        SetTime::Now => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
+    };
+    let fd = no_directory(fd)?;
+    // To be touched it need only be one that may be written.
+    let touched = [atime, mtime] == [SetTime::Now; 2]
+        && answer(fs::fcntl_getfl(&fd))?.intersects(fs::OFlags::RWMODE);
+    if !touched {
+        Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
+    }
+    let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
+    answer(fs::futimens(fd, &times))
 }
 
 /// Two times of microseconds; none are the current time.

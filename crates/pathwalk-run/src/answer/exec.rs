@@ -11,7 +11,7 @@
 //!
 //! Linux: `load_script`, `load_elf_binary`.
 
-use super::{any_path, at_flags, base_of, done};
+use super::{at_flags, done, place};
 use crate::{
     auxv::Told,
     cookies::{self, HostId},
@@ -122,14 +122,19 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let only_asked = flags.contains(CHECK);
     let flags = flags - CHECK;
     let fd = caller.fd(0);
-    let path = any_path(caller, 1);
-    if fd != AT_FDCWD && path.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
-        let program = match engine.descriptor(caller, fd)? {
-            Descriptor::Ours(known, _) => {
-                let file = engine.task.open_exec(At::Dir(&known.file), b"", flags)?;
-                Program::opened(engine, file)?
-            }
-            Descriptor::Foreign(fd) => Program::memory(fd)?,
+    // Of a path that is none it is said before all else.
+    let empty = caller.path(1)?.is_empty() && flags.contains(AtFlags::EMPTY_PATH);
+    if fd != AT_FDCWD && empty {
+        let descriptor = engine.descriptor(caller, fd);
+        let at = match &descriptor {
+            Ok(Descriptor::Ours(known, _)) => At::Dir(&known.file),
+            // Of one that is not of the tree the library has no more to say than what is wrong with flags.
+            Ok(Descriptor::Foreign(_)) => At::Nowhere(Errno::EACCES),
+            Err(errno) => At::Nowhere(*errno),
+        };
+        let program = match (engine.task.open_exec(at, b"", flags), descriptor) {
+            (Err(Errno::EACCES), Ok(Descriptor::Foreign(fd))) => Program::memory(fd)?,
+            (file, _) => Program::opened(engine, file?)?,
         };
         if only_asked {
             return done(program.may_run(engine));
@@ -139,7 +144,7 @@ pub(crate) fn execveat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
             Called { name: format!("/dev/fd/{fd}").into_bytes(), comm: None, fd: Some(fd) };
         return exec(engine, caller, (program, None), called, vectors);
     }
-    let base = base_of(engine, caller, fd, &path, flags)?;
+    let (base, path) = place(engine, caller, fd, 1, flags);
     let file = engine.task.open_exec(base.at(), &path, flags)?;
     let program = Program::opened(engine, file)?;
     if only_asked {

@@ -1,6 +1,6 @@
 //! name_to_handle_at, open_by_handle_at.
 
-use super::{any_path, base_of, open, open_file};
+use super::{open, open_file, place};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     handles::LEN,
@@ -88,9 +88,8 @@ pub(crate) fn name_to_handle_at(engine: &mut Engine, caller: &Caller) -> Result<
 /// The file that a handle is asked of.
 fn named(engine: &mut Engine, caller: &Caller, flags: u32) -> Result<File> {
     let at = AtFlags::from_bits_retain(flags & EMPTY_PATH);
-    let path = any_path(caller, 1);
     let dir = caller.fd(0);
-    if path.is_empty() && !at.is_empty() {
+    if !at.is_empty() && caller.path(1)?.is_empty() {
         if dir == AT_FDCWD {
             return engine.cwd(caller).map(|known| known.file.clone());
         }
@@ -99,7 +98,7 @@ fn named(engine: &mut Engine, caller: &Caller, flags: u32) -> Result<File> {
             Descriptor::Foreign(_) => Err(Errno::EOPNOTSUPP),
         };
     }
-    let base = base_of(engine, caller, dir, &path, at)?;
+    let (base, path) = place(engine, caller, dir, 1, at);
     let mut open = OpenFlags::PATH;
     open.set(OpenFlags::NOFOLLOW, flags & FOLLOW == 0);
     engine.task.openat(base.at(), &path, open, 0)

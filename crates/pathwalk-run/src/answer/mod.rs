@@ -35,7 +35,7 @@ pub(crate) mod mounts;
 pub(crate) mod layout;
 
 use crate::engine::{Base, Caller, Descriptor, Engine, Reply};
-use pathwalk::{AtFlags, Errno, Result, abi::PATH_MAX};
+use pathwalk::{AtFlags, Errno, Result};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 /// What fstat(2) would write of a file of the host's.
@@ -53,35 +53,46 @@ fn at_flags(caller: &Caller, index: usize) -> AtFlags {
     AtFlags::from_bits_retain(caller.word(index))
 }
 
-/// Copies a path. One that is none as such, empty or too long or nowhere, is the library's to refuse, when its turn comes: flags are
-/// mostly looked at before, and of two paths the first is followed before. One that is nowhere is a long one for it.
-fn any_path(caller: &Caller, index: usize) -> Vec<u8> {
-    caller.path(index).unwrap_or_else(|errno| {
-        caller.is_none(errno);
-        vec![b'.'; PATH_MAX]
-    })
-}
-
-/// As [`any_path`], of a call that takes no pointer for an empty path.
-fn path_or_none(caller: &Caller, index: usize, flags: AtFlags) -> Vec<u8> {
-    let none = flags.contains(AtFlags::EMPTY_PATH) && caller.args[index] == 0;
-    if none { Vec::new() } else { any_path(caller, index) }
-}
-
-/// Where a path of [`any_path`] begins; of what is none as such nobody asks.
-///
-/// # Errors
-///
-/// Those of [`Engine::base`].
-fn base_of(
+/// Copies a path, and finds where it begins. What is wrong with either is the library's to say, when its turn comes: flags are mostly looked at
+/// before, and of two paths the first is followed before.
+fn place(
     engine: &mut Engine,
     caller: &Caller,
     dir: i32,
-    path: &[u8],
+    index: usize,
     flags: AtFlags,
-) -> Result<Base> {
-    let empty = path.is_empty() && !flags.contains(AtFlags::EMPTY_PATH);
-    if empty || path.len() >= PATH_MAX { Ok(Base::Root) } else { engine.base(caller, dir, path) }
+) -> (Base, Vec<u8>) {
+    place_from(caller, index, flags, |path| engine.base(caller, dir, path))
+}
+
+/// The same of a path that begins where is said, unless it is empty and may not be.
+fn place_from(
+    caller: &Caller,
+    index: usize,
+    flags: AtFlags,
+    begins: impl FnOnce(&[u8]) -> Result<Base>,
+) -> (Base, Vec<u8>) {
+    let path = match caller.path(index) {
+        Ok(path) => path,
+        Err(errno) => return (Base::Nowhere(errno), Vec::new()),
+    };
+    let refused = path.is_empty() && !flags.contains(AtFlags::EMPTY_PATH);
+    let base = if refused { Ok(Base::Root) } else { begins(&path) };
+    (base.unwrap_or_else(Base::Nowhere), path)
+}
+
+/// As [`place`], of a call that takes no pointer for an empty path.
+fn place_or_none(
+    engine: &mut Engine,
+    caller: &Caller,
+    dir: i32,
+    index: usize,
+    flags: AtFlags,
+) -> (Base, Vec<u8>) {
+    if caller.args[index] != 0 || !flags.contains(AtFlags::EMPTY_PATH) {
+        return place(engine, caller, dir, index, flags);
+    }
+    (engine.base(caller, dir, b"").unwrap_or_else(Base::Nowhere), Vec::new())
 }
 
 /// Whether a call names a file by its descriptor alone: `AT_EMPTY_PATH` with no path, for which there may be no pointer.

@@ -1,6 +1,6 @@
 //! mount, umount2, pivot_root and chroot, of programs with virtual credentials that may: in the tree, and nowhere else.
 
-use super::{any_path, base_of, done};
+use super::{done, place};
 use crate::{
     cookies::Known,
     engine::{Caller, Engine, Reply},
@@ -36,7 +36,7 @@ pub(crate) fn mount(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let kind = string(caller, 2)?;
     let source = string(caller, 0)?.unwrap_or_default();
     let options = options(caller)?;
-    let path = any_path(caller, 1);
+    let path = caller.path(1)?;
     let flags = MountFlags::from_bits_retain(without_magic(caller.args[3]));
     let task = with_cwd(engine, caller, &[&path, &source])?;
     if !task.cred().caps.contains(CapSet::SYS_ADMIN) {
@@ -134,7 +134,7 @@ pub(crate) fn umount2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     if !(flags - UmountFlags::all()).is_empty() {
         return Err(Errno::EINVAL);
     }
-    let path = any_path(caller, 0);
+    let path = caller.path(0)?;
     let task = with_cwd(engine, caller, &[&path])?;
     if makes_root_read_only(engine, &task, &path, flags)? {
         return Err(Errno::EBUSY);
@@ -186,15 +186,23 @@ pub(crate) fn pivot_root(engine: &mut Engine, caller: &Caller) -> Result<Reply> 
     if !engine.task.cred().caps.contains(CapSet::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
-    let (new_root, put_old) = (any_path(caller, 0), any_path(caller, 1));
+    let new_root = caller.path(0)?;
+    let put_old = match caller.path(1) {
+        Ok(path) => path,
+        Err(errno) => {
+            let task = with_cwd(engine, caller, &[&new_root])?;
+            // It is followed before.
+            task.open(&new_root, OpenFlags::PATH | OpenFlags::DIRECTORY, 0)?;
+            return Err(errno);
+        }
+    };
     let task = with_cwd(engine, caller, &[&new_root, &put_old])?;
     let given = engine.given.as_mut().ok_or(Errno::EPERM)?;
     done(given.pivot_root(&task, &new_root, &put_old))
 }
 
 pub(crate) fn chroot(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    let path = any_path(caller, 0);
-    let base = base_of(engine, caller, AT_FDCWD, &path, AtFlags::empty())?;
+    let (base, path) = place(engine, caller, AT_FDCWD, 0, AtFlags::empty());
     let rooted = engine.task.fork();
     rooted.chrootat(base.at(), &path)?;
     if let Some(people) = &mut engine.people {

@@ -1,6 +1,6 @@
 //! Making, removing and moving names.
 
-use super::{any_path, at_flags, base_of, done};
+use super::{at_flags, done, place};
 use crate::engine::{Base, Caller, Engine, Reply};
 use pathwalk::{AtFlags, Dev, OpenFlags, RenameFlags, Result, abi::AT_FDCWD};
 
@@ -21,8 +21,7 @@ fn mkdir_at(
     dir: i32,
     [path, mode]: [usize; 2],
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, NONE)?;
+    let (base, path) = place(engine, caller, dir, path, NONE);
     engine.take_umask(caller)?;
     done(engine.task.mkdirat(base.at(), &path, caller.word(mode)))
 }
@@ -41,8 +40,7 @@ fn mknod_at(
     dir: i32,
     [path, mode, dev]: [usize; 3],
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, NONE)?;
+    let (base, path) = place(engine, caller, dir, path, NONE);
     engine.take_umask(caller)?;
     let dev = Dev::from_stat(caller.word(dev).into());
     done(engine.task.mknodat(base.at(), &path, caller.word(mode), dev))
@@ -57,8 +55,8 @@ pub(crate) fn symlinkat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 }
 
 fn symlink_at(engine: &mut Engine, caller: &Caller, dir: i32, path: usize) -> Result<Reply> {
-    let (target, path) = (any_path(caller, 0), any_path(caller, path));
-    let base = base_of(engine, caller, dir, &path, NONE)?;
+    let target = caller.path(0)?;
+    let (base, path) = place(engine, caller, dir, path, NONE);
     done(engine.task.symlinkat(&target, base.at(), &path))
 }
 
@@ -77,16 +75,15 @@ fn link_at(
     [old, new]: [usize; 2],
     flags: AtFlags,
 ) -> Result<Reply> {
-    let (mut old, new) = (any_path(caller, old), any_path(caller, new));
     // Who opened the directory that a path begins in is asked of a descriptor only, and the library is given one. No directory
     // gets a second name, so it does not matter that the current one must be searched to come to its dot.
     let cwd = old_dir == AT_FDCWD;
+    let (old_base, mut old) = place(engine, caller, old_dir, old, flags);
     if cwd && old.is_empty() && flags.contains(AtFlags::EMPTY_PATH) {
         old = b".".to_vec();
     }
     let flags = if cwd { flags - AtFlags::EMPTY_PATH } else { flags };
-    let old_base = base_of(engine, caller, old_dir, &old, flags)?;
-    let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
+    let (new_base, new) = place(engine, caller, new_dir, new, NONE);
     engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags)?;
     let linked = engine.number_if_watched(&new_base, &new);
     engine.came_by_name(linked);
@@ -112,8 +109,7 @@ fn unlink_at(
     path: usize,
     flags: AtFlags,
 ) -> Result<Reply> {
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, NONE)?;
+    let (base, path) = place(engine, caller, dir, path, NONE);
     let known = (flags - AtFlags::REMOVEDIR).is_empty();
     let file = if known { number(engine, &base, &path) } else { None };
     let watched = engine.about_to_go(&base, &path, None);
@@ -152,9 +148,8 @@ fn rename_at(
     [old, new]: [usize; 2],
     flags: u32,
 ) -> Result<Reply> {
-    let (old, new) = (any_path(caller, old), any_path(caller, new));
-    let old_base = base_of(engine, caller, old_dir, &old, NONE)?;
-    let new_base = base_of(engine, caller, new_dir, &new, NONE)?;
+    let (old_base, old) = place(engine, caller, old_dir, old, NONE);
+    let (new_base, new) = place(engine, caller, new_dir, new, NONE);
     let flags = RenameFlags::from_bits_retain(flags);
     let replaces = !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE);
     let file = if replaces { number(engine, &new_base, &new) } else { None };

@@ -1,7 +1,7 @@
 //! open, openat, openat2, creat.
 
 use super::{
-    any_path, base_of, done,
+    done, place_from,
     wait::{Waiting, later},
 };
 use crate::{
@@ -44,18 +44,18 @@ const HOW: u64 = size_of::<OpenHow>() as u64;
 
 pub(crate) fn open(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(1), caller.word(2));
-    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0), &how, false)
+    do_open(engine, caller, AT_FDCWD, 0, &how, false)
 }
 
 pub(crate) fn creat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
     let how = OpenHow { flags: flags.bits(), mode: caller.word(1).into(), resolve: 0 };
-    do_open(engine, caller, AT_FDCWD, &any_path(caller, 0), &how, false)
+    do_open(engine, caller, AT_FDCWD, 0, &how, false)
 }
 
 pub(crate) fn openat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let how = how_of(caller.word(2), caller.word(3));
-    do_open(engine, caller, caller.fd(0), &any_path(caller, 1), &how, false)
+    do_open(engine, caller, caller.fd(0), 1, &how, false)
 }
 
 /// The size of the struct comes first, then what it says, then the path.
@@ -81,7 +81,7 @@ pub(crate) fn openat2(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     };
     let how = OpenHow { flags: word(0), mode: word(1), resolve: word(2) };
     caller.resolve.set(ResolveFlags::from_bits_truncate(how.resolve));
-    do_open(engine, caller, caller.fd(0), &any_path(caller, 1), &how, true)
+    do_open(engine, caller, caller.fd(0), 1, &how, true)
 }
 
 fn how_of(flags: u32, mode: u32) -> OpenHow {
@@ -92,22 +92,23 @@ fn do_open(
     engine: &mut Engine,
     caller: &Caller,
     dir: i32,
-    path: &[u8],
+    path: usize,
     how: &OpenHow,
     exact: bool,
 ) -> Result<Reply> {
     if dir == AT_FDCWD
-        && let Some(program) = engine.loads.take(caller.tid, path)
+        && let Ok(path) = caller.path(path)
+        && let Some(program) = engine.loads.take(caller.tid, &path)
     {
         return loaded(engine, &program, Cloexec::of(how.flags));
     }
     // Where the directory is the root, an absolute path begins there too.
-    let scoped = exact && how.resolve & (ResolveFlags::IN_ROOT | ResolveFlags::BENEATH).bits() != 0;
-    let base = if scoped {
-        engine.directory(caller, dir, path)?
-    } else {
-        base_of(engine, caller, dir, path, NONE)?
-    };
+    let in_root = exact && how.resolve & ResolveFlags::IN_ROOT.bits() != 0;
+    let (base, path) = place_from(caller, path, NONE, |path| match in_root {
+        true => engine.directory(caller, dir, path),
+        false => engine.base(caller, dir, path),
+    });
+    let path = &path;
     let flags = OpenFlags::from_bits_retain(how.flags);
     if flags.contains(OpenFlags::CREAT) || flags.contains(OpenFlags::TMPFILE) {
         engine.take_umask(caller)?;

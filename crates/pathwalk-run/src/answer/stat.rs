@@ -1,6 +1,6 @@
 //! stat and its kin, access, readlink, statfs.
 
-use super::{any_path, at_flags, base_of, by_descriptor, done, layout, path_or_none};
+use super::{at_flags, by_descriptor, done, layout, place, place_or_none};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     hidden::is_nameless,
@@ -37,8 +37,7 @@ fn stat_at(
     flags: AtFlags,
 ) -> Result<Reply> {
     caller.only_looks();
-    let path = path_or_none(caller, path, flags);
-    let base = base_of(engine, caller, dir, &path, flags)?;
+    let (base, path) = place_or_none(engine, caller, dir, path, flags);
     said_of_path(dir, &path, flags)?;
     let stat = engine.task.fstatat(base.at(), &path, flags)?;
     done(caller.put(to, &layout::stat(&stat)))
@@ -68,11 +67,16 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     let flags = at_flags(caller, 2);
     let mask = StatxMask::from_bits_retain(caller.word(3));
     let stat = if caller.fd(0) >= 0 && by_descriptor(caller, 1, flags) == Ok(true) {
-        match engine.descriptor(caller, caller.fd(0))? {
-            Descriptor::Ours(known, _) => {
+        match engine.descriptor(caller, caller.fd(0)) {
+            Ok(Descriptor::Ours(known, _)) => {
                 engine.task.statx(At::Dir(&known.file), b"", flags, mask)?
             }
-            Descriptor::Foreign(fd) => {
+            // Flags that there are not are nothing to a descriptor; how to ask is looked at first.
+            Err(errno) => {
+                let asks = AtFlags::STATX_FORCE_SYNC | AtFlags::STATX_DONT_SYNC;
+                engine.task.statx(At::Nowhere(errno), b"", flags & asks, mask)?
+            }
+            Ok(Descriptor::Foreign(fd)) => {
                 let (flags, mask) = (
                     fs::AtFlags::from_bits_retain(flags.bits()),
                     fs::StatxFlags::from_bits_retain(mask.bits()),
@@ -86,8 +90,7 @@ pub(crate) fn statx(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
         }
     } else {
         caller.only_looks();
-        let path = path_or_none(caller, 1, flags);
-        let base = base_of(engine, caller, caller.fd(0), &path, flags)?;
+        let (base, path) = place_or_none(engine, caller, caller.fd(0), 1, flags);
         said_of_path(caller.fd(0), &path, flags)?;
         engine.task.statx(base.at(), &path, flags, mask)?
     };
@@ -131,8 +134,7 @@ fn access_at(
 ) -> Result<Reply> {
     caller.only_looks();
     let mode = AccessMode::from_bits_retain(caller.word(mode));
-    let path = any_path(caller, path);
-    let base = base_of(engine, caller, dir, &path, flags)?;
+    let (base, path) = place(engine, caller, dir, path, flags);
     done(engine.task.faccessat2(base.at(), &path, mode, flags))
 }
 

@@ -76,8 +76,6 @@ pub(crate) struct Caller {
     pub(crate) attribute: RefCell<Vec<u8>>,
     /// Those that were looked up, with the directory in which each began, to be explained.
     pub(crate) walked: RefCell<Vec<(Base, Vec<u8>)>>,
-    /// Why its first path that is none is none: for the library it is a long one.
-    no_path: Cell<Option<Errno>>,
     /// What it bounds its walk by.
     pub(crate) resolve: Cell<ResolveFlags>,
     /// Where its path begins, or what its descriptor is, and what the host says of that.
@@ -110,18 +108,7 @@ impl Caller {
     fn begins_again(&self) {
         self.paths.borrow_mut().clear();
         self.walked.borrow_mut().clear();
-        self.no_path.take();
         self.base.take();
-    }
-
-    /// A path is none.
-    pub(crate) fn is_none(&self, errno: Errno) {
-        self.no_path.set(self.no_path.get().or(Some(errno)));
-    }
-
-    /// What is answered where a path is none.
-    fn said(&self, errno: Errno) -> Errno {
-        if errno == Errno::ENAMETOOLONG { self.no_path.get().unwrap_or(errno) } else { errno }
     }
 
     /// It is answered once more, for others.
@@ -442,8 +429,6 @@ impl Engine {
                 "pathwalk: {name} is {kind}: only x86-64 programs are run"
             );
         }
-        // That one reported may have been heard by that.
-        self.more_reports = true;
         let mut open = [PollFd::new(&self.failure, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let runs = !matches!(poll(&mut open, Some(&now)), Ok(0));
@@ -455,11 +440,10 @@ impl Engine {
     fn hear(&mut self) {
         match self.outside.ordered() {
             Some(signals) => signals.into_iter().for_each(|signal| self.pass_on(&signal)),
-        if to_group {
-            return;
-        }
             None => self.end_all(),
         }
+        // That one reported may have been heard by that.
+        self.more_reports = true;
     }
 
     /// Sends the program a signal that this process, or another one in its place, was sent; where it was asked to end before, or has
@@ -469,6 +453,9 @@ impl Engine {
             if [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].contains(&signal) {
                 self.end_all();
             }
+            return;
+        }
+        if to_group {
             return;
         }
         if signal == libc::SIGTERM
@@ -567,7 +554,6 @@ impl Engine {
             paths: RefCell::default(),
             attribute: RefCell::default(),
             walked: RefCell::default(),
-            no_path: Cell::default(),
             resolve: Cell::default(),
             base: RefCell::default(),
             written: RefCell::default(),
@@ -636,7 +622,7 @@ impl Engine {
         }
         let before = self.before(entry);
         let began = self.trace.begin();
-        let reply = self.retry_estale(handler, &caller).map_err(|errno| caller.said(errno));
+        let reply = self.retry_estale(handler, &caller);
         if let Ok(Reply::AfterExec(process)) = reply {
             self.postponed.push((*call, Some(process)));
             self.after();

@@ -23,6 +23,8 @@ pub(crate) enum Base {
     Dir(Arc<Known>),
     /// At the root or a directory of the tree, to be asked about anew: the call is.
     Anew(Option<Arc<Known>>),
+    /// Nowhere, as there is no such path or descriptor: the library says so when it comes to the path.
+    Nowhere(Errno),
 }
 
 impl Base {
@@ -33,13 +35,14 @@ impl Base {
             Self::Dir(known) => At::Dir(&known.file),
             Self::Anew(None) => At::Cwd.anew(),
             Self::Anew(Some(known)) => At::Dir(&known.file).anew(),
+            Self::Nowhere(errno) => At::Nowhere(*errno),
         }
     }
 
     /// The directory, unless that is the root.
     pub(crate) fn dir(&self) -> Option<&Arc<Known>> {
         match self {
-            Self::Root => None,
+            Self::Root | Self::Nowhere(_) => None,
             Self::Dir(known) => Some(known),
             Self::Anew(known) => known.as_ref(),
         }
@@ -49,7 +52,7 @@ impl Base {
         match self {
             Self::Root => Self::Anew(None),
             Self::Dir(known) => Self::Anew(Some(known)),
-            Self::Anew(_) => self,
+            Self::Anew(_) | Self::Nowhere(_) => self,
         }
     }
 }
