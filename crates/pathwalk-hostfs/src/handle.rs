@@ -21,15 +21,13 @@ use std::{
 const TOLD: OpenFlags = OpenFlags::ACCMODE
     .union(OpenFlags::APPEND)
     .union(OpenFlags::NOATIME)
+    .union(OpenFlags::ASYNC)
     .union(OpenFlags::DSYNC)
     .union(OpenFlags::SYNC);
 
 /// The same of a directory: none of them matters there, and the host shows them.
-const TOLD_OF_DIRECTORY: OpenFlags = TOLD
-    .union(OpenFlags::ASYNC)
-    .union(OpenFlags::DIRECTORY)
-    .union(OpenFlags::NOFOLLOW)
-    .union(OpenFlags::NONBLOCK);
+const TOLD_OF_DIRECTORY: OpenFlags =
+    TOLD.union(OpenFlags::DIRECTORY).union(OpenFlags::NOFOLLOW).union(OpenFlags::NONBLOCK);
 
 /// The last position of a listing that the cache can count on from: what some file systems say of a directory's end is the
 /// largest number there is.

@@ -34,7 +34,12 @@ use std::{
 };
 
 /// The flags of an opening that the host is told.
-const TOLD: OpenFlags = OpenFlags::ACCMODE.union(OpenFlags::APPEND).union(OpenFlags::NOATIME);
+const TOLD: OpenFlags = OpenFlags::ACCMODE
+    .union(OpenFlags::APPEND)
+    .union(OpenFlags::NOATIME)
+    .union(OpenFlags::ASYNC)
+    .union(OpenFlags::DSYNC)
+    .union(OpenFlags::SYNC);
 /// A time of reading that is so many seconds old is not kept, whatever was changed since: a day.
 const OLD: i64 = 24 * 60 * 60;
 
