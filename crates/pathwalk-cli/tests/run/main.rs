@@ -45,6 +45,8 @@ mod inside;
 
 mod xattrs;
 
+mod no_place;
+
 mod ready;
 
 mod place;

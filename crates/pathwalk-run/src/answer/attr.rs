@@ -9,8 +9,10 @@ use crate::{
     sys::{answer, memory},
 };
 use pathwalk::{
-    At, AtFlags, CapSet, Cred, Errno, Result, SetTime, Timespec,
+    At, AtFlags, Attr, CapSet, Cred, Errno, Result, SetTime, Subject, Timespec,
     abi::{AT_FDCWD, UTIME_NOW, UTIME_OMIT},
+    fs::Access,
+    generic_permission,
 };
 use rustix::{
     fs,
@@ -137,14 +139,14 @@ fn foreign(
 
 /// What has no place in the tree, and who asks for it to be changed. For the host that is who started this; somebody who is another one
 /// in the tree may do no more than that one may.
-struct Foreign<'e> {
+pub(super) struct Foreign<'e> {
     stat: fs::Stat,
     /// Who asks, where it is another one.
-    cred: Option<&'e Cred>,
+    pub(super) cred: Option<&'e Cred>,
 }
 
 impl<'e> Foreign<'e> {
-    fn of(engine: &'e Engine, fd: &OwnedFd) -> Result<Self> {
+    pub(super) fn of(engine: &'e Engine, fd: &OwnedFd) -> Result<Self> {
         let cred = engine.people.is_some().then(|| engine.task.cred());
         Ok(Self { stat: answer(fs::fstat(fd))?, cred })
     }
@@ -158,9 +160,26 @@ impl<'e> Foreign<'e> {
     /// # Errors
     ///
     /// - `EPERM`: who asks neither owns it nor has the capability.
-    fn may(&self, cap: CapSet) -> Result<()> {
+    pub(super) fn may(&self, cap: CapSet) -> Result<()> {
         let may = self.cred.is_none_or(|cred| cred.caps.contains(cap) || self.is_own(cred));
         if may { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    pub(super) fn is_regular(&self) -> bool {
+        fs::FileType::from_raw_mode(self.stat.st_mode) == fs::FileType::RegularFile
+    }
+
+    /// # Errors
+    ///
+    /// - `EACCES`: its mode does not give who asks this access.
+    pub(super) fn permission(&self, access: Access) -> Result<()> {
+        let Some(cred) = self.cred else { return Ok(()) };
+        let owner = if self.is_own(cred) { cred.fsuid } else { self.stat.st_uid };
+        let attr =
+            Attr { mode: self.stat.st_mode, uid: owner, gid: self.stat.st_gid, ..Attr::default() };
+        let (fsuid, fsgid, groups, caps) = (cred.fsuid, cred.fsgid, &*cred.groups, cred.caps);
+        let who = Subject { fsuid, fsgid, groups, caps, task: 0, security: 0, idmap: None };
+        generic_permission(&attr, access, &who)
     }
 
     /// The owners that it is to have for the host.
@@ -189,7 +208,7 @@ impl<'e> Foreign<'e> {
 /// # Errors
 ///
 /// - `EACCES`: it is a directory of the host.
-fn no_directory(fd: OwnedFd) -> Result<OwnedFd> {
+pub(super) fn no_directory(fd: OwnedFd) -> Result<OwnedFd> {
     let stat = answer(fs::fstat(&fd))?;
     let directory = fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory;
     if directory { Err(Errno::EACCES) } else { Ok(fd) }

@@ -34,9 +34,13 @@ pub(crate) mod mounts;
 
 pub(crate) mod layout;
 
-use crate::engine::{Base, Caller, Descriptor, Engine, Reply};
-use pathwalk::{AtFlags, Errno, Result};
+use crate::{
+    cookies::HostId,
+    engine::{Base, Caller, Descriptor, Engine, Reply},
+};
+use pathwalk::{AtFlags, Errno, File, Result};
 use rustix::fs::{OFlags, fcntl_getfl};
+use std::os::fd::OwnedFd;
 
 /// What fstat(2) would write of a file of the host's.
 pub(crate) fn as_bytes(host: &rustix::fs::Stat) -> Vec<u8> {
@@ -101,6 +105,16 @@ fn by_descriptor(caller: &Caller, path: usize, flags: AtFlags) -> Result<bool> {
         return Ok(false);
     }
     Ok(caller.args[path] == 0 || caller.path(path)?.is_empty())
+}
+
+/// What a place is on the host that a link of `/proc` led to for the call and that has no place in the tree, held. What the link leads to
+/// by now may be another file, which is not to be reached so if it is one of the tree.
+fn behind_link(engine: &Engine, place: &File) -> Option<OwnedFd> {
+    let asked = engine.task.fstat(place).ok()?;
+    engine.asker.behind_link(|stat| {
+        (stat.st_ino, stat.st_mode) == (asked.st_ino, asked.st_mode)
+            && engine.cookies.get(HostId::of(stat)).is_none()
+    })
 }
 
 /// A descriptor that something is to be done with that takes an open file.

@@ -1,12 +1,14 @@
 //! inotify: files of the host are watched on the host, and what is in memory by what stands for it there.
 
+use super::behind_link;
 use crate::{
     engine::{Caller, Engine, Reply},
+    procfs,
     sys::{answer, process::by_number},
     watches::numbers_watched,
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Errno, File, InotifyMask, OpenFlags, Result, abi::AT_FDCWD,
+    AccessMode, At, AtFlags, Errno, File, FileType, InotifyMask, OpenFlags, Result, abi::AT_FDCWD,
 };
 use rustix::{
     fs::{
@@ -83,8 +85,21 @@ fn on_host(
     if host.is_some() || engine.task.fstatfs(place)?.f_type != PROC {
         return Ok(host);
     }
+    let stat = engine.task.fstat(place)?;
+    if FileType::from_mode(stat.st_mode) == Some(FileType::Symlink) {
+        return Ok(None);
+    }
+    // What it leads to may be nothing that can be opened.
+    let behind = behind_link(engine, place);
+    if behind.is_some() {
+        return Ok(behind);
+    }
     // Who opens it and closes it is seen by who watches it.
     let file = open(engine)?;
     let host = file.host_fd().ok_or(Errno::ENOSPC)?;
+    // What it tells may have been written down for this opening.
+    if !procfs::has(&answer(fs::fstat(host))?) {
+        return Ok(None);
+    }
     answer(fs::open(by_number(&host), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())).map(Some)
 }

@@ -1,15 +1,21 @@
 //! Extended attributes.
 
-use super::{done, open_file};
+use super::{
+    attr::{Foreign, no_directory},
+    behind_link, done, open_file,
+};
 use crate::{
-    engine::{Caller, Descriptor, Engine, Reply},
+    engine::{Base, Caller, Descriptor, Engine, Reply},
     setid::CAPABILITY,
-    sys::memory,
+    sys::{answer, memory, process::by_number},
 };
 use pathwalk::{
-    At, AtFlags, Errno, Result, XattrFlags,
+    AtFlags, CapSet, Errno, OpenFlags, Result, XattrFlags,
     abi::{AT_FDCWD, XATTR_LIST_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX, XattrArgs},
+    fs::Access,
 };
+use rustix::{fs, io};
+use std::os::fd::OwnedFd;
 
 /// Which file a call is about.
 enum Which {
@@ -17,6 +23,14 @@ enum Which {
     Path(i32, Vec<u8>, AtFlags),
     /// An open one.
     Open,
+}
+
+/// Where it is.
+enum Found {
+    /// In the tree: from a directory, by a path.
+    Tree(Base, Vec<u8>, AtFlags),
+    /// On the host, which has its attributes, as a pipe or a memfd.
+    Host(OwnedFd),
 }
 
 const FOLLOW: AtFlags = AtFlags::empty();
@@ -34,10 +48,12 @@ impl Which {
             0 if empty => Vec::new(),
             _ => caller.path(index)?,
         };
-        if path.is_empty() && !empty {
-            return Err(Errno::ENOENT);
+        match path.is_empty() {
+            true if !empty => Err(Errno::ENOENT),
+            // Of these calls alone it must be open.
+            true if dir != AT_FDCWD => Ok(Self::Open),
+            _ => Ok(Self::Path(dir, path, flags)),
         }
-        Ok(Self::Path(dir, path, flags))
     }
 
     /// Only a descriptor can be named by no path, not the current directory: so Linux has it for listing and removing.
@@ -52,23 +68,22 @@ impl Which {
         }
     }
 
-    /// Does something with the file.
-    fn with<T>(
-        self,
-        engine: &mut Engine,
-        caller: &Caller,
-        f: impl FnOnce(&mut Engine, At<'_>, &[u8], AtFlags) -> Result<T>,
-    ) -> Result<T> {
+    /// Finds it.
+    ///
+    /// # Errors
+    ///
+    /// - those of [`Engine::base`] and [`open_file`].
+    /// - `EACCES`: it is a directory of the host that was not given.
+    fn found(self, engine: &mut Engine, caller: &Caller) -> Result<Found> {
         match self {
             Self::Path(dir, path, flags) => {
-                let base = engine.base(caller, dir, &path)?;
-                f(engine, base.at(), &path, flags)
+                Ok(Found::Tree(engine.base(caller, dir, &path)?, path, flags))
             }
             Self::Open => match open_file(engine, caller, 0)? {
                 Descriptor::Ours(known, _) => {
-                    f(engine, At::Dir(&known.file), b"", AtFlags::EMPTY_PATH)
+                    Ok(Found::Tree(Base::Dir(known), Vec::new(), AtFlags::EMPTY_PATH))
                 }
-                Descriptor::Foreign(_) => Err(Errno::EOPNOTSUPP),
+                Descriptor::Foreign(fd) => no_directory(fd).map(Found::Host),
             },
         }
     }
@@ -122,13 +137,25 @@ fn set(
     if size > 0 && memory::read(caller.tid, args.value, &mut value)? != size {
         return Err(Errno::EFAULT);
     }
-    done(which?.with(engine, caller, |engine, at, path, at_flags| {
-        engine.task.setxattrat(at, path, at_flags, &name, &value, flags)?;
-        if name == CAPABILITY {
-            engine.has_set_ids(engine.task.fstatat(at, path, at_flags));
+    let told = fs::XattrFlags::from_bits_retain(flags.bits());
+    done(match which?.found(engine, caller)? {
+        Found::Tree(base, path, at_flags) => {
+            let set = engine.task.setxattrat(base.at(), &path, at_flags, &name, &value, flags);
+            if set.is_ok() && name == CAPABILITY {
+                engine.has_set_ids(engine.task.fstatat(base.at(), &path, at_flags));
+            }
+            engine.or_behind(set, &base, &path, at_flags, |at| {
+                fs::setxattr(at, &name[..], &value, told)
+            })
         }
-        Ok(())
-    }))
+        Found::Host(fd) => {
+            // Of no capabilities Linux asks nobody.
+            if name != CAPABILITY || !value.is_empty() {
+                Foreign::of(engine, &fd)?.may_have_attribute(&name, Access::WRITE)?;
+            }
+            answer(fs::fsetxattr(fd, &name[..], &value, told))
+        }
+    })
 }
 
 pub(crate) fn getxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -161,9 +188,22 @@ fn get(
     let name = attribute(caller, *name)?;
     caller.attribute.borrow_mut().clone_from(&name);
     let mut value = vec![0; (args.size as usize).min(XATTR_SIZE_MAX)];
-    let len = which?.with(engine, caller, |engine, at, path, at_flags| {
-        engine.task.getxattrat(at, path, at_flags, &name, &mut value)
-    })?;
+    let len = match which?.found(engine, caller)? {
+        Found::Tree(base, path, at_flags) => {
+            let got = engine.task.getxattrat(base.at(), &path, at_flags, &name, &mut value);
+            engine.or_behind(got, &base, &path, at_flags, |at| match value.len() {
+                0 => fs::getxattr_query(at, &name[..]),
+                _ => fs::getxattr(at, &name[..], &mut value[..]),
+            })?
+        }
+        Found::Host(fd) => {
+            Foreign::of(engine, &fd)?.may_have_attribute(&name, Access::READ)?;
+            answer(match value.len() {
+                0 => fs::fgetxattr_query(fd, &name[..]),
+                _ => fs::fgetxattr(fd, &name[..], &mut value[..]),
+            })?
+        }
+    };
     if args.size > 0 {
         memory::write(caller.tid, args.value, &value[..len])?;
     }
@@ -194,9 +234,16 @@ fn list(
     [to, size]: [usize; 2],
 ) -> Result<Reply> {
     let mut names = vec![0; (caller.args[size] as usize).min(XATTR_LIST_MAX)];
-    let len = which?.with(engine, caller, |engine, at, path, at_flags| {
-        engine.task.listxattrat(at, path, at_flags, &mut names)
-    })?;
+    let len = match which?.found(engine, caller)? {
+        Found::Tree(base, path, at_flags) => {
+            let listed = engine.task.listxattrat(base.at(), &path, at_flags, &mut names)?;
+            match engine.behind(&base, &path, at_flags) {
+                Some(behind) => Foreign::of(engine, &behind)?.names(&behind, &mut names)?,
+                None => listed,
+            }
+        }
+        Found::Host(fd) => Foreign::of(engine, &fd)?.names(&fd, &mut names)?,
+    };
     if !names.is_empty() {
         caller.put(to, &names[..len])?;
     }
@@ -227,9 +274,16 @@ fn remove(
     name: usize,
 ) -> Result<Reply> {
     let name = attribute(caller, name)?;
-    done(which?.with(engine, caller, |engine, at, path, at_flags| {
-        engine.task.removexattrat(at, path, at_flags, &name)
-    }))
+    done(match which?.found(engine, caller)? {
+        Found::Tree(base, path, at_flags) => {
+            let removed = engine.task.removexattrat(base.at(), &path, at_flags, &name);
+            engine.or_behind(removed, &base, &path, at_flags, |at| fs::removexattr(at, &name[..]))
+        }
+        Found::Host(fd) => {
+            Foreign::of(engine, &fd)?.may_have_attribute(&name, Access::WRITE)?;
+            answer(fs::fremovexattr(fd, &name[..]))
+        }
+    })
 }
 
 /// The name of an attribute; that it has none or is too long is `ERANGE`.
@@ -271,4 +325,82 @@ fn xattr_args(caller: &Caller) -> Result<XattrArgs> {
         |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let value = u64::from(word(4)) << 32 | u64::from(word(0));
     Ok(XattrArgs { value, size: word(8), flags: word(12) })
+}
+
+impl Engine {
+    /// What was refused about a file, asked of the host where it has no place in the tree.
+    fn or_behind<T>(
+        &self,
+        refused: Result<T>,
+        base: &Base,
+        path: &[u8],
+        at_flags: AtFlags,
+        on_host: impl FnOnce(String) -> io::Result<T>,
+    ) -> Result<T> {
+        if refused.is_ok() {
+            return refused;
+        }
+        match self.behind(base, path, at_flags) {
+            Some(behind) => answer(on_host(by_number(&behind))),
+            None => refused,
+        }
+    }
+
+    /// What has no place in the tree, as what a link of `/proc` leads to may, held: who is the same for the host has the rights there that
+    /// the host gives.
+    fn behind(&self, base: &Base, path: &[u8], at_flags: AtFlags) -> Option<OwnedFd> {
+        if self.people.is_some() || !self.asker.is_led_behind() {
+            return None;
+        }
+        let mut flags = OpenFlags::PATH;
+        flags.set(OpenFlags::NOFOLLOW, at_flags.contains(NOFOLLOW));
+        behind_link(self, &self.task.openat(base.at(), path, flags, 0).ok()?)
+    }
+}
+
+impl Foreign<'_> {
+    /// Whether who asks may have this of an attribute, as far as that is not the host's to say: it knows who started this.
+    ///
+    /// # Errors
+    ///
+    /// - `EPERM`, or of reading `ENODATA`: a capability is missing, or it is nobody's.
+    /// - `EACCES`: it may not be read, or written.
+    ///
+    /// Linux: `xattr_permission`, `cap_inode_setxattr`, `set_posix_acl`.
+    fn may_have_attribute(&self, name: &[u8], access: Access) -> Result<()> {
+        let Some(cred) = self.cred else { return Ok(()) };
+        let writes = access.contains(Access::WRITE);
+        let has = |cap, refusal| if cred.caps.contains(cap) { Ok(()) } else { Err(refusal) };
+        let refusal = if writes { Errno::EPERM } else { Errno::ENODATA };
+        match name {
+            CAPABILITY if writes => has(CapSet::SETFCAP, refusal),
+            _ if name.starts_with(b"security.") && writes => has(CapSet::SYS_ADMIN, refusal),
+            _ if name.starts_with(b"system.") && writes => self.may(CapSet::FOWNER),
+            _ if [&b"security."[..], b"system."].iter().any(|of| name.starts_with(of)) => Ok(()),
+            _ if name.starts_with(b"trusted.") => has(CapSet::SYS_ADMIN, refusal),
+            _ if name.starts_with(b"user.") && !self.is_regular() => Err(refusal),
+            _ => self.permission(access),
+        }
+    }
+
+    /// Copies those of its names, each with a NUL, that are shown to who asks; tells their size where there is no room at all.
+    ///
+    /// # Errors
+    ///
+    /// - `ERANGE`: there is too little room.
+    fn names(&self, held: &OwnedFd, names: &mut [u8]) -> Result<usize> {
+        let mut all = vec![0; XATTR_LIST_MAX];
+        let len = answer(fs::listxattr(by_number(held), &mut all[..]))?;
+        let trusted = self.cred.is_none_or(|cred| cred.caps.contains(CapSet::SYS_ADMIN));
+        let each = all[..len].split_inclusive(|&byte| byte == 0);
+        let shown: Vec<u8> = each
+            .filter(|name| trusted || !name.starts_with(b"trusted."))
+            .flatten()
+            .copied()
+            .collect();
+        if !names.is_empty() {
+            names.get_mut(..shown.len()).ok_or(Errno::ERANGE)?.copy_from_slice(&shown);
+        }
+        Ok(shown.len())
+    }
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{Errno, File, Result};
+use rustix::fs::{self, OFlags};
 use std::{
     os::fd::OwnedFd,
     sync::{
@@ -124,6 +125,19 @@ impl Asker {
         let links = self.0.links.lock();
         let Some((_, hidden)) = links.iter().find(|(link, _)| *link == body) else { return body };
         OnHost::new(&hidden.link()).and_then(|link| link.link()).unwrap_or(body)
+    }
+
+    /// Whether a link was read for the call that leads to no file of the tree.
+    pub(crate) fn is_led_behind(&self) -> bool {
+        !self.0.links.lock().is_empty()
+    }
+
+    /// What the links lead to that were read for the call, and is no file of the tree, held, if it is the one that is looked for.
+    pub(crate) fn behind_link(&self, is_it: impl Fn(&fs::Stat) -> bool) -> Option<OwnedFd> {
+        let links: Vec<_> = self.0.links.lock().iter().map(|(_, hidden)| hidden.link()).collect();
+        let held = |link: &String| OnHost::new(link).ok()?.open_behind(OFlags::PATH).ok();
+        let mut held = links.iter().rev().filter_map(held);
+        held.find(|held| fs::fstat(held).is_ok_and(|stat| is_it(&stat)))
     }
 
     /// Threads that have virtual credentials, and who they are.

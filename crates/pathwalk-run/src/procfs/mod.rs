@@ -18,8 +18,15 @@
 
 mod asker;
 
+mod permission;
+
+mod change;
+
+mod behind;
+
 pub(crate) use asker::Asker;
 
+use self::change::Changed;
 use crate::{
     cookies::{HostId, Knowns},
     hidden::{self, Hidden, number},
@@ -31,13 +38,13 @@ use crate::{
 use parking_lot::Mutex;
 use pathwalk::{
     Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec, Vfs,
-    abi::UTIME_OMIT,
-    fs::{Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
+    XattrFlags,
+    fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
 };
 use rustix::{
-    fs::{self, AtFlags, MemfdFlags, Mode, OFlags},
+    fs::{self, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags},
     io,
-    process::{Gid, Uid, geteuid},
+    process::geteuid,
 };
 use std::{
     collections::HashMap,
@@ -85,6 +92,15 @@ pub(crate) const PRIVATE: [&str; 17] = [
     "fdinfo",
 ];
 
+/// The flags of an opening that the host is told.
+const TOLD: OpenFlags = OpenFlags::ACCMODE
+    .union(OpenFlags::APPEND)
+    .union(OpenFlags::NOFOLLOW)
+    .union(OpenFlags::NOATIME)
+    .union(OpenFlags::ASYNC)
+    .union(OpenFlags::DSYNC)
+    .union(OpenFlags::SYNC);
+
 /// What is asked at each reading who may know it. The kernel would ask it of whom it knows: so where somebody has virtual credentials
 /// what is read is what there was when it was opened.
 const ASKED_AGAIN: [&str; 5] = ["syscall", "stack", "personality", "io", "stat"];
@@ -95,6 +111,8 @@ pub(crate) struct ProcView {
     asker: Asker,
     knowns: Knowns,
     nodes: Mutex<Nodes>,
+    /// What was changed of files that are no process's, by path.
+    changed: Mutex<HashMap<String, Changed>>,
 }
 
 /// Paths below `/proc` by number, as long as the cache has them.
@@ -127,7 +145,7 @@ impl Nodes {
 
 impl ProcView {
     pub(crate) fn new(asker: Asker, knowns: Knowns) -> Arc<Self> {
-        Arc::new(Self { asker, knowns, nodes: Mutex::default() })
+        Arc::new(Self { asker, knowns, nodes: Mutex::default(), changed: Mutex::default() })
     }
 
     fn path(&self, inode: InodeRef<'_>) -> Result<String> {
@@ -144,7 +162,7 @@ impl ProcView {
         let hidden = Hidden::of(path);
         let mut attr = match &hidden {
             Some(hidden) => self.look_behind(hidden)?,
-            None => look(path)?,
+            None => self.as_changed(path, look(path)?),
         };
         // A pipe that it made itself belongs to who started this, for the host.
         let hidden = hidden.filter(|_| attr.uid == geteuid().as_raw());
@@ -235,42 +253,6 @@ impl ProcView {
         answer(fs::open(process::by_number(&pinned), flags, Mode::empty()))
     }
 
-    /// Changes what a thread has open by this number, as far as the host lets who started this; whether the caller may was asked.
-    ///
-    /// # Errors
-    ///
-    /// - those of [`ProcView::fetched`].
-    /// - `EPERM`: it is a directory, or has a name on the host and the caller is somebody whom the host does not know; or the host says so.
-    fn change(&self, tid: u32, number: u32, change: &Iattr, before: &Attr) -> Result<()> {
-        let (pinned, stat) = self.fetched(tid, number)?;
-        let kind = fs::FileType::from_raw_mode(stat.st_mode);
-        let nameless = hidden::is_nameless(stat.st_mode, stat.st_nlink);
-        let unknown = self.asker.credentials(tid).is_some() && !nameless;
-        if kind == fs::FileType::Directory || unknown {
-            return Err(Errno::EPERM);
-        }
-        let at = process::by_number(&pinned);
-        if let Some(mode) = change.mode {
-            answer(fs::chmod(&at, Mode::from_raw_mode(mode)))?;
-        }
-        // Whose it is already is known here alone.
-        let uid = change.uid.filter(|uid| *uid != before.uid).map(Uid::from_raw);
-        let gid = change.gid.filter(|gid| *gid != before.gid).map(Gid::from_raw);
-        if uid.is_some() || gid.is_some() {
-            answer(fs::chown(&at, uid, gid))?;
-        }
-        if change.atime.is_none() && change.mtime.is_none() {
-            return Ok(());
-        }
-        let time = |time: Option<Timespec>| match time {
-            Some(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
-            None => fs::Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        };
-        let (atime, mtime) = (time(change.atime), time(change.mtime));
-        let times = fs::Timestamps { last_access: atime, last_modification: mtime };
-        answer(fs::utimensat(fs::CWD, &at, &times, AtFlags::empty()))
-    }
-
     /// Opens what is behind a hidden file.
     ///
     /// # Errors
@@ -285,6 +267,43 @@ impl ProcView {
                 self.asker.may_access(*tid)?;
                 on_host.open_behind(access)
             }
+        }
+    }
+
+    /// What a file tells where that is not what the host's does.
+    fn text(&self, vfs: &Vfs, path: &str, on_host: &OnHost<'_>) -> Result<Option<Vec<u8>>> {
+        if process_of(path).is_none() {
+            return Ok(None);
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if let Some((_, format)) = MOUNTS.iter().find(|(file, _)| *file == name) {
+            return self.mounts(vfs, *format).map(Some);
+        }
+        if name == MOUNT_STATS {
+            return Ok(Some(mount_stats(&self.mounts(vfs, MountFormat::Mounts)?)));
+        }
+        let host = || on_host.open(OFlags::RDONLY);
+        if MAPS.contains(&name) || name == NUMA_MAPS {
+            let maps = match path.strip_suffix(NUMA_MAPS) {
+                Some(dir) => Some(OnHost::new(&format!("{dir}maps"))?.open(OFlags::RDONLY)?),
+                None => None,
+            };
+            return self.maps(host()?, maps, vfs).map(Some);
+        }
+        if name == "stat"
+            && let Some(tid) = thread_of(path)
+            && self.asker.may_access(tid).is_err()
+        {
+            return stat_for_others(host()?).map(Some);
+        }
+        let people = !self.asker.0.threads.lock().is_empty();
+        if people && ASKED_AGAIN.contains(&name) {
+            return all_of(host()?).map(Some);
+        }
+        let person = thread_of(path).filter(|_| name == "status");
+        match person.and_then(|tid| self.asker.credentials(tid)) {
+            Some(person) => status_of(host()?, &person.credentials).map(Some),
+            None => Ok(None),
         }
     }
 
@@ -428,9 +447,20 @@ impl<'p> OnHost<'p> {
         answer(fs::readlinkat(&self.dir, self.name, Vec::new())).map(CString::into_bytes)
     }
 
+    /// Opens it; a link it is not by then, of which `O_NOFOLLOW` would be seen by `F_GETFL`.
     pub(crate) fn open(&self, flags: OFlags) -> Result<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
-        answer(fs::openat(&self.dir, self.name, flags, Mode::empty()))
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let open = |flags| {
+            let resolve = ResolveFlags::NO_SYMLINKS;
+            answer(fs::openat2(&self.dir, self.name, flags, Mode::empty(), resolve))
+        };
+        match open(flags) {
+            // Who asks may be its owner in the tree alone.
+            Err(Errno::EPERM) if flags.contains(OFlags::NOATIME) => {
+                open(flags.difference(OFlags::NOATIME))
+            }
+            opened => opened,
+        }
     }
 
     /// Opens what the link leads to.
@@ -477,6 +507,7 @@ impl FileSystem for ProcView {
 
     fn features(&self) -> Features {
         Features::REVALIDATE
+            | Features::PERMISSION
             | Features::MAGIC_LINKS
             | Features::COARSE_TIMES
             | Features::NODIRATIME
@@ -493,7 +524,11 @@ impl FileSystem for ProcView {
 
     fn root(&self, _who: &Subject<'_>, _now: Timespec) -> Result<Found> {
         let stat = answer(fs::stat("/proc"))?;
-        Ok(self.found("", attr(&stat)))
+        Ok(self.found("", self.as_changed("", attr(&stat))))
+    }
+
+    fn permission(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
+        self.may(inode, access, who)
     }
 
     fn lookup(&self, dir: InodeRef<'_>, name: &[u8]) -> Result<Option<Found>> {
@@ -572,10 +607,10 @@ impl FileSystem for ProcView {
 
     fn open(&self, inode: InodeRef<'_>, flags: OpenFlags) -> Result<Option<Box<dyn OpenHandle>>> {
         let path = self.path(inode)?;
-        let access = OFlags::from_bits_retain((flags & OpenFlags::ACCMODE).bits() as u32);
+        let told = OFlags::from_bits_retain((flags & TOLD).bits() as u32);
+        let access = told & OFlags::ACCMODE;
         if let Some(hidden) = Hidden::of(&path) {
-            let append = OFlags::from_bits_retain((flags & OpenFlags::APPEND).bits() as u32);
-            let fd = self.open_hidden(&hidden, access | append)?;
+            let fd = self.open_hidden(&hidden, access | told & OFlags::APPEND)?;
             self.asker.0.strangers.lock().push(HostId::of_fd(&fd)?);
             return Ok(Some(Box::new(Opened::file(fd))));
         }
@@ -595,44 +630,15 @@ impl FileSystem for ProcView {
         if process.is_none() && access != OFlags::RDONLY {
             return Err(Errno::EACCES);
         }
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let mounts = MOUNTS.iter().find(|(file, _)| process.is_some() && *file == name);
-        let fd = match mounts {
-            Some((_, format)) => text_file(&self.mounts(inode.vfs(), *format)?)?,
-            None if process.is_some() && name == MOUNT_STATS => {
-                text_file(&mount_stats(&self.mounts(inode.vfs(), MountFormat::Mounts)?))?
-            }
-            None => {
-                let host = on_host.open(access)?;
-                if name == "mem" && access != OFlags::RDONLY {
-                    self.asker.0.memory.store(thread_of(&path).unwrap_or(0), Relaxed);
-                }
-                if process.is_some() && (MAPS.contains(&name) || name == NUMA_MAPS) {
-                    let maps = match path.strip_suffix(NUMA_MAPS) {
-                        Some(dir) => Some(OnHost::new(&format!("{dir}maps"))?.open(access)?),
-                        None => None,
-                    };
-                    let fd = text_file(&self.maps(host, maps, inode.vfs())?)?;
-                    return Ok(Some(Box::new(Opened::file(fd))));
-                }
-                if name == "stat"
-                    && let Some(tid) = thread_of(&path)
-                    && self.asker.may_access(tid).is_err()
-                {
-                    let fd = text_file(&stat_for_others(host)?)?;
-                    return Ok(Some(Box::new(Opened::file(fd))));
-                }
-                let people = !self.asker.0.threads.lock().is_empty();
-                if people && process.is_some() && ASKED_AGAIN.contains(&name) {
-                    return Ok(Some(Box::new(Opened::file(text_file(&all_of(host)?)?))));
-                }
-                let person = thread_of(&path).filter(|_| name == "status");
-                match person.and_then(|tid| self.asker.credentials(tid)) {
-                    Some(person) => text_file(&status_of(host, &person.credentials)?)?,
-                    None => host,
-                }
-            }
+        let fd = match self.text(inode.vfs(), &path, &on_host)? {
+            Some(_) if flags.contains(OpenFlags::DIRECT) => return Err(Errno::EINVAL),
+            Some(text) => text_file(&text, told)?,
+            None => on_host.open(told)?,
         };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if process.is_some() && name == "mem" && access != OFlags::RDONLY {
+            self.asker.0.memory.store(thread_of(&path).unwrap_or(0), Relaxed);
+        }
         Ok(Some(Box::new(Opened::file(fd))))
     }
 
@@ -641,21 +647,31 @@ impl FileSystem for ProcView {
         Err(Errno::EIO)
     }
 
-    /// No file has a size, so any will do: it is opened to be written anew. But what is behind a hidden one may have, and may be changed.
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
-        let &Iattr { size, mtime, ctime, now, .. } = change;
-        let hidden = Hidden::of(&self.path(inode)?);
-        let cut = *change == Iattr { size, mtime, ctime, now, ..Iattr::default() };
-        match (size.filter(|_| cut), hidden) {
-            (Some(_), None) => Ok(()),
-            (Some(len), Some(hidden)) => {
-                answer(fs::ftruncate(self.open_hidden(&hidden, OFlags::WRONLY)?, len))
-            }
-            (None, Some(Hidden::Descriptor(tid, number))) if change.flags.is_none() => {
-                self.change(tid, number, change, &inode.attr())
-            }
-            (None, _) => Err(Errno::EPERM),
-        }
+        self.change(inode, change)
+    }
+
+    fn getxattr(&self, inode: InodeRef<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        self.behind(inode)?.ok_or(Errno::EOPNOTSUPP)?.xattr(name)
+    }
+
+    fn setxattr(
+        &self,
+        inode: InodeRef<'_>,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        _: Timespec,
+    ) -> Result<()> {
+        self.changed_behind(inode, name)?.set_xattr(name, value, flags)
+    }
+
+    fn removexattr(&self, inode: InodeRef<'_>, name: &[u8], _: Timespec) -> Result<()> {
+        self.changed_behind(inode, name)?.remove_xattr(name)
+    }
+
+    fn listxattr(&self, inode: InodeRef<'_>) -> Result<Vec<Vec<u8>>> {
+        self.behind(inode)?.map_or_else(|| Ok(Vec::new()), |behind| behind.xattrs())
     }
 
     fn statfs(&self) -> Result<FsStat> {
@@ -674,14 +690,18 @@ fn all_of(file: OwnedFd) -> Result<Vec<u8>> {
     read.map(|_| text).map_err(|error| errno_of(&error))
 }
 
-/// A file that has this text.
-fn text_file(text: &[u8]) -> Result<OwnedFd> {
-    let fd = answer(fs::memfd_create(c"proc", MemfdFlags::CLOEXEC))?;
+/// A file that has this text, and stays so, opened.
+fn text_file(text: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    let made = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = answer(fs::memfd_create(c"proc", made))?;
     let mut written = 0;
     while written < text.len() {
         written += answer(io::pwrite(&fd, &text[written..], written as u64))?;
     }
-    Ok(fd)
+    let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    answer(fs::fcntl_add_seals(&fd, all))?;
+    let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+    answer(fs::open(process::by_number(&fd), flags, Mode::empty()))
 }
 
 /// A name in a directory, and where it stands there.
