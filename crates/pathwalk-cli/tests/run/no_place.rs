@@ -277,6 +277,9 @@ for path in "/proc/self/status", "/proc/self/comm", "/proc/self/stat", "/proc/ve
             # Root may open what is the machine's to be written.
             if (access == os.O_RDONLY or "self" in path) and (name != "O_NOFOLLOW" or path not in texts):
                 print(path, access, name, flags(path, access | getattr(os, name)))
+def slow(path):
+    print(path, [(name, flags(path, os.O_RDWR | getattr(os, name))) for name in names[2:] if name not in ("O_NOFOLLOW", "O_CREAT")])
+slow(f"/proc/self/fd/{r}"); os.mkfifo("fifo"); slow("fifo")
 # In memory and on the host.
 import tempfile
 for dir in ".", "/tmp":

@@ -34,9 +34,10 @@ const SHOWN: OpenFlags = OpenFlags::NONBLOCK
     .union(OpenFlags::DSYNC)
     .union(OpenFlags::SYNC)
     .union(OpenFlags::NOATIME);
-/// What a device is told beside how it is opened.
-const DEVICE: OpenFlags =
-    OpenFlags::DIRECT.union(OpenFlags::NOATIME).union(OpenFlags::DSYNC).union(OpenFlags::SYNC);
+/// What a fifo and a device are told beside how they are opened; and a device alone.
+const SLOW: OpenFlags =
+    OpenFlags::DIRECT.union(OpenFlags::ASYNC).union(OpenFlags::DSYNC).union(OpenFlags::SYNC);
+const DEVICE: OpenFlags = OpenFlags::NOATIME;
 /// Of a path of which no flags say anything.
 const NONE: AtFlags = AtFlags::empty();
 /// `struct open_how` as it is.
@@ -272,6 +273,7 @@ fn opened_slowly(
     let told = OpenFlags::ACCMODE
         | OpenFlags::NONBLOCK
         | OpenFlags::APPEND
+        | SLOW
         | if fifo { OpenFlags::empty() } else { DEVICE };
     let told = OFlags::from_bits_retain((flags & told).bits() as u32);
     let told = told | OFlags::CLOEXEC | OFlags::NOCTTY;
