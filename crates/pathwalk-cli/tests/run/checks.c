@@ -726,10 +726,40 @@ static void nameless(void)
 {
 	struct timespec times[2] = {{1, 2}, {3, 4}};
 	struct stat stat;
-	int ends[2], fds[3];
+	int ends[2], fds[5], count = sizeof fds / sizeof *fds;
+	char body[8];
 	ROW(pipe(ends));
 	fds[0] = ends[1], fds[1] = socket(AF_UNIX, SOCK_STREAM, 0), fds[2] = memfd_create("memory", 0);
-	for (int i = 0; i < 3; i++) {
+	/* These belong to nobody in particular, who may change them is not asked here. */
+	fds[3] = epoll_create1(0), fds[4] = eventfd(0, 0);
+	for (int i = 0; i < count; i++) {
+		for (int mode = 0; mode <= 8; mode++) {
+			for (int flags = 0; flags <= 1; flags++) {
+				ROW(syscall(SYS_faccessat2, fds[i], "", mode, AT_EMPTY_PATH | flags));
+				ROW(syscall(SYS_faccessat2, fds[i], "", mode, AT_EMPTY_PATH | AT_EACCESS | flags));
+			}
+			ROW(syscall(SYS_faccessat2, fds[i], "", mode, 0));
+			ROW(syscall(SYS_faccessat2, fds[i], "x", mode, AT_EMPTY_PATH));
+		}
+		ROW(syscall(SYS_readlinkat, fds[i], "", body, sizeof body));
+		ROW(syscall(SYS_readlinkat, fds[i], "", body, 0));
+		ROW(syscall(SYS_readlinkat, fds[i], "x", body, sizeof body));
+		ROW(syscall(SYS_readlinkat, fds[i], NULL, body, sizeof body));
+		for (int flags = 0; flags <= 1; flags++) {
+			const char *names[] = {"new", "none/new", ".", "/", "attr", "attr/x", "", NULL};
+			for (int name = 0; name < 8; name++) {
+				ROW(syscall(SYS_linkat, fds[i], "", at, names[name], AT_EMPTY_PATH | flags));
+				ROW(syscall(SYS_linkat, fds[i], "", AT_FDCWD, names[name], AT_EMPTY_PATH | AT_SYMLINK_FOLLOW));
+			}
+			ROW(syscall(SYS_linkat, fds[i], "", 99, "new", AT_EMPTY_PATH | flags));
+			ROW(syscall(SYS_linkat, fds[i], "", fds[i], "new", AT_EMPTY_PATH | flags));
+			ROW(syscall(SYS_linkat, fds[i], "", at, "new", flags));
+			ROW(syscall(SYS_linkat, fds[i], "x", at, "new", AT_EMPTY_PATH));
+		}
+		if (i >= 3) {
+			closed(fds[i]);
+			continue;
+		}
 		for (int flags = 0; flags <= 1; flags++) {
 			ROW(syscall(452 /* fchmodat2 */, fds[i], "", 0620, AT_EMPTY_PATH | flags));
 			ROW(fchownat(fds[i], "", getuid(), getgid(), AT_EMPTY_PATH | flags));

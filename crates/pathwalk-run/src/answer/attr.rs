@@ -120,7 +120,7 @@ fn chown_foreign(engine: &Engine, fd: OwnedFd, uid: Option<u32>, gid: Option<u32
 
 /// What is not of the tree, where a call names it by its descriptor alone (`AT_EMPTY_PATH`), of which the library has said that it is no
 /// directory where a path could begin.
-fn foreign(
+pub(super) fn foreign(
     engine: &mut Engine,
     caller: &Caller,
     dir: i32,
@@ -149,6 +149,11 @@ impl<'e> Foreign<'e> {
     pub(super) fn of(engine: &'e Engine, fd: &OwnedFd) -> Result<Self> {
         let cred = engine.people.is_some().then(|| engine.task.cred());
         Ok(Self { stat: answer(fs::fstat(fd))?, cred })
+    }
+
+    /// The same, where this one asks.
+    pub(super) fn asked_by(self, cred: &Cred) -> Foreign<'_> {
+        Foreign { stat: self.stat, cred: Some(cred) }
     }
 
     /// Whether it belongs to who asks.

@@ -1,8 +1,8 @@
 //! Making, removing and moving names.
 
-use super::{at_flags, done, place};
+use super::{at_flags, attr::foreign, done, place};
 use crate::engine::{Base, Caller, Engine, Reply};
-use pathwalk::{AtFlags, Dev, OpenFlags, RenameFlags, Result, abi::AT_FDCWD};
+use pathwalk::{At, AtFlags, Dev, Errno, OpenFlags, RenameFlags, Result, abi::AT_FDCWD};
 
 /// Of a path of which no flags say anything.
 const NONE: AtFlags = AtFlags::empty();
@@ -84,10 +84,31 @@ fn link_at(
     }
     let flags = if cwd { flags - AtFlags::EMPTY_PATH } else { flags };
     let (new_base, new) = place(engine, caller, new_dir, new, NONE);
-    engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags)?;
+    let linked = engine.task.linkat(old_base.at(), &old, new_base.at(), &new, flags);
+    if foreign(engine, caller, old_dir, (&old, flags), linked).is_some() {
+        return Err(never_linked(engine, &new_base, &new));
+    }
+    linked?;
     let linked = engine.number_if_watched(&new_base, &new);
     engine.came_by_name(linked);
     done(Ok(()))
+}
+
+/// Why what has no place in the tree gets no such name there: what is wrong with the name is said before.
+fn never_linked(engine: &Engine, base: &Base, path: &[u8]) -> Errno {
+    // A directory gets none either, which is said later.
+    match engine.task.linkat(At::Cwd, "/", base.at(), path, NONE) {
+        Err(Errno::EPERM) | Ok(()) => Errno::EXDEV,
+        Err(Errno::EACCES) => {
+            // Whether one may go there is said before, and whether one may write there after.
+            let flags = OpenFlags::PATH | OpenFlags::NOFOLLOW;
+            match engine.task.openat(base.at(), path, flags, 0) {
+                Err(Errno::EACCES) => Errno::EACCES,
+                _ => Errno::EXDEV,
+            }
+        }
+        Err(errno) => errno,
+    }
 }
 
 pub(crate) fn unlink(engine: &mut Engine, caller: &Caller) -> Result<Reply> {

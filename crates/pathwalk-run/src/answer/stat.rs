@@ -1,13 +1,20 @@
 //! stat and its kin, access, readlink, statfs.
 
-use super::{at_flags, by_descriptor, done, layout, place, place_or_none};
+use super::{
+    at_flags,
+    attr::{Foreign, foreign, no_directory},
+    by_descriptor, done, layout, place, place_or_none,
+};
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
     hidden::is_nameless,
-    sys::answer,
+    sys::{answer, process::by_number},
 };
-use pathwalk::{AccessMode, At, AtFlags, Errno, Result, StatxMask, abi::AT_FDCWD};
+use pathwalk::{
+    AccessMode, At, AtFlags, CapSet, Cred, Errno, Result, StatxMask, abi::AT_FDCWD, fs::Access,
+};
 use rustix::{fs, process::geteuid};
+use std::os::fd::OwnedFd;
 
 pub(crate) fn stat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     stat_at(engine, caller, AT_FDCWD, [0, 1], AtFlags::empty())
@@ -135,7 +142,31 @@ fn access_at(
     caller.only_looks();
     let mode = AccessMode::from_bits_retain(caller.word(mode));
     let (base, path) = place(engine, caller, dir, path, flags);
-    done(engine.task.faccessat2(base.at(), &path, mode, flags))
+    let may = engine.task.faccessat2(base.at(), &path, mode, flags);
+    done(match foreign(engine, caller, dir, (&path, flags), may) {
+        Some(fd) => access_foreign(engine, fd, mode, flags),
+        None => may,
+    })
+}
+
+fn access_foreign(engine: &Engine, fd: OwnedFd, mode: AccessMode, flags: AtFlags) -> Result<()> {
+    let fd = no_directory(fd)?;
+    let effective = flags.contains(AtFlags::EACCESS);
+    let foreign = Foreign::of(engine, &fd)?;
+    if let Some(cred) = foreign.cred {
+        let asks = if effective { cred.clone() } else { real(cred) };
+        let access = Access::from_bits_truncate(mode.bits());
+        return foreign.asked_by(&asks).permission(access);
+    }
+    let mode = fs::Access::from_bits_retain(mode.bits());
+    let flags = if effective { fs::AtFlags::EACCESS } else { fs::AtFlags::empty() };
+    answer(fs::accessat(fs::CWD, by_number(&fd), mode, flags))
+}
+
+/// Who access(2) asks for. Linux: `access_override_creds`.
+fn real(cred: &Cred) -> Cred {
+    let caps = if cred.uid == 0 { cred.permitted } else { CapSet::empty() };
+    Cred { fsuid: cred.uid, fsgid: cred.gid, caps, ..cred.clone() }
 }
 
 pub(crate) fn readlink(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -158,11 +189,20 @@ fn readlink_at(
     }
     caller.only_looks();
     let path = caller.path(path)?;
-    let base = engine.base(caller, dir, &path)?;
-    let mut body = vec![0; pathwalk::abi::PATH_MAX];
-    let read = engine.task.readlinkat(base.at(), &path, &mut body)?;
-    body.truncate(read);
-    let body = engine.asker.shown(body);
+    let empty = AtFlags::EMPTY_PATH;
+    let body = match engine.base(caller, dir, &path) {
+        Ok(base) => {
+            let mut body = vec![0; pathwalk::abi::PATH_MAX];
+            let read = engine.task.readlinkat(base.at(), &path, &mut body)?;
+            body.truncate(read);
+            engine.asker.shown(body)
+        }
+        // By an empty path one reads what was handed in, if it is a link.
+        Err(errno) => match foreign(engine, caller, dir, (&path, empty), Err(errno)) {
+            Some(fd) => answer(fs::readlinkat(fd, c"", Vec::new()))?.into_bytes(),
+            None => return Err(errno),
+        },
+    };
     let shown = &body[..body.len().min(len as usize)];
     caller.put(to, shown)?;
     Ok(Reply::Value(shown.len() as i64))
