@@ -31,7 +31,8 @@ struct Whither<'s> {
 
 impl Whither<'_> {
     fn is_nothing(self) -> bool {
-        self.path.is_empty() && matches!(self.dir, At::Cwd)
+        let given = self.dir.dir().is_some() || matches!(self.dir, At::Nowhere(_));
+        self.path.is_empty() && !given
     }
 
     fn lookup(self, mut lookup: Lookup) -> Lookup {
