@@ -285,6 +285,46 @@ fn what_moves_each_time_is_remembered_less_and_less() {
     assert!(late < 100, "{late} memos of 6000 looks");
 }
 
+/// While a thread's memos sleep each look is one miss, whichever call makes it; and a look in a machine whose file system wants to be asked
+/// wakes them.
+#[cfg(debug_assertions)]
+#[test]
+fn memos_that_sleep_wake_as_soon_whoever_looks() {
+    use pathwalk::road;
+    type Look = fn(&Task, &str) -> pathwalk::Result<()>;
+    let access: Look = |task, path| task.access(path, AccessMode::empty());
+    let stat: Look = |task, path| task.stat(path).map(drop);
+    let task = machine(Config::default()).task(Cred::root());
+    let asks = Vfs::new(Config::default(), SampleFs::new(Features::REVALIDATE)).unwrap();
+    let asks = asks.task(Cred::root());
+    task.mkdir("/dir", 0o755).unwrap();
+    // How many looks it takes until something is remembered again.
+    let looks = |look: Look, between: &[&Task]| {
+        (0..3).for_each(|_| look(&task, "/dir").unwrap());
+        for number in 0..600 {
+            assert_eq!(look(&task, &format!("/{number}")), Err(Errno::ENOENT));
+        }
+        for other in between {
+            assert_eq!(look(other, "/absent"), Err(Errno::ENOENT));
+        }
+        let before = road::made();
+        let made = |_: &u32| {
+            look(&task, "/.").unwrap();
+            road::made() > before
+        };
+        (1..2000).find(made)
+    };
+    let on_its_own = |look, between: &[&Task]| {
+        thread::scope(|scope| scope.spawn(|| looks(look, between)).join().expect("it looks"))
+    };
+    let slept = on_its_own(stat, &[]);
+    assert!(slept.is_some_and(|slept| (400..512).contains(&slept)), "{slept:?}");
+    assert_eq!(on_its_own(access, &[]), slept);
+    let woken = on_its_own(stat, &[&asks]);
+    assert!(woken.is_some_and(|woken| woken < 5), "{woken:?}");
+    assert_eq!(on_its_own(access, &[&asks]), woken);
+}
+
 /// A count comes again after 2³¹ changes: no memo is so old.
 #[cfg(debug_assertions)]
 #[test]
