@@ -164,7 +164,7 @@ pub struct Chain<'a, T> {
 }
 
 impl<'a, T: Linked> Chain<'a, T> {
-    /// A walk that goes on behind a slot.
+    /// A walk that goes on behind a slot: in whatever chain that is by now, so a miss is not even a hint where it was moved.
     #[inline]
     pub fn behind(slots: Slots<'a, T>, from: &T) -> Self {
         Self { slots, at: from.link().next(), left: STEPS }
@@ -260,7 +260,7 @@ impl Table {
         Size::of_word(self.size.load(Acquire))
     }
 
-    /// The first slot in the chain of `hash`, if there is any: whatever was looked at before, where the slots lie is asked now.
+    /// The first slot in the chain of `hash`, if there is any. For who looks at one mostly, and keeps no [`View`]: it is read here.
     #[inline(always)]
     pub fn first<'a, T: Linked>(&self, arena: &'a Arena<T>, hash: u64) -> Option<(u32, &'a T)> {
         let head = self.view().head(hash);

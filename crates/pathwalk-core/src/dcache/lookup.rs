@@ -51,15 +51,25 @@ impl<'a> Tables<'a> {
     /// Looks along the chain of a key for the one below that parent.
     #[inline(always)]
     fn search(self, parent: DentryId, key: u64, is_it: impl Fn(&Dentry) -> bool) -> Option<Seen> {
-        let mut chain = self.chain(key);
-        while let Some((id, dentry)) = chain.slot() {
-            if let Some(seen) = seen(id, dentry, parent, key, &is_it) {
-                return Some(seen);
-            }
-            chain.go_on(dentry);
-        }
-        None
+        search(self.chain(key), parent, key, is_it)
     }
+}
+
+/// Looks along a chain, or the rest of one, for the one below that parent.
+#[inline(always)]
+fn search(
+    mut chain: Chain<'_, Dentry>,
+    parent: DentryId,
+    key: u64,
+    is_it: impl Fn(&Dentry) -> bool,
+) -> Option<Seen> {
+    while let Some((id, dentry)) = chain.slot() {
+        if let Some(seen) = seen(id, dentry, parent, key, &is_it) {
+            return Some(seen);
+        }
+        chain.go_on(dentry);
+    }
+    None
 }
 
 impl Dentry {
@@ -67,6 +77,12 @@ impl Dentry {
     #[inline(always)]
     pub(crate) fn is_called(&self, parent: DentryId, key: u64, name: &Component) -> bool {
         self.key.get() == key && self.parent.get() == parent.0 && name.words_are_in(&self.name)
+    }
+
+    /// Whether these are the first two words of its name.
+    #[inline(always)]
+    fn has_words(&self, first: u64, second: u64) -> bool {
+        self.name[0].get() == first && self.name[1].get() == second
     }
 }
 
@@ -110,7 +126,8 @@ impl Vfs {
         tables.search(parent, key, |dentry| name.is_in(&dentry.name))
     }
 
-    /// Looks for a short name behind a dentry in whose chain it may be. All comes and goes in registers.
+    /// Looks for a short name behind a dentry that was met in its chain: a guess, as that one may be in another chain by now. All comes and
+    /// goes in registers.
     #[cold]
     #[inline(never)]
     pub(crate) fn search_behind(
@@ -121,16 +138,9 @@ impl Vfs {
         first: u64,
         second: u64,
     ) -> Option<(NonZeroU32, Sample)> {
-        let is_it =
-            |dentry: &Dentry| dentry.name[0].get() == first && dentry.name[1].get() == second;
-        let mut chain = Chain::behind(self.dentries.slots(), from);
-        while let Some((id, dentry)) = chain.slot() {
-            if let Some(seen) = seen(id, dentry, parent, key, is_it) {
-                return NonZeroU32::new(id).map(|id| (id, seen.seq));
-            }
-            chain.go_on(dentry);
-        }
-        None
+        let chain = Chain::behind(self.dentries.slots(), from);
+        let seen = search(chain, parent, key, |dentry| dentry.has_words(first, second))?;
+        NonZeroU32::new(seen.id.0).map(|id| (id, seen.seq))
     }
 
     /// Looks for a name that is not short and begins at `start`; its key knows its length. All comes in registers: so who looks for a name keeps
@@ -229,8 +239,7 @@ impl Vfs {
         first: u64,
         second: u64,
     ) -> bool {
-        let is_it =
-            |dentry: &Dentry| dentry.name[0].get() == first && dentry.name[1].get() == second;
+        let is_it = |dentry: &Dentry| dentry.has_words(first, second);
         !has_nul([first, second], usize::from(key as u8))
             && self.search_surely(parent, key, is_it).is_some()
             && self.dentry(parent).seq.unchanged(seq)

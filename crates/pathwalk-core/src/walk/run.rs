@@ -49,10 +49,10 @@ pub(crate) enum Stopped {
 /// What a run looks at.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner<'a> {
-    pub(crate) vfs: &'a Vfs,
-    pub(crate) asker: &'a Asker<'a>,
-    /// The mount in which it is made.
-    pub(crate) mnt: MountId,
+    vfs: &'a Vfs,
+    asker: &'a Asker<'a>,
+    /// The mount in which it is made, and its slot.
+    mnt: MountId,
     pub(crate) mount: &'a Mount,
 }
 
@@ -277,7 +277,7 @@ impl<'a> Runner<'a> {
         if kind == Kind::Dot {
             return Some(at);
         }
-        let mount: &Mount = self.vfs.mount_slot(at.mnt);
+        let mount = self.mount;
         let crosses = mount.root.get() == at.dentry.0 || mount.is_partial();
         if crosses || root.is_none_or(|root| root == at.dentry) {
             return None;
