@@ -65,6 +65,13 @@ impl OpenFlags {
     /// The mask of the two bits that say reading or writing; both set is a fourth value, not two
     /// flags.
     pub const ACCMODE: OpenFlags = OpenFlags::from_bits_retain(general::O_ACCMODE as u64);
+    /// Those that say how an open file is read and written, where a host does that: it is told them.
+    pub const IO: OpenFlags = Self::ACCMODE
+        .union(Self::APPEND)
+        .union(Self::NOATIME)
+        .union(Self::ASYNC)
+        .union(Self::DSYNC)
+        .union(Self::SYNC);
     /// `O_EMPTYPATH` of Linux 7.2: an empty path is the directory handle itself. No flag before.
     pub const EMPTYPATH: OpenFlags = OpenFlags::from_bits_retain(1 << 26);
 }

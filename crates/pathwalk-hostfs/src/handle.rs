@@ -17,17 +17,9 @@ use std::{
     sync::Arc,
 };
 
-/// The flags of an opening that the host is told.
-const TOLD: OpenFlags = OpenFlags::ACCMODE
-    .union(OpenFlags::APPEND)
-    .union(OpenFlags::NOATIME)
-    .union(OpenFlags::ASYNC)
-    .union(OpenFlags::DSYNC)
-    .union(OpenFlags::SYNC);
-
-/// The same of a directory: none of them matters there, and the host shows them.
+/// The flags of a directory's opening that the host is told, of a file's [`OpenFlags::IO`]: none of them matters there, and the host shows them.
 const TOLD_OF_DIRECTORY: OpenFlags =
-    TOLD.union(OpenFlags::DIRECTORY).union(OpenFlags::NOFOLLOW).union(OpenFlags::NONBLOCK);
+    OpenFlags::IO.union(OpenFlags::DIRECTORY).union(OpenFlags::NOFOLLOW).union(OpenFlags::NONBLOCK);
 
 /// The last position of a listing that the cache can count on from: what some file systems say of a directory's end is the
 /// largest number there is.
@@ -63,7 +55,7 @@ impl HostFile {
         let node = fs.node(inode)?;
         let held = fs.reach_node(&node)?;
         let of = |told: OpenFlags| host_flags(flags, told);
-        let told = of(TOLD);
+        let told = of(OpenFlags::IO);
         let nonblock = of(OpenFlags::NONBLOCK);
         let stands_in = kind != node.kind();
         let fd = fs.spare(|| match kind {
@@ -103,7 +95,7 @@ impl HostFile {
         new: &NewInode<'_>,
         flags: OpenFlags,
     ) -> Result<(Found, Arc<Self>)> {
-        let told = host_flags(flags, TOLD | OpenFlags::NONBLOCK);
+        let told = host_flags(flags, OpenFlags::IO | OpenFlags::NONBLOCK);
         let (node, found, fd) = fs.create_open(dir, name, new, told)?;
         Ok((found, Self::of(fs, &node, fd, flags, false)))
     }

@@ -33,13 +33,6 @@ use std::{
     sync::Arc,
 };
 
-/// The flags of an opening that the host is told.
-const TOLD: OpenFlags = OpenFlags::ACCMODE
-    .union(OpenFlags::APPEND)
-    .union(OpenFlags::NOATIME)
-    .union(OpenFlags::ASYNC)
-    .union(OpenFlags::DSYNC)
-    .union(OpenFlags::SYNC);
 /// A time of reading that is so many seconds old is not kept, whatever was changed since: a day.
 const OLD: i64 = 24 * 60 * 60;
 
@@ -293,7 +286,7 @@ impl Opening {
     ///
     /// - `EMFILE`, `ENFILE`, `ENOMEM`: there is no room for one more.
     pub(crate) fn open(space: &Arc<Space>, file: Arc<File>, flags: OpenFlags) -> Result<Self> {
-        let told = OFlags::from_bits_retain(flags.bits() as u32 & TOLD.bits() as u32);
+        let told = OFlags::from_bits_retain(flags.bits() as u32 & OpenFlags::IO.bits() as u32);
         let path = format!("/proc/self/fd/{}", file.memfd_or_new()?.fd.as_raw_fd());
         let open = |flags| answer(fs::open(&*path, flags | OFlags::CLOEXEC, Mode::empty()));
         let (fd, noted) = match open(told) {

@@ -140,10 +140,6 @@ fn a_virtual_user_has_the_attributes_that_such_a_one_has() {
     }
     assert_eq!(tree.lines().count(), native.lines().count());
     let script = "
-import os
-def call(does, *args):
-    try: return does(*args)
-    except OSError as error: return error.strerror
 fd = os.memfd_create('m'); link = f'/proc/self/fd/{fd}'
 os.setxattr(fd, 'trusted.a', b'x'); os.setxattr(link, 'trusted.b', b'x'); os.setxattr(fd, 'user.a', b'x'); os.setxattr(fd, 'security.a', b'x')
 def tells():
@@ -156,7 +152,7 @@ def tells():
 tells(); os.setxattr(fd, 'security.a', b'x'); os.setxattr(fd, 'security.capability', b''); os.fchmod(fd, 0o755); os.setresuid(33, 33, 33); os.fchmod(fd, 0o555); print(call(os.setxattr, fd, 'user.a', b'y'))
 os.fchmod(fd, 0o755); tells()";
     let here = TempDir::new().unwrap();
-    let tree = said(here.path(), &["--uid", "0", "python3", "-c", script]);
+    let tree = said(here.path(), &["--uid", "0", "python3", "-c", &(CALL.to_owned() + script)]);
     let all = "['security.a', 'trusted.a', 'trusted.b', 'user.a'] b'x'";
     let (none, no) = ("No data available", "Operation not permitted");
     let rest = format!(
@@ -290,6 +286,13 @@ for dir in ".", "/tmp":
     ));
 }
 
+/// What scripts begin with that say by words what calls answer.
+const CALL: &str = "
+import os
+def call(does, *args):
+    try: return does(*args)
+    except OSError as error: return error.strerror";
+
 /// What is told of the tree is told to who opened it: another opening tells anew.
 #[test]
 fn what_proc_tells_is_not_written() {
@@ -298,10 +301,6 @@ fn what_proc_tells_is_not_written() {
     }
     let here = TempDir::new().unwrap();
     let script = "
-import os
-def call(does, *args):
-    try: return does(*args)
-    except OSError as error: return error.strerror
 for name in 'maps', 'mounts', 'mountinfo':
     path = f'/proc/self/{name}'
     fd = os.open(path, os.O_RDONLY); print(call(os.write, fd, b'x'), call(os.truncate, path, 0), len(os.read(fd, 10)))
@@ -309,7 +308,10 @@ for name in 'maps', 'mounts', 'mountinfo':
     if isinstance(fd, int): print(call(os.write, fd, b'x') in ['Operation not permitted', 'Invalid argument'], len(os.read(fd, 10)))
     else: print(fd == 'Permission denied', 10)";
     let want = "Bad file descriptor None 10\nTrue 10\n".repeat(3);
-    assert_eq!(said(here.path(), &["--uid", "0", "python3", "-c", script]), want);
+    assert_eq!(
+        said(here.path(), &["--uid", "0", "python3", "-c", &(CALL.to_owned() + script)]),
+        want
+    );
 }
 
 /// What root changes of the machine's files is seen in the tree, and nowhere else.
@@ -320,10 +322,6 @@ fn the_machine_s_files_are_changed_for_the_tree_alone() {
     }
     let here = TempDir::new().unwrap();
     let script = "
-import os
-def call(does, *args):
-    try: return does(*args)
-    except OSError as error: return error.strerror
 def shows(path):
     stat = os.stat(path); return oct(stat.st_mode), stat.st_uid, stat.st_gid, stat.st_mtime
 path = '/proc/version'
@@ -334,7 +332,7 @@ print(call(os.chmod, path, 0o600), call(os.chown, path, 33, 34), call(os.utime, 
     let before = fs::metadata("/proc/version").unwrap();
     let no = "Operation not permitted";
     assert_eq!(
-        said(here.path(), &["--uid", "0", "python3", "-c", script]),
+        said(here.path(), &["--uid", "0", "python3", "-c", &(CALL.to_owned() + script)]),
         format!(
             "None None None ('0o100400', 33, 34, 2.0) Permission denied\nNone ('0o100400', 33, 35, 2.0) True\n{no} {no} None True 2.0\n"
         )

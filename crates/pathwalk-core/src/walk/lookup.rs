@@ -151,10 +151,34 @@ fn lookup_walking<'a, T: Terminal<'a>>(
     let Some((start, rest)) = express_start(request) else {
         return go_on(*request, terminal, None);
     };
-    let at = start.at;
+    lookup_steps(request, terminal, (start, rest))
+}
+
+/// Looks a path up from a directory that is remembered.
+#[inline(never)]
+fn lookup_from<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    terminal: T,
+    begun: Begun,
+) -> Result<T::Out> {
+    let rest = request.path.get(begun.pos..).unwrap_or_default();
+    lookup_steps(request, terminal, (begun, rest))
+}
+
+/// Looks a path up by plain steps, as far as they lead, from where that much of it is left.
+#[inline(always)]
+fn lookup_steps<'a, T: Terminal<'a>>(
+    request: &Request<'a>,
+    terminal: T,
+    (begun, rest): (Begun, &[u8]),
+) -> Result<T::Out> {
+    let at = begun.at;
     let runner = runner(request, at);
     let (left, reached) = runner.plain_steps::<false>(rest, at);
-    let Some(left) = left else { return lookup_absent(request, terminal, (&runner, at)) };
+    let Some(left) = left else {
+        let sure = runner.mount_stays(at);
+        return if sure { Err(Errno::ENOENT) } else { go_on(*request, terminal, None) };
+    };
     if left == 0
         && !request.flags.contains(Lookup::DIRECTORY)
         && !runner.mount.decides()
@@ -165,33 +189,7 @@ fn lookup_walking<'a, T: Terminal<'a>>(
         return answer;
     }
     let pos = request.path.len() - left;
-    lookup_beyond(request, terminal, Begun { at: reached.place(at), pos, ..start })
-}
-
-/// Looks a path up from a directory that is remembered.
-#[inline(never)]
-fn lookup_from<'a, T: Terminal<'a>>(
-    request: &Request<'a>,
-    terminal: T,
-    begun: Begun,
-) -> Result<T::Out> {
-    let at = begun.at;
-    let runner = runner(request, at);
-    let rest = request.path.get(begun.pos..).unwrap_or_default();
-    let (left, reached) = runner.plain_steps::<false>(rest, at);
-    let Some(left) = left else { return lookup_absent(request, terminal, (&runner, at)) };
-    let pos = request.path.len() - left;
     lookup_beyond(request, terminal, Begun { at: reached.place(at), pos, ..begun })
-}
-
-/// Answers where plain steps led to a name that is surely absent, if the mount is what it was.
-#[inline(always)]
-fn lookup_absent<'a, T: Terminal<'a>>(
-    request: &Request<'a>,
-    terminal: T,
-    (runner, from): (&Runner<'_>, Place),
-) -> Result<T::Out> {
-    if runner.mount_stays(from) { Err(Errno::ENOENT) } else { go_on(*request, terminal, None) }
 }
 
 /// Looks a path up from where plain steps led.
