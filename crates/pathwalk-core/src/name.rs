@@ -19,9 +19,6 @@ pub(crate) const INLINE_LEN: usize = INLINE_WORDS * 8;
 /// Most names are no longer: they are compared in two words.
 const SHORT: usize = 16;
 
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
 /// A key holds a name's length in eight bits: [`Component::key`].
 const _: () = assert!(NAME_MAX <= 0xff);
 
@@ -111,7 +108,7 @@ impl Component {
     /// Whether there is a NUL in the name, in the text that the component was found in.
     #[inline]
     pub(crate) fn has_nul(&self, text: &[u8]) -> bool {
-        has_nul(self.words(), self.len)
+        has_nul(self.words(), self.len.min(SHORT))
             || !self.is_short() && self.bytes(text)[SHORT..].contains(&0)
     }
 
@@ -158,17 +155,10 @@ impl Component {
     }
 }
 
-/// Whether there is a NUL in a name of that length, as far as it is in its first words, zero-padded.
+/// Whether there is a NUL in a short name of that length, or as much of a name, zero-padded.
 #[inline(always)]
 pub(crate) fn has_nul(words: [u64; 2], len: usize) -> bool {
-    // Where the first zero byte is, and whether that lies in the name.
-    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
-    let at = |zeros: u64| (zeros.trailing_zeros() / 8) as usize;
-    match words.map(zeros) {
-        [0, 0] => false,
-        [0, second] => 8 + at(second) < len,
-        [first, _] => at(first) < len,
-    }
+    bytes::before_in_two(words, 0) < len
 }
 
 /// Finds the component that begins at `start`, which is not a slash. Its end is a slash or the end of the text; a NUL

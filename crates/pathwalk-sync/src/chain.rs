@@ -202,6 +202,14 @@ pub enum Absent<R> {
     Unsure,
 }
 
+impl<R> Absent<R> {
+    /// Whether it is sure that there is none.
+    #[inline(always)]
+    pub fn is_sure(&self) -> bool {
+        matches!(self, Self::Sure)
+    }
+}
+
 /// Chains through the slots of one arena.
 pub struct Table {
     buckets: Mapping<Link>,
@@ -267,12 +275,13 @@ impl Table {
         Chain { slots: arena.slots(), at: head, left: STEPS }.slot()
     }
 
-    /// Whether nothing was in the chain of `hash` at some moment during the call.
+    /// Whether nothing was in the chain of `hash` at some moment during the call. While the table grows it may say so of no chain.
     #[inline(always)]
     pub fn is_surely_empty(&self, hash: u64) -> bool {
         let size = self.size();
-        let bucket = size.bucket(hash);
-        self.buckets.slots().get(bucket).next() == END | bucket && !self.moves(size, hash)
+        let head = self.buckets.slots().get(size.bucket(hash)).next();
+        // Relaxed: as in `moves`. What belonged there then does so still.
+        head & (END | LOCK) == END && self.size.load(Relaxed) == size.word()
     }
 
     /// Walks the chain of `hash` as [`View::chain`] does and says whether a miss can be believed. In line: most chains that are searched so
@@ -630,6 +639,7 @@ mod tests {
             let (mut found, mut unsure) = (0u64, 0u64);
             while !done.load(Relaxed) {
                 for &key in &fixed {
+                    assert!(!table.is_surely_empty(hash(key)), "slot {key} was there all the time");
                     match table
                         .find_sure(&arena, hash(key), |_, n| (n.key.get() == key).then_some(()))
                     {

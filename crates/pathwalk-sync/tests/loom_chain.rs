@@ -75,6 +75,11 @@ impl Names {
         self.table.grow(&self.arena, 2);
     }
 
+    /// Whether the chain of a key is surely empty.
+    fn has_none(&self, key: u64) -> bool {
+        self.table.is_surely_empty(hash(key))
+    }
+
     fn find(&self, key: u64) -> Says {
         match self
             .table
@@ -84,6 +89,21 @@ impl Names {
             Absent::Sure => Sure,
             Absent::Unsure => Unsure,
         }
+    }
+}
+
+#[test]
+fn a_chain_is_not_surely_empty_while_what_is_in_it_moves() {
+    for keys in [&[1][..], &[0, 1]] {
+        let seen = explore(move || {
+            let names = Names::of(1, keys);
+            let writer = spawn(&names, Names::grow);
+            let reader = spawn(&names, |names| names.has_none(1));
+            writer.join().unwrap();
+            assert_eq!((names.has_none(0), names.has_none(1)), (keys.len() == 1, false));
+            reader.join().unwrap()
+        });
+        assert_eq!(seen, BTreeSet::from([false]), "{keys:?}");
     }
 }
 

@@ -201,34 +201,28 @@ impl Vfs {
         self.search_surely(parent, key, |dentry| self.name_is(dentry, name))
     }
 
-    /// Whether a short name that was not found is known not to exist in a directory, which is what it was when it was sampled. All comes in
-    /// registers, word by word: what is put into memory so and read as one waits there.
+    /// Whether a short name whose chain seems to be empty is known not to exist in a directory, which is what it was when it was sampled. All
+    /// comes in registers, word by word: what is put into memory so and read as one waits there.
     #[inline(never)]
     pub(crate) fn is_absent(
         &self,
-        parent: DentryId,
+        directory: &Dentry,
         seq: Sample,
         key: u64,
         first: u64,
         second: u64,
     ) -> bool {
-        let directory = self.dentry(parent);
+        // First, as the words' registers are wanted.
+        let possible = !has_nul([first, second], usize::from(key as u8));
         let children = directory.children_seq.sample();
-        if !directory.is(COMPLETE) {
-            return false;
-        }
-        // Most chains of what is absent are empty.
-        if self.dhash.is_surely_empty(key)
+        possible
+            && directory.is(COMPLETE)
+            && self.dhash.is_surely_empty(key)
             && directory.children_seq.unchanged(children)
             && directory.seq.unchanged(seq)
-            && !has_nul([first, second], usize::from(key as u8))
-        {
-            return true;
-        }
-        self.is_absent_beside_others(parent, seq, key, first, second)
     }
 
-    /// As [`Vfs::is_absent`], where the name's chain may have others.
+    /// As [`Vfs::is_absent`], where the name's chain has others.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_absent_beside_others(
@@ -239,10 +233,17 @@ impl Vfs {
         first: u64,
         second: u64,
     ) -> bool {
+        let directory = self.dentry(parent);
+        let children = directory.children_seq.sample();
         let is_it = |dentry: &Dentry| dentry.has_words(first, second);
-        !has_nul([first, second], usize::from(key as u8))
-            && self.search_surely(parent, key, is_it).is_some()
-            && self.dentry(parent).seq.unchanged(seq)
+        directory.is(COMPLETE)
+            && self
+                .dhash
+                .find_sure(&self.dentries, key, |id, dentry| seen(id, dentry, parent, key, is_it))
+                .is_sure()
+            && directory.children_seq.unchanged(children)
+            && directory.seq.unchanged(seq)
+            && !has_nul([first, second], usize::from(key as u8))
     }
 
     #[inline(always)]

@@ -121,7 +121,8 @@ impl<'a> Runner<'a> {
             let key = name.key(id.0, vfs.secret);
             let Some((first_id, first)) = vfs.dhash.first(&vfs.dentries, key) else {
                 let [first, second] = name.words();
-                if vfs.is_absent(id, seq, key, first, second) {
+                // Most chains of what is absent are empty.
+                if vfs.is_absent(dentry, seq, key, first, second) {
                     return (None, Reached { id, seq, dentry });
                 }
                 break;
