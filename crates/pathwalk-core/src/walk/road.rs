@@ -9,13 +9,15 @@
 //!   Road { at: NEVER, .. }         step by step, holding nothing
 //! ```
 //!
-//! Points are wherever a walk that holds nothing may stop undecided. A test may also have something happen at a point, as
+//! Points are wherever a walk that holds nothing may stop undecided, and others in runs, which are made where no road is forced. A test may also have something happen at a point, as
 //! if another thread had done it just then: whatever the walk read before is old, and it must notice.
 
 use super::{Lookup, Stop};
 
 #[cfg(debug_assertions)]
-pub use forced::{How, NEVER, Road, before_it_is_kept, interrupt, left, made, take, told};
+pub use forced::{
+    How, NEVER, Road, before_it_is_kept, interrupt, interrupt_run, left, made, take, told,
+};
 #[cfg(debug_assertions)]
 pub use pathwalk_sync::seq::end_era;
 
@@ -42,6 +44,13 @@ pub(crate) fn point(flags: Lookup) -> Result<(), Stop> {
     }
     let _ = flags;
     Ok(())
+}
+
+/// A point of a run.
+#[inline(always)]
+pub(crate) fn point_of_run() {
+    #[cfg(debug_assertions)]
+    forced::point_of_run();
 }
 
 /// Whether the walk makes no runs.
@@ -131,8 +140,10 @@ mod forced {
         static TOLD: Cell<u64> = const { Cell::new(0) };
         static BEFORE_KEPT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
         static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
+        static OF_RUN: RefCell<Option<Interruption>> = const { RefCell::new(None) };
     }
 
+    /// At which point, or how many points from here, and what happens there.
     type Interruption = (u32, Box<dyn FnOnce()>);
 
     /// Has the lookups of this thread take a road from now on; none lets them choose.
@@ -152,6 +163,25 @@ mod forced {
         let answer = look();
         take(None);
         (answer, INTERRUPTION.take().is_none())
+    }
+
+    /// As [`interrupt`], at a point of a run: the lookup chooses its road.
+    pub fn interrupt_run<R>(
+        at: u32,
+        f: impl FnOnce() + 'static,
+        look: impl FnOnce() -> R,
+    ) -> (R, bool) {
+        OF_RUN.set(Some((at, Box::new(f))));
+        let answer = look();
+        (answer, OF_RUN.take().is_none())
+    }
+
+    pub(super) fn point_of_run() {
+        match OF_RUN.take() {
+            Some((0, happens)) => happens(),
+            Some((left, happens)) => OF_RUN.set(Some((left - 1, happens))),
+            None => {}
+        }
     }
 
     /// Has `f` happen when this thread has read the one path of a place next, before it believes that.

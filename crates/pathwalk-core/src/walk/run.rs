@@ -10,7 +10,7 @@
 //!
 //! Linux: the inlined part of `link_path_walk`, `may_lookup`, `walk_component` and `step_into`.
 
-use super::Place;
+use super::{Place, road};
 use crate::{
     cred::Asker,
     dcache::{DIRECTORY, Dentry, DentryId, HASHED, MANAGED, SEARCH_ALL, UNNAMED, lookup::Seen},
@@ -119,6 +119,7 @@ impl<'a> Runner<'a> {
                 break;
             }
             let key = name.key(id.0, vfs.secret);
+            road::point_of_run();
             let Some((first_id, first)) = vfs.dhash.first(&vfs.dentries, key) else {
                 let [first, second] = name.words();
                 // Most chains of what is absent are empty.
@@ -141,6 +142,7 @@ impl<'a> Runner<'a> {
                 (child_id, child_seq) = (DentryId(other.get()), sample);
                 child = vfs.dentry(child_id);
             }
+            road::point_of_run();
             // Hand over hand: the child was sampled before the parent is checked again.
             if !dentry.seq.unchanged(seq) {
                 break;
@@ -151,6 +153,7 @@ impl<'a> Runner<'a> {
             (id, dentry, seq) = (child_id, child, child_seq);
             rest = next;
         }
+        road::point_of_run();
         (Some(rest.len()), Reached { id, seq, dentry })
     }
 

@@ -1,4 +1,4 @@
-//! Changes at each point of a lookup that holds nothing, as if another thread had made them just then.
+//! Changes at each point of a lookup that holds nothing, step by step and in runs, as if another thread had made them just then.
 
 use crate::machine;
 use pathwalk::{
@@ -7,24 +7,34 @@ use pathwalk::{
 };
 
 /// Looks with the change at the first point, then with the change at the second, and so on to the last point, each time in
-/// a tree of its own.
+/// a tree of its own; returns how many there were in runs.
 fn at_each_point(
     setup: impl Fn(&Task),
     change: fn(&Task),
     look: impl Fn(&Task) -> Result<()>,
     judge: impl Fn(Result<()>, u32),
-) {
-    for point in 0.. {
-        let task = machine();
-        setup(&task);
-        let other = task.fork();
-        let (answer, happened) = road::interrupt(point, move || change(&other), || look(&task));
-        judge(answer, point);
-        if !happened {
-            assert!(point > 3, "only {point} points");
-            break;
+) -> u32 {
+    let mut points = 0;
+    for in_runs in [false, true] {
+        for point in 0.. {
+            let task = machine();
+            setup(&task);
+            let other = task.fork();
+            let (change, look) = (move || change(&other), || look(&task));
+            let (answer, happened) = if in_runs {
+                road::interrupt_run(point, change, look)
+            } else {
+                road::interrupt(point, change, look)
+            };
+            judge(answer, point);
+            if !happened {
+                assert!(in_runs || point > 3, "only {point} points");
+                points = point;
+                break;
+            }
         }
     }
+    points
 }
 
 fn dirs(task: &Task, dirs: &[&str]) {
@@ -166,4 +176,65 @@ fn a_name_below_both_of_two_mounts_is_there_while_one_goes() {
     let change = |task: &Task| task.umount2("/p", UmountFlags::DETACH).unwrap();
     let look = |task: &Task| task.access("/p/d/x", AccessMode::empty());
     at_each_point(setup, change, look, |answer, point| assert_eq!(answer, Ok(()), "{point}"));
+}
+
+/// A directory is moved away, and only then gets the name.
+#[test]
+fn what_is_made_in_a_directory_that_was_moved_is_not_found_where_that_was() {
+    let setup = |task: &Task| dirs(task, &["/d", "/d/e"]);
+    let change = |task: &Task| {
+        task.rename("/d/e", "/moved").unwrap();
+        task.creat("/moved/name", 0o644).unwrap();
+    };
+    let look = |task: &Task| task.access("/d/e/name", AccessMode::empty());
+    let points = at_each_point(setup, change, look, |answer, point| {
+        assert_eq!(answer, Err(Errno::ENOENT), "{point}");
+    });
+    assert!(points > 4, "{points}");
+}
+
+/// A mount goes, and only then is the name made in what it showed; the directory is remembered.
+#[test]
+fn what_is_made_where_a_mount_was_is_not_found_below_that() {
+    let setup = |task: &Task| {
+        dirs(task, &["/src", "/src/d", "/p"]);
+        task.bind("/src", "/p").unwrap();
+        for name in ["one", "two", "three"] {
+            let look = task.access(format!("/p/d/{name}"), AccessMode::empty());
+            assert_eq!(look, Err(Errno::ENOENT));
+        }
+    };
+    let change = |task: &Task| {
+        task.umount2("/p", UmountFlags::empty()).unwrap();
+        task.creat("/src/d/x", 0o644).unwrap();
+    };
+    let look = |task: &Task| task.access("/p/d/x", AccessMode::empty());
+    let points = at_each_point(setup, change, look, |answer, point| {
+        assert_eq!(answer, Err(Errno::ENOENT), "{point}");
+    });
+    assert!(points > 0, "{points}");
+}
+
+/// A mount goes, and only then the name from what it showed; below it is the same name, and the directory is remembered.
+#[test]
+fn what_is_below_a_mount_too_is_there_while_that_goes() {
+    let setup = |task: &Task| {
+        dirs(task, &["/src", "/src/d", "/p", "/p/d"]);
+        task.creat("/src/d/x", 0o644).unwrap();
+        task.creat("/p/d/x", 0o644).unwrap();
+        task.bind("/src", "/p").unwrap();
+        for name in ["one", "two", "three"] {
+            let look = task.access(format!("/p/d/{name}"), AccessMode::empty());
+            assert_eq!(look, Err(Errno::ENOENT));
+        }
+    };
+    let change = |task: &Task| {
+        task.umount2("/p", UmountFlags::empty()).unwrap();
+        task.unlink("/src/d/x").unwrap();
+    };
+    let look = |task: &Task| task.access("/p/d/x", AccessMode::empty());
+    let points = at_each_point(setup, change, look, |answer, point| {
+        assert_eq!(answer, Ok(()), "{point}");
+    });
+    assert!(points > 0, "{points}");
 }
