@@ -65,8 +65,7 @@ fn main() -> ExitCode {
         return ExitCode::from(UNUSABLE);
     }
     if std::env::args_os().skip(1).eq(["help", "mounts"]) {
-        print!("{}", pathwalk_run::MOUNTS_HELP);
-        return ExitCode::SUCCESS;
+        return ended(print(pathwalk_run::MOUNTS_HELP).map(|()| ExitCode::SUCCESS));
     }
     // What `pathwalk check --engine notify` starts; it is for nobody else, and no help names it.
     if std::env::args_os().skip(1).eq([pathwalk_check::SUBJECT]) {
@@ -78,11 +77,8 @@ fn main() -> ExitCode {
             eprintln!("pathwalk: {}", error::in_one_line(&error));
             return ExitCode::from(UNUSABLE);
         }
-        // Help was asked for. Nobody is told where standard output is closed.
-        Err(help) => {
-            let _closed = help.print();
-            return ExitCode::SUCCESS;
-        }
+        // Help was asked for.
+        Err(help) => return ended(said(help.print()).map(|()| ExitCode::SUCCESS)),
     };
     let done = match cli.command {
         Command::Explain(args) => explain::run(&args),
@@ -94,17 +90,26 @@ fn main() -> ExitCode {
             packaging::completions(&args).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
         }
     };
+    ended(done)
+}
+
+fn ended(done: Result<ExitCode, Error>) -> ExitCode {
     done.unwrap_or_else(|error| {
         eprintln!("pathwalk: {error}");
         ExitCode::from(UNUSABLE)
     })
 }
 
-/// Whoever closed standard output has read enough.
 fn print(text: &str) -> Result<(), Error> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    let mut out = io::stdout().lock();
+    said(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Whoever closed standard output has read enough.
+fn said(printed: io::Result<()>) -> Result<(), Error> {
+    match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::doing("standard output", error))
+            Err(Error::doing("standard output", error::in_words(&error)))
         }
         _ => Ok(()),
     }

@@ -398,11 +398,27 @@ fn help_teaches_with_examples() {
 
 #[test]
 fn whoever_stops_reading_is_no_error() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut command = pathwalk();
-    let status = command.args(["explain", "/"]).stdout(writer).output().expect("it starts");
-    assert_eq!((status.status.code(), status.stderr.len()), (Some(0), 0));
+    for args in PRINT {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = pathwalk().args(*args).stdout(writer).output().expect("it starts");
+        assert_eq!((ran.status.code(), &*ran.stderr), (Some(0), &b""[..]), "{args:?}");
+    }
+}
+
+/// What goes to standard output.
+const PRINT: &[&[&str]] =
+    &[&["explain", "/"], &["help", "mounts"], &["run", "--help"], &["completions", "bash"]];
+
+#[test]
+fn what_cannot_be_printed_is_an_error() {
+    for args in PRINT {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = pathwalk().args(*args).stdout(full).output().expect("it starts");
+        let said = String::from_utf8(ran.stderr).unwrap();
+        let want = "pathwalk: standard output: ENOSPC (No space left on device)\n";
+        assert_eq!((ran.status.code(), &*said), (Some(2), want), "{args:?}");
+    }
 }
 
 /// Another user asks the kernel in a user namespace, by one user, and says what that leaves out.
