@@ -41,7 +41,7 @@ Mounts of pathwalk run
                    file, user.pathwalk.stat: any user can chown, mknod and set modes there
         HERE-HOST-COUNT[,…]
                    so many users, from HERE on, are those from HOST on there; groups likewise; with
-                   u or g in front (u0-1000-1,g0-100-1) users or groups alone
+                   u or g in front (u0-1000-1,g0-100-1) users or groups alone; no number twice
       If it is not given, they are as the host says; for --uid and --gid of who is not root there,
       what belongs to who runs this is U's and G's.
 
@@ -142,12 +142,14 @@ impl Piece {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
+    /// A place in the tree; the root is a slash, however it is written.
     fn absolute(&self) -> Result<Vec<u8>, SpecError> {
-        if self.text.starts_with(b"/") {
-            Ok(self.text.clone())
-        } else {
-            Err(self.error("the path in the tree begins with a slash"))
+        if !self.text.starts_with(b"/") {
+            return Err(self.error("the path in the tree begins with a slash"));
         }
+        let mut names = self.text.split(|&byte| byte == b'/');
+        let is_root = names.all(|name| matches!(name, b"" | b"." | b".."));
+        Ok(if is_root { b"/".to_vec() } else { self.text.clone() })
     }
 }
 
@@ -284,8 +286,7 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
             "ids=xattr" => once(&mut identities, Identities::Kept, option)?,
             text => match text.strip_prefix("ids=") {
                 Some(text) => {
-                    let map = id_map(text).ok_or_else(|| option.error("not HERE-HOST-COUNT"))?;
-                    once(&mut identities, Identities::Mapped(map), option)?;
+                    once(&mut identities, Identities::Mapped(id_map(option, text)?), option)?;
                 }
                 None => return Err(option.error(HOST_OPTIONS)),
             },
@@ -295,30 +296,46 @@ fn host(pieces: &[Piece], end: &Piece, writable: bool) -> Result<Spec, SpecError
     Ok(Spec::new(What::Host { dir, writable, coherence, identities }, at))
 }
 
-/// `0-1000-1,u5-5-10`
-fn id_map(text: &str) -> Option<IdMap> {
+/// What is behind `ids=` in this option: `0-1000-1,u5-5-10`.
+///
+/// # Errors
+///
+/// What is wrong, and where.
+fn id_map(option: &Piece, text: &str) -> Result<IdMap, SpecError> {
     let mut map = IdMap::default();
+    let mut at = option.at + "ids=".len();
     for range in text.split(',') {
-        let numbers = range.trim_start_matches(['u', 'g']);
-        let mut words = numbers.split('-').map(|word| word.parse::<u32>().ok());
-        let mut next = || words.next().flatten();
-        let (inside, host, count) = (next()?, next()?, next()?);
-        let fits = count > 0 && inside.checked_add(count).and(host.checked_add(count)).is_some();
-        if words.next().is_some() || !fits {
-            return None;
-        }
-        let ids = IdRange { inside, host, count };
-        match range.strip_suffix(numbers)? {
-            "" => {
-                map.users.push(ids);
-                map.groups.push(ids);
+        let piece = Piece { text: range.into(), at };
+        let (of, ids) =
+            id_range(range).ok_or_else(|| piece.error("not host, xattr or HERE-HOST-COUNT"))?;
+        let (users, groups) = (of != "g", of != "u");
+        for (is_of, ranges) in [(users, &mut map.users), (groups, &mut map.groups)] {
+            if is_of && ranges.iter().any(|other| meet(*other, ids)) {
+                return Err(piece.error("a range before it has one of these numbers"));
             }
-            "u" => map.users.push(ids),
-            "g" => map.groups.push(ids),
-            _ => return None,
+            ranges.extend(is_of.then_some(ids));
         }
+        at += range.chars().count() + 1;
     }
-    Some(map)
+    Ok(map)
+}
+
+/// `0-1000-1`, and what is in front of it: `u`, `g` or nothing.
+fn id_range(range: &str) -> Option<(&str, IdRange)> {
+    let numbers = range.trim_start_matches(['u', 'g']);
+    let of = range.strip_suffix(numbers)?;
+    let mut words = numbers.split('-').map(|word| word.parse::<u32>().ok());
+    let mut next = || words.next().flatten();
+    let (inside, host, count) = (next()?, next()?, next()?);
+    let fits = count > 0 && inside.checked_add(count).and(host.checked_add(count)).is_some();
+    let is_all = words.next().is_none() && of.len() <= 1;
+    (fits && is_all).then_some((of, IdRange { inside, host, count }))
+}
+
+/// Whether they have a number in common, here or on the host.
+fn meet(a: IdRange, b: IdRange) -> bool {
+    let common = |from: u32, other: u32| from < other + b.count && other < from + a.count;
+    common(a.inside, b.inside) || common(a.host, b.host)
 }
 
 fn no_more(rest: &[Piece]) -> Result<(), SpecError> {
@@ -375,6 +392,12 @@ mod tests {
             Ok(Spec::new(mem(Some(3 << 20), Some(0o700)), at.clone()))
         );
         assert_eq!(mount("proc:/t"), Ok(Spec::new(What::Proc, at)));
+        for root in ["/", "//", "/.", "/./", "/../.", "/.././/.."] {
+            assert_eq!(mount(&format!("proc:{root}")), Ok(Spec::new(What::Proc, b"/".to_vec())));
+        }
+        for other in ["/...", "/./a", "/a/.."] {
+            assert_eq!(mount(&format!("proc:{other}")), Ok(Spec::new(What::Proc, other.into())));
+        }
     }
 
     #[test]
@@ -393,8 +416,15 @@ mod tests {
         };
         assert_eq!(ids("0-1000-1"), map(&[range(0, 1000, 1)], &[range(0, 1000, 1)]));
         assert_eq!(ids("u0-7-2,g5-6-9"), map(&[range(0, 7, 2)], &[range(5, 6, 9)]));
+        assert_eq!(
+            ids("u0-7-2,2-5-2,g0-7-2"),
+            map(&[range(0, 7, 2), range(2, 5, 2)], &[range(2, 5, 2), range(0, 7, 2)])
+        );
         for wrong in ["", "0", "0-1", "0-1-0", "0-1-2-3", "x0-1-1", "ug0-1-1", "9-9-4294967295"] {
             assert_eq!(ids(wrong), None, "{wrong}");
+        }
+        for twice in ["0-1-1,0-2-1", "0-1-1,1-1-1", "3-9-4,6-1-2", "u3-9-4,1-6-4", "g0-1-1,0-2-1"] {
+            assert_eq!(ids(twice), None, "{twice}");
         }
     }
 
@@ -414,7 +444,10 @@ mod tests {
             ("host:/ä:b", 9, "b"),
             ("host:/a:/b:wr", 12, "wr"),
             ("host:/a:/b:coherence=none", 12, "coherence=none"),
-            ("host:/a:/b:ids=me", 12, "ids=me"),
+            ("host:/a:/b:ids=me", 16, "me"),
+            ("host:/a:/b:ids=", 16, ""),
+            ("host:/a:/b:ids=0-1-1,1-1", 22, "1-1"),
+            ("host:/a:/b:ids=0-1-1,u1-5-9,g0-7-1", 29, "g0-7-1"),
             ("proc:/p:ro", 9, "ro"),
             ("host:/a:/b:ro:rw", 15, "rw"),
             ("host:/a:/b:ro:ids=host:ro", 24, "ro"),
