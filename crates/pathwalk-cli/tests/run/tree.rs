@@ -399,6 +399,30 @@ fn a_program_ends_as_it_ends() {
     assert_eq!(fs::read_to_string(here.path().join("late")).unwrap(), "late\n");
 }
 
+/// Rust's runtime opens `/dev/null` in the place of each.
+#[test]
+fn a_descriptor_that_was_closed_is_closed() {
+    if !can_run(&["sh", "cat"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let looks = "exec 3> answers; for fd in 0 1 2; do test -e /proc/self/fd/$fd && echo $fd is open >&3; done
+cat >&3; echo $? >&3; echo said; echo $? >&3; (cd / && cat proc/self/comm) >&3; (exec cat /etc/passwd) > /dev/null; echo $? >&3";
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"] {
+        let script = format!("exec </dev/null {closed}; \"$@\"");
+        let answers = |words: &[&str]| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &script, "sh"]).args(words).args(["sh", "-c", looks]);
+            command.current_dir(here.path()).output().unwrap();
+            fs::read_to_string(here.path().join("answers")).unwrap()
+        };
+        let native = answers(&[]);
+        let lines = native.lines().filter(|line| line.ends_with("open")).count();
+        assert_eq!(lines, 3 - closed.matches('-').count(), "{closed}: {native}");
+        assert_eq!(answers(&[env!("CARGO_BIN_EXE_pathwalk"), "run"]), native, "{closed}");
+    }
+}
+
 #[test]
 fn one_run_in_another_is_refused_with_a_sentence() {
     if !can_run(&[]) {

@@ -29,7 +29,7 @@ use std::{
         unix::process::CommandExt,
     },
     process::Command,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -42,7 +42,17 @@ const REAL_TIME: i32 = 32;
 /// `main`, and Rust's exec has it end the process again, whatever was before.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn look_at_signals() {
+/// Which of the first three descriptors were closed when this process began: bit 0 is that of the first. Rust's runtime opens
+/// `/dev/null` there before `main`.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+extern "C" fn look_around() {
+    for fd in 0..3 {
+        // SAFETY: it asks about a number and changes nothing.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            CLOSED.fetch_or(1 << fd, Relaxed);
+        }
+    }
     for signal in 1..=LAST {
         // SAFETY: all fields are numbers, or a pointer to a function that may be none.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -57,7 +67,7 @@ extern "C" fn look_at_signals() {
 // SAFETY: a program's start calls what is listed there, one after the other, in the one thread that there is.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = look_at_signals;
+static AT_START: extern "C" fn() = look_around;
 
 fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
@@ -258,7 +268,7 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
                     let mut command = Command::new(name);
                     command.args(args).env_clear().envs(env.iter().cloned());
                     // SAFETY: what it does may be done after fork(2).
-                    unsafe { command.pre_exec(ignore_again) };
+                    unsafe { command.pre_exec(be_as_it_was) };
                     let error = command.exec();
                     say(&mut to_parent, errno_of(&error).raw(), 0);
                 }
@@ -278,8 +288,12 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-/// Ignores what was ignored, and is not here.
-fn ignore_again() -> std::io::Result<()> {
+/// Closes what was closed, and ignores what was ignored, and is not here.
+fn be_as_it_was() -> std::io::Result<()> {
+    for fd in (0..3).filter(|fd| CLOSED.load(Relaxed) & 1 << fd != 0) {
+        // SAFETY: nobody in this process uses it again: what is said goes to another one.
+        unsafe { libc::close(fd) };
+    }
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         if was_ignored(signal) {
             // SAFETY: nothing is called by it.
