@@ -98,15 +98,28 @@ fn variable(text: OsString) -> Result<(OsString, OsString), &'static str> {
 impl Args {
     /// The tree, in the order in which it is mounted, without what is there by default where something is at its root.
     pub(crate) fn tree(&self, cwd: &std::path::Path) -> Vec<Spec> {
-        let asked = self.mount.iter().chain(&self.bind).chain(&self.tmpfs).cloned();
-        let own_root = asked.clone().any(|spec| spec.at == b"/");
         let mut specs = match &self.rootfs {
             Some(root) => crate::tree::rootfs_tree(root.clone()),
-            None if own_root => Vec::new(),
+            None if self.has_root() => Vec::new(),
             None => crate::tree::host_tree(cwd, self.ro),
         };
-        specs.extend(asked);
+        specs.extend(self.asked().cloned());
         specs
+    }
+
+    fn asked(&self) -> impl Iterator<Item = &Spec> {
+        self.mount.iter().chain(&self.bind).chain(&self.tmpfs)
+    }
+
+    /// Whether something that was asked for is the root, beside `--rootfs`.
+    fn has_root(&self) -> bool {
+        self.asked().any(|spec| spec.at == b"/")
+    }
+
+    /// Whether it matters in which directory this was started: it may be gone.
+    pub(crate) fn begins_here(&self) -> bool {
+        let from_here = self.cwd.as_ref().is_none_or(|cwd| cwd.is_relative());
+        self.rootfs.is_none() && (from_here || !self.has_root())
     }
 
     /// Where the program begins: where this was started, or at the root of another tree than the host's; or in the directory that was said,

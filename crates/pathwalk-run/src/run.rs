@@ -99,8 +99,12 @@ fn prepare_and_run(
     handles: usize,
 ) -> Result<Ended, String> {
     let said = |what: &'static str| move |errno: Errno| format!("{what}: {errno}");
-    let host_cwd = std::env::current_dir()
-        .map_err(|error| format!("the current directory: {}", errno_of(&error)))?;
+    let host_cwd = match std::env::current_dir() {
+        Err(error) if args.begins_here() => {
+            return Err(format!("the current directory: {}", errno_of(&error)));
+        }
+        host_cwd => host_cwd.unwrap_or_default(),
+    };
     let limits = raise_limits(outside.fds()[0].as_fd());
     no_directory_is_inherited();
     let mut cookies = Cookies::new().map_err(said("a private directory"))?;

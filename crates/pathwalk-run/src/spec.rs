@@ -60,8 +60,8 @@ Short for that
                         made, are left out, and a line on standard error says which
 
 Without --rootfs and without anything at /, the tree is the host's: host:/:/:ro and all that is
-mounted below it, proc:/proc, mem:/tmp, mem:/dev/shm, and the current directory rw. The mounts that
-are asked for come on top.
+mounted below it, proc:/proc, mem:/tmp, mem:/dev/shm, and the current directory rw, unless that is
+the root. The mounts that are asked for come on top.
 ";
 
 /// What may follow a directory of the host.

@@ -170,6 +170,33 @@ fn another_root_and_another_directory() {
 }
 
 #[test]
+fn who_begins_elsewhere_needs_no_current_directory() {
+    if !can_run(&["sh"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$@\"";
+    let begins = |options: &[&str]| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pathwalk"), "run"]);
+        command.args(options).args(["sh", "-c", "pwd"]).current_dir(here.path());
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let at = |path: &str| (Some(0), format!("{path}\n"));
+    assert_eq!(begins(&["--rootfs", "/"]), at("/"));
+    assert_eq!(begins(&["--rootfs", "/", "--cwd", "usr"]), at("/usr"));
+    assert_eq!(begins(&["--bind", "/:/:ro", "--cwd", "/usr"]), at("/usr"));
+    let gone = (
+        Some(2),
+        "pathwalk: the current directory: ENOENT (No such file or directory)\n".to_owned(),
+    );
+    for options in [&[][..], &["--cwd", "/usr"], &["--bind", "/:/:ro"]] {
+        assert_eq!(begins(options), gone, "{options:?}");
+    }
+}
+
+#[test]
 fn a_place_that_is_missing_is_made_where_one_may_write() {
     if !can_run(&[]) {
         return;
