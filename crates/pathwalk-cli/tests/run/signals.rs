@@ -129,6 +129,27 @@ fn what_a_group_is_sent_comes_once_whoever_sent_it() {
     }
 }
 
+/// As somebody who asks a process and its group to end, where the program has a group of its own by then.
+#[test]
+fn who_has_left_the_group_is_asked_to_end() {
+    const LEAVES: &str = "
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), os._exit(0)))
+os.setpgid(0, 0)
+time.sleep(20)
+print('slept')";
+    if !can_run(&["python3", "timeout"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let program = [&["1"], run, &[python(), "-c", LEAVES]].concat();
+        let mut command = Command::new("timeout");
+        let output = command.args(program).current_dir(here.path()).output().unwrap();
+        assert_eq!(text(&output.stdout), "asked\n", "{run:?} {}", text(&output.stderr));
+    }
+}
+
 /// Holds a lease of a file, and gives it up a while after it is told to.
 const LEASES: &str = "
 import fcntl, os, signal, time

@@ -56,6 +56,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs, io,
+    process::{Pid, getpgid, getpgrp},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -447,7 +448,8 @@ impl Engine {
     }
 
     /// Sends the program a signal that this process, or another one in its place, was sent; where it was asked to end before, or has
-    /// ended, all that came of it end. Who asks a process and its group asks once. What is sent to the group is the program's own.
+    /// ended, all that came of it end. Who asks a process and its group asks once. What is sent to the group is the program's own, unless
+    /// that has left it, as `timeout` and `setsid` do.
     fn pass_on(&mut self, &Ordered { signal, to_group }: &Ordered) {
         if self.ended.is_some() {
             if [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].contains(&signal) {
@@ -455,7 +457,8 @@ impl Engine {
             }
             return;
         }
-        if to_group {
+        let program = Pid::from_raw(self.program.cast_signed());
+        if to_group && getpgid(program) == Ok(getpgrp()) {
             return;
         }
         if signal == libc::SIGTERM
