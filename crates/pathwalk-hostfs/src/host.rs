@@ -291,7 +291,8 @@ impl Host {
         mode: u32,
         flags: OFlags,
     ) -> Result<OwnedFd> {
-        let makes = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // No link is followed by that; `O_NOFOLLOW` would be shown by `F_GETFL`.
+        let makes = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.call(|| fs::openat(dir, name, flags | makes, permissions(mode)))
     }
 

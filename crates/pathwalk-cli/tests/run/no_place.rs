@@ -276,10 +276,14 @@ for path in "/proc/self/status", "/proc/self/comm", "/proc/self/stat", "/proc/ve
 def slow(path):
     print(path, [(name, flags(path, os.O_RDWR | getattr(os, name))) for name in names[2:] if name not in ("O_NOFOLLOW", "O_CREAT")])
 slow(f"/proc/self/fd/{r}"); os.mkfifo("fifo"); slow("fifo")
+print("anew", flags(f"/proc/self/fd/{memory}", os.O_RDWR | os.O_APPEND | os.O_SYNC | os.O_ASYNC | os.O_NONBLOCK))
 # In memory and on the host.
 import tempfile
 for dir in ".", "/tmp":
-    path = f"{dir}/made-{me}"; os.close(os.open(path, os.O_CREAT, 0o600))
+    path = f"{dir}/made-{me}"
+    for how in os.O_RDONLY, os.O_WRONLY | os.O_EXCL, os.O_RDWR | os.O_APPEND | os.O_TRUNC:
+        print(dir, "made", flags(path, how | os.O_CREAT)); os.unlink(path)
+    os.close(os.open(path, os.O_CREAT, 0o600))
     for access in os.O_RDONLY, os.O_WRONLY, os.O_RDWR:
         print(dir, access, [(name, flags(path, access | getattr(os, name))) for name in names if name != "O_NOFOLLOW"])
     os.unlink(path)"#

@@ -610,7 +610,8 @@ impl FileSystem for ProcView {
         let told = OFlags::from_bits_retain((flags & TOLD).bits() as u32);
         let access = told & OFlags::ACCMODE;
         if let Some(hidden) = Hidden::of(&path) {
-            let fd = self.open_hidden(&hidden, access | told & OFlags::APPEND)?;
+            let fd =
+                self.open_hidden(&hidden, told.difference(OFlags::NOFOLLOW | OFlags::NOATIME))?;
             self.asker.0.strangers.lock().push(HostId::of_fd(&fd)?);
             return Ok(Some(Box::new(Opened::file(fd))));
         }
