@@ -216,7 +216,9 @@ fn names_in_proc_are_nobody_s_to_change() {
         "{OPENS}{CHANGES}{}",
         r#"
 for path in process + machine:
-    print(told(path), "unlink", call(os.unlink, path) if not path.endswith(f"/{me}") else "", "rmdir", call(os.rmdir, path), "rename", call(os.rename, path, path + "x"),
+    print(told(path), "unlink", call(os.unlink, path), "rmdir", call(os.rmdir, path), "rename", call(os.rename, path, path + "x"),
+        [raw(316, -100, path.encode(), -100, path.encode() + b"x", flags) for flags in (2, 4)],
+        [raw(316, -100, path.encode(), -100, b"/proc/self/status", flags) for flags in (2, 4)] if not path.startswith("/proc/sys") else "",
         "out", call(os.rename, path, "x"), "in", call(os.rename, "file", path), "link", call(lambda: os.link(path, "l", follow_symlinks=False)),
         "mkdir", call(os.mkdir, path), "symlink", call(os.symlink, "x", path), "mknod", call(os.mknod, path))
     for name in "new", "77", "status":
@@ -235,11 +237,14 @@ fn who_may_change_what_is_in_proc_is_the_kernel_s_to_say() {
     same_for_all(&format!(
         "{OPENS}{CHANGES}{}",
         r#"
+about = ctypes.create_string_buffer(256)
 # What is in the tree has the modes that it has there.
 process = [path for path in process if not path.endswith(("/cwd", "/exe", "/root"))]
 for path in process + machine:
     print(told(path), [os.access(path, how) for how in range(8)], [os.access(path, how, follow_symlinks=False) for how in range(8)],
         [os.access(path, how, effective_ids=True) for how in range(8)])
+    raw(332, -100, path.encode(), 0x100, 0x7ff, about)
+    print(told(path), about.raw[8:16], about.raw[56:64], [raw(198, path.encode(), name) for name in (b"system.posix_acl_access", b"system.a", b"user.a")])
     # Root would change what is the machine's.
     changes = not root or path in process
     for follow in True, False:

@@ -441,10 +441,11 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
     attributes.set(StatxAttributes::MOUNT_ROOT, mount.is_root);
     attributes.set(StatxAttributes::AUTOMOUNT, mount.automount);
     attributes |= OF_INODE & StatxAttributes::from_bits_retain(u64::from(attr.flags.bits()));
+    let known = if mount.flagless { SHOWN } else { WITH_FLAGS };
     Statx {
         stx_mask: filled.bits(),
         stx_blksize: mount.blksize,
-        stx_attributes: attributes.bits(),
+        stx_attributes: (attributes & known).bits(),
         stx_nlink: attr.nlink,
         stx_uid: attr.uid,
         stx_gid: attr.gid,
@@ -452,7 +453,7 @@ fn statx_of(attr: &Attr, mount: &MountStat, mask: StatxMask) -> Statx {
         stx_ino: attr.ino,
         stx_size: attr.size,
         stx_blocks: attr.blocks,
-        stx_attributes_mask: if mount.flagless { SHOWN.bits() } else { WITH_FLAGS.bits() },
+        stx_attributes_mask: known.bits(),
         stx_atime: attr.atime.into(),
         stx_btime: if filled.contains(StatxMask::BTIME) {
             attr.btime.into()

@@ -55,10 +55,8 @@ impl ProcView {
     /// - `EPERM`: nobody changes it.
     fn change_shown(&self, inode: InodeRef<'_>, path: &str, change: &Iattr) -> Result<()> {
         let owned = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
-        match Rule::of(path) {
-            Rule::Immutable => return Err(Errno::EPERM),
-            Rule::Setting if owned => return Err(Errno::EPERM),
-            _ => {}
+        if owned && Rule::of(path) == Rule::Setting {
+            return Err(Errno::EPERM);
         }
         if process_of(path).is_none() {
             self.changed.lock().entry(path.to_owned()).or_default().add(change);

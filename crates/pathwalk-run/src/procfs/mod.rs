@@ -26,7 +26,7 @@ mod behind;
 
 pub(crate) use asker::Asker;
 
-use self::change::Changed;
+use self::{change::Changed, permission::is_immutable};
 use crate::{
     cookies::{HostId, Knowns},
     hidden::{self, Hidden, number},
@@ -37,9 +37,12 @@ use crate::{
 };
 use parking_lot::Mutex;
 use pathwalk::{
-    Attr, Dev, Errno, FileType, InodeRef, MountFormat, OpenFlags, Result, Subject, Timespec, Vfs,
-    XattrFlags,
-    fs::{Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, OpenHandle},
+    Attr, Dev, Errno, FileType, InodeFlags, InodeRef, MountFormat, OpenFlags, Result, Subject,
+    Timespec, Vfs, XattrFlags,
+    fs::{
+        Access, Emit, Features, FileSystem, Found, FsStat, Iattr, LinkTarget, NewInode, OpenHandle,
+        Rename,
+    },
 };
 use rustix::{
     fs::{self, AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags},
@@ -171,6 +174,7 @@ impl ProcView {
             attr.uid = person.credentials.user.effective;
             attr.gid = person.credentials.group.effective;
         }
+        attr.flags.set(InodeFlags::IMMUTABLE, is_immutable(path));
         Some(attr)
     }
 
@@ -646,6 +650,14 @@ impl FileSystem for ProcView {
     /// A file is read by its own opening.
     fn read(&self, _: InodeRef<'_>, _: u64, _: &mut [u8]) -> Result<usize> {
         Err(Errno::EIO)
+    }
+
+    fn rename_whiteout(&self, _: &Rename<'_>, _: &NewInode<'_>) -> Result<Option<Found>> {
+        Err(Errno::EPERM)
+    }
+
+    fn exchange(&self, _: &Rename<'_>) -> Result<()> {
+        Err(Errno::EPERM)
     }
 
     fn setattr(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {

@@ -12,8 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) enum Rule {
     /// As its mode says.
     Mode,
-    /// The same, but nobody changes it.
-    Immutable,
     /// The same, but for this process's threads it is open.
     Own(u32),
     /// The machine's settings: as their mode says, also to who has capabilities.
@@ -25,16 +23,20 @@ impl Rule {
         let parts: Vec<&str> = path.split('/').take(5).collect();
         match parts[..] {
             ["sys", ..] => Self::Setting,
-            [top] if number(top).is_some() => Self::Immutable,
-            [top, "task", thread] if number(top).is_some() && number(thread).is_some() => {
-                Self::Immutable
-            }
             [top, "fd" | "map_files"] | [top, "task", _, "fd"] => {
                 number(top).map_or(Self::Mode, Self::Own)
             }
-            [top] if matches!(Hidden::of(top), Some(Hidden::Namespace(..))) => Self::Immutable,
             _ => Self::Mode,
         }
+    }
+}
+
+/// Whether nobody changes it: the directory of a process or a thread, and a namespace.
+pub(super) fn is_immutable(path: &str) -> bool {
+    match path.split('/').take(4).collect::<Vec<_>>()[..] {
+        [top] => number(top).is_some() || matches!(Hidden::of(top), Some(Hidden::Namespace(..))),
+        [top, "task", thread] => number(top).is_some() && number(thread).is_some(),
+        _ => false,
     }
 }
 
@@ -43,13 +45,11 @@ impl ProcView {
     ///
     /// # Errors
     ///
-    /// - `EPERM`: nobody may write there.
     /// - `EACCES`: it may not.
     pub(super) fn may(&self, inode: InodeRef<'_>, access: Access, who: &Subject<'_>) -> Result<()> {
         let generic = || inode.generic_permission(access, who);
         match self.rule(inode) {
-            Rule::Immutable if access.contains(Access::WRITE) => Err(Errno::EPERM),
-            Rule::Mode | Rule::Immutable => generic(),
+            Rule::Mode => generic(),
             Rule::Own(process) => generic().or_else(|errno| {
                 let own = are_one_process(process, self.asker.0.tid.load(Relaxed));
                 if own { Ok(()) } else { Err(errno) }
@@ -86,9 +86,9 @@ mod tests {
     fn a_path_says_which_rule_it_goes_by() {
         for (path, rule) in [
             ("", Rule::Mode),
-            ("12", Rule::Immutable),
+            ("12", Rule::Mode),
             ("12/task", Rule::Mode),
-            ("12/task/13", Rule::Immutable),
+            ("12/task/13", Rule::Mode),
             ("12/task/13/fd", Rule::Own(12)),
             ("12/fd", Rule::Own(12)),
             ("12/fd/3", Rule::Mode),
@@ -99,9 +99,11 @@ mod tests {
             ("sys/kernel/ostype", Rule::Setting),
             ("sysvipc/shm", Rule::Mode),
             (".fd-12-3", Rule::Mode),
-            (".ns-12-net", Rule::Immutable),
+            (".ns-12-net", Rule::Mode),
         ] {
             assert_eq!(Rule::of(path), rule, "{path}");
+            let fixed = ["12", "12/task/13", ".ns-12-net"].contains(&path);
+            assert_eq!(is_immutable(path), fixed, "{path}");
         }
     }
 }
