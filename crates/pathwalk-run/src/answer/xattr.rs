@@ -56,6 +56,14 @@ impl Which {
         }
     }
 
+    /// The current directory has the number [`AT_FDCWD`] here, too.
+    fn descriptor(caller: &Caller) -> Self {
+        match caller.fd(0) {
+            AT_FDCWD => Self::Path(AT_FDCWD, Vec::new(), AtFlags::EMPTY_PATH),
+            _ => Self::Open,
+        }
+    }
+
     /// Only a descriptor can be named by no path, not the current directory: so Linux has it for listing and removing.
     ///
     /// # Errors
@@ -98,7 +106,7 @@ pub(crate) fn lsetxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 }
 
 pub(crate) fn fsetxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    set(engine, caller, Ok(Which::Open), &value(caller))
+    set(engine, caller, Ok(Which::descriptor(caller)), &value(caller))
 }
 
 pub(crate) fn setxattrat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
@@ -167,7 +175,7 @@ pub(crate) fn lgetxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
 }
 
 pub(crate) fn fgetxattr(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
-    get(engine, caller, Ok(Which::Open), &value(caller))
+    get(engine, caller, Ok(Which::descriptor(caller)), &value(caller))
 }
 
 pub(crate) fn getxattrat(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
