@@ -55,6 +55,17 @@ fn same_for_all(script: &str) {
     }
 }
 
+/// That a script says to a virtual user what it says to such a one natively.
+fn same_for_virtual(script: &str) {
+    let native = says(Some(NOBODY), &[], script);
+    let pathwalk = env!("CARGO_BIN_EXE_pathwalk");
+    let tree = says(None, &[pathwalk, "run", "--uid", NOBODY, "--gid", NOBODY, "--"], script);
+    for (native, tree) in native.lines().zip(tree.lines()) {
+        assert_eq!(tree, native);
+    }
+    assert_eq!(tree.lines().count(), native.lines().count());
+}
+
 /// What the scripts below begin with: what has no place, each with its name, and what calls answer.
 const OPENS: &str = r#"
 import ctypes, errno, os, select, socket
@@ -82,6 +93,7 @@ places = [("place of a pipe", os.open(f"/proc/self/fd/{r}", os.O_PATH)), ("place
 ACL = b"\2\0\0\0" + b"".join(bytes([tag, 0, perm, 0]) + b"\xff" * 4 for tag, perm in [(1, 6), (4, 4), (32, 4)])
 names = [b"user.a", b"user.", b"trusted.a", b"security.a", b"security.", b"system.a", b"system.sockprotoname", b"bad", b"a.b", b"",
     b"user." + b"x" * 250, b"user." + b"x" * 251]
+acls = [b"system.posix_acl_access", b"system.posix_acl_default"]
 kept, buf, EMPTY, AT = [], ctypes.create_string_buffer(70000), 0x1000, tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 13)
 def args(value, size, flags=0):
     at = value if isinstance(value, int) else ctypes.cast(value, ctypes.c_void_p).value or 0
@@ -129,17 +141,11 @@ fn a_virtual_user_has_the_attributes_that_such_a_one_has() {
     if !rustix::process::geteuid().is_root() || !can_run(&["python3", "setpriv"]) {
         return;
     }
-    // Of what has no inode of its own, as an epoll, the kernel asks no module.
-    let script = format!(
-        "{OPENS}{ATTRIBUTES}goes(opened[:opened.index(('epoll', events.fileno()))], names, ['fd', 'link', 'at'])"
-    );
-    let native = says(Some(NOBODY), &[], &script);
-    let pathwalk = env!("CARGO_BIN_EXE_pathwalk");
-    let tree = says(None, &[pathwalk, "run", "--uid", NOBODY, "--gid", NOBODY, "--"], &script);
-    for (native, tree) in native.lines().zip(tree.lines()) {
-        assert_eq!(tree, native);
-    }
-    assert_eq!(tree.lines().count(), native.lines().count());
+    // A process is a regular file for the kernel, and is shown as none; and a namespace as one that can be changed.
+    same_for_virtual(&format!(
+        "{OPENS}{ATTRIBUTES}
+goes([it for it in opened if it[0] not in ('process', 'namespace')], names + acls, ['fd', 'link', 'at'])"
+    ));
     let script = "
 fd = os.memfd_create('m'); link = f'/proc/self/fd/{fd}'
 os.setxattr(fd, 'trusted.a', b'x'); os.setxattr(link, 'trusted.b', b'x'); os.setxattr(fd, 'user.a', b'x'); os.setxattr(fd, 'security.a', b'x')
@@ -188,6 +194,31 @@ for what, does in ("pipe", lambda fd: (os.write(w, b"x"), os.read(fd, 1))), ("ep
     ("stream", lambda fd: socket.socket(fileno=os.dup(fd)).bind(b"\0pathwalk test %d" % os.getpid())):
     fd = dict(opened)[what]; wd = raw(254, queue, b"/proc/self/fd/%d" % fd, 0xfff); does(fd); print(what, heard())"#
     ));
+}
+
+/// What is changed of an inode of no kind, as an epoll's, and whose file system it is in.
+#[test]
+fn what_has_no_place_is_changed_as_the_kernel_has_it() {
+    let script = format!(
+        "{OPENS}{}",
+        r#"
+user, group = os.geteuid(), os.getegid()
+stat = ctypes.create_string_buffer(120)
+for what, fd in opened:
+    if what in ("none", "namespace"): continue
+    link = f"/proc/self/fd/{fd}"; place = os.open(link, os.O_PATH)
+    def empty(at, number, *args): return raw(number, at, b"", *args, 0x1000)
+    for way, at in ("fd", fd), ("link", link):
+        print(what, way, call(os.chmod, at, 0o644), [call(os.chown, at, *to) for to in ((-1, -1), (user, -1), (-1, group), (77, -1), (-1, 77)) if user or 77 not in to],
+            call(os.utime, at, (1, 2)), call(os.utime, at), os.stat(at).st_uid, oct(os.stat(at).st_mode))
+    for way, at in ("empty", fd), ("place", place):
+        print(what, way, empty(at, 452, 0o600), empty(at, 260, -1, -1), empty(at, 260, user, group))
+    print(what, raw(137, link.encode(), stat), stat.raw[:8], raw(138, fd, stat), stat.raw[:8], raw(138, place, stat))"#
+    );
+    same_for_all(&script);
+    if rustix::process::geteuid().is_root() {
+        same_for_virtual(&script);
+    }
 }
 
 /// Says what is answered where somebody changes a process's files, or what is the machine's.

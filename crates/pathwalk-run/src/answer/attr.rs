@@ -3,13 +3,13 @@
 pub(crate) use super::open::truncate;
 use super::{at_flags, done, open_file, place};
 use crate::{
-    engine::{Caller, Descriptor, Engine, Reply},
+    engine::{Base, Caller, Descriptor, Engine, Reply},
     hidden::is_nameless,
     setid::SET_ID,
     sys::{answer, memory},
 };
 use pathwalk::{
-    At, AtFlags, Attr, CapSet, Cred, Errno, Result, SetTime, Subject, Timespec,
+    At, AtFlags, Attr, CapSet, Cred, Errno, FileType, Result, SetTime, Subject, Timespec,
     abi::{AT_FDCWD, UTIME_NOW, UTIME_OMIT},
     fs::Access,
     generic_permission,
@@ -45,7 +45,7 @@ fn chmod_at(
     if let Some(fd) = foreign(engine, caller, dir, (&path, flags), changed) {
         return done(chmod_foreign(engine, fd, mode));
     }
-    changed?;
+    of_no_kind(engine, &base, (&path, flags), changed)?;
     if mode & SET_ID != 0 {
         engine.has_set_ids(engine.task.fstatat(base.at(), &path, flags));
     }
@@ -97,7 +97,7 @@ fn chown_at(
     let changed = engine.task.fchownat(base.at(), &path, uid, gid, flags);
     done(match foreign(engine, caller, dir, (&path, flags), changed) {
         Some(fd) => chown_foreign(engine, fd, uid, gid),
-        None => changed,
+        None => of_no_kind(engine, &base, (&path, flags), changed),
     })
 }
 
@@ -137,6 +137,22 @@ pub(super) fn foreign(
     }
 }
 
+/// What is changed of an inode of no kind, as an epoll's: there is nothing to change, whoever asks, where the library asks first who does.
+pub(super) fn of_no_kind(
+    engine: &Engine,
+    base: &Base,
+    (path, flags): (&[u8], AtFlags),
+    changed: Result<()>,
+) -> Result<()> {
+    if changed != Err(Errno::EPERM) {
+        return changed;
+    }
+    match engine.task.fstatat(base.at(), path, flags) {
+        Ok(stat) if FileType::from_mode(stat.st_mode).is_none() => Err(Errno::EOPNOTSUPP),
+        _ => changed,
+    }
+}
+
 /// What has no place in the tree, and who asks for it to be changed. For the host that is who started this; somebody who is another one
 /// in the tree may do no more than that one may.
 pub(super) struct Foreign<'e> {
@@ -164,14 +180,20 @@ impl<'e> Foreign<'e> {
 
     /// # Errors
     ///
+    /// - `EOPNOTSUPP`: it is of no kind.
     /// - `EPERM`: who asks neither owns it nor has the capability.
     pub(super) fn may(&self, cap: CapSet) -> Result<()> {
-        let may = self.cred.is_none_or(|cred| cred.caps.contains(cap) || self.is_own(cred));
+        let Some(cred) = self.cred else { return Ok(()) };
+        if self.kind().is_none() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let may = cred.caps.contains(cap) || self.is_own(cred);
         if may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    pub(super) fn is_regular(&self) -> bool {
-        fs::FileType::from_raw_mode(self.stat.st_mode) == fs::FileType::RegularFile
+    /// None of an inode that is nobody's in particular, as an epoll's.
+    pub(super) fn kind(&self) -> Option<FileType> {
+        FileType::from_mode(self.stat.st_mode)
     }
 
     /// # Errors
@@ -191,6 +213,7 @@ impl<'e> Foreign<'e> {
     ///
     /// # Errors
     ///
+    /// - `EOPNOTSUPP`: it is of no kind.
     /// - `EPERM`: who asks may not give it away, or not to that group.
     ///
     /// Linux: `chown_ok`, `chgrp_ok`.
@@ -198,6 +221,9 @@ impl<'e> Foreign<'e> {
         let Some(cred) = self.cred.filter(|cred| !cred.caps.contains(CapSet::CHOWN)) else {
             return Ok((uid, gid));
         };
+        if self.kind().is_none() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let own = self.is_own(cred);
         let in_group =
             |gid| [self.stat.st_gid, cred.fsgid].contains(&gid) || cred.groups.contains(&gid);
@@ -284,7 +310,7 @@ fn utimes_at(
     let changed = engine.task.utimensat(base.at(), &path, atime, mtime, flags);
     done(match foreign(engine, caller, dir, (&path, flags), changed) {
         Some(fd) => utimes_foreign(engine, fd, [atime, mtime]),
-        None => changed,
+        None => of_no_kind(engine, &base, (&path, flags), changed),
     })
 }
 
@@ -305,11 +331,13 @@ fn utimes_foreign(engine: &Engine, fd: OwnedFd, [atime, mtime]: [SetTime; 2]) ->
         SetTime::At(time) => fs::Timespec { tv_sec: time.sec, tv_nsec: time.nsec.into() },
     };
     let fd = no_directory(fd)?;
-    // To be touched it need only be one that may be written.
-    let touched = [atime, mtime] == [SetTime::Now; 2]
-        && answer(fs::fcntl_getfl(&fd))?.intersects(fs::OFlags::RWMODE);
-    if !touched {
-        Foreign::of(engine, &fd)?.may(CapSet::FOWNER)?;
+    let foreign = Foreign::of(engine, &fd)?;
+    let may = foreign.may(CapSet::FOWNER);
+    // Who may write it may touch it.
+    if may.is_err() && [atime, mtime] == [SetTime::Now; 2] {
+        foreign.permission(Access::WRITE)?;
+    } else {
+        may?;
     }
     let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
     answer(fs::futimens(fd, &times))

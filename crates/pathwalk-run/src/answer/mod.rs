@@ -38,7 +38,7 @@ use crate::{
     cookies::HostId,
     engine::{Base, Caller, Descriptor, Engine, Reply},
 };
-use pathwalk::{AtFlags, Errno, File, Result};
+use pathwalk::{AtFlags, Errno, File, OpenFlags, Result};
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::os::fd::OwnedFd;
 
@@ -105,6 +105,16 @@ fn by_descriptor(caller: &Caller, path: usize, flags: AtFlags) -> Result<bool> {
         return Ok(false);
     }
     Ok(caller.args[path] == 0 || caller.path(path)?.is_empty())
+}
+
+/// What a path leads to by a link of `/proc` and has no place in the tree, held.
+fn behind(engine: &Engine, base: &Base, path: &[u8], at_flags: AtFlags) -> Option<OwnedFd> {
+    if !engine.asker.is_led_behind() {
+        return None;
+    }
+    let mut flags = OpenFlags::PATH;
+    flags.set(OpenFlags::NOFOLLOW, at_flags.contains(AtFlags::SYMLINK_NOFOLLOW));
+    behind_link(engine, &engine.task.openat(base.at(), path, flags, 0).ok()?)
 }
 
 /// What a place is on the host that a link of `/proc` led to for the call and that has no place in the tree, held. What the link leads to

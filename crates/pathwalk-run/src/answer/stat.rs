@@ -3,7 +3,7 @@
 use super::{
     at_flags,
     attr::{Foreign, foreign, no_directory},
-    by_descriptor, done, layout, place, place_or_none,
+    behind, by_descriptor, done, layout, place, place_or_none,
 };
 use crate::{
     engine::{Caller, Descriptor, Engine, Reply},
@@ -11,7 +11,8 @@ use crate::{
     sys::{answer, process::by_number},
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, CapSet, Cred, Errno, Result, StatxMask, abi::AT_FDCWD, fs::Access,
+    AccessMode, At, AtFlags, CapSet, Cred, Errno, Result, Statfs, StatxMask, abi::AT_FDCWD,
+    fs::Access,
 };
 use rustix::{fs, process::geteuid};
 use std::os::fd::OwnedFd;
@@ -216,7 +217,10 @@ pub(crate) fn statfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     caller.only_looks();
     engine.let_all_go();
     let base = engine.base(caller, AT_FDCWD, &path)?;
-    let stat = engine.task.statfsat(base.at(), &path)?;
+    let mut stat = engine.task.statfsat(base.at(), &path)?;
+    if let Some(fd) = behind(engine, &base, &path, AtFlags::empty()) {
+        stat = statfs_foreign(&fd)?;
+    }
     done(caller.put(1, &layout::statfs(&stat)))
 }
 
@@ -224,22 +228,24 @@ pub(crate) fn fstatfs(engine: &mut Engine, caller: &Caller) -> Result<Reply> {
     engine.let_all_go();
     let stat = match engine.descriptor(caller, caller.fd(0))? {
         Descriptor::Ours(known, _) => engine.task.fstatfs(&known.file)?,
-        Descriptor::Foreign(fd) => {
-            let host = answer(fs::fstatfs(fd))?;
-            pathwalk::Statfs {
-                f_type: host.f_type,
-                f_bsize: host.f_bsize,
-                f_blocks: host.f_blocks,
-                f_bfree: host.f_bfree,
-                f_bavail: host.f_bavail,
-                f_files: host.f_files,
-                f_ffree: host.f_ffree,
-                f_namelen: host.f_namelen,
-                f_frsize: host.f_frsize,
-                f_flags: host.f_flags,
-                ..pathwalk::Statfs::default()
-            }
-        }
+        Descriptor::Foreign(fd) => statfs_foreign(&fd)?,
     };
     done(caller.put(1, &layout::statfs(&stat)))
+}
+
+fn statfs_foreign(fd: &OwnedFd) -> Result<Statfs> {
+    let host = answer(fs::fstatfs(fd))?;
+    Ok(Statfs {
+        f_type: host.f_type,
+        f_bsize: host.f_bsize,
+        f_blocks: host.f_blocks,
+        f_bfree: host.f_bfree,
+        f_bavail: host.f_bavail,
+        f_files: host.f_files,
+        f_ffree: host.f_ffree,
+        f_namelen: host.f_namelen,
+        f_frsize: host.f_frsize,
+        f_flags: host.f_flags,
+        ..Statfs::default()
+    })
 }

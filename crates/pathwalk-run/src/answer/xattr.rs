@@ -1,8 +1,8 @@
 //! Extended attributes.
 
 use super::{
-    attr::{Foreign, no_directory},
-    behind_link, done, open_file,
+    attr::{Foreign, no_directory, of_no_kind},
+    behind, done, open_file,
 };
 use crate::{
     engine::{Base, Caller, Descriptor, Engine, Reply},
@@ -10,7 +10,7 @@ use crate::{
     sys::{answer, memory, process::by_number},
 };
 use pathwalk::{
-    AtFlags, CapSet, Errno, OpenFlags, Result, XattrFlags,
+    AtFlags, CapSet, Errno, FileType, Result, XattrFlags,
     abi::{AT_FDCWD, XATTR_LIST_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX, XattrArgs},
     fs::Access,
 };
@@ -152,9 +152,10 @@ fn set(
             if set.is_ok() && name == CAPABILITY {
                 engine.has_set_ids(engine.task.fstatat(base.at(), &path, at_flags));
             }
-            engine.or_behind(set, &base, &path, at_flags, |at| {
-                fs::setxattr(at, &name[..], &value, told)
-            })
+            let of = (&base, &path[..], at_flags);
+            let gives = name == CAPABILITY && !value.is_empty();
+            let set = if gives { set } else { unless_of_no_kind(engine, of, &name, set) };
+            engine.or_behind(set, of, false, |at| fs::setxattr(at, &name[..], &value, told))
         }
         Found::Host(fd) => {
             // Of no capabilities Linux asks nobody.
@@ -199,7 +200,9 @@ fn get(
     let len = match which?.found(engine, caller)? {
         Found::Tree(base, path, at_flags) => {
             let got = engine.task.getxattrat(base.at(), &path, at_flags, &name, &mut value);
-            engine.or_behind(got, &base, &path, at_flags, |at| match value.len() {
+            // Whose ACLs may be read is asked nowhere.
+            let anyone = name.starts_with(b"system.posix_acl_");
+            engine.or_behind(got, (&base, &path, at_flags), anyone, |at| match value.len() {
                 0 => fs::getxattr_query(at, &name[..]),
                 _ => fs::getxattr(at, &name[..], &mut value[..]),
             })?
@@ -245,7 +248,7 @@ fn list(
     let len = match which?.found(engine, caller)? {
         Found::Tree(base, path, at_flags) => {
             let listed = engine.task.listxattrat(base.at(), &path, at_flags, &mut names)?;
-            match engine.behind(&base, &path, at_flags) {
+            match behind(engine, &base, &path, at_flags).filter(|_| engine.people.is_none()) {
                 Some(behind) => Foreign::of(engine, &behind)?.names(&behind, &mut names)?,
                 None => listed,
             }
@@ -285,13 +288,20 @@ fn remove(
     done(match which?.found(engine, caller)? {
         Found::Tree(base, path, at_flags) => {
             let removed = engine.task.removexattrat(base.at(), &path, at_flags, &name);
-            engine.or_behind(removed, &base, &path, at_flags, |at| fs::removexattr(at, &name[..]))
+            let of = (&base, &path[..], at_flags);
+            let removed = unless_of_no_kind(engine, of, &name, removed);
+            engine.or_behind(removed, of, false, |at| fs::removexattr(at, &name[..]))
         }
         Found::Host(fd) => {
             Foreign::of(engine, &fd)?.may_have_attribute(&name, Access::WRITE)?;
             answer(fs::fremovexattr(fd, &name[..]))
         }
     })
+}
+
+/// Whether it is for modules and file systems to say who may have it.
+fn is_handled(name: &[u8]) -> bool {
+    name.starts_with(b"security.") || name.starts_with(b"system.")
 }
 
 /// The name of an attribute; that it has none or is too long is `ERANGE`.
@@ -336,34 +346,33 @@ fn xattr_args(caller: &Caller) -> Result<XattrArgs> {
 }
 
 impl Engine {
-    /// What was refused about a file, asked of the host where it has no place in the tree.
+    /// What was refused about a file, asked of the host where it has no place in the tree: who is the same for the host has the rights
+    /// there that the host gives.
     fn or_behind<T>(
         &self,
         refused: Result<T>,
-        base: &Base,
-        path: &[u8],
-        at_flags: AtFlags,
+        (base, path, at_flags): (&Base, &[u8], AtFlags),
+        anyone: bool,
         on_host: impl FnOnce(String) -> io::Result<T>,
     ) -> Result<T> {
-        if refused.is_ok() {
+        if refused.is_ok() || self.people.is_some() && !anyone {
             return refused;
         }
-        match self.behind(base, path, at_flags) {
+        match behind(self, base, path, at_flags) {
             Some(behind) => answer(on_host(by_number(&behind))),
             None => refused,
         }
     }
+}
 
-    /// What has no place in the tree, as what a link of `/proc` leads to may, held: who is the same for the host has the rights there that
-    /// the host gives.
-    fn behind(&self, base: &Base, path: &[u8], at_flags: AtFlags) -> Option<OwnedFd> {
-        if self.people.is_some() || !self.asker.is_led_behind() {
-            return None;
-        }
-        let mut flags = OpenFlags::PATH;
-        flags.set(OpenFlags::NOFOLLOW, at_flags.contains(NOFOLLOW));
-        behind_link(self, &self.task.openat(base.at(), path, flags, 0).ok()?)
-    }
+/// What is refused of an attribute of a file: one of no kind has none that others have a say in.
+fn unless_of_no_kind(
+    engine: &Engine,
+    (base, path, at_flags): (&Base, &[u8], AtFlags),
+    name: &[u8],
+    refused: Result<()>,
+) -> Result<()> {
+    if is_handled(name) { of_no_kind(engine, base, (path, at_flags), refused) } else { refused }
 }
 
 impl Foreign<'_> {
@@ -382,11 +391,15 @@ impl Foreign<'_> {
         let refusal = if writes { Errno::EPERM } else { Errno::ENODATA };
         match name {
             CAPABILITY if writes => has(CapSet::SETFCAP, refusal),
+            // Of what is of no kind no module is asked, and there is none.
+            _ if is_handled(name) && self.kind().is_none() => Ok(()),
             _ if name.starts_with(b"security.") && writes => has(CapSet::SYS_ADMIN, refusal),
             _ if name.starts_with(b"system.") && writes => self.may(CapSet::FOWNER),
-            _ if [&b"security."[..], b"system."].iter().any(|of| name.starts_with(of)) => Ok(()),
+            _ if is_handled(name) => Ok(()),
             _ if name.starts_with(b"trusted.") => has(CapSet::SYS_ADMIN, refusal),
-            _ if name.starts_with(b"user.") && !self.is_regular() => Err(refusal),
+            _ if name.starts_with(b"user.") && self.kind() != Some(FileType::Regular) => {
+                Err(refusal)
+            }
             _ => self.permission(access),
         }
     }

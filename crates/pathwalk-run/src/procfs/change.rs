@@ -13,7 +13,7 @@ use crate::{
     hidden::{self, Hidden},
     sys::{answer, process},
 };
-use pathwalk::{Attr, Errno, InodeRef, Result, Timespec, abi::UTIME_OMIT, fs::Iattr};
+use pathwalk::{Attr, Errno, FileType, InodeRef, Result, Timespec, abi::UTIME_OMIT, fs::Iattr};
 use rustix::{
     fs::{self, AtFlags, Mode, OFlags, Timestamps},
     process::{Gid, Uid},
@@ -26,12 +26,16 @@ impl ProcView {
     ///
     /// # Errors
     ///
+    /// - `EOPNOTSUPP`: it is behind a hidden file and of no kind, as an epoll.
     /// - `EPERM`: nobody changes that.
     /// - those of [`ProcView::change_behind`].
     pub(super) fn change(&self, inode: InodeRef<'_>, change: &Iattr) -> Result<()> {
         let path = self.path(inode)?;
         let &Iattr { size, mtime, ctime, now, .. } = change;
         let hidden = Hidden::of(&path);
+        if hidden.is_some() && FileType::from_mode(inode.attr().mode).is_none() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         if *change == (Iattr { ctime, now, ..Iattr::default() }) {
             return Ok(());
         }

@@ -168,7 +168,8 @@ impl ProcView {
             None => self.as_changed(path, look(path)?),
         };
         // A pipe that it made itself belongs to who started this, for the host.
-        let hidden = hidden.filter(|_| attr.uid == geteuid().as_raw());
+        let made = hidden::is_nameless(attr.mode, attr.nlink.into());
+        let hidden = hidden.filter(|_| made && attr.uid == geteuid().as_raw());
         let tid = hidden.map_or_else(|| thread_of(path), |hidden| Some(hidden.tid()));
         if let Some(person) = tid.and_then(|tid| self.asker.credentials(tid)) {
             attr.uid = person.credentials.user.effective;
