@@ -131,7 +131,9 @@ fn extended_attributes_of_what_has_no_place_are_the_kernel_s() {
         "{OPENS}{ATTRIBUTES}
 goes(opened, names + acls, ['fd', 'link', 'at']); goes(places, names + acls, ['fd', 'at'])
 # The current directory has a number for these, but not for listing and removing.
-goes([('here', -100)], [b'user.a', b'bad', b''], ['fd'])"
+for here in '.', 'new':
+    if here == 'new': os.mkdir(here)
+    os.chdir(here); goes([('here', -100)], [b'user.a', b'bad', b''], ['fd', 'at'])"
     ));
 }
 

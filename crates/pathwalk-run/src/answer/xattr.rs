@@ -85,7 +85,10 @@ impl Which {
     fn found(self, engine: &mut Engine, caller: &Caller) -> Result<Found> {
         match self {
             Self::Path(dir, path, flags) => {
-                Ok(Found::Tree(engine.base(caller, dir, &path)?, path, flags))
+                let base = engine.base(caller, dir, &path)?;
+                // What stands for the current directory is mostly open with `O_PATH`, by which alone there would be none.
+                let path = if path.is_empty() { b".".to_vec() } else { path };
+                Ok(Found::Tree(base, path, flags))
             }
             Self::Open => match open_file(engine, caller, 0)? {
                 Descriptor::Ours(known, _) => {
