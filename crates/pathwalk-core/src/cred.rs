@@ -70,7 +70,7 @@ impl Cred {
     }
 
     /// The credentials that permission is checked by.
-    pub(crate) fn subject(&self) -> Subject<'_> {
+    pub fn subject(&self) -> Subject<'_> {
         Subject {
             fsuid: self.fsuid,
             fsgid: self.fsgid,
@@ -85,7 +85,7 @@ impl Cred {
     /// The credentials that access(2) checks by: the real user's.
     ///
     /// Linux: `access_override_creds`.
-    pub(crate) fn real_subject(&self) -> Subject<'_> {
+    pub fn real_subject(&self) -> Subject<'_> {
         let caps = if self.uid == 0 { self.permitted } else { CapSet::empty() };
         let (fsuid, fsgid, security) = (self.uid, self.gid, self.security);
         Subject { fsuid, fsgid, groups: &self.groups, caps, security, task: 0, idmap: None }

@@ -167,15 +167,10 @@ impl<'e> Foreign<'e> {
         Ok(Self { stat: answer(fs::fstat(fd))?, cred })
     }
 
-    /// The same, where this one asks.
-    pub(super) fn asked_by(self, cred: &Cred) -> Foreign<'_> {
-        Foreign { stat: self.stat, cred: Some(cred) }
-    }
-
-    /// Whether it belongs to who asks.
-    fn is_own(&self, cred: &Cred) -> bool {
+    /// Whether it belongs to this user.
+    fn is_own(&self, fsuid: u32) -> bool {
         let nameless = is_nameless(self.stat.st_mode, self.stat.st_nlink);
-        self.stat.st_uid == cred.fsuid || nameless && self.stat.st_uid == geteuid().as_raw()
+        self.stat.st_uid == fsuid || nameless && self.stat.st_uid == geteuid().as_raw()
     }
 
     /// # Errors
@@ -187,7 +182,7 @@ impl<'e> Foreign<'e> {
         if self.kind().is_none() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let may = cred.caps.contains(cap) || self.is_own(cred);
+        let may = cred.caps.contains(cap) || self.is_own(cred.fsuid);
         if may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
@@ -198,15 +193,11 @@ impl<'e> Foreign<'e> {
 
     /// # Errors
     ///
-    /// - `EACCES`: its mode does not give who asks this access.
-    pub(super) fn permission(&self, access: Access) -> Result<()> {
-        let Some(cred) = self.cred else { return Ok(()) };
-        let owner = if self.is_own(cred) { cred.fsuid } else { self.stat.st_uid };
-        let attr =
-            Attr { mode: self.stat.st_mode, uid: owner, gid: self.stat.st_gid, ..Attr::default() };
-        let (fsuid, fsgid, groups, caps) = (cred.fsuid, cred.fsgid, &*cred.groups, cred.caps);
-        let who = Subject { fsuid, fsgid, groups, caps, task: 0, security: 0, idmap: None };
-        generic_permission(&attr, access, &who)
+    /// - `EACCES`: its mode does not give this one this access.
+    pub(super) fn permission(&self, access: Access, who: &Subject<'_>) -> Result<()> {
+        let uid = if self.is_own(who.fsuid) { who.fsuid } else { self.stat.st_uid };
+        let attr = Attr { mode: self.stat.st_mode, uid, gid: self.stat.st_gid, ..Attr::default() };
+        generic_permission(&attr, access, who)
     }
 
     /// The owners that it is to have for the host.
@@ -224,7 +215,7 @@ impl<'e> Foreign<'e> {
         if self.kind().is_none() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let own = self.is_own(cred);
+        let own = self.is_own(cred.fsuid);
         let in_group =
             |gid| [self.stat.st_gid, cred.fsgid].contains(&gid) || cred.groups.contains(&gid);
         let may = uid.is_none_or(|uid| own && uid == cred.fsuid)
@@ -332,12 +323,11 @@ fn utimes_foreign(engine: &Engine, fd: OwnedFd, [atime, mtime]: [SetTime; 2]) ->
     };
     let fd = no_directory(fd)?;
     let foreign = Foreign::of(engine, &fd)?;
-    let may = foreign.may(CapSet::FOWNER);
-    // Who may write it may touch it.
-    if may.is_err() && [atime, mtime] == [SetTime::Now; 2] {
-        foreign.permission(Access::WRITE)?;
-    } else {
-        may?;
+    let touches = [atime, mtime] == [SetTime::Now; 2];
+    match (foreign.may(CapSet::FOWNER), foreign.cred) {
+        // Who may write it may touch it.
+        (Err(_), Some(cred)) if touches => foreign.permission(Access::WRITE, &cred.subject())?,
+        (may, _) => may?,
     }
     let times = fs::Timestamps { last_access: host(atime), last_modification: host(mtime) };
     answer(fs::futimens(fd, &times))

@@ -11,8 +11,7 @@ use crate::{
     sys::{answer, process::by_number},
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, CapSet, Cred, Errno, Result, Statfs, StatxMask, abi::AT_FDCWD,
-    fs::Access,
+    AccessMode, At, AtFlags, Errno, Result, Statfs, StatxMask, abi::AT_FDCWD, fs::Access,
 };
 use rustix::{fs, process::geteuid};
 use std::os::fd::OwnedFd;
@@ -155,19 +154,12 @@ fn access_foreign(engine: &Engine, fd: OwnedFd, mode: AccessMode, flags: AtFlags
     let effective = flags.contains(AtFlags::EACCESS);
     let foreign = Foreign::of(engine, &fd)?;
     if let Some(cred) = foreign.cred {
-        let asks = if effective { cred.clone() } else { real(cred) };
-        let access = Access::from_bits_truncate(mode.bits());
-        return foreign.asked_by(&asks).permission(access);
+        let who = if effective { cred.subject() } else { cred.real_subject() };
+        return foreign.permission(Access::from_bits_truncate(mode.bits()), &who);
     }
     let mode = fs::Access::from_bits_retain(mode.bits());
     let flags = if effective { fs::AtFlags::EACCESS } else { fs::AtFlags::empty() };
     answer(fs::accessat(fs::CWD, by_number(&fd), mode, flags))
-}
-
-/// Who access(2) asks for. Linux: `access_override_creds`.
-fn real(cred: &Cred) -> Cred {
-    let caps = if cred.uid == 0 { cred.permitted } else { CapSet::empty() };
-    Cred { fsuid: cred.uid, fsgid: cred.gid, caps, ..cred.clone() }
 }
 
 pub(crate) fn readlink(engine: &mut Engine, caller: &Caller) -> Result<Reply> {

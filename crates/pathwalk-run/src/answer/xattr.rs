@@ -403,7 +403,7 @@ impl Foreign<'_> {
             _ if name.starts_with(b"user.") && self.kind() != Some(FileType::Regular) => {
                 Err(refusal)
             }
-            _ => self.permission(access),
+            _ => self.permission(access, &cred.subject()),
         }
     }
 
