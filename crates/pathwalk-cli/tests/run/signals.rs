@@ -129,24 +129,33 @@ fn what_a_group_is_sent_comes_once_whoever_sent_it() {
     }
 }
 
-/// As somebody who asks a process and its group to end, where the program has a group of its own by then.
+/// As who asks a process and its group to end, where the program has a group of its own by then.
 #[test]
 fn who_has_left_the_group_is_asked_to_end() {
     const LEAVES: &str = "
 import os, signal, time
 signal.signal(signal.SIGTERM, lambda *_: (print('asked', flush=True), os._exit(0)))
 os.setpgid(0, 0)
+print('left', flush=True)
 time.sleep(20)
 print('slept')";
-    if !can_run(&["python3", "timeout"]) {
+    if !can_run(&["python3"]) {
         return;
     }
     let here = TempDir::new().unwrap();
     for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
-        let program = [&["1"], run, &[python(), "-c", LEAVES]].concat();
-        let mut command = Command::new("timeout");
-        let output = command.args(program).current_dir(here.path()).output().unwrap();
-        assert_eq!(text(&output.stdout), "asked\n", "{run:?} {}", text(&output.stderr));
+        let program = [run, &[python(), "-c", LEAVES]].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
+        let mut child = Running(command.process_group(0).spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let mut says = || lines.next().and_then(Result::ok);
+        assert_eq!(says().as_deref(), Some("left"), "{run:?}");
+        // Natively there is nobody in the group.
+        let (group, id) = (format!("-{}", child.0.id()), child.0.id().to_string());
+        let _ = Command::new("kill").args(["-15", "--", &group]).stderr(Stdio::null()).status();
+        assert!(Command::new("kill").args(["-15", &id]).status().unwrap().success());
+        assert_eq!(says().as_deref(), Some("asked"), "{run:?}");
     }
 }
 
