@@ -4,7 +4,7 @@ use crate::common::{Running, can_run, python, text};
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, Stdio},
 };
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const HANDLES: &str = r#"
 import os, signal, sys, time
 mine = [getattr(signal, 'SIG' + name) for name in
-    'HUP INT QUIT ILL TRAP ABRT FPE USR1 USR2 PIPE ALRM TERM STKFLT XCPU XFSZ VTALRM PROF WINCH URG IO PWR SYS'.split()]
+    'HUP INT QUIT ILL TRAP ABRT BUS FPE USR1 SEGV USR2 PIPE ALRM TERM STKFLT XCPU XFSZ VTALRM PROF WINCH URG IO PWR SYS'.split()]
 mine += range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
 got = []
 for number in mine: signal.signal(number, lambda number, _: got.append(int(number)))
@@ -59,7 +59,7 @@ fn all_signals_are_the_programs() {
         }
         for number in (1..=16).chain(24..=27).chain(29..=31).chain(34..=64) {
             // Those that nobody handles, or that are not passed on; and what is ignored here is ignored there.
-            if [7, 9, 11, 13].contains(&number) || ignored & 1 << (number - 1) != 0 {
+            if [9, 13].contains(&number) || ignored & 1 << (number - 1) != 0 {
                 continue;
             }
             let kill = format!("kill -{number} {}", child.0.id());
@@ -156,6 +156,43 @@ print('slept')";
         let _ = Command::new("kill").args(["-15", "--", &group]).stderr(Stdio::null()).status();
         assert!(Command::new("kill").args(["-15", &id]).status().unwrap().success());
         assert_eq!(says().as_deref(), Some("asked"), "{run:?}");
+    }
+}
+
+/// A program that ignores what the C library changes users by and what tells of faults, and sends its group each of them several times.
+const SENDS_ALL: &str = r#"
+import ctypes, os, time
+ignores = (ctypes.c_uint64 * 4)(1)
+odd = 7, 11, 33
+for number in odd: print(ctypes.CDLL(None).syscall(13, number, ignores, None, 8), flush=True)
+for number in odd:
+    for _ in range(3):
+        os.kill(0, number)
+        time.sleep(0.02)
+        os.close(os.open('.', os.O_RDONLY))
+print('lives')
+"#;
+
+#[test]
+fn nobody_above_is_ended_by_what_a_group_is_sent() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let program = [run, &[python(), "-c", SENDS_ALL]].concat();
+        let mut command = Command::new(program[0]);
+        let output = command.args(&program[1..]).current_dir(here.path()).process_group(0).output();
+        let output = output.unwrap();
+        let said = (output.status.code(), text(&output.stdout));
+        assert_eq!(said, (Some(0), "0\n0\n0\nlives\n".to_owned()), "{run:?} {}", output.status);
+    }
+    // Who ends by one of them, ends so.
+    for number in [11, 32, 33] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+        command.args(["run", "sh", "-c", &format!("ulimit -c 0; kill -{number} $$")]);
+        let output = command.current_dir(here.path()).output().unwrap();
+        assert_eq!(output.status.signal(), Some(number), "{output:?}");
     }
 }
 

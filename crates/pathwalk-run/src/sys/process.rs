@@ -73,8 +73,9 @@ fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
 }
 
-/// The signals that others may send and that can be heard: not those of job control, which all of a group follow, nor those of faults that Rust's
-/// runtime explains, nor what it ignores; nor those of the C library.
+/// The signals that others may send and that can be heard: not those of job control, which all of a group follow, nor what Rust's runtime
+/// ignores, nor the one by which the C library cancels threads, which it never has blocked in a new one. Who has the signal of a fault blocked
+/// is ended by a fault of its own, without a word of Rust's runtime.
 pub(crate) fn signals() -> Vec<i32> {
     let not = [
         libc::SIGKILL,
@@ -85,11 +86,8 @@ pub(crate) fn signals() -> Vec<i32> {
         libc::SIGTTOU,
         libc::SIGWINCH,
         libc::SIGURG,
-        libc::SIGSEGV,
-        libc::SIGBUS,
         libc::SIGPIPE,
         REAL_TIME,
-        REAL_TIME + 1,
     ];
     (1..=LAST).filter(|signal| !not.contains(signal)).collect()
 }
@@ -323,7 +321,8 @@ fn prepare(launch: &Launch<'_>) -> Result<()> {
 /// - `EMFILE`: no descriptor is left.
 pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)> {
     // SAFETY: a set is numbers, for which zero is a value.
-    let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    let mut set = 0;
     for &signal in signals {
         if signal == libc::SIGCHLD {
             // SAFETY: the default needs no handler.
@@ -331,18 +330,34 @@ pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)>
         } else if was_ignored(signal) {
             continue;
         }
-        // SAFETY: `set` is a set.
-        unsafe { libc::sigaddset(&raw mut set, signal) };
+        set |= bit_of(signal);
     }
-    // SAFETY: the kernel reads one set and writes the other.
-    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+    // SAFETY: the kernel reads no set and writes one.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut before) };
+    change_mask(libc::SIG_BLOCK, set);
+    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
     // SAFETY: the kernel reads the set.
-    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const set, size_of_val(&set), flags) };
     if fd < 0 {
         return Err(last_errno());
     }
     // SAFETY: it was just made.
-    Ok((before, unsafe { seccomp::own(fd) }))
+    Ok((before, unsafe { seccomp::own(fd as RawFd) }))
+}
+
+/// A signal in a set of the kernel's.
+fn bit_of(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Blocks signals, or does not any more; also those of the C library, which has them in none of its sets. The one that is blocked it
+/// needs to change a process's users, which nobody does here.
+fn change_mask(how: i32, set: u64) {
+    // SAFETY: the kernel reads one set there, and writes nothing.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, 0_usize, size_of_val(&set))
+    };
 }
 
 /// Whether each one is heard that was sent, and not one for several.
@@ -458,14 +473,10 @@ pub(crate) fn end_by(signal: i32) {
     let _ = setrlimit(Resource::Core, none);
     // SAFETY: the default needs no handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
-    // SAFETY: a set is numbers, for which zero is a value.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is a set.
-    unsafe { libc::sigaddset(&raw mut set, signal) };
-    // SAFETY: the kernel reads one set there, and writes nothing.
-    unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    change_mask(libc::SIG_UNBLOCK, bit_of(signal));
+    // It is this thread's, as there is one; raise(3) refuses those of the C library.
     // SAFETY: the arguments are numbers.
-    unsafe { libc::raise(signal) };
+    unsafe { libc::kill(std::process::id().cast_signed(), signal) };
 }
 
 /// A descriptor of a thread, as one of this process: the same open file.
