@@ -3,6 +3,7 @@
 use crate::{check_whole, common::watched, deadline, machine};
 use pathwalk::{AccessMode, At, Errno, OpenFlags, RenameFlags, Result, Task};
 use std::{
+    cell::Cell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
     time::Instant,
@@ -74,6 +75,30 @@ fn names_that_are_exchanged_are_always_there() {
                 make(task, &format!("{LONG}/in")).unwrap();
             },
             |task| task.renameat2(At::Cwd, "/d/x", At::Cwd, LONG, RenameFlags::EXCHANGE),
+        );
+    });
+}
+
+/// Among many others, so that the chains of some have others.
+#[test]
+fn names_that_are_exchanged_among_many_are_always_there() {
+    watched(|| {
+        let names: Vec<String> = (0..16).map(|number| format!("/d/{number}")).collect();
+        let looks: Vec<&str> = names.iter().map(String::as_str).collect();
+        let pairs = Cell::new(0);
+        every_look_finds(
+            &looks,
+            |task| {
+                task.mkdir("/d", 0o755).unwrap();
+                for number in 0..4000 {
+                    make(task, &format!("/d/{number}")).unwrap();
+                }
+            },
+            |task| {
+                let pair = pairs.replace(pairs.get() + 1);
+                let [one, other] = [pair, pair + 1].map(|at| looks[at % looks.len()]);
+                task.renameat2(At::Cwd, one, At::Cwd, other, RenameFlags::EXCHANGE)
+            },
         );
     });
 }

@@ -2,8 +2,8 @@
 
 use crate::machine;
 use pathwalk::{
-    AccessMode, At, Errno, MemFs, MountFlags, OpenFlags, OpenHow, ResolveFlags, Result, Task,
-    UmountFlags, road,
+    AccessMode, At, Errno, MemFs, MountFlags, OpenFlags, OpenHow, RenameFlags, ResolveFlags,
+    Result, Task, UmountFlags, road,
 };
 
 /// Looks with the change at the first point, then with the change at the second, and so on to the last point, each time in
@@ -237,4 +237,38 @@ fn what_is_below_a_mount_too_is_there_while_that_goes() {
         assert_eq!(answer, Ok(()), "{point}");
     });
     assert!(points > 0, "{points}");
+}
+
+/// Two directories are exchanged, and only then goes the name from the one that was there. The names are many, so that the chains
+/// of some have others.
+#[test]
+fn what_is_in_both_of_two_directories_is_there_while_they_are_exchanged() {
+    let task = machine();
+    dirs(&task, &["/d", "/d/e", "/other"]);
+    for number in 0..1000 {
+        task.creat(format!("/d/e/{number}"), 0o644).unwrap();
+        task.creat(format!("/other/{number}"), 0o644).unwrap();
+    }
+    let mut points = 0;
+    for number in 0..300 {
+        for point in 0.. {
+            let gone = format!("/other/{number}");
+            let (changer, from) = (task.fork(), gone.clone());
+            let change = move || {
+                changer
+                    .renameat2(At::Cwd, "/d/e", At::Cwd, "/other", RenameFlags::EXCHANGE)
+                    .unwrap();
+                changer.unlink(from).unwrap();
+            };
+            let look = || task.access(format!("/d/e/{number}"), AccessMode::empty());
+            let (answer, happened) = road::interrupt_run(point, change, look);
+            assert_eq!(answer, Ok(()), "{number} at {point}");
+            if !happened {
+                break;
+            }
+            task.creat(gone, 0o644).unwrap();
+            points += 1;
+        }
+    }
+    assert!(points > 300, "{points}");
 }
