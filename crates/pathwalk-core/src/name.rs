@@ -155,9 +155,10 @@ impl Component {
     }
 }
 
-/// Whether there is a NUL in a short name of that length, or as much of a name, zero-padded.
+/// Whether there is a NUL in a short name of that length, zero-padded, or in so many of the first bytes of a longer one.
 #[inline(always)]
 pub(crate) fn has_nul(words: [u64; 2], len: usize) -> bool {
+    debug_assert!(len <= SHORT, "there are no more bytes to look at");
     bytes::before_in_two(words, 0) < len
 }
 

@@ -1,4 +1,4 @@
-//! Looking for a byte in eight at once.
+//! Looking for a byte in eight or sixteen at once.
 
 /// How many bytes of a word, the lowest first, are before the first that is `byte`; nothing if none is.
 #[inline(always)]
@@ -95,17 +95,19 @@ mod tests {
 
     #[test]
     fn the_first_of_its_kind_in_two_words_is_found() {
-        for at in 0..=16 {
-            for (other, behind) in [(b'a', 0), (1, 0xff), (0xff, 1), (0x80, 0x80), (1, 1)] {
-                let mut bytes = [other; 16];
-                bytes[at..].fill(behind);
-                if let Some(first) = bytes.get_mut(at) {
-                    *first = 0;
+        for byte in 0..=u8::MAX {
+            for other in [byte ^ 1, byte ^ 0x80, byte ^ 0xff, byte.wrapping_add(1)] {
+                for (at, behind) in (0..=16).flat_map(|at| [(at, byte), (at, other)]) {
+                    let mut bytes = [other; 16];
+                    bytes[at..].fill(behind);
+                    if let Some(first) = bytes.get_mut(at) {
+                        *first = byte;
+                    }
+                    let words = u128::from_le_bytes(bytes);
+                    let words = [words as u64, (words >> 64) as u64];
+                    assert_eq!(before_in_two(words, byte), at, "{byte} in {bytes:?}");
+                    assert_eq!(portable_in_two(words, byte), at, "{byte} in {bytes:?}");
                 }
-                let words = u128::from_le_bytes(bytes);
-                let words = [words as u64, (words >> 64) as u64];
-                assert_eq!(before_in_two(words, 0), at, "{bytes:?}");
-                assert_eq!(portable_in_two(words, 0), at, "{bytes:?}");
             }
         }
     }
