@@ -13,7 +13,7 @@
 //!    set out meets everything that was in the chain then.
 //! 3. A hit is believed after the slot's own sequence count was checked. A miss is a hint, unless
 //!    [`Table::find_sure`] says [`Absent::Sure`]: the marker was right, the bucket was not being split and
-//!    belongs to the hash as before and after.
+//!    belongs to the hash as before and after; or [`Table::is_surely_empty`] says that nothing was there to be met.
 //! 4. The table grows one bucket at a time (linear hashing): bucket `p = n - 2^l` is split into `p` and `n`
 //!    under the lock of `p`, and `n` is published last. It never shrinks.
 //! 5. Writers hold the lock bit in the bucket's head word; the sections are a few instructions long.

@@ -9,8 +9,9 @@
 //!   Road { at: NEVER, .. }         step by step, holding nothing
 //! ```
 //!
-//! Points are wherever a walk that holds nothing may stop undecided, and others in runs, which are made where no road is forced. A test may also have something happen at a point, as
-//! if another thread had done it just then: whatever the walk read before is old, and it must notice.
+//! Points are wherever a walk that holds nothing may stop undecided, and others between the loads of a plain step, of which there are
+//! none where a road is forced. A test may also have something happen at a point, as if another thread had done it just then: whatever the
+//! walk read before is old, and it must notice.
 
 use super::{Lookup, Stop};
 
@@ -46,7 +47,7 @@ pub(crate) fn point(flags: Lookup) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A point of a run.
+/// A point of plain steps.
 #[inline(always)]
 pub(crate) fn point_of_run() {
     #[cfg(debug_assertions)]
