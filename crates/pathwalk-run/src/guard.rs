@@ -200,6 +200,7 @@ fn ordered(orders: &OwnedFd) -> Option<Vec<Order>> {
 /// - `EAGAIN`, `ENOMEM`: there can be no further process.
 /// - `EMFILE`: no descriptor is left.
 pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
+    process::ignore_those_of_the_c_library();
     let (blocked, signals) = process::hear_signals(&process::signals())?;
     let (orders, to_guard) = answer(pipe_with(PIPE))?;
     let Some(guard) = process::fork()? else {

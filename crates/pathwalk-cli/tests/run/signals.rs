@@ -158,12 +158,18 @@ print('slept')";
     }
 }
 
-/// A program that ignores what the C library changes users by and what tells of faults, and sends its group each of them several times.
+/// What the C library tells nobody of, as [`SENDS_ALL`] and [`COUNTS_ODD`] need it, by a program of whose calls so many were answered that
+/// its supervisor has several threads.
+const ODD: &str = r#"
+import ctypes, os, sys, time
+kernel = ctypes.CDLL(None).syscall
+for _ in range(300): os.mkdir('made'); os.rmdir('made')
+"#;
+
+/// A program that ignores what the C library has for itself and what tells of faults, and sends its group each of them several times.
 const SENDS_ALL: &str = r#"
-import ctypes, os, time
-ignores = (ctypes.c_uint64 * 4)(1)
-odd = 7, 11, 33
-for number in odd: print(ctypes.CDLL(None).syscall(13, number, ignores, None, 8), flush=True)
+odd, ignores = (7, 11, 32, 33), (ctypes.c_uint64 * 4)(1)
+for number in odd: print(kernel(13, number, ignores, None, 8), flush=True)
 for number in odd:
     for _ in range(3):
         os.kill(0, number)
@@ -179,19 +185,75 @@ fn nobody_above_is_ended_by_what_a_group_is_sent() {
     }
     let here = TempDir::new().unwrap();
     for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
-        let program = [run, &[python(), "-c", SENDS_ALL]].concat();
+        let script = format!("{ODD}{SENDS_ALL}");
+        let program = [run, &[python(), "-c", &script]].concat();
         let mut command = Command::new(program[0]);
         let output = command.args(&program[1..]).current_dir(here.path()).process_group(0).output();
         let output = output.unwrap();
         let said = (output.status.code(), text(&output.stdout));
-        assert_eq!(said, (Some(0), "0\n0\n0\nlives\n".to_owned()), "{run:?} {}", output.status);
+        let want = (Some(0), "0\n0\n0\n0\nlives\n".to_owned());
+        assert_eq!(said, want, "{run:?} {}", output.status);
     }
-    // Who ends by one of them, ends so.
-    for number in [11, 32, 33] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
-        command.args(["run", "sh", "-c", &format!("ulimit -c 0; kill -{number} $$")]);
-        let output = command.current_dir(here.path()).output().unwrap();
-        assert_eq!(output.status.signal(), Some(number), "{output:?}");
+}
+
+/// A program that ends by a signal, also where that was ignored: who spawns may have the C library ignore its own.
+const ENDS_BY: &str = r#"
+import ctypes, os, sys
+number, kernel = int(sys.argv[1]), ctypes.CDLL(None).syscall
+kernel(13, number, (ctypes.c_uint64 * 4)(0), None, 8)
+os.kill(os.getpid(), number)
+"#;
+
+#[test]
+fn who_ends_by_a_signal_ends_so() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for number in [7, 11, 15, 32, 33, 34] {
+        for before in ["", ODD] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pathwalk"));
+            command.args([
+                "run",
+                python(),
+                "-c",
+                &format!("{before}{ENDS_BY}"),
+                &number.to_string(),
+            ]);
+            let output = command.current_dir(here.path()).output().unwrap();
+            assert_eq!(output.status.signal(), Some(number), "{output:?}");
+        }
+    }
+}
+
+/// A program that has blocked what the C library has for itself, and says how many it took.
+const COUNTS_ODD: &str = r#"
+odd, second = ctypes.c_uint64(3 << 31), (ctypes.c_int64 * 2)(1)
+kernel(14, 0, ctypes.byref(odd), None, 8)
+print('ready', flush=True)
+taken = []
+while (number := kernel(128, ctypes.byref(odd), None, second, 8)) > 0: taken.append(number)
+print(sorted(taken))
+"#;
+
+#[test]
+fn what_the_c_library_has_for_itself_comes_once_to_who_is_of_the_group() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let script = format!("{ODD}{COUNTS_ODD}");
+        let program = [run, &[python(), "-c", &script]].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
+        let mut child = Running(command.process_group(0).spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        let mut says = || lines.next().and_then(Result::ok);
+        assert_eq!(says().as_deref(), Some("ready"), "{run:?}");
+        let kill = format!("for number in 32 33 32 33; do kill -$number -{}; done", child.0.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        assert_eq!(says().as_deref(), Some("[32, 32, 33, 33]"), "{run:?}");
     }
 }
 

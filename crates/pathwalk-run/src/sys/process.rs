@@ -18,6 +18,7 @@ use rustix::{
     process::{
         Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, pidfd_getfd, pidfd_open, setrlimit,
     },
+    thread::gettid,
 };
 use std::{
     cmp::Ordering as Order,
@@ -37,6 +38,9 @@ use std::{
 const LAST: i32 = 64;
 /// The first of those of which each is heard that was sent.
 const REAL_TIME: i32 = 32;
+/// By which the C library cancels threads, and has all change users. It leaves them out of its sets, and has the one not blocked in a
+/// new thread, nor the other in who made the first.
+const OF_THE_C_LIBRARY: [i32; 2] = [REAL_TIME, REAL_TIME + 1];
 
 /// Which signals were ignored when this process began: bit 0 is that of the first. Rust's runtime has `SIGPIPE` ignored before
 /// `main`, and Rust's exec has it end the process again, whatever was before.
@@ -53,14 +57,8 @@ extern "C" fn look_around() {
             CLOSED.fetch_or(1 << fd, Relaxed);
         }
     }
-    for signal in 1..=LAST {
-        // SAFETY: all fields are numbers, or a pointer to a function that may be none.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel writes one `sigaction` there, and changes nothing.
-        unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-        if action.sa_sigaction == libc::SIG_IGN {
-            IGNORED.fetch_or(1 << (signal - 1), Relaxed);
-        }
+    for signal in (1..=LAST).filter(|&signal| disposition(signal, None) == libc::SIG_IGN) {
+        IGNORED.fetch_or(1 << (signal - 1), Relaxed);
     }
 }
 
@@ -73,9 +71,29 @@ fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0
 }
 
+/// What a signal does to this process, and from here on, where that is said: it calls no function. The kernel is asked, as
+/// the C library says nothing of [`OF_THE_C_LIBRARY`].
+fn disposition(signal: i32, new: Option<libc::sighandler_t>) -> libc::sighandler_t {
+    // What it does, flags, by what a function returns, and a set.
+    let mut old = [libc::SIG_DFL; 4];
+    let new = new.map(|does| [does, 0, 0, 0]);
+    let new_ptr = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let (old_ptr, set) = (&raw mut old, size_of::<u64>());
+    // SAFETY: the kernel reads four words, if any, and writes four to where they are; nothing is called by what is set.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new_ptr, old_ptr, set) };
+    old[0]
+}
+
+/// Has none of [`OF_THE_C_LIBRARY`] end this process, and who is made by it, until it runs a program.
+pub(crate) fn ignore_those_of_the_c_library() {
+    for signal in OF_THE_C_LIBRARY {
+        disposition(signal, Some(libc::SIG_IGN));
+    }
+}
+
 /// The signals that others may send and that can be heard: not those of job control, which all of a group follow, nor what Rust's runtime
-/// ignores, nor the one by which the C library cancels threads, which it never has blocked in a new one. Who has the signal of a fault blocked
-/// is ended by a fault of its own, without a word of Rust's runtime.
+/// ignores, nor those of the C library. Who has the signal of a fault blocked is ended by a fault of its own, without a word of Rust's
+/// runtime.
 pub(crate) fn signals() -> Vec<i32> {
     let not = [
         libc::SIGKILL,
@@ -87,9 +105,9 @@ pub(crate) fn signals() -> Vec<i32> {
         libc::SIGWINCH,
         libc::SIGURG,
         libc::SIGPIPE,
-        REAL_TIME,
     ];
-    (1..=LAST).filter(|signal| !not.contains(signal)).collect()
+    let heard = |signal: &i32| !not.contains(signal) && !OF_THE_C_LIBRARY.contains(signal);
+    (1..=LAST).filter(heard).collect()
 }
 
 /// What runs in the new process.
@@ -252,6 +270,9 @@ fn child(launch: &Launch<'_>, mut to_parent: File, mut from_parent: File) -> ! {
             }
             // SAFETY: it was just made, and nobody else knows it.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            for signal in OF_THE_C_LIBRARY.into_iter().filter(|&signal| !was_ignored(signal)) {
+                disposition(signal, Some(libc::SIG_DFL));
+            }
             // A signal that came meanwhile comes to who is about to run the program.
             // SAFETY: the kernel reads one set there, and writes nothing.
             unsafe {
@@ -294,8 +315,7 @@ fn be_as_it_was() -> std::io::Result<()> {
     }
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         if was_ignored(signal) {
-            // SAFETY: nothing is called by it.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
+            disposition(signal, Some(libc::SIG_IGN));
         }
     }
     Ok(())
@@ -321,43 +341,25 @@ fn prepare(launch: &Launch<'_>) -> Result<()> {
 /// - `EMFILE`: no descriptor is left.
 pub(crate) fn hear_signals(signals: &[i32]) -> Result<(libc::sigset_t, OwnedFd)> {
     // SAFETY: a set is numbers, for which zero is a value.
-    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
-    let mut set = 0;
+    let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
     for &signal in signals {
         if signal == libc::SIGCHLD {
-            // SAFETY: the default needs no handler.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            disposition(signal, Some(libc::SIG_DFL));
         } else if was_ignored(signal) {
             continue;
         }
-        set |= bit_of(signal);
+        // SAFETY: `set` is a set.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
     }
-    // SAFETY: the kernel reads no set and writes one.
-    unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut before) };
-    change_mask(libc::SIG_BLOCK, set);
-    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+    // SAFETY: the kernel reads one set and writes the other.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
     // SAFETY: the kernel reads the set.
-    let fd =
-        unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const set, size_of_val(&set), flags) };
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
         return Err(last_errno());
     }
     // SAFETY: it was just made.
-    Ok((before, unsafe { seccomp::own(fd as RawFd) }))
-}
-
-/// A signal in a set of the kernel's.
-fn bit_of(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// Blocks signals, or does not any more; also those of the C library, which has them in none of its sets. The one that is blocked it
-/// needs to change a process's users, which nobody does here.
-fn change_mask(how: i32, set: u64) {
-    // SAFETY: the kernel reads one set there, and writes nothing.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, 0_usize, size_of_val(&set))
-    };
+    Ok((before, unsafe { seccomp::own(fd) }))
 }
 
 /// Whether each one is heard that was sent, and not one for several.
@@ -471,12 +473,14 @@ pub(crate) fn interrupt(tid: u32) {
 pub(crate) fn end_by(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
-    // SAFETY: the default needs no handler.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-    change_mask(libc::SIG_UNBLOCK, bit_of(signal));
-    // It is this thread's, as there is one; raise(3) refuses those of the C library.
+    disposition(signal, Some(libc::SIG_DFL));
+    let (set, thread) = (1_u64 << (signal - 1), gettid().as_raw_nonzero().get());
+    let (how, before, len) = (libc::SIG_UNBLOCK, std::ptr::null_mut::<u64>(), size_of_val(&set));
+    // SAFETY: the kernel reads one set there, and writes nothing.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, before, len) };
+    // As raise(3) does, which refuses those of the C library.
     // SAFETY: the arguments are numbers.
-    unsafe { libc::kill(std::process::id().cast_signed(), signal) };
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) };
 }
 
 /// A descriptor of a thread, as one of this process: the same open file.
