@@ -211,12 +211,10 @@ pub(crate) fn guarded(work: impl FnOnce(Outside) -> u8) -> Result<u8> {
     loop {
         let mut fds = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         let _ = poll(&mut fds, None);
-        while let Some(Heard { signal, by_kernel_to_all, sender }) = process::next_signal(&signals)
-        {
-            // Of what all of a group are sent the program has its own. What it sends its group it gets itself, and outer alone nothing that
-            // is to be passed on; who is gone by now nobody knows, which the supervisor does.
-            let twice = by_kernel_to_all || procfs::comes_of(sender, guard);
-            if signal != libc::SIGCHLD && !twice {
+        while let Some(Heard { signal, sender }) = process::next_signal(&signals) {
+            // What the program sends its group it gets itself, and outer alone nothing that is to be passed on; who is gone by now nobody
+            // knows, which the supervisor does.
+            if signal != libc::SIGCHLD && !procfs::comes_of(sender, guard) {
                 Order([signal.cast_unsigned(), sender]).write(&to_guard);
             }
         }
@@ -352,7 +350,7 @@ mod tests {
     fn what_both_were_sent_is_of_the_group() {
         let mut of_group = OfGroup::default();
         let hears = |of_group: &mut OfGroup, signal, sender| {
-            of_group.note(&Heard { signal, by_kernel_to_all: false, sender });
+            of_group.note(&Heard { signal, sender });
         };
         let takes = |of_group: &mut OfGroup, signal: i32, sender| {
             of_group.takes(Order([signal.cast_unsigned(), sender]))
@@ -379,7 +377,7 @@ mod tests {
     fn few_senders_are_noted() {
         let mut of_group = OfGroup::default();
         (0..10_000).for_each(|sender| {
-            of_group.note(&Heard { signal: libc::SIGTERM, by_kernel_to_all: false, sender });
+            of_group.note(&Heard { signal: libc::SIGTERM, sender });
         });
         assert_eq!(of_group.0.len(), OfGroup::MOST);
     }

@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -156,6 +157,101 @@ print('slept')";
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
         assert_eq!(says().as_deref(), Some("asked"), "{run:?}");
     }
+}
+
+/// As a terminal asks all of a group, by its keys; and who has left that.
+#[test]
+fn who_has_left_the_group_of_a_terminal_is_interrupted_by_its_key() {
+    const PRESSES: &str = "
+import os, pty, signal, sys
+pid, terminal = pty.fork()
+# What was ignored here would be there, and is nobody's then.
+if not pid: signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])
+said = b''
+def reads(*words):
+    global said
+    while not any(word in said for word in words): said += os.read(terminal, 100)
+reads(b'left')
+os.write(terminal, b'\\x03')
+reads(b'slept', b'asked')
+print(b'asked' in said)
+";
+    const LEAVES: &str = "
+import os, signal, time
+signal.signal(signal.SIGINT, lambda *_: (print('asked', flush=True), os._exit(0)))
+try: os.setpgid(0, 0)
+except PermissionError: pass
+print('left', flush=True)
+time.sleep(20)
+print('slept')";
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+        let program = [&["-c", PRESSES], run, &[python(), "-c", LEAVES]].concat();
+        let output = Command::new(python()).args(program).current_dir(here.path()).output();
+        let said = text(&output.unwrap().stdout);
+        assert_eq!(said, "True\n", "{run:?}");
+    }
+}
+
+/// A program that is ended by a signal that its group is sent, or ends by itself. Another one is of that, or not, and takes its time to end.
+const ENDS: &str = "
+import os, signal, sys, time
+ready, readies = os.pipe()
+def ends(*_): time.sleep(0.5); print('ended', flush=True); os._exit(0)
+if not os.fork():
+    if sys.argv[1] == 'leaves': os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, ends)
+    os.close(readies)
+    time.sleep(20); print('slept', flush=True); os._exit(0)
+os.close(readies); os.read(ready, 1)
+if sys.argv[2] == 'ends': signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print('ready', flush=True)
+if sys.argv[2] == 'stays': time.sleep(20)
+";
+
+#[test]
+fn who_is_of_a_group_ends_as_it_likes_when_that_is_asked_to() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let here = TempDir::new().unwrap();
+    let pathwalk: &[_] = &[env!("CARGO_BIN_EXE_pathwalk"), "run"];
+    let begins = |run: &[&str], how: [&str; 2]| {
+        let program = [run, &[python(), "-c", ENDS], &how].concat();
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
+        let mut child = Running(command.process_group(0).spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ready"), "{run:?}");
+        (child, lines)
+    };
+    let asks = |child: &Running| {
+        let group = format!("-{}", child.0.id());
+        Command::new("kill").args(["-15", "--", &group]).status().unwrap().success()
+    };
+    for _ in 0..5 {
+        for run in [&[], pathwalk] {
+            let (mut child, mut lines) = begins(run, ["is in it", "stays"]);
+            assert!(asks(&child));
+            assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ended"), "{run:?}");
+            assert_eq!(child.0.wait().unwrap().signal(), Some(15), "{run:?}");
+        }
+    }
+    // When the program has ended and nobody is of the group, all are killed.
+    let (mut child, mut lines) = begins(pathwalk, ["leaves", "ends"]);
+    let status = loop {
+        if let Some(status) = child.0.try_wait().unwrap() {
+            break status;
+        }
+        // It may be that the program has not ended yet.
+        assert!(asks(&child));
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert!(lines.next().is_none());
+    assert_eq!(status.code(), Some(0));
 }
 
 /// What the C library tells nobody of, as [`SENDS_ALL`] and [`COUNTS_ODD`] need it, by a program of whose calls so many were answered that

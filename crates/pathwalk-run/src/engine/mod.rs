@@ -222,7 +222,7 @@ pub(crate) struct Engine {
     strangers: FxHashSet<HostId>,
     outside: Outside,
     watchman: Watchman,
-    /// The program's process, when it was first asked to end, and how it ended.
+    /// The program's process, when it was first asked to end, when it was gone, and how it ended.
     program: u32,
     /// Where the program's process says why it could not be run; closed when it runs.
     failure: std::fs::File,
@@ -230,6 +230,7 @@ pub(crate) struct Engine {
     told: bool,
     refused: bool,
     asked: Option<Instant>,
+    gone: Option<Instant>,
     ended: Option<Ended>,
     /// Somebody reported, and others may have: one signal tells of them all, and it was taken.
     more_reports: bool,
@@ -323,6 +324,7 @@ impl Engine {
             told: false,
             refused: false,
             asked: None,
+            gone: None,
             ended: None,
             more_reports: false,
             postponed: Vec::new(),
@@ -451,14 +453,13 @@ impl Engine {
     /// ended, all that came of it end. Who asks a process and its group asks once. What is sent to the group is the program's own, unless
     /// that has left it, as `timeout` and `setsid` do.
     fn pass_on(&mut self, &Ordered { signal, to_group }: &Ordered) {
+        if to_group && self.have_heard() {
+            return;
+        }
         if self.ended.is_some() {
             if [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].contains(&signal) {
                 self.end_all();
             }
-            return;
-        }
-        let program = Pid::from_raw(self.program.cast_signed());
-        if to_group && getpgid(program) == Ok(getpgrp()) {
             return;
         }
         if signal == libc::SIGTERM
@@ -470,6 +471,20 @@ impl Engine {
             return;
         }
         process::kill(self.program, signal);
+    }
+
+    /// Whether what this process's group was sent came to the program; when that has ended, and not just now by that, to anybody who
+    /// came of it.
+    fn have_heard(&self) -> bool {
+        let are_of_group = |process: &u32| {
+            let process = Pid::from_raw(process.cast_signed());
+            getpgid(process) == Ok(getpgrp())
+        };
+        match self.gone {
+            None => are_of_group(&self.program),
+            Some(since) if since.elapsed() < ONCE => true,
+            Some(_) => kin::descendants().is_ok_and(|all| all.iter().any(are_of_group)),
+        }
     }
 
     fn end_all(&mut self) {
@@ -531,6 +546,7 @@ impl Engine {
         match report {
             Report::Gone(status) => {
                 if tid == self.program {
+                    self.gone = Some(Instant::now());
                     self.ended.get_or_insert(how(status));
                 }
             }

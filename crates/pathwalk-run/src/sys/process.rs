@@ -370,9 +370,7 @@ pub(crate) fn is_queued(signal: i32) -> bool {
 /// A signal that was heard of.
 pub(crate) struct Heard {
     pub(crate) signal: i32,
-    /// The kernel sent it to all of a group, as a terminal's keys have it do, or who reads what such a group is told of (`F_SETOWN`).
-    pub(crate) by_kernel_to_all: bool,
-    /// The process that sent it.
+    /// The process that sent it; 0 where the kernel did, as a terminal's keys have it do.
     pub(crate) sender: u32,
 }
 
@@ -382,12 +380,7 @@ pub(crate) fn next_signal(fd: &OwnedFd) -> Option<Heard> {
     let read = rustix::io::read(fd, &mut info).ok()?;
     // Its number, an errno, how it was sent, and by whom.
     let word = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-    let sender = word(12).cast_unsigned();
-    let signal = word(0);
-    let to_all = [libc::SIGINT, libc::SIGQUIT, libc::SIGIO].contains(&signal) || signal > REAL_TIME;
-    // As `SI_KERNEL` and `POLL_IN`.
-    let by_kernel = word(8) > 0;
-    let heard = Heard { signal, by_kernel_to_all: by_kernel && to_all, sender };
+    let heard = Heard { signal: word(0), sender: word(12).cast_unsigned() };
     (read == info.len()).then_some(heard)
 }
 
