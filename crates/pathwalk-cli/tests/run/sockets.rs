@@ -277,6 +277,44 @@ for base in ".", tempfile.mkdtemp(dir="/tmp"):
     same(&["python3"], &format!("cat > sends.py <<'X'\n{SENDS}{asks_all}\nX\npython3 sends.py"));
 }
 
+/// Linux 6.18 says so, in a mount namespace of one's own.
+#[test]
+fn what_is_no_socket_is_no_place_to_connect_to() {
+    if !can_run(&["python3"]) {
+        return;
+    }
+    let script = r#"
+import ctypes, errno, os, socket
+os.umask(0); os.chdir("/srv"); libc = ctypes.CDLL(None)
+for name, mode in ("open", 0o666), ("shut", 0o644): os.close(os.open(name, os.O_CREAT, mode))
+os.mkdir("dir"); os.mkfifo("fifo", 0o644)
+bound = socket.socket(socket.AF_UNIX); bound.bind("bound"); os.chmod("bound", 0o644)
+def connect(name):
+    try: socket.socket(socket.AF_UNIX).connect("/srv/" + name)
+    except OSError as error: return errno.errorcode[error.errno]
+def connects():
+    print(*[connect(name) for name in ("open", "shut", "dir", "fifo", "bound", "none")], flush=True)
+RDONLY, REMOUNT, BIND = 1, 32, 4096
+for flags in None, REMOUNT | BIND | RDONLY, REMOUNT | RDONLY, REMOUNT | BIND | RDONLY:
+    if flags: assert libc.mount(None, b"/srv", None, flags, None) == 0
+    connects()
+    if not os.fork(): os.setgid(65534); os.setuid(65534); connects(); os._exit(0)
+    os.wait()
+"#;
+    let here = TempDir::new().unwrap();
+    let (refused, denied) = ("ECONNREFUSED ", "EACCES ");
+    let root = format!("{}ENOENT\n", refused.repeat(5));
+    let other = format!("{refused}{}{refused}{}ENOENT\n", denied, denied.repeat(2));
+    let (root_of_fs, other_of_fs) = (
+        format!("{}{}ENOENT\n", "EROFS ".repeat(3), refused.repeat(2)),
+        format!("{}{}ENOENT\n", "EROFS ".repeat(3), denied.repeat(2)),
+    );
+    let want = [&root, &other].map(String::as_str).concat().repeat(2)
+        + &[&root_of_fs, &other_of_fs].map(String::as_str).concat().repeat(2);
+    let args = ["--uid", "0", "--tmpfs", "/srv", python(), "-c", script];
+    assert_eq!(said(here.path(), &args), want);
+}
+
 #[test]
 fn what_was_received_and_closed_takes_no_room() {
     if !can_run(&["python3"]) {

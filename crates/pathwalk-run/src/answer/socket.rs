@@ -21,7 +21,8 @@ use crate::{
     },
 };
 use pathwalk::{
-    AccessMode, At, AtFlags, Dev, Errno, File, FileType, OpenFlags, Result, Task, abi::AT_FDCWD,
+    AccessMode, At, AtFlags, Dev, Errno, File, FileType, MountFlags, OpenFlags, Result,
+    StatmountMask, StatxMask, Task, abi::AT_FDCWD,
 };
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use std::{
@@ -94,7 +95,9 @@ fn local(path: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// - those of the lookup; `EACCES`: it may not be written.
+/// - those of the lookup.
+/// - `EROFS`: it is no socket, and its file system is read-only.
+/// - `EACCES`: it may not be written.
 /// - `ECONNREFUSED`: it is no socket, or nobody has it.
 pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<Place> {
     let given = engine.sockets.names.get(path).cloned();
@@ -103,8 +106,9 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
     let file = engine.task.openat(base.at(), path, OpenFlags::PATH, 0)?;
     let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
     match engine.task.faccessat2(At::Dir(&file), b"", AccessMode::W_OK, flags) {
-        // That the mount is read-only is nothing to a socket, and all else is refused below.
-        Ok(()) | Err(Errno::EROFS) => {}
+        Ok(()) => {}
+        // Whether the mount is read-only is not asked here, only by access(2), and after all else.
+        Err(Errno::EROFS) if !is_on_read_only(engine, &file) => {}
         Err(errno) => return Err(errno),
     }
     let stat = engine.task.fstat(&file)?;
@@ -119,6 +123,16 @@ pub(super) fn find(engine: &mut Engine, caller: &Caller, path: &[u8]) -> Result<
         });
     }
     file.host_place()?.map(place).ok_or(Errno::ECONNREFUSED)
+}
+
+/// Whether a file's file system is read-only, whatever its mount is.
+fn is_on_read_only(engine: &Engine, file: &File) -> bool {
+    let (mask, flags) = (StatxMask::MNT_ID_UNIQUE, AtFlags::EMPTY_PATH);
+    let told = engine
+        .task
+        .statx(At::Dir(file), b"", flags, mask)
+        .and_then(|stat| engine.task.statmount(stat.stx_mnt_id, StatmountMask::SB_BASIC));
+    told.is_ok_and(|told| told.sb_flags.contains(MountFlags::RDONLY))
 }
 
 /// The address of a socket that is held.
