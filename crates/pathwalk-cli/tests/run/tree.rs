@@ -441,7 +441,9 @@ cat >&3; echo $? >&3; echo said; echo $? >&3; (cd / && cat proc/self/comm) >&3; 
             let mut command = std::process::Command::new("sh");
             command.args(["-c", &script, "sh"]).args(words).args(["sh", "-c", looks]);
             command.current_dir(here.path()).output().unwrap();
-            fs::read_to_string(here.path().join("answers")).unwrap()
+            let answers = fs::read_to_string(here.path().join("answers")).unwrap();
+            fs::remove_file(here.path().join("answers")).unwrap();
+            answers
         };
         let native = answers(&[]);
         let lines = native.lines().filter(|line| line.ends_with("open")).count();
