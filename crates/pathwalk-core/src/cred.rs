@@ -69,7 +69,7 @@ impl Cred {
         self
     }
 
-    /// The credentials that permission is checked by.
+    /// The credentials that permission is checked by; those of no task, where no mount has a map.
     pub fn subject(&self) -> Subject<'_> {
         Subject {
             fsuid: self.fsuid,
@@ -82,7 +82,8 @@ impl Cred {
         }
     }
 
-    /// The credentials that access(2) checks by: the real user's.
+    /// The credentials that access(2) checks by, otherwise as [`Cred::subject`]: the real user's, with the permitted capabilities for
+    /// user 0, and with none for others.
     ///
     /// Linux: `access_override_creds`.
     pub fn real_subject(&self) -> Subject<'_> {
