@@ -202,14 +202,6 @@ pub enum Absent<R> {
     Unsure,
 }
 
-impl<R> Absent<R> {
-    /// Whether it is sure that there is none.
-    #[inline(always)]
-    pub fn is_sure(&self) -> bool {
-        matches!(self, Self::Sure)
-    }
-}
-
 /// Chains through the slots of one arena.
 pub struct Table {
     buckets: Mapping<Link>,

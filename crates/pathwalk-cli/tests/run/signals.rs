@@ -3,12 +3,44 @@
 use crate::common::{Running, can_run, python, text};
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Lines, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Command, Stdio},
+    path::Path,
+    process::{ChildStdout, Command, Stdio},
     time::Duration,
 };
 use tempfile::TempDir;
+
+/// By what a program is run: nobody, and this one.
+const RUNS: [&[&str]; 2] = [&[], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]];
+
+/// A program that runs in a group of its own, and what it says.
+struct Begun {
+    child: Running,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Begun {
+    fn of(here: &Path, program: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(here).process_group(0);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = Running(child.unwrap());
+        let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line.
+    fn says(&mut self) -> Option<String> {
+        self.lines.next().and_then(Result::ok)
+    }
+
+    /// Has a shell do something to it, where it is called `PID`.
+    fn is_sent(&self, script: &str) {
+        let script = script.replace("PID", &self.child.0.id().to_string());
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    }
+}
 
 /// A program that handles all signals that can be. It sends its group some, says which it got, and says which it gets then.
 const HANDLES: &str = r#"
@@ -39,20 +71,16 @@ fn all_signals_are_the_programs() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let program = [run, &[python(), "-c", HANDLES]].concat();
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
-        let mut child = Running(command.process_group(0).spawn().unwrap());
-        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-        let mut says = || lines.next().and_then(Result::ok);
-        assert_eq!(says().as_deref(), Some("True"), "{run:?}");
+        let mut begun = Begun::of(here.path(), &program);
+        assert_eq!(begun.says().as_deref(), Some("True"), "{run:?}");
         // None waits for anybody else of the group, as it would count for the user.
         let waiting = |pid: u32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             status.contains("ShdPnd:\t0000000000000000\n").then_some(()).ok_or(status)
         };
-        let mut pid = Some(child.0.id());
+        let mut pid = Some(begun.child.0.id());
         while let Some(process) = pid {
             assert_eq!(waiting(process), Ok(()), "{run:?}");
             let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
@@ -63,9 +91,8 @@ fn all_signals_are_the_programs() {
             if [9, 13].contains(&number) || ignored & 1 << (number - 1) != 0 {
                 continue;
             }
-            let kill = format!("kill -{number} {}", child.0.id());
-            assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-            assert_eq!(says(), Some(number.to_string()), "{run:?}");
+            begun.is_sent(&format!("kill -{number} PID"));
+            assert_eq!(begun.says(), Some(number.to_string()), "{run:?}");
         }
     }
 }
@@ -105,28 +132,22 @@ fn what_a_group_is_sent_comes_once_whoever_sent_it() {
         return;
     }
     let here = TempDir::new().unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         // What is ignored by who runs the tests is nobody's then.
         let program = [&["env", "--default-signal"], run, &[python(), "-c", COUNTS]].concat();
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).current_dir(here.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = Running(command.process_group(0).spawn().unwrap());
-        let mut tells = child.0.stdin.take().unwrap();
-        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-        let mut says = || lines.next().and_then(Result::ok);
-        assert_eq!(says().as_deref(), Some("3 3 3 3 3"), "{run:?}");
+        let mut begun = Begun::of(here.path(), &program);
+        let mut tells = begun.child.0.stdin.take().unwrap();
+        assert_eq!(begun.says().as_deref(), Some("3 3 3 3 3"), "{run:?}");
         // Also of what another process sends it, that is gone as well.
         for (to, wanted) in
             [("-", "1 1 1 1 1"), ("-", "1 1 1 1 1"), ("", "1 0 1 1 1"), ("-", "1 1 1 1 1")]
         {
             let numbers: &[_] = if to == "-" { &[10, 15, 1, 34, 64] } else { &[10, 1, 34, 64] };
             for number in numbers {
-                let kill = format!("kill -{number} {to}{}", child.0.id());
-                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+                begun.is_sent(&format!("kill -{number} {to}PID"));
             }
             writeln!(tells, "{}", numbers.len()).unwrap();
-            assert_eq!(says().as_deref(), Some(wanted), "{run:?} {to}");
+            assert_eq!(begun.says().as_deref(), Some(wanted), "{run:?} {to}");
         }
     }
 }
@@ -145,18 +166,13 @@ print('slept')";
         return;
     }
     let here = TempDir::new().unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let program = [run, &[python(), "-c", LEAVES]].concat();
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
-        let mut child = Running(command.process_group(0).spawn().unwrap());
-        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-        let mut says = || lines.next().and_then(Result::ok);
-        assert_eq!(says().as_deref(), Some("left"), "{run:?}");
+        let mut begun = Begun::of(here.path(), &program);
+        assert_eq!(begun.says().as_deref(), Some("left"), "{run:?}");
         // Natively there is nobody in the group. Who asks again later than that wants all to end at once.
-        let kill = format!("kill -15 -{0} 2> /dev/null; kill -15 {0}", child.0.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        assert_eq!(says().as_deref(), Some("asked"), "{run:?}");
+        begun.is_sent("kill -15 -PID 2> /dev/null; kill -15 PID");
+        assert_eq!(begun.says().as_deref(), Some("asked"), "{run:?}");
     }
 }
 
@@ -189,7 +205,7 @@ print('slept')";
         return;
     }
     let here = TempDir::new().unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let program = [&["-c", PRESSES], run, &[python(), "-c", LEAVES]].concat();
         let output = Command::new(python()).args(program).current_dir(here.path()).output();
         let said = text(&output.unwrap().stdout);
@@ -219,39 +235,32 @@ fn who_is_of_a_group_ends_as_it_likes_when_that_is_asked_to() {
         return;
     }
     let here = TempDir::new().unwrap();
-    let pathwalk: &[_] = &[env!("CARGO_BIN_EXE_pathwalk"), "run"];
+    let [_, pathwalk] = RUNS;
     let begins = |run: &[&str], how: [&str; 2]| {
         let program = [run, &[python(), "-c", ENDS], &how].concat();
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
-        let mut child = Running(command.process_group(0).spawn().unwrap());
-        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ready"), "{run:?}");
-        (child, lines)
-    };
-    let asks = |child: &Running| {
-        let group = format!("-{}", child.0.id());
-        Command::new("kill").args(["-15", "--", &group]).status().unwrap().success()
+        let mut begun = Begun::of(here.path(), &program);
+        assert_eq!(begun.says().as_deref(), Some("ready"), "{run:?}");
+        begun
     };
     for _ in 0..5 {
-        for run in [&[], pathwalk] {
-            let (mut child, mut lines) = begins(run, ["is in it", "stays"]);
-            assert!(asks(&child));
-            assert_eq!(lines.next().and_then(Result::ok).as_deref(), Some("ended"), "{run:?}");
-            assert_eq!(child.0.wait().unwrap().signal(), Some(15), "{run:?}");
+        for run in RUNS {
+            let mut begun = begins(run, ["is in it", "stays"]);
+            begun.is_sent("kill -15 -PID");
+            assert_eq!(begun.says().as_deref(), Some("ended"), "{run:?}");
+            assert_eq!(begun.child.0.wait().unwrap().signal(), Some(15), "{run:?}");
         }
     }
     // When the program has ended and nobody is of the group, all are killed.
-    let (mut child, mut lines) = begins(pathwalk, ["leaves", "ends"]);
+    let mut begun = begins(pathwalk, ["leaves", "ends"]);
     let status = loop {
-        if let Some(status) = child.0.try_wait().unwrap() {
+        if let Some(status) = begun.child.0.try_wait().unwrap() {
             break status;
         }
         // It may be that the program has not ended yet.
-        assert!(asks(&child));
+        begun.is_sent("kill -15 -PID");
         std::thread::sleep(Duration::from_millis(200));
     };
-    assert!(lines.next().is_none());
+    assert_eq!(begun.says(), None);
     assert_eq!(status.code(), Some(0));
 }
 
@@ -281,7 +290,7 @@ fn nobody_above_is_ended_by_what_a_group_is_sent() {
         return;
     }
     let here = TempDir::new().unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let script = format!("{ODD}{SENDS_ALL}");
         let program = [run, &[python(), "-c", &script]].concat();
         let mut command = Command::new(program[0]);
@@ -339,18 +348,13 @@ fn what_the_c_library_has_for_itself_comes_once_to_who_is_of_the_group() {
         return;
     }
     let here = TempDir::new().unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let script = format!("{ODD}{COUNTS_ODD}");
         let program = [run, &[python(), "-c", &script]].concat();
-        let mut command = Command::new(program[0]);
-        command.args(&program[1..]).current_dir(here.path()).stdout(Stdio::piped());
-        let mut child = Running(command.process_group(0).spawn().unwrap());
-        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-        let mut says = || lines.next().and_then(Result::ok);
-        assert_eq!(says().as_deref(), Some("ready"), "{run:?}");
-        let kill = format!("for number in 32 33 32 33; do kill -$number -{}; done", child.0.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        assert_eq!(says().as_deref(), Some("[32, 32, 33, 33]"), "{run:?}");
+        let mut begun = Begun::of(here.path(), &program);
+        assert_eq!(begun.says().as_deref(), Some("ready"), "{run:?}");
+        begun.is_sent("for number in 32 33 32 33; do kill -$number -PID; done");
+        assert_eq!(begun.says().as_deref(), Some("[32, 32, 33, 33]"), "{run:?}");
     }
 }
 
@@ -384,7 +388,7 @@ fn who_waits_is_not_interrupted_by_what_the_supervisor_is_sent() {
     }
     let here = TempDir::new().unwrap();
     fs::write(here.path().join("leased"), "").unwrap();
-    for run in [&[][..], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]] {
+    for run in RUNS {
         let mut leases = Command::new(python());
         leases.args(["-c", LEASES]).current_dir(here.path()).stdout(Stdio::piped());
         let mut leases = Running(leases.spawn().unwrap());

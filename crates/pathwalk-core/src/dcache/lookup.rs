@@ -233,17 +233,10 @@ impl Vfs {
         first: u64,
         second: u64,
     ) -> bool {
-        let directory = self.dentry(parent);
-        let children = directory.children_seq.sample();
         let is_it = |dentry: &Dentry| dentry.has_words(first, second);
-        directory.is(COMPLETE)
-            && self
-                .dhash
-                .find_sure(&self.dentries, key, |id, dentry| seen(id, dentry, parent, key, is_it))
-                .is_sure()
-            && directory.children_seq.unchanged(children)
-            && directory.seq.unchanged(seq)
-            && !has_nul([first, second], usize::from(key as u8))
+        !has_nul([first, second], usize::from(key as u8))
+            && self.search_surely(parent, key, is_it).is_some()
+            && self.dentry(parent).seq.unchanged(seq)
     }
 
     #[inline(always)]

@@ -193,16 +193,21 @@ fn what_is_made_in_a_directory_that_was_moved_is_not_found_where_that_was() {
     assert!(points > 4, "{points}");
 }
 
+/// Looks for names in a directory until the thread remembers that.
+fn remember(task: &Task, directory: &str) {
+    for name in ["one", "two", "three"] {
+        let look = task.access(format!("{directory}/{name}"), AccessMode::empty());
+        assert_eq!(look, Err(Errno::ENOENT));
+    }
+}
+
 /// A mount goes, and only then is the name made in what it showed; the directory is remembered.
 #[test]
 fn what_is_made_where_a_mount_was_is_not_found_below_that() {
     let setup = |task: &Task| {
         dirs(task, &["/src", "/src/d", "/p"]);
         task.bind("/src", "/p").unwrap();
-        for name in ["one", "two", "three"] {
-            let look = task.access(format!("/p/d/{name}"), AccessMode::empty());
-            assert_eq!(look, Err(Errno::ENOENT));
-        }
+        remember(task, "/p/d");
     };
     let change = |task: &Task| {
         task.umount2("/p", UmountFlags::empty()).unwrap();
@@ -223,10 +228,7 @@ fn what_is_below_a_mount_too_is_there_while_that_goes() {
         task.creat("/src/d/x", 0o644).unwrap();
         task.creat("/p/d/x", 0o644).unwrap();
         task.bind("/src", "/p").unwrap();
-        for name in ["one", "two", "three"] {
-            let look = task.access(format!("/p/d/{name}"), AccessMode::empty());
-            assert_eq!(look, Err(Errno::ENOENT));
-        }
+        remember(task, "/p/d");
     };
     let change = |task: &Task| {
         task.umount2("/p", UmountFlags::empty()).unwrap();
