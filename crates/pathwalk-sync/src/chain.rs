@@ -45,31 +45,35 @@ const STEPS: u32 = 1 << 16;
 #[cfg(loom)]
 const STEPS: u32 = 8;
 
-/// The number of buckets a table begins with.
-#[cfg(not(loom))]
-const FIRST: u32 = 64;
-#[cfg(loom)]
-const FIRST: u32 = 1;
+/// How many buckets a table has.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// So many it begins with.
+    first: u32,
+    /// So many for each slot, until it has `roomy` of them.
+    spare: u32,
+    roomy: u32,
+    /// So many for each slot, however large it is.
+    least: u32,
+}
 
-/// A table has so many buckets for each slot, until it has [`ROOMY`] of them. The heads of 16 buckets share a cache line: were
-/// there as many buckets as slots, a few hundred of them, two threads that change names of their own would meet at every line.
 #[cfg(not(loom))]
-const SPARE: u32 = 16;
-/// As long as a table has no more buckets than these, it has [`SPARE`] for each slot.
-#[cfg(not(loom))]
-const ROOMY: u32 = 1 << 14;
-/// A [sparse](Table::sparse) table has so many for each slot, however large it is. With one for each, half another slot is
-/// met before the one that is looked for, and each comes from memory after the one before it; with four, an eighth.
-#[cfg(not(loom))]
-const SPARSE: u32 = 4;
+impl Shape {
+    /// The heads of 16 buckets share a cache line: were there as many buckets as slots, a few hundred of them, two threads that
+    /// change slots of their own would meet at every line.
+    const DENSE: Self = Self { first: 64, spare: 16, roomy: 1 << 14, least: 1 };
+    /// With one bucket for each slot, half another slot is met before the one that is looked for, and each comes from memory after
+    /// the one before it; with four, an eighth. And where a thread changes two chains with each call, 16 for each slot are too few:
+    /// of 800 slots two threads met at every third line.
+    const SPARSE: Self = Self { first: 1 << 14, spare: 64, roomy: 1 << 16, least: 4 };
+}
+
 /// The models grow their tables by one bucket at a time.
 #[cfg(loom)]
-const SPARE: u32 = 1;
-#[cfg(loom)]
-const SPARSE: u32 = 1;
-/// The models have no small tables.
-#[cfg(loom)]
-const ROOMY: u32 = 1;
+impl Shape {
+    const DENSE: Self = Self { first: 1, spare: 1, roomy: 1, least: 1 };
+    const SPARSE: Self = Self::DENSE;
+}
 
 /// A slot's link to the next in its chain, or a bucket's head.
 #[derive(Debug, Default)]
@@ -208,8 +212,7 @@ pub struct Table {
     /// The number of buckets in use, which only grows, and its mask: see [`Size`].
     size: AtomicU64,
     most: u32,
-    /// How many buckets there are for each slot, at least.
-    least: u32,
+    shape: Shape,
     growing: Mutex<()>,
     rank: Rank,
 }
@@ -221,26 +224,29 @@ impl Table {
     ///
     /// What mmap(2) answers if the bucket array cannot be reserved.
     pub fn new(most: u32, rank: Rank) -> io::Result<Self> {
-        Self::with_buckets(most, 1, rank)
+        Self::of(Shape::DENSE, most, rank)
     }
 
-    /// The same with more buckets, for what is looked up at random in a large table: chains are so short that most looks meet one slot.
+    /// The same with more buckets, for what is looked up at random in a large table, and for what several threads change at once:
+    /// most looks meet one slot.
     ///
     /// # Errors
     ///
     /// As [`Table::new`].
     pub fn sparse(most: u32, rank: Rank) -> io::Result<Self> {
-        Self::with_buckets(most, SPARSE, rank)
+        Self::of(Shape::SPARSE, most, rank)
     }
 
-    fn with_buckets(most: u32, least: u32, rank: Rank) -> io::Result<Self> {
-        let most = most.saturating_mul(least).min(1 << 28).next_power_of_two().max(FIRST);
+    fn of(shape: Shape, most: u32, rank: Rank) -> io::Result<Self> {
+        let most = most.saturating_mul(shape.least).min(1 << 28).next_power_of_two();
+        let first = shape.first.min(most).max(Shape::DENSE.first);
+        let most = most.max(first);
         let buckets: Mapping<Link> = Mapping::new(most as usize)?;
-        for number in 0..FIRST {
+        for number in 0..first {
             buckets.slots().get(number).publish(END | number);
         }
-        let size = AtomicU64::new(Size::of(FIRST).word());
-        Ok(Self { buckets, size, most, least, growing: Mutex::new(()), rank })
+        let size = AtomicU64::new(Size::of(first).word());
+        Ok(Self { buckets, size, most, shape, growing: Mutex::new(()), rank })
     }
 
     /// Bytes of memory behind the buckets in use.
@@ -382,8 +388,9 @@ impl Table {
 
     /// Grows the table until it has as many buckets as `slots` slots want: one for each or several, and more while it is small.
     pub fn grow<T: Linked>(&self, arena: &Arena<T>, slots: u32) {
-        let roomy = slots.saturating_mul(SPARE).min(ROOMY);
-        let target = roomy.max(slots.saturating_mul(self.least)).min(self.most);
+        let Shape { spare, roomy, least, .. } = self.shape;
+        let roomy = slots.saturating_mul(spare).min(roomy);
+        let target = roomy.max(slots.saturating_mul(least)).min(self.most);
         if Size::of_word(self.size.load(Relaxed)).n >= target {
             return;
         }
@@ -545,7 +552,9 @@ mod tests {
     fn a_sparse_table_has_four_buckets_for_each_slot() {
         let arena = Arena::<Node>::new(1 << 20).unwrap();
         let table = Table::sparse(1 << 18, Rank(7)).unwrap();
-        for (slots, buckets) in [(100, 1600), (2000, 1 << 14), (100_000, 400_000)] {
+        for (slots, buckets) in
+            [(0, 1 << 14), (100, 1 << 14), (500, 32_000), (2000, 1 << 16), (100_000, 400_000)]
+        {
             table.grow(&arena, slots);
             assert_eq!(table.bytes(), 4 * buckets, "{slots}");
         }
@@ -555,6 +564,7 @@ mod tests {
             4 * (4 << 18),
             "no more than its slots want, however many it hears of"
         );
+        assert_eq!(Table::sparse(1000, Rank(7)).unwrap().bytes(), 4 * 4096, "nor to begin with");
     }
 
     fn hash(key: u64) -> u64 {
