@@ -84,6 +84,16 @@ impl Dentry {
     fn has_words(&self, first: u64, second: u64) -> bool {
         self.name[0].get() == first && self.name[1].get() == second
     }
+
+    /// Whether the directory, which is what it was when it was sampled, has no child of a name, as a search of all its children says.
+    #[inline(always)]
+    fn has_none(&self, seq: Sample, is_in_no_chain: impl FnOnce() -> bool) -> bool {
+        let children = self.children_seq.sample();
+        self.is(COMPLETE)
+            && is_in_no_chain()
+            && self.children_seq.unchanged(children)
+            && self.seq.unchanged(seq)
+    }
 }
 
 /// One entry of a chain: what it is if it is the one. It may have been unhashed meanwhile: its flags say so.
@@ -213,30 +223,25 @@ impl Vfs {
         second: u64,
     ) -> bool {
         // First, as the words' registers are wanted.
-        let possible = !has_nul([first, second], usize::from(key as u8));
-        let children = directory.children_seq.sample();
-        possible
-            && directory.is(COMPLETE)
-            && self.dhash.is_surely_empty(key)
-            && directory.children_seq.unchanged(children)
-            && directory.seq.unchanged(seq)
+        !has_nul([first, second], usize::from(key as u8))
+            && directory.has_none(seq, || self.dhash.is_surely_empty(key))
     }
 
-    /// As [`Vfs::is_absent`], where the name's chain has others.
+    /// As [`Vfs::is_absent`], where the name's chain has others. Whatever has the same key decides nothing: two names in 2⁵⁶ share one.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_absent_beside_others(
         &self,
-        parent: DentryId,
+        directory: &Dentry,
         seq: Sample,
         key: u64,
         first: u64,
         second: u64,
     ) -> bool {
-        let is_it = |dentry: &Dentry| dentry.has_words(first, second);
+        let seems_called_so = |_, dentry: &Dentry| (dentry.key.get() == key).then_some(());
+        let search = || self.dhash.find_sure(&self.dentries, key, seems_called_so);
         !has_nul([first, second], usize::from(key as u8))
-            && self.search_surely(parent, key, is_it).is_some()
-            && self.dentry(parent).seq.unchanged(seq)
+            && directory.has_none(seq, || matches!(search(), Absent::Sure))
     }
 
     #[inline(always)]

@@ -134,7 +134,7 @@ impl<'a> Runner<'a> {
                 // Few chains have others, and who looks along them has registers of its own.
                 let [word, second] = name.words();
                 let Some((other, sample)) = vfs.search_behind(first, id, key, word, second) else {
-                    if vfs.is_absent_beside_others(id, seq, key, word, second) {
+                    if vfs.is_absent_beside_others(dentry, seq, key, word, second) {
                         return (None, Reached { id, seq, dentry });
                     }
                     break;
