@@ -18,7 +18,7 @@ use super::{
     hold::{Hold, Rcu, miss},
     job::{Keep, LookupJob, Parent, ParentJob, Terminal},
     ladder::{Begun, climb_from},
-    memo::{self, Facts, Known, Memory, Said},
+    memo::{self, Facts, Known, Memory, Recalled, Said},
     run::{Runner, Stopped, Until},
     text::LastText,
 };
@@ -41,18 +41,21 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
         let root = request.fs.peek_root();
         let follow = request.flags.contains(Lookup::FOLLOW);
         match memo::recall(vfs, root, request.asker, request.path) {
+            Recalled::Absent => return Err(Errno::ENOENT),
             // It was made following the last symlink, too.
-            Some(known) if known.is(Facts::LINK) && !follow => {}
-            Some(known) if known.is(Facts::ASKS) => return lookup_asking(request, known, terminal),
-            Some(known) => {
-                if known.is(Facts::ABSENT) {
-                    return Err(Errno::ENOENT);
-                }
-                if !known.is(Facts::DECIDES)
+            Recalled::Known(known) if known.is(Facts::LINK) && !follow => {}
+            Recalled::Known(known) => {
+                if !known.is_any(Facts::ASKS | Facts::ABSENT | Facts::DECIDES)
                     && !request.flags.contains(Lookup::DIRECTORY)
                     && let Some(answer) = terminal.exists()
                 {
                     return answer;
+                }
+                if known.is(Facts::ASKS) {
+                    return lookup_asking(request, known, terminal);
+                }
+                if known.is(Facts::ABSENT) {
+                    return Err(Errno::ENOENT);
                 }
                 let at = known.place(vfs);
                 let mut end = End::of(&request, at, root_of_before(&request));
@@ -62,7 +65,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
                     return answer;
                 }
             }
-            None => return lookup_anew(request, terminal),
+            Recalled::Nothing => return lookup_anew(request, terminal),
         }
     }
     lookup_unremembered(request, terminal)
@@ -324,14 +327,14 @@ fn remembered_directory(request: &Request<'_>) -> Result<Option<Begun>> {
         return Ok(None);
     }
     match memo::recall(vfs, (root.mnt, root.dentry), request.asker, directory) {
-        Some(known) if known.is(Facts::ASKS) => Ok(None),
-        Some(known) if known.is(Facts::ABSENT) => Err(Errno::ENOENT),
-        Some(known) => {
+        Recalled::Known(known) if known.is(Facts::ASKS) => Ok(None),
+        Recalled::Known(known) if !known.is(Facts::ABSENT) => {
             let (at, pos) = (known.place(vfs), directory.len() + 1);
             let is_directory = at.flags & DIRECTORY != 0;
             Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links() }))
         }
-        None => {
+        Recalled::Absent | Recalled::Known(_) => Err(Errno::ENOENT),
+        Recalled::Nothing => {
             memo::remember(*request, directory);
             Ok(None)
         }
@@ -367,7 +370,10 @@ pub(crate) fn keep_remembered<'a>(request: &Request<'a>) -> Option<(HeldPath<'a>
     if !may_be_remembered(request) {
         return None;
     }
-    let known = memo::recall(vfs, request.fs.peek_root(), request.asker, request.path)?;
+    let root = request.fs.peek_root();
+    let Recalled::Known(known) = memo::recall(vfs, root, request.asker, request.path) else {
+        return None;
+    };
     let follows = request.flags.contains(Lookup::FOLLOW) || !known.is(Facts::LINK);
     if known.is(Facts::ABSENT) || !follows {
         return None;
@@ -423,9 +429,13 @@ pub(crate) fn remembered_parent<'a>(
         return Ok(Remembered::Nothing);
     };
     let root = request.fs.peek_root();
-    let Some(known) = memo::recall(vfs, root, request.asker, directory) else {
-        memo::remember(*request, directory);
-        return Ok(Remembered::Nothing);
+    let known = match memo::recall(vfs, root, request.asker, directory) {
+        Recalled::Known(known) => known,
+        Recalled::Absent => return Err(Errno::ENOENT),
+        Recalled::Nothing => {
+            memo::remember(*request, directory);
+            return Ok(Remembered::Nothing);
+        }
     };
     if known.is(Facts::ABSENT) && !known.is(Facts::ASKS) {
         return Err(Errno::ENOENT);

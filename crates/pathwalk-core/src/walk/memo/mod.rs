@@ -115,6 +115,17 @@ bitflags! {
     }
 }
 
+/// What a thread remembers of a text.
+pub(crate) enum Recalled {
+    /// Nothing that holds.
+    Nothing,
+    /// A name is absent: nobody is to be asked, and there is no last symlink to be followed or not. No more is read of it, which the
+    /// compiler sees only where this is apart.
+    Absent,
+    /// Where the walk ends.
+    Known(Known),
+}
+
 impl Known {
     const NOTHING: Self = Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, facts: Facts::empty() };
 
@@ -122,6 +133,19 @@ impl Known {
     #[inline(always)]
     pub(crate) fn is(&self, fact: Facts) -> bool {
         self.facts.contains(fact)
+    }
+
+    /// Whether any of that is so.
+    #[inline(always)]
+    pub(crate) fn is_any(&self, of: Facts) -> bool {
+        self.facts.intersects(of)
+    }
+
+    /// Whether a name is absent, whoever asks.
+    #[inline(always)]
+    fn is_surely_absent(&self) -> bool {
+        let decide = Facts::ABSENT | Facts::ASKS | Facts::LINK;
+        self.facts.intersection(decide).bits() == Facts::ABSENT.bits()
     }
 
     /// The place, unless a name is absent.
@@ -195,8 +219,8 @@ const _: () = assert!(size_of::<Memo>() == 6 * 64);
 ///
 /// In line in each call: it has no closure, which the compiler may put out of line where several are alike.
 #[inline(always)]
-pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Option<Known> {
-    let memos = thread::take()?;
+pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Recalled {
+    let Some(memos) = thread::take() else { return Recalled::Nothing };
     let guess = memos.guess();
     let found = match memos.at(guess) {
         Some(memo) if memo.is(vfs, root, text) => Some((guess, memo)),
@@ -219,9 +243,15 @@ pub(crate) fn recall(vfs: &Vfs, root: Root, asker: Asker<'_>, text: &[u8]) -> Op
                 memo.used.set(memo.used.get() << 1 | 1);
             }
             memos.hit();
-            memos.are_of_this_era().then_some(memo.known)
+            if !memos.are_of_this_era() {
+                Recalled::Nothing
+            } else if memo.known.is_surely_absent() {
+                Recalled::Absent
+            } else {
+                Recalled::Known(memo.known)
+            }
         }
-        _ => None,
+        _ => Recalled::Nothing,
     };
     thread::put(memos);
     known
