@@ -227,8 +227,8 @@ impl Table {
         Self::of(Shape::DENSE, most, rank)
     }
 
-    /// The same with more buckets, for what is looked up at random in a large table, and for what several threads change at once:
-    /// most looks meet one slot.
+    /// The same with more buckets: for what is looked up at random in a large table, as most looks meet one slot, and for what
+    /// several threads change at once.
     ///
     /// # Errors
     ///
@@ -238,9 +238,8 @@ impl Table {
     }
 
     fn of(shape: Shape, most: u32, rank: Rank) -> io::Result<Self> {
-        let most = most.saturating_mul(shape.least).min(1 << 28).next_power_of_two();
-        let first = shape.first.min(most).max(Shape::DENSE.first);
-        let most = most.max(first);
+        let most = most.saturating_mul(shape.least).clamp(Shape::DENSE.first, 1 << 28);
+        let first = shape.first.min(most);
         let buckets: Mapping<Link> = Mapping::new(most as usize)?;
         for number in 0..first {
             buckets.slots().get(number).publish(END | number);
@@ -564,7 +563,10 @@ mod tests {
             4 * (4 << 18),
             "no more than its slots want, however many it hears of"
         );
-        assert_eq!(Table::sparse(1000, Rank(7)).unwrap().bytes(), 4 * 4096, "nor to begin with");
+        let small = Table::sparse(1000, Rank(7)).unwrap();
+        assert_eq!(small.bytes(), 4 * 4000, "nor to begin with");
+        small.grow(&arena, 1000);
+        assert_eq!(small.bytes(), 4 * 4000, "nor while it is small");
     }
 
     fn hash(key: u64) -> u64 {
