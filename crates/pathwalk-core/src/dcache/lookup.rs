@@ -328,3 +328,72 @@ impl Vfs {
             .map(|seen| seen.id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{COMPLETE, DentryId};
+    use crate::{
+        ended::Moment,
+        fs::Found,
+        inode::Attr,
+        lock,
+        mount::rootfs::RootFs,
+        name::{Component, scan},
+        vfs::{Config, Vfs},
+    };
+    use pathwalk_abi::mode::S_IFDIR;
+    use std::sync::Arc;
+
+    /// A directory all of whose children are in the table.
+    fn directory(vfs: &Vfs) -> DentryId {
+        let sb = vfs.superblock(1).unwrap();
+        let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
+        let found = Found { node: 2, attr, body: None };
+        let inode = vfs.iget(&sb, &found, Moment::FRESH).unwrap().unwrap();
+        vfs.dentry_root(1, inode, COMPLETE).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_absent_beside_others_while_somebody_is_at_its_chain() {
+        let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+        let root = directory(&vfs);
+        let parent = vfs.dentry(root);
+        let name = |text: &str| scan(text.as_bytes(), 0, vfs.secret);
+        let child = vfs.dentry_alloc(root, b"child", &name("child")).unwrap();
+        {
+            let _parent = parent.lockref.lock(lock::DENTRY);
+            vfs.hash_locked(root, child, vfs.dentry(child).flags.get());
+        }
+        let absent = |name: &Component| {
+            let (key, [first, second]) = (name.key(root.0, vfs.secret), name.words());
+            vfs.is_absent_beside_others(parent, parent.seq.sample(), key, first, second)
+        };
+        // Another name that would be in the child's chain.
+        let beside = |name: &Component, f: &dyn Fn()| {
+            let key = name.key(root.0, vfs.secret);
+            let met = |id, _: &_| (id == child.0).then(f);
+            vfs.dhash.find_locked(&vfs.dentries, key, met).is_some()
+        };
+        let other = (0..10_000_000)
+            .map(|number| name(&number.to_string()))
+            .find(|name| beside(name, &|| {}));
+        let other = other.expect("one in so many thousands");
+        assert!(absent(&other));
+        assert!(!absent(&name("child")));
+        assert!(beside(&other, &|| assert!(!absent(&other), "somebody has the chain locked")));
+        {
+            let _children = parent.children_seq.change();
+            assert!(!absent(&other), "a child comes or goes");
+        }
+        let before = parent.seq.sample();
+        parent.seq.invalidate();
+        let (key, [first, second]) = (other.key(root.0, vfs.secret), other.words());
+        assert!(!vfs.is_absent_beside_others(parent, before, key, first, second), "it has moved");
+        {
+            let _parent = parent.lockref.lock(lock::DENTRY);
+            vfs.unhash_locked(root, child);
+        }
+        vfs.dput(child);
+        vfs.dput(root);
+    }
+}

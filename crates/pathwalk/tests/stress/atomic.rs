@@ -90,7 +90,7 @@ fn names_that_are_exchanged_among_many_are_always_there() {
             &looks,
             |task| {
                 task.mkdir("/d", 0o755).unwrap();
-                for number in 0..4000 {
+                for number in 0..20_000 {
                     make(task, &format!("/d/{number}")).unwrap();
                 }
             },

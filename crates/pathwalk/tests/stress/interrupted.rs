@@ -247,7 +247,7 @@ fn what_is_below_a_mount_too_is_there_while_that_goes() {
 fn what_is_in_both_of_two_directories_is_there_while_they_are_exchanged() {
     let task = machine();
     dirs(&task, &["/d", "/d/e", "/other"]);
-    for number in 0..1000 {
+    for number in 0..10_000 {
         task.creat(format!("/d/e/{number}"), 0o644).unwrap();
         task.creat(format!("/other/{number}"), 0o644).unwrap();
     }
