@@ -14,6 +14,14 @@ use tempfile::TempDir;
 /// By what a program is run: nobody, and this one.
 const RUNS: [&[&str]; 2] = [&[], &[env!("CARGO_BIN_EXE_pathwalk"), "run"]];
 
+/// A program of Python in each of [`RUNS`]; none where there is no Python.
+fn programs(script: &str) -> Vec<Vec<&str>> {
+    if !can_run(&["python3"]) {
+        return Vec::new();
+    }
+    RUNS.map(|run| [run, &[python(), "-c", script]].concat()).to_vec()
+}
+
 /// A program that runs in a group of its own, and what it says.
 struct Begun {
     child: Running,
@@ -64,17 +72,13 @@ while True:
 
 #[test]
 fn all_signals_are_the_programs() {
-    if !can_run(&["python3"]) {
-        return;
-    }
     let here = TempDir::new().unwrap();
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
-    for run in RUNS {
-        let program = [run, &[python(), "-c", HANDLES]].concat();
+    for program in programs(HANDLES) {
         let mut begun = Begun::of(here.path(), &program);
-        assert_eq!(begun.says().as_deref(), Some("True"), "{run:?}");
+        assert_eq!(begun.says().as_deref(), Some("True"), "{program:?}");
         // None waits for anybody else of the group, as it would count for the user.
         let waiting = |pid: u32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -82,7 +86,7 @@ fn all_signals_are_the_programs() {
         };
         let mut pid = Some(begun.child.0.id());
         while let Some(process) = pid {
-            assert_eq!(waiting(process), Ok(()), "{run:?}");
+            assert_eq!(waiting(process), Ok(()), "{program:?}");
             let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
             pid = children.unwrap().split_whitespace().next().map(|pid| pid.parse().unwrap());
         }
@@ -92,7 +96,7 @@ fn all_signals_are_the_programs() {
                 continue;
             }
             begun.is_sent(&format!("kill -{number} PID"));
-            assert_eq!(begun.says(), Some(number.to_string()), "{run:?}");
+            assert_eq!(begun.says(), Some(number.to_string()), "{program:?}");
         }
     }
 }
@@ -162,17 +166,13 @@ os.setpgid(0, 0)
 print('left', flush=True)
 time.sleep(20)
 print('slept')";
-    if !can_run(&["python3"]) {
-        return;
-    }
     let here = TempDir::new().unwrap();
-    for run in RUNS {
-        let program = [run, &[python(), "-c", LEAVES]].concat();
+    for program in programs(LEAVES) {
         let mut begun = Begun::of(here.path(), &program);
-        assert_eq!(begun.says().as_deref(), Some("left"), "{run:?}");
+        assert_eq!(begun.says().as_deref(), Some("left"), "{program:?}");
         // Natively there is nobody in the group. Who asks again later than that wants all to end at once.
         begun.is_sent("kill -15 -PID 2> /dev/null; kill -15 PID");
-        assert_eq!(begun.says().as_deref(), Some("asked"), "{run:?}");
+        assert_eq!(begun.says().as_deref(), Some("asked"), "{program:?}");
     }
 }
 
@@ -286,19 +286,14 @@ print('lives')
 
 #[test]
 fn nobody_above_is_ended_by_what_a_group_is_sent() {
-    if !can_run(&["python3"]) {
-        return;
-    }
     let here = TempDir::new().unwrap();
-    for run in RUNS {
-        let script = format!("{ODD}{SENDS_ALL}");
-        let program = [run, &[python(), "-c", &script]].concat();
+    for program in programs(&format!("{ODD}{SENDS_ALL}")) {
         let mut command = Command::new(program[0]);
         let output = command.args(&program[1..]).current_dir(here.path()).process_group(0).output();
         let output = output.unwrap();
         let said = (output.status.code(), text(&output.stdout));
         let want = (Some(0), "0\n0\n0\n0\nlives\n".to_owned());
-        assert_eq!(said, want, "{run:?} {}", output.status);
+        assert_eq!(said, want, "{program:?} {}", output.status);
     }
 }
 
@@ -344,17 +339,12 @@ print(sorted(taken))
 
 #[test]
 fn what_the_c_library_has_for_itself_comes_once_to_who_is_of_the_group() {
-    if !can_run(&["python3"]) {
-        return;
-    }
     let here = TempDir::new().unwrap();
-    for run in RUNS {
-        let script = format!("{ODD}{COUNTS_ODD}");
-        let program = [run, &[python(), "-c", &script]].concat();
+    for program in programs(&format!("{ODD}{COUNTS_ODD}")) {
         let mut begun = Begun::of(here.path(), &program);
-        assert_eq!(begun.says().as_deref(), Some("ready"), "{run:?}");
+        assert_eq!(begun.says().as_deref(), Some("ready"), "{program:?}");
         begun.is_sent("for number in 32 33 32 33; do kill -$number -PID; done");
-        assert_eq!(begun.says().as_deref(), Some("[32, 32, 33, 33]"), "{run:?}");
+        assert_eq!(begun.says().as_deref(), Some("[32, 32, 33, 33]"), "{program:?}");
     }
 }
 
@@ -383,21 +373,17 @@ os.kill(child, signal.SIGKILL)
 
 #[test]
 fn who_waits_is_not_interrupted_by_what_the_supervisor_is_sent() {
-    if !can_run(&["python3"]) {
-        return;
-    }
     let here = TempDir::new().unwrap();
     fs::write(here.path().join("leased"), "").unwrap();
-    for run in RUNS {
+    for program in programs(WAITS) {
         let mut leases = Command::new(python());
         leases.args(["-c", LEASES]).current_dir(here.path()).stdout(Stdio::piped());
         let mut leases = Running(leases.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(leases.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "leased\n");
-        let program = [run, &[python(), "-c", WAITS]].concat();
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).current_dir(here.path()).process_group(0);
-        assert_eq!(text(&command.output().unwrap().stdout), "opened\n", "{run:?}");
+        assert_eq!(text(&command.output().unwrap().stdout), "opened\n", "{program:?}");
     }
 }

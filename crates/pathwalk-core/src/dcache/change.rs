@@ -408,7 +408,7 @@ pub(crate) const KIND: u32 = COMPLETE | PERSISTENT | REVALIDATE | UNNAMED;
 const _: () = assert!(KIND & (NEGATIVE | SYMLINK | SEARCH_ALL) == 0);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{DentryId, IS_ROOT};
     use crate::{
         ended::Moment,
@@ -427,17 +427,21 @@ mod tests {
         thread,
     };
 
+    /// A directory that is its own parent, in the first superblock.
+    pub(in super::super) fn directory(vfs: &Vfs, flags: u32) -> DentryId {
+        let sb = vfs.superblock(1).unwrap();
+        let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
+        let found = Found { node: 2, attr, body: None };
+        let inode = vfs.iget(&sb, &found, Moment::FRESH).unwrap().unwrap();
+        vfs.dentry_root(1, inode, flags).unwrap()
+    }
+
     /// Who takes flags away leaves those of a dead dentry alone, so one that has them must be alive when its lock is given up.
     #[test]
     fn a_root_is_alive_when_it_gets_its_flags() {
         const ROUNDS: u32 = 200_000;
         let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
-        let sb = vfs.superblock(1).unwrap();
-        let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
-        let found = Found { node: 2, attr, body: None };
-        let make = || {
-            vfs.dentry_root(1, vfs.iget(&sb, &found, Moment::FRESH).unwrap().unwrap(), 0).unwrap()
-        };
+        let make = || directory(&vfs, 0);
         let free = |id: DentryId| {
             let dentry = vfs.dentry(id);
             {

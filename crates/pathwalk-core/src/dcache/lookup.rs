@@ -331,32 +331,20 @@ impl Vfs {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPLETE, DentryId};
     use crate::{
-        ended::Moment,
-        fs::Found,
-        inode::Attr,
+        dcache::{COMPLETE, change::tests::directory},
         lock,
         mount::rootfs::RootFs,
         name::{Component, scan},
         vfs::{Config, Vfs},
     };
-    use pathwalk_abi::mode::S_IFDIR;
     use std::sync::Arc;
-
-    /// A directory all of whose children are in the table.
-    fn directory(vfs: &Vfs) -> DentryId {
-        let sb = vfs.superblock(1).unwrap();
-        let attr = Attr { mode: S_IFDIR | 0o755, nlink: 2, ..Attr::default() };
-        let found = Found { node: 2, attr, body: None };
-        let inode = vfs.iget(&sb, &found, Moment::FRESH).unwrap().unwrap();
-        vfs.dentry_root(1, inode, COMPLETE).unwrap()
-    }
 
     #[test]
     fn nothing_is_absent_beside_others_while_somebody_is_at_its_chain() {
         let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
-        let root = directory(&vfs);
+        // All its children are in the table.
+        let root = directory(&vfs, COMPLETE);
         let parent = vfs.dentry(root);
         let name = |text: &str| scan(text.as_bytes(), 0, vfs.secret);
         let child = vfs.dentry_alloc(root, b"child", &name("child")).unwrap();

@@ -45,7 +45,7 @@ pub(crate) fn lookup<'a, T: Terminal<'a>>(request: Request<'a>, mut terminal: T)
             // It was made following the last symlink, too.
             Recalled::Known(known) if known.is(Facts::LINK) && !follow => {}
             Recalled::Known(known) => {
-                if !known.is_any(Facts::ASKS | Facts::ABSENT | Facts::DECIDES)
+                if !known.is(Facts::ASKS | Facts::ABSENT | Facts::DECIDES)
                     && !request.flags.contains(Lookup::DIRECTORY)
                     && let Some(answer) = terminal.exists()
                 {

@@ -129,23 +129,16 @@ pub(crate) enum Recalled {
 impl Known {
     const NOTHING: Self = Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, facts: Facts::empty() };
 
-    /// Whether that is so.
+    /// Whether that is so, or any of it.
     #[inline(always)]
-    pub(crate) fn is(&self, fact: Facts) -> bool {
-        self.facts.contains(fact)
-    }
-
-    /// Whether any of that is so.
-    #[inline(always)]
-    pub(crate) fn is_any(&self, of: Facts) -> bool {
-        self.facts.intersects(of)
+    pub(crate) fn is(&self, any: Facts) -> bool {
+        self.facts.intersects(any)
     }
 
     /// Whether a name is absent, whoever asks.
     #[inline(always)]
     fn is_surely_absent(&self) -> bool {
-        let decide = Facts::ABSENT | Facts::ASKS | Facts::LINK;
-        self.facts.intersection(decide).bits() == Facts::ABSENT.bits()
+        self.is(Facts::ABSENT) && !self.is(Facts::ASKS | Facts::LINK)
     }
 
     /// The place, unless a name is absent.
