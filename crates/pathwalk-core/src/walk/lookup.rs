@@ -333,6 +333,7 @@ fn remembered_directory(request: &Request<'_>) -> Result<Option<Begun>> {
             let is_directory = at.flags & DIRECTORY != 0;
             Ok(is_directory.then_some(Begun { at, root: Some(root), pos, links: known.links() }))
         }
+        // A symlink by which a directory's text ends is followed.
         Recalled::Absent | Recalled::Known(_) => Err(Errno::ENOENT),
         Recalled::Nothing => {
             memo::remember(*request, directory);

@@ -115,17 +115,6 @@ bitflags! {
     }
 }
 
-/// What a thread remembers of a text.
-pub(crate) enum Recalled {
-    /// Nothing that holds.
-    Nothing,
-    /// A name is absent: nobody is to be asked, and there is no last symlink to be followed or not. No more is read of it, which the
-    /// compiler sees only where this is apart.
-    Absent,
-    /// Where the walk ends.
-    Known(Known),
-}
-
 impl Known {
     const NOTHING: Self = Self { mnt: NO_MOUNT, at: NO_STEP, links: 0, facts: Facts::empty() };
 
@@ -135,7 +124,7 @@ impl Known {
         self.facts.intersects(any)
     }
 
-    /// Whether a name is absent, whoever asks.
+    /// Whether a name is absent and nobody is to be asked, whether or not a last symlink is followed.
     #[inline(always)]
     fn is_surely_absent(&self) -> bool {
         self.is(Facts::ABSENT) && !self.is(Facts::ASKS | Facts::LINK)
@@ -207,6 +196,17 @@ const OTHERS: u8 = 1 << 1;
 
 const _: () = assert!(std::mem::offset_of!(Memo, text) + SHORT <= 3 * 64);
 const _: () = assert!(size_of::<Memo>() == 6 * 64);
+
+/// What a thread remembers of a text.
+pub(crate) enum Recalled {
+    /// Nothing that holds.
+    Nothing,
+    /// A name is absent: nobody is to be asked, and there is no last symlink to be followed or not. No more is read of it, which the
+    /// compiler sees only where this is apart.
+    Absent,
+    /// Where the walk ends.
+    Known(Known),
+}
 
 /// How the walk of `text` from `root` ends, symlinks followed, if this thread walked it before and nothing moved since.
 ///
