@@ -34,7 +34,7 @@ use core::{
 };
 use layout::{
     AS_THE_HOST, BASE, GIVEN, GIVEN_MOST, FSTAT, Found, GETCWD, GETDENTS64, IMAGE_BYTES, Key, MARK, MESSAGE, MOST_TEXT, NEWFSTATAT,
-    NEWS, NO_NEWS, ON, OPEN, OPENAT, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
+    NEWS, NO_NEWS, ON, OPEN, OPENAT, OWN, STATX, TABLE_BYTES, TAKE_CLOEXEC, TAKE_OPEN, TAKES, find,
     given, is_closed, ready_for, shape_of,
 };
 
@@ -48,7 +48,14 @@ global_asm!(
     // one byte is another one.
     ".byte {on_first}, {on_second}",
     "jmp short 7f",
-    "lea rsp, [rsp - 128]",
+    "jmp short 9f",
+    // A call of the image's own, at `OWN`; there the carry is set instead where the program has such a filter. So nobody asks whether it has
+    // one, and then is interrupted by a handler that sets it.
+    ".org {own} - 1, 0x90",
+    "own_call: clc",
+    "syscall",
+    "ret",
+    "9: lea rsp, [rsp - 128]",
     "push rcx",
     "syscall",
     "jmp 5f",
@@ -111,6 +118,7 @@ global_asm!(
     "jmp rcx",
     on_first = const ON[0],
     on_second = const ON[1],
+    own = const OWN - BASE,
     answer = sym answer,
     none = const NONE,
 );
@@ -476,32 +484,40 @@ fn current_directory() -> Option<[u64; 2]> {
     Some([minor & 0xff | major << 8 | (minor & !0xff) << 12, statx[4]])
 }
 
-/// A call of the image's own; none where the process has a filter of its own by now, or is about to: a signal's handler that interrupted
-/// this may have set it.
+/// A call, by instructions that make one.
+macro_rules! call {
+    ($args:expr, $($how:tt)*) => {
+        asm!(
+            $($how)*
+            in("rdi") $args[0],
+            in("rsi") $args[1],
+            in("rdx") $args[2],
+            in("r10") $args[3],
+            in("r8") $args[4],
+            in("r9") $args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+        )
+    };
+}
+
+/// A call of the image's own; none where the process has a filter of its own by now: a signal's handler that interrupted this may have set it.
 fn own(nr: u64, args: [u64; 6]) -> Option<i64> {
-    // SAFETY: the image begins there; who sets a filter has the supervisor change this byte.
-    let begins = unsafe { (BASE as *const u8).add(1).read_volatile() };
-    (begins == ON[1]).then(|| syscall(nr, args))
+    unsafe extern "C" {
+        fn own_call();
+    }
+    let (answer, none): (i64, u8);
+    // SAFETY: the calls write to where the caller says, and nowhere else.
+    unsafe {
+        call!(args, "call {own}", "setc {none}", own = sym own_call, none = out(reg_byte) none, inlateout("rax") nr => answer,);
+    }
+    (none == 0).then_some(answer)
 }
 
 fn syscall(nr: u64, args: [u64; 6]) -> i64 {
     let answer;
-    // SAFETY: the calls write to where the caller says, and nowhere else.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") nr => answer,
-            in("rdi") args[0],
-            in("rsi") args[1],
-            in("rdx") args[2],
-            in("r10") args[3],
-            in("r8") args[4],
-            in("r9") args[5],
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
+    // SAFETY: as above.
+    unsafe { call!(args, "syscall", inlateout("rax") nr => answer,) };
     answer
 }
 

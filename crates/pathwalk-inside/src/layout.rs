@@ -31,6 +31,10 @@ pub const IMAGE_BYTES: usize = 64 << 10;
 pub const OFF: [u8; 2] = [0xeb, 0x02];
 /// How it begins else: a jump to what is next. The second byte alone is another one.
 pub(crate) const ON: [u8; 2] = [0xeb, 0x00];
+/// Where the image makes all calls of its own but those without which it cannot come to an end.
+pub const OWN: u64 = BASE + 8;
+/// What is written there where it is to make none any more, instead of the two bytes of a call: it sets the carry.
+pub const NO_CALL: [u8; 2] = [0xf9, 0x90];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
 /// The socket by which a process takes descriptors by itself.

@@ -5,6 +5,7 @@
 //     interrupted filters DIR   all its threads have a filter that kills who makes a call that none of them makes
 //     interrupted opens DIR     its handler, which interrupted it, sets one that knows nothing of openat: how many calls were none of its own
 //     interrupted handler DIR   so has one whose handler, that interrupted it, waits for that, or sets the filter itself
+//     interrupted steps DIR     its handler, which interrupts it in front of each call that it does not make, sets one that kills for that
 //
 // In DIR there are `main/0` to `main/499`, and in each file its own path.
 #define _GNU_SOURCE
@@ -245,6 +246,46 @@ static int who_is_interrupted(void)
 	return 0;
 }
 
+static int before, until, met;
+
+/* After each instruction: what comes next is a call that only the image makes. */
+static void at_step(int signal, siginfo_t *info, void *context)
+{
+	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const unsigned char *next = (const unsigned char *)registers[REG_RIP];
+	(void)signal, (void)info;
+	if (next[0] != 0x0f || next[1] != 0x05 || registers[REG_RIP] >> 40 != 0x55 || registers[REG_RAX] == SYS_newfstatat)
+		return;
+	met++;
+	if (before++ == until)
+		filters(registers[REG_RAX], SECCOMP_RET_KILL_PROCESS, 0);
+}
+
+static int who_steps(void)
+{
+	int killed = 0, status = 0, calls = 0;
+	for (until = 0; until == calls; until++) {
+		pid_t child = fork();
+		if (child == 0) {
+			struct sigaction action = {.sa_sigaction = at_step, .sa_flags = SA_SIGINFO};
+			struct stat stat_;
+			sigaction(SIGTRAP, &action, NULL);
+			for (int time = 0; time < 300; time++)
+				stat(path[0], &stat_);
+			__asm__ volatile("sub $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; add $128, %%rsp" ::: "cc", "memory");
+			int answer = stat(path[0], &stat_);
+			__asm__ volatile("sub $128, %%rsp; pushfq; andl $~0x100, (%%rsp); popfq; add $128, %%rsp" ::: "cc", "memory");
+			_exit(answer || stat_.st_size != 6 ? 2 : met > until);
+		}
+		waitpid(child, &status, 0);
+		int has_met = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+		calls += has_met || WIFSIGNALED(status);
+		killed += !has_met && status != 0;
+	}
+	printf("%d of %s\n", killed, calls > 1 ? "some" : "none");
+	return 0;
+}
+
 static int forks_first;
 
 static void sets_for_opening(int signal)
@@ -315,6 +356,8 @@ int main(int argc, char **argv)
 		return who_opens();
 	case 'h':
 		return who_is_interrupted();
+	case 's':
+		return who_steps();
 	default:
 		return who_jumps();
 	}

@@ -497,6 +497,8 @@ fn nobody_is_killed_for_finding_answers() {
     assert_eq!(said(command.args(["./interrupted", "handler", &data])), "0\n");
     let (_here, mut command, data) = compiled("interrupted", &[]);
     assert_eq!(said(command.args(["./interrupted", "opens", &data])), "0\n");
+    let (_here, mut command, data) = compiled("interrupted", &[]);
+    assert_eq!(said(command.args(["./interrupted", "steps", &data])), "0 of some\n");
 }
 
 /// What is opened again and again lies there once, and what lies there is taken.

@@ -1,7 +1,7 @@
 //! Waiting until no thread of a process is in the image any more.
 //!
-//! From when nobody enters it any more, the image makes no call of its own but such as it was about to make: it looks before each whether
-//! that is so. Who is in front of one makes it after less than a millisecond of its own time. So who used as much made it, if he
+//! From when nobody enters it any more, the image makes no call of its own but that by which it comes to an end with its signals as they were.
+//! Who is in front of that makes it after less than a millisecond of its own time. So who used as much made it, if he
 //! ran; the kernel counts that by ticks, so it begins when another count is seen. And who sleeps in a call made it as well, if that is none of the
 //! image's own. A program's own call, made there for it, comes back to the program: what it opens is given as before by then. Who tells the
 //! supervisor that something was not there finds it when it is told, as it was given meanwhile.

@@ -77,7 +77,7 @@ use laid::LaidOf;
 use lister::Listers;
 use pathwalk::{At, AtFlags, Errno, HostFs, Keeper, OpenFlags, Result, StatxMask, Task};
 use pathwalk_inside::{
-    BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_NEWS, OFF, PARTS, TABLE_BYTES, Table,
+    BASE, CALLS, Counts, IMAGE_BYTES, NEWS, NO_CALL, NO_NEWS, OFF, OWN, PARTS, TABLE_BYTES, Table,
 };
 use ready::Expected;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -646,7 +646,7 @@ fn put_off(tid: u32, all: bool) -> Result<()> {
     };
     match sites::place(&areas) {
         sites::Place::Taken => {
-            memory::write_code(tid, &[(BASE, &OFF)]).map_err(|_| Errno::ENOMEM)?;
+            memory::write_code(tid, &[(BASE, &OFF), (OWN, &NO_CALL)]).map_err(|_| Errno::ENOMEM)?;
             let process = procfs::process_of_thread(tid).unwrap_or(tid);
             let out = !all || leave::have_all_left(tid, process);
             if out { Ok(()) } else { Err(Errno::ENOMEM) }
