@@ -21,7 +21,7 @@ use pathwalk_abi::{
     Dev, Errno, FileType, InodeFlags, Result, Timespec,
     mode::{S_IFDIR, S_IFMT, S_IRWXUGO},
 };
-use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Seq, Spin, blob, slot};
+use pathwalk_sync::{Blob, Cell32, Cell64, Link, Linked, Lockref, Returned, Seq, Spin, blob, slot};
 
 /// The name of an inode slot; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +98,7 @@ impl TimeCells<'_> {
 slot! {
     /// An inode slot: two cache lines.
     #[repr(align(64))]
-    pub(crate) struct Inode {
+    pub(crate) struct Inode: Words {
         pub(crate) seq: Seq,
         /// `I_*`.
         pub(crate) flags: Cell32,
@@ -137,6 +137,16 @@ impl Linked for Inode {
 
     fn chain_hash(&self) -> u64 {
         node_hash(self.sb.get(), self.node.get())
+    }
+}
+
+impl Returned for Inode {
+    fn lockref(&self) -> &Lockref {
+        &self.lockref
+    }
+
+    fn seqs(&self) -> impl Iterator<Item = &Seq> {
+        std::iter::once(&self.seq)
     }
 }
 

@@ -54,7 +54,7 @@ use pathwalk_abi::{
     Dev, Errno, FileType, MountFlags, OpenFlags, RenameFlags, Result, SetTime, UmountFlags,
     XattrFlags,
 };
-use pathwalk_sync::Cell64;
+use pathwalk_sync::{Cell64, Sample};
 use std::sync::{Arc, OnceLock};
 
 bitflags! {
@@ -438,6 +438,10 @@ impl Vfs {
         let _ = self.dentries.in_use();
         for id in 1..=self.dentries.high_water() {
             let dentry = self.dentry(DentryId(id));
+            // One without memory is given out later, too, and need not get any for this.
+            if dentry.seq.is(Sample::NONE) {
+                continue;
+            }
             let _guard = dentry.lockref.lock(lock::DENTRY);
             let flags = dentry.flags.get();
             // Who frees a dead one changes it without the lock.

@@ -32,7 +32,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{
-    Arena, BlobArena, Cell32, Cell64, Lent, Shelf, Spares, Striped, Table, lock_order, slot,
+    Arena, BlobArena, Cell32, Cell64, Lent, Linked, Returned, Shelf, Spares, Striped, Table,
+    lock_order, slot,
 };
 use std::{
     hash::{BuildHasher, RandomState},
@@ -101,6 +102,13 @@ pub fn system_time() -> Timespec {
         Ok(since) => Timespec { sec: since.as_secs() as i64, nsec: since.subsec_nanos() },
         Err(_) => Timespec::default(),
     }
+}
+
+/// A table of slots that are in chains, and whose memory goes back to the system.
+fn chained<T: Linked + Returned>(slots: u32) -> std::io::Result<Arena<T>> {
+    let arena: Arena<T> = Arena::returning(slots)?;
+    arena.get(0).link().lead_nowhere();
+    Ok(arena)
 }
 
 /// The Linux VFS as a value: dentry cache, inode table and mounts.
@@ -293,10 +301,10 @@ impl Vfs {
         Ok(Self {
             number: NUMBER.add(1) + 1,
             remembered: if config.memo_bytes > 0 { memo::LONGEST } else { 0 },
-            dentries: Arena::new(dentries)?,
+            dentries: chained(dentries)?,
             dhash: Table::sparse(dentries, lock::BUCKET)?,
             spares: Spares::default(),
-            inodes: Arena::new(inodes)?,
+            inodes: chained(inodes)?,
             ihash: Table::new(inodes, lock::BUCKET)?,
             mounts: Arena::new(MOUNT_SLOTS)?,
             mhash: Table::new(MOUNT_SLOTS, lock::BUCKET)?,

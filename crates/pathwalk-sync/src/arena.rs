@@ -2,7 +2,8 @@
 //!
 //! Invariant: an id that was ever given out names a readable slot of the same type until the arena is
 //! dropped. A freed slot stays a slot; only its [`Seq`](crate::Seq) tells that it is another thing now. So a
-//! reader may look at any id at any time and needs no guard, no epoch and no hazard pointer.
+//! reader may look at any id at any time and needs no guard, no epoch and no hazard pointer. That holds for slots whose memory went back to
+//! the system too, where an arena gives it back: see [`vacant`](crate::vacant).
 //!
 //! Linux: `SLAB_TYPESAFE_BY_RCU`, taken all the way.
 
@@ -11,8 +12,9 @@ use crate::{
     mapping::{Mapping, Slots, Zeroed},
     shim::ShortMutex,
     striped,
+    vacant::{Returned, Returns, Vacant},
 };
-use std::io;
+use std::{io, mem};
 
 pub use crate::mapping::Zeroed as Slot;
 
@@ -23,21 +25,46 @@ const CHUNK: u32 = 32;
 /// has them in its cache.
 const KEPT: usize = if cfg!(loom) { 0 } else { 1024 };
 
+/// Where a stripe has so many free slots, it is looked whether some of their memory can go back to the system; and again when it has as many
+/// more, or a quarter more than were left then. Who makes fewer and removes them, again and again, keeps what he has.
+const MANY: usize = 1 << 16;
+
 /// A type-stable table of slots.
 pub struct Arena<T> {
     slots: Mapping<T>,
     /// The number of slots that may ever be used; id 0 is none of them.
     limit: u32,
-    /// The first slot that was never given out. Held while slots go to a stripe.
-    fresh: ShortMutex<u32>,
-    /// Mirrors `fresh` for those who only want to know.
+    /// Held while slots go to a stripe.
+    unused: ShortMutex<Unused>,
+    /// Mirrors `unused.fresh` for those who only want to know.
     high_water: Cell32,
     free: [Free; striped::STRIPES],
+    /// Of an arena that gives memory back.
+    returns: Option<Returns<T>>,
+}
+
+/// Slots without memory.
+struct Unused {
+    /// The first that was never given out.
+    fresh: u32,
+    vacant: Vec<Vacant>,
+}
+
+impl Unused {
+    fn vacant(&self) -> u32 {
+        self.vacant.iter().map(|vacant| vacant.slots.len() as u32).sum()
+    }
 }
 
 /// The free slots of a stripe. On a line of its own: its threads do not meet those of the next one.
 #[repr(align(64))]
-struct Free(ShortMutex<Vec<u32>>);
+struct Free(ShortMutex<List>);
+
+struct List {
+    ids: Vec<u32>,
+    /// It is looked for memory to give back when there are so many.
+    many: usize,
+}
 
 impl<T: Zeroed> Arena<T> {
     /// Reserves address space for `limit` slots; memory is committed as slots are first used.
@@ -46,15 +73,26 @@ impl<T: Zeroed> Arena<T> {
     ///
     /// What mmap(2) answers if the range cannot be reserved.
     pub fn new(limit: u32) -> io::Result<Self> {
+        Self::of(limit, |_, _| Ok(None))
+    }
+
+    fn of(
+        limit: u32,
+        returns: impl FnOnce(&Mapping<T>, u32) -> io::Result<Option<Returns<T>>>,
+    ) -> io::Result<Self> {
         // Slot 0 is none: where the limit is a power of two, one slot less keeps the mapping from being twice as long.
         let limit = limit.clamp(1, crate::chain::MAX_ID);
         let limit = if limit > 64 && limit.is_power_of_two() { limit - 1 } else { limit };
+        let slots = Mapping::new(limit as usize + 1)?;
+        let returns = returns(&slots, limit + 1)?;
+        let many = if returns.is_some() { MANY } else { usize::MAX };
         Ok(Self {
-            slots: Mapping::new(limit as usize + 1)?,
+            slots,
             limit,
-            fresh: ShortMutex::new(1),
+            unused: ShortMutex::new(Unused { fresh: 1, vacant: Vec::new() }),
             high_water: Cell32::default(),
-            free: std::array::from_fn(|_| Free(ShortMutex::new(Vec::new()))),
+            free: std::array::from_fn(|_| Free(ShortMutex::new(List { ids: Vec::new(), many }))),
+            returns,
         })
     }
 
@@ -78,7 +116,7 @@ impl<T: Zeroed> Arena<T> {
         let mine = striped::stripe();
         let (free, next) = {
             let mut free = self.free[mine].0.lock();
-            (free.pop(), free.last().copied())
+            (free.ids.pop(), free.ids.last().copied())
         };
         // Who makes one thing will make another, and this one's slot is often in no cache any more.
         if let Some(next) = next {
@@ -87,52 +125,110 @@ impl<T: Zeroed> Arena<T> {
         free.or_else(|| self.refill(mine))
     }
 
-    /// Takes slots for a stripe that has none, and one of them for the caller. What other stripes got back and do not need comes first:
-    /// with one thread that makes and another that removes, the arena would grow to its limit else.
+    /// Takes slots for a stripe that has none, and one of them for the caller.
     #[cold]
     fn refill(&self, mine: usize) -> Option<u32> {
+        self.take_unused(mine).or_else(|| {
+            // Those of who looks for memory to give back are in no list: he is waited for.
+            let _looking = self.returns.as_ref()?.looking.lock();
+            self.take_unused(mine)
+        })
+    }
+
+    /// What other stripes got back and do not need comes first: with one thread that makes and another that removes, the arena would grow to
+    /// its limit else.
+    fn take_unused(&self, mine: usize) -> Option<u32> {
         // One at a time: slots on their way from one stripe to another are in none, and would be missed.
-        let mut fresh = self.fresh.lock();
+        let mut unused = self.unused.lock();
         if let Some(id) = self.take_over(mine, KEPT) {
             return Some(id);
         }
-        let first = *fresh;
-        let taken = CHUNK.min(self.limit - (first - 1));
-        if taken == 0 {
-            return self.take_over(mine, 0).or_else(|| {
-                // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
-                // else holds two of these locks.
-                let mut all = self.free.each_ref().map(|stripe| stripe.0.lock());
-                all.iter_mut().find_map(|free| free.pop())
-            });
+        if let Some(id) = self.take_without_memory(mine, &mut unused) {
+            return Some(id);
         }
-        *fresh += taken;
-        self.slots.grows(first as usize, *fresh as usize);
-        self.high_water.set(*fresh - 1);
-        self.free[mine].0.lock().extend((first + 1..first + taken).rev());
+        self.take_over(mine, 0).or_else(|| {
+            // Looked at one after the other, a slot that comes to the first is missed while one goes from the last. Nobody
+            // else holds two of these locks.
+            let mut all = self.free.each_ref().map(|stripe| stripe.0.lock());
+            all.iter_mut().find_map(|free| free.ids.pop())
+        })
+    }
+
+    /// Takes slots that have no memory, those first that had some before.
+    fn take_without_memory(&self, mine: usize, unused: &mut Unused) -> Option<u32> {
+        let taken = match (unused.vacant.last_mut(), &self.returns) {
+            (Some(vacant), Some(returns)) => {
+                let taken = returns.take(&self.slots, vacant, CHUNK);
+                self.slots.grows(taken.start as usize, taken.end as usize);
+                if vacant.slots.is_empty() {
+                    unused.vacant.pop();
+                }
+                taken
+            }
+            _ => {
+                let first = unused.fresh;
+                let taken = first..first + CHUNK.min(self.limit - (first - 1));
+                unused.fresh = taken.end;
+                self.slots.grows(first as usize, taken.end as usize);
+                self.high_water.set(taken.end - 1);
+                if let Some(returns) = &self.returns {
+                    returns.take(&self.slots, &mut Vacant::fresh(taken.clone()), CHUNK);
+                }
+                taken
+            }
+        };
+        let mut taken = taken;
+        let first = taken.next()?;
+        self.free[mine].0.lock().ids.extend(taken.rev());
         Some(first)
     }
 
     /// Takes some of the free slots of another stripe, which keeps so many, and one of them for the caller. Another thread of this stripe may
-    /// have been first, so the own one is looked at too. The caller holds `fresh`.
+    /// have been first, so the own one is looked at too. The caller holds `unused`.
     fn take_over(&self, mine: usize, kept: usize) -> Option<u32> {
         (0..striped::STRIPES).map(|n| (mine + n) % striped::STRIPES).find_map(|stripe| {
             let mut taken = {
-                let mut free = self.free[stripe].0.lock();
+                let free = &mut self.free[stripe].0.lock().ids;
                 let left = free.len().saturating_sub(CHUNK as usize);
                 let kept = if stripe == mine { 0 } else { kept.min(free.len()) };
                 free.split_off(left.max(kept))
             };
             let id = taken.pop()?;
-            self.free[mine].0.lock().append(&mut taken);
+            self.free[mine].0.lock().ids.append(&mut taken);
             Some(id)
         })
     }
 
-    /// Gives a slot back. Its contents stay as they are until it is taken again.
+    /// Gives a slot back. Its contents stay as they are until it is taken again, or its memory goes back to the system.
     pub fn free(&self, id: u32) {
         debug_assert!(id != 0 && id <= self.limit, "only what was given out comes back");
-        self.free[striped::stripe()].0.lock().push(id);
+        let are_many = {
+            let free = &mut *self.free[striped::stripe()].0.lock();
+            free.ids.push(id);
+            free.ids.len() >= free.many
+        };
+        if are_many {
+            self.trim();
+        }
+    }
+
+    /// Gives memory of free slots back to the system, where an arena does that: of blocks of which none is in use, see
+    /// [`vacant`](crate::vacant).
+    #[cold]
+    pub fn trim(&self) {
+        let Some(returns) = &self.returns else { return };
+        let _looking = returns.looking.lock();
+        let mut lists = self.free.each_ref().map(|stripe| mem::take(&mut stripe.0.lock().ids));
+        let vacant = returns.vacate(&self.slots, &mut lists);
+        for (mut list, stripe) in lists.into_iter().zip(&self.free) {
+            let mut now = stripe.0.lock();
+            // Those that came meanwhile are taken first: they are in a cache.
+            list.append(&mut now.ids);
+            list.shrink_to(2 * list.len());
+            now.many = list.len() + MANY.max(list.len() / 4);
+            now.ids = list;
+        }
+        self.unused.lock().vacant.extend(vacant);
     }
 
     /// The number of slots that were ever in use at once, rounded up to the chunk.
@@ -142,8 +238,10 @@ impl<T: Zeroed> Arena<T> {
 
     /// The number of slots in use at some moment.
     pub fn in_use(&self) -> u32 {
-        let free: usize = self.free.iter().map(|stripe| stripe.0.lock().len()).sum();
-        self.high_water().saturating_sub(free as u32)
+        let _looking = self.returns.as_ref().map(|returns| returns.looking.lock());
+        let unused = self.unused.lock();
+        let free: usize = self.free.iter().map(|stripe| stripe.0.lock().ids.len()).sum();
+        self.high_water().saturating_sub(free as u32 + unused.vacant())
     }
 
     /// The number of slots that may be in use at once.
@@ -151,11 +249,13 @@ impl<T: Zeroed> Arena<T> {
         self.limit
     }
 
-    /// Bytes of memory behind the slots that were ever in use, and of the lists of those that are free. The system may have put up to
-    /// 2 MiB more there, where it has pages of that size.
+    /// Bytes of memory behind the slots that were in use and did not give theirs back, and of the lists of those that are free. The system may
+    /// have put up to 2 MiB more there, where it has pages of that size.
     pub fn bytes(&self) -> u64 {
-        let lists: usize = self.free.iter().map(|stripe| stripe.0.lock().capacity()).sum();
-        u64::from(self.high_water()) * size_of::<T>() as u64 + (lists * size_of::<u32>()) as u64
+        let unused = self.unused.lock();
+        let lists: usize = self.free.iter().map(|stripe| stripe.0.lock().ids.capacity()).sum();
+        let lists = lists * size_of::<u32>() + unused.vacant.capacity() * size_of::<Vacant>();
+        u64::from(self.high_water() - unused.vacant()) * size_of::<T>() as u64 + lists as u64
     }
 
     /// The addresses of the slots, for tools that watch stores.
@@ -174,6 +274,17 @@ impl<T: Zeroed> Arena<T> {
     #[cfg(not(loom))]
     pub fn set_writable(&self, writable: bool) -> io::Result<()> {
         self.slots.set_writable(writable)
+    }
+}
+
+impl<T: Returned> Arena<T> {
+    /// As [`Arena::new`], of an arena that gives the memory of free slots back to the system.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arena::new`].
+    pub fn returning(limit: u32) -> io::Result<Self> {
+        Self::of(limit, |slots, end| Returns::new(slots, end).map(Some))
     }
 }
 

@@ -201,10 +201,11 @@ impl BlobArena {
     /// Gives a blob back. Whatever named it has its count moved before.
     pub fn free(&self, blob: Blob) {
         debug_assert!(blob != 0, "only what was given out comes back");
-        // Punched under the lock: nobody may take the page before it is a hole. A reader that finds zeros there finds
+        // Taken under the lock: nobody may take the page before it is a hole. A reader that finds zeros there finds
         // the moved count as well: the call interrupts all threads.
         self.pages.lock().give(blob - 1, |page| {
-            self.words.punch(page as usize * PAGE..(page as usize + 1) * PAGE);
+            let first = page as usize * PAGE / size_of::<u64>();
+            self.words.take_memory(first..first + PAGE / size_of::<u64>());
         });
     }
 

@@ -36,6 +36,14 @@ impl Cell32 {
     }
 }
 
+#[cfg(loom)]
+impl Cell32 {
+    /// What becomes of it where its memory is taken away.
+    pub(crate) fn zero(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
 /// A 64-bit word of a slot; all access is relaxed.
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -70,5 +78,13 @@ impl Cell64 {
     #[inline]
     pub fn raise(&self, value: u64) {
         self.0.fetch_max(value, Relaxed);
+    }
+}
+
+#[cfg(loom)]
+impl Cell64 {
+    /// What becomes of it where its memory is taken away.
+    pub(crate) fn zero(&self) {
+        self.0.store(0, Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 //! tell a lured reader, striped counters. Nothing here knows what a file is.
 //!
 //! ```text
-//!   Arena ── slots, named by 32-bit ids, never unmapped while it lives
+//!   Arena ── slots, named by 32-bit ids, readable while it lives
 //!     └ a slot's Seq      even = stable, odd = being changed, never reset
 //!     └ a slot's Lockref  lock, count and dead in eight bytes
 //!     └ a slot's Link ──► Table: chains whose end names their bucket
@@ -13,13 +13,15 @@
 //! orders them is one of the types here.
 //!
 //! Reading order: [`seq`] (how a reader knows), [`lockref`] (how a holder holds), [`arena`] (where slots
-//! live), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`gate`], [`bytes`].
+//! live), [`vacant`] (where their memory goes), [`chain`] (how they are found), [`striped`], [`shelf`], [`spares`], [`numbers`], [`blob`], [`gate`], [`bytes`].
 
 pub mod seq;
 
 pub mod lockref;
 
 pub mod arena;
+
+pub mod vacant;
 
 pub mod chain;
 
@@ -56,10 +58,11 @@ pub use cell::{Cell32, Cell64};
 pub use chain::{Absent, Chain, Link, Linked, Table, View};
 pub use lock_order::Rank;
 pub use lockref::{LockGuard, Lockref};
-pub use mapping::Slots;
+pub use mapping::{Slots, Words};
 pub use numbers::Numbers;
 pub use seq::{Change, Sample, Seq};
 pub use shelf::{Lent, Shelf};
 pub use spares::Spares;
 pub use spin::Spin;
 pub use striped::{Striped, Stripes};
+pub use vacant::Returned;

@@ -46,6 +46,13 @@ impl LockWord {
         }
     }
 
+    /// Takes the lock if nobody has it; says whether it did.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        // Acquire: as in `lock`.
+        self.0.fetch_or(LOCKED, Acquire) & LOCKED == 0
+    }
+
     #[cold]
     fn lock_slow(&self) {
         loop {
@@ -99,8 +106,7 @@ unsafe impl RawMutex for LockWord {
 
     #[inline]
     fn try_lock(&self) -> Option<GuardSend> {
-        // Acquire: as in `lock`.
-        (self.0.fetch_or(LOCKED, Acquire) & LOCKED == 0).then(GuardSend::default)
+        LockWord::try_lock(self).then(GuardSend::default)
     }
 
     #[inline]

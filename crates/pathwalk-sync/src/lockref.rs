@@ -3,12 +3,13 @@
 //! | word | bits | meaning | written by |
 //! |---|---|---|---|
 //! | count | 0–30 | how many hold the slot | anyone, lock-free |
-//! | | 31 | DEAD: the slot is free or about to be; nobody may take a count | the holder of the lock, once, at count 0 |
+//! | | 31 | ALIVE: set while the slot is in use; without it nobody may take a count | set by who made the slot; cleared by the holder of the lock, once, at count 0 |
 //! | lock | | see the module `lock` | whoever takes the lock |
 //!
 //! Rules:
 //! 1. Counts go up and down whether or not the slot is locked; the lock protects the slot's cells.
-//! 2. [`Lockref::get_not_dead`] is refused only by DEAD: a slot with count 0 may be revived.
+//! 2. [`Lockref::get_not_dead`] is refused only where ALIVE is not set: a slot with count 0 may be revived. Of a slot that has no memory it is
+//!    not, as that reads as zero.
 //! 3. [`LockGuard::mark_dead`] succeeds only at count 0, so of any number of threads that saw the count
 //!    reach zero one frees the slot.
 //! 4. A dead slot becomes alive again only by [`Lockref::revive`], by the one thread that took it from the
@@ -31,7 +32,7 @@ use crate::{
 };
 
 const COUNT: u32 = (1 << 31) - 1;
-const DEAD: u32 = 1 << 31;
+const ALIVE: u32 = 1 << 31;
 
 /// A lock, a count and "dead" in eight bytes.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Lockref {
     #[must_use = "a refused count must not be used"]
     pub fn get_not_dead(&self) -> bool {
         let mut word = self.count.load(Relaxed);
-        while word & DEAD == 0 {
+        while word & ALIVE != 0 {
             // Acquire: what was written to the slot before it was revived is seen by the new holder. Pairs with
             // the Release in `revive`.
             match self.count.compare_exchange_weak(word, word + 1, Acquire, Relaxed) {
@@ -62,14 +63,14 @@ impl Lockref {
     #[inline]
     pub fn get(&self) {
         let before = self.count.fetch_add(1, Relaxed);
-        debug_assert!(before & (DEAD | COUNT) != 0 && before & DEAD == 0, "get needs a holder");
+        debug_assert!(before & ALIVE != 0 && before & COUNT != 0, "get needs a holder");
     }
 
     /// Takes a count for a slot that the caller's lock keeps alive, even at count 0.
     #[inline]
     pub fn get_locked(&self) {
         let before = self.count.fetch_add(1, Relaxed);
-        debug_assert!(before & DEAD == 0, "a dead slot is not held");
+        debug_assert!(before & ALIVE != 0, "a dead slot is not held");
     }
 
     /// Gives a count back and returns how many are left.
@@ -111,7 +112,7 @@ impl Lockref {
     /// Says whether the slot is dead: free, or about to be.
     #[inline]
     pub fn is_dead(&self) -> bool {
-        self.count.load(Relaxed) & DEAD != 0
+        self.count.load(Relaxed) & ALIVE == 0
     }
 
     /// Makes a free slot alive with one count, held by the caller, who took it from the free list.
@@ -120,7 +121,19 @@ impl Lockref {
         debug_assert!(self.count() == 0, "a free slot is not held");
         // Nobody else changes the count of a free slot: whoever comes by an old id finds it dead.
         // Release: the free slot's contents are seen by whoever takes a count by an old id.
-        put(&self.count, 1, Release);
+        put(&self.count, ALIVE | 1, Release);
+    }
+
+    /// Takes the lock of a free slot, which nobody holds, if no late reader has it; says whether it did. It lasts until
+    /// [`Lockref::release`], or until the slot's memory is taken away.
+    pub(crate) fn claim(&self) -> bool {
+        debug_assert!(self.count.load(Relaxed) == 0, "a free slot is dead");
+        self.lock.try_lock()
+    }
+
+    /// Gives up what [`Lockref::claim`] took.
+    pub(crate) fn release(&self) {
+        self.lock.unlock();
     }
 
     /// Takes the lock, for a short time: no file system is asked while it is held.
@@ -166,10 +179,9 @@ impl LockGuard<'_> {
 
     fn mark_dead_at(&self, count: u32) -> bool {
         let mut word = self.lockref.count.load(Relaxed);
-        while word & (COUNT | DEAD) == count {
+        while word == ALIVE | count {
             // Acquire: sees what the last holders did before their `put`.
-            let dead = word & !COUNT | DEAD;
-            match self.lockref.count.compare_exchange_weak(word, dead, Acquire, Relaxed) {
+            match self.lockref.count.compare_exchange_weak(word, 0, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -185,6 +197,14 @@ impl Drop for LockGuard<'_> {
     }
 }
 
+#[cfg(loom)]
+impl Lockref {
+    /// What becomes of it where its memory is taken away; the lock is given up after that.
+    pub(crate) fn zero(&self) {
+        self.count.store(0, Relaxed);
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -195,7 +215,10 @@ mod tests {
     #[test]
     fn a_dead_slot_refuses_counts_until_it_is_revived() {
         let slot = Lockref::default();
+        assert!(!slot.get_not_dead(), "nobody made it");
+        slot.revive();
         assert!(slot.get_not_dead());
+        assert_eq!(slot.put(), 1);
         assert!(!slot.lock(RANK).mark_dead(), "somebody holds it");
         assert_eq!(slot.put(), 0);
         assert!(slot.lock(RANK).mark_dead());

@@ -1,7 +1,7 @@
 //! Zeroed memory of a fixed address: what arenas and bucket arrays lie in.
 //!
-//! The whole range is reserved at once and costs nothing until it is touched; it is given back when the
-//! mapping is dropped, never earlier. The unsafe code of the arenas is here.
+//! The whole range is reserved at once and costs nothing until it is touched; it stays readable until the
+//! mapping is dropped. The unsafe code of the arenas is here.
 
 #[cfg(loom)]
 use std::io;
@@ -16,23 +16,74 @@ use std::marker::PhantomData;
 #[expect(unsafe_code, reason = "only the type's author can promise that zeroed memory is a value")]
 pub unsafe trait Zeroed: Default + Send + Sync {}
 
-macro_rules! zeroed {
+/// A slot whose memory may be taken away while others look: then it reads as zeroes.
+///
+/// # Safety
+///
+/// It is made of words, each of which may be zeroed at any time, by anybody: what is guarded by one of them is other such words and no more.
+#[expect(unsafe_code, reason = "only the type's author can promise what depends on a word")]
+pub unsafe trait Words: Zeroed {
+    /// What becomes of it then, for the model checker.
+    #[cfg(loom)]
+    fn zero(&self);
+}
+
+macro_rules! words {
     ($($name:ty)*) => {$(
         #[expect(unsafe_code, reason = "see the argument")]
-        // SAFETY: a transparent atomic; zero is a value; no drop.
+        // SAFETY: a transparent atomic, or two; zero is a value; no drop.
         unsafe impl Zeroed for $name {}
+
+        #[expect(unsafe_code, reason = "see the argument")]
+        // SAFETY: as above. Nothing else is in them, and a lock of these guards no more.
+        unsafe impl Words for $name {
+            #[cfg(loom)]
+            fn zero(&self) {
+                <$name>::zero(self);
+            }
+        }
     )*};
 }
 
-zeroed!(crate::Cell32 crate::Cell64 crate::Link crate::Seq crate::Lockref);
+words!(crate::Cell32 crate::Cell64 crate::Link crate::Seq crate::Lockref);
 
 #[expect(unsafe_code, reason = "see the argument")]
 // SAFETY: an array of values for which this holds.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] where [T; N]: Default {}
 
-/// Declares a struct all of whose fields are [`Slot`](crate::Slot)s, which makes it one.
+#[expect(unsafe_code, reason = "see the argument")]
+// SAFETY: as above.
+unsafe impl<T: Words, const N: usize> Words for [T; N]
+where
+    [T; N]: Default,
+{
+    #[cfg(loom)]
+    fn zero(&self) {
+        self.iter().for_each(Words::zero);
+    }
+}
+
+/// Declares a struct all of whose fields are [`Slot`](crate::Slot)s, which makes it one; with `: Words` behind its name, of [`Words`](crate::Words).
 #[macro_export]
 macro_rules! slot {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident: Words {
+        $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
+    }) => {
+        $crate::slot! { $(#[$meta])* $vis struct $name { $($(#[$field_meta])* $field_vis $field: $type,)* } }
+
+        const _: () = {
+            const fn is_of_words<T: $crate::Words>() {}
+            $(is_of_words::<$type>();)*
+        };
+
+        // SAFETY: every field is, as checked above.
+        unsafe impl $crate::Words for $name {
+            #[cfg(loom)]
+            fn zero(&self) {
+                $($crate::Words::zero(&self.$field);)*
+            }
+        }
+    };
     ($(#[$meta:meta])* $vis:vis struct $name:ident {
         $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
     }) => {
@@ -132,8 +183,7 @@ fn mask_of(len: usize) -> u32 {
 
 /// So many bytes are translated in one piece where a processor has pages of 4 KiB. Random looks into a large table mostly wait for the
 /// translation of addresses, else.
-#[cfg(not(loom))]
-const HUGE: usize = 2 << 20;
+pub(crate) const HUGE: usize = 2 << 20;
 
 /// Mappings begin at pages that differ in so many ways.
 ///
@@ -180,18 +230,29 @@ impl<T: Zeroed> Mapping<T> {
     /// Does nothing: there are no pages.
     pub(crate) fn grows(&self, _from: usize, _to: usize) {}
 
-    /// Does nothing: what a free page holds is unspecified.
-    pub(crate) fn punch(&self, _bytes: std::ops::Range<usize>) {}
+    /// None does.
+    pub(crate) fn first_large(&self) -> usize {
+        self.len
+    }
+}
+
+#[cfg(loom)]
+impl<T: Words> Mapping<T> {
+    /// Zeroes the values, one word after the other.
+    pub(crate) fn take_memory(&self, values: std::ops::Range<usize>) -> bool {
+        values.for_each(|value| self.slots().get(value as u32).zero());
+        true
+    }
 }
 
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "the one place that turns mapped memory into slots")]
 mod imp {
-    use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Zeroed, mask_of};
-    use crate::Cell64;
+    use super::{COLOURS, HUGE, Mapping, PAGE, Slots, Words, Zeroed, mask_of};
     use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::{
         io,
+        ops::Range,
         ptr::NonNull,
         sync::atomic::{AtomicUsize, Ordering},
     };
@@ -261,8 +322,14 @@ mod imp {
             }
         }
 
+        /// The first value that lies in a large page, if the system has such.
+        pub(crate) fn first_large(&self) -> usize {
+            let base = self.base.as_ptr().addr();
+            ((base + HUGE).next_multiple_of(HUGE) - base) / size_of::<T>()
+        }
+
         /// The addresses that it lies at.
-        pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        pub(crate) fn range(&self) -> Range<usize> {
             let start = self.base.as_ptr().addr();
             start..start + self.len * size_of::<T>()
         }
@@ -282,18 +349,23 @@ mod imp {
         }
     }
 
-    /// Words, and nothing of which more than the word itself depends on what is there.
-    impl Mapping<Cell64> {
-        /// Gives the memory of a range of bytes back to the system; there it reads as zeros until it is written again.
-        /// Nothing happens where the range is not of whole pages.
-        pub(crate) fn punch(&self, bytes: std::ops::Range<usize>) {
-            assert!(bytes.end <= self.len * size_of::<Cell64>(), "{bytes:?} is within");
+    impl<T: Words> Mapping<T> {
+        /// Gives the memory of some values back to the system: they read as zeroes until they are written again. Whether it did; it does not
+        /// where these are no whole pages, nor where memory is locked.
+        ///
+        /// Others may look meanwhile, and store: a thread finds all of a page as it was or all zeroes, and what it stores to one that goes is
+        /// lost.
+        pub(crate) fn take_memory(&self, values: Range<usize>) -> bool {
+            assert!(values.end <= self.len, "{values:?} is within");
+            let bytes = values.start * size_of::<T>()..values.end * size_of::<T>();
+            if !bytes.start.is_multiple_of(PAGE) || !bytes.end.is_multiple_of(PAGE) {
+                return false;
+            }
             // SAFETY: the start lies within the mapping.
             let start = unsafe { self.base.as_ptr().cast::<u8>().add(bytes.start) };
-            // SAFETY: the range is ours and anonymous: it stays readable, as zeroes; that they come while others look is as
-            // if each word had been stored.
-            let _: Result<(), _> =
-                unsafe { madvise(start.cast(), bytes.len(), Advice::LinuxDontNeed) };
+            // SAFETY: the range is ours, anonymous and of whole pages: it stays readable, as zeroes, which are a `T`; that they come while
+            // others look is as if each word had been stored, as it may be at any time.
+            unsafe { madvise(start.cast(), bytes.len(), Advice::LinuxDontNeed) }.is_ok()
         }
     }
 
@@ -336,8 +408,10 @@ mod tests {
             assert!(range.start.is_multiple_of(4096) && range.len() == 4 * PAGE);
             let values = mapping.slots();
             (0..len as u32).for_each(|index| values.get(index).set(1 + u64::from(index)));
-            mapping.punch(PAGE..2 * PAGE);
-            let there = |index: u32| !(PAGE..2 * PAGE).contains(&(8 * index as usize));
+            let second = PAGE / 8..2 * PAGE / 8;
+            assert!(mapping.take_memory(second.clone()));
+            assert!(!mapping.take_memory(1..second.end), "of whole pages alone");
+            let there = |index: u32| !second.contains(&(index as usize));
             let said = (0..len as u32).map(|index| values.get(index).get());
             let wanted = (0..len as u32).map(|index| there(index).then_some(1 + u64::from(index)));
             assert!(said.eq(wanted.map(Option::unwrap_or_default)));

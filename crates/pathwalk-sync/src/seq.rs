@@ -10,7 +10,8 @@
 //!
 //! Invariant: between a [`Seq::sample`] and an [`Seq::unchanged`] that says true no [`Change`] of this slot
 //! began or ended. The count is never reset, not even when the slot is freed and used again, so the pair
-//! (slot, sample) names one state of one thing. It has 32 bits: a multiple of 2³¹ changes deceives a reader. No walk takes
+//! (slot, sample) names one state of one thing; where a slot's memory was given back to the system meanwhile, it goes on beyond what any
+//! count was there, see [`vacant`](crate::vacant). It has 32 bits: a multiple of 2³¹ changes deceives a reader. No walk takes
 //! so long. Who keeps a sample for longer looks at the [`era`] too, which ends many times before that.
 //!
 //! Linux: `seqcount_t`, `raw_seqcount_begin`, `read_seqcount_retry`, `write_seqcount_invalidate`.
@@ -54,18 +55,36 @@ pub fn end_era() {
     ERAS.fetch_add(1, Relaxed);
 }
 
+/// The next count that is even. The caller stores it after this, so that who sees it sees the era to which it led.
+#[inline(always)]
+fn behind(count: u32) -> u32 {
+    let next = count.wrapping_add(2);
+    if next.is_multiple_of(ERA) {
+        end_era();
+    }
+    next
+}
+
 /// A sequence count as a reader saw it; always even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample(u32);
 
 impl Sample {
-    /// A sample that no slot in use ever gives again once it was changed.
+    /// A sample that no slot in use gives: of one that was never in use, or has no memory.
     pub const NONE: Self = Self(0);
 
     /// The count that was seen.
     #[inline(always)]
     pub fn count(self) -> u32 {
         self.0
+    }
+
+    /// The first sample after the one that is so far beyond this, but for [`Sample::NONE`].
+    pub(crate) fn behind(self, beyond: u32) -> Self {
+        match behind(self.0.wrapping_add(beyond)) {
+            0 => Self(behind(0)),
+            count => Self(count),
+        }
     }
 
     /// The sample of a count that was seen.
@@ -137,7 +156,26 @@ impl Seq {
         // Release fence: a reader that sees any store made by this change also sees the odd count.
         // Pairs with the Acquire fence in `unchanged`.
         fence(Release);
-        Change { seq: self, before }
+        Change {
+            seq: self,
+            before,
+            #[cfg(loom)]
+            end: None,
+        }
+    }
+
+    /// How far the count is beyond `before`, of a slot that nobody changes.
+    pub(crate) fn beyond(&self, before: Sample) -> u32 {
+        let count = self.0.load(Relaxed);
+        debug_assert!(count & 1 == 0, "nobody changes a free slot");
+        count.wrapping_sub(before.0)
+    }
+
+    /// Begins to count at `first`, in memory that has just come: no earlier count of it was as high.
+    pub(crate) fn begin(&self, first: Sample) {
+        debug_assert!(self.0.load(Relaxed) == 0, "memory that has just come is zero");
+        // Release: who samples it sees the era. What the slot holds is zeroes before and after.
+        self.0.store(first.0, Release);
     }
 
     /// Makes every earlier sample fail without changing anything else.
@@ -149,21 +187,37 @@ impl Seq {
     }
 }
 
+#[cfg(loom)]
+impl Seq {
+    /// What becomes of it where its memory is taken away is the end of a change: see [`Change::that_ends_with`].
+    pub(crate) fn zero(&self) {}
+}
+
 /// A change in progress.
 #[derive(Debug)]
 #[must_use = "the change ends when this is dropped"]
 pub struct Change<'a> {
     seq: &'a Seq,
     before: u32,
+    #[cfg(loom)]
+    end: Option<Sample>,
+}
+
+#[cfg(loom)]
+impl Change<'_> {
+    /// A change after which the count is this one.
+    pub(crate) fn that_ends_with(mut self, end: Sample) -> Self {
+        self.end = Some(end);
+        self
+    }
 }
 
 impl Drop for Change<'_> {
     #[inline]
     fn drop(&mut self) {
-        let after = self.before.wrapping_add(2);
-        if after.is_multiple_of(ERA) {
-            end_era();
-        }
+        let after = behind(self.before);
+        #[cfg(loom)]
+        let after = self.end.map_or(after, Sample::count);
         // Release: who samples the new count sees all of the change, and the era. Pairs with the Acquire in `sample` and
         // `is`.
         self.seq.0.store(after, Release);

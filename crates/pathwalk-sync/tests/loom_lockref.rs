@@ -24,15 +24,17 @@ impl Slot {
     /// A slot with so many counts.
     fn held(counts: u32) -> Arc<Self> {
         let slot = Self::default();
-        (0..counts).for_each(|_| slot.lockref.get_locked());
+        slot.lockref.revive();
+        (0..counts).for_each(|_| slot.lockref.get());
+        let _left = slot.lockref.put();
         Arc::new(slot)
     }
 
     /// A slot that was freed.
     fn free() -> Arc<Self> {
-        let slot = Self::default();
+        let slot = Self::held(0);
         assert!(slot.lockref.lock(RANK).mark_dead());
-        Arc::new(slot)
+        slot
     }
 
     /// Gives a count back and destroys the contents if it was the last; says whether it was.

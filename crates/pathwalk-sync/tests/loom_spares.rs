@@ -26,7 +26,8 @@ struct File {
 impl File {
     fn held(counts: u32) -> Arc<Self> {
         let file = Self::default();
-        (0..counts).for_each(|_| file.lockref.get_locked());
+        file.lockref.revive();
+        (1..counts).for_each(|_| file.lockref.get());
         Arc::new(file)
     }
 

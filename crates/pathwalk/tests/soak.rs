@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::sample::SampleFs;
+use common::{resident, sample::SampleFs};
 use pathwalk::{Config, Cred, Dev, Errno, MemFs, MountFlags, Task, Vfs, fs::Features};
 use std::{collections::VecDeque, sync::mpsc::sync_channel, thread};
 
@@ -18,12 +18,6 @@ const FLAT: u64 = 2 * MIB;
 const PARTS: u64 = 20;
 /// So many names live at once.
 const LIVE: usize = 20_000;
-
-/// Bytes of memory that the process has.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
 
 /// A name of one of four lengths; three of them lie in the names' arena.
 fn name(dir: &str, number: u64) -> String {

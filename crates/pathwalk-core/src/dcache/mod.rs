@@ -36,7 +36,7 @@ use crate::{
     vfs::{SuperBlock, Vfs},
 };
 use pathwalk_abi::{FileType, mode::S_IXUGO};
-use pathwalk_sync::{Cell32, Cell64, Link, Linked, LockGuard, Lockref, Seq, Spin, slot};
+use pathwalk_sync::{Cell32, Cell64, Link, Linked, LockGuard, Lockref, Returned, Seq, Spin, slot};
 
 /// The name of a dentry slot; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,7 @@ pub(crate) const NOT_PLAIN: u32 = IN_LOOKUP | SYMLINK | MANAGED | REVALIDATE | N
 slot! {
     /// A dentry slot: two cache lines.
     #[repr(align(64))]
-    pub(crate) struct Dentry {
+    pub(crate) struct Dentry: Words {
         pub(crate) seq: Seq,
         pub(crate) flags: Cell32,
         pub(crate) parent: Cell32,
@@ -134,6 +134,16 @@ impl Linked for Dentry {
 
     fn chain_hash(&self) -> u64 {
         self.key.get()
+    }
+}
+
+impl Returned for Dentry {
+    fn lockref(&self) -> &Lockref {
+        &self.lockref
+    }
+
+    fn seqs(&self) -> impl Iterator<Item = &Seq> {
+        [&self.seq, &self.children_seq].into_iter()
     }
 }
 
@@ -225,10 +235,10 @@ impl Vfs {
         out.get_mut(len..)
     }
 
-    /// Takes a count unless the dentry is dead, or none: what was read of a mount that just goes may be no dentry.
+    /// Takes a count unless the dentry is dead, as none is too: what was read of a mount that just goes may be no dentry.
     #[inline]
     pub(crate) fn dget_not_dead(&self, id: DentryId) -> bool {
-        id != DentryId::NONE && self.dentry(id).lockref.get_not_dead()
+        self.dentry(id).lockref.get_not_dead()
     }
 
     /// Takes one more count of a dentry that the caller holds.

@@ -114,11 +114,15 @@ impl Vfs {
         f()
     }
 
-    /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many.
+    /// Drops up to `count` names that nobody uses and that the file system can tell again; returns how many. What memory nothing is left
+    /// in goes back to the system.
     pub fn shrink(&self, count: u32) -> u32 {
         self.call_in_all();
         let slots = self.dentries.high_water();
-        self.turn(count, slots + slots / AHEAD + 1).1
+        let dropped = self.turn(count, slots + slots / AHEAD + 1).1;
+        self.dentries.trim();
+        self.inodes.trim();
+        dropped
     }
 
     /// Drops names that stand for nothing, if they have more than their share.

@@ -33,3 +33,9 @@ pub(crate) fn seed() -> u64 {
     println!("PATHWALK_SEED={seed}");
     seed
 }
+
+/// Bytes of memory that the process has.
+pub(crate) fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}

@@ -35,6 +35,8 @@ mod interrupted;
 
 mod listing;
 
+mod vacant;
+
 use pathwalk::{Config, Cred, MemFs, Task, Vfs};
 use std::time::{Duration, Instant};
 
