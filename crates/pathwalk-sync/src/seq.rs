@@ -171,11 +171,11 @@ impl Seq {
         count.wrapping_sub(before.0)
     }
 
-    /// Begins to count at `first`, in memory that has just come: no earlier count of it was as high.
+    /// Begins to count behind `first`, in memory that has just come: no count of it was as high before.
     pub(crate) fn begin(&self, first: Sample) {
         debug_assert!(self.0.load(Relaxed) == 0, "memory that has just come is zero");
-        // Release: who samples it sees the era. What the slot holds is zeroes before and after.
-        self.0.store(first.0, Release);
+        self.0.store(first.0, Relaxed);
+        self.invalidate();
     }
 
     /// Makes every earlier sample fail without changing anything else.

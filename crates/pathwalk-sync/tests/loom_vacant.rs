@@ -17,6 +17,7 @@ slot! {
         /// 1 while somebody has the lock.
         inside: Cell32,
         life: Cell32,
+        left_behind: Cell32,
     }
 }
 
@@ -73,14 +74,18 @@ fn a_lock_that_is_taken_by_an_old_id_excludes_while_memory_goes() {
             let slot = arena.get(id);
             slot.locked(|| {
                 assert!(!slot.seq.unchanged(sample) || slot.lockref.is_dead());
+                slot.left_behind.set(1);
                 (slot.lockref.is_dead(), slot.life.get())
             })
         });
         arena.trim();
-        assert_eq!(arena.alloc(), Some(id));
         let slot = arena.get(id);
+        let went = slot.seq.is(Sample::NONE);
+        assert_eq!(arena.alloc(), Some(id));
         slot.locked(|| slot.lives(2));
         let (was_dead, life) = late.join().unwrap();
+        // What he did before the memory went, went with it.
+        assert!(life != 1 || !went || slot.left_behind.get() == 0);
         assert_eq!(slot.locked(|| (slot.lockref.count(), slot.life.get())), (1, 2));
         (was_dead, life)
     });
