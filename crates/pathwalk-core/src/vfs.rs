@@ -96,6 +96,22 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// So many bytes for dentries, inodes and names in all, from 4 MiB on: three eighths each for dentries and inodes, an eighth for names. The
+    /// rest is for the tables that they are found by, and for what tells what is free: where there are few mounts, [`Usage::bytes`] is
+    /// never more.
+    pub fn within(bytes: u64) -> Self {
+        let eighth = bytes.max(4 << 20) / 8;
+        Self {
+            dentry_bytes: 3 * eighth,
+            negative_bytes: 3 * eighth / 8,
+            inode_bytes: 3 * eighth,
+            name_bytes: eighth,
+            ..Self::default()
+        }
+    }
+}
+
 /// The host's time of day.
 pub fn system_time() -> Timespec {
     match SystemTime::now().duration_since(UNIX_EPOCH) {

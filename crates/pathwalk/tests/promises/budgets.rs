@@ -34,6 +34,35 @@ fn checked(vfs: &Arc<Vfs>, task: &Task) -> Census {
     census
 }
 
+/// Files and symlinks of short and long names until there is no room, and all of them removed, again and again.
+#[test]
+fn one_budget_is_kept_whatever_is_in_it() {
+    for budget in [4 << 20, 32 << 20] {
+        let vfs = Vfs::new(Config::within(budget), MemFs::new()).unwrap();
+        let task = vfs.task(Cred::root());
+        for len in [8, 40, 200, 8] {
+            let path = |number: usize| format!("/{number:0len$}");
+            let within = || assert!(vfs.usage().bytes <= budget, "{len}: {:?}", vfs.usage());
+            let made = until_refused(Errno::ENOMEM, |number| {
+                if number.is_multiple_of(1000) {
+                    within();
+                }
+                match number % 3 {
+                    0 => task.symlink(path(number), path(number)),
+                    _ => task.creat(path(number), 0o644).map(drop),
+                }
+            });
+            within();
+            // As much as fits where names are short; the names are full first where they are long.
+            let used = vfs.usage();
+            assert!(len != 8 || used.bytes > budget / 4 * 3, "{used:?}");
+            assert!(len == 8 || used.name_bytes == budget / 8, "{used:?}");
+            (0..made).for_each(|number| task.unlink(path(number)).unwrap());
+            within();
+        }
+    }
+}
+
 /// What allocates in the kernel answers ENOMEM there.
 #[test]
 fn a_full_table_is_enomem_and_loses_nothing() {
