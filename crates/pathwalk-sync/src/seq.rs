@@ -55,12 +55,13 @@ pub fn end_era() {
     ERAS.fetch_add(1, Relaxed);
 }
 
-/// The next count that is even. The caller stores it after this, so that who sees it sees the era to which it led.
+/// The next count that is even, but for that of [`Sample::NONE`]. The caller stores it after this, so that who sees it sees the era to which it led.
 #[inline(always)]
 fn behind(count: u32) -> u32 {
     let next = count.wrapping_add(2);
     if next.is_multiple_of(ERA) {
         end_era();
+        return next.max(2);
     }
     next
 }
@@ -79,12 +80,9 @@ impl Sample {
         self.0
     }
 
-    /// The first sample after the one that is so far beyond this, but for [`Sample::NONE`].
+    /// The first sample after the one that is so far beyond this.
     pub(crate) fn behind(self, beyond: u32) -> Self {
-        match behind(self.0.wrapping_add(beyond)) {
-            0 => Self(behind(0)),
-            count => Self(count),
-        }
+        Self(behind(self.0.wrapping_add(beyond)))
     }
 
     /// The sample of a count that was seen.
@@ -104,6 +102,14 @@ impl Seq {
         // Acquire: the cells that the caller reads next are read no earlier than this. Pairs with the
         // Release store at the end of a `Change`.
         Sample(self.0.load(Acquire) & !1)
+    }
+
+    /// As [`Seq::sample`], of a slot that the caller was led to and that perhaps nobody has; none where it has no memory. It may have some
+    /// soon, and be without it again: with [`Sample::NONE`] before and after, what it held between would be believed.
+    #[inline(always)]
+    pub fn try_sample(&self) -> Option<Sample> {
+        let sample = self.sample();
+        (sample != Sample::NONE).then_some(sample)
     }
 
     /// Samples the count, waiting for the end of a change under way: for readers that cannot do without an answer.
@@ -246,7 +252,7 @@ mod tests {
         seq.invalidate();
         assert_eq!(era(), before);
         seq.invalidate();
-        assert_eq!((seq.sample(), era()), (Sample(0), before + 1));
+        assert_eq!((seq.try_sample(), era()), (Some(Sample(2)), before + 1));
         let last = Seq(AtomicU32::new(ERA - 2));
         last.invalidate();
         assert_eq!(era(), before + 2);

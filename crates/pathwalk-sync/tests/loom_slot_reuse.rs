@@ -114,8 +114,10 @@ impl Cache {
     fn find(&self, name: u32) -> Option<(u32, Sample)> {
         let mut chain = self.table.view().chain(self.dentries.slots(), key(name));
         while let Some((id, dentry)) = chain.slot() {
-            let sample = dentry.seq.sample();
-            if dentry.name.get() == name && dentry.parent.get() == PARENT {
+            if let Some(sample) = dentry.seq.try_sample()
+                && dentry.name.get() == name
+                && dentry.parent.get() == PARENT
+            {
                 return Some((id, sample));
             }
             chain.go_on(dentry);

@@ -17,6 +17,8 @@ slot! {
         /// 1 while somebody has the lock.
         inside: Cell32,
         life: Cell32,
+        /// The same again.
+        again: Cell32,
         left_behind: Cell32,
     }
 }
@@ -47,8 +49,15 @@ impl Slot {
         {
             let _change = self.seq.change();
             self.life.set(life);
+            self.again.set(life);
         }
         self.lockref.revive();
+    }
+
+    /// Ends what it is, but for giving the slot back.
+    fn ends(&self) {
+        self.locked(|| drop(self.seq.change()));
+        assert!(self.lockref.lock(RANK).put_and_mark_dead());
     }
 }
 
@@ -58,8 +67,7 @@ fn freed() -> (Arc<Arena<Slot>>, u32, Sample) {
     let id = arena.alloc().unwrap();
     let slot = arena.get(id);
     slot.lives(1);
-    slot.locked(|| drop(slot.seq.change()));
-    assert!(slot.lockref.lock(RANK).put_and_mark_dead());
+    slot.ends();
     arena.free(id);
     let sample = slot.seq.sample();
     (arena, id, sample)
@@ -111,6 +119,29 @@ fn no_count_and_no_sample_of_before_is_good_for_what_has_no_memory() {
         late.join().unwrap()
     });
     assert_eq!(seen, BTreeSet::from([(true, false), (true, true), (false, false), (false, true)]));
+}
+
+/// What is there between two times without memory is not believed by who came the first time.
+#[test]
+fn what_has_no_memory_gives_no_sample() {
+    let seen = explore(|| {
+        let (arena, id, _) = freed();
+        arena.trim();
+        let late = spawn(&arena, move |arena| {
+            let slot = arena.get(id);
+            let sample = slot.seq.try_sample()?;
+            let lives = (slot.life.get(), slot.again.get());
+            slot.seq.unchanged(sample).then_some(lives)
+        });
+        assert_eq!(arena.alloc(), Some(id));
+        let slot = arena.get(id);
+        slot.lives(2);
+        slot.ends();
+        arena.free(id);
+        arena.trim();
+        late.join().unwrap()
+    });
+    assert_eq!(seen, BTreeSet::from([None, Some((0, 0)), Some((2, 2))]));
 }
 
 /// Who finds all slots in the hands of who looks for memory to give back waits for him.

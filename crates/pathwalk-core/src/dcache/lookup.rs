@@ -105,7 +105,7 @@ fn seen(
     key: u64,
     is_it: impl Fn(&Dentry) -> bool,
 ) -> Option<Seen> {
-    let seq = dentry.seq.sample();
+    let seq = dentry.seq.try_sample()?;
     let same = dentry.key.get() == key && dentry.parent.get() == parent.0 && is_it(dentry);
     same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
 }

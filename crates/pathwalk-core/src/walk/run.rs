@@ -123,7 +123,7 @@ impl<'a> Runner<'a> {
             let Some((first_id, first)) = vfs.dhash.first(&vfs.dentries, key) else {
                 let [first, second] = name.words();
                 // Most chains of what is absent are empty.
-                if vfs.is_absent(dentry, seq, key, first, second) {
+                if seq != Sample::NONE && vfs.is_absent(dentry, seq, key, first, second) {
                     return (None, Reached { id, seq, dentry });
                 }
                 break;
@@ -134,7 +134,8 @@ impl<'a> Runner<'a> {
                 // Few chains have others, and who looks along them has registers of its own.
                 let [word, second] = name.words();
                 let Some((other, sample)) = vfs.search_behind(first, id, key, word, second) else {
-                    if vfs.is_absent_beside_others(dentry, seq, key, word, second) {
+                    let has_memory = seq != Sample::NONE;
+                    if has_memory && vfs.is_absent_beside_others(dentry, seq, key, word, second) {
                         return (None, Reached { id, seq, dentry });
                     }
                     break;
@@ -154,6 +155,11 @@ impl<'a> Runner<'a> {
             rest = next;
         }
         road::point_of_run();
+        // One of no memory where it was sampled, and of none again where it was checked, was nobody's parent then: the last one alone can be.
+        if seq == Sample::NONE {
+            let (id, seq) = (from.dentry, from.seq);
+            return (Some(text.len()), Reached { id, seq, dentry: vfs.dentry(id) });
+        }
         (Some(rest.len()), Reached { id, seq, dentry })
     }
 
