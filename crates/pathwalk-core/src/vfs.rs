@@ -685,7 +685,50 @@ impl std::fmt::Debug for Vfs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mount::rootfs::RootFs;
+    use crate::{dcache::Dentry, mount::rootfs::RootFs};
+    use pathwalk_sync::{Chain, Seq};
+    use std::collections::HashMap;
+
+    /// Who is led to slot 0 is led in no circle.
+    #[test]
+    fn a_chain_of_what_has_no_memory_ends() {
+        fn ends<T: Linked>(arena: &Arena<T>) {
+            assert!(Chain::behind(arena.slots(), arena.get(0)).slot().is_none());
+        }
+        let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+        ends(&vfs.dentries);
+        ends(&vfs.inodes);
+    }
+
+    #[test]
+    fn no_count_begins_anew_where_memory_went() {
+        fn check<T: Returned>(arena: &Arena<T>, seqs: fn(&T) -> Vec<&Seq>) {
+            let slots = || -> Vec<u32> { (0..4096).map(|_| arena.alloc().unwrap()).collect() };
+            let counts = |id| -> Vec<u32> {
+                seqs(arena.get(id)).into_iter().map(|seq| seq.sample().count()).collect()
+            };
+            let before: HashMap<u32, Vec<u32>> = slots()
+                .into_iter()
+                .map(|id| {
+                    assert!(counts(id).iter().all(|&count| count != 0), "{id}: {:?}", counts(id));
+                    seqs(arena.get(id)).into_iter().for_each(Seq::invalidate);
+                    (id, counts(id))
+                })
+                .collect();
+            before.keys().for_each(|&id| arena.free(id));
+            arena.trim();
+            let went = before.keys().filter(|&&id| counts(id).iter().all(|&count| count == 0));
+            assert!(went.count() > 2048, "most have no memory");
+            for id in slots() {
+                let now = counts(id);
+                assert!(before.get(&id).is_none_or(|before| now >= *before), "{id}: {now:?}");
+                assert!(now.iter().all(|&count| count != 0), "{id}: {now:?}");
+            }
+        }
+        let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+        check(&vfs.dentries, |dentry: &Dentry| vec![&dentry.seq, &dentry.children_seq]);
+        check(&vfs.inodes, |inode| vec![&inode.seq]);
+    }
 
     fn mounted() -> (Arc<Vfs>, Arc<dyn FileSystem>, u32) {
         let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
