@@ -66,6 +66,15 @@ fn end(arena: &Arena<Slot>, id: u32) {
     arena.free(id);
 }
 
+/// Says at its end that it is over, also where the test has failed by then: others wait for that.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 fn arena() -> Arena<Slot> {
     Arena::returning(1 << 22).unwrap()
 }
@@ -182,6 +191,7 @@ fn how_many_are_in_use_is_told_while_memory_goes() {
     let held: Vec<u32> = (0..500).map(|number| make(&arena, number)).collect();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             while !over.load(Relaxed) {
                 arena.trim();
@@ -193,7 +203,6 @@ fn how_many_are_in_use_is_told_while_memory_goes() {
             ids.iter().for_each(|&id| end(&arena, id));
             assert_eq!(arena.in_use(), 500);
         }
-        over.store(true, Relaxed);
     });
     held.iter().for_each(|&id| end(&arena, id));
     assert_eq!(arena.in_use(), 0);
@@ -205,6 +214,7 @@ fn a_full_arena_finds_its_last_slot_while_memory_goes() {
     let ids: Vec<u32> = std::iter::from_fn(|| arena.alloc()).collect();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&over);
         scope.spawn(|| {
             while !over.load(Relaxed) {
                 arena.trim();
@@ -214,7 +224,6 @@ fn a_full_arena_finds_its_last_slot_while_memory_goes() {
             arena.free(id);
             assert_eq!(arena.alloc(), Some(id), "the only one that is free");
         }
-        over.store(true, Relaxed);
     });
 }
 
@@ -225,6 +234,7 @@ fn who_comes_late_believes_nothing_that_is_not_so() {
     let (over, lives) = (AtomicBool::new(false), AtomicU64::new(1));
     let seen: Mutex<Vec<(u32, Sample, u64)>> = Mutex::default();
     thread::scope(|scope| {
+        let _over = Over(&over);
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut number = 1_usize;
@@ -287,7 +297,6 @@ fn who_comes_late_believes_nothing_that_is_not_so() {
                 arena.free(id);
             }
         }
-        over.store(true, Relaxed);
     });
     assert_eq!(arena.in_use(), 0);
 }
