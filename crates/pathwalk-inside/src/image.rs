@@ -49,11 +49,14 @@ global_asm!(
     ".byte {on_first}, {on_second}",
     "jmp short 7f",
     "jmp short 9f",
-    // A call of the image's own, at `OWN`; there the carry is set instead where the program has such a filter. So nobody asks whether it has
-    // one, and then is interrupted by a handler that sets it.
+    // A call of the image's own, at `OWN`; there stands a jump to where the carry is set instead, of which one byte is another one, where the
+    // program has such a filter. So nobody asks whether it has one, and then is interrupted by a handler that sets it.
     ".org {own} - 1, 0x90",
     "own_call: clc",
     "syscall",
+    "ret",
+    ".org {own} + 7, 0x90",
+    "stc",
     "ret",
     "9: lea rsp, [rsp - 128]",
     "push rcx",

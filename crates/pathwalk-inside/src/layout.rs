@@ -33,8 +33,9 @@ pub const OFF: [u8; 2] = [0xeb, 0x02];
 pub(crate) const ON: [u8; 2] = [0xeb, 0x00];
 /// Where the image makes all calls of its own but those without which it cannot come to an end.
 pub const OWN: u64 = BASE + 8;
-/// What is written there where it is to make none any more, instead of the two bytes of a call: it sets the carry.
-pub const NO_CALL: [u8; 2] = [0xf9, 0x90];
+/// What is written there where it is to make none any more: a jump to where the carry is set. The first byte alone is not as in a call, for another
+/// thread may be there while it is written.
+pub const NO_CALL: [u8; 2] = [0xeb, 0x05];
 /// The descriptor that says whether there is news of the host, in every process that has the image.
 pub const NEWS: i32 = 1021;
 /// The socket by which a process takes descriptors by itself.
