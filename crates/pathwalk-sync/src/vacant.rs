@@ -18,7 +18,7 @@
 //! | they | and so |
 //! |---|---|
 //! | read it | it is as one that is free: dead, of no name, led to by nothing; its link leads to slot 0 |
-//! | sample it | [`Seq::try_sample`] gives none: [`Sample::NONE`] may come again |
+//! | sample it | they get [`Sample::NONE`], by which they believe nothing: it comes again where the memory goes again |
 //! | take a count | it is refused: a zeroed [`Lockref`] is dead |
 //! | have its lock | its block stays |
 //! | wait for its lock | they get it when the memory has gone, and see a dead slot; where they sleep they wake by themselves |

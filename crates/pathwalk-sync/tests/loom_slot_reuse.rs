@@ -114,10 +114,9 @@ impl Cache {
     fn find(&self, name: u32) -> Option<(u32, Sample)> {
         let mut chain = self.table.view().chain(self.dentries.slots(), key(name));
         while let Some((id, dentry)) = chain.slot() {
-            if let Some(sample) = dentry.seq.try_sample()
-                && dentry.name.get() == name
-                && dentry.parent.get() == PARENT
-            {
+            let sample = dentry.seq.sample();
+            let same = dentry.name.get() == name && dentry.parent.get() == PARENT;
+            if same && sample != Sample::NONE {
                 return Some((id, sample));
             }
             chain.go_on(dentry);

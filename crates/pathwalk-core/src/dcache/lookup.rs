@@ -105,9 +105,11 @@ fn seen(
     key: u64,
     is_it: impl Fn(&Dentry) -> bool,
 ) -> Option<Seen> {
-    let seq = dentry.seq.try_sample()?;
+    let seq = dentry.seq.sample();
     let same = dentry.key.get() == key && dentry.parent.get() == parent.0 && is_it(dentry);
-    same.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
+    // Where it had no memory when it was sampled it may have none again when that is checked.
+    let is_one = same && seq != Sample::NONE;
+    is_one.then(|| Seen { id: DentryId(id), seq, flags: dentry.flags.get() })
 }
 
 impl Vfs {
@@ -331,13 +333,19 @@ impl Vfs {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(debug_assertions)]
+    use crate::road;
     use crate::{
-        dcache::{COMPLETE, change::tests::directory},
+        cred::Cred,
+        dcache::{COMPLETE, HASHED, change::tests::directory},
         lock,
-        mount::rootfs::RootFs,
+        mount::{NsId, rootfs::RootFs},
         name::{Component, scan},
+        task::Task,
         vfs::{Config, Vfs},
     };
+    use pathwalk_abi::{AccessMode, Errno};
+    use pathwalk_sync::Sample;
     use std::sync::Arc;
 
     #[test]
@@ -383,5 +391,55 @@ mod tests {
         }
         vfs.dput(child);
         vfs.dput(root);
+    }
+
+    /// Who is led to a slot without memory samples what comes again where its memory goes again: whatever it held between is no hit.
+    #[test]
+    fn what_gives_no_sample_is_no_hit_on_any_road() {
+        type Road = fn(&Task, &str) -> Result<(), Errno>;
+        let roads: [Road; 3] = [
+            |task, path| task.access(path, AccessMode::empty()),
+            |task, path| task.stat(path).map(drop),
+            |task, path| {
+                #[cfg(debug_assertions)]
+                road::take(Some(road::Road { at: road::NEVER, how: road::How::Unlazy }));
+                let answer = task.stat(path).map(drop);
+                #[cfg(debug_assertions)]
+                road::take(None);
+                answer
+            },
+        ];
+        for (walk, long) in roads.into_iter().flat_map(|walk| [(walk, false), (walk, true)]) {
+            let text = if long { "a-name-that-lies-elsewhere-because-it-is-long" } else { "f" };
+            let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
+            let task = vfs.task(Cred::root());
+            let (mnt, root) = vfs.hold_ns_root(NsId::INIT);
+            let name = scan(text.as_bytes(), 0, vfs.secret);
+            // As a name, in the state of which the count is none's.
+            let id = vfs.dentries.high_water() + 1000;
+            let dentry = vfs.dentries.get(id);
+            dentry.flags.set(HASHED);
+            dentry.parent.set(root.0);
+            dentry.inode.set(vfs.dentry(root).inode.get());
+            dentry.key.set(name.key(root.0, vfs.secret));
+            if long {
+                dentry.name[0].set(vfs.names.store(text.as_bytes()).unwrap().into());
+            } else {
+                name.write_to(text.as_bytes(), &dentry.name);
+            }
+            vfs.dhash.insert(id, dentry);
+            assert_eq!(dentry.seq.sample(), Sample::NONE);
+            assert_eq!(walk(&task, &format!("/{text}")), Err(Errno::ENOENT), "{text}");
+            {
+                let _change = dentry.seq.change();
+            }
+            let found = vfs
+                .tables()
+                .search(root, dentry.key.get(), |other| other.key.get() == dentry.key.get());
+            assert!(found.is_some(), "one of them is there");
+            vfs.dhash.remove(&vfs.dentries, id, dentry);
+            vfs.dput(root);
+            vfs.mntput(mnt);
+        }
     }
 }
