@@ -32,8 +32,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use pathwalk_abi::{Dev, Errno, MountFlags, Result, Timespec};
 use pathwalk_sync::{
-    Arena, BlobArena, Cell32, Cell64, Lent, Linked, Returned, Shelf, Spares, Striped, Table,
-    lock_order, slot,
+    Arena, BlobArena, Cell32, Cell64, Lent, Linked, Shelf, Spares, Striped, Table, lock_order, slot,
 };
 use std::{
     hash::{BuildHasher, RandomState},
@@ -120,11 +119,10 @@ pub fn system_time() -> Timespec {
     }
 }
 
-/// A table of slots that are in chains, and whose memory goes back to the system.
-fn chained<T: Linked + Returned>(slots: u32) -> std::io::Result<Arena<T>> {
-    let arena: Arena<T> = Arena::returning(slots)?;
+/// A table of slots that are in chains: who is led to none is led in no circle.
+fn chained<T: Linked>(arena: Arena<T>) -> Arena<T> {
     arena.get(0).link().lead_nowhere();
-    Ok(arena)
+    arena
 }
 
 /// The Linux VFS as a value: dentry cache, inode table and mounts.
@@ -317,12 +315,12 @@ impl Vfs {
         Ok(Self {
             number: NUMBER.add(1) + 1,
             remembered: if config.memo_bytes > 0 { memo::LONGEST } else { 0 },
-            dentries: chained(dentries)?,
+            dentries: chained(Arena::returning(dentries)?),
             dhash: Table::sparse(dentries, lock::BUCKET)?,
             spares: Spares::default(),
-            inodes: chained(inodes)?,
+            inodes: chained(Arena::returning(inodes)?),
             ihash: Table::new(inodes, lock::BUCKET)?,
-            mounts: Arena::new(MOUNT_SLOTS)?,
+            mounts: chained(Arena::new(MOUNT_SLOTS)?),
             mhash: Table::new(MOUNT_SLOTS, lock::BUCKET)?,
             mount_counts: Arena::new(MOUNT_SLOTS)?,
             mount_writers: Arena::new(MOUNT_SLOTS)?,
@@ -686,7 +684,7 @@ impl std::fmt::Debug for Vfs {
 mod tests {
     use super::*;
     use crate::{dcache::Dentry, mount::rootfs::RootFs};
-    use pathwalk_sync::{Chain, Seq};
+    use pathwalk_sync::{Chain, Returned, Seq};
     use std::collections::HashMap;
 
     /// Who is led to slot 0 is led in no circle.
@@ -698,6 +696,7 @@ mod tests {
         let vfs = Vfs::new(Config::default(), Arc::new(RootFs)).unwrap();
         ends(&vfs.dentries);
         ends(&vfs.inodes);
+        ends(&vfs.mounts);
     }
 
     #[test]

@@ -208,16 +208,39 @@ impl<T: Zeroed> Arena<T> {
             free.ids.len() >= free.many
         };
         if are_many {
-            self.trim();
+            self.trim_unless_it_is_done();
+        }
+    }
+
+    /// As [`Arena::trim`], where nobody does that now.
+    #[cold]
+    fn trim_unless_it_is_done(&self) {
+        if let Some(returns) = &self.returns
+            && let Some(mut looks) = returns.looking.try_lock()
+        {
+            *looks += 1;
+            self.trim_looking(returns);
         }
     }
 
     /// Gives memory of free slots back to the system, where an arena does that: of blocks of which none is in use, see
     /// [`vacant`](crate::vacant).
-    #[cold]
     pub fn trim(&self) {
-        let Some(returns) = &self.returns else { return };
-        let _looking = returns.looking.lock();
+        if let Some(returns) = &self.returns {
+            let mut looks = returns.looking.lock();
+            *looks += 1;
+            self.trim_looking(returns);
+        }
+    }
+
+    /// How often it was looked for memory to give back: for tests.
+    #[doc(hidden)]
+    pub fn looks(&self) -> u32 {
+        self.returns.as_ref().map_or(0, |returns| *returns.looking.lock())
+    }
+
+    /// The caller has the right to look.
+    fn trim_looking(&self, returns: &Returns<T>) {
         let mut lists = self.free.each_ref().map(|stripe| mem::take(&mut stripe.0.lock().ids));
         let vacant = returns.vacate(&self.slots, &mut lists);
         for (mut list, stripe) in lists.into_iter().zip(&self.free) {

@@ -104,8 +104,8 @@ pub(crate) struct Returns<T> {
     blocks: Blocks,
     /// By block, the count beyond which no slot of it had one when its memory went.
     highest: Mapping<Cell32>,
-    /// Held while somebody looks for what can go: slots are in his hands then, and in no list.
-    pub(crate) looking: Mutex<()>,
+    /// Held while somebody looks for what can go: slots are in his hands then, and in no list. How often that was.
+    pub(crate) looking: Mutex<u32>,
     vacate: fn(&Mapping<T>, Range<u32>, Sample) -> Option<Sample>,
     begin: fn(&T, Sample),
 }
@@ -124,7 +124,7 @@ impl<T: Returned> Returns<T> {
         Ok(Self {
             blocks,
             highest: Mapping::new(blocks.of(end - 1) as usize + 1)?,
-            looking: Mutex::new(()),
+            looking: Mutex::new(0),
             vacate: vacate::<T>,
             begin: |slot, first| slot.seqs().for_each(|seq| seq.begin(first)),
         })
@@ -176,17 +176,18 @@ fn vacate<T: Returned>(slots: &Mapping<T>, range: Range<u32>, least: Sample) -> 
     let seqs = range.clone().flat_map(|id| slot(id).seqs());
     // Nobody changes them: the slots are free, and their locks are taken.
     let highest = seqs.map(|seq| seq.beyond(least)).max().unwrap_or_default();
-    let release =
-        || (range.start..range.start + claimed).for_each(|id| slot(id).lockref().release());
-    if !is_whole || !take_memory(slots, range.clone()) {
-        release();
-        return None;
+    let first = least.behind(highest);
+    let went = is_whole && take_memory(slots, range.clone());
+    if is_whole && !went {
+        // Of memory of which a part is locked another part may have gone.
+        let lost = range.clone().flat_map(|id| slot(id).seqs()).filter(|seq| seq.is(Sample::NONE));
+        lost.for_each(|seq| seq.begin(first));
     }
-    // The model's lock does not go with the memory.
-    if cfg!(loom) {
-        release();
+    // The model's locks do not go with the memory.
+    if !went || cfg!(loom) {
+        (range.start..range.start + claimed).for_each(|id| slot(id).lockref().release());
     }
-    Some(least.behind(highest))
+    went.then_some(first)
 }
 
 /// A thread finds all of a slot as it was or all zeroes; where the model zeroes one word after the other, that is a change.

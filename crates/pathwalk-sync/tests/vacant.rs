@@ -173,6 +173,45 @@ fn memory_goes_without_being_asked_to_where_much_is_free() {
     }
 }
 
+/// Where one slot of each block stays in use, nothing goes: it is looked again when a good part more is free, and not each time.
+#[test]
+fn it_is_not_looked_again_and_again() {
+    let arena = arena();
+    let ids: Vec<u32> = (0..390 * BLOCK).map(|number| make(&arena, number.into())).collect();
+    let (stay, go): (Vec<u32>, Vec<u32>) = ids.iter().partition(|&&id| id % BLOCK == 1);
+    go.iter().for_each(|&id| end(&arena, id));
+    assert_eq!(arena.looks(), 5, "at 65,536, at twice and three times as many, and so on");
+    assert!(memory(&arena) > u64::from(389 * BLOCK), "{arena:?}");
+    stay.iter().for_each(|&id| end(&arena, id));
+    assert_eq!(arena.looks(), 5);
+    arena.trim();
+    assert!(memory(&arena) < u64::from(70 * BLOCK) && arena.looks() == 6, "{arena:?}");
+}
+
+/// Where memory is locked the system takes what lies before that, and says that it did not.
+#[test]
+fn memory_that_is_locked_in_part_is_used_as_before() {
+    let arena = arena();
+    let ids: Vec<u32> = (0..8 * BLOCK).map(|number| make(&arena, number.into())).collect();
+    let page = arena.range().start + (3 * BLOCK as usize + BLOCK as usize / 2) * 64;
+    // SAFETY: the page is mapped as long as the arena is there, and what it holds is not changed.
+    #[expect(unsafe_code, reason = "there is no other way to lock memory")]
+    let locked = unsafe { rustix::mm::mlock(page as *mut _, 4096) };
+    assert_eq!(locked, Ok(()), "a page may be locked by everyone");
+    let known: HashMap<u32, Sample> =
+        ids.iter().map(|&id| (id, arena.get(id).seq.sample())).collect();
+    ids.iter().for_each(|&id| end(&arena, id));
+    arena.trim();
+    let of_block = |id: &u32| *id / BLOCK == 3;
+    assert!((3 * BLOCK..4 * BLOCK).all(|id| !arena.get(id).seq.is(Sample::NONE)));
+    let again: Vec<u32> = (0..8 * BLOCK).map(|number| make(&arena, number.into())).collect();
+    assert_eq!(again.iter().copied().filter(of_block).count() as u32, BLOCK);
+    for id in again {
+        let before = known.get(&id).map_or(0, |sample| sample.count());
+        assert!(arena.get(id).seq.sample().count() > before, "{id}");
+    }
+}
+
 /// What stays where every other slot is in use is free for others, and is not looked at each time.
 #[test]
 fn where_blocks_have_slots_in_use_all_free_ones_are_found() {

@@ -45,6 +45,15 @@ fn come_and_go(task: &Task, dir: u32) {
     }
 }
 
+/// Ends what the others do, also where this one panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn memory_goes_while_others_walk() {
     let task = machine();
@@ -59,10 +68,10 @@ fn memory_goes_while_others_walk() {
         for dir in 0..2 {
             let (task, over) = (task.fork(), &over);
             scope.spawn(move || {
+                let _over = Over(over);
                 while Instant::now() < end {
                     come_and_go(&task, dir);
                 }
-                over.store(true, Relaxed);
             });
         }
         for reader in 0..2 {
