@@ -42,7 +42,10 @@ pub(super) const ROOMS: &[(&str, &str)] = &[
     ("crates/pathwalk-sync/src/mapping.rs", "turns mapped memory into slots"),
     ("crates/pathwalk-sync/src/shelf.rs", "room for a value that its last user drops"),
     ("crates/pathwalk-sync/src/striped.rs", "promises that zeroes are a counter"),
-    ("crates/pathwalk-sync/tests/vacant.rs", "locks a page, which then does not go back to the system"),
+    (
+        "crates/pathwalk-sync/tests/vacant.rs",
+        "locks a page, which then does not go back to the system",
+    ),
 ];
 
 /// A Rust file as its tokens, in order; a group's delimiters are tokens too.
