@@ -170,6 +170,16 @@ impl<T: Zeroed> Returns<T> {
 
 /// Takes the memory of free slots, none of whose counts is before `least`; where they are to begin when they are used again.
 fn vacate<T: Returned>(slots: &Mapping<T>, range: Range<u32>, least: Sample) -> Option<Sample> {
+    vacate_by(slots, range.clone(), least, || take_memory(slots, range))
+}
+
+/// The same; `take` says whether the memory went.
+fn vacate_by<T: Returned>(
+    slots: &Mapping<T>,
+    range: Range<u32>,
+    least: Sample,
+    take: impl FnOnce() -> bool,
+) -> Option<Sample> {
     let slot = |id| slots.slots().get(id);
     let claimed = range.clone().take_while(|&id| slot(id).lockref().claim()).count() as u32;
     let is_whole = claimed == range.len() as u32;
@@ -177,15 +187,19 @@ fn vacate<T: Returned>(slots: &Mapping<T>, range: Range<u32>, least: Sample) -> 
     // Nobody changes them: the slots are free, and their locks are taken.
     let highest = seqs.map(|seq| seq.beyond(least)).max().unwrap_or_default();
     let first = least.behind(highest);
-    let went = is_whole && take_memory(slots, range.clone());
-    if is_whole && !went {
-        // Of memory of which a part is locked another part may have gone.
-        let lost = range.clone().flat_map(|id| slot(id).seqs()).filter(|seq| seq.is(Sample::NONE));
-        lost.for_each(|seq| seq.begin(first));
+    let went = is_whole && take();
+    if went && !cfg!(loom) {
+        return Some(first);
     }
-    // The model's locks do not go with the memory.
-    if !went || cfg!(loom) {
-        (range.start..range.start + claimed).for_each(|id| slot(id).lockref().release());
+    for id in range.start..range.start + claimed {
+        let (seqs, lockref) = (|| slot(id).seqs(), slot(id).lockref());
+        // Of memory of which a part is locked another part may have gone, and the slots' locks with it: a late reader may have one by now.
+        if !went && seqs().all(|seq| seq.is(Sample::NONE)) {
+            seqs().for_each(|seq| seq.begin(first));
+        } else {
+            // In the model the locks do not go with the memory.
+            lockref.release();
+        }
     }
     went.then_some(first)
 }
@@ -199,4 +213,50 @@ fn take_memory<T: Returned>(slots: &Mapping<T>, range: Range<u32>) -> bool {
         .map(|seq| seq.change().that_ends_with(Sample::NONE))
         .collect();
     slots.take_memory(range.start as usize..range.end as usize)
+}
+
+#[cfg(all(test, not(loom)))]
+#[expect(unsafe_code, reason = "the macro's, for a slot of two words")]
+mod tests {
+    use super::*;
+    use crate::{Rank, slot};
+
+    slot! {
+        #[repr(align(16))]
+        struct Slot: Words {
+            seq: Seq,
+            lockref: Lockref,
+        }
+    }
+
+    impl Returned for Slot {
+        fn lockref(&self) -> &Lockref {
+            &self.lockref
+        }
+
+        fn seqs(&self) -> impl Iterator<Item = &Seq> {
+            std::iter::once(&self.seq)
+        }
+    }
+
+    /// A lock goes with its page, also where other pages of the block stay.
+    #[test]
+    fn who_locks_a_slot_that_lost_its_memory_keeps_that_lock() {
+        let slots = Mapping::<Slot>::new(SMALL).unwrap();
+        let page = SMALL / size_of::<Slot>();
+        let slot = |id| slots.slots().get(id);
+        let range = 0..2 * page as u32;
+        range.clone().for_each(|id| slot(id).seq.begin(Sample::NONE.behind(0)));
+        let mut late = None;
+        let went = vacate_by(&slots, range.clone(), Sample::NONE, || {
+            assert!(slots.take_memory(0..page));
+            late = Some(slot(7).lockref.lock(Rank(1)));
+            false
+        });
+        assert!(went.is_none());
+        assert!(!slot(7).lockref.claim(), "the late reader has it");
+        drop(late);
+        assert!(range.clone().all(|id| slot(id).lockref.claim()), "nobody has any");
+        assert!(range.clone().all(|id| !slot(id).seq.is(Sample::NONE)));
+    }
 }
