@@ -29,6 +29,9 @@ const KEPT: usize = if cfg!(loom) { 0 } else { 1024 };
 /// more, or a quarter more than were left then. Who makes fewer and removes them, again and again, keeps what he has.
 const MANY: usize = 1 << 16;
 
+/// A stripe's list keeps room for so many, whatever is in it.
+const ROOM: usize = 512;
+
 /// A type-stable table of slots.
 pub struct Arena<T> {
     slots: Mapping<T>,
@@ -202,13 +205,33 @@ impl<T: Zeroed> Arena<T> {
     /// Gives a slot back. Its contents stay as they are until it is taken again, or its memory goes back to the system.
     pub fn free(&self, id: u32) {
         debug_assert!(id != 0 && id <= self.limit, "only what was given out comes back");
-        let are_many = {
+        let (grows, are_many) = {
             let free = &mut *self.free[striped::stripe()].0.lock();
+            let grows = free.ids.len() >= ROOM && free.ids.len() == free.ids.capacity();
             free.ids.push(id);
-            free.ids.len() >= free.many
+            (grows, free.ids.len() >= free.many)
         };
+        if grows {
+            self.shrink_lists();
+        }
         if are_many {
             self.trim_unless_it_is_done();
+        }
+    }
+
+    /// A list has grown. Where all together have room for more than twice the slots that there are, each keeps room for twice what is in it:
+    /// else each would have room for all slots in the end.
+    #[cold]
+    fn shrink_lists(&self) {
+        let room: usize = self.free.iter().map(|stripe| stripe.0.lock().ids.capacity()).sum();
+        if room <= 2 * self.high_water() as usize + striped::STRIPES * ROOM {
+            return;
+        }
+        for stripe in &self.free {
+            let ids = &mut stripe.0.lock().ids;
+            if ids.capacity() > ROOM.max(2 * ids.len()) {
+                ids.shrink_to(ROOM.max(ids.len()));
+            }
         }
     }
 
@@ -397,6 +420,22 @@ mod tests {
             }
         });
         assert_eq!(arena.in_use(), 0);
+    }
+
+    /// Each thread in turn frees what all had, and takes it again.
+    #[test]
+    fn the_lists_of_all_stripes_have_room_for_what_is_free() {
+        let arena = Arena::<Cell64>::new(1 << 14).unwrap();
+        let slots = 10_000;
+        let lists = || arena.bytes() - u64::from(arena.high_water()) * 8;
+        for _ in 0..2 * striped::STRIPES {
+            let ids: Vec<u32> = (0..slots).map(|_| arena.alloc().unwrap()).collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| ids.iter().for_each(|&id| arena.free(id)));
+            });
+            let most = 2 * arena.high_water() as usize + striped::STRIPES * ROOM;
+            assert!(lists() <= 4 * most as u64, "{}", lists());
+        }
     }
 
     #[test]

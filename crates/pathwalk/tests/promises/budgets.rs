@@ -63,6 +63,42 @@ fn one_budget_is_kept_whatever_is_in_it() {
     }
 }
 
+/// One thread after the other makes all that there is room for and removes it, so each was once the one that had all that is free; and
+/// asks for names that are absent.
+#[test]
+fn one_budget_is_kept_whoever_has_what_is_free() {
+    for budget in [4 << 20, 5 << 20, 11 << 20] {
+        let vfs = Vfs::new(Config::within(budget), MemFs::new()).unwrap();
+        let task = vfs.task(Cred::root());
+        task.mkdir("/asked", 0o755).unwrap();
+        let asked = SampleFs::new(Features::empty());
+        task.mount(asked as _, "/asked", pathwalk::MountFlags::empty()).unwrap();
+        for round in 0..10 {
+            let within = || {
+                let used = vfs.usage();
+                assert!(used.bytes <= budget, "{budget}, {round}: {used:?}");
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let task = vfs.task(Cred::root());
+                    let path = |number: usize| format!("/{number}");
+                    let made = until_refused(Errno::ENOMEM, |number| {
+                        task.creat(path(number), 0o644).map(drop)
+                    });
+                    within();
+                    (0..made).for_each(|number| task.unlink(path(number)).unwrap());
+                    within();
+                    for number in 0..2 * made {
+                        let found = task.stat(format!("/asked/{round}-{number}")).map(drop);
+                        assert_eq!(found, Err(Errno::ENOENT));
+                    }
+                    within();
+                });
+            });
+        }
+    }
+}
+
 /// What allocates in the kernel answers ENOMEM there.
 #[test]
 fn a_full_table_is_enomem_and_loses_nothing() {
