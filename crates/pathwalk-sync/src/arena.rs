@@ -69,6 +69,18 @@ struct List {
     many: usize,
 }
 
+impl List {
+    /// Takes back what was looked at and stays free. Says whether there is so much more by now that it is to be looked again.
+    fn put_back(&mut self, mut looked_at: Vec<u32>) -> bool {
+        self.many = looked_at.len() + MANY.max(looked_at.len() / 4);
+        // Those that came meanwhile are taken first: they are in a cache.
+        looked_at.append(&mut self.ids);
+        looked_at.shrink_to(2 * looked_at.len());
+        self.ids = looked_at;
+        self.ids.len() >= self.many
+    }
+}
+
 impl<T: Zeroed> Arena<T> {
     /// Reserves address space for `limit` slots; memory is committed as slots are first used.
     ///
@@ -238,11 +250,13 @@ impl<T: Zeroed> Arena<T> {
     /// As [`Arena::trim`], where nobody does that now.
     #[cold]
     fn trim_unless_it_is_done(&self) {
-        if let Some(returns) = &self.returns
-            && let Some(mut looks) = returns.looking.try_lock()
-        {
+        let Some(returns) = &self.returns else { return };
+        while let Some(mut looks) = returns.looking.try_lock() {
             *looks += 1;
-            self.trim_looking(returns);
+            // Those that came meanwhile were no reason for others to look.
+            if !self.trim_looking(returns) {
+                break;
+            }
         }
     }
 
@@ -262,19 +276,16 @@ impl<T: Zeroed> Arena<T> {
         self.returns.as_ref().map_or(0, |returns| *returns.looking.lock())
     }
 
-    /// The caller has the right to look.
-    fn trim_looking(&self, returns: &Returns<T>) {
+    /// The caller has the right to look. Says whether so many came meanwhile that it is to be looked again.
+    fn trim_looking(&self, returns: &Returns<T>) -> bool {
         let mut lists = self.free.each_ref().map(|stripe| mem::take(&mut stripe.0.lock().ids));
         let vacant = returns.vacate(&self.slots, &mut lists);
-        for (mut list, stripe) in lists.into_iter().zip(&self.free) {
-            let mut now = stripe.0.lock();
-            // Those that came meanwhile are taken first: they are in a cache.
-            list.append(&mut now.ids);
-            list.shrink_to(2 * list.len());
-            now.many = list.len() + MANY.max(list.len() / 4);
-            now.ids = list;
+        let mut are_many = false;
+        for (list, stripe) in lists.into_iter().zip(&self.free) {
+            are_many |= stripe.0.lock().put_back(list);
         }
         self.unused.lock().vacant.extend(vacant);
+        are_many
     }
 
     /// The number of slots that were ever in use at once, rounded up to the chunk.
@@ -420,6 +431,17 @@ mod tests {
             }
         });
         assert_eq!(arena.in_use(), 0);
+    }
+
+    /// Who frees while another looks does not look himself: what he freed is no part of what was found to stay.
+    #[test]
+    fn what_came_while_it_was_looked_is_a_reason_to_look_again() {
+        let list = |ids: u32| List { ids: (1..=ids).collect(), many: 0 };
+        let mut came = list(MANY as u32);
+        assert!(came.put_back(Vec::new()));
+        let mut few = list(MANY as u32 - 1);
+        assert!(!few.put_back((1..=10 * MANY as u32).collect()));
+        assert_eq!((few.many, few.ids.len()), (10 * MANY * 5 / 4, 11 * MANY - 1));
     }
 
     /// Each thread in turn frees what all had, and takes it again.
