@@ -284,7 +284,8 @@ impl<T: Zeroed> Arena<T> {
         for (list, stripe) in lists.into_iter().zip(&self.free) {
             are_many |= stripe.0.lock().put_back(list);
         }
-        self.unused.lock().vacant.extend(vacant);
+        // Behind all others: the one that is used in part is the next to be used.
+        self.unused.lock().vacant.splice(..0, vacant);
         are_many
     }
 

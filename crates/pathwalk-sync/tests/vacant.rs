@@ -114,6 +114,19 @@ fn what_nobody_has_goes_and_comes_back_with_counts_that_none_had_before() {
     }
 }
 
+/// A block that is used in part is used up before another one is begun: it goes only as a whole.
+#[test]
+fn no_more_is_kept_each_time_that_memory_goes() {
+    let arena = arena();
+    for round in 0..40 {
+        let slots = 20 * BLOCK - 100 * round;
+        let ids: Vec<u32> = (0..slots).map(|number| make(&arena, number.into())).collect();
+        ids.iter().for_each(|&id| end(&arena, id));
+        arena.trim();
+        assert!(memory(&arena) < u64::from(4 * BLOCK), "{round}: {}", memory(&arena));
+    }
+}
+
 #[test]
 fn slots_of_one_block_begin_beyond_the_highest_count_of_any() {
     let arena = arena();
