@@ -98,7 +98,7 @@ impl Default for Config {
 impl Config {
     /// So many bytes for dentries, inodes and names in all, from 4 MiB on: three eighths each for dentries and inodes, an eighth for names. The
     /// rest is for the tables that they are found by, and for what tells what is free: where there are few mounts, [`Usage::bytes`] is
-    /// never more.
+    /// never more. What threads remember of paths has its own budget, as by default: [`Config::memo_bytes`].
     pub fn within(bytes: u64) -> Self {
         let eighth = bytes.max(4 << 20) / 8;
         Self {
@@ -658,9 +658,10 @@ pub struct Usage {
     pub mounts: u32,
     /// Bytes of memory that long names and symlink bodies have, in whole pages: no more than [`Config::name_bytes`].
     pub name_bytes: u64,
-    /// Bytes of memory behind all tables: dentries, inodes, mounts and superblocks as far as they were ever in use at once, names as
-    /// they are now, hash buckets, the order in which absent names came, and what tells which slots are free. What threads
-    /// remember of paths is not the machine's: see [`memo_bytes`](crate::memo_bytes).
+    /// Bytes of memory behind all tables: dentries and inodes that were ever in use, but for those whose memory went back to the system;
+    /// mounts and superblocks as far as they were ever in use at once; names as they are now; hash buckets, the order in which absent
+    /// names came, and what tells which slots are free. What threads remember of paths is not the machine's: see
+    /// [`memo_bytes`](crate::memo_bytes).
     pub bytes: u64,
 }
 
