@@ -237,10 +237,8 @@ fn where_blocks_have_slots_in_use_all_free_ones_are_found() {
     assert!(free.iter().all(|id| id % 2 == 0));
 }
 
-#[test]
-fn how_many_are_in_use_is_told_while_memory_goes() {
-    let arena = arena();
-    let held: Vec<u32> = (0..500).map(|number| make(&arena, number)).collect();
+/// Does something while another thread has memory go all the time.
+fn while_it_goes(arena: &Arena<Slot>, does: impl FnOnce()) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = Over(&over);
@@ -249,6 +247,15 @@ fn how_many_are_in_use_is_told_while_memory_goes() {
                 arena.trim();
             }
         });
+        does();
+    });
+}
+
+#[test]
+fn how_many_are_in_use_is_told_while_memory_goes() {
+    let arena = arena();
+    let held: Vec<u32> = (0..500).map(|number| make(&arena, number)).collect();
+    while_it_goes(&arena, || {
         for _ in 0..200 {
             let ids: Vec<u32> = (0..2 * BLOCK).map(|number| make(&arena, number.into())).collect();
             assert_eq!(arena.in_use(), 500 + 2 * BLOCK);
@@ -264,14 +271,7 @@ fn how_many_are_in_use_is_told_while_memory_goes() {
 fn a_full_arena_finds_its_last_slot_while_memory_goes() {
     let arena = Arena::<Slot>::returning(2 * BLOCK).unwrap();
     let ids: Vec<u32> = std::iter::from_fn(|| arena.alloc()).collect();
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _over = Over(&over);
-        scope.spawn(|| {
-            while !over.load(Relaxed) {
-                arena.trim();
-            }
-        });
+    while_it_goes(&arena, || {
         for &id in ids.iter().cycle().take(50_000) {
             arena.free(id);
             assert_eq!(arena.alloc(), Some(id), "the only one that is free");

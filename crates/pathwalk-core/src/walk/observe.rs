@@ -199,7 +199,7 @@ impl Spot<'_> {
         let attr = self.vfs.inode(InodeId(dentry.inode.get())).try_attr();
         Stand {
             mount: self.vfs.mount_slot(self.place.mnt).mnt_id.get().into(),
-            attr: attr.filter(|_| dentry.seq.unchanged(seq)),
+            attr: attr.filter(|_| seq != Sample::NONE && dentry.seq.unchanged(seq)),
         }
     }
 }
