@@ -171,10 +171,9 @@ impl<T: Zeroed> Arena<T> {
 
     /// Takes slots that have no memory, those first that had some before.
     fn take_without_memory(&self, mine: usize, unused: &mut Unused) -> Option<u32> {
-        let taken = match (unused.vacant.last_mut(), &self.returns) {
+        let mut taken = match (unused.vacant.last_mut(), &self.returns) {
             (Some(vacant), Some(returns)) => {
                 let taken = returns.take(&self.slots, vacant, CHUNK);
-                self.slots.grows(taken.start as usize, taken.end as usize);
                 if vacant.slots.is_empty() {
                     unused.vacant.pop();
                 }
@@ -192,7 +191,6 @@ impl<T: Zeroed> Arena<T> {
                 taken
             }
         };
-        let mut taken = taken;
         let first = taken.next()?;
         self.free[mine].0.lock().ids.extend(taken.rev());
         Some(first)
@@ -252,9 +250,8 @@ impl<T: Zeroed> Arena<T> {
     fn trim_unless_it_is_done(&self) {
         let Some(returns) = &self.returns else { return };
         while let Some(mut looks) = returns.looking.try_lock() {
-            *looks += 1;
             // Those that came meanwhile were no reason for others to look.
-            if !self.trim_looking(returns) {
+            if !self.trim_looking(returns, &mut looks) {
                 break;
             }
         }
@@ -264,9 +261,7 @@ impl<T: Zeroed> Arena<T> {
     /// [`vacant`](crate::vacant).
     pub fn trim(&self) {
         if let Some(returns) = &self.returns {
-            let mut looks = returns.looking.lock();
-            *looks += 1;
-            self.trim_looking(returns);
+            self.trim_looking(returns, &mut returns.looking.lock());
         }
     }
 
@@ -276,8 +271,9 @@ impl<T: Zeroed> Arena<T> {
         self.returns.as_ref().map_or(0, |returns| *returns.looking.lock())
     }
 
-    /// The caller has the right to look. Says whether so many came meanwhile that it is to be looked again.
-    fn trim_looking(&self, returns: &Returns<T>) -> bool {
+    /// The caller has the right to look, and with it the number of looks. Says whether so many came meanwhile that it is to be looked again.
+    fn trim_looking(&self, returns: &Returns<T>, looks: &mut u32) -> bool {
+        *looks += 1;
         let mut lists = self.free.each_ref().map(|stripe| mem::take(&mut stripe.0.lock().ids));
         let vacant = returns.vacate(&self.slots, &mut lists);
         let mut are_many = false;
